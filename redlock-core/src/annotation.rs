@@ -1,0 +1,1 @@
+//! What `#[redlock]` expands to.

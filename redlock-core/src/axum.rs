@@ -1,0 +1,1 @@
+//! `LockHandle` as an axum extractor.

@@ -1,0 +1,155 @@
+//! One independent Redis master: what it can be asked, and what connects to it.
+//!
+//! Everything above talks to nodes through one seam: [`Command`]s go out, each gets one
+//! [`Reply`] or one [`NodeError`]. Below the seam are real servers ([`redis`]) and servers inside
+//! this process ([`memory`]); the state machine that supervises a connection is shared by both.
+
+pub(crate) mod redis;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+
+use crate::error::{LockError, NodeError};
+
+/// The key of a lock and the value with which one attempt asks for it.
+pub(crate) struct Claim {
+    pub(crate) key: String,
+    /// `token.client_name`, ASCII: native compare commands pass through lossy UTF-8 in redis 1.x
+    /// (rule 1). Never printed (rule 19).
+    pub(crate) value: String,
+}
+
+impl fmt::Debug for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Claim").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+/// One thing to do on one node.
+#[derive(Debug, Clone)]
+pub(crate) struct Command {
+    pub(crate) claim: Arc<Claim>,
+    pub(crate) action: Action,
+}
+
+/// What a [`Command`] does with its claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Set the key if it is free, for this long: `SET key value NX PX ttl`.
+    Grant { ttl: Duration },
+    /// If the key has our value, let it live for at least this long from now. Never shortens
+    /// (rule 7).
+    Extend { ttl: Duration },
+    /// If the key has our value, delete it.
+    Release,
+    /// If the key has our value, let it live for exactly this long: the release of a `min_hold`
+    /// that is not used up, the only action that may shorten (rule 7).
+    Retire { rest: Duration },
+}
+
+/// What a node answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reply {
+    /// Done: granted, extended, released.
+    Done,
+    /// There is no such key.
+    Missing,
+    /// The key is there and has somebody else's value.
+    Foreign,
+}
+
+/// Opens connections to one node.
+pub(crate) trait Connector: Send + Sync + 'static {
+    /// Opens a connection that is ready for commands: authenticated, database chosen. The caller
+    /// bounds the time. Dropping the future gives the attempt up.
+    fn connect(&self) -> BoxFuture<'_, Result<Box<dyn Connection>, NodeError>>;
+}
+
+/// One connection to one node. Commands run on the node in the order in which they were sent.
+pub(crate) trait Connection: Send + 'static {
+    /// Sends commands in one go and answers one result each, in order.
+    ///
+    /// The commands are on their way, behind all earlier ones, once the future has been polled
+    /// for the first time. Dropping it later gives up the answers, not the commands. When the
+    /// connection is broken, every result without an answer is
+    /// [`Disconnected`](crate::NodeErrorKind::Disconnected).
+    fn send(&mut self, commands: Vec<Command>)
+    -> BoxFuture<'static, Vec<Result<Reply, NodeError>>>;
+
+    /// Asks the node whether it is alive.
+    fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>>;
+
+    /// Resolves when the connection has broken, commands under way or not.
+    fn closed(&mut self) -> BoxFuture<'static, NodeError>;
+}
+
+/// How to build the [`Connector`] of a node, decided at `build()`.
+pub(crate) struct NodeSpec {
+    /// `host:port` or the path of a socket, without credentials.
+    pub(crate) name: Arc<str>,
+    pub(crate) connector: Arc<dyn Connector>,
+}
+
+impl fmt::Debug for NodeSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("NodeSpec").field(&self.name).finish()
+    }
+}
+
+/// An independent Redis master to use as one node of a [`Redlock`](crate::Redlock).
+///
+/// Made from a URL, or from a [`MemoryNode`](crate::memory::MemoryNode):
+///
+/// | URL | what it is |
+/// |---|---|
+/// | `redis://[user[:password]@]host[:port][/database]` | TCP |
+/// | `rediss://…` | TCP with TLS, needs the feature `tls-rustls` |
+/// | `redis+unix:///path?db=1&user=u&pass=p`, `unix://…` | a Unix socket |
+///
+/// A URL is checked by `build()`, where the error is.
+#[derive(Clone)]
+pub struct Node(pub(crate) Source);
+
+#[derive(Clone)]
+pub(crate) enum Source {
+    Url(String),
+}
+
+impl Node {
+    /// The node at this URL.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self(Source::Url(url.into()))
+    }
+
+    pub(crate) fn spec(self) -> Result<NodeSpec, LockError> {
+        match self.0 {
+            Source::Url(url) => redis::spec(&url),
+        }
+    }
+}
+
+impl fmt::Debug for Node {
+    /// Never prints the URL: it may hold a password (rule 19).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node").finish_non_exhaustive()
+    }
+}
+
+impl From<&str> for Node {
+    fn from(url: &str) -> Self {
+        Self::new(url)
+    }
+}
+
+impl From<String> for Node {
+    fn from(url: String) -> Self {
+        Self::new(url)
+    }
+}
+
+impl From<&String> for Node {
+    fn from(url: &String) -> Self {
+        Self::new(url.as_str())
+    }
+}

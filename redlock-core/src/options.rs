@@ -1,0 +1,194 @@
+//! Settings: what a client defaults to, what a call may change, and what both come to.
+
+use std::time::Duration;
+
+use crate::error::LockError;
+
+/// The settings of one call. What is left unset keeps the client's value; the later call wins.
+///
+/// ```
+/// use std::time::Duration;
+/// use redlock_core::LockOptions;
+///
+/// let patient = LockOptions::new().ttl(Duration::from_secs(10)).wait(Duration::from_secs(60));
+/// # let _ = patient;
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+#[must_use = "options do nothing until a request takes them"]
+pub struct LockOptions {
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) wait: Option<Duration>,
+    pub(crate) retry_count: Option<u32>,
+    pub(crate) retry_delay: Option<Duration>,
+    pub(crate) retry_jitter: Option<Duration>,
+    pub(crate) clock_drift_factor: Option<f64>,
+    pub(crate) auto_extend: Option<bool>,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) min_hold: Option<Duration>,
+}
+
+impl LockOptions {
+    /// No setting at all.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How long a node keeps the lock if nobody renews it. Client default: 30 s.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// How long to wait for the lock; the last attempt starts no later than that. Zero is at
+    /// most one attempt. Client default: 5 s.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// At most this many timed retries after the first attempt. Unset by default: then `wait`
+    /// alone limits.
+    pub fn retry_count(mut self, count: u32) -> Self {
+        self.retry_count = Some(count);
+        self
+    }
+
+    /// The pause between attempts when nothing wakes a waiter earlier. Client default: 200 ms.
+    pub fn retry_delay(mut self, delay: Duration) -> Self {
+        self.retry_delay = Some(delay);
+        self
+    }
+
+    /// A random part of up to this much is added to each pause. Client default: 100 ms.
+    pub fn retry_jitter(mut self, jitter: Duration) -> Self {
+        self.retry_jitter = Some(jitter);
+        self
+    }
+
+    /// The part of the ttl, from 0 to 1, that is given up to clocks that run at different
+    /// rates. Client default: 0.01, as in the description of Redlock.
+    pub fn clock_drift_factor(mut self, factor: f64) -> Self {
+        self.clock_drift_factor = Some(factor);
+        self
+    }
+
+    /// Whether the lock renews itself. Default: true.
+    pub fn auto_extend(mut self, on: bool) -> Self {
+        self.auto_extend = Some(on);
+        self
+    }
+
+    /// The lock is lost, at the latest, when held this long. Unset by default.
+    pub fn max_hold(mut self, max: Duration) -> Self {
+        self.max_hold = Some(max);
+        self
+    }
+
+    /// Released earlier than this after it was taken, the key stays for the rest: nobody gets
+    /// the lock sooner. Survives a crash of the holder. At most `max_ttl`. Unset by default.
+    pub fn min_hold(mut self, min: Duration) -> Self {
+        self.min_hold = Some(min);
+        self
+    }
+
+    /// These options, changed by what `later` sets.
+    pub(crate) fn merge(self, later: Self) -> Self {
+        Self {
+            ttl: later.ttl.or(self.ttl),
+            wait: later.wait.or(self.wait),
+            retry_count: later.retry_count.or(self.retry_count),
+            retry_delay: later.retry_delay.or(self.retry_delay),
+            retry_jitter: later.retry_jitter.or(self.retry_jitter),
+            clock_drift_factor: later.clock_drift_factor.or(self.clock_drift_factor),
+            auto_extend: later.auto_extend.or(self.auto_extend),
+            max_hold: later.max_hold.or(self.max_hold),
+            min_hold: later.min_hold.or(self.min_hold),
+        }
+    }
+}
+
+/// What a client was built with.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) ttl: Duration,
+    pub(crate) max_ttl: Duration,
+    pub(crate) wait: Duration,
+    pub(crate) retry_count: Option<u32>,
+    pub(crate) retry_delay: Duration,
+    pub(crate) retry_jitter: Duration,
+    pub(crate) clock_drift_factor: f64,
+    pub(crate) node_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) key_prefix: String,
+    pub(crate) client_name: String,
+}
+
+/// What one request runs under: the client's settings changed by the call's, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Terms {
+    pub(crate) ttl: Duration,
+    pub(crate) wait: Duration,
+    pub(crate) retry_count: Option<u32>,
+    pub(crate) retry_delay: Duration,
+    pub(crate) retry_jitter: Duration,
+    pub(crate) clock_drift_factor: f64,
+    pub(crate) auto_extend: bool,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) min_hold: Duration,
+}
+
+impl Settings {
+    /// The terms of a call with these options, or what is wrong with them.
+    pub(crate) fn terms(&self, options: &LockOptions) -> Result<Terms, LockError> {
+        let terms = Terms {
+            ttl: options.ttl.unwrap_or(self.ttl),
+            wait: options.wait.unwrap_or(self.wait),
+            retry_count: options.retry_count.or(self.retry_count),
+            retry_delay: options.retry_delay.unwrap_or(self.retry_delay),
+            retry_jitter: options.retry_jitter.unwrap_or(self.retry_jitter),
+            clock_drift_factor: options.clock_drift_factor.unwrap_or(self.clock_drift_factor),
+            auto_extend: options.auto_extend.unwrap_or(true),
+            max_hold: options.max_hold,
+            min_hold: options.min_hold.unwrap_or(Duration::ZERO),
+        };
+        self.check_ttl("ttl", terms.ttl)?;
+        if !(0.0..1.0).contains(&terms.clock_drift_factor) {
+            return Err(LockError::config(format!(
+                "clock_drift_factor is {}: use a fraction of the ttl from 0 to below 1, usually 0.01",
+                terms.clock_drift_factor
+            )));
+        }
+        if terms.min_hold > self.max_ttl {
+            return Err(LockError::config(format!(
+                "min_hold is {:?}, but no key may live longer than max_ttl, {:?}: use a shorter min_hold or raise max_ttl in all clients",
+                terms.min_hold, self.max_ttl
+            )));
+        }
+        if terms.max_hold.is_some_and(|max| max.is_zero()) {
+            return Err(LockError::config(
+                "max_hold is zero: leave it unset for no limit, or use a positive duration",
+            ));
+        }
+        Ok(terms)
+    }
+
+    /// Redis keeps expiries in whole milliseconds, and a renewal needs room for a node to answer
+    /// late and be asked again: 3 x `node_timeout` is the least that can work.
+    pub(crate) fn check_ttl(&self, what: &str, ttl: Duration) -> Result<(), LockError> {
+        let least = self.node_timeout.saturating_mul(3);
+        if ttl < least || ttl < Duration::from_millis(1) {
+            return Err(LockError::config(format!(
+                "{what} is {ttl:?}, too short for a node_timeout of {:?}: use at least {:?}, or lower node_timeout",
+                self.node_timeout,
+                least.max(Duration::from_millis(1)),
+            )));
+        }
+        if ttl > self.max_ttl {
+            return Err(LockError::config(format!(
+                "{what} is {ttl:?}, over max_ttl: use at most {:?}, or raise max_ttl in all clients of the pool",
+                self.max_ttl
+            )));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,1 @@
+//! The `#[redlock]` attribute. Use it through redlock-core, which re-exports it.
