@@ -170,6 +170,14 @@ fn understood(url: Url, subject: &str) -> Result<(ConnectionAddr, Login), LockEr
         password: settings.password().map(str::to_owned),
         database: settings.db(),
     };
+    // redis-rs would log in as nobody, and what is taken for a user is as a rule the password.
+    if login.password.is_none() && login.user.as_deref().is_some_and(|user| user != "default") {
+        return Err(refuse(
+            subject,
+            "it has a user and no password: a password alone is written with a colon before it, \
+             as in redis://:password@host:6379",
+        ));
+    }
     Ok((info.addr().clone(), login))
 }
 
@@ -311,6 +319,7 @@ mod tests {
             ("redis://127.0.0.1#insecure", "#insecure"),
             ("redis://127.0.0.1#x", "%23"),
             ("redis://%ff:x@127.0.0.1", "UTF-8"),
+            ("redis://password@127.0.0.1", "with a colon before it"),
             ("unix://run/redis.sock", "three slashes"),
             ("unix:///", "no path"),
             ("unix:redis.sock", "no path"),
@@ -358,6 +367,7 @@ mod tests {
             "redis://canary:1/2@127.0.0.1",
             "redis://canary:1?2@127.0.0.1",
             "redis://canary:1#2@127.0.0.1",
+            "redis://canary@127.0.0.1",
             "redis://user:canary@0.0.0.0",
             "redis://user:canary@127.0.0.1/one",
             "redis://user:canary@127.0.0.1?pass=canary",
@@ -373,6 +383,57 @@ mod tests {
             let problem = problem(url);
             assert!(!problem.contains("canary"), "{url}: {problem}");
         }
+    }
+
+    #[test]
+    fn a_password_in_clear_text_is_warned_of_once() {
+        for (url, warnings) in [
+            ("redis://:canary@db.example:7101", 1),
+            ("redis://:canary@10.0.0.1", 1),
+            ("redis://db.example", 0),
+            ("redis://:canary@127.0.0.1", 0),
+            ("redis://:canary@[::1]", 0),
+            ("redis://:canary@LocalHost", 0),
+            ("unix:///run/redis.sock?pass=canary", 0),
+        ] {
+            let events = Events::default();
+            tracing::subscriber::with_default(events.clone(), || drop(parse(url)));
+            let events = events.0.lock();
+            assert_eq!(events.len(), warnings, "{url}: {events:?}");
+            for event in &*events {
+                assert!(event.contains("rediss://") && !event.contains("canary"), "{event}");
+            }
+        }
+    }
+
+    /// Keeps the text of every event.
+    #[derive(Clone, Default)]
+    struct Events(Arc<parking_lot::Mutex<Vec<String>>>);
+
+    impl tracing::Subscriber for Events {
+        fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+            true
+        }
+
+        fn event(&self, event: &tracing::Event<'_>) {
+            let mut text = String::new();
+            event.record(&mut |_: &tracing::field::Field, value: &dyn std::fmt::Debug| {
+                text.push_str(&format!("{value:?} "));
+            });
+            self.0.lock().push(text);
+        }
+
+        fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+            tracing::span::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+        fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+        fn enter(&self, _: &tracing::span::Id) {}
+
+        fn exit(&self, _: &tracing::span::Id) {}
     }
 
     proptest! {

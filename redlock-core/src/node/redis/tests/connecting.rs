@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// `resp=3` and the like, of the one connection with a library's name or none at all.
+/// `resp=3` and the like, one for each connection but the helper's.
 fn protocols(server: &mut Server) -> Vec<String> {
     let clients = server.text("CLIENT LIST");
     let mut protocols: Vec<_> = clients
@@ -173,12 +173,9 @@ async fn what_is_no_redis_is_told_as_that() {
     let port = fake(&[]).await;
     for query in ["", "?protocol=resp2"] {
         let reason = refusal(&format!("redis://127.0.0.1:{port}{query}")).await;
-        // Which of the two depends on what came first, our bytes or its good-bye.
-        assert!(
-            ["the server closed the connection", "Connection reset by peer (os error 104)"]
-                .contains(&&*reason),
-            "{reason}"
-        );
+        // Which of them depends on what came first, our bytes or its good-bye.
+        let endings = ["closed the connection", "reset by peer", "Broken pipe"];
+        assert!(endings.iter().any(|ending| reason.contains(ending)), "{reason}");
     }
 }
 

@@ -39,7 +39,7 @@ impl Server {
         let deadline = Instant::now() + LIMIT;
         loop {
             // The port is free now; should somebody take it before the server does, then again.
-            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            let port = free_port();
             let mut process = Command::new("redis-server")
                 .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
                 .args(["--save", "", "--appendonly", "no", "--unixsocket", "redis.sock"])
@@ -55,7 +55,10 @@ impl Server {
                     )
                 });
             loop {
-                assert!(Instant::now() < deadline, "redis-server does not come up");
+                if Instant::now() > deadline {
+                    let _ = process.kill();
+                    panic!("redis-server does not come up");
+                }
                 if process.try_wait().unwrap().is_some() {
                     break;
                 }
@@ -71,6 +74,12 @@ impl Server {
     /// A URL of this server: `url("user:password@", "/1")`.
     pub(super) fn url(&self, login: &str, rest: &str) -> String {
         format!("redis://{login}127.0.0.1:{}{rest}", self.port)
+    }
+
+    /// Puts a file into the server's directory.
+    #[cfg(feature = "tls-rustls")]
+    pub(super) fn write(&self, name: &str, content: &str) {
+        std::fs::write(self.directory.join(name), content).unwrap();
     }
 
     pub(super) fn socket(&self) -> PathBuf {
@@ -162,6 +171,10 @@ impl Drop for Server {
         let _ = self.process.wait();
         let _ = std::fs::remove_dir_all(&self.directory);
     }
+}
+
+pub(super) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 pub(super) struct Monitor(BufReader<TcpStream>);
