@@ -48,11 +48,13 @@ impl<'a> Monitor<'a> {
     pub(crate) fn start(server: &'a Server, own: String) -> Self {
         let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
-        stream.write_all(b"MONITOR\r\n").unwrap();
+        write!(stream, "CLIENT SETNAME {}\r\nMONITOR\r\n", crate::server::NAME).unwrap();
         let mut stream = BufReader::new(stream);
-        let mut line = String::new();
-        stream.read_line(&mut line).unwrap();
-        assert_eq!(line.trim(), "+OK", "MONITOR was refused");
+        for command in ["CLIENT SETNAME", "MONITOR"] {
+            let mut line = String::new();
+            stream.read_line(&mut line).unwrap();
+            assert_eq!(line.trim(), "+OK", "{command} was refused");
+        }
         Self { server, own, stream }
     }
 

@@ -21,7 +21,7 @@ use crate::{
 const PORTS: usize = 20;
 
 /// The name of the harness's own connections, by which they are told from those of a client.
-const NAME: &str = "harness";
+pub(crate) const NAME: &str = "harness";
 
 /// A running redis-server on a port of 127.0.0.1, without persistence unless asked for. It is
 /// killed when this value is dropped, and when the test's process ends in any way.
@@ -111,6 +111,9 @@ impl ServerBuilder {
             directory.display().to_string(),
             "--save".to_owned(),
             String::new(),
+            // A replica must not wait for others to come.
+            "--repl-diskless-sync-delay".to_owned(),
+            "0".to_owned(),
             "--enable-debug-command".to_owned(),
             "yes".to_owned(),
         ];

@@ -58,8 +58,11 @@ fn a_server_ends_when_its_test_panics_even_while_it_is_paused() {
 
 #[tokio::test]
 async fn a_server_ends_when_the_process_that_started_it_is_killed() {
+    // Killed, it cannot clear up after itself: this test does.
+    let directory = tempfile::tempdir().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_redlock-process"))
         .arg("serve")
+        .env("TMPDIR", directory.path())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
