@@ -1,10 +1,17 @@
 //! The servers of one client.
 
-use std::{ops::Deref, thread, time::Duration};
+use std::{
+    ops::Deref,
+    thread,
+    time::{Duration, Instant},
+};
 
-use redlock_core::{Builder, Redlock};
+use redlock_core::{Builder, LockGuard, Redlock};
 
-use crate::server::{Server, ServerBuilder};
+use crate::{
+    server::{Server, ServerBuilder},
+    wait::wait_until,
+};
 
 /// Several independent servers. Reads like a slice of them.
 #[derive(Debug)]
@@ -30,15 +37,46 @@ impl Nodes {
         self.0.iter().map(Server::url).collect()
     }
 
-    /// A client of all of them that a busy machine does not upset: a node may take 2 s to answer.
-    /// Everything else has its default.
+    /// A client of all of them that a busy machine does not upset: a node may take 2 s to answer
+    /// and 10 s to take a connection. Everything else has its default.
     pub fn client(&self) -> Builder {
-        Redlock::builder().nodes(self.urls()).node_timeout(Duration::from_secs(2))
+        Redlock::builder()
+            .nodes(self.urls())
+            .node_timeout(Duration::from_secs(2))
+            .connect_timeout(Duration::from_secs(10))
+    }
+
+    /// Returns once all of the nodes vote for this client, and none has a key any more. The first
+    /// locks of a client may do with the quorum that is connected by then.
+    pub async fn warm_up(&self, client: &Redlock) {
+        wait_until("every node votes", async || {
+            let guard = client.lock("warm-up").await.unwrap();
+            let votes = self.settled_votes(&guard).await;
+            guard.release().await.unwrap();
+            votes == self.len()
+        })
+        .await;
+        wait_until("the warm-up has left no key", async || self.are_empty()).await;
+    }
+
+    /// The votes of a new lock once the nodes behind the quorum have had time to answer as well:
+    /// at most a moment, since some may never.
+    async fn settled_votes(&self, guard: &LockGuard) -> usize {
+        let moment = Instant::now() + Duration::from_millis(200);
+        while guard.votes() < self.len() && Instant::now() < moment {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        guard.votes()
     }
 
     /// How many of the nodes have this key.
     pub fn holding(&self, key: &str) -> usize {
         self.0.iter().filter(|server| server.get(key).is_some()).count()
+    }
+
+    /// The smallest number of nodes that is a quorum.
+    pub fn quorum(&self) -> usize {
+        self.len() / 2 + 1
     }
 
     /// No node has any key.

@@ -269,6 +269,11 @@ impl Server {
         }
     }
 
+    /// One section of INFO.
+    pub fn info(&self, section: &str) -> String {
+        self.query(redis::cmd("INFO").arg(section))
+    }
+
     /// The lines of CLIENT LIST without the harness's own.
     pub fn clients(&self) -> Vec<String> {
         let list: String = self.query(redis::cmd("CLIENT").arg("LIST"));
