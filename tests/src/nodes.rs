@@ -13,6 +13,9 @@ use crate::{
     wait::wait_until,
 };
 
+/// The resource that is locked to see whether every node answers.
+const WARM_UP: &str = "warm-up";
+
 /// Several independent servers. Reads like a slice of them.
 #[derive(Debug)]
 pub struct Nodes(Vec<Server>);
@@ -46,17 +49,21 @@ impl Nodes {
             .connect_timeout(Duration::from_secs(10))
     }
 
-    /// Returns once all of the nodes vote for this client, and none has a key any more. The first
+    /// Returns once all of the nodes vote for this client, and has no key of this call
+    /// any more. The first
     /// locks of a client may do with the quorum that is connected by then.
     pub async fn warm_up(&self, client: &Redlock) {
         wait_until("every node votes", async || {
-            let guard = client.lock("warm-up").await.unwrap();
+            let guard = client.lock(WARM_UP).await.unwrap();
             let votes = self.settled_votes(&guard).await;
             guard.release().await.unwrap();
             votes == self.len()
         })
         .await;
-        wait_until("the warm-up has left no key", async || self.are_empty()).await;
+        wait_until("the warm-up has left no key", async || {
+            self.iter().all(|node| node.keys().iter().all(|key| !key.ends_with(WARM_UP)))
+        })
+        .await;
     }
 
     /// The votes of a new lock once the nodes behind the quorum have had time to answer as well:

@@ -1,9 +1,6 @@
 //! Waiting for what a test is about, and for nothing longer.
 
-use std::{
-    future::Future,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 /// The longest that anything may take before the test fails. Far above what a busy machine needs:
 /// no test passes or fails by how fast it runs.
@@ -25,8 +22,8 @@ where
 }
 
 /// The output of `future`; fails the test, saying `what` did not end, if it takes over [`LIMIT`].
-pub async fn within<F: Future>(what: &str, future: F) -> F::Output {
-    match tokio::time::timeout(LIMIT, future).await {
+pub async fn within<F: IntoFuture>(what: &str, future: F) -> F::Output {
+    match tokio::time::timeout(LIMIT, future.into_future()).await {
         Ok(output) => output,
         Err(_) => panic!("{what} did not end within {LIMIT:?}"),
     }
