@@ -63,6 +63,7 @@ async fn a_server_ends_when_the_process_that_started_it_is_killed() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_redlock-process"))
         .arg("serve")
         .env("TMPDIR", directory.path())
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

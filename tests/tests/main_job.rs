@@ -291,6 +291,7 @@ async fn min_hold_outlives_a_killed_holder_beyond_its_ttl() {
     let mut holder = Command::new(env!("CARGO_BIN_EXE_redlock-process"))
         .args(["hold", "job", &min.as_millis().to_string()])
         .args(nodes.urls())
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

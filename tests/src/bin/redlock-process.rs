@@ -1,9 +1,10 @@
-//! A process of its own for the tests that need one: to be killed, or to contend with others.
+//! A process of its own for the tests that need one: to be killed, or to contend with others. It
+//! ends when its standard input does, so that it never outlives its test.
 //!
 //! - `serve`: starts a redis-server, prints its address, and stays.
 //! - `hold RESOURCE MIN_HOLD_MS URL..`: takes the lock, prints `held`, and stays.
-//! - `contend OWNER RESOURCE ROUNDS URL..`: takes and releases the lock that often, printing each
-//!   hold.
+//! - `contend OWNER RESOURCE URL..`: takes and releases the lock, and prints each hold at the
+//!   end.
 
 use std::time::Duration;
 
@@ -18,20 +19,26 @@ async fn main() {
         ["serve"] => {
             let server = Server::start();
             println!("{}", server.address());
-            std::future::pending::<()>().await;
+            stay().await;
         }
         ["hold", resource, min_hold, ref urls @ ..] => {
             let min_hold = Duration::from_millis(min_hold.parse().unwrap());
             let request = client(urls).lock(resource).min_hold(min_hold);
             let _guard = request.await.unwrap();
             println!("held");
-            std::future::pending::<()>().await;
+            stay().await;
         }
-        ["contend", owner, resource, rounds, ref urls @ ..] => {
-            contend(owner, resource, rounds.parse().unwrap(), &client(urls)).await;
+        ["contend", owner, resource, ref urls @ ..] => {
+            contend(owner, resource, &client(urls)).await;
         }
         _ => panic!("unknown arguments: {words:?}"),
     }
+}
+
+/// Returns when standard input ends.
+async fn stay() {
+    let mut input = tokio::io::stdin();
+    let _ = tokio::io::copy(&mut input, &mut tokio::io::sink()).await;
 }
 
 /// Patient with nodes on a busy machine, and with a short ttl, so that what is left behind by a
@@ -47,9 +54,10 @@ fn client(urls: &[&str]) -> Redlock {
         .unwrap()
 }
 
-async fn contend(owner: &str, resource: &str, rounds: usize, client: &Redlock) {
+async fn contend(owner: &str, resource: &str, client: &Redlock) {
+    let mut stay = std::pin::pin!(stay());
     let history = History::new();
-    for _ in 0..rounds {
+    while tokio::time::timeout(Duration::ZERO, &mut stay).await.is_err() {
         match client.lock(resource).await {
             Ok(guard) => {
                 let mut recording = history.begin(resource, owner);
