@@ -67,6 +67,7 @@ struct Wishes {
 struct State {
     listening: AtomicBool,
     connections: AtomicUsize,
+    discarded: AtomicUsize,
 }
 
 impl Proxy {
@@ -146,6 +147,11 @@ impl Proxy {
         self.state.connections.load(Ordering::SeqCst)
     }
 
+    /// How many bytes have vanished so far.
+    pub fn discarded(&self) -> usize {
+        self.state.discarded.load(Ordering::SeqCst)
+    }
+
     fn wish(&self, change: impl FnOnce(&mut Wishes)) {
         if let Some(wishes) = &self.wishes {
             wishes.send_modify(change);
@@ -213,8 +219,8 @@ async fn connection(
         let (from_client, to_client) = client.split();
         let (from_server, to_server) = server.split();
         tokio::select! {
-            () = pump(from_client, to_server, wishes.clone(), |wishes| wishes.requests) => false,
-            () = pump(from_server, to_client, wishes.clone(), |wishes| wishes.replies) => false,
+            () = pump(from_client, to_server, wishes.clone(), |wishes| wishes.requests, &state) => false,
+            () = pump(from_server, to_client, wishes.clone(), |wishes| wishes.replies, &state) => false,
             Ok(now) = wishes.wait_for(|now| now.cuts > start.cuts || now.closes > start.closes) => {
                 now.cuts > start.cuts
             }
@@ -234,6 +240,7 @@ async fn pump(
     mut to: WriteHalf<'_>,
     wishes: watch::Receiver<Wishes>,
     flow: fn(&Wishes) -> Flow,
+    state: &State,
 ) {
     // Reading and writing are apart, so that a delay is one of the way and not of each chunk.
     let (queue, mut queued) = mpsc::channel::<(Instant, Vec<u8>)>(64);
@@ -264,6 +271,7 @@ async fn pump(
             };
             let written = match flow_now {
                 Flow::Discard => {
+                    state.discarded.fetch_add(chunk.len(), Ordering::SeqCst);
                     let _ = wishes.wait_for(|wishes| flow(wishes) != Flow::Discard).await;
                     return;
                 }

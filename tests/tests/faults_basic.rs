@@ -183,7 +183,9 @@ async fn a_partitioned_holder_is_told_and_its_body_is_dropped() {
 async fn a_lock_that_others_deleted_is_lost_at_its_renewal() {
     let nodes = Nodes::start(3);
     let client = nodes.client().build().unwrap();
+    nodes.warm_up(&client).await;
     let guard = client.lock("job").await.unwrap();
+    wait_until("all nodes hold the lock", async || guard.votes() == 3).await;
     nodes.iter().for_each(|node| drop(node.command(&["DEL", "redlock:job"])));
     let error = guard.extend(LONG).await.unwrap_err();
     assert!(matches!(error, LockError::Lost { reason: LostReason::Refused, .. }), "{error:?}");

@@ -218,7 +218,7 @@ async fn a_lock_renews_itself_for_as_long_as_it_is_held() {
         start.elapsed() > 5 * SECOND
     })
     .await;
-    assert_eq!(nodes.holding("redlock:job"), 3);
+    assert!(nodes.holding("redlock:job") >= nodes.quorum());
     assert_eq!(guard.release().await.unwrap(), Released::Ours);
 }
 

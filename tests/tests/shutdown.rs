@@ -97,7 +97,7 @@ async fn a_body_that_does_not_finish_is_dropped_and_only_then_released() {
     let (result, ()) = within("shutdown", async { tokio::join!(run, shutdown) }).await;
     let error = result.unwrap_err();
     assert!(matches!(error, LockError::Lost { reason: LostReason::Shutdown, .. }), "{error:?}");
-    assert_eq!(told.await.unwrap(), 5, "the lock was released under a running body");
+    assert!(told.await.unwrap() >= nodes.quorum(), "released under a running body");
     assert!(nodes.are_empty(), "shutdown returns when every node has confirmed");
 }
 
