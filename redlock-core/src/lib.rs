@@ -20,8 +20,8 @@ pub use guard::{LockGuard, LockHandle, Released};
 pub use node::Node;
 pub use options::LockOptions;
 pub use redlock::{NodeHealth, Redlock};
-// #[cfg(feature = "macros")]
-// pub use redlock_macros::redlock;
+#[cfg(feature = "macros")]
+pub use redlock_macros::redlock;
 pub use request::{LockFuture, LockRequest};
 
 /// What the macro and the layer are built on. Not for use by hand: it changes without notice.

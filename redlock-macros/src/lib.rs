@@ -1,1 +1,84 @@
 //! The `#[redlock]` attribute. Use it through redlock-core, which re-exports it.
+
+/// As `quote!`, with names of its own: locals neither clash with the user's nor capture them.
+macro_rules! quote_mixed {
+    ($($tokens:tt)*) => {
+        ::quote::quote_spanned!(::proc_macro2::Span::mixed_site()=> $($tokens)*)
+    };
+}
+
+mod args;
+mod duration;
+mod errors;
+mod expand;
+mod fallback;
+mod function;
+mod output;
+mod returned_future;
+mod suggest;
+mod template;
+mod validate;
+mod value;
+
+use proc_macro2::TokenStream;
+use syn::Signature;
+
+use crate::{
+    args::Args, errors::Errors, function::Function, output::Output,
+    returned_future::ReturnedFuture, validate::Plan,
+};
+
+/// Runs an async function under a lock.
+#[proc_macro_attribute]
+pub fn redlock(
+    attribute: proc_macro::TokenStream,
+    item: proc_macro::TokenStream,
+) -> proc_macro::TokenStream {
+    expand(attribute.into(), item.into()).into()
+}
+
+fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    let function: Function = match syn::parse2(item.clone()) {
+        Ok(function) => function,
+        Err(error) => return [error.into_compile_error(), item].into_iter().collect(),
+    };
+    let mut errors = Errors::default();
+    let args = Args::parse(attribute, &mut errors);
+    validate::require_resource(&args, &mut errors);
+    let lock = args.lock.as_ref().map(|arg| arg.value.clone());
+    let krate = args.krate.as_ref().map(|arg| arg.value.clone());
+    let expanded = errors.catch(future(&function)).and_then(|(returned, output)| {
+        let plan = Plan::new(args, &function, &output, &mut errors)?;
+        Some(expand::function(&function, returned, &plan, &output))
+    });
+    match (errors.into_error(), expanded) {
+        (None, Some(expanded)) => expanded,
+        (error, _) => {
+            let errors = error.map(syn::Error::into_compile_error).into_iter();
+            errors.chain([fallback::function(&function, lock.as_ref(), krate.as_ref())]).collect()
+        }
+    }
+}
+
+/// How the function makes its future, and what that gives.
+fn future(function: &Function) -> syn::Result<(Option<ReturnedFuture>, Output)> {
+    let Signature { constness, asyncness, abi, fn_token, output, .. } = &function.signature;
+    if let Some(constness) = constness {
+        let told = "a `const fn` cannot wait for a lock: write `async fn`";
+        return Err(syn::Error::new_spanned(constness, told));
+    }
+    if let Some(abi) = abi {
+        let told = "an `extern` function cannot wait for a lock: annotate an `async fn` and call it from here";
+        return Err(syn::Error::new_spanned(abi, told));
+    }
+    if asyncness.is_some() {
+        return Ok((None, Output::of_async(output)));
+    }
+    ReturnedFuture::recognise(&function.body).zip(Output::of_future(output)).map_or_else(
+        || {
+            let told = "`#[redlock]` needs an `async fn`. When an attribute above it, such as `#[tokio::main]`, has taken the `async` away, write `#[redlock]` above that one";
+            Err(syn::Error::new_spanned(fn_token, told))
+        },
+        |(returned, output)| Ok((Some(returned), output)),
+    )
+}
