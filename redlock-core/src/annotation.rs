@@ -3,7 +3,7 @@
 //! The attribute stays thin. Everything that depends on types is a trait here, so that rustc,
 //! which knows the types, tells the user what is missing.
 
-use std::{borrow::Cow, future::Future, marker::PhantomData};
+use std::{future::Future, marker::PhantomData};
 
 use crate::{LockError, LockHandle, LockOptions, LockRequest, Redlock, body::OnLost, pools};
 
@@ -72,17 +72,13 @@ pub trait IntoResource {
     fn into_resource(self) -> String;
 }
 
-macro_rules! into_resource {
-    ($($text:ty),*) => {$(
-        impl IntoResource for $text {
-            fn into_resource(self) -> String {
-                self.into()
-            }
-        }
-    )*};
+// Without it, rustc would name the missing `From` and keep quiet about templates.
+#[diagnostic::do_not_recommend]
+impl<T: Into<String>> IntoResource for T {
+    fn into_resource(self) -> String {
+        self.into()
+    }
 }
-
-into_resource!(String, &String, &mut String, &str, &mut str, &&str, Box<str>, Cow<'_, str>);
 
 /// How an annotated function that returns `R` answers when its lock was refused or lost.
 pub trait Refusal<R> {

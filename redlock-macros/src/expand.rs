@@ -59,7 +59,9 @@ struct Locked<'a> {
 }
 
 impl Locked<'_> {
-    fn statements(&self, work: Group, receiver: Option<&Ident>) -> TokenStream {
+    fn statements(&self, mut work: Group, receiver: Option<&Ident>) -> TokenStream {
+        // As the user's own, the braces would be reported as needless around one expression.
+        work.set_span(mixed(work.span()));
         let mut request = self.request();
         let mut refusal = self.refusal(&self.plan.refusal);
         if let Some(receiver) = receiver {

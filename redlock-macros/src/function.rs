@@ -1,6 +1,6 @@
 //! The annotated function, read no further than needed.
 
-use proc_macro2::{Group, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::{ToTokens, TokenStreamExt, quote};
 use syn::{
     Attribute, Ident, Pat, PatIdent, Signature, Token, Visibility,
@@ -37,18 +37,24 @@ impl Parse for Function {
                 "this function has no body to run under a lock: put `#[redlock]` where it is implemented",
             ));
         }
-        let body: Group = match input.parse()? {
-            TokenTree::Group(body) => body,
-            other => {
-                return Err(syn::Error::new(other.span(), "expected the body of the function"));
-            }
-        };
+        let body = braces(input.parse()?)?;
         let split = |body: ParseStream<'_>| {
             Ok((body.call(Attribute::parse_inner)?, body.parse::<TokenStream>()?))
         };
         let (inner_attributes, rest) = syn::parse::Parser::parse2(split, body.stream())?;
         let body = with_content(&body, rest);
         Ok(Self { attributes, visibility, signature, inner_attributes, body })
+    }
+}
+
+/// The body in its braces, out of the invisible ones that a `macro_rules!` puts around a `block`.
+fn braces(body: TokenTree) -> syn::Result<Group> {
+    match body {
+        TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => Ok(group),
+        TokenTree::Group(group) if group.delimiter() == Delimiter::None => {
+            syn::parse2(group.stream()).and_then(braces)
+        }
+        other => Err(syn::Error::new(other.span(), "expected the body of the function")),
     }
 }
 

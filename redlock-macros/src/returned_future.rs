@@ -21,9 +21,13 @@
 //!     })
 //! ```
 
-use proc_macro2::{Group, Ident, TokenStream, TokenTree};
-use quote::{ToTokens, quote};
-use syn::{Block, Expr, ExprAsync, ExprBlock, ExprPath, Local, Pat, Stmt, parse::Parser};
+use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
+use quote::quote;
+use syn::{
+    Block, Expr, ExprAsync, ExprBlock, ExprPath, Local, Pat, Stmt,
+    parse::Parser,
+    visit_mut::{VisitMut, visit_expr_async_mut},
+};
 
 /// The body of a function that ends in an async block, boxed or not.
 #[derive(Debug)]
@@ -47,20 +51,47 @@ impl ReturnedFuture {
         mut self,
         rewrite: impl FnOnce(Group, Option<&Ident>) -> TokenStream,
     ) -> TokenStream {
-        if let Some(future) = async_block(&mut self.statements) {
-            let statements = &future.block.stmts;
-            let arguments = statements.iter().take_while(|s| is_argument(s)).count();
-            let (arguments, work) = statements.split_at(arguments);
-            let receiver = arguments.iter().find_map(receiver);
-            let mut braces = Group::new(proc_macro2::Delimiter::Brace, quote!(#(#work)*));
-            braces.set_span(future.block.brace_token.span.join());
-            let work = rewrite(braces, receiver);
-            let content = quote!(#(#arguments)* #work);
-            future.block.stmts = vec![Stmt::Expr(Expr::Verbatim(content), None)];
+        if let Some(returned) = async_block(&mut self.statements) {
+            let mut search = Search { rewrite: Some(rewrite) };
+            search.visit_expr_async_mut(returned);
+            if let Some(rewrite) = search.rewrite {
+                rewrite_block(returned, rewrite);
+            }
         }
         let statements = self.statements;
         quote!(#(#statements)*)
     }
+}
+
+/// Rewrites the block that async-trait made, wherever it is by now: `#[instrument]`, when it
+/// stands above, has put it into a block of its own, where the arguments are not bound yet.
+struct Search<F> {
+    rewrite: Option<F>,
+}
+
+impl<F: FnOnce(Group, Option<&Ident>) -> TokenStream> VisitMut for Search<F> {
+    fn visit_expr_async_mut(&mut self, future: &mut ExprAsync) {
+        if !future.block.stmts.first().is_some_and(is_mark) {
+            visit_expr_async_mut(self, future);
+        } else if let Some(rewrite) = self.rewrite.take() {
+            rewrite_block(future, rewrite);
+        }
+    }
+}
+
+fn rewrite_block(
+    future: &mut ExprAsync,
+    rewrite: impl FnOnce(Group, Option<&Ident>) -> TokenStream,
+) {
+    let statements = &future.block.stmts;
+    let arguments = statements.iter().take_while(|statement| is_argument(statement)).count();
+    let (arguments, work) = statements.split_at(arguments);
+    let receiver = arguments.iter().find_map(receiver);
+    let mut braces = Group::new(Delimiter::Brace, quote!(#(#work)*));
+    braces.set_span(future.block.brace_token.span.join());
+    let work = rewrite(braces, receiver);
+    let content = quote!(#(#arguments)* #work);
+    future.block.stmts = vec![Stmt::Expr(Expr::Verbatim(content), None)];
 }
 
 /// The async block that the statements end in.
@@ -87,18 +118,22 @@ fn is_box_pin(function: &Expr) -> bool {
 /// Whether async-trait put this statement in front of the work, to bind an argument or to tell
 /// rustc the return type.
 fn is_argument(statement: &Stmt) -> bool {
+    if is_mark(statement) {
+        return true;
+    }
+    let Stmt::Local(local) = statement else { return false };
+    value_of(local).is_some_and(|name| {
+        is_positional(name) || matches!(&local.pat, Pat::Ident(same) if same.ident == *name)
+    })
+}
+
+/// Whether a statement is one that async-trait starts with and that nobody writes by hand.
+fn is_mark(statement: &Stmt) -> bool {
     match statement {
         Stmt::Expr(Expr::If(early), _) => {
             matches!(&*early.cond, Expr::Let(condition) if binds(&condition.pat, "__ret"))
         }
-        Stmt::Local(local) => {
-            receiver(statement).is_some()
-                || value_of(local).is_some_and(|name| {
-                    is_positional(name)
-                        || matches!(&local.pat, Pat::Ident(same) if same.ident == *name)
-                })
-        }
-        _ => false,
+        other => receiver(other).is_some(),
     }
 }
 
@@ -115,7 +150,7 @@ fn binds(pattern: &Pat, name: &str) -> bool {
 fn receiver(statement: &Stmt) -> Option<&Ident> {
     let Stmt::Local(local) = statement else { return None };
     let Pat::Ident(pattern) = &local.pat else { return None };
-    value_of(local).filter(|value| *value == "self").map(|_| &pattern.ident)
+    (pattern.ident == "__self" && value_of(local)? == "self").then_some(&pattern.ident)
 }
 
 /// The one variable that is moved: `let x = y;` or `let x = { let y = y; y };`.
@@ -160,6 +195,7 @@ pub(crate) fn rename_self(tokens: TokenStream, receiver: &Ident) -> TokenStream 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quote::ToTokens;
 
     fn body(source: &str) -> Group {
         match format!("{{ {source} }}").parse::<TokenStream>().unwrap().into_iter().next() {
@@ -203,13 +239,30 @@ mod tests {
     }
 
     #[test]
+    fn a_block_that_instrument_has_wrapped_is_found() {
+        let instrumented = |work: &str| {
+            format!(
+                "Box::pin(async move {{
+                    let span = span();
+                    let future = async move {{ match async move {{ let __self = self; {work} }}.await {{ x => x }} }};
+                    instrument(future, span).await
+                }})"
+            )
+        };
+        assert_eq!(
+            rewritten(&instrumented("work().await")),
+            tokens(&instrumented("locked!(__self { work().await })"))
+        );
+    }
+
+    #[test]
     fn a_block_by_hand_is_all_work() {
         for source in [
             "Box::pin(async move {{ WORK }})",
             "::std::boxed::Box::pin(async move {{ WORK }})",
             "async move {{ WORK }}",
         ] {
-            let work = "let id = order.id; let other = id; pay(id).await";
+            let work = "let id = order.id; spawn(async move { let id = id; pay(id).await })";
             let source = source.replace("{{", "{").replace("}}", "}");
             assert_eq!(
                 rewritten(&source.replace("WORK", work)),
