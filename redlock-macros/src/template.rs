@@ -160,7 +160,8 @@ fn outside_quotes<T>(
             }
         }
         // The prefix of `br".."` is no word of its own.
-        word = (c.is_alphanumeric() || c == '_') && !(c == 'b' && !word);
+        let prefix = c == 'b' && !word;
+        word = !prefix && (c.is_alphanumeric() || c == '_');
     }
 }
 

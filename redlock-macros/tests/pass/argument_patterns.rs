@@ -34,6 +34,7 @@ async fn structs(
     Ok(format!("{} {note} {name} {extra}", locked()))
 }
 
+#[allow(clippy::toplevel_ref_arg)]
 #[redlock(resource = "{whole:?}", client = memory())]
 async fn bound(whole @ (a, mut b): (u8, u8), ref kept: String) -> Result<(u8, usize), AppError> {
     b += 1;

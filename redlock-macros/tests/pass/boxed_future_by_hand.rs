@@ -13,6 +13,7 @@ fn boxed(id: u64) -> Pin<Box<dyn Future<Output = Result<String, AppError>> + Sen
     })
 }
 
+#[allow(clippy::manual_async_fn)]
 #[redlock(resource = "order:{id}", client = memory())]
 fn opaque(id: u64) -> impl Future<Output = Result<String, AppError>> + Send {
     async move {

@@ -3,10 +3,10 @@ use redlock_core::redlock;
 use std::fmt::{Debug, Display};
 
 #[redlock(resource = "{prefix}:{value:?}", client = memory())]
-async fn generic<T: Debug + Clone, P>(prefix: P, value: T) -> Result<(String, T), AppError>
+async fn generic<T, P>(prefix: P, value: T) -> Result<(String, T), AppError>
 where
     P: Display + Send,
-    T: Send,
+    T: Debug + Clone + Send,
 {
     Ok((locked(), value.clone()))
 }

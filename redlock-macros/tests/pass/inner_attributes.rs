@@ -3,7 +3,7 @@ use redlock_core::redlock;
 
 #[allow(unused_variables)]
 #[redlock(resource = "a", client = memory())]
-#[must_use]
+#[doc(hidden)]
 #[inline]
 async fn outer(unused: u8) -> Result<String, AppError> {
     Ok(locked())

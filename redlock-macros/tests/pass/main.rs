@@ -2,6 +2,7 @@
 //!
 //! One binary instead of one a case: what is to be seen is that rustc and clippy take the code.
 #![deny(warnings)]
+#![allow(clippy::unwrap_used, reason = "these are tests, if not all of them are #[test]")]
 
 use redlock_core::{LockError, LockHandle, Redlock};
 

@@ -20,8 +20,8 @@ pub(crate) struct Settings {
     auto_extend = settings.renew
 )]
 async fn job(name: String, settings: Settings) -> Result<String, AppError> {
-    drop(settings);
-    Ok(name + &locked())
+    let Settings { tries, .. } = settings;
+    Ok(format!("{name} {tries} {}", locked()))
 }
 
 #[redlock(resource = "a", client = memory(), retry_count = 0, clock_drift_factor = 0, auto_extend = false)]
@@ -32,6 +32,6 @@ async fn zeros() -> Result<(), AppError> {
 #[tokio::test]
 async fn settings_are_expressions_over_the_arguments() {
     let settings = Settings { ttl: Duration::from_secs(5), tries: 2, renew: true };
-    assert_eq!(job("x".into(), settings).await.unwrap(), "xjob:x");
+    assert_eq!(job("x".into(), settings).await.unwrap(), "x 2 job:x");
     zeros().await.unwrap();
 }
