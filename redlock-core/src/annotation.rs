@@ -3,7 +3,7 @@
 //! The attribute stays thin. Everything that depends on types is a trait here, so that rustc,
 //! which knows the types, tells the user what is missing.
 
-use std::{future::Future, marker::PhantomData};
+use std::future::Future;
 
 use crate::{LockError, LockHandle, LockOptions, LockRequest, Redlock, body::OnLost, pools};
 
@@ -40,14 +40,13 @@ where
 }
 
 /// Locks, runs the body, releases; what did not work is for `refusal` to answer.
-pub async fn run<R, P, F, Fut>(
+pub async fn run<R, F, Fut>(
     request: Result<LockRequest, LockError>,
-    refusal: P,
+    refusal: impl Refusal<R>,
     on_lost: OnLost,
     body: F,
 ) -> R
 where
-    P: Refusal<R>,
     F: FnOnce(LockHandle) -> Fut,
     Fut: Future<Output = R>,
 {
@@ -78,12 +77,6 @@ impl<T: Into<String>> IntoResource for T {
     fn into_resource(self) -> String {
         self.into()
     }
-}
-
-/// How an annotated function that returns `R` answers when its lock was refused or lost.
-pub trait Refusal<R> {
-    /// The answer to this error.
-    fn refuse(self, error: LockError) -> R;
 }
 
 /// `Result<T, E>`, under whatever name.
@@ -153,113 +146,91 @@ impl<T: Default> Skipped for T {
     }
 }
 
-/// `Err(error.into())`: a function that returns a `Result`.
-pub fn error_from<R>() -> ErrorFrom<R>
-where
-    R: AnyResult<Error: FromLockError>,
-{
-    ErrorFrom(PhantomData)
+/// What makes the return value of a function whose lock was refused or lost.
+pub trait Refusal<R> {
+    /// The return value for this error.
+    fn refuse(self, error: LockError) -> R;
 }
 
-/// See [`error_from`].
-#[derive(Debug)]
-pub struct ErrorFrom<R>(PhantomData<fn() -> R>);
-
-impl<R: AnyResult<Error: FromLockError>> Refusal<R> for ErrorFrom<R> {
+impl<R, F: FnOnce(LockError) -> R> Refusal<R> for F {
     fn refuse(self, error: LockError) -> R {
-        R::err(R::Error::from_lock_error(error))
+        self(error)
     }
 }
 
+// What a type must be able to do for a refusal is asked once, by the function that makes the
+// refusal: the attribute calls it with the return type in its hands and can show the place.
+// What comes out has no bounds, or rustc would tell the same again for `run`.
+
+/// `Err(error.into())`.
+pub fn error_from<R>() -> fn(LockError) -> R
+where
+    R: AnyResult<Error: FromLockError>,
+{
+    |error| R::err(R::Error::from_lock_error(error))
+}
+
 /// `Err(f(error))`: `map_err`.
-pub fn map_err<R, F>(f: F) -> MapErr<F>
+pub fn map_err<R, F>(f: F) -> MapErr<F, R::Error, R>
 where
     R: AnyResult,
     F: FnOnce(LockError) -> R::Error,
 {
-    MapErr(f)
+    MapErr { f, err: R::err }
 }
 
 /// See [`map_err`].
 #[derive(Debug)]
-pub struct MapErr<F>(F);
+pub struct MapErr<F, E, R> {
+    f: F,
+    err: fn(E) -> R,
+}
 
-impl<R, F> Refusal<R> for MapErr<F>
-where
-    R: AnyResult,
-    F: FnOnce(LockError) -> R::Error,
-{
+impl<F: FnOnce(LockError) -> E, E, R> Refusal<R> for MapErr<F, E, R> {
     fn refuse(self, error: LockError) -> R {
-        R::err((self.0)(error))
+        (self.err)((self.f)(error))
     }
 }
 
 /// `f(error)`: `on_reject`.
-pub fn on_reject<R, F: FnOnce(LockError) -> R>(f: F) -> OnReject<F> {
-    OnReject(f)
-}
-
-/// See [`on_reject`].
-#[derive(Debug)]
-pub struct OnReject<F>(F);
-
-impl<R, F: FnOnce(LockError) -> R> Refusal<R> for OnReject<F> {
-    fn refuse(self, error: LockError) -> R {
-        (self.0)(error)
-    }
+pub fn on_reject<R, F: FnOnce(LockError) -> R>(f: F) -> F {
+    f
 }
 
 /// `Ok(Default::default())` when held elsewhere, else as `otherwise`: `skip_if_held`.
-pub fn skip_ok<R, P>(otherwise: P) -> SkipOk<P>
+pub fn skip_ok<R, P>(otherwise: P) -> Skip<R, P>
 where
     R: AnyResult<Value: Skipped>,
 {
-    SkipOk(otherwise)
-}
-
-/// See [`skip_ok`].
-#[derive(Debug)]
-pub struct SkipOk<P>(P);
-
-impl<R, P> Refusal<R> for SkipOk<P>
-where
-    R: AnyResult<Value: Skipped>,
-    P: Refusal<R>,
-{
-    fn refuse(self, error: LockError) -> R {
-        if error.is_held() { R::ok(R::Value::skipped()) } else { self.0.refuse(error) }
-    }
+    Skip { skipped: || R::ok(R::Value::skipped()), otherwise }
 }
 
 /// `Default::default()` when held elsewhere, else as `otherwise`: `skip_if_held` without a
 /// `Result`.
-pub fn skip<R: Skipped, P>(otherwise: P) -> Skip<P> {
-    Skip(otherwise)
+pub fn skip<R: Skipped, P>(otherwise: P) -> Skip<R, P> {
+    Skip { skipped: R::skipped, otherwise }
 }
 
-/// See [`skip`].
+/// See [`skip`] and [`skip_ok`].
 #[derive(Debug)]
-pub struct Skip<P>(P);
+pub struct Skip<R, P> {
+    skipped: fn() -> R,
+    otherwise: P,
+}
 
-impl<R: Skipped, P: Refusal<R>> Refusal<R> for Skip<P> {
+impl<R, P: Refusal<R>> Refusal<R> for Skip<R, P> {
     fn refuse(self, error: LockError) -> R {
-        if error.is_held() { R::skipped() } else { self.0.refuse(error) }
+        if error.is_held() { (self.skipped)() } else { self.otherwise.refuse(error) }
     }
 }
 
-/// `Default::default()` for every refusal, with an event: the return type cannot tell, so the
-/// log must.
-pub fn default_and_log<R: Skipped>() -> DefaultAndLog {
-    DefaultAndLog
-}
-
-/// See [`default_and_log`].
-#[derive(Debug)]
-pub struct DefaultAndLog;
-
-impl<R: Skipped> Refusal<R> for DefaultAndLog {
-    fn refuse(self, error: LockError) -> R {
-        tracing::error!(%error, "a function under a lock returned its default value");
+/// `Default::default()`. Except for a lock that is held elsewhere there is an event: the return
+/// value cannot tell what happened, so the log must.
+pub fn default_and_log<R: Skipped>() -> fn(LockError) -> R {
+    |error| {
+        if !error.is_held() {
+            tracing::error!(%error, "a function under a lock returned its default value");
+        }
         R::skipped()
     }
 }

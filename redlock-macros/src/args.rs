@@ -9,8 +9,10 @@ use syn::{
 
 use crate::{
     errors::Errors,
+    nodes::{self, PoolName, PoolNames},
+    resource::{self, Resource},
     suggest,
-    value::{self, Count, Factor, OnLost, PoolName, PoolNames, Resource, Time},
+    value::{self, Count, Factor, OnLost, Time},
 };
 
 /// Every key, with how it is written.
@@ -87,12 +89,12 @@ impl Args {
         );
         let mut take = Take { entries: &mut entries, errors };
         Self {
-            resource: take.value("resource", value::resource),
+            resource: take.value("resource", resource::resource),
             ttl: take.value("ttl", value::positive_time),
             wait: take.value("wait", value::time),
-            pool: take.value("pool", value::pool),
-            pools: take.value("pools", value::pools),
-            client: take.value("client", value::client),
+            pool: take.value("pool", nodes::pool),
+            pools: take.value("pools", nodes::pools),
+            client: take.value("client", nodes::client),
             retry_count: take.value("retry_count", value::count),
             retry_delay: take.value("retry_delay", value::time),
             retry_jitter: take.value("retry_jitter", value::time),
@@ -124,17 +126,14 @@ impl Entries {
                     return Err(syn::Error::new(key.span(), needs_value(&key)));
                 }
                 Some(input.parse::<Expr>()?)
+            } else if input.peek(Token![:]) {
+                return Err(input.error("expected `=` between a key and its value"));
             } else {
                 None
             };
             self.push(key, value)?;
             if !input.is_empty() && !input.peek(Token![,]) {
-                let found = if input.peek(Token![:]) {
-                    "expected `=` between a key and its value"
-                } else {
-                    "expected `,` before the next key"
-                };
-                return Err(input.error(found));
+                return Err(input.error("expected `,` before the next key"));
             }
             input.parse::<Option<Token![,]>>()?;
         }

@@ -11,11 +11,11 @@
 //!         "default", format!("order:{}", id), LockOptions::new().ttl(Duration::from_millis(30000)),
 //!     );
 //!     let __redlock_refusal = error_from::<Result<Receipt, AppError>>();
-//!     run(__redlock_request, __redlock_refusal, OnLost::Cancel, move |guard: LockHandle| async move {
+//!     let __redlock_body = move |guard: LockHandle| async move {
 //!         if false { let __redlock_never: Result<Receipt, AppError> = loop {}; return __redlock_never; }
 //!         { work(id).await }
-//!     })
-//!     .await
+//!     };
+//!     run(__redlock_request, __redlock_refusal, OnLost::Cancel, __redlock_body).await
 //! }
 //! ```
 //!
@@ -27,11 +27,13 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 
 use crate::{
-    function::{Function, output_span},
+    function::Function,
+    nodes::{PoolName, PoolNames},
     output::Output,
+    resource::Resource,
     returned_future::{ReturnedFuture, rename_self},
     validate::{Options, Plan, Refusal, Source},
-    value::{Count, Factor, OnLost, PoolName, PoolNames, Resource, Time},
+    value::{Count, Factor, OnLost, Time},
 };
 
 /// The function, its body under the lock.
@@ -43,7 +45,7 @@ pub(crate) fn function(
     plan: &Plan,
     output: &Output,
 ) -> TokenStream {
-    let locked = Locked { plan, output, place: output_span(&function.signature) };
+    let locked = Locked { plan, output };
     let body = match returned {
         None => locked.statements(function.body.clone(), None),
         Some(future) => future.with_work(|work, receiver| locked.statements(work, receiver)),
@@ -54,8 +56,6 @@ pub(crate) fn function(
 struct Locked<'a> {
     plan: &'a Plan,
     output: &'a Output,
-    /// Where rustc shows what is missing of the return type.
-    place: Span,
 }
 
 impl Locked<'_> {
@@ -82,14 +82,12 @@ impl Locked<'_> {
         quote_mixed! {
             let __redlock_request = #request;
             let __redlock_refusal = #refusal;
+            let __redlock_body = move |#handle: #krate::LockHandle| async move { #typed #work };
             #private::run(
                 __redlock_request,
                 __redlock_refusal,
                 #private::OnLost::#on_lost,
-                move |#handle: #krate::LockHandle| async move {
-                    #typed
-                    #work
-                },
+                __redlock_body,
             )
             .await
         }
@@ -198,9 +196,14 @@ impl Locked<'_> {
         types: TokenStream,
         argument: Option<TokenStream>,
     ) -> TokenStream {
-        let private = self.private();
-        let function = Ident::new(function, mixed(self.place));
-        quote_spanned!(mixed(self.place)=> #private::#function::<#types>(#argument))
+        let place = self.output.place;
+        // All of the path is there, or rustc would point at everything in between.
+        let private = self.private().into_iter().map(|mut token| {
+            token.set_span(token.span().located_at(place));
+            token
+        });
+        let function = Ident::new(function, mixed(place));
+        quote_spanned!(mixed(place)=> #(#private)*::#function::<#types>(#argument))
     }
 
     /// Never run: tells rustc the type of the block before it reads the body, so that a wrong

@@ -1,7 +1,7 @@
 //! The annotated function, read no further than needed.
 
-use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
-use quote::{ToTokens, TokenStreamExt, quote};
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+use quote::quote;
 use syn::{
     Attribute, Ident, Pat, PatIdent, Signature, Token, Visibility,
     parse::{Parse, ParseStream},
@@ -109,19 +109,5 @@ impl Function {
             }
         }
         names.0
-    }
-}
-
-impl ToTokens for Function {
-    fn to_tokens(&self, tokens: &mut TokenStream) {
-        tokens.append_all(self.with_body(self.body.stream()));
-    }
-}
-
-/// Where a message about the return type belongs.
-pub(crate) fn output_span(signature: &Signature) -> Span {
-    match &signature.output {
-        syn::ReturnType::Default => signature.ident.span(),
-        syn::ReturnType::Type(_, ty) => syn::spanned::Spanned::span(ty),
     }
 }

@@ -13,7 +13,9 @@ mod errors;
 mod expand;
 mod fallback;
 mod function;
+mod nodes;
 mod output;
+mod resource;
 mod returned_future;
 mod suggest;
 mod template;
@@ -62,7 +64,8 @@ fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
 
 /// How the function makes its future, and what that gives.
 fn future(function: &Function) -> syn::Result<(Option<ReturnedFuture>, Output)> {
-    let Signature { constness, asyncness, abi, fn_token, output, .. } = &function.signature;
+    let signature = &function.signature;
+    let Signature { constness, asyncness, abi, fn_token, .. } = signature;
     if let Some(constness) = constness {
         let told = "a `const fn` cannot wait for a lock: write `async fn`";
         return Err(syn::Error::new_spanned(constness, told));
@@ -72,9 +75,9 @@ fn future(function: &Function) -> syn::Result<(Option<ReturnedFuture>, Output)> 
         return Err(syn::Error::new_spanned(abi, told));
     }
     if asyncness.is_some() {
-        return Ok((None, Output::of_async(output)));
+        return Ok((None, Output::of_async(signature)));
     }
-    ReturnedFuture::recognise(&function.body).zip(Output::of_future(output)).map_or_else(
+    ReturnedFuture::recognise(&function.body).zip(Output::of_future(signature)).map_or_else(
         || {
             let told = "`#[redlock]` needs an `async fn`. When an attribute above it, such as `#[tokio::main]`, has taken the `async` away, write `#[redlock]` above that one";
             Err(syn::Error::new_spanned(fn_token, told))

@@ -3,7 +3,8 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::{
-    AssocType, Path, ReturnType, Token, Type, TypeInfer,
+    AssocType, Path, ReturnType, Signature, Token, Type, TypeInfer,
+    spanned::Spanned,
     visit::Visit,
     visit_mut::{VisitMut, visit_type_mut},
 };
@@ -14,19 +15,23 @@ pub(crate) struct Output {
     /// As it may be written inside the body.
     pub(crate) ty: TokenStream,
     pub(crate) is_result: bool,
+    /// Where to show what it lacks.
+    pub(crate) place: Span,
 }
 
 impl Output {
     /// Of an `async fn`.
-    pub(crate) fn of_async(output: &ReturnType) -> Self {
-        match output {
-            ReturnType::Default => Self { ty: quote!(()), is_result: false },
-            ReturnType::Type(_, ty) => Self::of_type(ty),
+    pub(crate) fn of_async(signature: &Signature) -> Self {
+        match &signature.output {
+            ReturnType::Default => {
+                Self { ty: quote!(()), is_result: false, place: signature.ident.span() }
+            }
+            ReturnType::Type(_, ty) => Self::of_type(ty, signature),
         }
     }
 
     /// Of a function that returns a future: the type that `Future<Output = _>` names.
-    pub(crate) fn of_future(output: &ReturnType) -> Option<Self> {
+    pub(crate) fn of_future(signature: &Signature) -> Option<Self> {
         struct Find<'a>(Option<&'a Type>);
         impl<'a> Visit<'a> for Find<'a> {
             fn visit_assoc_type(&mut self, binding: &'a AssocType) {
@@ -36,14 +41,17 @@ impl Output {
             }
         }
         let mut find = Find(None);
-        find.visit_return_type(output);
-        find.0.map(Self::of_type)
+        find.visit_return_type(&signature.output);
+        find.0.map(|ty| Self::of_type(ty, signature))
     }
 
-    fn of_type(ty: &Type) -> Self {
+    fn of_type(ty: &Type, signature: &Signature) -> Self {
         let mut written = ty.clone();
         Unwritable.visit_type_mut(&mut written);
-        Self { ty: written.into_token_stream(), is_result: is_result(ty) }
+        // async-trait writes the `()` that the user left away.
+        let unit = matches!(ty, Type::Tuple(tuple) if tuple.elems.is_empty());
+        let place = if unit { signature.ident.span() } else { ty.span() };
+        Self { ty: written.into_token_stream(), is_result: is_result(ty), place }
     }
 }
 
@@ -81,8 +89,12 @@ mod tests {
     use super::*;
     use syn::parse_quote;
 
+    fn signature(output: ReturnType) -> Signature {
+        parse_quote!(fn f() #output)
+    }
+
     fn output(returns: ReturnType) -> (String, bool) {
-        let output = Output::of_async(&returns);
+        let output = Output::of_async(&signature(returns));
         (output.ty.to_string(), output.is_result)
     }
 
@@ -123,11 +135,11 @@ mod tests {
         let boxed: ReturnType = parse_quote!(
             -> ::core::pin::Pin<Box<dyn Future<Output = Result<u8, E>> + Send + 'async_trait>>
         );
-        let found = Output::of_future(&boxed).unwrap();
+        let found = Output::of_future(&signature(boxed)).unwrap();
         assert_eq!((found.ty.to_string().as_str(), found.is_result), ("Result < u8 , E >", true));
         let opaque: ReturnType = parse_quote!(-> impl Future<Output = u8> + Send);
-        assert_eq!(Output::of_future(&opaque).unwrap().ty.to_string(), "u8");
-        assert!(Output::of_future(&parse_quote!(-> u8)).is_none());
-        assert!(Output::of_future(&parse_quote!()).is_none());
+        assert_eq!(Output::of_future(&signature(opaque)).unwrap().ty.to_string(), "u8");
+        assert!(Output::of_future(&signature(parse_quote!(-> u8))).is_none());
+        assert!(Output::of_future(&signature(parse_quote!())).is_none());
     }
 }

@@ -24,11 +24,10 @@ const ELSEWHERE: [(&str, &str); 16] = [
 
 /// The message for a key that there is not.
 pub(crate) fn unknown_key(name: &str) -> String {
-    let mut told = format!("there is no key `{name}`");
-    if let Some(meant) = meant(&snake_case(name)) {
-        told.push_str(&format!(", did you mean `{meant}`?"));
-    }
-    told.push_str(" The keys are");
+    let mut told = match meant(&snake_case(name)) {
+        Some(meant) => format!("there is no key `{name}`, did you mean `{meant}`? The keys are"),
+        None => format!("there is no key `{name}`: the keys are"),
+    };
     for (at, (key, _)) in KEYS.iter().enumerate() {
         let comma = if at == 0 { "" } else { "," };
         told.push_str(&format!("{comma} `{key}`"));

@@ -5,9 +5,11 @@ use syn::{Expr, Ident, Path};
 use crate::{
     args::{self, Arg, Args},
     errors::Errors,
-    function::{Function, output_span},
+    function::Function,
+    nodes::{PoolName, PoolNames},
     output::Output,
-    value::{Count, Factor, OnLost, PoolName, PoolNames, Resource, Time},
+    resource::Resource,
+    value::{Count, Factor, OnLost, Time},
 };
 
 /// What the attribute asks for, free of contradictions.
@@ -74,7 +76,7 @@ impl Plan {
         let lock = args.lock.and_then(|arg| errors.catch(not_an_argument(arg.value, function)));
         let source = errors.catch(source(args.pool, args.pools, args.client));
         let skips = args.skip_if_held.is_some();
-        let refusal = errors.catch(refusal(skips, args.map_err, args.on_reject, function, output));
+        let refusal = errors.catch(refusal(skips, args.map_err, args.on_reject, output));
         let options = Options {
             ttl: value(args.ttl),
             // Who skips does not queue: one attempt, unless the user says how long to wait.
@@ -137,7 +139,6 @@ fn refusal(
     skips: bool,
     map_err: Option<Arg<Expr>>,
     on_reject: Option<Arg<Expr>>,
-    function: &Function,
     output: &Output,
 ) -> syn::Result<Refusal> {
     let otherwise = match (map_err, on_reject) {
@@ -155,7 +156,7 @@ fn refusal(
         (None, None) if skips => return Ok(Refusal::Default),
         (None, None) => {
             let told = "this function cannot say that the lock was refused: return a `Result`, or add `on_reject = |error| ..` to say what to return, or `skip_if_held` to return the default";
-            return Err(syn::Error::new(output_span(&function.signature), told));
+            return Err(syn::Error::new(output.place, told));
         }
     };
     Ok(match (skips, output.is_result) {

@@ -3,27 +3,9 @@
 //! A literal is checked here, where its mistake can be shown; any other expression is left to
 //! rustc, which knows its type.
 
-use proc_macro2::Span;
-use syn::{Expr, ExprArray, ExprLit, ExprPath, ExprUnary, Ident, Lit, LitStr, Path, UnOp};
+use syn::{Expr, ExprLit, ExprPath, ExprUnary, Ident, Lit, LitInt, Path, UnOp};
 
-use crate::{
-    duration,
-    template::{self, Piece},
-};
-
-/// The longest resource that core takes, in bytes.
-const LONGEST_RESOURCE: usize = 1024;
-
-/// What is locked.
-#[derive(Debug)]
-pub(crate) enum Resource {
-    /// The same text at every call, braces unescaped.
-    Text { text: String, span: Span },
-    /// A format string with one placeholder for each expression.
-    Format { format: String, arguments: Vec<Expr>, span: Span },
-    /// Something that gives the text.
-    Expr(Expr),
-}
+use crate::duration;
 
 /// A duration.
 #[derive(Debug)]
@@ -46,17 +28,6 @@ pub(crate) enum Factor {
     Expr(Expr),
 }
 
-/// The name of an installed pool.
-#[derive(Debug)]
-pub(crate) enum PoolName {
-    Text(LitStr),
-    Expr(Expr),
-}
-
-/// The names of several installed pools: an array or anything to iterate over.
-#[derive(Debug)]
-pub(crate) struct PoolNames(pub(crate) Expr);
-
 /// What happens to a body whose lock is lost.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum OnLost {
@@ -64,105 +35,61 @@ pub(crate) enum OnLost {
     Continue,
 }
 
-pub(crate) fn resource(_: &Ident, value: Expr) -> syn::Result<Resource> {
-    match ungrouped(value) {
-        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => template(&text),
-        value @ (Expr::Lit(_) | Expr::Array(_)) => Err(syn::Error::new_spanned(
-            value,
-            "`resource` is one name: a template, `\"order:{order_id}\"`, or an expression that gives a `String` or a `&str`",
-        )),
-        value => Ok(Resource::Expr(value)),
-    }
-}
-
-fn template(literal: &LitStr) -> syn::Result<Resource> {
-    let fail = |told: String| syn::Error::new(literal.span(), told);
-    let pieces = template::parse(&literal.value()).map_err(fail)?;
-    let text: String = pieces.iter().filter_map(Piece::text).collect();
-    if text.len() > LONGEST_RESOURCE {
-        return Err(fail(format!(
-            "the resource has {} bytes: at most {LONGEST_RESOURCE} are allowed",
-            text.len()
-        )));
-    }
-    let mut format = String::new();
-    let mut arguments = Vec::new();
-    for piece in &pieces {
-        match piece {
-            Piece::Text(text) => format.push_str(&text.replace('{', "{{").replace('}', "}}")),
-            Piece::Hole { expression, spec } => {
-                let argument =
-                    LitStr::new(expression, literal.span()).parse().map_err(|error| {
-                        fail(format!(
-                            "`{expression}` in the template is not an expression: {error}"
-                        ))
-                    })?;
-                arguments.push(argument);
-                let colon = if spec.is_empty() { "" } else { ":" };
-                format.push_str(&format!("{{{colon}{spec}}}"));
-            }
-        }
-    }
-    let span = literal.span();
-    if !arguments.is_empty() {
-        Ok(Resource::Format { format, arguments, span })
-    } else if text.is_empty() {
-        Err(fail("the resource is empty: name what to lock, such as `\"order:{order_id}\"`".into()))
-    } else {
-        Ok(Resource::Text { text, span })
-    }
-}
-
 pub(crate) fn time(key: &Ident, value: Expr) -> syn::Result<Time> {
     let value = ungrouped(value);
-    let told = match &value {
-        Expr::Lit(ExprLit { lit: Lit::Str(words), .. }) => match duration::millis(&words.value()) {
-            Ok(millis) => return Ok(Time::Millis(millis)),
-            Err(told) => told,
-        },
-        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => match number.suffix() {
-            "" | "u8" | "u16" | "u32" | "u64" => return Ok(Time::Millis(number.base10_parse()?)),
-            _ => format!(
-                "a bare number is in milliseconds and has no unit: write `{key} = \"{number}\"` for a duration in words"
-            ),
-        },
-        Expr::Lit(_) => format!(
+    let read = match &value {
+        Expr::Lit(ExprLit { lit: Lit::Str(words), .. }) => duration::millis(&words.value()),
+        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => millis(key, number),
+        Expr::Lit(_) => Err(format!(
             "`{key}` is in whole milliseconds, `{key} = 1500`, or in words, `{key} = \"30s\"`"
-        ),
-        value if is_negative(value) => format!("`{key}` cannot be negative"),
+        )),
+        negative if is_negative(negative) => {
+            Err(format!("`{key}` cannot be negative: write how long, such as `{key} = \"30s\"`"))
+        }
         _ => return Ok(Time::Expr(value)),
     };
-    Err(syn::Error::new_spanned(value, told))
+    read.map(Time::Millis).map_err(|told| syn::Error::new_spanned(value, told))
+}
+
+fn millis(key: &Ident, number: &LitInt) -> Result<u64, String> {
+    match number.suffix() {
+        "" | "u8" | "u16" | "u32" | "u64" => number
+            .base10_parse()
+            .map_err(|_| format!("`{key}` is too long: it must fit 64 bits of milliseconds")),
+        _ => Err(format!(
+            "a bare number is in milliseconds and has no unit: write `{key} = \"{number}\"` for a duration in words"
+        )),
+    }
 }
 
 /// A duration of which zero makes no sense.
 pub(crate) fn positive_time(key: &Ident, value: Expr) -> syn::Result<Time> {
-    let place = syn::Error::new_spanned(
+    let zero = syn::Error::new_spanned(
         &value,
         format!("`{key}` is zero: leave it away for the default, or write a positive duration"),
     );
     match time(key, value)? {
-        Time::Millis(0) => Err(place),
+        Time::Millis(0) => Err(zero),
         time => Ok(time),
     }
 }
 
 pub(crate) fn count(key: &Ident, value: Expr) -> syn::Result<Count> {
     let value = ungrouped(value);
-    match &value {
+    let number = match &value {
         Expr::Lit(ExprLit { lit: Lit::Int(number), .. })
             if matches!(number.suffix(), "" | "u32") =>
         {
-            Ok(Count::Number(number.base10_parse()?))
+            number.base10_parse().ok()
         }
-        value if is_negative(value) || matches!(value, Expr::Lit(_)) => {
-            Err(syn::Error::new_spanned(
-                value,
-                format!("`{key}` is how often: a whole number, `{key} = 5`"),
-            ))
-        }
-        _ => Ok(Count::Expr(value)),
-    }
+        wrong if is_negative(wrong) || matches!(wrong, Expr::Lit(_)) => None,
+        _ => return Ok(Count::Expr(value)),
+    };
+    number.map(Count::Number).ok_or_else(|| {
+        let told =
+            format!("`{key}` is how often: a whole number, `{key} = 5`, at most {}", u32::MAX);
+        syn::Error::new_spanned(value, told)
+    })
 }
 
 pub(crate) fn factor(key: &Ident, value: Expr) -> syn::Result<Factor> {
@@ -221,78 +148,6 @@ pub(crate) fn function(key: &Ident, value: Expr) -> syn::Result<Expr> {
     }
 }
 
-pub(crate) fn client(key: &Ident, value: Expr) -> syn::Result<Expr> {
-    match ungrouped(value) {
-        Expr::Lit(ExprLit { lit: Lit::Str(name), .. }) => {
-            let told = format!(
-                "`{key}` is an expression that gives a `Redlock`: for an installed one write `pool = {:?}`",
-                name.value()
-            );
-            Err(syn::Error::new(name.span(), told))
-        }
-        value => Ok(value),
-    }
-}
-
-pub(crate) fn pool(key: &Ident, value: Expr) -> syn::Result<PoolName> {
-    match ungrouped(value) {
-        Expr::Lit(ExprLit { lit: Lit::Str(name), .. }) => Ok(PoolName::Text(pool_literal(name)?)),
-        value @ Expr::Array(_) => {
-            let told =
-                format!("`{key}` is one pool: for a quorum over several write `pools = [..]`");
-            Err(syn::Error::new_spanned(value, told))
-        }
-        value => Ok(PoolName::Expr(value)),
-    }
-}
-
-pub(crate) fn pools(key: &Ident, value: Expr) -> syn::Result<PoolNames> {
-    let value = ungrouped(value);
-    match &value {
-        Expr::Lit(_) => {
-            let told = format!(
-                "`{key}` are several pools, `{key} = [\"a\", \"b\"]`; one is `pool = \"a\"`"
-            );
-            return Err(syn::Error::new_spanned(value, told));
-        }
-        Expr::Array(names) => distinct_names(key, names)?,
-        _ => {}
-    }
-    Ok(PoolNames(value))
-}
-
-fn distinct_names(key: &Ident, names: &ExprArray) -> syn::Result<()> {
-    if names.elems.is_empty() {
-        let told = format!("`{key}` is empty: name the pools, `{key} = [\"a\", \"b\"]`");
-        return Err(syn::Error::new_spanned(names, told));
-    }
-    let mut seen: Vec<String> = Vec::new();
-    for name in &names.elems {
-        let Expr::Lit(ExprLit { lit: Lit::Str(name), .. }) = ungrouped(name.clone()) else {
-            continue;
-        };
-        let name = pool_literal(name)?;
-        if seen.contains(&name.value()) {
-            let told = format!("the pool {:?} is named twice: one node has one vote", name.value());
-            return Err(syn::Error::new(name.span(), told));
-        }
-        seen.push(name.value());
-    }
-    Ok(())
-}
-
-fn pool_literal(name: LitStr) -> syn::Result<LitStr> {
-    let text = name.value();
-    let told = if text.is_empty() {
-        "the name of a pool is what `pools::install` was given: it is not empty".into()
-    } else if text.contains(['{', '}']) {
-        format!("the name of a pool is no template: write `format!({text:?})`")
-    } else {
-        return Ok(name);
-    };
-    Err(syn::Error::new(name.span(), told))
-}
-
 pub(crate) fn on_lost(key: &Ident, value: Expr) -> syn::Result<OnLost> {
     let value = ungrouped(value);
     if let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = &value {
@@ -321,7 +176,7 @@ pub(crate) fn path(key: &Ident, value: Expr) -> syn::Result<Path> {
 }
 
 /// The expression itself, when a `macro_rules!` put invisible brackets around it.
-fn ungrouped(value: Expr) -> Expr {
+pub(crate) fn ungrouped(value: Expr) -> Expr {
     match value {
         Expr::Group(group) => ungrouped(*group.expr),
         value => value,
