@@ -40,9 +40,9 @@ where
 }
 
 /// Locks, runs the body, releases; what did not work is for `refusal` to answer.
-pub async fn run<R, F, Fut>(
+pub async fn run<R, S, F, Fut>(
     request: Result<LockRequest, LockError>,
-    refusal: impl Refusal<R>,
+    refusal: Refusal<S, R>,
     on_lost: OnLost,
     body: F,
 ) -> R
@@ -56,7 +56,7 @@ where
     };
     match outcome {
         Ok(result) => result,
-        Err(error) => refusal.refuse(error),
+        Err(error) => refusal.answer(error),
     }
 }
 
@@ -146,91 +146,79 @@ impl<T: Default> Skipped for T {
     }
 }
 
-/// What makes the return value of a function whose lock was refused or lost.
-pub trait Refusal<R> {
-    /// The return value for this error.
-    fn refuse(self, error: LockError) -> R;
+/// What makes the return value `R` of a function whose lock was refused or lost.
+///
+/// What `R` and the user's function must be able to do for it is asked once, by the constructor:
+/// the attribute calls that with the return type in its hands, and rustc shows the place. This
+/// type has no bounds, or rustc would tell the same again for [`run`].
+#[derive(Debug)]
+pub struct Refusal<S, R> {
+    state: S,
+    answer: fn(S, LockError) -> R,
 }
 
-impl<R, F: FnOnce(LockError) -> R> Refusal<R> for F {
-    fn refuse(self, error: LockError) -> R {
-        self(error)
+impl<S, R> Refusal<S, R> {
+    fn answer(self, error: LockError) -> R {
+        (self.answer)(self.state, error)
     }
 }
 
-// What a type must be able to do for a refusal is asked once, by the function that makes the
-// refusal: the attribute calls it with the return type in its hands and can show the place.
-// What comes out has no bounds, or rustc would tell the same again for `run`.
-
 /// `Err(error.into())`.
-pub fn error_from<R>() -> fn(LockError) -> R
+pub fn error_from<R>() -> Refusal<(), R>
 where
     R: AnyResult<Error: FromLockError>,
 {
-    |error| R::err(R::Error::from_lock_error(error))
+    Refusal { state: (), answer: |(), error| R::err(R::Error::from_lock_error(error)) }
 }
 
 /// `Err(f(error))`: `map_err`.
-pub fn map_err<R, F>(f: F) -> MapErr<F, R::Error, R>
+pub fn map_err<R, F>(f: F) -> Refusal<F, R>
 where
     R: AnyResult,
     F: FnOnce(LockError) -> R::Error,
 {
-    MapErr { f, err: R::err }
-}
-
-/// See [`map_err`].
-#[derive(Debug)]
-pub struct MapErr<F, E, R> {
-    f: F,
-    err: fn(E) -> R,
-}
-
-impl<F: FnOnce(LockError) -> E, E, R> Refusal<R> for MapErr<F, E, R> {
-    fn refuse(self, error: LockError) -> R {
-        (self.err)((self.f)(error))
-    }
+    Refusal { state: f, answer: |f, error| R::err(f(error)) }
 }
 
 /// `f(error)`: `on_reject`.
-pub fn on_reject<R, F: FnOnce(LockError) -> R>(f: F) -> F {
-    f
+pub fn on_reject<R, F: FnOnce(LockError) -> R>(f: F) -> Refusal<F, R> {
+    Refusal { state: f, answer: |f, error| f(error) }
 }
 
 /// `Ok(Default::default())` when held elsewhere, else as `otherwise`: `skip_if_held`.
-pub fn skip_ok<R, P>(otherwise: P) -> Skip<R, P>
+pub fn skip_ok<R, S>(otherwise: Refusal<S, R>) -> Refusal<Refusal<S, R>, R>
 where
     R: AnyResult<Value: Skipped>,
 {
-    Skip { skipped: || R::ok(R::Value::skipped()), otherwise }
+    Refusal {
+        state: otherwise,
+        answer: |otherwise, error| {
+            if error.is_held() { R::ok(R::Value::skipped()) } else { otherwise.answer(error) }
+        },
+    }
 }
 
 /// `Default::default()` when held elsewhere, else as `otherwise`: `skip_if_held` without a
 /// `Result`.
-pub fn skip<R: Skipped, P>(otherwise: P) -> Skip<R, P> {
-    Skip { skipped: R::skipped, otherwise }
-}
-
-/// See [`skip`] and [`skip_ok`].
-#[derive(Debug)]
-pub struct Skip<R, P> {
-    skipped: fn() -> R,
-    otherwise: P,
-}
-
-impl<R, P: Refusal<R>> Refusal<R> for Skip<R, P> {
-    fn refuse(self, error: LockError) -> R {
-        if error.is_held() { (self.skipped)() } else { self.otherwise.refuse(error) }
+pub fn skip<R: Skipped, S>(otherwise: Refusal<S, R>) -> Refusal<Refusal<S, R>, R> {
+    Refusal {
+        state: otherwise,
+        answer: |otherwise, error| {
+            if error.is_held() { R::skipped() } else { otherwise.answer(error) }
+        },
     }
 }
 
 /// `Default::default()`. Except for a lock that is held elsewhere there is an event: the return
 /// value cannot tell what happened, so the log must.
-pub fn default_and_log<R: Skipped>() -> fn(LockError) -> R {
-    |error| {
-        if !error.is_held() {
-            tracing::error!(%error, "a function under a lock returned its default value");
-        }
-        R::skipped()
+pub fn default_and_log<R: Skipped>() -> Refusal<(), R> {
+    Refusal {
+        state: (),
+        answer: |(), error| {
+            if !error.is_held() {
+                tracing::error!(%error, "a function under a lock returned its default value");
+            }
+            R::skipped()
+        },
     }
 }
