@@ -17,10 +17,6 @@ impl Errors {
         outcome.map_err(|error| self.push(error)).ok()
     }
 
-    pub(crate) fn any(&self) -> bool {
-        self.0.is_some()
-    }
-
     /// All of them as one, if there are any.
     pub(crate) fn into_error(self) -> Option<syn::Error> {
         self.0

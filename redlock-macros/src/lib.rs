@@ -30,7 +30,7 @@ use crate::{
     returned_future::ReturnedFuture, validate::Plan,
 };
 
-/// Runs an async function under a lock.
+#[doc = include_str!("redlock.md")]
 #[proc_macro_attribute]
 pub fn redlock(
     attribute: proc_macro::TokenStream,
@@ -46,18 +46,18 @@ fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     };
     let mut errors = Errors::default();
     let args = Args::parse(attribute, &mut errors);
-    validate::require_resource(&args, &mut errors);
     let lock = args.lock.as_ref().map(|arg| arg.value.clone());
     let krate = args.krate.as_ref().map(|arg| arg.value.clone());
     let expanded = errors.catch(future(&function)).and_then(|(returned, output)| {
         let plan = Plan::new(args, &function, &output, &mut errors)?;
         Some(expand::function(&function, returned, &plan, &output))
     });
-    match (errors.into_error(), expanded) {
-        (None, Some(expanded)) => expanded,
-        (error, _) => {
-            let errors = error.map(syn::Error::into_compile_error).into_iter();
-            errors.chain([fallback::function(&function, lock.as_ref(), krate.as_ref())]).collect()
+    match (expanded, errors.into_error()) {
+        (Some(expanded), None) => expanded,
+        (_, error) => {
+            let error = error.unwrap_or_else(args::no_resource).into_compile_error();
+            let function = fallback::function(&function, lock.as_ref(), krate.as_ref());
+            quote::quote!(#error #function)
         }
     }
 }

@@ -3,7 +3,7 @@
 use syn::{Expr, Ident, Path};
 
 use crate::{
-    args::{self, Arg, Args},
+    args::{Arg, Args},
     errors::Errors,
     function::Function,
     nodes::{PoolName, PoolNames},
@@ -65,7 +65,7 @@ pub(crate) enum Refusal {
 }
 
 impl Plan {
-    /// The plan, if there were no errors, here or before.
+    /// The plan; `None` without an error is for want of a resource.
     pub(crate) fn new(
         args: Args,
         function: &Function,
@@ -164,11 +164,4 @@ fn refusal(
         (true, true) => Refusal::SkipOk(Box::new(otherwise)),
         (true, false) => Refusal::Skip(Box::new(otherwise)),
     })
-}
-
-/// An attribute that names no resource, unless it named one that was wrong.
-pub(crate) fn require_resource(args: &Args, errors: &mut Errors) {
-    if args.resource.is_none() && !errors.any() {
-        errors.push(args::no_resource());
-    }
 }

@@ -51,7 +51,7 @@ impl Orders for Shop {
         assert_eq!(LockHandle::current().unwrap().resource(), "shop:3");
     }
 
-    #[redlock(resource = "shop:{value:?}", client = self.locks, map_err = AppError::Locked)]
+    #[redlock(resource = "shop:{value:?}", client = self.locks, map_err = |e| AppError::Other(format!("{} {e}", self.id)))]
     async fn generic<T: Send + std::fmt::Debug + 'static>(&self, value: T) -> Result<T, AppError> {
         assert_eq!(locked(), format!("shop:{value:?}"));
         Ok(value)
