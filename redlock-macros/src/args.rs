@@ -75,18 +75,8 @@ impl Args {
     /// Reads everything, so that all mistakes are told at once.
     pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Self {
         let mut entries = Entries::default();
-        // The closure never fails: what was read before a mistake stays of use.
-        errors.catch(
-            (|input: ParseStream<'_>| {
-                let outcome = entries.parse(input);
-                if outcome.is_err() {
-                    input.parse::<TokenStream>()?;
-                }
-                Ok(outcome)
-            })
-            .parse2(tokens)
-            .and_then(|outcome| outcome),
-        );
+        // What was read before a syntax error is kept: the fallback wants to know `lock`.
+        errors.catch(Parser::parse2(|input: ParseStream<'_>| entries.parse(input), tokens));
         let mut take = Take { entries: &mut entries, errors };
         Self {
             resource: take.value("resource", resource::resource),
