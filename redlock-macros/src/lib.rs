@@ -85,3 +85,54 @@ fn future(function: &Function) -> syn::Result<(Option<ReturnedFuture>, Output)> 
         |(returned, output)| Ok((Some(returned), output)),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quote::quote;
+
+    fn expanded(attribute: &str) -> String {
+        let item = quote!(
+            async fn f() -> Result<(), E> {
+                work()
+            }
+        );
+        expand(attribute.parse().unwrap(), item).to_string()
+    }
+
+    #[test]
+    fn each_setting_reaches_the_setter_of_its_own_name() {
+        const MILLIS: (&str, &str) = ("7", "from_millis (7u64)");
+        for (key, (written, passed)) in [
+            ("ttl", MILLIS),
+            ("wait", MILLIS),
+            ("retry_delay", MILLIS),
+            ("retry_jitter", MILLIS),
+            ("max_hold", MILLIS),
+            ("min_hold", MILLIS),
+            ("retry_count", ("7", "(7u32)")),
+            ("clock_drift_factor", ("0.7", "(0.7f64)")),
+            ("auto_extend", ("false", "(false)")),
+        ] {
+            let code = expanded(&format!("resource = \"a\", {key} = {written}"));
+            let setters = code.split("LockOptions :: new ()").nth(1).unwrap();
+            let setters = setters.split(" ;").next().unwrap();
+            assert!(setters.starts_with(&format!(" . {key} (")), "{key}: {setters}");
+            assert!(setters.contains(passed), "{key}: {setters}");
+        }
+    }
+
+    #[test]
+    fn a_function_is_never_left_without_a_lock_and_without_an_error() {
+        for wrong in
+            ["", "ttl = 1", "resource = \"\"", "resource", "x = 1", "resource = \"a\", lock = _"]
+        {
+            let code = expanded(wrong);
+            assert!(
+                code.contains("compile_error") && code.contains("async fn f"),
+                "{wrong}: {code}"
+            );
+        }
+        assert!(!expanded("resource = \"a\"").contains("compile_error"));
+    }
+}
