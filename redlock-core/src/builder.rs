@@ -176,10 +176,9 @@ impl Builder {
 }
 
 fn check(settings: &Settings) -> Result<(), LockError> {
-    for (what, value) in [
-        ("node_timeout", settings.node_timeout),
-        ("connect_timeout", settings.connect_timeout),
-    ] {
+    for (what, value) in
+        [("node_timeout", settings.node_timeout), ("connect_timeout", settings.connect_timeout)]
+    {
         if value.is_zero() {
             return Err(LockError::config(format!("{what} is zero: use a positive duration")));
         }

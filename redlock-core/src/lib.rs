@@ -56,6 +56,8 @@ pub use guard::{LockGuard, LockHandle, Released};
 pub use node::{Node, NodeHealth, NodeState, memory::MemoryNode};
 pub use options::LockOptions;
 pub use redlock::Redlock;
+#[cfg(feature = "macros")]
+pub use redlock_macros::redlock;
 pub use request::{LockFuture, LockRequest};
 
 /// What the macro and the layer are built on. Not for use by hand: it changes without notice.

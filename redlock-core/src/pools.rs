@@ -5,12 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 
-use crate::{
-    builder::check_distinct,
-    client::Client,
-    error::LockError,
-    redlock::Redlock,
-};
+use crate::{builder::check_distinct, client::Client, error::LockError, redlock::Redlock};
 
 static POOLS: Mutex<Pools> = Mutex::new(Pools { named: BTreeMap::new(), joined: BTreeMap::new() });
 

@@ -27,7 +27,10 @@ pub(crate) async fn release_all(client: &Arc<Client>) {
 /// Waits until the bodies that were told have gone and every node that answers has confirmed.
 async fn finish(client: &Client) {
     let finished = async {
-        client.registry.until(|holds| !holds.iter().any(|hold| hold.is_body() && hold.is_over())).await;
+        client
+            .registry
+            .until(|holds| !holds.iter().any(|hold| hold.is_body() && hold.is_over()))
+            .await;
         while !client.nodes.iter().all(NodeHandle::is_drained) {
             tokio::time::sleep(LOOK).await;
         }

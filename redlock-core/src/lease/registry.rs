@@ -155,7 +155,8 @@ impl Registry {
 impl Shared {
     fn all(&self) -> Vec<Arc<Hold>> {
         let inner = self.inner.lock();
-        let mut holds: Vec<_> = inner.holds.values().filter_map(|(hold, _)| hold.upgrade()).collect();
+        let mut holds: Vec<_> =
+            inner.holds.values().filter_map(|(hold, _)| hold.upgrade()).collect();
         drop(inner);
         holds.sort_by_key(|hold| hold.id);
         holds

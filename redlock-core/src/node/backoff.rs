@@ -40,6 +40,8 @@ mod tests {
         let pauses: Vec<Duration> = (0..20).map(|_| backoff.pause()).collect();
         assert_eq!(pauses[0], FIRST);
         assert!(pauses.windows(2).all(|pair| pair[1] == (pair[0] * 2).min(LONGEST)));
-        assert!(pauses.iter().all(|pause| *pause + Backoff::jitter(*pause) < Duration::from_secs(1)));
+        assert!(
+            pauses.iter().all(|pause| *pause + Backoff::jitter(*pause) < Duration::from_secs(1))
+        );
     }
 }

@@ -243,8 +243,7 @@ impl State {
         match (command.action, found) {
             (Action::Grant { .. }, Some(_)) => Reply::Foreign,
             (Action::Grant { ttl }, None) => {
-                let entry =
-                    Entry { value: claim.value.clone(), expires: now + ttl.as_secs_f64() };
+                let entry = Entry { value: claim.value.clone(), expires: now + ttl.as_secs_f64() };
                 self.keys.insert(claim.key.clone(), entry);
                 Reply::Done
             }
@@ -347,7 +346,10 @@ impl MemoryConnection {
 }
 
 impl Connection for MemoryConnection {
-    fn send(&mut self, commands: Vec<Command>) -> BoxFuture<'static, Vec<Result<Reply, NodeError>>> {
+    fn send(
+        &mut self,
+        commands: Vec<Command>,
+    ) -> BoxFuture<'static, Vec<Result<Reply, NodeError>>> {
         let count = commands.len();
         let answered = self.call(commands);
         let name = Arc::clone(&self.name);

@@ -6,11 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::{
-    FutureExt, StreamExt,
-    future::BoxFuture,
-    stream::FuturesUnordered,
-};
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 
 use super::{
     Connection, Reply,
@@ -42,7 +38,7 @@ pub(super) async fn supervise(shared: Arc<Shared>) {
         let ended = match open(&shared).await {
             Ok(connection) => {
                 let since = shared.context.clock.now();
-                shared.relink(&mut shared.mailbox.lock(), Link::Up { since });
+                shared.relink(&mut shared.mailbox.lock(), Link::Up);
                 telemetry::node_up(&shared.name);
                 (backoff, announced_down) = (Backoff::new(), false);
                 match serve(&shared, connection, since).await {
@@ -166,8 +162,7 @@ async fn exchange(
         let now = clock.now();
         let (items, asked, next_debt, orphaned, settled) = {
             let mut mailbox = shared.mailbox.lock();
-            let items =
-                if batches.len() < MOST_BATCHES { mailbox.take(now) } else { Vec::new() };
+            let items = if batches.len() < MOST_BATCHES { mailbox.take(now) } else { Vec::new() };
             let asked = std::mem::take(&mut mailbox.pings);
             let next_debt = mailbox.debts.next_due();
             (items, asked, next_debt, mailbox.closed, mailbox.is_settled())

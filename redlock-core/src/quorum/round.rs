@@ -105,7 +105,9 @@ impl Round {
     fn give_up(self: &Arc<Self>, limit: Duration) -> Tally {
         let awaited: Vec<usize> = {
             let state = self.state.lock();
-            (0..state.answers.len()).filter(|node| state.answers[*node] == Answer::Awaited).collect()
+            (0..state.answers.len())
+                .filter(|node| state.answers[*node] == Answer::Awaited)
+                .collect()
         };
         for node in awaited {
             let reason = format!("nothing was heard for {limit:?}");
