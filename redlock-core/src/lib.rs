@@ -6,6 +6,7 @@ mod axum;
 mod body;
 mod builder;
 mod error;
+mod extension;
 mod guard;
 pub mod memory;
 mod node;
@@ -30,5 +31,6 @@ pub mod __private {
     pub use crate::{
         annotation::*,
         body::{BodyGuard, OnLost},
+        extension::*,
     };
 }
