@@ -1,1 +1,224 @@
-//! What `#[redlock]` expands to.
+//! What `#[redlock]` expands to: one request, one answer to a refusal, one call.
+//!
+//! The attribute stays thin. Everything that depends on types is a trait here, so that rustc,
+//! which knows the types, tells the user what is missing.
+
+use std::future::Future;
+
+use crate::{LockError, LockHandle, LockOptions, LockRequest, Redlock, body::OnLost, pools};
+
+pub use std::{format, time::Duration};
+
+/// A request on a client the program named.
+pub fn of_client(
+    client: &Redlock,
+    resource: impl IntoResource,
+    options: LockOptions,
+) -> Result<LockRequest, LockError> {
+    Ok(client.lock(resource.into_resource()).options(options))
+}
+
+/// A request on an installed pool.
+pub fn of_pool(
+    name: impl AsRef<str>,
+    resource: impl IntoResource,
+    options: LockOptions,
+) -> Result<LockRequest, LockError> {
+    of_client(&pools::require(name.as_ref())?, resource, options)
+}
+
+/// A request on all nodes of several installed pools.
+pub fn of_pools<I>(
+    names: I,
+    resource: impl IntoResource,
+    options: LockOptions,
+) -> Result<LockRequest, LockError>
+where
+    I: IntoIterator<Item: AsRef<str>>,
+{
+    of_client(&pools::quorum_of(names)?, resource, options)
+}
+
+/// Locks, runs the body, releases; what did not work is for `refusal` to answer.
+pub async fn run<R, S, F, Fut>(
+    request: Result<LockRequest, LockError>,
+    refusal: Refusal<S, R>,
+    on_lost: OnLost,
+    body: F,
+) -> R
+where
+    F: FnOnce(LockHandle) -> Fut,
+    Fut: Future<Output = R>,
+{
+    let outcome = match request {
+        Ok(request) => request.run_with(on_lost, body).await,
+        Err(error) => Err(error),
+    };
+    match outcome {
+        Ok(result) => result,
+        Err(error) => refusal.answer(error),
+    }
+}
+
+/// What can name the resource of a lock.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the resource of a lock",
+    label = "this is a `{Self}`",
+    note = "`resource` is a template, `resource = \"order:{{order_id}}\"`, or an expression that gives a `String` or a `&str`"
+)]
+pub trait IntoResource {
+    /// The resource, owned.
+    fn into_resource(self) -> String;
+}
+
+// Without it, rustc would name the missing `From` and keep quiet about templates.
+#[diagnostic::do_not_recommend]
+impl<T: Into<String>> IntoResource for T {
+    fn into_resource(self) -> String {
+        self.into()
+    }
+}
+
+/// `Result<T, E>`, under whatever name.
+#[diagnostic::on_unimplemented(
+    message = "`#[redlock]` takes this for a `Result`, but it is `{Self}`",
+    label = "not `core::result::Result`",
+    note = "call the type something else than `Result`, and say what to return when the lock is refused: `on_reject = |error| ..`"
+)]
+pub trait AnyResult {
+    /// What it holds when all went well.
+    type Value;
+    /// What it holds otherwise.
+    type Error;
+    /// `Ok`.
+    fn ok(value: Self::Value) -> Self;
+    /// `Err`.
+    fn err(error: Self::Error) -> Self;
+}
+
+impl<T, E> AnyResult for Result<T, E> {
+    type Value = T;
+    type Error = E;
+
+    fn ok(value: T) -> Self {
+        Ok(value)
+    }
+
+    fn err(error: E) -> Self {
+        Err(error)
+    }
+}
+
+/// An error type that can say that the lock was refused: anything `From<LockError>`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot say that the lock was refused: it is not `From<LockError>`",
+    label = "the error of this function",
+    note = "implement `From<redlock_core::LockError>` for `{Self}`, or give the attribute a function: `map_err = |error| ..`"
+)]
+pub trait FromLockError {
+    /// The conversion.
+    fn from_lock_error(error: LockError) -> Self;
+}
+
+// Without it, rustc would name the missing `From` and keep quiet about `map_err`.
+#[diagnostic::do_not_recommend]
+impl<E: From<LockError>> FromLockError for E {
+    fn from_lock_error(error: LockError) -> Self {
+        error.into()
+    }
+}
+
+/// What `skip_if_held` can return when there was nothing to do.
+#[diagnostic::on_unimplemented(
+    message = "`skip_if_held` has nothing to return: `{Self}` is not `Default`",
+    label = "returned when the lock is held elsewhere",
+    note = "implement `Default` for `{Self}`, or leave `skip_if_held` away and look at the error: `on_reject = |error| ..`"
+)]
+pub trait Skipped {
+    /// The value of a call that was skipped.
+    fn skipped() -> Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Default> Skipped for T {
+    fn skipped() -> Self {
+        T::default()
+    }
+}
+
+/// What makes the return value `R` of a function whose lock was refused or lost.
+///
+/// What `R` and the user's function must be able to do for it is asked once, by the constructor:
+/// the attribute calls that with the return type in its hands, and rustc shows the place. This
+/// type has no bounds, or rustc would tell the same again for [`run`].
+#[derive(Debug)]
+pub struct Refusal<S, R> {
+    state: S,
+    answer: fn(S, LockError) -> R,
+}
+
+impl<S, R> Refusal<S, R> {
+    fn answer(self, error: LockError) -> R {
+        (self.answer)(self.state, error)
+    }
+}
+
+/// `Err(error.into())`.
+pub fn error_from<R>() -> Refusal<(), R>
+where
+    R: AnyResult<Error: FromLockError>,
+{
+    Refusal { state: (), answer: |(), error| R::err(R::Error::from_lock_error(error)) }
+}
+
+/// `Err(f(error))`: `map_err`.
+pub fn map_err<R, F>(f: F) -> Refusal<F, R>
+where
+    R: AnyResult,
+    F: FnOnce(LockError) -> R::Error,
+{
+    Refusal { state: f, answer: |f, error| R::err(f(error)) }
+}
+
+/// `f(error)`: `on_reject`.
+pub fn on_reject<R, F: FnOnce(LockError) -> R>(f: F) -> Refusal<F, R> {
+    Refusal { state: f, answer: |f, error| f(error) }
+}
+
+/// `Ok(Default::default())` when held elsewhere, else as `otherwise`: `skip_if_held`.
+pub fn skip_ok<R, S>(otherwise: Refusal<S, R>) -> Refusal<Refusal<S, R>, R>
+where
+    R: AnyResult<Value: Skipped>,
+{
+    Refusal {
+        state: otherwise,
+        answer: |otherwise, error| {
+            if error.is_held() { R::ok(R::Value::skipped()) } else { otherwise.answer(error) }
+        },
+    }
+}
+
+/// `Default::default()` when held elsewhere, else as `otherwise`: `skip_if_held` without a
+/// `Result`.
+pub fn skip<R: Skipped, S>(otherwise: Refusal<S, R>) -> Refusal<Refusal<S, R>, R> {
+    Refusal {
+        state: otherwise,
+        answer: |otherwise, error| {
+            if error.is_held() { R::skipped() } else { otherwise.answer(error) }
+        },
+    }
+}
+
+/// `Default::default()`. Except for a lock that is held elsewhere there is an event: the return
+/// value cannot tell what happened, so the log must.
+pub fn default_and_log<R: Skipped>() -> Refusal<(), R> {
+    Refusal {
+        state: (),
+        answer: |(), error| {
+            if !error.is_held() {
+                tracing::error!(%error, "a function under a lock returned its default value");
+            }
+            R::skipped()
+        },
+    }
+}

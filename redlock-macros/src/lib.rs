@@ -1,1 +1,138 @@
 //! The `#[redlock]` attribute. Use it through redlock-core, which re-exports it.
+
+/// As `quote!`, with names of its own: locals neither clash with the user's nor capture them.
+macro_rules! quote_mixed {
+    ($($tokens:tt)*) => {
+        ::quote::quote_spanned!(::proc_macro2::Span::mixed_site()=> $($tokens)*)
+    };
+}
+
+mod args;
+mod duration;
+mod errors;
+mod expand;
+mod fallback;
+mod function;
+mod nodes;
+mod output;
+mod resource;
+mod returned_future;
+mod suggest;
+mod template;
+mod validate;
+mod value;
+
+use proc_macro2::TokenStream;
+use syn::Signature;
+
+use crate::{
+    args::Args, errors::Errors, function::Function, output::Output,
+    returned_future::ReturnedFuture, validate::Plan,
+};
+
+#[doc = include_str!("redlock.md")]
+#[proc_macro_attribute]
+pub fn redlock(
+    attribute: proc_macro::TokenStream,
+    item: proc_macro::TokenStream,
+) -> proc_macro::TokenStream {
+    expand(attribute.into(), item.into()).into()
+}
+
+fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    let function: Function = match syn::parse2(item.clone()) {
+        Ok(function) => function,
+        Err(error) => return [error.into_compile_error(), item].into_iter().collect(),
+    };
+    let mut errors = Errors::default();
+    let args = Args::parse(attribute, &mut errors);
+    let lock = args.lock.as_ref().map(|arg| arg.value.clone());
+    let krate = args.krate.as_ref().map(|arg| arg.value.clone());
+    let expanded = errors.catch(future(&function)).and_then(|(returned, output)| {
+        let plan = Plan::new(args, &function, &output, &mut errors)?;
+        Some(expand::function(&function, returned, &plan, &output))
+    });
+    match (expanded, errors.into_error()) {
+        (Some(expanded), None) => expanded,
+        (_, error) => {
+            let error = error.unwrap_or_else(args::no_resource).into_compile_error();
+            let function = fallback::function(&function, lock.as_ref(), krate.as_ref());
+            quote::quote!(#error #function)
+        }
+    }
+}
+
+/// How the function makes its future, and what that gives.
+fn future(function: &Function) -> syn::Result<(Option<ReturnedFuture>, Output)> {
+    let signature = &function.signature;
+    let Signature { constness, asyncness, abi, fn_token, .. } = signature;
+    if let Some(constness) = constness {
+        let told = "a `const fn` cannot wait for a lock: write `async fn`";
+        return Err(syn::Error::new_spanned(constness, told));
+    }
+    if let Some(abi) = abi {
+        let told = "an `extern` function cannot wait for a lock: annotate an `async fn` and call it from here";
+        return Err(syn::Error::new_spanned(abi, told));
+    }
+    if asyncness.is_some() {
+        return Ok((None, Output::of_async(signature)));
+    }
+    ReturnedFuture::recognise(&function.body).zip(Output::of_future(signature)).map_or_else(
+        || {
+            let told = "`#[redlock]` needs an `async fn`. When an attribute above it, such as `#[tokio::main]`, has taken the `async` away, write `#[redlock]` above that one";
+            Err(syn::Error::new_spanned(fn_token, told))
+        },
+        |(returned, output)| Ok((Some(returned), output)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quote::quote;
+
+    fn expanded(attribute: &str) -> String {
+        let item = quote!(
+            async fn f() -> Result<(), E> {
+                work()
+            }
+        );
+        expand(attribute.parse().unwrap(), item).to_string()
+    }
+
+    #[test]
+    fn each_setting_reaches_the_setter_of_its_own_name() {
+        const MILLIS: (&str, &str) = ("7", "from_millis (7u64)");
+        for (key, (written, passed)) in [
+            ("ttl", MILLIS),
+            ("wait", MILLIS),
+            ("retry_delay", MILLIS),
+            ("retry_jitter", MILLIS),
+            ("max_hold", MILLIS),
+            ("min_hold", MILLIS),
+            ("retry_count", ("7", "(7u32)")),
+            ("clock_drift_factor", ("0.7", "(0.7f64)")),
+            ("auto_extend", ("false", "(false)")),
+        ] {
+            let code = expanded(&format!("resource = \"a\", {key} = {written}"));
+            let setters = code.split("LockOptions :: new ()").nth(1).unwrap();
+            let setters = setters.split(" ;").next().unwrap();
+            assert!(setters.starts_with(&format!(" . {key} (")), "{key}: {setters}");
+            assert!(setters.contains(passed), "{key}: {setters}");
+        }
+    }
+
+    #[test]
+    fn a_function_is_never_left_without_a_lock_and_without_an_error() {
+        for wrong in
+            ["", "ttl = 1", "resource = \"\"", "resource", "x = 1", "resource = \"a\", lock = _"]
+        {
+            let code = expanded(wrong);
+            assert!(
+                code.contains("compile_error") && code.contains("async fn f"),
+                "{wrong}: {code}"
+            );
+        }
+        assert!(!expanded("resource = \"a\"").contains("compile_error"));
+    }
+}

@@ -1,0 +1,296 @@
+//! The attribute's arguments: which keys there are, and what was written for each.
+
+use proc_macro2::{Span, TokenStream};
+use syn::{
+    Expr, Ident, LitStr, Path, Token,
+    ext::IdentExt,
+    parse::{ParseStream, Parser},
+};
+
+use crate::{
+    errors::Errors,
+    nodes::{self, PoolName, PoolNames},
+    resource::{self, Resource},
+    suggest,
+    value::{self, Count, Factor, OnLost, Time},
+};
+
+/// Every key, with how it is written.
+pub(crate) const KEYS: [(&str, &str); 18] = [
+    ("resource", "resource = \"order:{order_id}\""),
+    ("ttl", "ttl = \"30s\""),
+    ("wait", "wait = \"2s\""),
+    ("pool", "pool = \"orders\""),
+    ("pools", "pools = [\"a\", \"b\", \"c\"]"),
+    ("client", "client = self.locks"),
+    ("retry_count", "retry_count = 5"),
+    ("retry_delay", "retry_delay = 50"),
+    ("retry_jitter", "retry_jitter = 20"),
+    ("clock_drift_factor", "clock_drift_factor = 0.01"),
+    ("lock", "lock = guard"),
+    ("map_err", "map_err = AppError::locked"),
+    ("on_reject", "on_reject = |error| .."),
+    ("skip_if_held", "skip_if_held"),
+    ("max_hold", "max_hold = \"10m\""),
+    ("min_hold", "min_hold = \"1s\""),
+    ("auto_extend", "auto_extend = false"),
+    ("on_lost", "on_lost = \"continue\""),
+];
+/// `crate` is a keyword, and nobody needs it by mistake: it stands apart.
+const CRATE: (&str, &str) = ("crate", "crate = redlock_core");
+
+/// What was written for one key, read.
+#[derive(Debug)]
+pub(crate) struct Arg<T> {
+    /// The key, for messages that are about the key.
+    pub(crate) key: Ident,
+    pub(crate) value: T,
+}
+
+/// All arguments. A key that was wrong is absent; the error is kept beside.
+#[derive(Debug)]
+pub(crate) struct Args {
+    pub(crate) resource: Option<Arg<Resource>>,
+    pub(crate) ttl: Option<Arg<Time>>,
+    pub(crate) wait: Option<Arg<Time>>,
+    pub(crate) pool: Option<Arg<PoolName>>,
+    pub(crate) pools: Option<Arg<PoolNames>>,
+    pub(crate) client: Option<Arg<Expr>>,
+    pub(crate) retry_count: Option<Arg<Count>>,
+    pub(crate) retry_delay: Option<Arg<Time>>,
+    pub(crate) retry_jitter: Option<Arg<Time>>,
+    pub(crate) clock_drift_factor: Option<Arg<Factor>>,
+    pub(crate) lock: Option<Arg<Ident>>,
+    pub(crate) map_err: Option<Arg<Expr>>,
+    pub(crate) on_reject: Option<Arg<Expr>>,
+    pub(crate) skip_if_held: Option<Arg<()>>,
+    pub(crate) max_hold: Option<Arg<Time>>,
+    pub(crate) min_hold: Option<Arg<Time>>,
+    pub(crate) auto_extend: Option<Arg<Expr>>,
+    pub(crate) on_lost: Option<Arg<OnLost>>,
+    pub(crate) krate: Option<Arg<Path>>,
+}
+
+impl Args {
+    /// Reads everything, so that all mistakes are told at once.
+    pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Self {
+        let mut entries = Entries::default();
+        // What was read before a syntax error is kept: the fallback wants to know `lock`.
+        errors.catch(Parser::parse2(|input: ParseStream<'_>| entries.parse(input), tokens));
+        let mut take = Take { entries: &mut entries, errors };
+        Self {
+            resource: take.value("resource", resource::resource),
+            ttl: take.value("ttl", value::positive_time),
+            wait: take.value("wait", value::time),
+            pool: take.value("pool", nodes::pool),
+            pools: take.value("pools", nodes::pools),
+            client: take.value("client", nodes::client),
+            retry_count: take.value("retry_count", value::count),
+            retry_delay: take.value("retry_delay", value::time),
+            retry_jitter: take.value("retry_jitter", value::time),
+            clock_drift_factor: take.value("clock_drift_factor", value::factor),
+            lock: take.value("lock", value::name),
+            map_err: take.value("map_err", value::function),
+            on_reject: take.value("on_reject", value::function),
+            skip_if_held: take.flag("skip_if_held"),
+            max_hold: take.value("max_hold", value::positive_time),
+            min_hold: take.value("min_hold", value::time),
+            auto_extend: take.value("auto_extend", value::toggle),
+            on_lost: take.value("on_lost", value::on_lost),
+            krate: take.value("crate", value::path),
+        }
+    }
+}
+
+/// What was written, in its order and not yet read.
+#[derive(Default)]
+struct Entries(Vec<(Ident, Option<Expr>)>);
+
+impl Entries {
+    fn parse(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
+        while !input.is_empty() {
+            let key = Self::key(input)?;
+            let value = if input.peek(Token![=]) {
+                input.parse::<Token![=]>()?;
+                if input.is_empty() || input.peek(Token![,]) {
+                    return Err(syn::Error::new(key.span(), needs_value(&key)));
+                }
+                Some(input.parse::<Expr>()?)
+            } else if input.peek(Token![:]) {
+                return Err(input.error("expected `=` between a key and its value"));
+            } else {
+                None
+            };
+            self.push(key, value)?;
+            if !input.is_empty() && !input.peek(Token![,]) {
+                return Err(input.error("expected `,` before the next key"));
+            }
+            input.parse::<Option<Token![,]>>()?;
+        }
+        Ok(())
+    }
+
+    fn key(input: ParseStream<'_>) -> syn::Result<Ident> {
+        if input.peek(LitStr) {
+            let text: LitStr = input.parse()?;
+            let fix = format!("name the key: `resource = {:?}`", text.value());
+            return Err(syn::Error::new(text.span(), fix));
+        }
+        let key = input.call(Ident::parse_any).map_err(|error| {
+            syn::Error::new(
+                error.span(),
+                "expected a key, such as `resource = \"order:{order_id}\"`",
+            )
+        })?;
+        if usage(&key).is_none() {
+            return Err(syn::Error::new(key.span(), suggest::unknown_key(&key.to_string())));
+        }
+        Ok(key)
+    }
+
+    fn push(&mut self, key: Ident, value: Option<Expr>) -> syn::Result<()> {
+        if self.0.iter().any(|(earlier, _)| *earlier == key) {
+            let told = format!("`{key}` is given twice: keep one of the two");
+            return Err(syn::Error::new(key.span(), told));
+        }
+        self.0.push((key, value));
+        Ok(())
+    }
+}
+
+/// Hands out what was written, key by key, and collects what is wrong with it.
+struct Take<'a> {
+    entries: &'a mut Entries,
+    errors: &'a mut Errors,
+}
+
+impl Take<'_> {
+    fn entry(&mut self, name: &str) -> Option<(Ident, Option<Expr>)> {
+        let at = self.entries.0.iter().position(|(key, _)| key == name)?;
+        Some(self.entries.0.swap_remove(at))
+    }
+
+    fn value<T>(
+        &mut self,
+        name: &str,
+        read: impl FnOnce(&Ident, Expr) -> syn::Result<T>,
+    ) -> Option<Arg<T>> {
+        let (key, value) = self.entry(name)?;
+        let value = value.ok_or_else(|| syn::Error::new(key.span(), needs_value(&key)));
+        let value = self.errors.catch(value.and_then(|value| read(&key, value)))?;
+        Some(Arg { key, value })
+    }
+
+    fn flag(&mut self, name: &str) -> Option<Arg<()>> {
+        let (key, value) = self.entry(name)?;
+        if let Some(value) = value {
+            let told = format!("`{key}` takes no value: write it alone, or leave it away");
+            self.errors.push(syn::Error::new_spanned(value, told));
+        }
+        Some(Arg { key, value: () })
+    }
+}
+
+/// How a key is written; `None` when there is no such key.
+fn usage(key: &Ident) -> Option<&'static str> {
+    KEYS.iter().chain([&CRATE]).find(|(name, _)| key == name).map(|(_, usage)| *usage)
+}
+
+fn needs_value(key: &Ident) -> String {
+    format!("`{key}` needs a value: `{}`", usage(key).unwrap_or_default())
+}
+
+/// The error of an attribute without a resource; it has no place but the attribute itself.
+pub(crate) fn no_resource() -> syn::Error {
+    syn::Error::new(
+        Span::call_site(),
+        "`#[redlock]` needs to know what to lock: `resource = \"order:{order_id}\"`",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quote::quote;
+
+    fn errors_of(source: &str) -> Vec<String> {
+        let mut errors = Errors::default();
+        Args::parse(source.parse().unwrap(), &mut errors);
+        errors.into_error().into_iter().flatten().map(|error| error.to_string()).collect()
+    }
+
+    /// A legal way to write each key.
+    fn written(name: &str) -> String {
+        let usage = KEYS.iter().chain([&CRATE]).find(|(key, _)| *key == name).unwrap().1;
+        usage.replace("..", "0")
+    }
+
+    #[test]
+    fn every_usage_that_a_message_shows_is_read() {
+        for (name, _) in KEYS.iter().chain([&CRATE]) {
+            assert_eq!(errors_of(&written(name)), [""; 0], "{name}");
+        }
+    }
+
+    #[test]
+    fn any_two_keys_go_together_in_either_order_and_no_key_goes_twice() {
+        for (first, _) in KEYS.iter().chain([&CRATE]) {
+            for (second, _) in KEYS.iter().chain([&CRATE]) {
+                let told = errors_of(&format!("{}, {}", written(first), written(second)));
+                if first == second {
+                    assert_eq!(told, [format!("`{first}` is given twice: keep one of the two")]);
+                } else {
+                    assert_eq!(told, [""; 0], "{first}, {second}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_lands_in_its_own_field() {
+        let mut errors = Errors::default();
+        let args = Args::parse(
+            quote!(
+                min_hold = 4,
+                ttl = 1,
+                retry_jitter = 6,
+                wait = 2,
+                max_hold = 3,
+                retry_delay = 5,
+            ),
+            &mut errors,
+        );
+        assert!(errors.into_error().is_none());
+        let millis = |arg: Option<Arg<Time>>| match arg.unwrap().value {
+            Time::Millis(millis) => millis,
+            Time::Expr(_) => panic!("a number is not an expression"),
+        };
+        assert_eq!(
+            [
+                args.ttl,
+                args.wait,
+                args.max_hold,
+                args.min_hold,
+                args.retry_delay,
+                args.retry_jitter
+            ]
+            .map(millis),
+            [1, 2, 3, 4, 5, 6]
+        );
+        assert!(args.resource.is_none() && args.retry_count.is_none());
+    }
+
+    #[test]
+    fn all_wrong_values_are_told_at_once() {
+        let told = errors_of("resource = \"a{\", ttl = \"soon\", pools = [], on_lost = \"panic\"");
+        assert_eq!(told.len(), 4, "{told:?}");
+    }
+
+    #[test]
+    fn what_was_read_before_a_mistake_is_kept() {
+        let mut errors = Errors::default();
+        let args = Args::parse(quote!(lock = guard, tll = 5), &mut errors);
+        assert_eq!(args.lock.unwrap().value, "guard");
+        assert!(errors.into_error().is_some());
+    }
+}

@@ -1,0 +1,270 @@
+//! The code that replaces the body.
+//!
+//! ```text
+//! // Input:
+//! #[redlock(resource = "order:{id}", ttl = "30s", lock = guard)]
+//! async fn pay(id: u64) -> Result<Receipt, AppError> { work(id).await }
+//!
+//! // Output:
+//! async fn pay(id: u64) -> Result<Receipt, AppError> {
+//!     let __redlock_request = of_pool(
+//!         "default", format!("order:{}", id), LockOptions::new().ttl(Duration::from_millis(30000)),
+//!     );
+//!     let __redlock_refusal = error_from::<Result<Receipt, AppError>>();
+//!     let __redlock_body = move |guard: LockHandle| async move {
+//!         if false { let __redlock_never: Result<Receipt, AppError> = loop {}; return __redlock_never; }
+//!         { work(id).await }
+//!     };
+//!     run(__redlock_request, __redlock_refusal, OnLost::Cancel, __redlock_body).await
+//! }
+//! ```
+//!
+//! The request is a statement of its own: what it borrows, from `self` or from the arguments, is
+//! given back before the body takes them, and no temporary of it lives across an await.
+
+use proc_macro2::{Group, Ident, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
+
+use crate::{
+    function::Function,
+    nodes::{PoolName, PoolNames},
+    output::Output,
+    resource::Resource,
+    returned_future::{ReturnedFuture, rename_self},
+    validate::{Options, Plan, Refusal, Source},
+    value::{Count, Factor, OnLost, Time},
+};
+
+/// The function, its body under the lock.
+///
+/// Built with `returned` when the function is not `async`.
+pub(crate) fn function(
+    function: &Function,
+    returned: Option<ReturnedFuture>,
+    plan: &Plan,
+    output: &Output,
+) -> TokenStream {
+    let locked = Locked { plan, output };
+    let body = match returned {
+        None => locked.statements(function.body.clone(), None),
+        Some(future) => future.with_work(|work, receiver| locked.statements(work, receiver)),
+    };
+    function.with_body(body)
+}
+
+struct Locked<'a> {
+    plan: &'a Plan,
+    output: &'a Output,
+}
+
+impl Locked<'_> {
+    fn statements(&self, mut work: Group, receiver: Option<&Ident>) -> TokenStream {
+        // As the user's own, the braces would be reported as needless around one expression.
+        work.set_span(mixed(work.span()));
+        let mut request = self.request();
+        let mut refusal = self.refusal(&self.plan.refusal);
+        if let Some(receiver) = receiver {
+            request = rename_self(request, receiver);
+            refusal = rename_self(refusal, receiver);
+        }
+        let krate = self.krate();
+        let private = self.private();
+        let on_lost = match self.plan.on_lost {
+            OnLost::Cancel => quote_mixed!(Cancel),
+            OnLost::Continue => quote_mixed!(Continue),
+        };
+        let handle = match &self.plan.lock {
+            Some(name) => name.to_token_stream(),
+            None => quote_mixed!(_),
+        };
+        let typed = self.typed_return();
+        quote_mixed! {
+            let __redlock_request = #request;
+            let __redlock_refusal = #refusal;
+            let __redlock_body = move |#handle: #krate::LockHandle| async move { #typed #work };
+            #private::run(
+                __redlock_request,
+                __redlock_refusal,
+                #private::OnLost::#on_lost,
+                __redlock_body,
+            )
+            .await
+        }
+    }
+
+    fn request(&self) -> TokenStream {
+        let private = self.private();
+        let resource = self.resource();
+        let options = self.options(&self.plan.options);
+        match &self.plan.source {
+            Source::DefaultPool => {
+                quote_mixed!(#private::of_pool("default", #resource, #options))
+            }
+            Source::Pool(PoolName::Text(name)) => {
+                quote_mixed!(#private::of_pool(#name, #resource, #options))
+            }
+            Source::Pool(PoolName::Expr(name)) => {
+                quote_mixed!(#private::of_pool(&(#name), #resource, #options))
+            }
+            Source::Pools(PoolNames(names)) => {
+                quote_mixed!(#private::of_pools(#names, #resource, #options))
+            }
+            // Borrowed here, so that a client in a field of `self` stays there; the reference
+            // coerces from whatever dereferences to a client.
+            Source::Client(client) => {
+                let borrowed = quote_spanned!(mixed(client.span())=> &(#client));
+                quote_mixed!(#private::of_client(#borrowed, #resource, #options))
+            }
+        }
+    }
+
+    fn resource(&self) -> TokenStream {
+        let private = self.private();
+        match &self.plan.resource {
+            Resource::Text { text, span } => {
+                let text = proc_macro2::Literal::string(text);
+                quote_spanned!(mixed(*span)=> #text)
+            }
+            Resource::Format { format, arguments, span } => {
+                // The literal keeps the user's scope: a spec may name a variable, as in `width$`.
+                let mut format = proc_macro2::Literal::string(format);
+                format.set_span(*span);
+                quote_mixed!(#private::format!(#format, #((#arguments)),*))
+            }
+            Resource::Expr(resource) => resource.to_token_stream(),
+        }
+    }
+
+    fn options(&self, options: &Options) -> TokenStream {
+        let krate = self.krate();
+        let mut setters = TokenStream::new();
+        let mut set = |setter: &str, value: Option<TokenStream>| {
+            if let Some(value) = value {
+                let setter = Ident::new(setter, Span::mixed_site());
+                setters.extend(quote_mixed!(.#setter(#value)));
+            }
+        };
+        let time = |time: &Option<Time>| time.as_ref().map(|time| self.time(time));
+        set("ttl", time(&options.ttl));
+        set("wait", time(&options.wait));
+        set("retry_count", options.retry_count.as_ref().map(ToTokens::to_token_stream));
+        set("retry_delay", time(&options.retry_delay));
+        set("retry_jitter", time(&options.retry_jitter));
+        set(
+            "clock_drift_factor",
+            options.clock_drift_factor.as_ref().map(ToTokens::to_token_stream),
+        );
+        set("auto_extend", options.auto_extend.as_ref().map(ToTokens::to_token_stream));
+        set("max_hold", time(&options.max_hold));
+        set("min_hold", time(&options.min_hold));
+        quote_mixed!(#krate::LockOptions::new() #setters)
+    }
+
+    fn time(&self, time: &Time) -> TokenStream {
+        let private = self.private();
+        match time {
+            Time::Millis(millis) => quote_mixed!(#private::Duration::from_millis(#millis)),
+            Time::Expr(duration) => duration.to_token_stream(),
+        }
+    }
+
+    /// Names the return type, so that a closure is checked against it and rustc shows at the
+    /// return type what that lacks.
+    fn refusal(&self, refusal: &Refusal) -> TokenStream {
+        let private = self.private();
+        let output = &self.output.ty;
+        match refusal {
+            Refusal::ErrorFrom => self.at_return_type("error_from", quote!(#output), None),
+            Refusal::MapErr(f) => quote_mixed!(#private::map_err::<#output, _>(#f)),
+            Refusal::OnReject(f) => quote_mixed!(#private::on_reject::<#output, _>(#f)),
+            Refusal::SkipOk(otherwise) => {
+                let otherwise = self.refusal(otherwise);
+                self.at_return_type("skip_ok", quote_mixed!(#output, _), Some(otherwise))
+            }
+            Refusal::Skip(otherwise) => {
+                let otherwise = self.refusal(otherwise);
+                self.at_return_type("skip", quote_mixed!(#output, _), Some(otherwise))
+            }
+            Refusal::Default => self.at_return_type("default_and_log", quote!(#output), None),
+        }
+    }
+
+    fn at_return_type(
+        &self,
+        function: &str,
+        types: TokenStream,
+        argument: Option<TokenStream>,
+    ) -> TokenStream {
+        let place = self.output.place;
+        // All of the path is there, or rustc would point at everything in between.
+        let private = self.private().into_iter().map(|mut token| {
+            token.set_span(token.span().located_at(place));
+            token
+        });
+        let function = Ident::new(function, mixed(place));
+        quote_spanned!(mixed(place)=> #(#private)*::#function::<#types>(#argument))
+    }
+
+    /// Never run: tells rustc the type of the block before it reads the body, so that a wrong
+    /// type is shown in the body and `?`, `into()` and `return` know what to make.
+    fn typed_return(&self) -> TokenStream {
+        let output = &self.output.ty;
+        quote_mixed! {
+            #[allow(
+                unknown_lints,
+                unreachable_code,
+                clippy::diverging_sub_expression,
+                clippy::empty_loop,
+                clippy::let_and_return,
+                clippy::let_unit_value,
+                clippy::let_with_type_underscore,
+                clippy::needless_return,
+                clippy::type_complexity,
+                clippy::unreachable,
+                clippy::unused_unit
+            )]
+            if false {
+                let __redlock_never: #output = loop {};
+                return __redlock_never;
+            }
+        }
+    }
+
+    fn krate(&self) -> TokenStream {
+        krate(self.plan.krate.as_ref())
+    }
+
+    fn private(&self) -> TokenStream {
+        let krate = self.krate();
+        quote_mixed!(#krate::__private)
+    }
+}
+
+impl ToTokens for Count {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        match self {
+            Self::Number(number) => number.to_tokens(tokens),
+            Self::Expr(expr) => expr.to_tokens(tokens),
+        }
+    }
+}
+
+impl ToTokens for Factor {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        match self {
+            Self::Number(number) => number.to_tokens(tokens),
+            Self::Expr(expr) => expr.to_tokens(tokens),
+        }
+    }
+}
+
+/// The path to redlock-core.
+pub(crate) fn krate(given: Option<&syn::Path>) -> TokenStream {
+    given.map_or_else(|| quote_mixed!(::redlock_core), ToTokens::to_token_stream)
+}
+
+/// This place, with names that the user's code neither sees nor shadows.
+fn mixed(place: Span) -> Span {
+    Span::mixed_site().located_at(place)
+}

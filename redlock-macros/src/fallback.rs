@@ -1,0 +1,26 @@
+//! What stands in for the function when the attribute is wrong.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{Ident, Path};
+
+use crate::{expand::krate, function::Function};
+
+/// The function as the user wrote it, so that its callers still find it and the mistake in the
+/// attribute stays the only one that is told.
+///
+/// The body may use the variable that `lock` names: it is declared, and never made. An argument
+/// may be there for the attribute only.
+pub(crate) fn function(
+    function: &Function,
+    lock: Option<&Ident>,
+    path: Option<&Path>,
+) -> TokenStream {
+    let declared = lock.filter(|lock| !function.argument_names().contains(lock)).map(|lock| {
+        let krate = krate(path);
+        quote_mixed!(let #lock: #krate::LockHandle = loop {};)
+    });
+    let content = function.body.stream();
+    let function = function.with_body(quote!(#declared #content));
+    quote!(#[allow(unreachable_code, unused_variables)] #function)
+}

@@ -1,0 +1,145 @@
+//! What the function returns, as far as its signature says.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote};
+use syn::{
+    AssocType, Path, ReturnType, Signature, Token, Type, TypeInfer,
+    spanned::Spanned,
+    visit::Visit,
+    visit_mut::{VisitMut, visit_type_mut},
+};
+
+/// The value that a call gives once it is awaited.
+#[derive(Debug)]
+pub(crate) struct Output {
+    /// As it may be written inside the body.
+    pub(crate) ty: TokenStream,
+    pub(crate) is_result: bool,
+    /// Where to show what it lacks.
+    pub(crate) place: Span,
+}
+
+impl Output {
+    /// Of an `async fn`.
+    pub(crate) fn of_async(signature: &Signature) -> Self {
+        match &signature.output {
+            ReturnType::Default => {
+                Self { ty: quote!(()), is_result: false, place: signature.ident.span() }
+            }
+            ReturnType::Type(_, ty) => Self::of_type(ty, signature),
+        }
+    }
+
+    /// Of a function that returns a future: the type that `Future<Output = _>` names.
+    pub(crate) fn of_future(signature: &Signature) -> Option<Self> {
+        struct Find<'a>(Option<&'a Type>);
+        impl<'a> Visit<'a> for Find<'a> {
+            fn visit_assoc_type(&mut self, binding: &'a AssocType) {
+                if binding.ident == "Output" {
+                    self.0 = self.0.or(Some(&binding.ty));
+                }
+            }
+        }
+        let mut find = Find(None);
+        find.visit_return_type(&signature.output);
+        find.0.map(|ty| Self::of_type(ty, signature))
+    }
+
+    fn of_type(ty: &Type, signature: &Signature) -> Self {
+        let mut written = ty.clone();
+        Unwritable.visit_type_mut(&mut written);
+        // async-trait writes the `()` that the user left away.
+        let unit = matches!(ty, Type::Tuple(tuple) if tuple.elems.is_empty());
+        let place = if unit { signature.ident.span() } else { ty.span() };
+        Self { ty: written.into_token_stream(), is_result: is_result(ty), place }
+    }
+}
+
+/// A return type is a Result when its last path segment is `Result`: an alias such as
+/// `io::Result<T>` counts, and what cannot be known here, rustc tells later.
+fn is_result(ty: &Type) -> bool {
+    match ty {
+        Type::Path(path) => ends_in_result(&path.path),
+        Type::Paren(inner) => is_result(&inner.elem),
+        Type::Group(inner) => is_result(&inner.elem),
+        _ => false,
+    }
+}
+
+fn ends_in_result(path: &Path) -> bool {
+    path.segments.last().is_some_and(|last| last.ident == "Result")
+}
+
+/// `impl Trait` and `!` are types of return positions only; inside the body rustc infers them.
+struct Unwritable;
+
+impl VisitMut for Unwritable {
+    fn visit_type_mut(&mut self, ty: &mut Type) {
+        if matches!(ty, Type::ImplTrait(_) | Type::Never(_)) {
+            let underscore_token = Token![_](Span::mixed_site());
+            *ty = Type::Infer(TypeInfer { underscore_token });
+        } else {
+            visit_type_mut(self, ty);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use syn::parse_quote;
+
+    fn signature(output: ReturnType) -> Signature {
+        parse_quote!(fn f() #output)
+    }
+
+    fn output(returns: ReturnType) -> (String, bool) {
+        let output = Output::of_async(&signature(returns));
+        (output.ty.to_string(), output.is_result)
+    }
+
+    #[test]
+    fn a_result_is_told_by_its_last_segment() {
+        for returns in [
+            parse_quote!(-> Result<u8, E>),
+            parse_quote!(-> Result<u8>),
+            parse_quote!(-> io::Result<()>),
+            parse_quote!(-> ::core::result::Result<u8, E>),
+            parse_quote!(-> (Result<u8, E>)),
+            parse_quote!(-> <T as Service>::Result),
+        ] {
+            assert!(output(returns).1);
+        }
+        for returns in [
+            parse_quote!(),
+            parse_quote!(-> u8),
+            parse_quote!(-> Option<Result<u8, E>>),
+            parse_quote!(-> LockResult<u8>),
+            parse_quote!(-> (Result<u8, E>, u8)),
+            parse_quote!(-> impl Into<Result<u8, E>>),
+        ] {
+            assert!(!output(returns).1);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_written_in_a_body_is_left_to_inference() {
+        assert_eq!(output(parse_quote!(-> Result<impl Fn(u8) -> u8, E>)).0, "Result < _ , E >");
+        assert_eq!(output(parse_quote!(-> impl Sized)).0, "_");
+        assert_eq!(output(parse_quote!(-> !)).0, "_");
+        assert_eq!(output(parse_quote!()).0, "()");
+    }
+
+    #[test]
+    fn a_future_says_what_it_gives() {
+        let boxed: ReturnType = parse_quote!(
+            -> ::core::pin::Pin<Box<dyn Future<Output = Result<u8, E>> + Send + 'async_trait>>
+        );
+        let found = Output::of_future(&signature(boxed)).unwrap();
+        assert_eq!((found.ty.to_string().as_str(), found.is_result), ("Result < u8 , E >", true));
+        let opaque: ReturnType = parse_quote!(-> impl Future<Output = u8> + Send);
+        assert_eq!(Output::of_future(&signature(opaque)).unwrap().ty.to_string(), "u8");
+        assert!(Output::of_future(&signature(parse_quote!(-> u8))).is_none());
+        assert!(Output::of_future(&signature(parse_quote!())).is_none());
+    }
+}

@@ -1,0 +1,297 @@
+//! Functions that are not `async` but return an async block: what async-trait makes of a method.
+//!
+//! ```text
+//! // Input, what async-trait has made of `async fn pay(&self, Order { id }: Order) -> Ret {..}`:
+//! fn pay<'a>(&'a self, __arg1: Order) -> Pin<Box<dyn Future<Output = Ret> + Send + 'a>> {
+//!     Box::pin(async move {
+//!         if let Some(__ret) = None::<Ret> { return __ret; }
+//!         let __self = self;
+//!         let Order { id } = { let __arg1 = __arg1; __arg1 };
+//!         let __ret: Ret = {..};
+//!         __ret
+//!     })
+//! }
+//!
+//! // Output: everything after the arguments goes under the lock, in the same place.
+//!     Box::pin(async move {
+//!         if let Some(__ret) = None::<Ret> { return __ret; }
+//!         let __self = self;
+//!         let Order { id } = { let __arg1 = __arg1; __arg1 };
+//!         <lock>(async move { let __ret: Ret = {..}; __ret })
+//!     })
+//! ```
+
+use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
+use quote::quote;
+use syn::{
+    Block, Expr, ExprAsync, ExprBlock, ExprPath, Local, Pat, Stmt,
+    parse::Parser,
+    visit_mut::{VisitMut, visit_expr_async_mut},
+};
+
+/// The body of a function that ends in an async block, boxed or not.
+#[derive(Debug)]
+pub(crate) struct ReturnedFuture {
+    statements: Vec<Stmt>,
+}
+
+impl ReturnedFuture {
+    /// The body, if it is one.
+    pub(crate) fn recognise(body: &Group) -> Option<Self> {
+        let mut statements = Block::parse_within.parse2(body.stream()).ok()?;
+        async_block(&mut statements)?;
+        Some(Self { statements })
+    }
+
+    /// The body with the work of the async block rewritten.
+    ///
+    /// `rewrite` gets the work in its braces, and how the receiver is called there when it is
+    /// not `self`.
+    pub(crate) fn with_work(
+        mut self,
+        rewrite: impl FnOnce(Group, Option<&Ident>) -> TokenStream,
+    ) -> TokenStream {
+        if let Some(returned) = async_block(&mut self.statements) {
+            let mut search = Search { rewrite: Some(rewrite) };
+            search.visit_expr_async_mut(returned);
+            if let Some(rewrite) = search.rewrite {
+                rewrite_block(returned, rewrite);
+            }
+        }
+        let statements = self.statements;
+        quote!(#(#statements)*)
+    }
+}
+
+/// Rewrites the block that async-trait made, wherever it is by now: `#[instrument]`, when it
+/// stands above, has put it into a block of its own, where the arguments are not bound yet.
+struct Search<F> {
+    rewrite: Option<F>,
+}
+
+impl<F: FnOnce(Group, Option<&Ident>) -> TokenStream> VisitMut for Search<F> {
+    fn visit_expr_async_mut(&mut self, future: &mut ExprAsync) {
+        if !future.block.stmts.first().is_some_and(is_mark) {
+            visit_expr_async_mut(self, future);
+        } else if let Some(rewrite) = self.rewrite.take() {
+            rewrite_block(future, rewrite);
+        }
+    }
+}
+
+fn rewrite_block(
+    future: &mut ExprAsync,
+    rewrite: impl FnOnce(Group, Option<&Ident>) -> TokenStream,
+) {
+    let statements = &future.block.stmts;
+    let arguments = statements.iter().take_while(|statement| is_argument(statement)).count();
+    let (arguments, work) = statements.split_at(arguments);
+    let receiver = arguments.iter().find_map(receiver);
+    let mut braces = Group::new(Delimiter::Brace, quote!(#(#work)*));
+    braces.set_span(future.block.brace_token.span.join());
+    let work = rewrite(braces, receiver);
+    let content = quote!(#(#arguments)* #work);
+    future.block.stmts = vec![Stmt::Expr(Expr::Verbatim(content), None)];
+}
+
+/// The async block that the statements end in.
+fn async_block(statements: &mut [Stmt]) -> Option<&mut ExprAsync> {
+    let Stmt::Expr(last, None) = statements.last_mut()? else { return None };
+    match last {
+        Expr::Async(future) => Some(future),
+        Expr::Call(call) if is_box_pin(&call.func) && call.args.len() == 1 => {
+            match call.args.first_mut()? {
+                Expr::Async(future) => Some(future),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+fn is_box_pin(function: &Expr) -> bool {
+    let Expr::Path(ExprPath { path, .. }) = function else { return false };
+    let mut names = path.segments.iter().rev().map(|segment| &segment.ident);
+    names.next().is_some_and(|name| name == "pin") && names.next().is_some_and(|name| name == "Box")
+}
+
+/// Whether async-trait put this statement in front of the work, to bind an argument or to tell
+/// rustc the return type.
+fn is_argument(statement: &Stmt) -> bool {
+    if is_mark(statement) {
+        return true;
+    }
+    let Stmt::Local(local) = statement else { return false };
+    value_of(local).is_some_and(|name| {
+        is_positional(name) || matches!(&local.pat, Pat::Ident(same) if same.ident == *name)
+    })
+}
+
+/// Whether a statement is one that async-trait starts with and that nobody writes by hand.
+fn is_mark(statement: &Stmt) -> bool {
+    match statement {
+        Stmt::Expr(Expr::If(early), _) => {
+            matches!(&*early.cond, Expr::Let(condition) if binds(&condition.pat, "__ret"))
+        }
+        other => receiver(other).is_some(),
+    }
+}
+
+fn binds(pattern: &Pat, name: &str) -> bool {
+    match pattern {
+        Pat::TupleStruct(some) => {
+            matches!(some.elems.first(), Some(Pat::Ident(bound)) if bound.ident == name)
+        }
+        _ => false,
+    }
+}
+
+/// In `let __self = self;`, the new name.
+fn receiver(statement: &Stmt) -> Option<&Ident> {
+    let Stmt::Local(local) = statement else { return None };
+    let Pat::Ident(pattern) = &local.pat else { return None };
+    (pattern.ident == "__self" && value_of(local)? == "self").then_some(&pattern.ident)
+}
+
+/// The one variable that is moved: `let x = y;` or `let x = { let y = y; y };`.
+fn value_of(local: &Local) -> Option<&Ident> {
+    fn variable(value: &Expr) -> Option<&Ident> {
+        match value {
+            Expr::Path(ExprPath { qself: None, path, .. }) => path.get_ident(),
+            Expr::Block(ExprBlock { block, .. }) => match block.stmts.as_slice() {
+                [Stmt::Local(_), Stmt::Expr(last, None)] => variable(last),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+    variable(&local.init.as_ref()?.expr)
+}
+
+fn is_positional(name: &Ident) -> bool {
+    let name = name.to_string();
+    name.strip_prefix("__arg").is_some_and(|digits| digits.parse::<usize>().is_ok())
+}
+
+/// The tokens with another name for `self`.
+pub(crate) fn rename_self(tokens: TokenStream, receiver: &Ident) -> TokenStream {
+    tokens
+        .into_iter()
+        .map(|token| match token {
+            TokenTree::Ident(name) if name == "self" => {
+                // The place is the user's, for messages; the scope is the one that binds it.
+                let span = name.span().resolved_at(receiver.span());
+                Ident::new(&receiver.to_string(), span).into()
+            }
+            TokenTree::Group(group) => {
+                let content = rename_self(group.stream(), receiver);
+                crate::function::with_content(&group, content).into()
+            }
+            other => other,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quote::ToTokens;
+
+    fn body(source: &str) -> Group {
+        match format!("{{ {source} }}").parse::<TokenStream>().unwrap().into_iter().next() {
+            Some(TokenTree::Group(group)) => group,
+            _ => panic!("not a block"),
+        }
+    }
+
+    /// The body after a rewrite that marks what it was given.
+    fn rewritten(source: &str) -> String {
+        let future = ReturnedFuture::recognise(&body(source)).unwrap();
+        future
+            .with_work(|work, receiver| {
+                let receiver = receiver.map(ToTokens::to_token_stream).into_iter();
+                quote!(locked!(#(#receiver)* #work))
+            })
+            .to_string()
+            .split_whitespace()
+            .collect()
+    }
+
+    fn tokens(source: &str) -> String {
+        source.split_whitespace().collect()
+    }
+
+    #[test]
+    fn what_binds_the_arguments_stays_in_front_of_the_lock() {
+        let arguments = "
+            if let ::core::option::Option::Some(__ret) = ::core::option::Option::None::<R> {
+                #[allow(unreachable_code)] return __ret;
+            }
+            let __self = self;
+            let mut n = n;
+            let Order { id } = { let __arg2 = __arg2; __arg2 };
+            let __arg3 = __arg3;";
+        let work = "let __ret: R = { work(id) }; #[allow(unreachable_code)] __ret";
+        assert_eq!(
+            rewritten(&format!("Box::pin(async move {{ {arguments} {work} }})")),
+            tokens(&format!("Box::pin(async move {{ {arguments} locked!(__self {{ {work} }}) }})"))
+        );
+    }
+
+    #[test]
+    fn a_block_that_instrument_has_wrapped_is_found() {
+        let instrumented = |work: &str| {
+            format!(
+                "Box::pin(async move {{
+                    let span = span();
+                    let future = async move {{ match async move {{ let __self = self; {work} }}.await {{ x => x }} }};
+                    instrument(future, span).await
+                }})"
+            )
+        };
+        assert_eq!(
+            rewritten(&instrumented("work().await")),
+            tokens(&instrumented("locked!(__self { work().await })"))
+        );
+    }
+
+    #[test]
+    fn a_block_by_hand_is_all_work() {
+        for source in [
+            "Box::pin(async move {{ WORK }})",
+            "::std::boxed::Box::pin(async move {{ WORK }})",
+            "async move {{ WORK }}",
+        ] {
+            let work = "let id = order.id; spawn(async move { let id = id; pay(id).await })";
+            let source = source.replace("{{", "{").replace("}}", "}");
+            assert_eq!(
+                rewritten(&source.replace("WORK", work)),
+                tokens(&source.replace("WORK", &format!("locked!({{ {work} }})")))
+            );
+        }
+    }
+
+    #[test]
+    fn another_body_is_not_taken_for_one() {
+        for source in [
+            "",
+            "run()",
+            "Box::pin(run())",
+            "Arc::pin(async {})",
+            "Box::pin(async {});",
+            "let x = ;",
+        ] {
+            assert!(ReturnedFuture::recognise(&body(source)).is_none(), "{source}");
+        }
+    }
+
+    #[test]
+    fn self_is_renamed_wherever_it_stands() {
+        let receiver = Ident::new("__self", proc_macro2::Span::call_site());
+        let renamed = rename_self(quote!(f(self.a, { Self::b(&self) }, myself)), &receiver);
+        assert_eq!(
+            renamed.to_string(),
+            quote!(f(__self.a, { Self::b(&__self) }, myself)).to_string()
+        );
+    }
+}

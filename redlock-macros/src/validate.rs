@@ -1,0 +1,167 @@
+//! The rules between keys, and between keys and the function.
+
+use syn::{Expr, Ident, Path};
+
+use crate::{
+    args::{Arg, Args},
+    errors::Errors,
+    function::Function,
+    nodes::{PoolName, PoolNames},
+    output::Output,
+    resource::Resource,
+    value::{Count, Factor, OnLost, Time},
+};
+
+/// What the attribute asks for, free of contradictions.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) krate: Option<Path>,
+    pub(crate) source: Source,
+    pub(crate) resource: Resource,
+    pub(crate) options: Options,
+    pub(crate) on_lost: OnLost,
+    pub(crate) lock: Option<Ident>,
+    pub(crate) refusal: Refusal,
+}
+
+/// Who is asked for the lock.
+#[derive(Debug)]
+pub(crate) enum Source {
+    DefaultPool,
+    Pool(PoolName),
+    Pools(PoolNames),
+    Client(Expr),
+}
+
+/// How the lock is asked for; what is `None` is for the client to say.
+#[derive(Debug)]
+pub(crate) struct Options {
+    pub(crate) ttl: Option<Time>,
+    pub(crate) wait: Option<Time>,
+    pub(crate) retry_count: Option<Count>,
+    pub(crate) retry_delay: Option<Time>,
+    pub(crate) retry_jitter: Option<Time>,
+    pub(crate) clock_drift_factor: Option<Factor>,
+    pub(crate) auto_extend: Option<Expr>,
+    pub(crate) max_hold: Option<Time>,
+    pub(crate) min_hold: Option<Time>,
+}
+
+/// What the function returns when the lock is refused or lost.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// `Err(error.into())`
+    ErrorFrom,
+    /// `Err(f(error))`
+    MapErr(Expr),
+    /// `f(error)`
+    OnReject(Expr),
+    /// `Ok(Default::default())` if held, else as the other says.
+    SkipOk(Box<Refusal>),
+    /// `Default::default()` if held, else as the other says.
+    Skip(Box<Refusal>),
+    /// `Default::default()`
+    Default,
+}
+
+impl Plan {
+    /// The plan; `None` without an error is for want of a resource.
+    pub(crate) fn new(
+        args: Args,
+        function: &Function,
+        output: &Output,
+        errors: &mut Errors,
+    ) -> Option<Self> {
+        let resource = args.resource.map(|arg| arg.value);
+        let lock = args.lock.and_then(|arg| errors.catch(not_an_argument(arg.value, function)));
+        let source = errors.catch(source(args.pool, args.pools, args.client));
+        let skips = args.skip_if_held.is_some();
+        let refusal = errors.catch(refusal(skips, args.map_err, args.on_reject, output));
+        let options = Options {
+            ttl: value(args.ttl),
+            // Who skips does not queue: one attempt, unless the user says how long to wait.
+            wait: value(args.wait).or_else(|| skips.then_some(Time::Millis(0))),
+            retry_count: value(args.retry_count),
+            retry_delay: value(args.retry_delay),
+            retry_jitter: value(args.retry_jitter),
+            clock_drift_factor: value(args.clock_drift_factor),
+            auto_extend: value(args.auto_extend),
+            max_hold: value(args.max_hold),
+            min_hold: value(args.min_hold),
+        };
+        Some(Self {
+            krate: value(args.krate),
+            source: source?,
+            resource: resource?,
+            options,
+            on_lost: value(args.on_lost).unwrap_or(OnLost::Cancel),
+            lock,
+            refusal: refusal?,
+        })
+    }
+}
+
+fn value<T>(arg: Option<Arg<T>>) -> Option<T> {
+    arg.map(|arg| arg.value)
+}
+
+fn not_an_argument(lock: Ident, function: &Function) -> syn::Result<Ident> {
+    if function.argument_names().contains(&&lock) {
+        let told =
+            format!("`{lock}` is already an argument of this function: give the lock another name");
+        return Err(syn::Error::new(lock.span(), told));
+    }
+    Ok(lock)
+}
+
+fn source(
+    pool: Option<Arg<PoolName>>,
+    pools: Option<Arg<PoolNames>>,
+    client: Option<Arg<Expr>>,
+) -> syn::Result<Source> {
+    let exclude = |one: &Ident, other: &Ident| {
+        let told =
+            format!("`{one}` and `{other}` both say which nodes to lock on: keep one of the two");
+        Err(syn::Error::new(other.span(), told))
+    };
+    match (pool, pools, client) {
+        (None, None, None) => Ok(Source::DefaultPool),
+        (Some(pool), None, None) => Ok(Source::Pool(pool.value)),
+        (None, Some(pools), None) => Ok(Source::Pools(pools.value)),
+        (None, None, Some(client)) => Ok(Source::Client(client.value)),
+        (Some(pool), Some(pools), _) => exclude(&pool.key, &pools.key),
+        (Some(pool), None, Some(client)) => exclude(&pool.key, &client.key),
+        (None, Some(pools), Some(client)) => exclude(&pools.key, &client.key),
+    }
+}
+
+fn refusal(
+    skips: bool,
+    map_err: Option<Arg<Expr>>,
+    on_reject: Option<Arg<Expr>>,
+    output: &Output,
+) -> syn::Result<Refusal> {
+    let otherwise = match (map_err, on_reject) {
+        (Some(map_err), Some(_)) => {
+            let told = "`map_err` and `on_reject` both say what becomes of the error: keep `map_err` for an `Err`, `on_reject` for any other return value";
+            return Err(syn::Error::new(map_err.key.span(), told));
+        }
+        (Some(map_err), None) if !output.is_result => {
+            let told = "`map_err` makes the error of a `Result`, which this function does not return: use `on_reject = |error| ..`, which makes the return value";
+            return Err(syn::Error::new(map_err.key.span(), told));
+        }
+        (Some(map_err), None) => Refusal::MapErr(map_err.value),
+        (None, Some(on_reject)) => Refusal::OnReject(on_reject.value),
+        (None, None) if output.is_result => Refusal::ErrorFrom,
+        (None, None) if skips => return Ok(Refusal::Default),
+        (None, None) => {
+            let told = "this function cannot say that the lock was refused: return a `Result`, or add `on_reject = |error| ..` to say what to return, or `skip_if_held` to return the default";
+            return Err(syn::Error::new(output.place, told));
+        }
+    };
+    Ok(match (skips, output.is_result) {
+        (false, _) => otherwise,
+        (true, true) => Refusal::SkipOk(Box::new(otherwise)),
+        (true, false) => Refusal::Skip(Box::new(otherwise)),
+    })
+}

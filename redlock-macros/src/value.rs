@@ -1,0 +1,188 @@
+//! What may stand to the right of each `=`.
+//!
+//! A literal is checked here, where its mistake can be shown; any other expression is left to
+//! rustc, which knows its type.
+
+use syn::{Expr, ExprLit, ExprPath, ExprUnary, Ident, Lit, LitInt, Path, UnOp};
+
+use crate::duration;
+
+/// A duration.
+#[derive(Debug)]
+pub(crate) enum Time {
+    Millis(u64),
+    Expr(Expr),
+}
+
+/// A `u32`.
+#[derive(Debug)]
+pub(crate) enum Count {
+    Number(u32),
+    Expr(Expr),
+}
+
+/// An `f64`.
+#[derive(Debug)]
+pub(crate) enum Factor {
+    Number(f64),
+    Expr(Expr),
+}
+
+/// What happens to a body whose lock is lost.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum OnLost {
+    Cancel,
+    Continue,
+}
+
+pub(crate) fn time(key: &Ident, value: Expr) -> syn::Result<Time> {
+    let value = ungrouped(value);
+    let read = match &value {
+        Expr::Lit(ExprLit { lit: Lit::Str(words), .. }) => duration::millis(&words.value()),
+        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => millis(key, number),
+        Expr::Lit(_) => Err(format!(
+            "`{key}` is in whole milliseconds, `{key} = 1500`, or in words, `{key} = \"30s\"`"
+        )),
+        negative if is_negative(negative) => {
+            Err(format!("`{key}` cannot be negative: write how long, such as `{key} = \"30s\"`"))
+        }
+        _ => return Ok(Time::Expr(value)),
+    };
+    read.map(Time::Millis).map_err(|told| syn::Error::new_spanned(value, told))
+}
+
+fn millis(key: &Ident, number: &LitInt) -> Result<u64, String> {
+    match number.suffix() {
+        "" | "u8" | "u16" | "u32" | "u64" => number
+            .base10_parse()
+            .map_err(|_| format!("`{key}` is too long: it must fit 64 bits of milliseconds")),
+        _ => Err(format!(
+            "a bare number is in milliseconds and has no unit: write `{key} = \"{number}\"` for a duration in words"
+        )),
+    }
+}
+
+/// A duration of which zero makes no sense.
+pub(crate) fn positive_time(key: &Ident, value: Expr) -> syn::Result<Time> {
+    let zero = syn::Error::new_spanned(
+        &value,
+        format!("`{key}` is zero: leave it away for the default, or write a positive duration"),
+    );
+    match time(key, value)? {
+        Time::Millis(0) => Err(zero),
+        time => Ok(time),
+    }
+}
+
+pub(crate) fn count(key: &Ident, value: Expr) -> syn::Result<Count> {
+    let value = ungrouped(value);
+    let number = match &value {
+        Expr::Lit(ExprLit { lit: Lit::Int(number), .. })
+            if matches!(number.suffix(), "" | "u32") =>
+        {
+            number.base10_parse().ok()
+        }
+        wrong if is_negative(wrong) || matches!(wrong, Expr::Lit(_)) => None,
+        _ => return Ok(Count::Expr(value)),
+    };
+    number.map(Count::Number).ok_or_else(|| {
+        let told =
+            format!("`{key}` is how often: a whole number, `{key} = 5`, at most {}", u32::MAX);
+        syn::Error::new_spanned(value, told)
+    })
+}
+
+pub(crate) fn factor(key: &Ident, value: Expr) -> syn::Result<Factor> {
+    let value = ungrouped(value);
+    let number = match &value {
+        Expr::Lit(ExprLit { lit: Lit::Float(number), .. }) => number.base10_parse()?,
+        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => number.base10_parse()?,
+        value if is_negative(value) || matches!(value, Expr::Lit(_)) => f64::NAN,
+        _ => return Ok(Factor::Expr(value)),
+    };
+    if (0.0..1.0).contains(&number) {
+        Ok(Factor::Number(number))
+    } else {
+        let told =
+            format!("`{key}` is a fraction of the ttl, from 0 to below 1: usually `{key} = 0.01`");
+        Err(syn::Error::new_spanned(value, told))
+    }
+}
+
+/// A `bool`: a literal or an expression.
+pub(crate) fn toggle(key: &Ident, value: Expr) -> syn::Result<Expr> {
+    match ungrouped(value) {
+        value @ Expr::Lit(ExprLit { lit: Lit::Bool(_), .. }) => Ok(value),
+        value @ Expr::Lit(_) => Err(syn::Error::new_spanned(
+            value,
+            format!("`{key}` is `true` or `false`, without quotes"),
+        )),
+        value => Ok(value),
+    }
+}
+
+/// The name that the lock has in the body.
+pub(crate) fn name(key: &Ident, value: Expr) -> syn::Result<Ident> {
+    let value = ungrouped(value);
+    match &value {
+        Expr::Path(ExprPath { path, .. }) => path.get_ident().filter(|name| *name != "self"),
+        _ => None,
+    }
+    .cloned()
+    .ok_or_else(|| {
+        let told = format!(
+            "`{key}` names a variable of the body: `{key} = guard` makes `guard: LockHandle`"
+        );
+        syn::Error::new_spanned(&value, told)
+    })
+}
+
+/// A function of one `LockError`.
+pub(crate) fn function(key: &Ident, value: Expr) -> syn::Result<Expr> {
+    match ungrouped(value) {
+        value @ Expr::Lit(_) => {
+            let told = format!("`{key}` is a function of the error: `{key} = |error| ..`");
+            Err(syn::Error::new_spanned(value, told))
+        }
+        value => Ok(value),
+    }
+}
+
+pub(crate) fn on_lost(key: &Ident, value: Expr) -> syn::Result<OnLost> {
+    let value = ungrouped(value);
+    if let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = &value {
+        match text.value().as_str() {
+            "cancel" => return Ok(OnLost::Cancel),
+            "continue" => return Ok(OnLost::Continue),
+            _ => {}
+        }
+    }
+    let told = format!(
+        "`{key}` is \"cancel\" (drop the body when the lock is lost, the default) or \"continue\" (let it finish)"
+    );
+    Err(syn::Error::new_spanned(value, told))
+}
+
+pub(crate) fn path(key: &Ident, value: Expr) -> syn::Result<Path> {
+    match ungrouped(value) {
+        Expr::Path(ExprPath { qself: None, path, .. }) => Ok(path),
+        value => {
+            let told = format!(
+                "`{key}` is the path of redlock-core, without quotes: `{key} = redlock_core`"
+            );
+            Err(syn::Error::new_spanned(value, told))
+        }
+    }
+}
+
+/// The expression itself, when a `macro_rules!` put invisible brackets around it.
+pub(crate) fn ungrouped(value: Expr) -> Expr {
+    match value {
+        Expr::Group(group) => ungrouped(*group.expr),
+        value => value,
+    }
+}
+
+fn is_negative(value: &Expr) -> bool {
+    matches!(value, Expr::Unary(ExprUnary { op: UnOp::Neg(_), expr, .. }) if matches!(**expr, Expr::Lit(_)))
+}

@@ -1,0 +1,33 @@
+use crate::{AppError, locked, memory};
+use redlock_core::redlock;
+use std::pin::Pin;
+
+type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+#[redlock(resource = "order:{id}", client = memory())]
+fn boxed(id: u64) -> Pin<Box<dyn Future<Output = Result<String, AppError>> + Send>> {
+    let doubled = id * 2;
+    Box::pin(async move {
+        let again = doubled;
+        Ok(format!("{} {again}", locked()))
+    })
+}
+
+#[allow(clippy::manual_async_fn)]
+#[redlock(resource = "order:{id}", client = memory())]
+fn opaque(id: u64) -> impl Future<Output = Result<String, AppError>> + Send {
+    async move {
+        if id == 0 {
+            return Err(AppError::Other("zero".into()));
+        }
+        Ok(locked())
+    }
+}
+
+#[tokio::test]
+async fn a_function_that_ends_in_an_async_block_is_locked_in_it() {
+    let future: Boxed<_> = boxed(1);
+    assert_eq!(future.await.unwrap(), "order:1 2");
+    assert_eq!(opaque(3).await.unwrap(), "order:3");
+    assert!(opaque(0).await.is_err());
+}

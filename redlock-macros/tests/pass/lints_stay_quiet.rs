@@ -1,0 +1,87 @@
+//! Code that clippy takes without the attribute, it takes with it: `cargo clippy` reads this.
+#![deny(clippy::all, clippy::pedantic, clippy::nursery, unused, unreachable_pub)]
+#![allow(clippy::redundant_pub_crate)]
+
+use crate::{AppError, memory};
+use redlock_core::{LockError, Redlock, redlock};
+use std::time::Duration;
+
+pub(crate) struct Shop {
+    locks: Redlock,
+    name: String,
+}
+
+impl Shop {
+    #[redlock(
+        resource = "shop:{self.name}:{id}:{id:04}",
+        client = self.locks,
+        ttl = "30s",
+        wait = Duration::from_secs(1),
+        retry_count = 3,
+        retry_delay = 50,
+        retry_jitter = 20,
+        clock_drift_factor = 0.01,
+        auto_extend = true,
+        max_hold = "1h",
+        on_lost = "continue",
+        lock = lock
+    )]
+    pub(crate) async fn everything(&self, id: u64) -> Result<u64, AppError> {
+        const STEP: u64 = 1;
+        tokio::task::yield_now().await;
+        Ok(id + STEP + lock.votes() as u64)
+    }
+
+    #[redlock(resource = "{self.name}", client = &self.locks, map_err = AppError::Locked)]
+    pub(crate) async fn references(&mut self) -> Result<(), AppError> {
+        self.name.push('x');
+        Ok(())
+    }
+
+    #[redlock(resource = &self.name, client = self.locks, on_reject = |_error| ())]
+    pub(crate) async fn unit(&self) {}
+
+    #[redlock(resource = "a", client = self.locks, skip_if_held)]
+    pub(crate) async fn skipped(&self) {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[redlock(resource = "{name}", client = memory())]
+pub(crate) async fn only_the_name(name: String) -> Result<String, LockError> {
+    Ok(name)
+}
+
+#[rustfmt::skip]
+#[redlock(resource = "{name}", client = memory())]
+pub(crate) async fn one_line(name: &str) -> Result<usize, AppError> { Ok(name.len()) }
+
+#[redlock(resource = "a", client = memory())]
+pub(crate) async fn branches(mut n: u8) -> Result<u8, AppError> {
+    if n == 0 {
+        return Err(AppError::Other("none".into()));
+    }
+    while n > 3 {
+        n -= 1;
+    }
+    Ok(n)
+}
+
+#[redlock(resource = "a", client = memory(), on_reject = |_| Vec::new())]
+pub(crate) async fn complex() -> Vec<Box<dyn Fn(u8, u8) -> Result<Option<u8>, String> + Send + Sync>>
+{
+    Vec::new()
+}
+
+#[tokio::test]
+async fn it_all_runs() {
+    let mut shop = Shop { locks: memory(), name: "x".into() };
+    assert_eq!(shop.everything(1).await.unwrap(), 3);
+    shop.references().await.unwrap();
+    shop.unit().await;
+    shop.skipped().await;
+    assert_eq!(only_the_name("n".into()).await.unwrap(), "n");
+    assert_eq!(one_line("n").await.unwrap(), 1);
+    assert_eq!(branches(7).await.unwrap(), 3);
+    assert!(complex().await.is_empty());
+}

@@ -1,0 +1,51 @@
+use crate::{AppError, locked, memory};
+use redlock_core::redlock;
+use std::borrow::Cow;
+
+pub(crate) struct Order {
+    id: u64,
+    name: String,
+}
+
+fn key_of(order: &Order) -> String {
+    format!("order:{}", order.id)
+}
+
+#[redlock(resource = key_of(&order), client = memory())]
+async fn function(order: Order) -> Result<String, AppError> {
+    let Order { name, .. } = order;
+    Ok(name + &locked())
+}
+
+#[redlock(resource = &order.name, client = memory())]
+async fn borrowed(order: Order) -> Result<(String, String), AppError> {
+    Ok((locked(), order.name))
+}
+
+const NIGHTLY: &str = "nightly";
+
+#[redlock(resource = NIGHTLY, client = memory())]
+async fn constant() -> Result<String, AppError> {
+    Ok(locked())
+}
+
+#[redlock(resource = concat!("a", ":", "b"), client = memory())]
+async fn from_a_macro() -> Result<String, AppError> {
+    Ok(locked())
+}
+
+#[redlock(resource = match order.id { 0 => Cow::Borrowed("none"), id => Cow::Owned(id.to_string()) }, client = memory())]
+async fn cow(order: &Order) -> Result<String, AppError> {
+    Ok(locked())
+}
+
+#[tokio::test]
+async fn an_expression_gives_the_key() {
+    let order = |id| Order { id, name: "n".into() };
+    assert_eq!(function(order(1)).await.unwrap(), "norder:1");
+    assert_eq!(borrowed(order(1)).await.unwrap(), ("n".to_owned(), "n".to_owned()));
+    assert_eq!(constant().await.unwrap(), "nightly");
+    assert_eq!(from_a_macro().await.unwrap(), "a:b");
+    assert_eq!(cow(&order(0)).await.unwrap(), "none");
+    assert_eq!(cow(&order(3)).await.unwrap(), "3");
+}

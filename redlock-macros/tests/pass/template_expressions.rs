@@ -1,0 +1,50 @@
+use crate::{AppError, locked, memory};
+use redlock_core::redlock;
+use std::collections::HashMap;
+
+pub(crate) struct Item {
+    pub(crate) warehouse: &'static str,
+    pub(crate) parts: Vec<u32>,
+}
+
+impl Item {
+    fn shelf(&self, row: u32) -> String {
+        format!("shelf{row}")
+    }
+}
+
+const REGION: &str = "eu";
+
+#[redlock(
+    resource = "{REGION}:{item.warehouse}:{item.parts[1]}:{item.shelf(n + 1)}:{u8::MAX}:{{n}}",
+    client = memory()
+)]
+async fn fields_methods_indexing(item: &Item, n: u32) -> Result<String, AppError> {
+    Ok(locked())
+}
+
+#[redlock(
+    resource = r#"{map["a:b"]}:{map.get("}").copied().unwrap_or_default()}:{if n > 1 { 'x' } else { ':' }}"#,
+    client = memory()
+)]
+async fn quotes_and_braces(map: HashMap<&str, u8>, n: u8) -> Result<String, AppError> {
+    drop(map);
+    Ok(locked())
+}
+
+#[redlock(resource = "{tuple.0}/{tuple.1 .0}/{*number}", client = memory())]
+async fn tuples_and_dereferences(
+    tuple: (u8, (u8, u8)),
+    number: Box<u8>,
+) -> Result<String, AppError> {
+    Ok(format!("{} {}", locked(), tuple.1.1 + *number))
+}
+
+#[tokio::test]
+async fn any_expression_goes_into_the_key() {
+    let item = Item { warehouse: "north", parts: vec![1, 2] };
+    assert_eq!(fields_methods_indexing(&item, 3).await.unwrap(), "eu:north:2:shelf4:255:{n}");
+    let map = HashMap::from([("a:b", 7)]);
+    assert_eq!(quotes_and_braces(map, 2).await.unwrap(), "7:0:x");
+    assert_eq!(tuples_and_dereferences((1, (2, 3)), Box::new(4)).await.unwrap(), "1/2/4 7");
+}

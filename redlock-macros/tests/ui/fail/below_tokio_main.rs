@@ -1,0 +1,7 @@
+use redlock_core::{LockError, redlock};
+
+#[tokio::main(flavor = "current_thread")]
+#[redlock(resource = "a")]
+async fn main() -> Result<(), LockError> {
+    Ok(())
+}

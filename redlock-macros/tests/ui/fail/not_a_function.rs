@@ -1,0 +1,15 @@
+use redlock_core::{LockError, redlock};
+
+#[redlock(resource = "a")]
+struct Order;
+
+struct Shop;
+
+#[redlock(resource = "a")]
+impl Shop {
+    pub async fn pay(&self) -> Result<(), LockError> {
+        Ok(())
+    }
+}
+
+fn main() {}

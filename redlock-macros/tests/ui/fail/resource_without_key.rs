@@ -1,0 +1,8 @@
+use redlock_core::{LockError, redlock};
+
+#[redlock("order:{id}")]
+async fn locked(id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}
