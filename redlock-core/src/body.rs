@@ -1,38 +1,174 @@
-//! skeleton
-use crate::{LockError, LockHandle, guard::Released};
-use futures_util::future::BoxFuture;
-use std::task::{Context, Poll};
+//! Running a body under a lock: polled only while the lock may be relied on, dropped when it is
+//! lost, released afterwards (rules 9 and 13).
+
+use std::{
+    fmt,
+    future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use futures_util::{FutureExt, future::BoxFuture};
+
+use crate::{
+    error::LockError,
+    guard::{LockGuard, LockHandle, Released},
+    lease::{Judgement, watch},
+};
+
+tokio::task_local! {
+    static CURRENT: LockHandle;
+}
+
+pub(crate) fn current() -> Option<LockHandle> {
+    CURRENT.try_with(LockHandle::clone).ok()
+}
+
 /// What happens to a body whose lock is lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnLost {
     /// Drop it at once.
     Cancel,
     /// Let it finish.
     Continue,
 }
-/// The lock of a body that can be dropped. Dropping it releases the lock in the background:
-/// drop the body first.
-#[derive(Debug)]
+
+/// The lock of a body that can be dropped. Dropping it releases the lock in the background: drop
+/// the body first.
 #[doc(hidden)]
-pub struct BodyGuard {}
+pub struct BodyGuard {
+    guard: LockGuard,
+    /// Resolves when the body has to be looked at again although nothing of its own woke it.
+    changed: Option<BoxFuture<'static, ()>>,
+}
+
 impl BodyGuard {
-    /// .
-    pub fn handle(&self) -> LockHandle {
-        todo!()
+    pub(crate) fn new(guard: LockGuard) -> Self {
+        Self { guard, changed: None }
     }
-    /// Polls the body, if the lock may be relied on. `Ready(Err(Lost))`: the lock is lost: the
-    /// caller drops the body, then releases or drops this guard. `LockHandle::current()` is this
-    /// lock during the poll. The task is woken when the lock is lost. Not called again after Err.
+
+    /// A handle to share.
+    #[must_use]
+    pub fn handle(&self) -> LockHandle {
+        self.guard.handle()
+    }
+
+    /// Polls the body, if the lock may be relied on. `Ready(Err(Lost))`: the caller drops the
+    /// body, then releases or drops this guard. `LockHandle::current()` is this lock during the
+    /// poll. The task is woken when the lock is lost. Not to be called again after an error.
     pub fn poll_body<R>(
         &mut self,
         cx: &mut Context<'_>,
         poll: impl FnOnce(&mut Context<'_>) -> Poll<R>,
     ) -> Poll<Result<R, LockError>> {
-        todo!()
+        let hold = self.guard.hold();
+        let mut poll = Some(poll);
+        loop {
+            // Registered before judging, so that no change falls between the two.
+            let judged = hold.judge();
+            match judged {
+                Judgement::Ended(end) => return Poll::Ready(Err(hold.lost_error(end))),
+                Judgement::Valid(_) => {
+                    if let Some(poll) = poll.take()
+                        && let Poll::Ready(output) =
+                            CURRENT.sync_scope(self.guard.handle(), || poll(cx))
+                    {
+                        return Poll::Ready(Ok(output));
+                    }
+                }
+                Judgement::Doubtful => {}
+            }
+            let changed = self.changed.get_or_insert_with(|| {
+                let unlike = std::mem::discriminant(&judged);
+                watch(Arc::clone(hold), move |now| std::mem::discriminant(&now) != unlike).boxed()
+            });
+            match changed.as_mut().poll(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(()) => self.changed = None,
+            }
+            if poll.is_none() && matches!(hold.judge(), Judgement::Valid(_)) {
+                // A doubt came and went during the poll: nothing to do but wait on.
+                continue;
+            }
+        }
     }
+
     /// Releases; the body must be gone.
     pub fn release(self) -> BoxFuture<'static, Result<Released, LockError>> {
-        todo!()
+        let Self { guard, changed } = self;
+        drop(changed);
+        guard.release().boxed()
+    }
+}
+
+impl fmt::Debug for BodyGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("BodyGuard").field(&self.guard).finish()
+    }
+}
+
+/// Runs a body under a lock that was just given, and releases it.
+///
+/// A body that finishes keeps its result; what the release finds never replaces it (rule 11). A
+/// panic goes on after the release.
+pub(crate) async fn run<T>(
+    guard: LockGuard,
+    on_lost: OnLost,
+    body: impl Future<Output = T>,
+) -> Result<T, LockError> {
+    match on_lost {
+        OnLost::Cancel => run_to_loss(guard.into_body(), body).await,
+        OnLost::Continue => run_to_end(guard, body).await,
+    }
+}
+
+async fn run_to_loss<T>(
+    mut guard: BodyGuard,
+    body: impl Future<Output = T>,
+) -> Result<T, LockError> {
+    // Declared after the guard, hence dropped before it.
+    let mut body = pin!(Some(body));
+    let outcome = poll_fn(|cx| {
+        guard.poll_body(cx, |cx| match body.as_mut().as_pin_mut() {
+            Some(body) => caught(body, cx),
+            None => Poll::Pending,
+        })
+    })
+    .await;
+    // A lock is never released while its body may still be running (rule 13).
+    body.set(None);
+    let _ = guard.release().await;
+    match outcome {
+        Ok(Ok(output)) => Ok(output),
+        Ok(Err(panic)) => resume_unwind(panic),
+        Err(lost) => Err(lost),
+    }
+}
+
+async fn run_to_end<T>(guard: LockGuard, body: impl Future<Output = T>) -> Result<T, LockError> {
+    let outcome = {
+        let mut body = pin!(body);
+        let handle = guard.handle();
+        poll_fn(|cx| CURRENT.sync_scope(handle.clone(), || caught(body.as_mut(), cx))).await
+    };
+    let _ = guard.release().await;
+    match outcome {
+        Ok(output) => Ok(output),
+        Err(panic) => resume_unwind(panic),
+    }
+}
+
+/// Polls, and catches a panic so that it can go on later. The body is not polled again after one.
+fn caught<F: Future>(
+    body: std::pin::Pin<&mut F>,
+    cx: &mut Context<'_>,
+) -> Poll<std::thread::Result<F::Output>> {
+    match catch_unwind(AssertUnwindSafe(|| body.poll(cx))) {
+        Ok(Poll::Pending) => Poll::Pending,
+        Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+        Err(panic) => Poll::Ready(Err(panic)),
     }
 }

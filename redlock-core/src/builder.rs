@@ -1,64 +1,210 @@
-//! skeleton
-use crate::{LockError, Node, Redlock};
-use std::time::Duration;
-/// .
-#[derive(Debug, Default)]
-pub struct Builder {}
+//! Building a client: everything that can be wrong with a configuration is found here.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use crate::{
+    client::Client,
+    clock::{Clock, SystemClock, TokioClock},
+    error::LockError,
+    node::{Context, Node, NodeHandle, Source},
+    options::{LockOptions, Settings},
+    redlock::Redlock,
+    token::{Entropy, OsEntropy, ascii_name},
+};
+
+/// The longest ttl that can be configured: far inside what Redis takes for an expiry.
+const LONGEST_TTL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// Configures a [`Redlock`]; see [`Redlock::builder`].
+#[derive(Debug, Clone)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct Builder {
+    nodes: Vec<Node>,
+    settings: Settings,
+    clock: Option<Arc<dyn Clock>>,
+    entropy: Arc<dyn Entropy>,
+}
+
 impl Builder {
-    /// .
-    pub fn nodes<I>(self, nodes: I) -> Self
+    pub(crate) fn new() -> Self {
+        let settings = Settings {
+            ttl: Duration::from_secs(30),
+            max_ttl: Duration::from_secs(60),
+            wait: Duration::from_secs(5),
+            retry_count: None,
+            retry_delay: Duration::from_millis(200),
+            retry_jitter: Duration::from_millis(100),
+            clock_drift_factor: 0.01,
+            node_timeout: Duration::from_millis(50),
+            connect_timeout: Duration::from_secs(1),
+            key_prefix: "redlock:".to_owned(),
+            client_name: default_client_name(),
+        };
+        Self { nodes: Vec::new(), settings, clock: None, entropy: Arc::new(OsEntropy) }
+    }
+
+    /// The nodes: independent masters, usually 5, 3 or 1. Called again, it adds.
+    pub fn nodes<I>(mut self, nodes: I) -> Self
     where
         I: IntoIterator,
         I::Item: Into<Node>,
     {
-        todo!()
+        self.nodes.extend(nodes.into_iter().map(Into::into));
+        self
     }
-    /// .
-    pub fn ttl(self, ttl: Duration) -> Self {
-        todo!()
+
+    /// How long a node keeps a lock if nobody renews it. Default: 30 s; at least 3 x
+    /// `node_timeout`, at most `max_ttl`.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.settings.ttl = ttl;
+        self
     }
-    /// .
-    pub fn max_ttl(self, ttl: Duration) -> Self {
-        todo!()
+
+    /// The longest ttl accepted, the same in all clients of a pool. Default: 60 s.
+    pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
+        self.settings.max_ttl = max_ttl;
+        self
     }
-    /// .
-    pub fn wait(self, ttl: Duration) -> Self {
-        todo!()
+
+    /// How long `lock()` may wait for its turn. Default: 5 s.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.settings.wait = wait;
+        self
     }
-    /// .
-    pub fn retry_delay(self, ttl: Duration) -> Self {
-        todo!()
+
+    /// The pause between attempts when nothing wakes a waiter earlier. Default: 200 ms.
+    pub fn retry_delay(mut self, delay: Duration) -> Self {
+        self.settings.retry_delay = delay;
+        self
     }
-    /// .
-    pub fn retry_jitter(self, ttl: Duration) -> Self {
-        todo!()
+
+    /// A random part of up to this much is added to each pause. Default: 100 ms.
+    pub fn retry_jitter(mut self, jitter: Duration) -> Self {
+        self.settings.retry_jitter = jitter;
+        self
     }
-    /// .
-    pub fn retry_count(self, n: u32) -> Self {
-        todo!()
+
+    /// At most this many timed retries after the first attempt. Unset by default: then `wait`
+    /// alone limits.
+    pub fn retry_count(mut self, count: u32) -> Self {
+        self.settings.retry_count = Some(count);
+        self
     }
-    /// .
-    pub fn clock_drift_factor(self, n: f64) -> Self {
-        todo!()
+
+    /// The part of the ttl, from 0 to 1, that is given up to clocks that run at different rates.
+    /// Default: 0.01, as in the description of Redlock; far more than NTP lets a clock drift.
+    pub fn clock_drift_factor(mut self, factor: f64) -> Self {
+        self.settings.clock_drift_factor = factor;
+        self
     }
-    /// .
-    pub fn node_timeout(self, ttl: Duration) -> Self {
-        todo!()
+
+    /// The bound on one command on one node. Default: 50 ms.
+    pub fn node_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.node_timeout = timeout;
+        self
     }
-    /// .
-    pub fn connect_timeout(self, ttl: Duration) -> Self {
-        todo!()
+
+    /// The bound on opening one connection. Default: 1 s.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.connect_timeout = timeout;
+        self
     }
-    /// .
-    pub fn key_prefix(self, p: impl Into<String>) -> Self {
-        todo!()
+
+    /// What goes in front of every resource. Default: `redlock:`; empty shares plain keys with
+    /// other Redlock clients.
+    pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.settings.key_prefix = prefix.into();
+        self
     }
-    /// .
-    pub fn client_name(self, p: impl Into<String>) -> Self {
-        todo!()
+
+    /// Who holds a lock, for people who look at the nodes; kept as up to 64 characters of printable
+    /// ASCII. Default: host and process id.
+    pub fn client_name(mut self, name: impl Into<String>) -> Self {
+        self.settings.client_name = ascii_name(&name.into());
+        self
     }
-    /// .
+
+    /// Checks everything and builds the client. Opens no connection: that happens on first use.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Config`] with the offending value and what to use instead: no nodes, the same
+    /// node twice, a URL that cannot be parsed, settings that cannot work together.
     pub fn build(self) -> Result<Redlock, LockError> {
-        todo!()
+        let Self { nodes, settings, clock, entropy } = self;
+        check(&settings)?;
+        if nodes.is_empty() {
+            return Err(LockError::config(
+                "no nodes: give at least one, such as redis://127.0.0.1:6379",
+            ));
+        }
+        let memory: Vec<_> = nodes
+            .iter()
+            .filter_map(|node| match &node.0 {
+                Source::Memory(node) => Some(node.clone()),
+                Source::Url(_) => None,
+            })
+            .collect();
+        let clock = clock.unwrap_or_else(|| -> Arc<dyn Clock> {
+            // In-memory nodes live by tokio's clock, and so must who judges their leases (rule 2).
+            if memory.len() == nodes.len() {
+                Arc::new(TokioClock::new())
+            } else {
+                Arc::new(SystemClock::new())
+            }
+        });
+        let context = Context {
+            clock: Arc::clone(&clock),
+            entropy: Arc::clone(&entropy),
+            node_timeout: settings.node_timeout,
+            connect_timeout: settings.connect_timeout,
+        };
+        let mut handles = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            handles.push(NodeHandle::new(node.spec()?, context.clone()));
+        }
+        check_distinct(&handles)?;
+        let client = Client::new(settings, handles, memory, clock, entropy);
+        Ok(Redlock::from_client(Arc::new(client)))
     }
+
+    #[cfg(test)]
+    pub(crate) fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+}
+
+fn check(settings: &Settings) -> Result<(), LockError> {
+    for (what, value) in
+        [("node_timeout", settings.node_timeout), ("connect_timeout", settings.connect_timeout)]
+    {
+        if value.is_zero() {
+            return Err(LockError::config(format!("{what} is zero: use a positive duration")));
+        }
+    }
+    if settings.max_ttl > LONGEST_TTL {
+        return Err(LockError::config(format!(
+            "max_ttl is {:?}: use at most 365 days, usually a minute",
+            settings.max_ttl
+        )));
+    }
+    settings.terms(&LockOptions::new()).map(drop)
+}
+
+/// Two names for one server would make a quorum of one (correctness: a fake quorum).
+pub(crate) fn check_distinct(nodes: &[NodeHandle]) -> Result<(), LockError> {
+    let mut seen = BTreeSet::new();
+    match nodes.iter().find(|node| !seen.insert(node.name().to_ascii_lowercase())) {
+        None => Ok(()),
+        Some(twice) => Err(LockError::config(format!(
+            "the node {} is given twice: every node must be an independent server",
+            twice.name()
+        ))),
+    }
+}
+
+fn default_client_name() -> String {
+    let host = rustix::system::uname();
+    ascii_name(&format!("{}:{}", host.nodename().to_string_lossy(), std::process::id()))
 }

@@ -1,84 +1,154 @@
-//! skeleton
-use crate::{LockError, body::BodyGuard};
-use std::{future::Future, time::Duration};
-/// .
+//! What a holder has in hand: the guard that owns the lock, and handles that only look.
+
+use std::{future::Future, sync::Arc, sync::atomic::Ordering, time::Duration};
+
+use crate::{
+    body::{BodyGuard, current},
+    error::LockError,
+    lease::{Hold, Judgement, watch},
+    op::{extend, release},
+};
+
+/// A lock that is held. It renews itself, and holds until it is released or dropped.
+///
+/// Dropped, it is released in the background, off the runtime and during a panic too. Its ttl
+/// bounds only how long the lock outlives a crash. Use [`release`](Self::release) to know that
+/// the lock is free, and [`lost`](Self::lost) to know when it is not yours any more.
 #[derive(Debug)]
 #[must_use = "a guard that is not bound to a name releases its lock at once"]
-pub struct LockGuard {}
-/// .
+pub struct LockGuard {
+    hold: Arc<Hold>,
+}
+
+/// A look at a lock: the reads of its [`LockGuard`], owning nothing.
 #[derive(Debug, Clone)]
-pub struct LockHandle {}
-/// .
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockHandle {
+    hold: Arc<Hold>,
+}
+
+/// What a release found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[must_use = "AlreadyLost says that somebody else may have held the lock meanwhile"]
 #[non_exhaustive]
 pub enum Released {
-    /// .
+    /// The lock was ours to the end.
     Ours,
-    /// .
+    /// It had been lost before: the work may have overlapped with somebody else's.
     AlreadyLost,
 }
+
+macro_rules! reads {
+    () => {
+        /// The resource that is locked.
+        #[must_use]
+        pub fn resource(&self) -> &str {
+            &self.hold.resource
+        }
+
+        /// How much longer the lock may be relied on; zero once lost. Computed from the clock at
+        /// each call.
+        #[must_use]
+        pub fn validity(&self) -> Duration {
+            self.hold.validity()
+        }
+
+        /// Whether the lock may be relied on now.
+        #[must_use]
+        pub fn is_valid(&self) -> bool {
+            !self.validity().is_zero()
+        }
+
+        /// Resolves when the lock is no longer ours, released included; at once when it is not.
+        ///
+        /// The future is `'static` and owns nothing. It needs no network: validity that runs out
+        /// is enough (rule 9). Cancel safe.
+        pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+            watch(Arc::clone(&self.hold), |judgement| matches!(judgement, Judgement::Ended(_)))
+        }
+
+        /// How many nodes hold the lock for us, as of the last confirmed round; late answers
+        /// still count. Zero once it has ended.
+        #[must_use]
+        pub fn votes(&self) -> usize {
+            self.hold.votes()
+        }
+    };
+}
+
 impl LockGuard {
-    /// .
-    pub fn resource(&self) -> &str {
-        todo!()
+    pub(crate) fn new(hold: Arc<Hold>) -> Self {
+        Self { hold }
     }
-    /// .
-    pub fn validity(&self) -> Duration {
-        todo!()
-    }
-    /// .
-    pub fn is_valid(&self) -> bool {
-        todo!()
-    }
-    /// .
-    pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
-        async { todo!() }
-    }
-    /// .
-    pub fn votes(&self) -> usize {
-        todo!()
-    }
-    /// .
-    pub async fn extend(&self, ttl: Duration) -> Result<(), LockError> {
-        todo!()
-    }
-    /// .
+
+    reads!();
+
+    /// A handle to share.
+    #[must_use]
     pub fn handle(&self) -> LockHandle {
-        todo!()
+        LockHandle { hold: Arc::clone(&self.hold) }
     }
-    /// .
+
+    /// Extends the lock as if it were acquired now with this ttl, which later renewals keep.
+    /// Never shortens what is left.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](LockError::Lost) when the lock is not ours any more, [`Config`](LockError::Config)
+    /// for a ttl that cannot work, [`NoQuorum`](LockError::NoQuorum) when the outcome is unknown:
+    /// then the lock is still held for what was left of it.
+    ///
+    /// # Cancellation safety
+    ///
+    /// Dropped, the extension may have happened or not; the lock is held either way.
+    pub async fn extend(&self, ttl: Duration) -> Result<(), LockError> {
+        extend::extend(&self.hold, ttl).await
+    }
+
+    /// Releases the lock and answers when a quorum has confirmed it.
+    ///
+    /// # Errors
+    ///
+    /// [`NoQuorum`](LockError::NoQuorum), after one `node_timeout`, when no quorum confirmed it.
+    /// Clean-up goes on in the background until the keys' ttl.
+    ///
+    /// # Cancellation safety
+    ///
+    /// Dropped, the release goes on in the background.
     pub async fn release(self) -> Result<Released, LockError> {
-        todo!()
+        let hold = Arc::clone(&self.hold);
+        hold.client.ensure_running();
+        release::release(&hold).await
     }
-    /// This lock as the lock of a body that can be dropped: at loss, at `release_all`, at shutdown.
+
+    /// This lock as that of a body that can be dropped.
     #[doc(hidden)]
     pub fn into_body(self) -> BodyGuard {
-        todo!()
+        self.hold.has_body.store(true, Ordering::Release);
+        BodyGuard::new(self)
+    }
+
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.hold
     }
 }
+
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        release::in_background(&self.hold);
+    }
+}
+
 impl LockHandle {
-    /// The innermost lock of this task's body.
+    pub(crate) fn new(hold: Arc<Hold>) -> Self {
+        Self { hold }
+    }
+
+    /// The innermost lock of this task's body, in `run`, annotated functions and layered
+    /// handlers. Spawned tasks have none of their own.
+    #[must_use]
     pub fn current() -> Option<Self> {
-        todo!()
+        current()
     }
-    /// .
-    pub fn resource(&self) -> &str {
-        todo!()
-    }
-    /// .
-    pub fn validity(&self) -> Duration {
-        todo!()
-    }
-    /// .
-    pub fn is_valid(&self) -> bool {
-        todo!()
-    }
-    /// .
-    pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
-        async { todo!() }
-    }
-    /// .
-    pub fn votes(&self) -> usize {
-        todo!()
-    }
+
+    reads!();
 }

@@ -1,25 +1,61 @@
-//! Redlock for async Rust.
-#![allow(dead_code, unused_variables, clippy::todo)]
+//! Redlock for async Rust: a distributed lock over independent Redis masters.
+//!
+//! ```
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! use redlock_core::Redlock;
+//!
+//! let redlock = Redlock::in_memory(5); // or Redlock::connect(["redis://..", ..]).await?
+//! let guard = redlock.lock("invoice:42").await?;
+//! assert!(guard.is_valid()); // renews itself until it is released or dropped
+//! guard.release().await?;
+//!
+//! let total = redlock.lock("invoice:42").run(async |_lock| 7).await?;
+//! assert_eq!(total, 7);
+//! # Ok::<(), redlock_core::LockError>(()) }).unwrap();
+//! ```
+//!
+//! # The guarantee, and its limits
+//!
+//! While a majority of the nodes behave and clocks run at nearly the same rate, no two holders
+//! overlap inside their validity. That is Redlock's promise and no more: a process that is paused
+//! between a check and a write, a node that restarts without its data, and a clock that is set
+//! forward on a majority of nodes can all make two holders overlap. Where an overlap must be
+//! impossible, do not rely on a lease alone.
+//!
+//! # One lock, one key
+//!
+//! A task that asks for a lock it holds waits for itself, in vain: the [`LockError::Held`] it gets
+//! says that the holder is this same client. A layer and an annotation around the same handler
+//! need different keys.
+
 mod annotation;
 #[cfg(feature = "axum")]
 mod axum;
+mod background;
 mod body;
 mod builder;
+mod client;
+mod clock;
 mod error;
 mod guard;
-pub mod memory;
+mod lease;
 mod node;
+mod op;
 mod options;
 pub mod pools;
+mod quorum;
 mod redlock;
 mod request;
+mod shutdown;
+mod telemetry;
+mod token;
 
 pub use builder::Builder;
 pub use error::{LockError, LostReason, NodeError, NodeErrorKind};
 pub use guard::{LockGuard, LockHandle, Released};
-pub use node::Node;
+pub use node::{Node, NodeHealth, NodeState, memory::MemoryNode};
 pub use options::LockOptions;
-pub use redlock::{NodeHealth, Redlock};
+pub use redlock::Redlock;
 #[cfg(feature = "macros")]
 pub use redlock_macros::redlock;
 pub use request::{LockFuture, LockRequest};

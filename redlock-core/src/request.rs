@@ -1,91 +1,158 @@
-//! skeleton
-use crate::{LockError, LockGuard, LockHandle, LockOptions, body::OnLost};
+//! A request for a lock: settings first, then `.await` or `.run(..)`.
+
 use std::{
+    fmt,
     future::{Future, IntoFuture},
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
-/// A request for a lock; nothing happens until it is awaited. Clone + Send + 'static.
+
+use futures_util::{FutureExt, future::BoxFuture};
+
+use crate::{
+    body::{self, OnLost},
+    client::Client,
+    error::LockError,
+    guard::{LockGuard, LockHandle},
+    op::acquire,
+    options::LockOptions,
+};
+
+/// A request for one lock. Nothing happens until it is awaited or [`run`](Self::run).
+///
+/// Await it for a [`LockGuard`]. What is not set here is as the client was built.
 #[derive(Debug, Clone)]
 #[must_use = "a request does nothing until it is awaited"]
-pub struct LockRequest {}
-/// The future of a request
-#[must_use = "futures do nothing unless polled"]
-pub struct LockFuture(Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>>);
-impl std::fmt::Debug for LockFuture {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("LockFuture")
-    }
+pub struct LockRequest {
+    client: Arc<Client>,
+    resource: String,
+    options: LockOptions,
 }
-impl Future for LockFuture {
-    type Output = Result<LockGuard, LockError>;
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.as_mut().poll(cx)
-    }
+
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident($type:ty);)*) => {$(
+        $(#[$doc])*
+        pub fn $name(mut self, $name: $type) -> Self {
+            self.options = self.options.$name($name);
+            self
+        }
+    )*};
 }
-impl IntoFuture for LockRequest {
-    type Output = Result<LockGuard, LockError>;
-    type IntoFuture = LockFuture;
-    fn into_future(self) -> LockFuture {
-        todo!()
-    }
-}
+
 impl LockRequest {
-    /// .
-    pub fn ttl(self, d: Duration) -> Self {
-        todo!()
+    pub(crate) fn new(client: &Arc<Client>, resource: String, options: LockOptions) -> Self {
+        Self { client: Arc::clone(client), resource, options }
     }
-    /// .
-    pub fn wait(self, d: Duration) -> Self {
-        todo!()
+
+    setters! {
+        /// How long a node keeps the lock if nobody renews it.
+        ttl(Duration);
+        /// How long to wait for the lock; the last attempt starts no later than that. Zero is at
+        /// most one attempt.
+        wait(Duration);
+        /// At most this many timed retries after the first attempt.
+        retry_count(u32);
+        /// The pause between attempts when nothing wakes a waiter earlier.
+        retry_delay(Duration);
+        /// A random part of up to this much is added to each pause.
+        retry_jitter(Duration);
+        /// The part of the ttl, from 0 to 1, that is given up to clocks at different rates.
+        clock_drift_factor(f64);
+        /// Whether the lock renews itself. Default: true.
+        auto_extend(bool);
+        /// The lock is lost, at the latest, when held this long. Unset by default.
+        max_hold(Duration);
+        /// Released earlier, the key stays for the rest. At most `max_ttl`. Unset by default.
+        min_hold(Duration);
     }
-    /// .
-    pub fn retry_delay(self, d: Duration) -> Self {
-        todo!()
+
+    /// Takes over what these options set.
+    pub fn options(mut self, options: LockOptions) -> Self {
+        self.options = self.options.merge(options);
+        self
     }
-    /// .
-    pub fn retry_jitter(self, d: Duration) -> Self {
-        todo!()
-    }
-    /// .
-    pub fn retry_count(self, n: u32) -> Self {
-        todo!()
-    }
-    /// .
-    pub fn clock_drift_factor(self, f: f64) -> Self {
-        todo!()
-    }
-    /// .
-    pub fn auto_extend(self, on: bool) -> Self {
-        todo!()
-    }
-    /// .
-    pub fn max_hold(self, d: Duration) -> Self {
-        todo!()
-    }
-    /// .
-    pub fn min_hold(self, d: Duration) -> Self {
-        todo!()
-    }
-    /// .
-    pub fn options(self, o: LockOptions) -> Self {
-        todo!()
-    }
-    /// Lock, run, release.
+
+    /// Locks, runs `body`, releases.
+    ///
+    /// The body is dropped at its next await when the lock is lost; what it spawned goes on, and
+    /// watches [`LockHandle::lost`]. A body that finishes keeps its result. A panic goes through,
+    /// after the release.
+    ///
+    /// # Errors
+    ///
+    /// Those of the request, when nothing ran; [`LockError::Lost`] when the body was dropped.
+    ///
+    /// # Cancellation safety
+    ///
+    /// Dropped, the body is dropped and the lock released, in this order.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let redlock = redlock_core::Redlock::in_memory(3);
+    /// let total = redlock.lock("invoice:42").run(async |lock| {
+    ///     assert!(lock.is_valid());
+    ///     7
+    /// }).await?;
+    /// assert_eq!(total, 7);
+    /// # Ok::<(), redlock_core::LockError>(()) }).unwrap();
+    /// ```
     pub async fn run<T, F>(self, body: F) -> Result<T, LockError>
     where
         F: AsyncFnOnce(&LockHandle) -> T,
     {
-        todo!()
+        let guard = self.await?;
+        let handle = guard.handle();
+        body::run(guard, OnLost::Cancel, body(&handle)).await
     }
-    /// As `run`, over a body that owns its handle; what the annotation expands to.
+
+    /// As [`run`](Self::run), over a body that owns its handle.
     #[doc(hidden)]
     pub async fn run_with<T, F, Fut>(self, on_lost: OnLost, body: F) -> Result<T, LockError>
     where
         F: FnOnce(LockHandle) -> Fut,
         Fut: Future<Output = T>,
     {
-        todo!()
+        let guard = self.await?;
+        let body = body(guard.handle());
+        body::run(guard, on_lost, body).await
+    }
+}
+
+impl IntoFuture for LockRequest {
+    type Output = Result<LockGuard, LockError>;
+    type IntoFuture = LockFuture;
+
+    fn into_future(self) -> LockFuture {
+        let Self { client, resource, options } = self;
+        LockFuture(
+            async move {
+                let terms = client.settings.terms(&options)?;
+                let hold = acquire::acquire(&client, resource, &terms).await?;
+                Ok(LockGuard::new(hold))
+            }
+            .boxed(),
+        )
+    }
+}
+
+/// The future of a [`LockRequest`].
+///
+/// Cancel safe: dropped at any point, no key stays behind once clean-up has run.
+#[must_use = "futures do nothing unless polled"]
+pub struct LockFuture(BoxFuture<'static, Result<LockGuard, LockError>>);
+
+impl Future for LockFuture {
+    type Output = Result<LockGuard, LockError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(cx)
+    }
+}
+
+impl fmt::Debug for LockFuture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockFuture").finish_non_exhaustive()
     }
 }

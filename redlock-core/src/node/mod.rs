@@ -4,13 +4,25 @@
 //! [`Reply`] or one [`NodeError`]. Below the seam are real servers ([`redis`]) and servers inside
 //! this process ([`memory`]); the state machine that supervises a connection is shared by both.
 
+mod backoff;
+mod debts;
+mod handle;
+mod mailbox;
+pub(crate) mod memory;
 pub(crate) mod redis;
+mod supervisor;
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
+pub(crate) use handle::{Context, NodeHandle, Standing};
+pub use handle::{NodeHealth, NodeState};
 
-use crate::error::{LockError, NodeError};
+use self::memory::MemoryNode;
+use crate::{
+    clock::Moment,
+    error::{LockError, NodeError},
+};
 
 /// The key of a lock and the value with which one attempt asks for it.
 pub(crate) struct Claim {
@@ -46,6 +58,32 @@ pub(crate) enum Action {
     /// If the key has our value, let it live for exactly this long: the release of a `min_hold`
     /// that is not used up, the only action that may shorten (rule 7).
     Retire { rest: Duration },
+}
+
+/// A command with what its node needs to know to see it through.
+#[derive(Debug, Clone)]
+pub(crate) struct Job {
+    pub(crate) claim: Arc<Claim>,
+    pub(crate) action: Action,
+    /// Set for what removes a key: it goes on after its asker has its answer (rule 5).
+    pub(crate) clean_up: Option<CleanUp>,
+}
+
+/// How long and how thoroughly to clean up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CleanUp {
+    /// When the first SET of the claim may have been sent.
+    pub(crate) since: Moment,
+    /// When the key has expired by itself.
+    pub(crate) until: Moment,
+    /// It was done on this connection before and is done once more to be sure.
+    pub(crate) repeated: bool,
+}
+
+impl Job {
+    fn command(&self) -> Command {
+        Command { claim: Arc::clone(&self.claim), action: self.action }
+    }
 }
 
 /// What a node answered.
@@ -99,7 +137,7 @@ impl fmt::Debug for NodeSpec {
 
 /// An independent Redis master to use as one node of a [`Redlock`](crate::Redlock).
 ///
-/// Made from a URL, or from a [`MemoryNode`](crate::memory::MemoryNode):
+/// Made from a URL, or from a [`MemoryNode`](crate::MemoryNode):
 ///
 /// | URL | what it is |
 /// |---|---|
@@ -114,6 +152,7 @@ pub struct Node(pub(crate) Source);
 #[derive(Clone)]
 pub(crate) enum Source {
     Url(String),
+    Memory(MemoryNode),
 }
 
 impl Node {
@@ -125,6 +164,7 @@ impl Node {
     pub(crate) fn spec(self) -> Result<NodeSpec, LockError> {
         match self.0 {
             Source::Url(url) => redis::spec(&url),
+            Source::Memory(node) => Ok(node.spec()),
         }
     }
 }
@@ -132,7 +172,10 @@ impl Node {
 impl fmt::Debug for Node {
     /// Never prints the URL: it may hold a password (rule 19).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Node").finish_non_exhaustive()
+        match &self.0 {
+            Source::Url(_) => f.debug_struct("Node").finish_non_exhaustive(),
+            Source::Memory(node) => node.fmt(f),
+        }
     }
 }
 
@@ -151,5 +194,17 @@ impl From<String> for Node {
 impl From<&String> for Node {
     fn from(url: &String) -> Self {
         Self::new(url.as_str())
+    }
+}
+
+impl From<MemoryNode> for Node {
+    fn from(node: MemoryNode) -> Self {
+        Self(Source::Memory(node))
+    }
+}
+
+impl From<&MemoryNode> for Node {
+    fn from(node: &MemoryNode) -> Self {
+        Self(Source::Memory(node.clone()))
     }
 }

@@ -1,0 +1,137 @@
+//! What all clones of a [`Redlock`](crate::Redlock) share.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use tokio::sync::watch;
+
+use crate::{
+    clock::Clock,
+    error::LockError,
+    lease::Registry,
+    node::{NodeHandle, Standing, memory::MemoryNode},
+    options::Settings,
+    quorum::quorum,
+    token::Entropy,
+};
+
+pub(crate) struct Client {
+    pub(crate) settings: Settings,
+    pub(crate) nodes: Box<[NodeHandle]>,
+    /// The nodes among them that are in this process.
+    pub(crate) memory: Vec<MemoryNode>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) registry: Registry,
+    /// True once no new lock is given.
+    closed: watch::Sender<bool>,
+    /// A quorum has been waited for since the tasks were last started.
+    ready: AtomicBool,
+}
+
+impl Client {
+    pub(crate) fn new(
+        settings: Settings,
+        nodes: Vec<NodeHandle>,
+        memory: Vec<MemoryNode>,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+    ) -> Self {
+        Self {
+            settings,
+            nodes: nodes.into_boxed_slice(),
+            memory,
+            clock,
+            entropy,
+            registry: Registry::default(),
+            closed: watch::Sender::new(false),
+            ready: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn key(&self, resource: &str) -> String {
+        format!("{}{resource}", self.settings.key_prefix)
+    }
+
+    /// The time after which an answer that `node_timeout` should have bounded is given up on.
+    pub(crate) fn patience(&self) -> Duration {
+        self.settings.node_timeout.saturating_mul(4)
+    }
+
+    /// Starts the background tasks, or starts them again when their runtime has ended (rule 13).
+    pub(crate) fn ensure_running(&self) {
+        if !self.nodes.iter().all(NodeHandle::is_running) {
+            self.ready.store(false, Ordering::Release);
+            self.nodes.iter().for_each(NodeHandle::ensure_running);
+        }
+        self.registry.ensure_running(&self.clock);
+    }
+
+    /// Waits, on the first use only, until a quorum of nodes is connected or cannot be, at most
+    /// `connect_timeout`.
+    pub(crate) async fn ready(&self) -> Result<(), LockError> {
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Err(LockError::config(
+                "a lock must be awaited inside a tokio runtime: use #[tokio::main] or Runtime::block_on",
+            ));
+        }
+        self.ensure_running();
+        if self.ready.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        // Whatever came of it, the attempt that follows finds out.
+        let _ = tokio::time::timeout(self.settings.connect_timeout, self.settle()).await;
+        self.ready.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    async fn settle(&self) {
+        let needed = quorum(self.nodes.len());
+        let mut standings: FuturesUnordered<_> =
+            self.nodes.iter().map(NodeHandle::standing).collect();
+        let (mut up, mut down) = (0, 0);
+        while let Some(standing) = standings.next().await {
+            match standing {
+                Standing::Up => up += 1,
+                Standing::Unknown | Standing::Down => down += 1,
+            }
+            if up >= needed || down > self.nodes.len() - needed {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn check_open(&self, resource: &str) -> Result<(), LockError> {
+        if *self.closed.borrow() {
+            return Err(LockError::ShuttingDown { resource: resource.to_owned() });
+        }
+        Ok(())
+    }
+
+    /// Resolves when no new lock is given any more.
+    pub(crate) async fn closed(&self) {
+        // The sender is in `self`: this cannot fail.
+        let _ = self.closed.subscribe().wait_for(|closed| *closed).await;
+    }
+
+    pub(crate) fn close(&self) {
+        self.closed.send_replace(true);
+        self.registry.close();
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redlock")
+            .field("nodes", &self.nodes)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}

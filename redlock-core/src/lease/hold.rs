@@ -1,0 +1,300 @@
+//! The state that a guard, its handles and a body share: held, in doubt, or ended.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::{HoldId, Lease, validity};
+use crate::{
+    client::Client,
+    clock::{Moment, Reading},
+    error::{LockError, LostReason},
+    op::extend,
+    options::Terms,
+    telemetry,
+};
+
+/// How a hold ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Its holder let go.
+    Released,
+    /// It was lost (rule 9).
+    Lost(LostReason),
+}
+
+/// Whether a hold may be relied on at this moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Judgement {
+    /// For this much longer.
+    Valid(Duration),
+    /// Real time has run ahead: nothing may rely on it until a renewal has cleared it (rule 2).
+    Doubtful,
+    Ended(End),
+}
+
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) client: Arc<Client>,
+    pub(crate) id: HoldId,
+    pub(crate) resource: String,
+    /// A body that can be dropped runs under it, as opposed to a bare guard (rule 13).
+    pub(crate) has_body: AtomicBool,
+    pub(crate) state: Mutex<State>,
+    /// Something about the state has changed: it ended, or a doubt was cleared.
+    changed: Notify,
+    clock_drift_factor: f64,
+    auto_extend: bool,
+    /// The end of `max_hold`, or never.
+    latest: Moment,
+    /// Until when `min_hold` keeps the key.
+    pub(crate) earliest: Moment,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) lease: Lease,
+    pub(crate) ttl: Duration,
+    pub(crate) ended: Option<End>,
+    /// Since when it is in doubt.
+    doubt: Option<Moment>,
+    /// The keys were asked to be deleted: once is enough.
+    pub(crate) let_go: bool,
+    /// When the renewal that is due next is to be sent.
+    renew_at: Moment,
+}
+
+impl Hold {
+    pub(crate) fn new(client: &Arc<Client>, resource: String, lease: Lease, terms: &Terms) -> Self {
+        let since = lease.since;
+        Self {
+            client: Arc::clone(client),
+            id: client.registry.fresh_id(),
+            resource,
+            has_body: AtomicBool::new(false),
+            changed: Notify::new(),
+            clock_drift_factor: terms.clock_drift_factor,
+            auto_extend: terms.auto_extend,
+            latest: terms.max_hold.map_or(Moment::NEVER, |max| since + max),
+            earliest: since + terms.min_hold,
+            state: Mutex::new(State {
+                renew_at: validity::renewal(since, terms.ttl),
+                lease,
+                ttl: terms.ttl,
+                ended: None,
+                doubt: None,
+                let_go: false,
+            }),
+        }
+    }
+
+    /// Judges the hold by the clock, never by what some task has got round to (rule 2).
+    pub(crate) fn judge(self: &Arc<Self>) -> Judgement {
+        let reading = self.client.clock.read();
+        let (judgement, lost, suspect) = {
+            let mut state = self.state.lock();
+            self.judge_locked(&mut state, reading)
+        };
+        if let Some(reason) = lost {
+            self.tell_lost(reason);
+        }
+        if suspect {
+            // One renewal at once; the answer clears the doubt or ends the hold.
+            extend::renew(self, reading);
+            self.client.registry.schedule(self.id, reading.now + self.doubt_limit());
+        }
+        judgement
+    }
+
+    fn judge_locked(
+        &self,
+        state: &mut State,
+        reading: Reading,
+    ) -> (Judgement, Option<LostReason>, bool) {
+        if let Some(end) = state.ended {
+            return (Judgement::Ended(end), None, false);
+        }
+        let now = reading.now;
+        let deadline = state.lease.deadline.min(self.latest);
+        let reason = if now >= deadline {
+            Some(if self.latest <= state.lease.deadline {
+                LostReason::MaxHold
+            } else {
+                LostReason::Expired
+            })
+        } else {
+            state
+                .doubt
+                .filter(|since| now.since(*since) >= self.doubt_limit())
+                .map(|_| LostReason::Expired)
+        };
+        if let Some(reason) = reason {
+            state.ended = Some(End::Lost(reason));
+            return (Judgement::Ended(End::Lost(reason)), Some(reason), false);
+        }
+        let confirmed = state.lease.confirmed.wall_ahead;
+        if validity::in_doubt(confirmed, reading.wall_ahead, state.ttl, self.clock_drift_factor) {
+            let fresh = state.doubt.is_none();
+            state.doubt.get_or_insert(now);
+            return (Judgement::Doubtful, None, fresh);
+        }
+        state.doubt = None;
+        (Judgement::Valid(deadline.since(now)), None, false)
+    }
+
+    /// A doubt that no quorum clears within this is a loss (rule 2).
+    fn doubt_limit(&self) -> Duration {
+        self.client.settings.node_timeout * 2
+    }
+
+    pub(crate) fn validity(self: &Arc<Self>) -> Duration {
+        match self.judge() {
+            Judgement::Valid(left) => left,
+            Judgement::Doubtful | Judgement::Ended(_) => Duration::ZERO,
+        }
+    }
+
+    /// Ends the hold; false when it had ended before.
+    pub(crate) fn end(&self, end: End) -> bool {
+        {
+            let mut state = self.state.lock();
+            if state.ended.is_some() {
+                return false;
+            }
+            state.ended = Some(end);
+        }
+        match end {
+            End::Lost(reason) => self.tell_lost(reason),
+            End::Released => self.changed.notify_waiters(),
+        }
+        true
+    }
+
+    fn tell_lost(&self, reason: LostReason) {
+        telemetry::lost(&self.resource, reason);
+        self.changed.notify_waiters();
+    }
+
+    pub(crate) fn lost_error(&self, end: End) -> LockError {
+        let reason = match end {
+            End::Lost(reason) => reason,
+            // Asked of a hold that its own holder let go: there is nothing left to rely on.
+            End::Released => LostReason::Expired,
+        };
+        LockError::Lost { resource: self.resource.clone(), reason }
+    }
+
+    /// A quorum of all nodes has renewed it, in a round that started at `started` (rule 7).
+    /// False when that came too late.
+    pub(crate) fn renewed(
+        &self,
+        started: Reading,
+        ttl: Duration,
+        votes: Arc<crate::quorum::Round>,
+    ) -> bool {
+        let now = self.client.clock.now();
+        let mut state = self.state.lock();
+        if state.ended.is_some() || now >= state.lease.deadline {
+            return false;
+        }
+        let deadline = validity::deadline(started.now, ttl, self.clock_drift_factor);
+        state.lease.deadline = state.lease.deadline.max(deadline);
+        state.lease.confirmed = started;
+        state.lease.gone = state.lease.gone.max(started.now + ttl);
+        state.lease.votes = votes;
+        state.ttl = ttl;
+        state.doubt = None;
+        state.renew_at = validity::renewal(started.now, ttl);
+        drop(state);
+        self.changed.notify_waiters();
+        true
+    }
+
+    /// So many nodes no longer have it that a quorum is impossible (rule 7).
+    pub(crate) fn refused(&self) {
+        self.end(End::Lost(LostReason::Refused));
+    }
+
+    /// What the scheduler does when the hold is due: end it, renew it, or look again later.
+    /// Answers when it is due next, or never.
+    pub(crate) fn tend(self: &Arc<Self>) -> Option<Moment> {
+        if let Judgement::Ended(_) = self.judge() {
+            return None;
+        }
+        let reading = self.client.clock.read();
+        let (due, renew) = {
+            let mut state = self.state.lock();
+            let end = state.lease.deadline.min(self.latest);
+            let wake = state.doubt.map_or(end, |since| end.min(since + self.doubt_limit()));
+            if !self.auto_extend {
+                (wake, false)
+            } else if reading.now < state.renew_at {
+                (wake.min(state.renew_at), false)
+            } else {
+                // Unknown keeps the old deadline and tries again (rule 7).
+                let again = (state.ttl / 20).max(self.client.settings.node_timeout);
+                state.renew_at = reading.now + again;
+                (wake.min(state.renew_at), true)
+            }
+        };
+        if renew {
+            extend::renew(self, reading);
+        }
+        Some(due)
+    }
+
+    /// When the scheduler has to look at a hold that is new.
+    pub(crate) fn first_due(&self) -> Moment {
+        let state = self.state.lock();
+        let end = state.lease.deadline.min(self.latest);
+        if self.auto_extend { end.min(state.renew_at) } else { end }
+    }
+
+    pub(crate) fn votes(&self) -> usize {
+        let round = {
+            let state = self.state.lock();
+            if state.ended.is_some() {
+                return 0;
+            }
+            Arc::clone(&state.lease.votes)
+        };
+        round.yes()
+    }
+
+    /// It has ended, whether or not its keys were let go of.
+    pub(crate) fn is_over(&self) -> bool {
+        self.state.lock().ended.is_some()
+    }
+
+    pub(crate) fn is_body(&self) -> bool {
+        self.has_body.load(Ordering::Acquire)
+    }
+
+    /// Wakes everybody who waits for a change, to look again.
+    pub(crate) fn nudge(&self) {
+        self.changed.notify_waiters();
+    }
+}
+
+/// Resolves when the hold has changed its standing since the future was first polled: ended, in
+/// which case it resolves at once, or cleared of a doubt. Judged by the clock each time.
+pub(crate) async fn watch(hold: Arc<Hold>, mut unless: impl FnMut(Judgement) -> bool) {
+    loop {
+        // A runtime that ended took the scheduler with it; whoever waits starts it again
+        // (rule 13).
+        hold.client.ensure_running();
+        let mut changed = std::pin::pin!(hold.changed.notified());
+        changed.as_mut().enable();
+        if unless(hold.judge()) {
+            return;
+        }
+        changed.await;
+    }
+}

@@ -1,0 +1,37 @@
+//! What a holder has: a lease on the nodes, and the state of the hold over it.
+//!
+//! The two are apart so that a lease can pass from one hold to the next: the [`Lease`] is what
+//! the nodes know, the [`Hold`] is what a guard, its handles and a body share.
+
+mod hold;
+mod registry;
+pub(crate) mod validity;
+
+use std::sync::Arc;
+
+pub(crate) use hold::{End, Hold, Judgement, watch};
+pub(crate) use registry::{HoldId, Registry};
+
+use crate::{
+    clock::{Moment, Reading},
+    node::Claim,
+    quorum::Round,
+};
+
+/// A key on a quorum of nodes, and until when it may be relied on.
+#[derive(Debug, Clone)]
+pub(crate) struct Lease {
+    pub(crate) claim: Arc<Claim>,
+    /// When the attempt that took it started, before its first SET.
+    pub(crate) since: Moment,
+    /// The end of its validity (rule 2).
+    pub(crate) deadline: Moment,
+    /// What the clock showed when the last confirmed round started.
+    pub(crate) confirmed: Reading,
+    /// When every key of it has expired by itself.
+    pub(crate) gone: Moment,
+    /// The round that took it, for where it may be.
+    pub(crate) taken: Arc<Round>,
+    /// The last confirmed round, for how many nodes have it.
+    pub(crate) votes: Arc<Round>,
+}

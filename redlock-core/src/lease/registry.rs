@@ -1,0 +1,198 @@
+//! Everything a client holds, and the one task that renews it: no task and no timer a hold.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::Hold;
+use crate::{
+    background::Background,
+    clock::{Clock, Moment, sleep_until},
+};
+
+/// Tells the holds of one client apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct HoldId(u64);
+
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    shared: Arc<Shared>,
+    task: Background,
+    ids: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    inner: Mutex<Inner>,
+    /// Something is due earlier than the task sleeps.
+    sooner: Notify,
+    /// A hold has gone.
+    gone: Notify,
+    orphaned: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// Weak: a hold keeps its client alive, not the other way round.
+    holds: HashMap<HoldId, (Weak<Hold>, Option<Moment>)>,
+    by_key: HashMap<String, HoldId>,
+    due: BTreeSet<(Moment, HoldId)>,
+    /// Until when the task sleeps.
+    asleep: Option<Moment>,
+    /// No hold may be added any more.
+    closed: bool,
+}
+
+impl Inner {
+    fn set_due(&mut self, id: HoldId, at: Option<Moment>) -> bool {
+        let Some((_, due)) = self.holds.get_mut(&id) else { return false };
+        if let Some(old) = std::mem::replace(due, at) {
+            self.due.remove(&(old, id));
+        }
+        let Some(at) = at else { return false };
+        self.due.insert((at, id));
+        self.asleep.is_some_and(|until| at < until)
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        self.shared.orphaned.store(true, Ordering::Release);
+        self.shared.sooner.notify_one();
+    }
+}
+
+impl Registry {
+    pub(crate) fn fresh_id(&self) -> HoldId {
+        HoldId(self.ids.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Makes sure that holds are renewed.
+    pub(crate) fn ensure_running(&self, clock: &Arc<dyn Clock>) {
+        let task = || tend(Arc::clone(&self.shared), Arc::clone(clock));
+        self.task.ensure(task, {
+            let shared = Arc::clone(&self.shared);
+            move || {
+                shared.inner.lock().asleep = None;
+                // Whoever waits for a hold on a living runtime starts the task again there.
+                shared.all().iter().for_each(|hold| hold.nudge());
+            }
+        });
+    }
+
+    /// Adds a hold, unless the client is closed.
+    pub(crate) fn add(&self, hold: &Arc<Hold>) -> bool {
+        let key = hold.state.lock().lease.claim.key.clone();
+        let wake = {
+            let mut inner = self.shared.inner.lock();
+            if inner.closed {
+                return false;
+            }
+            inner.holds.insert(hold.id, (Arc::downgrade(hold), None));
+            inner.by_key.insert(key, hold.id);
+            inner.set_due(hold.id, Some(hold.first_due()))
+        };
+        if wake {
+            self.shared.sooner.notify_one();
+        }
+        true
+    }
+
+    /// Forgets a hold whose keys have been let go of.
+    pub(crate) fn remove(&self, id: HoldId, key: &str) {
+        {
+            let mut inner = self.shared.inner.lock();
+            inner.set_due(id, None);
+            inner.holds.remove(&id);
+            if inner.by_key.get(key) == Some(&id) {
+                inner.by_key.remove(key);
+            }
+        }
+        self.shared.gone.notify_waiters();
+    }
+
+    /// Has the task look at a hold at `at`.
+    pub(crate) fn schedule(&self, id: HoldId, at: Moment) {
+        if self.shared.inner.lock().set_due(id, Some(at)) {
+            self.shared.sooner.notify_one();
+        }
+    }
+
+    /// Whether this client holds the key itself.
+    pub(crate) fn holds(&self, key: &str) -> bool {
+        self.shared.inner.lock().by_key.contains_key(key)
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Hold>> {
+        self.shared.all()
+    }
+
+    /// Lets no hold in any more.
+    pub(crate) fn close(&self) {
+        self.shared.inner.lock().closed = true;
+    }
+
+    /// Waits until `done` says so of the holds that are left.
+    pub(crate) async fn until(&self, done: impl Fn(&[Arc<Hold>]) -> bool) {
+        loop {
+            let mut gone = std::pin::pin!(self.shared.gone.notified());
+            gone.as_mut().enable();
+            if done(&self.all()) {
+                return;
+            }
+            gone.await;
+        }
+    }
+}
+
+impl Shared {
+    fn all(&self) -> Vec<Arc<Hold>> {
+        let inner = self.inner.lock();
+        let mut holds: Vec<_> =
+            inner.holds.values().filter_map(|(hold, _)| hold.upgrade()).collect();
+        drop(inner);
+        holds.sort_by_key(|hold| hold.id);
+        holds
+    }
+
+    fn take_due(&self, now: Moment) -> Vec<Arc<Hold>> {
+        let mut inner = self.inner.lock();
+        inner.asleep = None;
+        let mut due = Vec::new();
+        while let Some((at, id)) = inner.due.first().copied()
+            && at <= now
+        {
+            inner.set_due(id, None);
+            due.extend(inner.holds.get(&id).and_then(|(hold, _)| hold.upgrade()));
+        }
+        due
+    }
+}
+
+/// Looks at each hold when it is due.
+async fn tend(shared: Arc<Shared>, clock: Arc<dyn Clock>) {
+    while !shared.orphaned.load(Ordering::Acquire) {
+        for hold in shared.take_due(clock.now()) {
+            let next = hold.tend();
+            shared.inner.lock().set_due(hold.id, next);
+        }
+        let until = {
+            let mut inner = shared.inner.lock();
+            let until = inner.due.first().map_or(Moment::NEVER, |(at, _)| *at);
+            inner.asleep = Some(until);
+            until
+        };
+        tokio::select! {
+            biased;
+            () = shared.sooner.notified() => {}
+            () = sleep_until(&*clock, until), if until != Moment::NEVER => {}
+        }
+    }
+}

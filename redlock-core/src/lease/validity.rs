@@ -1,0 +1,70 @@
+//! How long a lease may be relied on: the arithmetic of rule 2, and nothing else.
+
+use std::time::Duration;
+
+use crate::clock::Moment;
+
+/// What a ttl loses to clocks that run at different rates: `ttl * factor + 2 ms`. The 2 ms are
+/// the description's own margin for the precision of Redis expiries.
+pub(crate) fn drift(ttl: Duration, factor: f64) -> Duration {
+    // A factor outside 0..1 is refused before it gets here; should one come, nothing is valid.
+    let share = Duration::try_from_secs_f64(ttl.as_secs_f64() * factor).unwrap_or(Duration::MAX);
+    share.saturating_add(Duration::from_millis(2))
+}
+
+/// Until when a round that started at `start` and was granted `ttl` may be relied on.
+pub(crate) fn deadline(start: Moment, ttl: Duration, factor: f64) -> Moment {
+    start + ttl.saturating_sub(drift(ttl, factor))
+}
+
+/// When to renew a lease of `ttl` whose last confirmed round started at `start`: at a third, so
+/// that two more tries fit in.
+pub(crate) fn renewal(start: Moment, ttl: Duration) -> Moment {
+    start + ttl / 3
+}
+
+/// Whether a wall clock that led by `confirmed` nanoseconds when the lease was last confirmed and
+/// leads by `now` today puts the lease in doubt: it ran ahead by more than the drift allowance.
+pub(crate) fn in_doubt(confirmed: i64, now: i64, ttl: Duration, factor: f64) -> bool {
+    let allowance = i64::try_from(drift(ttl, factor).as_nanos()).unwrap_or(i64::MAX);
+    now.saturating_sub(confirmed) > allowance
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn ten_seconds_at_one_percent() {
+        let until = deadline(Moment::ORIGIN, Duration::from_secs(10), 0.01);
+        assert_eq!(until.since(Moment::ORIGIN), Duration::from_millis(10_000 - 100 - 2));
+    }
+
+    #[test]
+    fn a_wall_clock_within_the_allowance_is_no_doubt() {
+        let ttl = Duration::from_secs(10);
+        assert!(!in_doubt(0, 102_000_000, ttl, 0.01));
+        assert!(in_doubt(0, 102_000_001, ttl, 0.01));
+        assert!(!in_doubt(0, -5_000_000_000, ttl, 0.01));
+        assert!(!in_doubt(i64::MAX, i64::MIN, ttl, 0.01));
+    }
+
+    proptest! {
+        #[test]
+        fn a_deadline_leaves_room_for_drift(ms in 0_u64..u64::MAX / 2, factor in 0.0..1.0_f64) {
+            let ttl = Duration::from_millis(ms);
+            let valid = deadline(Moment::ORIGIN, ttl, factor).since(Moment::ORIGIN);
+            prop_assert!(valid <= ttl);
+            prop_assert!(valid.is_zero() || ttl - valid >= Duration::from_millis(2));
+            prop_assert!(valid.is_zero() || (ttl - valid).as_secs_f64() >= ttl.as_secs_f64() * factor);
+        }
+
+        #[test]
+        fn a_longer_ttl_is_never_valid_for_less(a in 0_u64..1 << 40, b in 0_u64..1 << 40) {
+            let at = |ms| deadline(Moment::ORIGIN, Duration::from_millis(ms), 0.01);
+            prop_assert!(at(a.min(b)) <= at(a.max(b)));
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Deletes that are owed to a node: clean-up that goes on until it is confirmed or the key has
+//! expired by itself (rule 5).
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{CleanUp, Job};
+use crate::clock::Moment;
+
+/// Between two tries to pay, and between a delete on a new connection and its repetition.
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
+
+/// How many deletes may be owed to one node. What is over expires by its ttl (rule 18).
+const MOST_OWED: usize = 1 << 16;
+
+#[derive(Debug, Default)]
+pub(super) struct Debts {
+    /// By when they are due; the number keeps those of one moment apart and in order.
+    owed: BTreeMap<(Moment, u64), Job>,
+    next: u64,
+}
+
+impl Debts {
+    /// Remembers to do this job later, at `due`, unless the key will be gone by then.
+    pub(super) fn owe(&mut self, job: Job, due: Moment) {
+        let worth_it = job.clean_up.is_some_and(|clean_up| due < clean_up.until);
+        if worth_it && self.owed.len() < MOST_OWED {
+            self.owed.insert((due, self.next), job);
+            self.next += 1;
+        }
+    }
+
+    /// After an answer on a connection opened at `connected`: a delete that went out on another
+    /// connection than its SET may have overtaken it, because the old socket's commands may run
+    /// after the new one's first. It is done once more a moment later (rule 5).
+    pub(super) fn repeat(&mut self, mut job: Job, connected: Moment, now: Moment) {
+        let Some(CleanUp { since, repeated: false, .. }) = job.clean_up else { return };
+        if connected >= since {
+            job.clean_up = job.clean_up.map(|clean_up| CleanUp { repeated: true, ..clean_up });
+            self.owe(job, now + PAUSE);
+        }
+    }
+
+    /// Takes out what is due. What would come too late to matter is forgotten.
+    pub(super) fn due(&mut self, now: Moment) -> impl Iterator<Item = Job> + use<> {
+        let later = self.owed.split_off(&(now, u64::MAX));
+        let due = std::mem::replace(&mut self.owed, later);
+        due.into_values().filter(move |job| job.clean_up.is_some_and(|it| now < it.until))
+    }
+
+    /// When something is due next.
+    pub(super) fn next_due(&self) -> Option<Moment> {
+        self.owed.first_key_value().map(|((due, _), _)| *due)
+    }
+
+    /// Forgets what has expired by itself.
+    pub(super) fn forget_expired(&mut self, now: Moment) {
+        self.owed.retain(|_, job| job.clean_up.is_some_and(|it| now < it.until));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.owed.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.owed.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::node::{Action, Claim};
+
+    fn at(ms: u64) -> Moment {
+        Moment::ORIGIN + Duration::from_millis(ms)
+    }
+
+    fn job(since: u64, until: u64) -> Job {
+        Job {
+            claim: Arc::new(Claim { key: "k".into(), value: "v".into() }),
+            action: Action::Release,
+            clean_up: Some(CleanUp { since: at(since), until: at(until), repeated: false }),
+        }
+    }
+
+    #[test]
+    fn debts_come_due_in_order_and_expire_with_the_key() {
+        let mut debts = Debts::default();
+        debts.owe(job(0, 5000), at(2000));
+        debts.owe(job(0, 5000), at(1000));
+        debts.owe(job(0, 1000), at(1000));
+        assert_eq!((debts.len(), debts.next_due()), (2, Some(at(1000))));
+        assert_eq!(debts.due(at(999)).count(), 0);
+        assert_eq!(debts.due(at(1000)).count(), 1);
+        assert_eq!(debts.due(at(5000)).count(), 0, "the key has expired by then");
+        assert!(debts.is_empty());
+    }
+
+    #[test]
+    fn a_delete_on_a_newer_connection_is_repeated_once() {
+        let mut debts = Debts::default();
+        debts.repeat(job(1000, 60_000), at(999), at(1500));
+        assert!(debts.is_empty(), "same connection: first in, first out");
+        debts.repeat(job(1000, 60_000), at(1200), at(1500));
+        let again = debts.due(at(2500)).next().unwrap();
+        debts.repeat(again, at(1200), at(2500));
+        assert!(debts.is_empty(), "once is enough");
+    }
+
+    #[test]
+    fn a_job_that_cleans_nothing_up_is_never_owed() {
+        let mut debts = Debts::default();
+        debts.owe(Job { clean_up: None, ..job(0, 5000) }, at(1));
+        assert!(debts.is_empty());
+    }
+
+    #[test]
+    fn debts_are_bounded() {
+        let mut debts = Debts::default();
+        for _ in 0..MOST_OWED + 10 {
+            debts.owe(job(0, 5000), at(1));
+        }
+        assert_eq!(debts.len(), MOST_OWED);
+    }
+}

@@ -1,0 +1,240 @@
+//! A node as the rest of the crate sees it: hand a job in, ask how it is.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, oneshot, watch};
+
+use super::{
+    Connector, Job, NodeSpec,
+    mailbox::{Link, Mailbox},
+    supervisor,
+};
+use crate::{
+    background::Background,
+    clock::Clock,
+    error::{NodeError, NodeErrorKind},
+    quorum::{Ballot, Uncast},
+    token::Entropy,
+};
+
+/// What a client lends to its nodes.
+#[derive(Debug, Clone)]
+pub(crate) struct Context {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) node_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
+}
+
+/// What connects, sends and cleans up for one node, shared with its background task.
+pub(super) struct Shared {
+    pub(super) name: Arc<str>,
+    pub(super) connector: Arc<dyn Connector>,
+    pub(super) context: Context,
+    pub(super) mailbox: Mutex<Mailbox>,
+    /// Something was put into the mailbox.
+    pub(super) mail: Notify,
+    /// Whether the first connection has been made, or has failed.
+    pub(super) standing: watch::Sender<Standing>,
+    task: Background,
+}
+
+/// Whether a node can be counted on, as far as is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Unknown,
+    Up,
+    Down,
+}
+
+impl Shared {
+    /// Changes the link and tells who waits for it.
+    pub(super) fn relink(&self, mailbox: &mut Mailbox, link: Link) {
+        let standing = match &link {
+            Link::Opening => Standing::Unknown,
+            Link::Up { .. } => Standing::Up,
+            Link::Down(_) => Standing::Down,
+        };
+        mailbox.link = link;
+        self.standing.send_replace(standing);
+    }
+
+    /// The background task is over. What must not be sent late fails; clean-up waits for the
+    /// next task (rule 13).
+    fn forsake(&self) {
+        let abandoned = {
+            let mut mailbox = self.mailbox.lock();
+            if self.task.is_running() {
+                return;
+            }
+            self.relink(&mut mailbox, Link::Opening);
+            mailbox.under_way = 0;
+            mailbox.forsake(self.context.clock.now())
+        };
+        drop(abandoned);
+    }
+}
+
+/// One node of a client. Shared by the clients of [`pools::quorum_of`](crate::pools::quorum_of).
+#[derive(Clone)]
+pub(crate) struct NodeHandle {
+    owner: Arc<Owner>,
+}
+
+/// Ends the background task when the last client lets go.
+struct Owner(Arc<Shared>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.0.mailbox.lock().closed = true;
+        self.0.mail.notify_one();
+    }
+}
+
+impl NodeHandle {
+    pub(crate) fn new(spec: NodeSpec, context: Context) -> Self {
+        let shared = Shared {
+            name: spec.name,
+            connector: spec.connector,
+            context,
+            mailbox: Mutex::new(Mailbox::new()),
+            mail: Notify::new(),
+            standing: watch::Sender::new(Standing::Unknown),
+            task: Background::default(),
+        };
+        Self { owner: Arc::new(Owner(Arc::new(shared))) }
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.owner.0
+    }
+
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.shared().name
+    }
+
+    /// Makes sure that somebody connects and sends.
+    pub(crate) fn ensure_running(&self) {
+        let shared = self.shared();
+        shared.task.ensure(|| supervisor::supervise(Arc::clone(shared)), {
+            let shared = Arc::clone(shared);
+            move || shared.forsake()
+        });
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.shared().task.is_running()
+    }
+
+    /// Hands a job in. What is known at once comes back instead.
+    pub(crate) fn submit(&self, job: Job, ballot: Ballot) -> Option<Uncast> {
+        let shared = self.shared();
+        let now = shared.context.clock.now();
+        let mut mailbox = shared.mailbox.lock();
+        let wake = mailbox.is_empty();
+        let known = mailbox.put(&shared.name, job, ballot, now);
+        drop(mailbox);
+        if wake && known.is_none() {
+            shared.mail.notify_one();
+        }
+        known
+    }
+
+    /// Waits until the first connection is made or has failed.
+    pub(crate) async fn standing(&self) -> Standing {
+        let mut standing = self.shared().standing.subscribe();
+        match standing.wait_for(|standing| *standing != Standing::Unknown).await {
+            Ok(standing) => *standing,
+            Err(_) => Standing::Unknown,
+        }
+    }
+
+    /// Whether everything handed in has been seen through, or cannot be because the node is down.
+    pub(crate) fn is_drained(&self) -> bool {
+        let mailbox = self.shared().mailbox.lock();
+        matches!(mailbox.link, Link::Down(_)) || mailbox.is_settled()
+    }
+
+    /// Asks the node whether it answers.
+    pub(crate) async fn health(&self) -> NodeHealth {
+        let shared = self.shared();
+        let asked = shared.context.clock.now();
+        let (tell, told) = oneshot::channel();
+        let down = {
+            let mut mailbox = shared.mailbox.lock();
+            match &mailbox.link {
+                Link::Down(error) => Some(error.clone()),
+                Link::Opening | Link::Up { .. } => {
+                    mailbox.pings.push(tell);
+                    None
+                }
+            }
+        };
+        let answer = match down {
+            Some(error) => Err(error),
+            None => {
+                shared.mail.notify_one();
+                let limit = shared.context.connect_timeout + shared.context.node_timeout;
+                match tokio::time::timeout(limit, told).await {
+                    Ok(Ok(answer)) => answer,
+                    Ok(Err(_)) | Err(_) => Err(NodeError::new(
+                        &shared.name,
+                        NodeErrorKind::Timeout,
+                        format!("not connected within {limit:?}"),
+                    )),
+                }
+            }
+        };
+        let state = match answer {
+            Ok(()) => NodeState::Up { latency: shared.context.clock.now().since(asked) },
+            Err(error) => NodeState::Down { error },
+        };
+        let owed = shared.mailbox.lock().debts.len();
+        NodeHealth { node: Arc::clone(&shared.name), state, pending_cleanups: owed }
+    }
+}
+
+impl fmt::Debug for NodeHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("NodeHandle").field(self.name()).finish()
+    }
+}
+
+/// How one node is; see [`Redlock::health`](crate::Redlock::health).
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct NodeHealth {
+    /// The node, as `host:port` or the path of its socket.
+    pub node: Arc<str>,
+    /// Whether it answers.
+    pub state: NodeState,
+    /// How many deletes are still owed to it: keys that expire by themselves if it stays away.
+    pub pending_cleanups: usize,
+}
+
+impl NodeHealth {
+    /// Whether the node answered.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        matches!(self.state, NodeState::Up { .. })
+    }
+}
+
+/// Whether a node answers.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum NodeState {
+    /// It answered a PING.
+    #[non_exhaustive]
+    Up {
+        /// The time from asking to the answer.
+        latency: Duration,
+    },
+    /// It did not.
+    #[non_exhaustive]
+    Down {
+        /// Why.
+        error: NodeError,
+    },
+}

@@ -1,0 +1,125 @@
+//! What waits to be sent to one node, and whether sending makes sense at all.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::{Job, debts::Debts};
+use crate::{
+    clock::Moment,
+    error::{NodeError, NodeErrorKind},
+    quorum::{Ballot, Uncast},
+};
+
+/// How many jobs may wait for one node. Past that the node counts as failed for new ones: what
+/// nobody can send any more should not be kept either (rule 18).
+const MOST_WAITING: usize = 1 << 16;
+
+/// A job on its way to the node.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) job: Job,
+    /// Who counts the answer. A repeated clean-up has nobody left to tell.
+    pub(super) ballot: Option<Ballot>,
+    pub(super) queued: Moment,
+}
+
+/// What is known of the connection.
+#[derive(Debug, Clone)]
+pub(super) enum Link {
+    /// Not connected yet, or not since the runtime before this one: jobs wait for it, for as long
+    /// as they may.
+    Opening,
+    /// Connected since this moment.
+    Up { since: Moment },
+    /// Not connected, for this reason: answered in no time (rule 14).
+    Down(NodeError),
+}
+
+#[derive(Debug)]
+pub(super) struct Mailbox {
+    pub(super) link: Link,
+    waiting: Vec<Item>,
+    pub(super) pings: Vec<oneshot::Sender<Result<(), NodeError>>>,
+    /// Jobs that have been taken and not been answered.
+    pub(super) under_way: usize,
+    pub(super) debts: Debts,
+    /// Nobody will hand in anything any more.
+    pub(super) closed: bool,
+}
+
+impl Mailbox {
+    pub(super) fn new() -> Self {
+        Self {
+            link: Link::Opening,
+            waiting: Vec::new(),
+            pings: Vec::new(),
+            under_way: 0,
+            debts: Debts::default(),
+            closed: false,
+        }
+    }
+
+    /// Takes a job in, or gives the ballot back with the result that is known already.
+    pub(super) fn put(
+        &mut self,
+        name: &Arc<str>,
+        job: Job,
+        ballot: Ballot,
+        now: Moment,
+    ) -> Option<Uncast> {
+        let refusal = match &self.link {
+            Link::Down(error) => error.clone(),
+            _ if self.waiting.len() >= MOST_WAITING => NodeError::new(
+                name,
+                NodeErrorKind::Overloaded,
+                format!("{MOST_WAITING} commands wait to be sent to it"),
+            ),
+            _ => {
+                self.waiting.push(Item { job, ballot: Some(ballot), queued: now });
+                return None;
+            }
+        };
+        self.debts.owe(job, now);
+        Some((ballot, Err(refusal)))
+    }
+
+    /// Takes out everything that waits, debts that are due included, in order.
+    pub(super) fn take(&mut self, now: Moment) -> Vec<Item> {
+        let mut items = std::mem::take(&mut self.waiting);
+        items.extend(self.debts.due(now).map(|job| Item { job, ballot: None, queued: now }));
+        self.under_way += items.len();
+        items
+    }
+
+    /// Takes out what waits, as nobody sends it any more; clean-up becomes a debt.
+    pub(super) fn forsake(&mut self, now: Moment) -> Vec<Item> {
+        let waiting = std::mem::take(&mut self.waiting);
+        for item in &waiting {
+            self.debts.owe(item.job.clone(), now);
+        }
+        waiting
+    }
+
+    /// Takes out what has waited since before `cutoff`.
+    pub(super) fn take_overdue(&mut self, cutoff: Moment) -> Vec<Item> {
+        let (overdue, waiting) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|item| item.queued <= cutoff);
+        self.waiting = waiting;
+        overdue
+    }
+
+    /// When the job that has waited longest was handed in.
+    pub(super) fn oldest(&self) -> Option<Moment> {
+        self.waiting.iter().map(|item| item.queued).min()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.pings.is_empty()
+    }
+
+    /// Nothing waits, is under way or is owed.
+    pub(super) fn is_settled(&self) -> bool {
+        self.waiting.is_empty() && self.under_way == 0 && self.debts.is_empty()
+    }
+}

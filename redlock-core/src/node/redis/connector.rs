@@ -1,0 +1,293 @@
+//! From an address to a connection that is ready for commands.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::future::{BoxFuture, select_ok};
+use redis::{
+    AsyncConnectionConfig, ErrorKind, Pipeline, ProtocolVersion, RedisConnectionInfo, RedisError,
+    ServerError, Value, aio::MultiplexedConnection, io::tcp::socket2,
+};
+use tokio::net::TcpStream;
+
+#[cfg(feature = "tls-rustls")]
+use super::tls::Trust;
+use super::{
+    connection::RedisConnection,
+    reply,
+    url::{Address, Endpoint, Login, Protocol},
+    wire::{Ending, NOT_REDIS, Wire},
+};
+use crate::{
+    error::{NodeError, NodeErrorKind},
+    node::{Connection, Connector},
+};
+
+/// Commands that may wait for the driver of a connection; redis-rs has 50, which makes callers of
+/// a busy client queue before they are even counted.
+const BUFFER: usize = 1024;
+/// An idle connection to a host that has gone is found out within half a minute.
+const IDLE_BEFORE_PROBES: Duration = Duration::from_secs(15);
+const BETWEEN_PROBES: Duration = Duration::from_secs(5);
+const PROBES: u32 = 3;
+/// And so is a busy one, where Linux would send again for a quarter of an hour. What hangs for
+/// less is found by timeouts (rule 15).
+#[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
+
+/// Opens connections to the server of one URL.
+pub(super) struct RedisConnector {
+    endpoint: Endpoint,
+    /// The server has refused RESP3 and taken RESP2: there is no use in asking again.
+    only_resp2: AtomicBool,
+    #[cfg(feature = "tls-rustls")]
+    trust: Trust,
+}
+
+/// Why a connection could not be opened.
+struct Failure {
+    reason: Arc<str>,
+    hello: Hello,
+}
+
+/// What a server made of `HELLO 3`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hello {
+    /// It answered, or was not asked: the failure is another one.
+    Understood,
+    /// It said that it does not know, or does not allow, the command or RESP3.
+    Refused,
+    /// It hung up. Some proxies do that at commands that they do not know.
+    HungUp,
+}
+
+impl From<String> for Failure {
+    fn from(reason: String) -> Self {
+        Self { reason: reason.into(), hello: Hello::Understood }
+    }
+}
+
+impl Connector for RedisConnector {
+    fn connect(&self) -> BoxFuture<'_, Result<Box<dyn Connection>, NodeError>> {
+        Box::pin(async move {
+            match self.open().await {
+                Ok(connection) => Ok(Box::new(connection) as Box<dyn Connection>),
+                Err(Failure { reason, .. }) => {
+                    Err(NodeError::new(&self.endpoint.name, NodeErrorKind::Down, reason))
+                }
+            }
+        })
+    }
+}
+
+impl RedisConnector {
+    pub(super) fn new(endpoint: Endpoint) -> Self {
+        Self {
+            endpoint,
+            only_resp2: AtomicBool::new(false),
+            #[cfg(feature = "tls-rustls")]
+            trust: Trust::default(),
+        }
+    }
+
+    #[cfg(all(test, feature = "tls-rustls"))]
+    pub(super) fn trusting(endpoint: Endpoint, trust: Trust) -> Self {
+        Self { trust, ..Self::new(endpoint) }
+    }
+
+    /// RESP3 first: a server pushes to such a connection. RESP2 does all that locks need, so where
+    /// `HELLO` is not to be had (Redis before 6, a proxy) nothing is lost but the push.
+    async fn open(&self) -> Result<RedisConnection, Failure> {
+        match self.endpoint.protocol {
+            Protocol::Fixed(version) => self.open_as(version).await,
+            Protocol::Best if self.only_resp2.load(Ordering::Relaxed) => {
+                self.open_as(ProtocolVersion::RESP2).await
+            }
+            Protocol::Best => {
+                let hello = match self.open_as(ProtocolVersion::RESP3).await {
+                    Err(failure) if failure.hello != Hello::Understood => failure.hello,
+                    outcome => return outcome,
+                };
+                let connection = self.open_as(ProtocolVersion::RESP2).await?;
+                // One that hung up may just have been restarting.
+                self.only_resp2.store(hello == Hello::Refused, Ordering::Relaxed);
+                Ok(connection)
+            }
+        }
+    }
+
+    /// Sends, for RESP3, `HELLO 3 [AUTH user password]`, then `[SELECT database]` and `PING`; for
+    /// RESP2 `[AUTH [user] password]`, `[SELECT database]` and `PING`. No `CLIENT SETINFO`.
+    async fn open_as(&self, version: ProtocolVersion) -> Result<RedisConnection, Failure> {
+        let Endpoint { name, login, .. } = &self.endpoint;
+        let ending = Ending::default();
+        let wire = self.dial(ending.clone()).await?;
+
+        let mut info = RedisConnectionInfo::default().set_skip_set_lib_name();
+        if version != ProtocolVersion::RESP2 {
+            // redis-rs says HELLO by itself, and must: it hands out pushes only when it did.
+            info = info.set_protocol(version);
+            if let Some(password) = &login.password {
+                info = info.set_password(password);
+            }
+            if let Some(user) = &login.user {
+                info = info.set_username(user);
+            }
+        }
+        // The caller bounds the time: of connecting by dropping, of answers one by one.
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(None)
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(BUFFER);
+        let (redis, driver) = MultiplexedConnection::new_with_config(&info, wire, config)
+            .await
+            .map_err(|error| hello_failure(error, &ending, login))?;
+
+        let connection = RedisConnection::start(Arc::clone(name), redis, driver, ending);
+        greet(&connection, login, version).await?;
+        Ok(connection)
+    }
+
+    async fn dial(&self, ending: Ending) -> Result<Wire, String> {
+        match &self.endpoint.address {
+            Address::Tcp { host, port } => Ok(Wire::new(tcp(host, *port).await?, ending)),
+            #[cfg(feature = "tls-rustls")]
+            Address::Tls { host, port } => {
+                let tcp = tcp(host, *port).await?;
+                Ok(Wire::new(self.trust.secure(host, tcp).await?, ending))
+            }
+            #[cfg(unix)]
+            Address::Unix(path) => match tokio::net::UnixStream::connect(path).await {
+                Ok(stream) => Ok(Wire::new(stream, ending)),
+                Err(error) => Err(error.to_string()),
+            },
+            #[cfg(not(unix))]
+            Address::Unix(_) => Err("there are no Unix sockets on this platform".to_owned()),
+        }
+    }
+}
+
+/// Connects to all addresses of the host at once and takes the first that answers: one dead
+/// address of two would otherwise use up the whole time.
+async fn tcp(host: &str, port: u16) -> Result<TcpStream, String> {
+    let addresses = tokio::net::lookup_host((host, port))
+        .await
+        .map_err(|error| format!("cannot resolve {host}: {error}"))?;
+    let attempts: Vec<_> = addresses.map(|address| Box::pin(TcpStream::connect(address))).collect();
+    if attempts.is_empty() {
+        return Err(format!("cannot resolve {host}: it has no address"));
+    }
+    let (stream, _) = select_ok(attempts).await.map_err(|error| error.to_string())?;
+
+    let set = || {
+        // Nagle would hold a small command back until the one before it is acknowledged.
+        stream.set_nodelay(true)?;
+        let socket = socket2::SockRef::from(&stream);
+        socket.set_tcp_keepalive(
+            &socket2::TcpKeepalive::new()
+                .with_time(IDLE_BEFORE_PROBES)
+                .with_interval(BETWEEN_PROBES)
+                .with_retries(PROBES),
+        )?;
+        #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+        socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED))?;
+        std::io::Result::Ok(())
+    };
+    set().map_err(|error| error.to_string())?;
+    Ok(stream)
+}
+
+/// Logs in (RESP2; RESP3 has done it with `HELLO`), chooses the database, and makes sure that the
+/// server serves: one with too many clients, one that loads its data and one that wants a
+/// password are down, and say why.
+async fn greet(
+    connection: &RedisConnection,
+    login: &Login,
+    version: ProtocolVersion,
+) -> Result<(), Failure> {
+    let mut greeting = Pipeline::new();
+    if let (Some(password), ProtocolVersion::RESP2) = (&login.password, version) {
+        let auth = greeting.cmd("AUTH");
+        if let Some(user) = &login.user {
+            auth.arg(user);
+        }
+        auth.arg(password);
+    }
+    if login.database != 0 {
+        greeting.cmd("SELECT").arg(login.database);
+    }
+    greeting.cmd("PING");
+
+    let mut redis = connection.redis();
+    match redis.send_packed_commands(&greeting, 0, greeting.len()).await {
+        Ok(answers) => match answers.iter().find_map(refusal) {
+            Some(error) => Err(reply::explain(error, secret(login)).into()),
+            None => Ok(()),
+        },
+        Err(_) => Err(Failure { reason: connection.ended().await, hello: Hello::Understood }),
+    }
+}
+
+/// Why `HELLO` failed, and whether RESP2 is worth a try.
+fn hello_failure(error: RedisError, ending: &Ending, login: &Login) -> Failure {
+    if error.kind() == ErrorKind::RESP3NotSupported {
+        let reason = "this server does not know HELLO, and so no RESP3".into();
+        return Failure { reason, hello: Hello::Refused };
+    }
+    match ServerError::try_from(error) {
+        Ok(error) => {
+            // Everything but who we are and that the server is full is about the command itself,
+            // in words that differ from proxy to proxy.
+            let full =
+                error.details().is_some_and(|text| text.starts_with("max number of clients"));
+            let hello = match error.code() {
+                "NOAUTH" | "WRONGPASS" => Hello::Understood,
+                _ if full => Hello::Understood,
+                _ => Hello::Refused,
+            };
+            Failure { reason: reply::explain(&error, secret(login)).into(), hello }
+        }
+        Err(error) if error.kind() == ErrorKind::Parse => NOT_REDIS.to_owned().into(),
+        Err(error) if error.is_io_error() => {
+            Failure { reason: ending.reason(), hello: Hello::HungUp }
+        }
+        Err(error) => error.category().to_owned().into(),
+    }
+}
+
+/// What must not be in any message: nothing when there is no password.
+fn secret(login: &Login) -> &str {
+    login.password.as_deref().unwrap_or_default()
+}
+
+fn refusal(answer: &Value) -> Option<&ServerError> {
+    match answer {
+        Value::ServerError(error) => Some(error),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn sockets_send_at_once_and_find_out_about_dead_hosts() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let stream = tcp("127.0.0.1", port).await.unwrap();
+        assert!(stream.nodelay().unwrap());
+        let socket = socket2::SockRef::from(&stream);
+        assert!(socket.keepalive().unwrap());
+        #[cfg(target_os = "linux")]
+        {
+            assert_eq!(socket.tcp_keepalive_time().unwrap(), IDLE_BEFORE_PROBES);
+            assert_eq!(socket.tcp_user_timeout().unwrap(), Some(UNACKNOWLEDGED));
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Real servers, through redis-rs.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | [`url`] | a URL becomes an address and a login, or an error that names no secret |
+//! | [`connector`] | an address becomes a connection that is ready for commands |
+//! | [`wire`], `tls` | the bytes below redis-rs, and how they ended |
+//! | [`connection`] | batches of commands out, answers in, and the end of it noticed |
+//! | [`command`], `*.lua` | a command becomes arguments |
+//! | [`reply`] | an answer becomes granted, refused, or failed and why |
+
+mod command;
+mod connection;
+mod connector;
+mod reply;
+#[cfg(test)]
+mod tests;
+#[cfg(feature = "tls-rustls")]
+mod tls;
+mod url;
+mod wire;
+
+use std::sync::Arc;
+
+use super::NodeSpec;
+use crate::error::LockError;
+
+/// Reads and checks the URL of one node; nothing is opened.
+pub(super) fn spec(url: &str) -> Result<NodeSpec, LockError> {
+    let endpoint = url::parse(url)?;
+    let name = Arc::clone(&endpoint.name);
+    Ok(NodeSpec { name, connector: Arc::new(connector::RedisConnector::new(endpoint)) })
+}

@@ -1,0 +1,185 @@
+//! What a server answers, told apart strictly: granted, refused, or failed and why (rule 17).
+
+use redis::{ServerError, Value};
+
+use crate::node::{Action, Reply};
+
+/// The longest text of a server that is passed on.
+const LONGEST: usize = 240;
+
+/// Reads the answer to one action. An error is the failure of that node in words, never a refusal.
+pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Reply, String> {
+    match (action, answer) {
+        (_, Value::ServerError(error)) => Err(explain(error, secret)),
+        (Action::Grant { .. }, Value::Okay) => Ok(Reply::Done),
+        (Action::Grant { .. }, Value::Nil) => Ok(Reply::Foreign),
+        (Action::Grant { .. }, other) => Err(unexpected(other, "OK or nil")),
+        (_, Value::Int(1)) => Ok(Reply::Done),
+        (_, Value::Int(0)) => Ok(Reply::Missing),
+        (_, Value::Int(-1)) => Ok(Reply::Foreign),
+        (_, other) => Err(unexpected(other, "1, 0 or -1")),
+    }
+}
+
+/// Says that an answer is of the wrong kind, without its content, which may be anything.
+pub(super) fn unexpected(answer: &Value, expected: &str) -> String {
+    let kind = match answer {
+        Value::Nil => "nil",
+        Value::Okay => "OK",
+        Value::Int(_) => "another number",
+        Value::SimpleString(_) | Value::BulkString(_) | Value::VerbatimString { .. } => "a string",
+        Value::Array(_) => "an array",
+        Value::ServerError(_) => "an error",
+        _ => "something else",
+    };
+    format!("answered {kind} where {expected} was expected: is this a Redis server?")
+}
+
+/// A server's error in its own words, one line of bounded length, and what to do about it where
+/// that is known. Neither `secret` (a password or a lock's value) nor the arguments of a command
+/// are part of it (rule 19).
+pub(super) fn explain(error: &ServerError, secret: &str) -> String {
+    let code = error.code();
+    let mut text = code.to_owned();
+    if let Some(line) = error.details().and_then(|details| details.lines().next()) {
+        // "unknown command 'HELLO', with args beginning with: 'AUTH' 'default' 'the password'":
+        // each argument cut to a length of the server's choice, so looking for the secret alone
+        // would not find all of it.
+        let line = line.split_once(", with args").map_or(line, |(before, _)| before);
+        text.push(' ');
+        text.extend(line.chars().filter(|c| !c.is_control()));
+    }
+    if !secret.is_empty() {
+        text = text.replace(secret, "***");
+    }
+    if let Some((end, _)) = text.char_indices().nth(LONGEST) {
+        text.truncate(end);
+        text.push('…');
+    }
+    if let Some(advice) = advice(error) {
+        text.push_str(" (");
+        text.push_str(advice);
+        text.push(')');
+    }
+    text
+}
+
+fn advice(error: &ServerError) -> Option<&'static str> {
+    const PERMISSIONS: &str = "a lock's user needs +hello +auth +ping +set +get +del +pexpire \
+                               +pttl +eval +evalsha, +select for a database, and the keys under \
+                               key_prefix";
+    match error.code() {
+        "MOVED" | "ASK" | "CLUSTERDOWN" | "CROSSSLOT" | "TRYAGAIN" => {
+            Some("the nodes of a lock are independent masters, not members of a cluster")
+        }
+        "READONLY" => Some("this server is a replica: a node is a master"),
+        "NOAUTH" => Some("put the password into the URL: redis://user:password@host:port"),
+        "WRONGPASS" => Some("check the user and password in the URL, percent-encoded"),
+        "NOPERM" => Some(PERMISSIONS),
+        // What Redis 7.0 calls it inside a script.
+        "ERR" if error.details()?.starts_with("The user executing the script can't") => {
+            Some(PERMISSIONS)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const GRANT: Action = Action::Grant { ttl: Duration::from_secs(1) };
+    const EXTEND: Action = Action::Extend { ttl: Duration::from_secs(1) };
+    const RETIRE: Action = Action::Retire { rest: Duration::from_secs(1) };
+
+    fn parse(bytes: &str) -> Value {
+        redis::parse_redis_value(bytes.as_bytes()).unwrap()
+    }
+
+    fn read(action: Action, bytes: &str) -> Result<Reply, String> {
+        decode(action, &parse(bytes), "s3cret")
+    }
+
+    #[test]
+    fn a_grant_is_ok_or_nil() {
+        assert_eq!(read(GRANT, "+OK\r\n"), Ok(Reply::Done));
+        assert_eq!(read(GRANT, "$-1\r\n"), Ok(Reply::Foreign), "RESP2");
+        assert_eq!(read(GRANT, "_\r\n"), Ok(Reply::Foreign), "RESP3");
+    }
+
+    #[test]
+    fn a_script_answers_one_of_three_numbers() {
+        for action in [EXTEND, Action::Release, RETIRE] {
+            assert_eq!(read(action, ":1\r\n"), Ok(Reply::Done));
+            assert_eq!(read(action, ":0\r\n"), Ok(Reply::Missing));
+            assert_eq!(read(action, ":-1\r\n"), Ok(Reply::Foreign));
+        }
+    }
+
+    #[test]
+    fn any_other_answer_is_a_failure_and_never_a_refusal() {
+        for answer in [":1\r\n", ":0\r\n", "+QUEUED\r\n", "$2\r\nOK\r\n", "*0\r\n", "#t\r\n"] {
+            let reason = read(GRANT, answer).unwrap_err();
+            assert!(reason.contains("OK or nil was expected"), "{reason}");
+        }
+        for action in [EXTEND, Action::Release, RETIRE] {
+            for answer in ["+OK\r\n", "$-1\r\n", ":2\r\n", "$1\r\n1\r\n", "#t\r\n", "*0\r\n"] {
+                let reason = read(action, answer).unwrap_err();
+                assert!(reason.contains("1, 0 or -1 was expected"), "{reason}");
+            }
+        }
+        let reason = read(GRANT, "$6\r\ns3cret\r\n").unwrap_err();
+        assert!(!reason.contains("s3cret"), "{reason}");
+    }
+
+    #[test]
+    fn a_server_error_keeps_its_own_words() {
+        for text in [
+            "LOADING Redis is loading the dataset in memory",
+            "OOM command not allowed when used memory > 'maxmemory'.",
+            "MISCONF Redis is configured to save RDB snapshots",
+            "BUSY Redis is busy running a script.",
+            "NOREPLICAS Not enough good replicas to write.",
+            "ERR max number of clients reached",
+        ] {
+            for action in [GRANT, EXTEND, Action::Release, RETIRE] {
+                assert_eq!(read(action, &format!("-{text}\r\n")), Err(text.to_owned()));
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_that_has_a_remedy_names_it() {
+        for (text, remedy) in [
+            ("MOVED 3999 127.0.0.1:6381", "independent masters"),
+            ("CLUSTERDOWN Hash slot not served", "independent masters"),
+            ("CROSSSLOT Keys in request don't hash to the same slot", "independent masters"),
+            ("READONLY You can't write against a read only replica.", "is a replica"),
+            ("NOAUTH Authentication required.", "password into the URL"),
+            ("WRONGPASS invalid username-password pair", "check the user and password"),
+            ("NOPERM this user has no permissions to run the 'set' command", "+set"),
+        ] {
+            let reason = read(GRANT, &format!("-{text}\r\n")).unwrap_err();
+            assert!(reason.starts_with(text) && reason.contains(remedy), "{reason}");
+        }
+    }
+
+    #[test]
+    fn secrets_and_arguments_stay_out() {
+        let reason = read(GRANT, "-ERR bad value s3cret here\r\n").unwrap_err();
+        assert_eq!(reason, "ERR bad value *** here");
+        let echo = "-ERR unknown command 'SET', with args beginning with: 'key' 's3cr\r\n";
+        assert_eq!(read(GRANT, echo).unwrap_err(), "ERR unknown command 'SET'");
+    }
+
+    #[test]
+    fn a_text_is_one_line_of_bounded_length() {
+        let long = format!("-ERR {}\r\n", "ä".repeat(1000));
+        let reason = read(GRANT, &long).unwrap_err();
+        assert_eq!(reason.chars().count(), LONGEST + 1);
+        let reason = read(GRANT, "-ERR one\x1b[31m\ntwo\r\n").unwrap_err();
+        assert_eq!(reason, "ERR one[31m");
+    }
+}

@@ -1,0 +1,285 @@
+//! What commands do on a server, and what they answer.
+
+use super::*;
+
+const OTHER: &str = "somebody-else";
+
+async fn pair(url: &str) -> (Box<dyn Connection>, Arc<Claim>, Arc<Claim>) {
+    (connected(url).await, claim("redlock:a", CANARY), claim("redlock:a", OTHER))
+}
+
+#[tokio::test]
+async fn a_lock_is_granted_once_and_released_by_its_holder_alone() {
+    let server = Server::start();
+    for query in ["", "?protocol=resp2", "?protocol=resp3"] {
+        let (mut node, ours, theirs) = pair(&server.url("", query)).await;
+        assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Done));
+        assert_eq!(act(&mut *node, &theirs, GRANT).await, Ok(Reply::Foreign));
+        assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Foreign), "NX, not owned");
+        assert_eq!(act(&mut *node, &theirs, Action::Release).await, Ok(Reply::Foreign));
+        assert_eq!(act(&mut *node, &ours, Action::Release).await, Ok(Reply::Done));
+        assert_eq!(act(&mut *node, &ours, Action::Release).await, Ok(Reply::Missing));
+    }
+}
+
+#[tokio::test]
+async fn a_grant_expires() {
+    let mut server = Server::start();
+    let (mut node, ours, _) = pair(&server.url("", "")).await;
+    let ttl = Duration::from_nanos(1);
+    assert_eq!(act(&mut *node, &ours, Action::Grant { ttl }).await, Ok(Reply::Done));
+    server.wait_for("the key to expire", |server| server.number("EXISTS redlock:a") == 0).await;
+
+    assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Done));
+    let left = server.number("PTTL redlock:a");
+    assert!((1..=60_000).contains(&left), "{left}");
+}
+
+#[tokio::test]
+async fn an_extension_has_three_outcomes_and_never_shortens() {
+    let mut server = Server::start();
+    let (mut node, ours, theirs) = pair(&server.url("", "")).await;
+    let longer = Action::Extend { ttl: 10 * TTL };
+    let shorter = Action::Extend { ttl: TTL };
+    assert_eq!(act(&mut *node, &ours, longer).await, Ok(Reply::Missing));
+    assert_eq!(server.number("EXISTS redlock:a"), 0, "an extension resurrects nothing");
+
+    assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *node, &theirs, longer).await, Ok(Reply::Foreign));
+    assert!(server.number("PTTL redlock:a") <= 60_000);
+    assert_eq!(act(&mut *node, &ours, longer).await, Ok(Reply::Done));
+    assert!(server.number("PTTL redlock:a") > 60_000);
+    assert_eq!(act(&mut *node, &ours, shorter).await, Ok(Reply::Done));
+    assert!(server.number("PTTL redlock:a") > 60_000, "rule 7: it was shortened");
+
+    assert_eq!(server.number("PERSIST redlock:a"), 1);
+    assert_eq!(act(&mut *node, &ours, shorter).await, Ok(Reply::Done));
+    assert!(server.number("PTTL redlock:a") > 0, "a lock that never expires");
+}
+
+#[tokio::test]
+async fn retiring_shortens_to_the_rest_and_deletes_when_there_is_none() {
+    let mut server = Server::start();
+    let (mut node, ours, theirs) = pair(&server.url("", "")).await;
+    let retire = |rest| Action::Retire { rest };
+    assert_eq!(act(&mut *node, &ours, retire(TTL)).await, Ok(Reply::Missing));
+    assert_eq!(act(&mut *node, &ours, Action::Grant { ttl: 10 * TTL }).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *node, &theirs, retire(Duration::ZERO)).await, Ok(Reply::Foreign));
+    assert!(server.number("PTTL redlock:a") > 60_000);
+    assert_eq!(act(&mut *node, &ours, retire(TTL)).await, Ok(Reply::Done));
+    assert!((1..=60_000).contains(&server.number("PTTL redlock:a")));
+    assert_eq!(act(&mut *node, &ours, retire(Duration::ZERO)).await, Ok(Reply::Done));
+    assert_eq!(server.number("EXISTS redlock:a"), 0);
+}
+
+#[tokio::test]
+async fn a_batch_answers_each_command_in_its_place() {
+    let mut server = Server::start();
+    server.admin("LPUSH redlock:list x");
+    for query in ["?protocol=resp2", "?protocol=resp3"] {
+        let (mut node, ours, theirs) = pair(&server.url("", query)).await;
+        let list = claim("redlock:list", CANARY);
+        let answers = batch(
+            &mut *node,
+            &[
+                (&ours, GRANT),
+                (&theirs, GRANT),
+                (&list, Action::Release),
+                (&theirs, Action::Release),
+                (&ours, Action::Extend { ttl: TTL }),
+                (&ours, Action::Release),
+                (&ours, Action::Release),
+            ],
+        )
+        .await;
+        let [done, foreign, error, rest @ ..] = &*answers else { panic!("{answers:?}") };
+        assert_eq!((done, foreign), (&Ok(Reply::Done), &Ok(Reply::Foreign)));
+        let error = error.as_ref().unwrap_err();
+        assert_eq!(error.kind, NodeErrorKind::Server);
+        assert!(error.reason.starts_with("WRONGTYPE"), "{error}");
+        assert_eq!(
+            rest,
+            [Ok(Reply::Foreign), Ok(Reply::Done), Ok(Reply::Done), Ok(Reply::Missing)]
+        );
+        assert_eq!(batch(&mut *node, &[]).await, []);
+    }
+    assert_eq!(server.number("LLEN redlock:list"), 1, "somebody's key was touched");
+}
+
+#[tokio::test]
+async fn once_warm_a_grant_and_a_release_are_one_command_each() {
+    let mut server = Server::start();
+    let (mut node, ours, _) = pair(&server.url("", "")).await;
+    for _ in 0..2 {
+        assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Done));
+        assert_eq!(act(&mut *node, &ours, Action::Release).await, Ok(Reply::Done));
+    }
+    let monitor = server.monitor();
+    assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *node, &ours, Action::Release).await, Ok(Reply::Done));
+    assert_eq!(monitor.sent(&mut server), ["SET", "EVALSHA"]);
+}
+
+#[tokio::test]
+async fn a_forgotten_script_costs_one_eval_and_no_answer() {
+    let mut server = Server::start();
+    let (mut node, ours, _) = pair(&server.url("", "")).await;
+    let other = claim("redlock:b", CANARY);
+    server.admin("SCRIPT FLUSH");
+
+    let monitor = server.monitor();
+    let commands = [(&ours, GRANT), (&ours, Action::Extend { ttl: TTL }), (&other, GRANT)];
+    assert_eq!(batch(&mut *node, &commands).await, [const { Ok(Reply::Done) }; 3]);
+    let commands = [(&ours, Action::Release), (&other, Action::Release), (&other, GRANT)];
+    assert_eq!(
+        batch(&mut *node, &commands).await,
+        // The grant was tried before the release could be sent again in full: the order in which
+        // commands ran is the order of their answers.
+        [Ok(Reply::Done), Ok(Reply::Done), Ok(Reply::Foreign)]
+    );
+    assert_eq!(
+        monitor.sent(&mut server),
+        ["SET", "EVALSHA", "SET", "EVAL", "EVALSHA", "EVALSHA", "SET", "EVAL", "EVAL"]
+    );
+}
+
+#[tokio::test]
+async fn the_commands_of_callers_who_left_run_in_order() {
+    let server = Server::start();
+    let (mut node, ours, theirs) = pair(&server.url("", "")).await;
+    server.pause();
+    // Neither a SET nor the release that cleans up after it may depend on somebody waiting, and
+    // the one must not overtake the other (rule 5). The server knows no script yet: the EVAL
+    // goes out as well.
+    send_and_leave(&mut *node, &[(&ours, GRANT)]);
+    send_and_leave(&mut *node, &[(&ours, Action::Release), (&theirs, Action::Release)]);
+    let last = node.send(vec![command(&(&theirs, GRANT))]);
+    let (last, ()) = tokio::join!(within(last), async { server.resume() });
+    assert_eq!(last, [Ok(Reply::Foreign)], "the first grant ran, and before this");
+
+    within(async {
+        while act(&mut *node, &theirs, GRANT).await != Ok(Reply::Done) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_command_that_was_never_asked_for_is_not_sent() {
+    let mut server = Server::start();
+    let (mut node, ours, theirs) = pair(&server.url("", "")).await;
+    drop(node.send(vec![command(&(&ours, GRANT))]));
+    assert_eq!(act(&mut *node, &theirs, GRANT).await, Ok(Reply::Done));
+    assert_eq!(server.text("GET redlock:a"), OTHER);
+}
+
+#[tokio::test]
+async fn a_database_is_one_of_its_own() {
+    let mut server = Server::start();
+    for query in ["?protocol=resp2", "?protocol=resp3"] {
+        let (mut node, ours, _) = pair(&server.url("", &format!("/3{query}"))).await;
+        assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Done));
+        assert_eq!(server.number("EXISTS redlock:a"), 0);
+        server.admin("SELECT 3");
+        assert_eq!(server.number("EXISTS redlock:a"), 1);
+        server.admin("FLUSHALL");
+        server.admin("SELECT 0");
+    }
+}
+
+#[tokio::test]
+async fn a_full_server_grants_nothing_but_extends_and_releases() {
+    let mut server = Server::start();
+    let (mut node, ours, _) = pair(&server.url("", "")).await;
+    assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Done));
+    server.admin("CONFIG SET maxmemory 1");
+    let error = act(&mut *node, &claim("redlock:b", CANARY), GRANT).await.unwrap_err();
+    assert_eq!(error.kind, NodeErrorKind::Server);
+    assert!(error.reason.starts_with("OOM command not allowed"), "{error}");
+    let extend = Action::Extend { ttl: 10 * TTL };
+    assert_eq!(act(&mut *node, &ours, extend).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *node, &ours, Action::Release).await, Ok(Reply::Done));
+}
+
+#[tokio::test]
+async fn a_replica_fails_and_says_that_it_is_one() {
+    let mut server = Server::start();
+    let (mut node, ours, _) = pair(&server.url("", "")).await;
+    assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Done));
+    // Of a master that is not there: it keeps serving what it has.
+    server.admin("REPLICAOF 127.0.0.1 1");
+    for action in [GRANT, Action::Release, Action::Retire { rest: TTL }] {
+        let error = act(&mut *node, &ours, action).await.unwrap_err();
+        assert_eq!(error.kind, NodeErrorKind::Server);
+        assert!(error.reason.starts_with("READONLY"), "{error}");
+        assert!(error.reason.contains("is a replica"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_member_of_a_cluster_fails_and_says_what_is_needed() {
+    let server = Server::start_with(&["--cluster-enabled", "yes"]);
+    let (mut node, ours, _) = pair(&server.url("", "")).await;
+    for action in [GRANT, Action::Release] {
+        let error = act(&mut *node, &ours, action).await.unwrap_err();
+        assert_eq!(error.kind, NodeErrorKind::Server);
+        assert!(error.reason.starts_with("CLUSTERDOWN"), "{error}");
+        assert!(error.reason.contains("independent masters"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn somebodys_list_is_held_and_fails_to_be_released() {
+    let mut server = Server::start();
+    server.admin("LPUSH redlock:a x");
+    let (mut node, ours, _) = pair(&server.url("", "")).await;
+    assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Foreign));
+    for action in [Action::Release, Action::Extend { ttl: TTL }, Action::Retire { rest: TTL }] {
+        let error = act(&mut *node, &ours, action).await.unwrap_err();
+        assert!(error.reason.starts_with("WRONGTYPE"), "{error}");
+    }
+    assert_eq!(server.number("LLEN redlock:a"), 1);
+}
+
+#[tokio::test]
+async fn a_user_with_the_least_permissions_can_do_everything() {
+    let mut server = Server::start();
+    let user = format!(
+        "ACL SETUSER locks on >{CANARY} resetkeys ~redlock:* resetchannels -@all +hello +auth \
+         +ping +set +get +del +pexpire +pttl +eval +evalsha"
+    );
+    server.admin(&user);
+    for query in ["", "?protocol=resp2", "?protocol=resp3"] {
+        server.admin("SCRIPT FLUSH");
+        let login = format!("locks:{CANARY}@");
+        let (mut node, ours, _) = pair(&server.url(&login, query)).await;
+        for action in
+            [GRANT, Action::Extend { ttl: 10 * TTL }, Action::Retire { rest: TTL }, Action::Release]
+        {
+            for _warm in 0..2 {
+                let reply = act(&mut *node, &ours, action).await;
+                assert!(reply.is_ok(), "{action:?}: {reply:?}");
+            }
+        }
+        within(node.ping()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_missing_permission_is_named() {
+    let mut server = Server::start();
+    server.admin(&format!("ACL SETUSER locks on >{CANARY} ~redlock:* +@all -set -pexpire"));
+    let (mut node, ours, _) = pair(&server.url(&format!("locks:{CANARY}@"), "")).await;
+
+    let error = act(&mut *node, &ours, GRANT).await.unwrap_err();
+    assert_eq!(error.kind, NodeErrorKind::Server);
+    assert!(error.reason.starts_with("NOPERM") && error.reason.contains("'set'"), "{error}");
+
+    server.admin(&format!("SET redlock:a {CANARY}"));
+    let error = act(&mut *node, &ours, Action::Extend { ttl: TTL }).await.unwrap_err();
+    assert!(error.reason.contains("+pexpire"), "{error}");
+
+    let error = act(&mut *node, &claim("other:a", CANARY), Action::Release).await.unwrap_err();
+    assert!(error.reason.starts_with("NOPERM") && error.reason.contains("key"), "{error}");
+}

@@ -1,0 +1,193 @@
+//! Opening a connection: what is sent, and what is said when it fails.
+
+use super::*;
+
+/// `resp=3` and the like, one for each connection but the helper's.
+fn protocols(server: &mut Server) -> Vec<String> {
+    let clients = server.text("CLIENT LIST");
+    let mut protocols: Vec<_> = clients
+        .lines()
+        // The helper's own connection is the one that asks.
+        .filter(|line| !line.contains("cmd=client|list"))
+        .filter_map(|line| line.split(' ').find(|word| word.starts_with("resp=")))
+        .map(str::to_owned)
+        .collect();
+    protocols.sort();
+    protocols
+}
+
+#[tokio::test]
+async fn only_what_is_needed_is_sent() {
+    let mut server = Server::start();
+    server.admin(&format!("ACL SETUSER locks on >{CANARY} ~* +@all"));
+    let login = format!("locks:{CANARY}@");
+    for (login, rest, commands) in [
+        ("", "", &["hello 1", "ping 1"][..]),
+        ("", "?protocol=resp2", &["ping 1"]),
+        (&login, "/1", &["hello 1", "ping 1", "select 1"]),
+        (&login, "/1?protocol=resp3", &["hello 1", "ping 1", "select 1"]),
+        (&login, "/1?protocol=resp2", &["auth 1", "ping 1", "select 1"]),
+    ] {
+        server.admin("CONFIG RESETSTAT");
+        let node = connected(&server.url(login, rest)).await;
+        assert_eq!(server.commands_run(), commands, "{login}{rest}");
+        drop(node);
+    }
+}
+
+#[tokio::test]
+async fn resp3_unless_the_url_says_otherwise() {
+    let mut server = Server::start();
+    for (query, protocol) in
+        [("", "resp=3"), ("?protocol=resp2", "resp=2"), ("?protocol=resp3", "resp=3")]
+    {
+        let node = connected(&server.url("", query)).await;
+        assert_eq!(protocols(&mut server), [protocol], "{query}");
+        drop(node);
+        server.wait_for("the socket to be closed", |server| protocols(server).is_empty()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_hello_is_asked_for_it_once() {
+    let mut server = Server::start_with(&["--rename-command", "HELLO", ""]);
+    let spec = spec(&server.url("", "")).unwrap();
+    server.admin("CONFIG RESETSTAT");
+    for _ in 0..3 {
+        let mut node = within(spec.connector.connect()).await.unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(act(&mut *node, &claim("a", CANARY), GRANT).await, Ok(Reply::Done));
+        assert_eq!(act(&mut *node, &claim("a", CANARY), Action::Release).await, Ok(Reply::Done));
+        let stats = server.text("INFO errorstats");
+        assert!(stats.contains("errorstat_ERR:count=1\r\n"), "{stats}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_hello_does_not_echo_the_password() {
+    let mut server = Server::start_with(&["--rename-command", "HELLO", ""]);
+    server.admin(&format!("CONFIG SET requirepass {CANARY}"));
+    let login = format!(":{CANARY}@");
+    connected(&server.url(&login, "")).await;
+    let reason = refusal(&server.url(&login, "?protocol=resp3")).await;
+    assert!(reason.starts_with("ERR unknown command 'HELLO'"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_proxy_that_hangs_up_at_hello_is_spoken_to_without() {
+    // The first connection reads HELLO and is closed; the second reads PING.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut buffer = [0; 4096];
+            let read = stream.read(&mut buffer).await.unwrap_or(0);
+            if buffer[..read].windows(4).any(|word| word == b"PING") {
+                let _ = stream.write_all(b"+PONG\r\n").await;
+                let _ = stream.read(&mut buffer).await;
+            }
+        }
+    });
+    connected(&format!("redis://127.0.0.1:{port}")).await;
+}
+
+#[tokio::test]
+async fn a_unix_socket_is_as_good_as_tcp() {
+    let mut server = Server::start();
+    server.admin(&format!("ACL SETUSER locks on >{CANARY} ~* +@all"));
+    let path = server.socket();
+    for scheme in ["unix", "redis+unix"] {
+        let url = format!("{scheme}://{}?db=2&user=locks&pass={CANARY}", path.display());
+        let node = spec(&url).unwrap();
+        assert_eq!(&*node.name, path.to_str().unwrap());
+        let mut node = connected(&url).await;
+        let claim = claim("redlock:a", CANARY);
+        assert_eq!(act(&mut *node, &claim, GRANT).await, Ok(Reply::Done));
+        assert!(server.text("INFO keyspace").contains("db2:keys=1"));
+        assert_eq!(act(&mut *node, &claim, Action::Release).await, Ok(Reply::Done));
+    }
+    let url = format!("unix:///nowhere/redis.sock?pass={CANARY}");
+    assert!(refusal(&url).await.contains("No such file"));
+}
+
+#[tokio::test]
+async fn a_missing_or_wrong_password_is_told_in_the_servers_words() {
+    let mut server = Server::start();
+    server.admin("CONFIG SET requirepass right");
+    for query in ["", "?protocol=resp2", "?protocol=resp3"] {
+        let reason = refusal(&server.url("", query)).await;
+        assert!(reason.starts_with("NOAUTH"), "{reason}");
+        assert!(reason.contains("redis://user:password@"), "{reason}");
+        for login in [format!(":{CANARY}@"), format!("nobody:{CANARY}@")] {
+            let reason = refusal(&server.url(&login, query)).await;
+            assert!(reason.starts_with("WRONGPASS"), "{reason}");
+        }
+        connected(&server.url(":right@", query)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_is_not_there_is_told() {
+    let server = Server::start();
+    for query in ["?protocol=resp2", "?protocol=resp3"] {
+        let reason = refusal(&server.url("", &format!("/99{query}"))).await;
+        assert!(reason.contains("DB index is out of range"), "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_with_too_many_clients_says_so() {
+    let mut server = Server::start();
+    // The one is the helper's.
+    server.admin("CONFIG SET maxclients 1");
+    for query in ["", "?protocol=resp2", "?protocol=resp3"] {
+        let reason = refusal(&server.url("", query)).await;
+        assert!(reason.starts_with("ERR max number of clients reached"), "{query}: {reason}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_loads_is_down_until_it_has() {
+    let port = fake(&["-LOADING Redis is loading the dataset in memory\r\n"]).await;
+    let reason = refusal(&format!("redis://127.0.0.1:{port}?protocol=resp2")).await;
+    assert_eq!(reason, "LOADING Redis is loading the dataset in memory");
+}
+
+#[tokio::test]
+async fn what_the_operating_system_says_is_passed_on() {
+    let mut server = Server::start();
+    server.kill();
+    let reason = refusal(&server.url(&format!(":{CANARY}@"), "")).await;
+    assert!(reason.contains("Connection refused"), "{reason}");
+
+    let reason = refusal(&format!("redis://:{CANARY}@redis.invalid")).await;
+    assert!(reason.starts_with("cannot resolve redis.invalid: "), "{reason}");
+}
+
+#[tokio::test]
+async fn what_is_no_redis_is_told_as_that() {
+    let port = fake(&["HTTP/1.1 400 Bad Request\r\n\r\n"]).await;
+    for query in ["", "?protocol=resp2"] {
+        let reason = refusal(&format!("redis://127.0.0.1:{port}{query}")).await;
+        assert_eq!(reason, "the server does not speak the Redis protocol");
+    }
+    let port = fake(&[]).await;
+    for query in ["", "?protocol=resp2"] {
+        let reason = refusal(&format!("redis://127.0.0.1:{port}{query}")).await;
+        // Which of them depends on what came first, our bytes or its good-bye.
+        let endings = ["closed the connection", "reset by peer", "Broken pipe"];
+        assert!(endings.iter().any(|ending| reason.contains(ending)), "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_is_given_up_by_dropping() {
+    let mut server = Server::start();
+    let url = server.url("", "");
+    server.pause();
+    let spec = spec(&url).unwrap();
+    let mut connecting = spec.connector.connect();
+    assert!((&mut connecting).now_or_never().is_none());
+    drop(connecting);
+    server.resume();
+    server.wait_for("the socket to be closed", |server| protocols(server).is_empty()).await;
+}

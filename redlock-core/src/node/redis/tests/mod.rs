@@ -1,0 +1,114 @@
+//! Against real servers, and against fake ones for what no real one says.
+
+mod breaking;
+mod commands;
+mod connecting;
+mod server;
+#[cfg(feature = "tls-rustls")]
+mod tls;
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::FutureExt;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+
+use self::server::{LIMIT, Server};
+use super::spec;
+use crate::{
+    error::{NodeError, NodeErrorKind},
+    node::{Action, Claim, Command, Connection, Reply},
+};
+
+const TTL: Duration = Duration::from_secs(60);
+const GRANT: Action = Action::Grant { ttl: TTL };
+
+/// What must never be seen: a password, or the value of a lock.
+const CANARY: &str = "canary0123456789";
+
+async fn connect(url: &str) -> Result<Box<dyn Connection>, NodeError> {
+    let spec = spec(url).unwrap();
+    within(spec.connector.connect()).await
+}
+
+async fn connected(url: &str) -> Box<dyn Connection> {
+    connect(url).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The reason why no connection can be had.
+async fn refusal(url: &str) -> String {
+    match connect(url).await {
+        Ok(_) => panic!("connected"),
+        Err(error) => {
+            assert_eq!(error.kind, NodeErrorKind::Down, "{error}");
+            discreet(&error);
+            error.reason.to_string()
+        }
+    }
+}
+
+async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LIMIT, future).await.expect("nothing happens")
+}
+
+fn claim(key: &str, value: &str) -> Arc<Claim> {
+    Arc::new(Claim { key: key.to_owned(), value: value.to_owned() })
+}
+
+async fn act(
+    connection: &mut dyn Connection,
+    claim: &Arc<Claim>,
+    action: Action,
+) -> Result<Reply, NodeError> {
+    let answers = batch(connection, &[(claim, action)]).await;
+    answers.into_iter().next().expect("one answer")
+}
+
+async fn batch(
+    connection: &mut dyn Connection,
+    commands: &[(&Arc<Claim>, Action)],
+) -> Vec<Result<Reply, NodeError>> {
+    let answers = within(connection.send(commands.iter().map(command).collect())).await;
+    assert_eq!(answers.len(), commands.len());
+    answers.iter().filter_map(|answer| answer.as_ref().err()).for_each(discreet);
+    answers
+}
+
+fn command(&(claim, action): &(&Arc<Claim>, Action)) -> Command {
+    Command { claim: Arc::clone(claim), action }
+}
+
+/// Sends commands and leaves before even the first byte can have gone out.
+fn send_and_leave(connection: &mut dyn Connection, commands: &[(&Arc<Claim>, Action)]) {
+    let sending = connection.send(commands.iter().map(command).collect());
+    assert!(sending.now_or_never().is_none(), "there cannot be an answer yet");
+}
+
+fn discreet(error: &NodeError) {
+    for text in [error.to_string(), format!("{error:?}")] {
+        assert!(!text.contains(CANARY), "{text}");
+    }
+}
+
+/// A server that answers the first thing it reads with the first reply, and so on; after the last
+/// it hangs up, for every connection anew.
+async fn fake(replies: &'static [&'static str]) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut buffer = [0; 4096];
+                for reply in replies {
+                    if stream.read(&mut buffer).await.unwrap_or(0) == 0 {
+                        return;
+                    }
+                    let _ = stream.write_all(reply.as_bytes()).await;
+                }
+            });
+        }
+    });
+    port
+}

@@ -1,0 +1,201 @@
+//! A real redis-server of one's own, on a free port of the loopback; gone when dropped.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use redis::Value;
+
+/// Far more than anything here takes, on however busy a machine.
+pub(super) const LIMIT: Duration = Duration::from_secs(30);
+
+pub(super) struct Server {
+    process: Child,
+    pub(super) port: u16,
+    directory: PathBuf,
+    admin: redis::Connection,
+}
+
+impl Server {
+    pub(super) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts a server with further arguments, which must leave the default user as it is: set
+    /// passwords with [`admin`](Self::admin), whose connection stays logged in.
+    pub(super) fn start_with(arguments: &[&str]) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let directory =
+            std::env::temp_dir().join(format!("redlock-core-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            // The port is free now; should somebody take it before the server does, then again.
+            let port = free_port();
+            let mut process = Command::new("redis-server")
+                .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
+                .args(["--save", "", "--appendonly", "no", "--unixsocket", "redis.sock"])
+                .arg("--dir")
+                .arg(&directory)
+                .args(arguments)
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap_or_else(|error| {
+                    panic!(
+                        "cannot start redis-server ({error}): `cargo xtask test` installs it and \
+                         runs these tests"
+                    )
+                });
+            loop {
+                if Instant::now() > deadline {
+                    let _ = process.kill();
+                    panic!("redis-server does not come up");
+                }
+                if process.try_wait().unwrap().is_some() {
+                    break;
+                }
+                let client = redis::Client::open(("127.0.0.1", port)).unwrap();
+                if let Ok(admin) = client.get_connection() {
+                    return Self { process, port, directory, admin };
+                }
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
+
+    /// A URL of this server: `url("user:password@", "/1")`.
+    pub(super) fn url(&self, login: &str, rest: &str) -> String {
+        format!("redis://{login}127.0.0.1:{}{rest}", self.port)
+    }
+
+    /// Puts a file into the server's directory.
+    #[cfg(feature = "tls-rustls")]
+    pub(super) fn write(&self, name: &str, content: &str) {
+        std::fs::write(self.directory.join(name), content).unwrap();
+    }
+
+    pub(super) fn socket(&self) -> PathBuf {
+        self.directory.join("redis.sock")
+    }
+
+    /// Runs a command on the server's own connection.
+    pub(super) fn admin(&mut self, command: &str) -> Value {
+        let mut words = command.split(' ');
+        let mut cmd = redis::cmd(words.next().unwrap());
+        words.for_each(|word| {
+            cmd.arg(word);
+        });
+        cmd.query(&mut self.admin).unwrap_or_else(|error| panic!("{command}: {error}"))
+    }
+
+    pub(super) fn number(&mut self, command: &str) -> i64 {
+        match self.admin(command) {
+            Value::Int(number) => number,
+            other => panic!("{command}: {other:?}"),
+        }
+    }
+
+    /// The text of `INFO section` or `CLIENT LIST`.
+    pub(super) fn text(&mut self, command: &str) -> String {
+        redis::from_redis_value(self.admin(command)).unwrap()
+    }
+
+    /// The commands run since the last `CONFIG RESETSTAT`, those in scripts too, as `"get 2"`.
+    pub(super) fn commands_run(&mut self) -> Vec<String> {
+        let stats = self.text("INFO commandstats");
+        let mut commands: Vec<_> = stats
+            .lines()
+            .filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(":calls="))
+            .map(|(name, rest)| format!("{name} {}", rest.split(',').next().unwrap()))
+            // What the helper itself has sent.
+            .filter(|line| !line.starts_with("config|") && !line.starts_with("info "))
+            .collect();
+        commands.sort();
+        commands
+    }
+
+    pub(super) async fn wait_for(
+        &mut self,
+        what: &str,
+        mut condition: impl FnMut(&mut Self) -> bool,
+    ) {
+        let deadline = Instant::now() + LIMIT;
+        while !condition(self) {
+            assert!(Instant::now() < deadline, "still waiting: {what}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Everything that the server is told from now on.
+    pub(super) fn monitor(&self) -> Monitor {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        stream.write_all(b"MONITOR\r\n").unwrap();
+        let mut ok = [0; 5];
+        stream.read_exact(&mut ok).unwrap();
+        assert_eq!(&ok, b"+OK\r\n");
+        Monitor(BufReader::new(stream))
+    }
+
+    pub(super) fn pause(&self) {
+        self.signal("-STOP");
+    }
+
+    pub(super) fn resume(&self) {
+        self.signal("-CONT");
+    }
+
+    /// `kill -9`.
+    pub(super) fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = self.process.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+pub(super) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+pub(super) struct Monitor(BufReader<TcpStream>);
+
+impl Monitor {
+    /// The names of the commands that clients sent until now; those that scripts ran inside are
+    /// not among them.
+    pub(super) fn sent(mut self, server: &mut Server) -> Vec<String> {
+        server.admin("ECHO the-end");
+        let mut commands = Vec::new();
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.0.read_line(&mut line).unwrap(), 0, "the monitor was cut off");
+            if line.contains("the-end") {
+                return commands;
+            }
+            // +1700000000.000000 [0 127.0.0.1:4711] "SET" "key" ..
+            let (origin, command) = line.split_once("] ").unwrap();
+            if !origin.ends_with(" lua") {
+                commands.push(command.split('"').nth(1).unwrap().to_ascii_uppercase());
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The bytes to and from a server, and how they ended.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    task::{Context, Poll},
+};
+
+use redis::Value;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::reply;
+
+/// The ending of a connection on which something came that is no reply.
+pub(super) const NOT_REDIS: &str = "the server does not speak the Redis protocol";
+
+/// A stream that remembers how it ended: redis-rs tells a broken connection to some of those who
+/// wait as a bare "broken pipe", and to the owner of an idle connection not at all.
+pub(super) struct Wire {
+    stream: Box<dyn Stream>,
+    ending: Ending,
+    /// Something was written.
+    asked: bool,
+}
+
+/// Anything that carries bytes both ways.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// Why a connection ended; the first reason counts.
+#[derive(Clone, Default)]
+pub(super) struct Ending(Arc<OnceLock<Arc<str>>>);
+
+impl Ending {
+    pub(super) fn set(&self, reason: impl Into<Arc<str>>) {
+        let _ = self.0.set(reason.into());
+    }
+
+    pub(super) fn reason(&self) -> Arc<str> {
+        // Unset when the driver was dropped where it stood: that is what a runtime does at its end.
+        self.0.get().map_or_else(|| Arc::from("its tokio runtime ended"), Arc::clone)
+    }
+}
+
+impl Wire {
+    pub(super) fn new(stream: impl Stream + 'static, ending: Ending) -> Self {
+        Self { stream: Box::new(stream), ending, asked: false }
+    }
+
+    fn note<T>(&self, outcome: &Poll<io::Result<T>>) {
+        if let Poll::Ready(Err(error)) = outcome {
+            self.ending.set(error.to_string());
+        }
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let outcome = Pin::new(&mut self.stream).poll_read(cx, buf);
+        self.note(&outcome);
+        if matches!(outcome, Poll::Ready(Ok(()))) {
+            let read = &buf.filled()[before..];
+            if read.is_empty() {
+                self.ending.set("the server closed the connection");
+            } else if !self.asked
+                && let Ok(Value::ServerError(error)) = redis::parse_redis_value(read)
+            {
+                // A server that is full says so unasked and hangs up; redis-rs, with nobody
+                // waiting for an answer, would let that pass.
+                self.ending.set(reply::explain(&error, ""));
+            }
+        }
+        outcome
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.asked = true;
+        let outcome = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.note(&outcome);
+        outcome
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let outcome = Pin::new(&mut self.stream).poll_flush(cx);
+        self.note(&outcome);
+        outcome
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

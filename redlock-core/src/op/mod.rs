@@ -1,0 +1,5 @@
+//! What a client does on its nodes, one operation a file.
+
+pub(crate) mod acquire;
+pub(crate) mod extend;
+pub(crate) mod release;

@@ -1,0 +1,113 @@
+//! Letting go: compare-and-delete wherever the key may be, until it is confirmed or has expired
+//! (rules 5, 11 and 12).
+
+use std::sync::Arc;
+
+use crate::{
+    client::Client,
+    clock::Moment,
+    error::{LockError, LostReason},
+    guard::Released,
+    lease::{End, Hold},
+    node::{Action, Claim, CleanUp, Job, Reply},
+    quorum::{Round, Tally, Uncast, ask, cast_all, quorum},
+};
+
+/// A quorum has answered, or so many failed that none will.
+fn settles(tally: &Tally) -> bool {
+    tally.answered() || tally.impossible_by_failures()
+}
+
+/// Lets go and waits for a quorum to confirm.
+pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
+    let started = hold.client.clock.now();
+    let Some(Sent { round, asked, was_valid }) = let_go(hold) else {
+        return Ok(Released::AlreadyLost);
+    };
+    let tally = round.settled(hold.client.patience()).await;
+    let nodes = hold.client.nodes.len();
+    if !tally.answered() {
+        return Err(LockError::NoQuorum {
+            resource: hold.resource.clone(),
+            attempts: 1,
+            waited: hold.client.clock.now().since(started),
+            granted: tally.yes(),
+            quorum: quorum(nodes),
+            nodes: round.failures(),
+        });
+    }
+    // Nodes that were not asked have nothing of ours and count among the refusals.
+    let not_ours = tally.no().saturating_sub(nodes - asked);
+    let taken_away = asked.saturating_sub(not_ours) < quorum(nodes);
+    Ok(if was_valid && !taken_away { Released::Ours } else { Released::AlreadyLost })
+}
+
+/// Lets go without waiting: the nodes' own tasks see it through.
+pub(crate) fn in_background(hold: &Arc<Hold>) {
+    hold.client.ensure_running();
+    let _ = let_go(hold);
+}
+
+struct Sent {
+    round: Arc<Round>,
+    asked: usize,
+    was_valid: bool,
+}
+
+/// Ends the hold and asks every node that may have the key to delete it, once.
+fn let_go(hold: &Arc<Hold>) -> Option<Sent> {
+    let was_valid = !hold.validity().is_zero();
+    hold.end(End::Released);
+    let now = hold.client.clock.now();
+    let round = Round::new(hold.client.nodes.len(), settles);
+    let (uncast, key): (Vec<Uncast>, String) = {
+        let mut state = hold.state.lock();
+        let key = state.lease.claim.key.clone();
+        if std::mem::replace(&mut state.let_go, true) {
+            return None;
+        }
+        let rest = hold.earliest.since(now);
+        // Only a hold that ended as its holder wanted shortens the key to `min_hold`; nothing
+        // else may (rule 7).
+        let action = if rest.is_zero() { Action::Release } else { Action::Retire { rest } };
+        let job = removal(&state.lease.claim, action, state.lease.since, state.lease.gone);
+        let taken = Arc::clone(&state.lease.taken);
+        let job = |node: usize| taken.may_have_happened(node).then(|| job.clone());
+        (ask(&hold.client.nodes, &round, job), key)
+    };
+    let skipped = uncast.iter().filter(|(_, result)| matches!(result, Ok(Reply::Missing))).count();
+    let asked = hold.client.nodes.len() - skipped;
+    cast_all(uncast);
+    hold.client.registry.remove(hold.id, &key);
+    Some(Sent { round, asked, was_valid })
+}
+
+/// Cleans up after an attempt that did not succeed: on every node to which its SET may have gone,
+/// behind that SET, and not on the caller's time (rule 5).
+pub(crate) fn clean_up(
+    client: &Client,
+    claim: &Arc<Claim>,
+    asked: &Round,
+    since: Moment,
+    gone: Moment,
+) {
+    let round = Round::new(client.nodes.len(), settles);
+    let job = removal(claim, Action::Release, since, gone);
+    cast_all(ask(&client.nodes, &round, |node| asked.may_have_happened(node).then(|| job.clone())));
+}
+
+fn removal(claim: &Arc<Claim>, action: Action, since: Moment, until: Moment) -> Job {
+    let clean_up = Some(CleanUp { since, until, repeated: false });
+    Job { claim: Arc::clone(claim), action, clean_up }
+}
+
+/// Tells every hold of the client that it is over; the keys of bare guards are deleted too when
+/// `guards_too`.
+pub(crate) fn end_all(client: &Client, guards_too: bool) {
+    for hold in client.registry.all() {
+        hold.end(End::Lost(LostReason::Shutdown));
+        if guards_too && !hold.is_body() {
+            let _ = let_go(&hold);
+        }
+    }
+}

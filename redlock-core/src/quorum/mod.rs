@@ -1,0 +1,7 @@
+//! Asking all nodes at once and knowing as early as possible what came of it (rule 3).
+
+mod round;
+mod votes;
+
+pub(crate) use round::{Ballot, Round, Uncast, ask, cast_all};
+pub(crate) use votes::{Tally, quorum};

@@ -1,0 +1,162 @@
+//! Counting votes (rule 3). Pure: no node, no clock.
+
+/// How many of `nodes` are a quorum. Any two quorums share a node, whatever the number.
+pub(crate) fn quorum(nodes: usize) -> usize {
+    nodes / 2 + 1
+}
+
+/// What one node's answer means to a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Vote {
+    Yes,
+    No,
+    Failed,
+}
+
+/// The votes of one round, always over all nodes, never over those that answered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tally {
+    nodes: usize,
+    yes: usize,
+    no: usize,
+    failed: usize,
+}
+
+impl Tally {
+    pub(crate) fn new(nodes: usize) -> Self {
+        Self { nodes, yes: 0, no: 0, failed: 0 }
+    }
+
+    pub(crate) fn count(&mut self, vote: Vote) {
+        match vote {
+            Vote::Yes => self.yes += 1,
+            Vote::No => self.no += 1,
+            Vote::Failed => self.failed += 1,
+        }
+    }
+
+    pub(crate) fn yes(&self) -> usize {
+        self.yes
+    }
+
+    /// How many votes against make a quorum impossible: `n - quorum + 1`.
+    fn blocking(&self) -> usize {
+        self.nodes - quorum(self.nodes) + 1
+    }
+
+    /// A quorum said yes.
+    pub(crate) fn reached(&self) -> bool {
+        self.yes >= quorum(self.nodes)
+    }
+
+    pub(crate) fn no(&self) -> usize {
+        self.no
+    }
+
+    /// A quorum has answered, whatever it said.
+    pub(crate) fn answered(&self) -> bool {
+        self.yes + self.no >= quorum(self.nodes)
+    }
+
+    /// So many said no or failed that a quorum cannot be reached any more.
+    pub(crate) fn impossible(&self) -> bool {
+        self.no + self.failed >= self.blocking()
+    }
+
+    /// So many failed that a quorum was impossible whatever the others said.
+    pub(crate) fn impossible_by_failures(&self) -> bool {
+        self.failed >= self.blocking()
+    }
+
+    /// So many said no that a quorum is impossible whatever the others say.
+    pub(crate) fn impossible_by_refusals(&self) -> bool {
+        self.no >= self.blocking()
+    }
+
+    /// Everybody's vote is in.
+    pub(crate) fn complete(&self) -> bool {
+        self.yes + self.no + self.failed >= self.nodes
+    }
+
+    /// So many failed that not even the missing votes can turn this into a quorum of yes or a
+    /// blocking number of no: the round will never know.
+    pub(crate) fn undecidable(&self) -> bool {
+        let open = self.nodes - self.yes - self.no - self.failed;
+        self.yes + open < quorum(self.nodes) && self.no + open < self.blocking()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn tally(nodes: usize, votes: &[Vote]) -> Tally {
+        let mut tally = Tally::new(nodes);
+        votes.iter().for_each(|vote| tally.count(*vote));
+        tally
+    }
+
+    #[test]
+    fn quorums_of_the_usual_sizes() {
+        let sizes = [1, 2, 3, 4, 5, 6, 7];
+        assert_eq!(sizes.map(quorum), [1, 2, 2, 3, 3, 4, 4]);
+    }
+
+    #[test]
+    fn one_for_and_one_against_of_two_is_settled() {
+        let split = tally(2, &[Vote::Yes, Vote::No]);
+        assert!(!split.reached() && split.impossible());
+        assert!(!split.impossible_by_failures());
+    }
+
+    #[test]
+    fn failures_alone_or_not() {
+        use Vote::{Failed, No};
+        assert!(tally(5, &[Failed, Failed, Failed]).impossible_by_failures());
+        let mixed = tally(5, &[Failed, Failed, No]);
+        assert!(mixed.impossible() && !mixed.impossible_by_failures());
+    }
+
+    fn votes() -> impl Strategy<Value = Vec<Vote>> {
+        prop::collection::vec(
+            prop_oneof![Just(Vote::Yes), Just(Vote::No), Just(Vote::Failed)],
+            1..=9,
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn two_quorums_share_a_node(nodes in 1_usize..1000) {
+            prop_assert!(2 * quorum(nodes) > nodes);
+            prop_assert!(quorum(nodes) <= nodes);
+        }
+
+        #[test]
+        fn complete_votes_always_settle(votes in votes()) {
+            let tally = tally(votes.len(), &votes);
+            prop_assert!(tally.complete());
+            prop_assert!(tally.reached() != tally.impossible());
+            prop_assert_eq!(
+                tally.undecidable(),
+                !tally.reached() && !tally.impossible_by_refusals()
+            );
+        }
+
+        #[test]
+        fn what_is_settled_stays_settled(votes in votes()) {
+            let mut tally = Tally::new(votes.len());
+            let (mut reached, mut impossible, mut undecidable) = (false, false, false);
+            for vote in votes {
+                tally.count(vote);
+                prop_assert!(!reached || tally.reached());
+                prop_assert!(!impossible || tally.impossible());
+                prop_assert!(!undecidable || tally.undecidable());
+                (reached, impossible) = (tally.reached(), tally.impossible());
+                undecidable = tally.undecidable();
+                prop_assert!(!(reached && impossible));
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The value that tells one attempt's key from every other's (rule 1), and the source of chance.
+
+use std::{fmt, fmt::Write, time::Duration};
+
+use crate::error::LockError;
+
+/// A token is 160 bits, as in the description of Redlock ("20 bytes from /dev/urandom").
+const TOKEN_BYTES: usize = 20;
+
+/// Where random numbers come from: the operating system, or a seed in a simulation.
+pub(crate) trait Entropy: fmt::Debug + Send + Sync + 'static {
+    /// Fills `bytes`, or says why it cannot: a lock with a token that can be guessed is refused.
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), String>;
+}
+
+/// The operating system's generator.
+#[derive(Debug)]
+pub(crate) struct OsEntropy;
+
+impl Entropy for OsEntropy {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), String> {
+        getrandom::fill(bytes).map_err(|error| error.to_string())
+    }
+}
+
+/// The value of a fresh attempt: `token.client_name`. Secret as a whole (rule 19).
+pub(crate) fn fresh_value(entropy: &dyn Entropy, client_name: &str) -> Result<String, LockError> {
+    let mut token = [0; TOKEN_BYTES];
+    entropy.fill(&mut token).map_err(|why| {
+        LockError::config(format!("no lock without random bytes from the operating system: {why}"))
+    })?;
+    let mut value = String::with_capacity(2 * TOKEN_BYTES + 1 + client_name.len());
+    for byte in token {
+        // Writing to a String cannot fail.
+        let _ = write!(value, "{byte:02x}");
+    }
+    value.push('.');
+    value.push_str(client_name);
+    Ok(value)
+}
+
+/// A duration from zero up to `max`, evenly spread; zero when there is no randomness, which only
+/// costs spreading.
+pub(crate) fn up_to(entropy: &dyn Entropy, max: Duration) -> Duration {
+    let mut bytes = [0; 4];
+    if max.is_zero() || entropy.fill(&mut bytes).is_err() {
+        return Duration::ZERO;
+    }
+    max.mul_f64(f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)).min(max)
+}
+
+/// A name that may stand in a lock's value: printable ASCII without spaces, of bounded length.
+pub(crate) fn ascii_name(name: &str) -> String {
+    name.chars().take(64).map(|c| if c.is_ascii_graphic() { c } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn values_are_ascii_and_never_repeat() {
+        let mut seen = HashSet::new();
+        for _ in 0..1000 {
+            let value = fresh_value(&OsEntropy, "host:1").unwrap();
+            assert!(value.is_ascii());
+            let (token, name) = value.split_once('.').unwrap();
+            assert_eq!((token.len(), name), (40, "host:1"));
+            assert!(seen.insert(value));
+        }
+    }
+
+    #[test]
+    fn no_randomness_no_lock() {
+        #[derive(Debug)]
+        struct Broken;
+        impl Entropy for Broken {
+            fn fill(&self, _: &mut [u8]) -> Result<(), String> {
+                Err("none left".into())
+            }
+        }
+        let error = fresh_value(&Broken, "n").unwrap_err().to_string();
+        assert!(error.contains("none left"), "{error}");
+        assert_eq!(up_to(&Broken, Duration::from_secs(1)), Duration::ZERO);
+    }
+
+    #[test]
+    fn jitter_stays_in_its_range() {
+        for max in [Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(3)] {
+            for _ in 0..100 {
+                assert!(up_to(&OsEntropy, max) <= max);
+            }
+        }
+    }
+
+    #[test]
+    fn names_become_plain_ascii() {
+        assert_eq!(ascii_name("Büro 1\r\n"), "B_ro_1__");
+        assert_eq!(ascii_name(&"x".repeat(100)).len(), 64);
+    }
+}
