@@ -28,7 +28,6 @@ pub struct LockHandle {
 
 /// What a release found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[must_use = "AlreadyLost says that somebody else may have held the lock meanwhile"]
 #[non_exhaustive]
 pub enum Released {
     /// The lock was ours to the end.

@@ -37,6 +37,7 @@ mod builder;
 mod client;
 mod clock;
 mod error;
+mod extension;
 mod guard;
 mod lease;
 mod node;
@@ -66,5 +67,6 @@ pub mod __private {
     pub use crate::{
         annotation::*,
         body::{BodyGuard, OnLost},
+        extension::*,
     };
 }

@@ -53,7 +53,7 @@ impl Shared {
     pub(super) fn relink(&self, mailbox: &mut Mailbox, link: Link) {
         let standing = match &link {
             Link::Opening => Standing::Unknown,
-            Link::Up { .. } => Standing::Up,
+            Link::Up => Standing::Up,
             Link::Down(_) => Standing::Down,
         };
         mailbox.link = link;
@@ -165,7 +165,7 @@ impl NodeHandle {
             let mut mailbox = shared.mailbox.lock();
             match &mailbox.link {
                 Link::Down(error) => Some(error.clone()),
-                Link::Opening | Link::Up { .. } => {
+                Link::Opening | Link::Up => {
                     mailbox.pings.push(tell);
                     None
                 }

@@ -30,8 +30,8 @@ pub(super) enum Link {
     /// Not connected yet, or not since the runtime before this one: jobs wait for it, for as long
     /// as they may.
     Opening,
-    /// Connected since this moment.
-    Up { since: Moment },
+    /// Connected.
+    Up,
     /// Not connected, for this reason: answered in no time (rule 14).
     Down(NodeError),
 }

@@ -38,7 +38,7 @@ pub(super) async fn supervise(shared: Arc<Shared>) {
         let ended = match open(&shared).await {
             Ok(connection) => {
                 let since = shared.context.clock.now();
-                shared.relink(&mut shared.mailbox.lock(), Link::Up { since });
+                shared.relink(&mut shared.mailbox.lock(), Link::Up);
                 telemetry::node_up(&shared.name);
                 (backoff, announced_down) = (Backoff::new(), false);
                 match serve(&shared, connection, since).await {

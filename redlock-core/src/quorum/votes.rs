@@ -73,11 +73,6 @@ impl Tally {
         self.no >= self.blocking()
     }
 
-    /// Everybody's vote is in.
-    pub(crate) fn complete(&self) -> bool {
-        self.yes + self.no + self.failed >= self.nodes
-    }
-
     /// So many failed that not even the missing votes can turn this into a quorum of yes or a
     /// blocking number of no: the round will never know.
     pub(crate) fn undecidable(&self) -> bool {
@@ -136,7 +131,6 @@ mod tests {
         #[test]
         fn complete_votes_always_settle(votes in votes()) {
             let tally = tally(votes.len(), &votes);
-            prop_assert!(tally.complete());
             prop_assert!(tally.reached() != tally.impossible());
             prop_assert_eq!(
                 tally.undecidable(),

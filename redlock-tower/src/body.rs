@@ -1,0 +1,176 @@
+//! The body of a response that may be sent under the lock of its request.
+
+use std::{
+    fmt,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::combinators::UnsyncBoxBody;
+use pin_project::pin_project;
+use redlock_core::{__private::BodyGuard, LockError, Released};
+
+use crate::BoxError;
+
+/// The body of a refusal, whoever made it.
+pub(crate) type RefusalBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// The body of a response behind [`RedlockLayer::http`](crate::RedlockLayer::http) or `grpc`: the
+/// one of the service inside, or that of a refusal.
+///
+/// After `hold_until_body_end` the lock goes with it. It is released when the last frame is
+/// there and before that frame is given out, so that a client which has seen the end finds the
+/// lock free; and when the body is dropped.
+#[pin_project]
+pub struct ResponseBody<B> {
+    #[pin]
+    state: State<B>,
+}
+
+/// What a body that is still sent ends with when its lock is lost.
+pub(crate) enum AtLoss {
+    /// The [`LockError`].
+    Error,
+    /// The trailers of a gRPC status.
+    #[cfg(feature = "tonic")]
+    Trailers(crate::grpc::Grpc),
+}
+
+// The body inside is dropped before its lock: hence the order of the fields (rule 13).
+#[pin_project(project = StateProj)]
+enum State<B> {
+    Unlocked {
+        #[pin]
+        inner: B,
+    },
+    Refusal {
+        inner: RefusalBody,
+    },
+    Held {
+        #[pin]
+        inner: B,
+        /// `Some` until this state is left.
+        guard: Option<BodyGuard>,
+        at_loss: AtLoss,
+    },
+    Releasing {
+        release: BoxFuture<'static, Result<Released, LockError>>,
+        last: Last,
+    },
+    Done,
+}
+
+/// What is given out once the lock is released, and nothing after it.
+type Last = Option<Result<Frame<Bytes>, BoxError>>;
+
+impl<B> ResponseBody<B> {
+    pub(crate) fn unlocked(inner: B) -> Self {
+        Self { state: State::Unlocked { inner } }
+    }
+
+    pub(crate) fn refusal(inner: RefusalBody) -> Self {
+        Self { state: State::Refusal { inner } }
+    }
+
+    /// `inner` has not ended.
+    pub(crate) fn held(inner: B, guard: BodyGuard, at_loss: AtLoss) -> Self {
+        Self { state: State::Held { inner, guard: Some(guard), at_loss } }
+    }
+}
+
+impl<B> Body for ResponseBody<B>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let mut state = self.project().state;
+        let (last, guard) = match state.as_mut().project() {
+            StateProj::Unlocked { inner } => {
+                return inner
+                    .poll_frame(cx)
+                    .map(|frame| frame.map(|frame| frame.map_err(Into::into)));
+            }
+            StateProj::Refusal { inner } => return Pin::new(inner).poll_frame(cx),
+            StateProj::Held { mut inner, guard, at_loss } => {
+                let Some(held) = guard else { return Poll::Ready(None) };
+                let last = match ready!(held.poll_body(cx, |cx| inner.as_mut().poll_frame(cx))) {
+                    Ok(Some(Ok(frame))) if !frame.is_trailers() && !inner.is_end_stream() => {
+                        return Poll::Ready(Some(Ok(frame)));
+                    }
+                    Ok(last) => last.map(|frame| frame.map_err(Into::into)),
+                    Err(lost) => Some(at_loss.frame(lost)),
+                };
+                (last, guard.take())
+            }
+            StateProj::Releasing { release, last } => {
+                // How it went changes nothing for the client (rule 11).
+                let _released = ready!(release.as_mut().poll(cx));
+                (last.take(), None)
+            }
+            StateProj::Done => return Poll::Ready(None),
+        };
+        state.set(State::Done);
+        let Some(guard) = guard else { return Poll::Ready(last) };
+        let mut release = guard.release();
+        if release.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(last);
+        }
+        state.set(State::Releasing { release, last });
+        Poll::Pending
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.state {
+            State::Unlocked { inner } | State::Held { inner, .. } => inner.is_end_stream(),
+            State::Refusal { inner } => inner.is_end_stream(),
+            State::Releasing { last, .. } => last.is_none(),
+            State::Done => true,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.state {
+            State::Unlocked { inner } | State::Held { inner, .. } => inner.size_hint(),
+            State::Refusal { inner } => inner.size_hint(),
+            State::Releasing { last: Some(Ok(frame)), .. } => {
+                SizeHint::with_exact(frame.data_ref().map_or(0, |data| data.len() as u64))
+            }
+            State::Releasing { last: Some(Err(_)), .. } => SizeHint::default(),
+            State::Releasing { last: None, .. } | State::Done => SizeHint::with_exact(0),
+        }
+    }
+}
+
+impl AtLoss {
+    fn frame(&self, lost: LockError) -> Result<Frame<Bytes>, BoxError> {
+        match self {
+            Self::Error => Err(lost.into()),
+            #[cfg(feature = "tonic")]
+            Self::Trailers(grpc) => Ok(Frame::trailers(grpc.trailers(lost))),
+        }
+    }
+}
+
+// By hand: derived, it would ask `Debug` of the body inside.
+impl<B> fmt::Debug for ResponseBody<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match self.state {
+            State::Unlocked { .. } => "Unlocked",
+            State::Refusal { .. } => "Refusal",
+            State::Held { .. } => "Held",
+            State::Releasing { .. } => "Releasing",
+            State::Done => "Done",
+        };
+        f.debug_struct("ResponseBody").field("state", &state).finish_non_exhaustive()
+    }
+}

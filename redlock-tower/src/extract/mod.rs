@@ -1,0 +1,87 @@
+//! Where the key of a request comes from.
+//!
+//! An extractor is one of the functions below, or a closure that names its argument's type and
+//! returns an `Option` of the key:
+//!
+//! ```
+//! # use redlock_core::Redlock;
+//! # use redlock_tower::RedlockLayer;
+//! # let redlock = Redlock::in_memory(3);
+//! struct Transfer { from: u64 }
+//!
+//! let layer = RedlockLayer::new(redlock, |transfer: &Transfer| {
+//!     (transfer.from != 0).then(|| format!("account:{}", transfer.from))
+//! });
+//! ```
+//!
+//! `None` lets the request through without a lock. A key that is empty, or longer than 1024 bytes
+//! with its prefix, is refused: it never becomes "no lock".
+//!
+//! # Keys that a client chooses
+//!
+//! Everything in a request is chosen by its client. Without a **prefix** of its own a layer lets
+//! any client take any lock of the pool, only by naming it: a header `admin-job` locks
+//! `admin-job`. Put `.prefix(..)` in front, and authenticate before the layer where holding
+//! a lock against other clients would harm them.
+
+#[cfg(feature = "http")]
+mod header;
+#[cfg(feature = "http")]
+mod key;
+#[cfg(feature = "axum")]
+mod parts;
+#[cfg(feature = "http")]
+mod target;
+
+#[cfg(feature = "tonic")]
+pub use header::metadata;
+#[cfg(feature = "http")]
+pub use header::{Header, header};
+#[cfg(feature = "axum")]
+pub use parts::{FromParts, PathParam, from_parts, path_param};
+#[cfg(feature = "tonic")]
+pub use target::grpc_method;
+#[cfg(feature = "http")]
+pub use target::{Target, method_and_path, uri_path};
+
+/// Something that finds the keys of requests of type `Req`. It cannot be implemented outside this
+/// crate; a closure `Fn(&Req) -> Option<impl Into<String>>` is one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` finds no key in a `{Req}`",
+    note = "an extractor is a closure that names its argument's type, \
+            `|request: &{Req}| Some(format!(\"job:{{}}\", request.id))`, or one of \
+            `redlock_tower::extract`, most of which read an `http::Request`"
+)]
+pub trait Extract<Req>: sealed::Extract<Req> {}
+
+impl<Req, X: sealed::Extract<Req>> Extract<Req> for X {}
+
+pub(crate) mod sealed {
+    use std::future::{Future, Ready, ready};
+
+    use crate::reject::Refusal;
+
+    /// A request and its key, `None` for no lock.
+    pub(crate) type Found<Req> = (Req, Result<Option<String>, Refusal>);
+
+    pub trait Extract<Req> {
+        /// [`Ready`] for those that need not wait: they cost no allocation.
+        type Future: Future<Output = Found<Req>>;
+
+        /// Takes the request, since some have to take it apart to look into it.
+        fn extract(&self, request: Req) -> Self::Future;
+    }
+
+    impl<F, Req, K> Extract<Req> for F
+    where
+        F: Fn(&Req) -> Option<K>,
+        K: Into<String>,
+    {
+        type Future = Ready<Found<Req>>;
+
+        fn extract(&self, request: Req) -> Self::Future {
+            let key = self(&request).map(Into::into);
+            ready((request, Ok(key)))
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Keys from what axum finds in a request.
+
+use std::{borrow::Cow, fmt, sync::Arc};
+
+use axum::{
+    extract::{FromRequestParts, RawPathParams},
+    response::IntoResponse,
+};
+use futures_util::future::BoxFuture;
+use http::Request;
+use http_body_util::BodyExt;
+use redlock_core::{__private as core, LockError};
+
+use super::{
+    key::Prefix,
+    sealed::{Extract, Found},
+};
+use crate::reject::Refusal;
+
+/// A parameter of the route's path; made by [`path_param`].
+#[derive(Debug, Clone)]
+#[must_use = "an extractor does nothing until a layer takes it"]
+pub struct PathParam {
+    name: Cow<'static, str>,
+    prefix: Prefix,
+    optional: bool,
+}
+
+/// The parameter `{name}` of the path that axum has matched, decoded.
+///
+/// The layer belongs on routes that have it, by `Router::route_layer` or `MethodRouter::layer`.
+/// On any other it is a mistake in the program: such a request is answered 500 with an error
+/// event, unless [`optional`](PathParam::optional). `Router::layer` goes around the fallback too,
+/// which has no parameters.
+///
+/// ```
+/// # use redlock_tower::extract;
+/// let key = extract::path_param("id").prefix("order:");
+/// # let _ = key;
+/// ```
+pub fn path_param(name: impl Into<Cow<'static, str>>) -> PathParam {
+    PathParam { name: name.into(), prefix: Prefix::default(), optional: false }
+}
+
+impl PathParam {
+    /// Puts this in front of the value. Without it a client can name any lock of the pool.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = Prefix::new(prefix);
+        self
+    }
+
+    /// Lets requests to routes without the parameter pass without a lock.
+    pub fn optional(mut self) -> Self {
+        self.optional = true;
+        self
+    }
+
+    fn find(
+        &self,
+        params: Result<RawPathParams, impl IntoResponse>,
+    ) -> Result<Option<String>, LockError> {
+        let name = &self.name;
+        let params = match params {
+            Ok(params) => Some(params),
+            // Either the client's text, or no axum route around this layer.
+            Err(rejection) => {
+                if rejection.into_response().status().is_client_error() {
+                    return Err(self.prefix.unusable("the path is not UTF-8 once it is decoded"));
+                }
+                None
+            }
+        };
+        let mut values =
+            params.iter().flatten().filter(|(param, _)| param == name).map(|(_, value)| value);
+        match (values.next(), values.next()) {
+            (Some(value), None) => self.prefix.key(value).map(Some),
+            (None, _) if self.optional => Ok(None),
+            (None, _) => Err(core::config_error(format!(
+                "this route has no path parameter {name:?}: put the layer on routes that have it, \
+                 with Router::route_layer, or make the extractor optional()"
+            ))),
+            // Nested routers can both have it, and picking one could lock the wrong thing.
+            (Some(_), Some(_)) => Err(core::config_error(format!(
+                "this route has two path parameters {name:?}: give one of them another name"
+            ))),
+        }
+    }
+}
+
+impl<B: Send + 'static> Extract<Request<B>> for PathParam {
+    type Future = BoxFuture<'static, Found<Request<B>>>;
+
+    fn extract(&self, request: Request<B>) -> Self::Future {
+        let this = self.clone();
+        Box::pin(async move {
+            let (request, params) = parts_of::<RawPathParams, B>(request).await;
+            (request, this.find(params).map_err(Into::into))
+        })
+    }
+}
+
+/// A key from an axum extractor; made by [`from_parts`].
+#[must_use = "an extractor does nothing until a layer takes it"]
+pub struct FromParts<E> {
+    key: Arc<dyn Fn(E) -> Option<String> + Send + Sync>,
+    prefix: Prefix,
+}
+
+/// A key from anything that axum can find in the head of a request.
+///
+/// When `E` refuses a request, so does the layer: an http layer with the response that `E` asks
+/// for, and without a call of `on_reject`, the others as with an unusable key. There is no state:
+/// `E` must be `FromRequestParts<()>`.
+///
+/// ```
+/// use axum::extract::Path;
+/// use redlock_tower::extract;
+///
+/// let key = extract::from_parts::<Path<(u64, u64)>, _>(|Path((shop, order))| {
+///     Some(format!("{shop}:{order}"))
+/// })
+/// .prefix("order:");
+/// # let _ = key;
+/// ```
+pub fn from_parts<E, K>(key: impl Fn(E) -> Option<K> + Send + Sync + 'static) -> FromParts<E>
+where
+    E: FromRequestParts<()>,
+    K: Into<String>,
+{
+    FromParts { key: Arc::new(move |found| key(found).map(Into::into)), prefix: Prefix::default() }
+}
+
+impl<E> FromParts<E> {
+    /// Puts this in front of the key.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = Prefix::new(prefix);
+        self
+    }
+}
+
+impl<E, B> Extract<Request<B>> for FromParts<E>
+where
+    E: FromRequestParts<()> + 'static,
+    B: Send + 'static,
+{
+    type Future = BoxFuture<'static, Found<Request<B>>>;
+
+    fn extract(&self, request: Request<B>) -> Self::Future {
+        let this = self.clone();
+        Box::pin(async move {
+            let (request, found) = parts_of::<E, B>(request).await;
+            let key = match found {
+                Ok(found) => {
+                    let key = (this.key)(found);
+                    key.map(|key| this.prefix.key(&key)).transpose().map_err(Into::into)
+                }
+                Err(rejection) => {
+                    let response = rejection.into_response();
+                    let boxed = response.map(|body| body.map_err(Into::into).boxed_unsync());
+                    Err(Refusal::Response(Box::new(boxed)))
+                }
+            };
+            (request, key)
+        })
+    }
+}
+
+async fn parts_of<E: FromRequestParts<()>, B>(
+    request: Request<B>,
+) -> (Request<B>, Result<E, E::Rejection>) {
+    let (mut parts, body) = request.into_parts();
+    let found = E::from_request_parts(&mut parts, &()).await;
+    (Request::from_parts(parts, body), found)
+}
+
+// By hand, here and below: derived, these would ask `Clone` and `Debug` of what axum finds.
+impl<E> Clone for FromParts<E> {
+    fn clone(&self) -> Self {
+        Self { key: Arc::clone(&self.key), prefix: self.prefix.clone() }
+    }
+}
+
+impl<E> fmt::Debug for FromParts<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FromParts").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,202 @@
+//! One request: key, lock, handler, release, answer.
+//!
+//! # Invariants
+//!
+//! 1. The service inside is called only while its lock may be relied on, and its future is
+//!    polled only then (rule 9).
+//! 2. Its future is gone before its lock is released, however it ended: answered, failed, lost,
+//!    panicked or dropped with the whole request (rule 13). Hence the order of the fields of
+//!    `State`, which is the order they are dropped in, and the `State::Done` before a release.
+//! 3. How the release went never replaces the answer (rule 11).
+
+use std::{
+    fmt,
+    future::{Future, IntoFuture},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use futures_util::future::BoxFuture;
+use pin_project::pin_project;
+use redlock_core::{__private::BodyGuard, LockError, LockFuture, Released};
+use tower_service::Service;
+
+use crate::{extract::Extract, layer::Settings, reject::Protocol};
+
+/// The answer to one request; made by [`RedlockService`](crate::RedlockService).
+///
+/// # Cancellation safety
+///
+/// Dropping it drops the call to the service inside, then releases the lock in the background.
+/// While the lock is still being waited for, no key stays behind.
+#[pin_project]
+#[must_use = "futures do nothing unless polled"]
+pub struct ResponseFuture<S, X, P, Req>
+where
+    S: Service<Req>,
+    X: Extract<Req>,
+    P: Protocol<Req, S::Response, S::Error>,
+{
+    #[pin]
+    state: State<S, S::Future, X::Future, Req, Result<P::Response, P::Error>>,
+    settings: Arc<Settings<X, P>>,
+}
+
+/// Where a request is. Each option is `Some` until its state is left.
+#[pin_project(project = StateProj)]
+enum State<S, F, K, Req, A> {
+    Extracting {
+        #[pin]
+        key: K,
+        service: Option<S>,
+    },
+    Locking {
+        lock: LockFuture,
+        call: Option<(S, Req)>,
+    },
+    Calling {
+        call: Option<(S, Req)>,
+        guard: Option<BodyGuard>,
+    },
+    Running {
+        #[pin]
+        response: F,
+        guard: Option<BodyGuard>,
+    },
+    /// The extractor gave no key.
+    Unlocked {
+        #[pin]
+        response: F,
+    },
+    Releasing {
+        release: BoxFuture<'static, Result<Released, LockError>>,
+        answer: Option<A>,
+    },
+    Done,
+}
+
+impl<S, X, P, Req> ResponseFuture<S, X, P, Req>
+where
+    S: Service<Req>,
+    X: Extract<Req>,
+    P: Protocol<Req, S::Response, S::Error>,
+{
+    pub(crate) fn new(ready: S, request: Req, settings: Arc<Settings<X, P>>) -> Self {
+        let key = settings.extract.extract(request);
+        Self { state: State::Extracting { key, service: Some(ready) }, settings }
+    }
+}
+
+impl<S, X, P, Req> Future for ResponseFuture<S, X, P, Req>
+where
+    S: Service<Req>,
+    X: Extract<Req>,
+    P: Protocol<Req, S::Response, S::Error>,
+{
+    type Output = Result<P::Response, P::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let settings = &**this.settings;
+        // What is left over when a state ends without the next: an answer, and the lock to
+        // release before it is given.
+        let (answer, guard) = loop {
+            match this.state.as_mut().project() {
+                StateProj::Extracting { key, service } => {
+                    let (request, key) = ready!(key.poll(cx));
+                    let Some(mut service) = service.take() else { return Poll::Pending };
+                    let next = match key {
+                        Ok(Some(key)) => {
+                            let lock = settings.redlock.lock(key).options(settings.options.clone());
+                            State::Locking {
+                                lock: lock.into_future(),
+                                call: Some((service, request)),
+                            }
+                        }
+                        Ok(None) => State::Unlocked { response: service.call(request) },
+                        Err(refusal) => break (settings.protocol.refuse(refusal), None),
+                    };
+                    this.state.set(next);
+                }
+                StateProj::Locking { lock, call } => match ready!(Pin::new(lock).poll(cx)) {
+                    Ok(guard) => {
+                        let guard = guard.into_body();
+                        let call = call.take().map(|(service, mut request)| {
+                            P::attach(&mut request, guard.handle());
+                            (service, request)
+                        });
+                        this.state.set(State::Calling { call, guard: Some(guard) });
+                    }
+                    Err(error) => break (settings.protocol.refuse(error.into()), None),
+                },
+                // A state of its own: while the lock is in doubt, the guard polls nothing, and
+                // the request has to be kept until it does.
+                StateProj::Calling { call, guard } => {
+                    let Some(held) = guard else { return Poll::Pending };
+                    let start = |_: &mut Context<'_>| {
+                        Poll::Ready(call.take().map(|(mut service, request)| service.call(request)))
+                    };
+                    match ready!(held.poll_body(cx, start)) {
+                        Ok(None) => return Poll::Pending,
+                        Ok(Some(response)) => {
+                            let guard = guard.take();
+                            this.state.set(State::Running { response, guard });
+                        }
+                        Err(lost) => break (settings.protocol.refuse(lost.into()), guard.take()),
+                    }
+                }
+                StateProj::Running { mut response, guard } => {
+                    let Some(held) = guard else { return Poll::Pending };
+                    let result = ready!(held.poll_body(cx, |cx| response.as_mut().poll(cx)));
+                    let Some(guard) = guard.take() else { return Poll::Pending };
+                    // Invariant 2, before the answer is even looked at: a body may take the guard.
+                    this.state.set(State::Done);
+                    break match result {
+                        Ok(result) => settings.protocol.finish(result, guard),
+                        Err(lost) => (settings.protocol.refuse(lost.into()), Some(guard)),
+                    };
+                }
+                StateProj::Unlocked { response } => {
+                    break (settings.protocol.answer(ready!(response.poll(cx))), None);
+                }
+                StateProj::Releasing { release, answer } => {
+                    // Invariant 3. What went wrong is an event of redlock-core's.
+                    let _released = ready!(release.as_mut().poll(cx));
+                    let Some(answer) = answer.take() else { return Poll::Pending };
+                    break (answer, None);
+                }
+                StateProj::Done => return Poll::Pending,
+            }
+        };
+        this.state.set(State::Done);
+        let Some(guard) = guard else { return Poll::Ready(answer) };
+        let mut release = guard.release();
+        if release.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(answer);
+        }
+        this.state.set(State::Releasing { release, answer: Some(answer) });
+        Poll::Pending
+    }
+}
+
+// By hand: derived, it would ask `Debug` of the service, its future and the request.
+impl<S, X, P, Req> fmt::Debug for ResponseFuture<S, X, P, Req>
+where
+    S: Service<Req>,
+    X: Extract<Req>,
+    P: Protocol<Req, S::Response, S::Error>,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match self.state {
+            State::Extracting { .. } => "Extracting",
+            State::Locking { .. } => "Locking",
+            State::Calling { .. } => "Calling",
+            State::Running { .. } => "Running",
+            State::Unlocked { .. } => "Unlocked",
+            State::Releasing { .. } => "Releasing",
+            State::Done => "Done",
+        };
+        f.debug_struct("ResponseFuture").field("state", &state).finish_non_exhaustive()
+    }
+}

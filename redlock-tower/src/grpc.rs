@@ -1,0 +1,147 @@
+//! Refusals as gRPC statuses.
+
+use std::{fmt, sync::Arc};
+
+use ::http::{HeaderMap, Request, Response};
+use bytes::Bytes;
+use http_body::Body;
+use redlock_core::{__private::BodyGuard, LockError, LockHandle, Redlock};
+use tonic::{Code, Status};
+
+use crate::{
+    BoxError, RedlockLayer,
+    body::{AtLoss, ResponseBody},
+    http::finish,
+    reject::{Protocol, Refusal, report_mistake},
+};
+
+/// Refusals are gRPC statuses. What [`RedlockLayer::grpc`](crate::RedlockLayer::grpc) speaks.
+#[derive(Clone)]
+pub struct Grpc {
+    hold: bool,
+    reject: Arc<dyn Fn(LockError) -> Status + Send + Sync>,
+}
+
+impl<X> RedlockLayer<X, Grpc> {
+    /// A layer for tonic's `Server::builder().layer(..)`, or around one of its services.
+    ///
+    /// | refused because | status |
+    /// |---|---|
+    /// | held elsewhere | `ABORTED` |
+    /// | lost while the handler ran: it may have had effects | `ABORTED` |
+    /// | no quorum, shutting down | `UNAVAILABLE` |
+    /// | the key cannot be used | `INVALID_ARGUMENT` |
+    /// | a mistake in the program, which is an error event | `INTERNAL` |
+    ///
+    /// The handler finds its [`LockHandle`] in the extensions of its request.
+    pub fn grpc(redlock: Redlock, extract: X) -> Self {
+        let protocol = Grpc { hold: false, reject: Arc::new(|error| status_of(&error)) };
+        Self::with_protocol(redlock, extract, protocol)
+    }
+
+    /// Keeps the lock until the response is sent, or dropped. Default: until the handler has
+    /// answered, which for a server stream is before its first message.
+    ///
+    /// If the lock is lost meanwhile, the stream is dropped and the trailers say `ABORTED`.
+    pub fn hold_until_body_end(self) -> Self {
+        self.map_protocol(|protocol| Grpc { hold: true, ..protocol })
+    }
+
+    /// Gives refused requests, and those whose lock was lost, another status than those above.
+    pub fn on_reject<F>(self, f: F) -> Self
+    where
+        F: Fn(LockError) -> Status + Send + Sync + 'static,
+    {
+        self.map_protocol(|protocol| Grpc { reject: Arc::new(f), ..protocol })
+    }
+}
+
+impl Grpc {
+    fn status(&self, error: LockError) -> Status {
+        report_mistake(&error);
+        (self.reject)(error)
+    }
+
+    pub(crate) fn trailers(&self, error: LockError) -> HeaderMap {
+        let mut trailers = HeaderMap::new();
+        // It fails over a message that cannot be a header, when the code is in already.
+        let _complete = self.status(error).add_header(&mut trailers);
+        trailers
+    }
+}
+
+impl<ReqBody, ResBody, Err> Protocol<Request<ReqBody>, Response<ResBody>, Err> for Grpc
+where
+    ResBody: Body<Data = Bytes>,
+    ResBody::Error: Into<BoxError>,
+{
+    type Response = Response<ResponseBody<ResBody>>;
+    type Error = Err;
+
+    fn attach(request: &mut Request<ReqBody>, lock: LockHandle) {
+        request.extensions_mut().insert(lock);
+    }
+
+    fn refuse(&self, refusal: Refusal) -> Result<Self::Response, Err> {
+        let status = self.status(refusal.into_lock_error());
+        Ok(status.into_http().map(ResponseBody::refusal))
+    }
+
+    fn error(error: Err) -> Err {
+        error
+    }
+
+    fn answer(&self, result: Result<Response<ResBody>, Err>) -> Result<Self::Response, Err> {
+        result.map(|response| response.map(ResponseBody::unlocked))
+    }
+
+    fn finish(
+        &self,
+        result: Result<Response<ResBody>, Err>,
+        guard: BodyGuard,
+    ) -> (Result<Self::Response, Err>, Option<BodyGuard>) {
+        let at_loss = self.hold.then(|| AtLoss::Trailers(self.clone()));
+        finish(result, guard, at_loss)
+    }
+}
+
+impl fmt::Debug for Grpc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Grpc").field("hold_until_body_end", &self.hold).finish_non_exhaustive()
+    }
+}
+
+/// A [`LockError`] as the status that [`RedlockLayer::grpc`](crate::RedlockLayer::grpc) gives,
+/// for annotated tonic handlers: `#[redlock(.., map_err = redlock_tower::grpc::status)]`.
+///
+/// The message names no node and no resource. What becomes `INTERNAL` is an error event.
+#[must_use]
+// By value: `map_err` and `Result::map_err` give it away.
+#[allow(clippy::needless_pass_by_value)]
+pub fn status(error: LockError) -> Status {
+    report_mistake(&error);
+    status_of(&error)
+}
+
+fn status_of(error: &LockError) -> Status {
+    let (code, message) = match error {
+        LockError::Held { .. } => {
+            (Code::Aborted, "another call excludes this one; nothing was done")
+        }
+        LockError::Lost { .. } => (
+            Code::Aborted,
+            "the lock of this call was lost and the call was stopped; it may have had effects",
+        ),
+        LockError::NoQuorum { .. } => {
+            (Code::Unavailable, "the lock of this call cannot be had at present; nothing was done")
+        }
+        LockError::ShuttingDown { .. } => {
+            (Code::Unavailable, "this instance is shutting down; nothing was done")
+        }
+        LockError::InvalidResource { problem, .. } => {
+            return Status::invalid_argument(format!("this call has no usable key: {problem}"));
+        }
+        _ => (Code::Internal, "the service made a mistake; nothing was done"),
+    };
+    Status::new(code, message)
+}

@@ -1,0 +1,201 @@
+//! Refusals as http responses.
+
+use std::{fmt, sync::Arc};
+
+use ::http::{Request, Response, StatusCode};
+use bytes::Bytes;
+use http_body::Body;
+use http_body_util::{BodyExt, Full};
+use redlock_core::{__private::BodyGuard, LockError, LockHandle, Redlock};
+
+use crate::{
+    BoxError, RedlockLayer,
+    body::{AtLoss, RefusalBody, ResponseBody},
+    problem::Problem,
+    reject::{Protocol, Refusal, report_mistake},
+};
+
+/// Refusals are responses, the error stays the service's own. What
+/// [`RedlockLayer::http`](crate::RedlockLayer::http) speaks.
+#[derive(Clone)]
+pub struct Http {
+    hold: bool,
+    reject: Arc<dyn Fn(LockError) -> Response<RefusalBody> + Send + Sync>,
+}
+
+impl<X> RedlockLayer<X, Http> {
+    /// A layer for http services: axum's `Router::layer` and `Router::route_layer`, or any other
+    /// whose response has an [`http_body::Body`] of [`Bytes`].
+    ///
+    /// | refused because | status | `Retry-After` |
+    /// |---|---|---|
+    /// | held elsewhere | 423 | yes |
+    /// | no quorum, shutting down | 503 | yes |
+    /// | lost while the handler ran: it may have had effects | 503 | no |
+    /// | the key cannot be used | 400 | no |
+    /// | a mistake in the program, which is an error event | 500 | no |
+    ///
+    /// The body of a refusal is `application/problem+json` ([RFC 9457]); its member `code` tells
+    /// the cases apart.
+    ///
+    /// The handler finds its [`LockHandle`] in the extensions of its request.
+    ///
+    /// [RFC 9457]: https://www.rfc-editor.org/rfc/rfc9457
+    pub fn http(redlock: Redlock, extract: X) -> Self {
+        let protocol = Http {
+            hold: false,
+            reject: Arc::new(|error| Problem::of(&error).response::<Full<Bytes>>().map(boxed)),
+        };
+        Self::with_protocol(redlock, extract, protocol)
+    }
+
+    /// Keeps the lock until the body of the response is sent, or dropped. Default: until the
+    /// service has answered.
+    ///
+    /// If the lock is lost meanwhile, the body ends with the [`LockError`] as its error, and the
+    /// client sees a response that was cut off.
+    pub fn hold_until_body_end(self) -> Self {
+        self.map_protocol(|protocol| Http { hold: true, ..protocol })
+    }
+
+    /// Answers refused requests, and those whose lock was lost, in place of the responses above.
+    /// It is not asked about a lock that is lost while the body is sent: the head is gone then.
+    pub fn on_reject<F, B>(self, f: F) -> Self
+    where
+        F: Fn(LockError) -> Response<B> + Send + Sync + 'static,
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let reject = Arc::new(move |error| f(error).map(boxed));
+        self.map_protocol(|protocol| Http { reject, ..protocol })
+    }
+}
+
+impl<ReqBody, ResBody, Err> Protocol<Request<ReqBody>, Response<ResBody>, Err> for Http
+where
+    ResBody: Body<Data = Bytes>,
+    ResBody::Error: Into<BoxError>,
+{
+    type Response = Response<ResponseBody<ResBody>>;
+    type Error = Err;
+
+    fn attach(request: &mut Request<ReqBody>, lock: LockHandle) {
+        request.extensions_mut().insert(lock);
+    }
+
+    fn refuse(&self, refusal: Refusal) -> Result<Self::Response, Err> {
+        let response = match refusal {
+            Refusal::Lock(error) => {
+                report_mistake(&error);
+                (self.reject)(error)
+            }
+            #[cfg(feature = "axum")]
+            Refusal::Response(response) => *response,
+        };
+        Ok(response.map(ResponseBody::refusal))
+    }
+
+    fn error(error: Err) -> Err {
+        error
+    }
+
+    fn answer(&self, result: Result<Response<ResBody>, Err>) -> Result<Self::Response, Err> {
+        result.map(|response| response.map(ResponseBody::unlocked))
+    }
+
+    fn finish(
+        &self,
+        result: Result<Response<ResBody>, Err>,
+        guard: BodyGuard,
+    ) -> (Result<Self::Response, Err>, Option<BodyGuard>) {
+        let at_loss = self.hold.then_some(AtLoss::Error);
+        finish(result, guard, at_loss)
+    }
+}
+
+/// The answer with the lock in its body, if it is to be held and there is a body to send.
+pub(crate) fn finish<B: Body, Err>(
+    result: Result<Response<B>, Err>,
+    guard: BodyGuard,
+    hold: Option<AtLoss>,
+) -> (Result<Response<ResponseBody<B>>, Err>, Option<BodyGuard>) {
+    match (result, hold) {
+        (Ok(response), Some(at_loss)) if !response.body().is_end_stream() => {
+            (Ok(response.map(|body| ResponseBody::held(body, guard, at_loss))), None)
+        }
+        (result, _) => (result.map(|response| response.map(ResponseBody::unlocked)), Some(guard)),
+    }
+}
+
+fn boxed<B>(body: B) -> RefusalBody
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    body.map_err(Into::into).boxed_unsync()
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http").field("hold_until_body_end", &self.hold).finish_non_exhaustive()
+    }
+}
+
+/// A [`LockError`] as the response that [`RedlockLayer::http`](crate::RedlockLayer::http) gives,
+/// for annotated axum handlers.
+///
+#[cfg_attr(feature = "axum", doc = "```")]
+#[cfg_attr(not(feature = "axum"), doc = "```ignore")]
+/// use axum::extract::Path;
+/// use redlock_core::{LockError, Redlock};
+/// use redlock_tower::http::LockRejection;
+///
+/// async fn pay(redlock: Redlock, Path(id): Path<u64>) -> Result<String, LockRejection> {
+///     let body = async |_: &_| format!("order {id} is paid");
+///     Ok(redlock.lock(format!("order:{id}")).run(body).await?)
+/// }
+/// ```
+#[derive(Debug, Clone)]
+pub struct LockRejection(LockError);
+
+impl LockRejection {
+    /// What happened.
+    #[must_use]
+    pub fn error(&self) -> &LockError {
+        &self.0
+    }
+
+    /// The status of the response.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        Problem::of(&self.0).status
+    }
+}
+
+impl From<LockError> for LockRejection {
+    fn from(error: LockError) -> Self {
+        Self(error)
+    }
+}
+
+impl fmt::Display for LockRejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for LockRejection {}
+
+impl<B: From<Bytes>> From<LockRejection> for Response<B> {
+    fn from(LockRejection(error): LockRejection) -> Self {
+        report_mistake(&error);
+        Problem::of(&error).response()
+    }
+}
+
+#[cfg(feature = "axum")]
+impl axum::response::IntoResponse for LockRejection {
+    fn into_response(self) -> axum::response::Response {
+        self.into()
+    }
+}

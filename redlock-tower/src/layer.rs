@@ -1,0 +1,109 @@
+//! What a stack is built with.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use redlock_core::{__private as core, LockOptions, Redlock};
+use tower_layer::Layer;
+
+use crate::{reject::Plain, service::RedlockService};
+
+/// Puts a lock around every request of a service. See the [crate docs](crate) for where to put
+/// it and for examples.
+///
+/// `X` finds the key of a request (see [`extract`](crate::extract)), `P` says how a refusal is
+/// told: [`new`](RedlockLayer::new) for any service, `http` and `grpc` for those that speak it.
+#[must_use = "a layer does nothing until it is put around a service"]
+pub struct RedlockLayer<X, P = Plain> {
+    settings: Settings<X, P>,
+}
+
+/// What the layer, its services and their futures share.
+pub(crate) struct Settings<X, P> {
+    pub(crate) redlock: Redlock,
+    pub(crate) options: LockOptions,
+    pub(crate) extract: Arc<X>,
+    pub(crate) protocol: P,
+}
+
+impl<X> RedlockLayer<X> {
+    /// A layer for any service that is [`Clone`]. Its error becomes a boxed one: a
+    /// [`LockError`](redlock_core::LockError), or what the service itself failed with.
+    ///
+    /// `extract` is most often a closure that names its argument's type:
+    /// `|job: &Job| Some(format!("job:{}", job.id))`. The service finds its lock by
+    /// [`LockHandle::current`](redlock_core::LockHandle::current).
+    pub fn new(redlock: Redlock, extract: X) -> Self {
+        Self::with_protocol(redlock, extract, Plain::new())
+    }
+}
+
+impl<X, P> RedlockLayer<X, P> {
+    pub(crate) fn with_protocol(redlock: Redlock, extract: X, protocol: P) -> Self {
+        let extract = Arc::new(extract);
+        let settings = Settings { redlock, options: LockOptions::new(), extract, protocol };
+        Self { settings }
+    }
+
+    /// How long a node keeps the lock if nobody renews it. Default: the client's.
+    pub fn ttl(self, ttl: Duration) -> Self {
+        self.options(LockOptions::new().ttl(ttl))
+    }
+
+    /// How long a request may wait for its lock before it is refused. Default: the client's, 5 s
+    /// unless it was built otherwise; a service that should answer quickly sets less.
+    pub fn wait(self, wait: Duration) -> Self {
+        self.options(LockOptions::new().wait(wait))
+    }
+
+    /// At most this many timed retries after the first attempt. Default: the client's.
+    pub fn retry_count(self, count: u32) -> Self {
+        self.options(LockOptions::new().retry_count(count))
+    }
+
+    /// Any other setting of a lock. What is left unset is left alone; the later call wins.
+    pub fn options(mut self, options: LockOptions) -> Self {
+        self.settings.options = core::merge_options(self.settings.options, options);
+        self
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) fn map_protocol(mut self, change: impl FnOnce(P) -> P) -> Self {
+        self.settings.protocol = change(self.settings.protocol);
+        self
+    }
+}
+
+impl<S, X, P: Clone> Layer<S> for RedlockLayer<X, P> {
+    type Service = RedlockService<S, X, P>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        RedlockService::new(inner, Arc::new(self.settings.clone()))
+    }
+}
+
+// By hand, here and below: derived, these would ask `Clone` and `Debug` of closures.
+impl<X, P: Clone> Clone for RedlockLayer<X, P> {
+    fn clone(&self) -> Self {
+        Self { settings: self.settings.clone() }
+    }
+}
+
+impl<X, P: Clone> Clone for Settings<X, P> {
+    fn clone(&self) -> Self {
+        Self {
+            redlock: self.redlock.clone(),
+            options: self.options.clone(),
+            extract: Arc::clone(&self.extract),
+            protocol: self.protocol.clone(),
+        }
+    }
+}
+
+impl<X, P: fmt::Debug> fmt::Debug for RedlockLayer<X, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedlockLayer")
+            .field("options", &self.settings.options)
+            .field("protocol", &self.settings.protocol)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,131 @@
+//! How a refusal is told: what the three layers differ in.
+
+use std::fmt;
+
+use redlock_core::{__private::BodyGuard, LockError, LockHandle};
+
+/// The error of [`RedlockLayer::new`](crate::RedlockLayer::new): a [`LockError`], or what the
+/// service itself failed with. `error.downcast_ref::<LockError>()` tells.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a request was refused before its handler was called, or ended without its answer.
+#[derive(Debug)]
+pub enum Refusal {
+    /// For want of the lock.
+    Lock(LockError),
+    /// By the axum extractor that was to find the key, which answers for itself.
+    #[cfg(feature = "axum")]
+    Response(Box<http::Response<crate::body::RefusalBody>>),
+}
+
+impl From<LockError> for Refusal {
+    fn from(error: LockError) -> Self {
+        Self::Lock(error)
+    }
+}
+
+impl Refusal {
+    /// For those who cannot send an http response.
+    pub(crate) fn into_lock_error(self) -> LockError {
+        match self {
+            Self::Lock(error) => error,
+            #[cfg(feature = "axum")]
+            Self::Response(response) => {
+                use redlock_core::__private as core;
+                let status = response.status();
+                let problem = format!("the extractor of its key refused the request: {status}");
+                if status.is_server_error() {
+                    core::config_error(problem)
+                } else {
+                    core::invalid_resource("", problem)
+                }
+            }
+        }
+    }
+}
+
+/// How the service inside is answered for. Implemented by [`Plain`], `http::Http` and
+/// `grpc::Grpc`, and by nothing else: its methods are not part of the interface.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot speak for a service of this kind",
+    note = "`RedlockLayer::http` and `RedlockLayer::grpc` go around services from `http::Request` \
+            to `http::Response`, whose body implements `http_body::Body<Data = Bytes>`; \
+            `RedlockLayer::new` goes around all others whose error is `Into<BoxError>`"
+)]
+pub trait Protocol<Req, Res, Err>: Clone {
+    /// What the service with the lock around it answers.
+    type Response;
+    /// What it fails with.
+    type Error;
+
+    /// Gives the lock to the handler.
+    #[doc(hidden)]
+    fn attach(request: &mut Req, lock: LockHandle);
+
+    /// The answer to a request that was refused, or whose lock was lost.
+    #[doc(hidden)]
+    fn refuse(&self, refusal: Refusal) -> Result<Self::Response, Self::Error>;
+
+    /// The error of the service inside.
+    #[doc(hidden)]
+    fn error(error: Err) -> Self::Error;
+
+    /// The answer of the service inside, given without a lock.
+    #[doc(hidden)]
+    fn answer(&self, result: Result<Res, Err>) -> Result<Self::Response, Self::Error>;
+
+    /// The answer of the service inside, and the lock, unless a body goes on under it.
+    #[doc(hidden)]
+    fn finish(
+        &self,
+        result: Result<Res, Err>,
+        guard: BodyGuard,
+    ) -> (Result<Self::Response, Self::Error>, Option<BodyGuard>) {
+        (self.answer(result), Some(guard))
+    }
+}
+
+/// Refusals are errors. What [`RedlockLayer::new`](crate::RedlockLayer::new) speaks.
+#[derive(Clone)]
+pub struct Plain {
+    _private: (),
+}
+
+impl Plain {
+    pub(crate) fn new() -> Self {
+        Self { _private: () }
+    }
+}
+
+impl fmt::Debug for Plain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Plain")
+    }
+}
+
+impl<Req, Res, Err: Into<BoxError>> Protocol<Req, Res, Err> for Plain {
+    type Response = Res;
+    type Error = BoxError;
+
+    fn attach(_: &mut Req, _: LockHandle) {}
+
+    fn refuse(&self, refusal: Refusal) -> Result<Res, BoxError> {
+        Err(refusal.into_lock_error().into())
+    }
+
+    fn error(error: Err) -> BoxError {
+        error.into()
+    }
+
+    fn answer(&self, result: Result<Res, Err>) -> Result<Res, BoxError> {
+        result.map_err(Into::into)
+    }
+}
+
+/// The client of a service learns nothing of a mistake in its program, so whoever runs it must.
+#[cfg(feature = "http")]
+pub(crate) fn report_mistake(error: &LockError) {
+    if matches!(error, LockError::Config { .. } | LockError::UnknownPool { .. }) {
+        tracing::error!(%error, "a request was refused: its lock cannot work as it is set up");
+    }
+}

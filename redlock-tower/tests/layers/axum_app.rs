@@ -1,0 +1,270 @@
+//! The http layer in axum applications.
+
+use std::{future::pending, time::Duration};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{Path, Query, Request, State},
+    http::{StatusCode, header},
+    response::IntoResponse,
+    routing::{get, post},
+};
+use redlock_core::{LockError, LockHandle, Redlock};
+use redlock_tower::{RedlockLayer, extract, http::LockRejection};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+use tower::ServiceExt;
+
+use crate::support::{Answer, ErrorEvents, Witness, eventually, freed, held_elsewhere, redlock};
+
+async fn get_answer(app: &Router, uri: &str) -> Answer {
+    let request = Request::builder().uri(uri).body(Body::empty()).unwrap();
+    Answer::read(app.clone().oneshot(request).await.unwrap()).await
+}
+
+/// Answers with the resource of its lock.
+async fn resource(lock: Option<LockHandle>) -> String {
+    lock.map_or_else(|| "no lock".to_owned(), |lock| lock.resource().to_owned())
+}
+
+fn by_id() -> extract::PathParam {
+    extract::path_param("id").prefix("order:")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_path_parameter_is_a_key_in_route_layer_and_layer() {
+    let layer = RedlockLayer::http(redlock(), by_id());
+    let router = || Router::new().route("/orders/{id}", get(resource));
+    for app in [
+        router().route_layer(layer.clone()),
+        router().layer(layer.clone()),
+        Router::new().route("/orders/{id}", get(resource).layer(layer.clone())),
+        Router::new().nest("/{shop}", router().layer(layer.clone())),
+        Router::new().nest("/{shop}", router()).layer(layer.clone()),
+    ] {
+        let shop =
+            if get_answer(&app, "/orders/1").await.status == StatusCode::OK { "" } else { "/eu" };
+        for (id, resource) in
+            [("42", "order:42"), ("%34%32", "order:42"), ("a%20b%2Fc", "order:a b/c")]
+        {
+            let answer = get_answer(&app, &format!("{shop}/orders/{id}")).await;
+            assert_eq!((answer.status, answer.text.as_str()), (StatusCode::OK, resource));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_whose_lock_is_held_is_refused_and_others_are_served() {
+    let redlock = redlock();
+    let _held = held_elsewhere(&redlock, "order:42").await;
+    let app = Router::new()
+        .route("/orders/{id}", get(resource))
+        .route_layer(RedlockLayer::http(redlock, by_id()).wait(Duration::ZERO));
+    assert_eq!(get_answer(&app, "/orders/42").await.status, StatusCode::LOCKED);
+    assert_eq!(get_answer(&app, "/orders/43").await.status, StatusCode::OK);
+    assert_eq!(get_answer(&app, "/nowhere").await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_path_parameter_that_is_no_text_is_the_clients_mistake() {
+    let events = ErrorEvents::watch();
+    let app = Router::new()
+        .route("/orders/{id}", get(resource))
+        .route_layer(RedlockLayer::http(redlock(), by_id()));
+    let answer = get_answer(&app, "/orders/%ff").await;
+    assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+    assert_eq!(answer.problem()["code"], "invalid_key");
+    assert_eq!(events.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_path_parameter_that_the_route_has_not_is_the_programs_mistake_unless_optional() {
+    let layer = |key| RedlockLayer::http(redlock(), key);
+    let routes = || Router::new().route("/orders", get(resource)).route("/{id}/{x}", get(resource));
+    let nested = Router::new().nest("/{id}", Router::new().route("/orders/{id}", get(resource)));
+
+    let events = ErrorEvents::watch();
+    for (app, uri) in [
+        (routes().layer(layer(by_id())), "/orders"),
+        // The fallback is inside `Router::layer`.
+        (routes().layer(layer(by_id())), "/"),
+        // No router at all around the layer: there is no route.
+        (Router::new().fallback_service(tower::Layer::layer(&layer(by_id()), get(resource))), "/"),
+        (nested.layer(layer(by_id().optional())), "/eu/orders/42"),
+    ] {
+        let before = events.count();
+        let answer = get_answer(&app, uri).await;
+        assert_eq!(answer.status, StatusCode::INTERNAL_SERVER_ERROR, "{uri}");
+        assert_eq!(events.count(), before + 1, "{uri}");
+    }
+
+    let before = events.count();
+    let app = routes().layer(layer(by_id().optional()));
+    assert_eq!(get_answer(&app, "/orders").await.text, "no lock");
+    assert_eq!(get_answer(&app, "/42/x").await.text, "order:42");
+    assert_eq!(get_answer(&app, "/").await.status, StatusCode::NOT_FOUND);
+    assert_eq!(events.count(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn anything_axum_extracts_can_be_a_key() {
+    #[derive(serde::Deserialize)]
+    struct Page {
+        shop: String,
+    }
+    let by_query = extract::from_parts::<(Path<u64>, Query<Page>), _>(|(Path(id), Query(page))| {
+        (id != 0).then(|| format!("{}:{id}", page.shop))
+    });
+    let rejected = |_: LockError| -> axum::response::Response { panic!("it is the extractor's") };
+    let app = Router::new()
+        .route("/orders/{id}", get(resource))
+        .route_layer(RedlockLayer::http(redlock(), by_query.prefix("order:")).on_reject(rejected));
+
+    assert_eq!(get_answer(&app, "/orders/42?shop=eu").await.text, "order:eu:42");
+    assert_eq!(get_answer(&app, "/orders/0?shop=eu").await.text, "no lock");
+    // What the extractor refuses it answers for itself, as it would in a handler.
+    let plain = Router::new().route("/orders/{id}", get(|_: Path<u64>| async {}));
+    let (layered, by_hand) =
+        (get_answer(&app, "/orders/x?shop=eu").await, get_answer(&plain, "/orders/x").await);
+    assert_eq!((layered.status, layered.text), (by_hand.status, by_hand.text));
+    assert_eq!(get_answer(&app, "/orders/42").await.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_key_from_parts_is_refused_before_its_prefix() {
+    let empty = extract::from_parts::<Path<String>, _>(|_| Some("")).prefix("order:");
+    let app = Router::new()
+        .route("/orders/{id}", get(resource))
+        .route_layer(RedlockLayer::http(redlock(), empty));
+    assert_eq!(get_answer(&app, "/orders/42").await.problem()["code"], "invalid_key");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_asks_for_a_lock_it_has_not_is_not_run() {
+    async fn needs(_: LockHandle) -> &'static str {
+        "it ran"
+    }
+    let events = ErrorEvents::watch();
+    let app = Router::new().route("/", get(needs));
+    let answer = get_answer(&app, "/").await;
+    assert_eq!(answer.status, StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(answer.text, "Internal Server Error");
+    assert_eq!(events.count(), 1);
+
+    let app = Router::new().route("/", get(resource));
+    assert_eq!(get_answer(&app, "/").await.text, "no lock");
+    assert_eq!(events.count(), 1);
+
+    let app = Router::new()
+        .route("/", get(needs))
+        .layer(RedlockLayer::http(redlock(), extract::uri_path()));
+    assert_eq!(get_answer(&app, "/").await.text, "it ran");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rejection_is_an_error_that_handlers_can_return() {
+    async fn pay(
+        State(redlock): State<Redlock>,
+        Path(id): Path<u64>,
+    ) -> Result<String, LockRejection> {
+        let lock = redlock.try_lock(format!("order:{id}"));
+        Ok(lock.run(async |lock: &LockHandle| lock.resource().to_owned()).await?)
+    }
+    let redlock = redlock();
+    let app = Router::new().route("/orders/{id}", get(pay)).with_state(redlock.clone());
+    assert_eq!(get_answer(&app, "/orders/42").await.text, "order:42");
+
+    let _held = held_elsewhere(&redlock, "order:42").await;
+    let answer = get_answer(&app, "/orders/42").await;
+    assert_eq!(answer.status, StatusCode::LOCKED);
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    assert_eq!(answer.problem()["code"], "held");
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_reject_gives_any_axum_response() {
+    let redlock = redlock();
+    let _held = held_elsewhere(&redlock, "/").await;
+    let layer = RedlockLayer::http(redlock, extract::uri_path()).wait(Duration::ZERO).on_reject(
+        |error: LockError| {
+            assert!(error.is_held());
+            (StatusCode::CONFLICT, [(header::RETRY_AFTER, "60")], "busy").into_response()
+        },
+    );
+    let app = Router::new().route("/", get(resource)).layer(layer);
+    let answer = get_answer(&app, "/").await;
+    assert_eq!(answer.status, StatusCode::CONFLICT);
+    assert_eq!(answer.header("retry-after"), Some("60"));
+    assert_eq!(answer.text, "busy");
+}
+
+/// A real server on a free port of this machine.
+async fn serve(app: Router) -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    address
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_frees_the_lock() {
+    let redlock = redlock();
+    let witness = Witness::of(&redlock);
+    let started = witness.clone();
+    let stuck = async move || {
+        let _running = started.start();
+        pending::<()>().await;
+    };
+    let address = serve(
+        Router::new()
+            .route("/orders/{id}", post(stuck))
+            .route_layer(RedlockLayer::http(redlock.clone(), by_id())),
+    )
+    .await;
+
+    let mut client = TcpStream::connect(address).await.unwrap();
+    let request = "POST /orders/42 HTTP/1.1\r\nhost: here\r\ncontent-length: 0\r\n\r\n";
+    client.write_all(request.as_bytes()).await.unwrap();
+    eventually("the handler runs", || witness.started() == 1).await;
+    drop(client);
+    freed(&redlock).await;
+    assert_eq!((witness.dropped(), witness.dropped_unlocked()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_streamed_response_keeps_the_lock_until_it_is_sent() {
+    let redlock = redlock();
+    let (sender, receiver) = tokio::sync::mpsc::unbounded_channel::<Result<&str, std::io::Error>>();
+    let stream = tokio_stream::wrappers::UnboundedReceiverStream::new(receiver);
+    let body = std::sync::Arc::new(std::sync::Mutex::new(Some(Body::from_stream(stream))));
+    let layer = RedlockLayer::http(redlock.clone(), by_id()).hold_until_body_end();
+    let address = serve(
+        Router::new()
+            .route("/orders/{id}", get(async move || body.lock().unwrap().take().unwrap()))
+            .route_layer(layer),
+    )
+    .await;
+
+    let mut client = TcpStream::connect(address).await.unwrap();
+    let request = "GET /orders/42 HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n";
+    client.write_all(request.as_bytes()).await.unwrap();
+    sender.send(Ok("one")).unwrap();
+    let mut seen = String::new();
+    while !seen.contains("one") {
+        let mut buffer = [0; 1024];
+        let read = client.read(&mut buffer).await.unwrap();
+        assert_ne!(read, 0, "it ended after {seen:?}");
+        seen.push_str(std::str::from_utf8(&buffer[..read]).unwrap());
+    }
+    assert!(!crate::support::is_free(&redlock));
+
+    sender.send(Ok("two")).unwrap();
+    drop(sender);
+    client.read_to_string(&mut seen).await.unwrap();
+    assert!(seen.contains("two") && seen.ends_with("0\r\n\r\n"), "{seen:?}");
+    // At once, since the end was sent after the release.
+    assert!(crate::support::is_free(&redlock));
+}

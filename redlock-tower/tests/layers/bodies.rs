@@ -1,0 +1,239 @@
+//! `hold_until_body_end`: the lock goes with the body of the response.
+
+use std::{
+    convert::Infallible,
+    future::ready,
+    pin::{Pin, pin},
+    sync::{Arc, Mutex},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::{HeaderMap, Request, Response};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::{BodyExt, Empty, Full};
+use redlock_core::{LockError, Redlock};
+use redlock_tower::{BoxError, RedlockLayer, body::ResponseBody, extract};
+use tokio::sync::mpsc;
+use tower::{Layer, ServiceExt};
+
+use crate::support::{
+    Running, Witness, current_resource, forget_locks, freed, is_free, keys, redlock, strict,
+};
+
+/// A body that sends what it is told to, under the lock of its request only.
+struct Streamed {
+    frames: mpsc::UnboundedReceiver<Result<Frame<Bytes>, &'static str>>,
+    size: Option<u64>,
+    _running: Running,
+}
+
+impl Body for Streamed {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        assert_eq!(current_resource().as_deref(), Some("/"));
+        self.frames.poll_recv(cx).map(|frame| frame.map(|frame| frame.map_err(Into::into)))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.size.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
+
+struct Sender(mpsc::UnboundedSender<Result<Frame<Bytes>, &'static str>>);
+
+impl Sender {
+    fn data(&self, data: &'static str) {
+        self.0.send(Ok(Frame::data(data.into()))).unwrap();
+    }
+}
+
+/// A response whose body is under way, and what feeds it.
+async fn streamed(
+    redlock: &Redlock,
+    witness: &Witness,
+    size: Option<u64>,
+) -> (Sender, ResponseBody<Streamed>) {
+    let (sender, frames) = mpsc::unbounded_channel();
+    let body = Streamed { frames, size, _running: witness.start() };
+    (Sender(sender), held(redlock, body).await)
+}
+
+/// This body, as a layered service answers with it.
+async fn held<B>(redlock: &Redlock, body: B) -> ResponseBody<B>
+where
+    B: Body<Data = Bytes, Error: Into<BoxError>>,
+{
+    let once = Arc::new(Mutex::new(Some(body)));
+    let service = strict(move |_: Request<()>| {
+        ready(Ok::<_, Infallible>(Response::new(once.lock().unwrap().take().unwrap())))
+    });
+    let layer = RedlockLayer::http(redlock.clone(), extract::uri_path()).hold_until_body_end();
+    layer.layer(service).oneshot(Request::new(())).await.unwrap().into_body()
+}
+
+fn data(frame: Option<Result<Frame<Bytes>, BoxError>>) -> Bytes {
+    frame.unwrap().unwrap().into_data().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_it_the_lock_is_gone_when_the_response_is_there() {
+    let redlock = redlock();
+    let service = strict(|_: Request<()>| {
+        ready(Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("done"))))
+    });
+    let response = RedlockLayer::http(redlock.clone(), extract::uri_path())
+        .layer(service)
+        .oneshot(Request::new(()))
+        .await
+        .unwrap();
+    assert!(is_free(&redlock));
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lock_stands_until_the_body_has_ended() {
+    let redlock = redlock();
+    let witness = Witness::of(&redlock);
+    let (sender, mut body) = streamed(&redlock, &witness, None).await;
+    assert_eq!(keys(&redlock), ["redlock:/"]);
+
+    assert!(body.frame().now_or_never().is_none());
+    sender.data("one");
+    assert_eq!(data(body.frame().await), "one");
+    assert_eq!(keys(&redlock), ["redlock:/"]);
+    sender.data("two");
+    assert_eq!(data(body.frame().await), "two");
+    assert!(!is_free(&redlock) && !body.is_end_stream());
+
+    drop(sender);
+    assert!(body.frame().await.is_none());
+    // At once: a client that has seen the end finds the lock free.
+    assert!(is_free(&redlock));
+    assert!(body.is_end_stream());
+    assert_eq!((witness.dropped(), witness.dropped_unlocked()), (1, 0));
+    assert!(body.frame().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_renewed_for_as_long_as_the_body_takes() {
+    let redlock = redlock();
+    let witness = Witness::of(&redlock);
+    let (sender, mut body) = streamed(&redlock, &witness, None).await;
+    for _ in 0..10 {
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        sender.data("more");
+        assert_eq!(data(body.frame().await), "more");
+        assert!(!is_free(&redlock));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_over_from_the_start_holds_nothing() {
+    let redlock = redlock();
+    let body = held(&redlock, Empty::new()).await;
+    assert!(is_free(&redlock));
+    assert!(body.is_end_stream());
+    assert!(body.collect().await.unwrap().to_bytes().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frame_that_is_known_to_be_the_last_ends_the_lock() {
+    let redlock = redlock();
+    // `Full` says with its only frame that no other will come; nobody asks it again then.
+    let mut body = held(&redlock, Full::<Bytes>::from("done")).await;
+    assert!(!is_free(&redlock) && !body.is_end_stream());
+    assert_eq!(body.size_hint().exact(), Some(4));
+    assert_eq!(data(body.frame().await), "done");
+    assert!(is_free(&redlock));
+    assert!(body.is_end_stream());
+    assert_eq!(body.size_hint().exact(), Some(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn trailers_end_the_lock() {
+    let redlock = redlock();
+    let witness = Witness::of(&redlock);
+    let (sender, mut body) = streamed(&redlock, &witness, None).await;
+    let mut trailers = HeaderMap::new();
+    trailers.insert("x-sum", "42".parse().unwrap());
+    sender.0.send(Ok(Frame::trailers(trailers.clone()))).unwrap();
+    assert_eq!(body.frame().await.unwrap().unwrap().into_trailers().unwrap(), trailers);
+    // The sender is still there: nobody asks for more after trailers.
+    assert!(is_free(&redlock));
+    assert_eq!(witness.dropped(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_of_the_body_goes_through_and_ends_the_lock() {
+    let redlock = redlock();
+    let witness = Witness::of(&redlock);
+    let (sender, mut body) = streamed(&redlock, &witness, None).await;
+    sender.0.send(Err("no more paper")).unwrap();
+    assert_eq!(body.frame().await.unwrap().unwrap_err().to_string(), "no more paper");
+    assert!(is_free(&redlock));
+    assert!(body.frame().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_last_frame_waits_for_a_slow_release_and_is_not_lost() {
+    let redlock = redlock();
+    let body = held(&redlock, Full::<Bytes>::from("done")).await;
+    for node in redlock.memory_nodes() {
+        node.slow(Duration::from_millis(20));
+    }
+    let mut body = pin!(body);
+    assert!(body.frame().now_or_never().is_none());
+    // Nothing is over before the client has it.
+    assert!(!body.is_end_stream());
+    assert_eq!(body.size_hint().exact(), Some(4));
+    assert_eq!(data(body.frame().await), "done");
+    assert!(body.is_end_stream());
+    freed(&redlock).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_midway_the_body_goes_first_and_then_the_lock() {
+    let redlock = redlock();
+    let witness = Witness::of(&redlock);
+    let (sender, mut body) = streamed(&redlock, &witness, None).await;
+    sender.data("one");
+    assert_eq!(data(body.frame().await), "one");
+    drop(body);
+    freed(&redlock).await;
+    assert_eq!((witness.dropped(), witness.dropped_unlocked()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_midway_the_body_is_dropped_and_ends_with_an_error() {
+    let redlock = redlock();
+    let witness = Witness::of(&redlock);
+    let (sender, mut body) = streamed(&redlock, &witness, None).await;
+    sender.data("one");
+    assert_eq!(data(body.frame().await), "one");
+
+    forget_locks(&redlock);
+    // The body is waited for, and woken: nothing was sent.
+    let error = body.frame().await.unwrap().unwrap_err();
+    assert!(error.downcast_ref::<LockError>().unwrap().is_lost(), "{error}");
+    assert_eq!(witness.dropped(), 1);
+    assert!(body.frame().await.is_none());
+    drop(sender);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_size_is_the_one_of_the_body_inside() {
+    let redlock = redlock();
+    let witness = Witness::of(&redlock);
+    let (_sender, body) = streamed(&redlock, &witness, Some(7)).await;
+    assert_eq!(body.size_hint().exact(), Some(7));
+    let (_sender, body) = streamed(&Redlock::in_memory(3), &witness, None).await;
+    assert_eq!(body.size_hint().upper(), None);
+}

@@ -1,0 +1,80 @@
+//! A process of its own for the tests that need one: to be killed, or to contend with others. It
+//! ends when its standard input does, so that it never outlives its test.
+//!
+//! - `serve`: starts a redis-server, prints its address, and stays.
+//! - `hold RESOURCE MIN_HOLD_MS URL..`: takes the lock, prints `held`, and stays.
+//! - `contend OWNER RESOURCE URL..`: takes and releases the lock, and prints each hold at the
+//!   end.
+
+use std::time::Duration;
+
+use redlock_core::{LockError, Redlock};
+use redlock_tests::{Server, history::History};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        ["serve"] => {
+            let server = Server::start();
+            println!("{}", server.address());
+            stay().await;
+        }
+        ["hold", resource, min_hold, ref urls @ ..] => {
+            let min_hold = Duration::from_millis(min_hold.parse().unwrap());
+            let request = client(urls).lock(resource).min_hold(min_hold);
+            let _guard = request.await.unwrap();
+            println!("held");
+            stay().await;
+        }
+        ["contend", owner, resource, ref urls @ ..] => {
+            contend(owner, resource, &client(urls)).await;
+        }
+        _ => panic!("unknown arguments: {words:?}"),
+    }
+}
+
+/// Returns when standard input ends.
+async fn stay() {
+    let mut input = tokio::io::stdin();
+    let _ = tokio::io::copy(&mut input, &mut tokio::io::sink()).await;
+}
+
+/// Patient with nodes on a busy machine, and with a short ttl, so that what is left behind by a
+/// fault does not outlast the test.
+fn client(urls: &[&str]) -> Redlock {
+    Redlock::builder()
+        .nodes(urls.iter().copied())
+        .node_timeout(Duration::from_millis(500))
+        .ttl(Duration::from_secs(2))
+        .retry_delay(Duration::from_millis(5))
+        .retry_jitter(Duration::from_millis(20))
+        .build()
+        .unwrap()
+}
+
+async fn contend(owner: &str, resource: &str, client: &Redlock) {
+    let mut stay = std::pin::pin!(stay());
+    let history = History::new();
+    while tokio::time::timeout(Duration::ZERO, &mut stay).await.is_err() {
+        match client.lock(resource).await {
+            Ok(guard) => {
+                let mut recording = history.begin(resource, owner);
+                for _ in 0..3 {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    recording.confirm(|| guard.is_valid());
+                }
+                drop(recording);
+                // What the nodes say to the release does not matter here: nodes are disturbed.
+                let _ = guard.release().await;
+            }
+            // Expected while nodes are disturbed and others want the lock too.
+            Err(LockError::Held { .. } | LockError::NoQuorum { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    for hold in history.holds() {
+        println!("{hold}");
+    }
+}

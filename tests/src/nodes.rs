@@ -1,0 +1,101 @@
+//! The servers of one client.
+
+use std::{
+    ops::Deref,
+    thread,
+    time::{Duration, Instant},
+};
+
+use redlock_core::{Builder, LockGuard, Redlock};
+
+use crate::{
+    server::{Server, ServerBuilder},
+    wait::wait_until,
+};
+
+/// The resource that is locked to see whether every node answers.
+const WARM_UP: &str = "warm-up";
+
+/// Several independent servers. Reads like a slice of them.
+#[derive(Debug)]
+pub struct Nodes(Vec<Server>);
+
+impl Nodes {
+    /// Starts this many servers, side by side.
+    pub fn start(count: usize) -> Self {
+        Self::start_as(count, &Server::builder())
+    }
+
+    /// Starts this many servers of one kind, side by side.
+    pub fn start_as(count: usize, kind: &ServerBuilder) -> Self {
+        thread::scope(|scope| {
+            let starting: Vec<_> =
+                (0..count).map(|_| scope.spawn(|| kind.clone().start())).collect();
+            Self(starting.into_iter().map(|server| server.join().unwrap()).collect())
+        })
+    }
+
+    /// The URL of each.
+    pub fn urls(&self) -> Vec<String> {
+        self.0.iter().map(Server::url).collect()
+    }
+
+    /// A client of all of them that a busy machine does not upset: a node may take 2 s to answer
+    /// and 10 s to take a connection. Everything else has its default.
+    pub fn client(&self) -> Builder {
+        Redlock::builder()
+            .nodes(self.urls())
+            .node_timeout(Duration::from_secs(2))
+            .connect_timeout(Duration::from_secs(10))
+    }
+
+    /// Returns once all of the nodes vote for this client, and has no key of this call
+    /// any more. The first
+    /// locks of a client may do with the quorum that is connected by then.
+    pub async fn warm_up(&self, client: &Redlock) {
+        wait_until("every node votes", async || {
+            let guard = client.lock(WARM_UP).await.unwrap();
+            let votes = self.settled_votes(&guard).await;
+            guard.release().await.unwrap();
+            votes == self.len()
+        })
+        .await;
+        wait_until("the warm-up has left no key", async || {
+            self.iter().all(|node| node.keys().iter().all(|key| !key.ends_with(WARM_UP)))
+        })
+        .await;
+    }
+
+    /// The votes of a new lock once the nodes behind the quorum have had time to answer as well:
+    /// at most a moment, since some may never.
+    async fn settled_votes(&self, guard: &LockGuard) -> usize {
+        let moment = Instant::now() + Duration::from_millis(200);
+        while guard.votes() < self.len() && Instant::now() < moment {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        guard.votes()
+    }
+
+    /// How many of the nodes have this key.
+    pub fn holding(&self, key: &str) -> usize {
+        self.0.iter().filter(|server| server.get(key).is_some()).count()
+    }
+
+    /// The smallest number of nodes that is a quorum.
+    pub fn quorum(&self) -> usize {
+        self.len() / 2 + 1
+    }
+
+    /// No node has any key.
+    pub fn are_empty(&self) -> bool {
+        self.0.iter().all(|server| server.keys().is_empty())
+    }
+}
+
+impl Deref for Nodes {
+    type Target = [Server];
+
+    fn deref(&self) -> &[Server] {
+        &self.0
+    }
+}

@@ -1,0 +1,339 @@
+//! One redis-server.
+
+use std::{
+    fmt, fs,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use redis::Value;
+use tempfile::TempDir;
+
+use crate::{
+    monitor::Monitor,
+    port,
+    process::Process,
+    wait::{LIMIT, wait_blocking},
+};
+
+/// How often another port is tried.
+const PORTS: usize = 20;
+
+/// The name of the harness's own connections, by which they are told from those of a client.
+pub(crate) const NAME: &str = "harness";
+
+/// A running redis-server on a port of 127.0.0.1, without persistence unless asked for. It is
+/// killed when this value is dropped, and when the test's process ends in any way.
+pub struct Server {
+    settings: ServerBuilder,
+    directory: TempDir,
+    port: u16,
+    /// `None` while killed.
+    process: Mutex<Option<Process>>,
+    /// The harness's own connection, opened at need.
+    connection: Mutex<Option<redis::Connection>>,
+}
+
+/// What a [`Server`] is started with.
+#[derive(Debug, Clone, Default)]
+#[must_use = "nothing is started until `start`"]
+pub struct ServerBuilder {
+    arguments: Vec<String>,
+    password: Option<String>,
+    unix_socket: bool,
+}
+
+impl ServerBuilder {
+    /// The default user needs this password.
+    pub fn password(mut self, password: &str) -> Self {
+        self.password = Some(password.to_owned());
+        self.argument(&["--requirepass", password])
+    }
+
+    /// An ACL user, as in a line of an ACL file: `user(&["alice", "on", ">secret", "~*", "+@all"])`.
+    pub fn user(self, rules: &[&str]) -> Self {
+        self.argument(&["--user"]).argument(rules)
+    }
+
+    /// Listens on a Unix socket too: [`Server::socket`].
+    pub fn unix_socket(mut self) -> Self {
+        self.unix_socket = true;
+        self
+    }
+
+    /// Writes every change to an append-only file before it answers: what was answered outlives
+    /// [`Server::kill`].
+    pub fn append_only(self) -> Self {
+        self.argument(&["--appendonly", "yes", "--appendfsync", "always"])
+    }
+
+    /// A replica of `master`.
+    pub fn replica_of(self, master: &Server) -> Self {
+        self.argument(&["--replicaof", &format!("127.0.0.1 {}", master.port)])
+    }
+
+    /// Any other argument of redis-server.
+    pub fn argument(mut self, words: &[&str]) -> Self {
+        self.arguments.extend(words.iter().map(|word| (*word).to_owned()));
+        self
+    }
+
+    /// Starts the server; returns once it answers.
+    pub fn start(self) -> Server {
+        let directory = tempfile::Builder::new().prefix("redlock-").tempdir().unwrap();
+        for _ in 0..PORTS {
+            let port = port::free();
+            if let Some(process) = self.spawn(directory.path(), port) {
+                return Server {
+                    settings: self,
+                    directory,
+                    port,
+                    process: Mutex::new(Some(process)),
+                    connection: Mutex::default(),
+                };
+            }
+        }
+        panic!("every one of {PORTS} ports was taken by somebody else in the meantime");
+    }
+
+    /// A server that answers on this port, or `None` when the port is taken.
+    fn spawn(&self, directory: &Path, port: u16) -> Option<Process> {
+        let log = directory.join("log");
+        // What an earlier run wrote must not be read as the words of this one.
+        let _ = fs::remove_file(&log);
+        let mut arguments = vec![
+            "--port".to_owned(),
+            port.to_string(),
+            "--bind".to_owned(),
+            "127.0.0.1".to_owned(),
+            "--dir".to_owned(),
+            directory.display().to_string(),
+            "--save".to_owned(),
+            String::new(),
+            // A replica must not wait for others to come.
+            "--repl-diskless-sync-delay".to_owned(),
+            "0".to_owned(),
+            "--enable-debug-command".to_owned(),
+            "yes".to_owned(),
+        ];
+        if self.unix_socket {
+            arguments.push("--unixsocket".to_owned());
+            arguments.push(socket(directory).display().to_string());
+        }
+        arguments.extend(self.arguments.iter().cloned());
+        let process = Process::start("redis-server", arguments, &log);
+
+        let mut taken = false;
+        let ready = wait_blocking(|| {
+            let words = fs::read_to_string(&log).unwrap_or_default();
+            assert!(
+                !words.contains("redis-server: not found"),
+                "redis-server is not on the PATH: `cargo xtask test` installs it"
+            );
+            taken = words.contains("Failed listening on port");
+            // Whoever else listens on the port would answer a PING as well.
+            taken || self.process_behind(port) == Some(process.id())
+        });
+        if taken {
+            return None;
+        }
+        assert!(
+            ready,
+            "redis-server did not answer within {LIMIT:?}; it said:\n{}",
+            fs::read_to_string(&log).unwrap_or_default()
+        );
+        Some(process)
+    }
+
+    /// The process id of the server that answers on this port.
+    fn process_behind(&self, port: u16) -> Option<i32> {
+        let mut connection = self.connect(port).ok()?;
+        redis::cmd("PING").query::<String>(&mut connection).ok()?;
+        let info: String = redis::cmd("INFO").arg("server").query(&mut connection).ok()?;
+        info.lines().find_map(|line| line.strip_prefix("process_id:"))?.trim().parse().ok()
+    }
+
+    fn connect(&self, port: u16) -> redis::RedisResult<redis::Connection> {
+        let password = self.password.as_deref().map(|word| format!(":{word}@")).unwrap_or_default();
+        let client = redis::Client::open(format!("redis://{password}127.0.0.1:{port}"))?;
+        let mut connection = client.get_connection_with_timeout(LIMIT)?;
+        connection.set_read_timeout(Some(LIMIT))?;
+        redis::cmd("CLIENT").arg(&["SETNAME", NAME]).exec(&mut connection)?;
+        Ok(connection)
+    }
+}
+
+impl Server {
+    /// A server with nothing special about it.
+    pub fn start() -> Self {
+        Self::builder().start()
+    }
+
+    /// A server with something special about it.
+    pub fn builder() -> ServerBuilder {
+        ServerBuilder::default()
+    }
+
+    /// The port, which stays the same over restarts.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// `127.0.0.1:port`, as errors name this node.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// The URL without user, password and database.
+    pub fn url(&self) -> String {
+        format!("redis://{}", self.address())
+    }
+
+    /// The path of the Unix socket of a server that was built with one.
+    pub fn socket(&self) -> PathBuf {
+        assert!(self.settings.unix_socket, "this server was built without a Unix socket");
+        socket(self.directory.path())
+    }
+
+    /// SIGKILL; returns once the process is gone and its port refuses connections.
+    pub fn kill(&self) {
+        self.forget_connection();
+        lock(&self.process).take();
+    }
+
+    /// Starts a killed server again on the same port, with what it had on disk.
+    pub fn start_again(&self) {
+        let mut process = lock(&self.process);
+        assert!(process.is_none(), "the server on port {} runs already", self.port);
+        let started = self.settings.spawn(self.directory.path(), self.port);
+        assert!(started.is_some(), "port {} was taken while its server was down", self.port);
+        *process = started;
+    }
+
+    /// Kills the server and starts it again on the same port without any data.
+    pub fn restart_empty(&self) {
+        self.kill();
+        for entry in fs::read_dir(self.directory.path()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }.unwrap();
+        }
+        self.start_again();
+    }
+
+    /// Kills the server and starts it again on the same port with the data it had.
+    pub fn restart_with_data(&self) {
+        self.command(&["SAVE"]);
+        self.kill();
+        self.start_again();
+    }
+
+    /// SIGSTOP: the server takes connections and bytes, and answers nothing. Returns once it
+    /// stands still.
+    pub fn pause(&self) {
+        self.with_process(Process::pause);
+    }
+
+    /// SIGCONT: the server goes on where it was, with all that was sent to it meanwhile.
+    pub fn resume(&self) {
+        self.with_process(Process::resume);
+    }
+
+    /// One command, with its answer; an error from the server fails the test.
+    pub fn command(&self, words: &[&str]) -> Value {
+        let mut command = redis::cmd(words[0]);
+        command.arg(&words[1..]);
+        self.query(&command)
+    }
+
+    /// All keys of database 0, in order.
+    pub fn keys(&self) -> Vec<String> {
+        let mut keys: Vec<String> = self.query(redis::cmd("KEYS").arg("*"));
+        keys.sort();
+        keys
+    }
+
+    /// The text in a key, if it is there.
+    pub fn get(&self, key: &str) -> Option<String> {
+        self.query(redis::cmd("GET").arg(key))
+    }
+
+    /// How long a key still lives; `None` when it is not there. A key without an expiry fails the
+    /// test: no lock may live for ever.
+    pub fn ttl(&self, key: &str) -> Option<Duration> {
+        match self.query(redis::cmd("PTTL").arg(key)) {
+            -2 => None,
+            left => Some(Duration::from_millis(
+                u64::try_from(left).unwrap_or_else(|_| panic!("{key:?} never expires")),
+            )),
+        }
+    }
+
+    /// One section of INFO.
+    pub fn info(&self, section: &str) -> String {
+        self.query(redis::cmd("INFO").arg(section))
+    }
+
+    /// The lines of CLIENT LIST without the harness's own.
+    pub fn clients(&self) -> Vec<String> {
+        let list: String = self.query(redis::cmd("CLIENT").arg("LIST"));
+        let own = format!(" name={NAME} ");
+        list.lines().filter(|line| !line.contains(&own)).map(str::to_owned).collect()
+    }
+
+    /// Records the commands that the server sees from now on.
+    pub fn monitor(&self) -> Monitor<'_> {
+        let mut connection = self.settings.connect(self.port).unwrap();
+        let address = own_address(&mut connection);
+        *lock(&self.connection) = Some(connection);
+        Monitor::start(self, address)
+    }
+
+    fn query<T: redis::FromRedisValue>(&self, command: &redis::Cmd) -> T {
+        let mut slot = lock(&self.connection);
+        let connection = slot.get_or_insert_with(|| {
+            self.settings.connect(self.port).unwrap_or_else(|error| {
+                panic!("the server on port {} cannot be reached: {error}", self.port)
+            })
+        });
+        let answer = command.query(connection);
+        if answer.is_err() {
+            // A late answer to this command must not be taken for that of the next.
+            slot.take();
+        }
+        answer.unwrap_or_else(|error| panic!("the server on port {}: {error}", self.port))
+    }
+
+    fn with_process(&self, act: impl FnOnce(&Process)) {
+        match &*lock(&self.process) {
+            Some(process) => act(process),
+            None => panic!("the server on port {} is not running", self.port),
+        }
+    }
+
+    fn forget_connection(&self) {
+        lock(&self.connection).take();
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("port", &self.port).finish_non_exhaustive()
+    }
+}
+
+fn socket(directory: &Path) -> PathBuf {
+    directory.join("redis.sock")
+}
+
+/// The address from which the server sees this connection.
+fn own_address(connection: &mut redis::Connection) -> String {
+    let info: String = redis::cmd("CLIENT").arg("INFO").query(connection).unwrap();
+    let address = info.split(' ').find_map(|word| word.strip_prefix("addr="));
+    address.unwrap_or_else(|| panic!("no address in {info:?}")).to_owned()
+}
+
+/// A failed test may have poisoned the lock; its server must be stopped all the same.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

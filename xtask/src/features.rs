@@ -1,0 +1,74 @@
+//! `cargo xtask features`: each feature alone, and none.
+
+use std::{fs, path::Path};
+
+use crate::shell::{self, Failure};
+
+pub(crate) const ABOUT: &str =
+    "checks that each published crate builds with no feature and with each one alone";
+
+/// The crates whose features users choose.
+const CRATES: &[&str] = &["redlock-core", "redlock-macros", "redlock-tower"];
+
+pub(crate) fn run(_: &[String]) -> Result<(), Failure> {
+    for name in CRATES {
+        let manifest = Path::new(shell::workspace()).join(name).join("Cargo.toml");
+        let text = fs::read_to_string(&manifest)
+            .map_err(|error| Failure::new(format!("{}: {error}", manifest.display())))?;
+        check(name, None)?;
+        for feature in features(&text) {
+            check(name, Some(feature))?;
+        }
+    }
+    Ok(())
+}
+
+fn check(name: &str, feature: Option<&str>) -> Result<(), Failure> {
+    // Clippy and not `cargo check`: only this denies warnings without building the dependencies
+    // a second time.
+    let mut command = shell::cargo(["clippy", "--lib", "--no-default-features", "--package", name]);
+    if let Some(feature) = feature {
+        command.args(["--features", feature]);
+    }
+    command.args(["--", "--deny=warnings"]);
+    shell::run(command)
+}
+
+/// The names in the `[features]` table of a manifest, without `default`.
+fn features(manifest: &str) -> impl Iterator<Item = &str> {
+    manifest
+        .lines()
+        .skip_while(|line| line.trim() != "[features]")
+        .skip(1)
+        .take_while(|line| !line.starts_with('['))
+        .filter(|line| !line.starts_with([' ', '\t', '#', ']']))
+        .filter_map(|line| line.split_once('=').map(|(name, _)| name.trim()))
+        .filter(|name| *name != "default")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_are_read_from_the_manifest() {
+        let manifest = r#"
+[package]
+name = "x"
+
+[features]
+default = ["a"]
+## About a.
+a = []
+b = [
+    "dep:c",
+    "d = 1",
+]
+
+[dependencies]
+e = "1"
+"#;
+        assert_eq!(features(manifest).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(features("[package]\nname = \"x\"\n").count(), 0);
+    }
+}

@@ -1,0 +1,17 @@
+//! `cargo xtask lint`: formatting and clippy.
+
+use crate::shell::{self, Failure};
+
+pub(crate) const ABOUT: &str = "checks the formatting, and clippy without a warning";
+
+pub(crate) fn run(_: &[String]) -> Result<(), Failure> {
+    shell::run(shell::cargo(["fmt", "--all", "--check"]))?;
+    shell::run(shell::cargo([
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--all-features",
+        "--",
+        "--deny=warnings",
+    ]))
+}

@@ -1,0 +1,73 @@
+//! The tasks of this repository. `cargo xtask` lists them.
+//!
+//! One file a task, standard library only: this is the first thing that a fresh clone builds.
+
+mod docs;
+mod features;
+mod lint;
+mod redis_server;
+mod shell;
+mod test;
+
+use std::process::ExitCode;
+
+use shell::Failure;
+
+struct Task {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&[String]) -> Result<(), Failure>,
+}
+
+const TASKS: &[Task] = &[
+    Task { name: "test", about: test::ABOUT, run: test::run },
+    Task { name: "lint", about: lint::ABOUT, run: lint::run },
+    Task { name: "docs", about: docs::ABOUT, run: docs::run },
+    Task { name: "features", about: features::ABOUT, run: features::run },
+];
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let Some(name) = arguments.next() else {
+        print!("{}", help());
+        return ExitCode::SUCCESS;
+    };
+    if matches!(name.as_str(), "help" | "--help" | "-h") {
+        print!("{}", help());
+        return ExitCode::SUCCESS;
+    }
+    let Some(task) = TASKS.iter().find(|task| task.name == name) else {
+        eprint!("there is no task {name:?}\n\n{}", help());
+        return ExitCode::from(2);
+    };
+    let rest: Vec<String> = arguments.collect();
+    match (task.run)(&rest) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("cargo xtask {name}: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn help() -> String {
+    let mut text = String::from("Usage: cargo xtask <task> [arguments]\n\nTasks:\n");
+    for task in TASKS {
+        text += &format!("  {:<10}{}\n", task.name, task.about);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_names_every_task_on_one_line() {
+        let help = help();
+        for task in TASKS {
+            let line = help.lines().find(|line| line.trim_start().starts_with(task.name));
+            assert_eq!(line.map(|line| line.ends_with(task.about)), Some(true), "{}", task.name);
+        }
+    }
+}
