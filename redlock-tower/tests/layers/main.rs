@@ -1,5 +1,8 @@
 //! The promises of the layers, one module each, over nodes in this process.
 
+// A test fails by panicking.
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 mod axum_app;
 mod bodies;
 mod cancellation;
