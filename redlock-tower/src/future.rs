@@ -39,13 +39,13 @@ where
     P: Protocol<Req, S::Response, S::Error>,
 {
     #[pin]
-    state: State<S, S::Future, X::Future, Req, Result<P::Response, P::Error>>,
+    state: State<S, Req, X::Future, S::Future, P::Response, P::Error>,
     settings: Arc<Settings<X, P>>,
 }
 
 /// Where a request is. Each option is `Some` until its state is left.
 #[pin_project(project = StateProj)]
-enum State<S, F, K, Req, A> {
+enum State<S, Req, K, F, R, E> {
     Extracting {
         #[pin]
         key: K,
@@ -71,7 +71,7 @@ enum State<S, F, K, Req, A> {
     },
     Releasing {
         release: BoxFuture<'static, Result<Released, LockError>>,
-        answer: Option<A>,
+        answer: Option<Result<R, E>>,
     },
     Done,
 }

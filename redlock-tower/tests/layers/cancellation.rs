@@ -22,7 +22,10 @@ async fn dropped_before_it_was_polled_it_did_nothing() {
     let mut service = RedlockLayer::new(redlock.clone(), |key: &&'static str| Some(*key)).layer(
         strict(move |_: &str| {
             let running = called.start();
-            async move { Ok::<_, io::Error>(drop(running)) }
+            async move {
+                drop(running);
+                Ok::<_, io::Error>(())
+            }
         }),
     );
     drop(service.ready().await.unwrap().call("job"));
@@ -59,8 +62,8 @@ async fn dropped_while_it_runs_the_service_goes_first_and_then_the_lock() {
         strict(move |_: &str| {
             let running = started.start();
             async move {
-                pending::<()>().await;
-                Ok::<_, io::Error>(drop(running))
+                let _running = running;
+                pending::<io::Result<()>>().await
             }
         }),
     );

@@ -74,7 +74,10 @@ async fn a_service_of_one_thread_can_have_a_lock() {
             let counter = counter.clone();
             move |_: &str| {
                 let counter = counter.clone();
-                async move { Ok::<_, io::Error>(counter.set(counter.get() + 1)) }
+                async move {
+                    counter.set(counter.get() + 1);
+                    Ok::<_, io::Error>(())
+                }
             }
         }));
     std::future::poll_fn(|cx| service.poll_ready(cx)).await.unwrap();
