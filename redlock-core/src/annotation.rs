@@ -5,7 +5,9 @@
 
 use std::future::Future;
 
-use crate::{LockError, LockHandle, LockOptions, LockRequest, Redlock, body::OnLost, pools};
+use crate::{
+    LockError, LockHandle, LockOptions, LockRequest, Redlock, body::OnLost, pools, telemetry,
+};
 
 pub use std::{format, time::Duration};
 
@@ -216,7 +218,7 @@ pub fn default_and_log<R: Skipped>() -> Refusal<(), R> {
         state: (),
         answer: |(), error| {
             if !error.is_held() {
-                tracing::error!(%error, "a function under a lock returned its default value");
+                telemetry::defaulted(&error);
             }
             R::skipped()
         },

@@ -74,7 +74,7 @@ mod tests {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             let (tell, told) = std::sync::mpsc::channel();
             runtime.block_on(async {
-                background.ensure(|| pending::<()>(), move || tell.send(()).unwrap());
+                background.ensure(pending::<()>, move || tell.send(()).unwrap());
                 background.ensure(|| async { unreachable!("it runs") }, || ());
             });
             assert!(background.is_running());

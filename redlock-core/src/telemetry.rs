@@ -18,6 +18,11 @@ pub(crate) fn lost(resource: &str, reason: LostReason) {
     tracing::warn!(resource, ?reason, "lock lost: {reason}");
 }
 
+/// An annotated function answered with its default value, which cannot tell why.
+pub(crate) fn defaulted(error: &LockError) {
+    tracing::error!("an annotated function returned its default value: {error}");
+}
+
 /// A node cannot be used any more.
 pub(crate) fn node_down(error: &NodeError) {
     tracing::warn!(node = %error.node, kind = ?error.kind, "node down: {}", error.reason);

@@ -10,8 +10,8 @@ use std::{
     time::Duration,
 };
 
-use redlock_core::{LockError, LockHandle, LostReason, Redlock, pools, redlock};
-use tokio::time::{Instant, advance, sleep, timeout};
+use redlock_core::{LockError, LockHandle, LostReason, Redlock, Released, pools, redlock};
+use tokio::time::{Instant, sleep, timeout};
 
 #[derive(Debug)]
 enum AppError {
@@ -81,7 +81,7 @@ async fn the_key_is_evaluated_once_however_often_the_lock_is_tried_for() {
     let guard = locks.lock("order").await.unwrap();
     let holder = async {
         sleep(Duration::from_secs(2)).await;
-        guard.release().await.unwrap();
+        assert_eq!(guard.release().await.unwrap(), Released::Ours);
     };
     let (outcome, ()) = tokio::join!(expression(&locks, &calls, "order"), holder);
     outcome.unwrap();
@@ -212,7 +212,7 @@ async fn on_reject_makes_the_return_value_of_a_refusal() {
     assert_eq!(rejected(&locks).await, 1);
     let guard = locks.lock("a").await.unwrap();
     assert_eq!(rejected(&locks).await, -1);
-    guard.release().await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Released::Ours);
     for node in locks.memory_nodes() {
         node.stop();
     }
@@ -248,7 +248,7 @@ async fn skip_if_held_waits_when_told_to() {
     let guard = locks.lock("a").await.unwrap();
     let holder = async {
         sleep(Duration::from_secs(1)).await;
-        guard.release().await.unwrap();
+        assert_eq!(guard.release().await.unwrap(), Released::Ours);
     };
     assert_eq!(tokio::join!(patient(&locks), holder).0.unwrap(), Some(1));
     let _guard = locks.lock("a").await.unwrap();
@@ -319,7 +319,7 @@ async fn skip_if_held_without_a_result_returns_the_default_for_all_and_logs_all_
     let guard = locks.lock("a").await.unwrap();
     assert_eq!(skipped_value(&locks, Duration::ZERO).await, 0);
     assert_eq!(errors.of_defaults(), [""; 0]);
-    guard.release().await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Released::Ours);
 
     assert_eq!(skipped_value(&locks, Duration::from_secs(5)).await, 0);
     let told = errors.of_defaults();
@@ -521,18 +521,18 @@ async fn the_lock_renews_itself_unless_auto_extend_is_off() {
 }
 
 #[redlock(resource = "a", client = locks, skip_if_held, min_hold = "5s")]
-async fn at_most_every_five_seconds(locks: &Redlock) -> Option<u8> {
-    Some(1)
+async fn at_most_every_five_seconds(locks: &Redlock) -> Result<Option<u8>, LockError> {
+    Ok(Some(1))
 }
 
 #[tokio::test(start_paused = true)]
 async fn min_hold_keeps_the_key_after_the_body() {
     let locks = Redlock::in_memory(3);
-    assert_eq!(at_most_every_five_seconds(&locks).await, Some(1));
-    advance(Duration::from_secs(4)).await;
-    assert_eq!(at_most_every_five_seconds(&locks).await, None);
-    advance(Duration::from_secs(2)).await;
-    assert_eq!(at_most_every_five_seconds(&locks).await, Some(1));
+    assert_eq!(at_most_every_five_seconds(&locks).await.unwrap(), Some(1));
+    sleep(Duration::from_secs(4)).await;
+    assert_eq!(at_most_every_five_seconds(&locks).await.unwrap(), None);
+    sleep(Duration::from_secs(4)).await;
+    assert_eq!(at_most_every_five_seconds(&locks).await.unwrap(), Some(1));
 }
 
 // Pools.

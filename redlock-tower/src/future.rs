@@ -38,6 +38,8 @@ where
     X: Extract<Req>,
     P: Protocol<Req, S::Response, S::Error>,
 {
+    // Five independent types come together here; a name for some of them would hide which.
+    #[allow(clippy::type_complexity)]
     #[pin]
     state: State<S, Req, X::Future, S::Future, P::Response, P::Error>,
     settings: Arc<Settings<X, P>>,

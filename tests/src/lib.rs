@@ -22,3 +22,7 @@ pub use nodes::Nodes;
 pub use proxy::{Flow, Proxy};
 pub use server::{Server, ServerBuilder};
 pub use wait::{LIMIT, wait_until, within};
+
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

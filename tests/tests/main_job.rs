@@ -409,7 +409,7 @@ fn settings_that_cannot_work_are_refused_by_build() {
     let refused = [
         (Redlock::builder().nodes(none), "node"),
         (Redlock::builder().nodes(["redis://h:1", "redis://h:1"]), "h:1"),
-        (Redlock::builder().nodes(["redis://"]), "redis://host:port"),
+        (Redlock::builder().nodes(["redis://"]), "redis://127.0.0.1:6379"),
         (Redlock::builder().nodes(["http://localhost"]), "redis://"),
         (one().node_timeout(SECOND).ttl(2 * SECOND), "3s"),
         (one().ttl(61 * SECOND), "max_ttl"),

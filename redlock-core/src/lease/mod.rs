@@ -5,6 +5,8 @@
 
 mod hold;
 mod registry;
+#[cfg(test)]
+mod tests;
 pub(crate) mod validity;
 
 use std::sync::Arc;

@@ -34,7 +34,7 @@ impl Debts {
     /// after the new one's first. It is done once more a moment later (rule 5).
     pub(super) fn repeat(&mut self, mut job: Job, connected: Moment, now: Moment) {
         let Some(CleanUp { since, repeated: false, .. }) = job.clean_up else { return };
-        if connected >= since {
+        if connected > since {
             job.clean_up = job.clean_up.map(|clean_up| CleanUp { repeated: true, ..clean_up });
             self.owe(job, now + PAUSE);
         }
@@ -81,7 +81,12 @@ mod tests {
         Job {
             claim: Arc::new(Claim { key: "k".into(), value: "v".into() }),
             action: Action::Release,
-            clean_up: Some(CleanUp { since: at(since), until: at(until), repeated: false }),
+            clean_up: Some(CleanUp {
+                since: at(since),
+                until: at(until),
+                keep_until: None,
+                repeated: false,
+            }),
         }
     }
 

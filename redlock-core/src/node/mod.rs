@@ -76,13 +76,22 @@ pub(crate) struct CleanUp {
     pub(crate) since: Moment,
     /// When the key has expired by itself.
     pub(crate) until: Moment,
+    /// Until when `min_hold` keeps the key: it is shortened to that instead of deleted.
+    pub(crate) keep_until: Option<Moment>,
     /// It was done on this connection before and is done once more to be sure.
     pub(crate) repeated: bool,
 }
 
 impl Job {
-    fn command(&self) -> Command {
-        Command { claim: Arc::clone(&self.claim), action: self.action }
+    /// The command to send at `now`. What is left of a `min_hold` is counted here and not
+    /// earlier: a job that is sent late, or once more, must not lengthen the key.
+    fn command(&self, now: Moment) -> Command {
+        let rest = self.clean_up.and_then(|it| it.keep_until).map(|until| until.since(now));
+        let action = match rest {
+            Some(rest) if !rest.is_zero() => Action::Retire { rest },
+            Some(_) | None => self.action,
+        };
+        Command { claim: Arc::clone(&self.claim), action }
     }
 }
 

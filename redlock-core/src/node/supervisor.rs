@@ -220,7 +220,7 @@ fn dispatch(
     if items.is_empty() {
         return None;
     }
-    let sent = connection.send(items.iter().map(|item| item.job.command()).collect());
+    let sent = connection.send(items.iter().map(|item| item.job.command(now)).collect());
     let name = Arc::clone(&shared.name);
     let mut batch = async move {
         let results = match tokio::time::timeout(limit, sent).await {

@@ -66,11 +66,10 @@ fn let_go(hold: &Arc<Hold>) -> Option<Sent> {
         if std::mem::replace(&mut state.let_go, true) {
             return None;
         }
-        let rest = hold.earliest.since(now);
-        // Only a hold that ended as its holder wanted shortens the key to `min_hold`; nothing
-        // else may (rule 7).
-        let action = if rest.is_zero() { Action::Release } else { Action::Retire { rest } };
-        let job = removal(&state.lease.claim, action, state.lease.since, state.lease.gone);
+        // A `min_hold` that is not used up keeps the key for the rest, whatever ended the hold.
+        let keep_until = Some(hold.earliest).filter(|earliest| *earliest > now);
+        let lease = &state.lease;
+        let job = removal(&lease.claim, keep_until, lease.since, lease.gone);
         let taken = Arc::clone(&state.lease.taken);
         let job = |node: usize| taken.may_have_happened(node).then(|| job.clone());
         (ask(&hold.client.nodes, &round, job), key)
@@ -92,13 +91,13 @@ pub(crate) fn clean_up(
     gone: Moment,
 ) {
     let round = Round::new(client.nodes.len(), settles);
-    let job = removal(claim, Action::Release, since, gone);
+    let job = removal(claim, None, since, gone);
     cast_all(ask(&client.nodes, &round, |node| asked.may_have_happened(node).then(|| job.clone())));
 }
 
-fn removal(claim: &Arc<Claim>, action: Action, since: Moment, until: Moment) -> Job {
-    let clean_up = Some(CleanUp { since, until, repeated: false });
-    Job { claim: Arc::clone(claim), action, clean_up }
+fn removal(claim: &Arc<Claim>, keep_until: Option<Moment>, since: Moment, until: Moment) -> Job {
+    let clean_up = Some(CleanUp { since, until, keep_until, repeated: false });
+    Job { claim: Arc::clone(claim), action: Action::Release, clean_up }
 }
 
 /// Tells every hold of the client that it is over; the keys of bare guards are deleted too when

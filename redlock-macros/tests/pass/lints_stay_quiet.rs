@@ -1,6 +1,5 @@
 //! Code that clippy takes without the attribute, it takes with it: `cargo clippy` reads this.
-#![deny(clippy::all, clippy::pedantic, clippy::nursery, unused, unreachable_pub)]
-#![allow(clippy::redundant_pub_crate)]
+#![warn(clippy::pedantic, unused, unreachable_pub)]
 
 use crate::{AppError, memory};
 use redlock_core::{LockError, Redlock, redlock};

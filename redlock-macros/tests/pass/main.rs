@@ -1,7 +1,9 @@
 //! Everything the attribute must work on: each file compiles without a warning, and runs.
 //!
+//! The warnings are for `cargo clippy --all-targets -- -D warnings`: a newer compiler may have new
+//! ones, and must not fail the tests with them.
+//!
 //! One binary instead of one a case: what is to be seen is that rustc and clippy take the code.
-#![deny(warnings)]
 #![allow(clippy::unwrap_used, reason = "these are tests, if not all of them are #[test]")]
 
 use redlock_core::{LockError, LockHandle, Redlock};

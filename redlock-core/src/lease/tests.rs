@@ -1,0 +1,222 @@
+//! Holds over in-memory nodes on paused time.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use tokio::time::{Instant, advance, sleep, timeout};
+
+use crate::{LockError, LostReason, MemoryNode, Redlock, Released, clock::manual::ManualClock};
+
+const TTL: Duration = Duration::from_secs(9);
+
+fn nodes(count: usize) -> Vec<MemoryNode> {
+    (0..count).map(|_| MemoryNode::new()).collect()
+}
+
+fn client(nodes: &[MemoryNode]) -> Redlock {
+    Redlock::builder().nodes(nodes).ttl(TTL).build().unwrap()
+}
+
+fn doubter(nodes: &[MemoryNode]) -> (Redlock, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::new());
+    let redlock = Redlock::builder().nodes(nodes).ttl(TTL).clock(Arc::clone(&clock) as _);
+    (redlock.build().unwrap(), clock)
+}
+
+/// Well past the drift allowance of `TTL`.
+const JUMP: i64 = 5_000_000_000;
+
+#[tokio::test(start_paused = true)]
+async fn a_wall_clock_that_jumps_ahead_is_a_doubt_that_a_quorum_clears() {
+    let nodes = nodes(3);
+    let (redlock, clock) = doubter(&nodes);
+    let guard = redlock.lock("r").await.unwrap();
+    assert!(guard.is_valid());
+    clock.wall_ahead.store(JUMP, SeqCst);
+    assert!(!guard.is_valid(), "in doubt");
+    sleep(Duration::from_millis(10)).await;
+    assert!(guard.is_valid(), "a quorum has renewed it");
+    assert_eq!(guard.release().await.unwrap(), Released::Ours);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_doubt_that_no_quorum_clears_is_a_loss() {
+    let nodes = nodes(3);
+    let (redlock, clock) = doubter(&nodes);
+    let guard = redlock.lock("r").await.unwrap();
+    nodes.iter().take(2).for_each(MemoryNode::hang);
+    clock.wall_ahead.store(JUMP, SeqCst);
+    assert!(!guard.is_valid());
+    let begun = Instant::now();
+    guard.lost().await;
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_is_not_polled_while_in_doubt_and_goes_on_after() {
+    let nodes = nodes(3);
+    let (redlock, clock) = doubter(&nodes);
+    let polled = Arc::new(AtomicBool::new(false));
+    let body = {
+        let (clock, polled) = (Arc::clone(&clock), Arc::clone(&polled));
+        async move |lock: &crate::LockHandle| {
+            nodes.iter().for_each(MemoryNode::hang);
+            clock.wall_ahead.store(JUMP, SeqCst);
+            let early = tokio::spawn({
+                let (polled, nodes) = (Arc::clone(&polled), nodes.clone());
+                async move {
+                    sleep(Duration::from_millis(40)).await;
+                    let early = polled.load(SeqCst);
+                    nodes.iter().for_each(MemoryNode::resume);
+                    early
+                }
+            });
+            sleep(Duration::from_millis(10)).await;
+            polled.store(true, SeqCst);
+            assert!(lock.is_valid());
+            early.await.unwrap()
+        }
+    };
+    let early = redlock.lock("r").run(body).await.unwrap();
+    assert!(!early, "the body ran on while its lock was in doubt");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_renews_itself_for_many_ttls() {
+    let nodes = nodes(5);
+    let redlock = client(&nodes);
+    let guard = redlock.lock("r").await.unwrap();
+    for _ in 0..100 {
+        advance(Duration::from_secs(1)).await;
+        sleep(Duration::from_millis(20)).await;
+        assert!(guard.is_valid());
+        assert!(nodes[0].remaining("redlock:r").is_some());
+    }
+    assert_eq!((guard.votes(), guard.release().await.unwrap()), (5, Released::Ours));
+    assert!(nodes.iter().all(|node| node.keys().is_empty()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_renewal_keeps_the_old_deadline_and_deletes_nothing() {
+    let nodes = nodes(3);
+    let redlock = client(&nodes);
+    let guard = redlock.lock("r").await.unwrap();
+    nodes.iter().take(2).for_each(MemoryNode::hang);
+    let error = guard.extend(TTL).await.unwrap_err();
+    assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+    assert!(guard.is_valid());
+    nodes.iter().for_each(MemoryNode::resume);
+    sleep(Duration::from_secs(3)).await;
+    guard.extend(TTL).await.unwrap();
+    assert_eq!(nodes[0].keys(), ["redlock:r"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_deleted_on_a_majority_is_lost_at_the_next_renewal() {
+    let nodes = nodes(3);
+    let redlock = client(&nodes);
+    let outcome = redlock
+        .lock("r")
+        .run(async |_| {
+            nodes.iter().take(2).for_each(MemoryNode::clear);
+            std::future::pending::<()>().await;
+        })
+        .await;
+    let Err(LockError::Lost { reason, .. }) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(reason, LostReason::Refused);
+    sleep(Duration::from_secs(1)).await;
+    assert!(nodes[2].keys().is_empty(), "what was left is released");
+}
+
+#[tokio::test(start_paused = true)]
+async fn max_hold_ends_a_lock_that_would_renew_for_ever() {
+    let redlock = client(&nodes(3));
+    let max = Duration::from_secs(60);
+    let begun = Instant::now();
+    let outcome = redlock.lock("r").max_hold(max).run(async |_| sleep(2 * max).await).await;
+    let Err(LockError::Lost { reason, .. }) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(reason, LostReason::MaxHold);
+    assert!(begun.elapsed() >= max && begun.elapsed() < max + Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn min_hold_keeps_the_key_for_the_rest() {
+    let nodes = nodes(3);
+    let redlock = client(&nodes);
+    let guard = redlock.lock("r").min_hold(Duration::from_secs(20)).await.unwrap();
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(guard.release().await.unwrap(), Released::Ours);
+    let rest = nodes[0].remaining("redlock:r").unwrap();
+    assert!(rest > Duration::from_secs(14) && rest <= Duration::from_secs(15), "{rest:?}");
+    assert!(redlock.try_lock("r").await.unwrap_err().is_held());
+    sleep(Duration::from_secs(10)).await;
+    let rest = nodes[0].remaining("redlock:r").unwrap();
+    assert!(rest <= Duration::from_secs(5), "nothing lengthens it: {rest:?}");
+    sleep(Duration::from_secs(6)).await;
+    let _ = redlock.try_lock("r").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_drops_bodies_before_it_releases() {
+    let nodes = nodes(3);
+    let redlock = client(&nodes);
+    let running = tokio::spawn({
+        let redlock = redlock.clone();
+        async move { redlock.lock("r").run(async |_| std::future::pending::<()>().await).await }
+    });
+    while redlock.held().is_empty() {
+        sleep(Duration::from_millis(1)).await;
+    }
+    redlock.shutdown(Duration::from_secs(1)).await;
+    assert!(nodes.iter().all(|node| node.keys().is_empty()));
+    let outcome = timeout(Duration::from_secs(1), running).await.unwrap().unwrap();
+    let Err(LockError::Lost { reason, .. }) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(reason, LostReason::Shutdown);
+    let error = redlock.lock("r").await.unwrap_err();
+    assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ghost_set_on_a_hung_node_is_cleaned_up_when_it_resumes() {
+    let nodes = nodes(3);
+    let redlock = client(&nodes);
+    drop(redlock.lock("warm").await.unwrap());
+    nodes.iter().for_each(MemoryNode::hang);
+    let error = redlock.try_lock("r").await.unwrap_err();
+    assert!(error.is_unavailable(), "{error}");
+    sleep(Duration::from_millis(500)).await;
+    nodes.iter().for_each(MemoryNode::resume);
+    sleep(Duration::from_secs(3)).await;
+    for node in &nodes {
+        assert!(node.keys().is_empty(), "{node:?}: {:?}", node.keys());
+    }
+    let _ = redlock.lock("r").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_goes_through_after_the_release() {
+    let nodes = nodes(3);
+    let redlock = client(&nodes);
+    let body = tokio::spawn({
+        let redlock = redlock.clone();
+        async move { redlock.lock("r").run(async |_| panic!("the body's own")).await }
+    });
+    assert!(body.await.unwrap_err().is_panic());
+    assert!(nodes.iter().all(|node| node.keys().is_empty()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_current_lock_is_the_innermost_one_of_the_body() {
+    let redlock = client(&nodes(3));
+    assert!(crate::LockHandle::current().is_none());
+    let inner = redlock
+        .lock("outer")
+        .run(async |_| redlock.lock("inner").run(async |_| crate::LockHandle::current()).await)
+        .await;
+    assert_eq!(inner.unwrap().unwrap().unwrap().resource(), "inner");
+}
