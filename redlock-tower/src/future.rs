@@ -22,7 +22,11 @@ use pin_project::pin_project;
 use redlock_core::{__private::BodyGuard, LockError, LockFuture, Released};
 use tower_service::Service;
 
-use crate::{extract::Extract, layer::Settings, reject::Protocol};
+use crate::{
+    extract::Extract,
+    layer::Settings,
+    reject::{Protocol, Refusal},
+};
 
 /// The answer to one request; made by [`RedlockService`](crate::RedlockService).
 ///
@@ -41,13 +45,13 @@ where
     // Five independent types come together here; a name for some of them would hide which.
     #[allow(clippy::type_complexity)]
     #[pin]
-    state: State<S, S::Future, X::Future, Req, Result<P::Response, P::Error>>,
+    state: State<S, Req, X::Future, S::Future, P::Response, P::Error>,
     settings: Arc<Settings<X, P>>,
 }
 
 /// Where a request is. Each option is `Some` until its state is left.
 #[pin_project(project = StateProj)]
-enum State<S, F, K, Req, A> {
+enum State<S, Req, K, F, R, E> {
     Extracting {
         #[pin]
         key: K,
@@ -73,7 +77,7 @@ enum State<S, F, K, Req, A> {
     },
     Releasing {
         release: BoxFuture<'static, Result<Released, LockError>>,
-        answer: Option<A>,
+        answer: Option<Result<R, E>>,
     },
     Done,
 }
@@ -101,9 +105,7 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let settings = &**this.settings;
-        // What is left over when a state ends without the next: an answer, and the lock to
-        // release before it is given.
-        let (answer, guard) = loop {
+        let (outcome, guard) = loop {
             match this.state.as_mut().project() {
                 StateProj::Extracting { key, service } => {
                     let (request, key) = ready!(key.poll(cx));
@@ -117,7 +119,7 @@ where
                             }
                         }
                         Ok(None) => State::Unlocked { response: service.call(request) },
-                        Err(refusal) => break (settings.protocol.refuse(refusal), None),
+                        Err(refusal) => break (Err(refusal), None),
                     };
                     this.state.set(next);
                 }
@@ -130,7 +132,7 @@ where
                         });
                         this.state.set(State::Calling { call, guard: Some(guard) });
                     }
-                    Err(error) => break (settings.protocol.refuse(error.into()), None),
+                    Err(error) => break (Err(error.into()), None),
                 },
                 // A state of its own: while the lock is in doubt, the guard polls nothing, and
                 // the request has to be kept until it does.
@@ -145,33 +147,30 @@ where
                             let guard = guard.take();
                             this.state.set(State::Running { response, guard });
                         }
-                        Err(lost) => break (settings.protocol.refuse(lost.into()), guard.take()),
+                        Err(lost) => break (Err(lost.into()), guard.take()),
                     }
                 }
                 StateProj::Running { mut response, guard } => {
                     let Some(held) = guard else { return Poll::Pending };
                     let result = ready!(held.poll_body(cx, |cx| response.as_mut().poll(cx)));
-                    let Some(guard) = guard.take() else { return Poll::Pending };
-                    // Invariant 2, before the answer is even looked at: a body may take the guard.
-                    this.state.set(State::Done);
-                    break match result {
-                        Ok(result) => settings.protocol.finish(result, guard),
-                        Err(lost) => (settings.protocol.refuse(lost.into()), Some(guard)),
-                    };
+                    break (result.map_err(Refusal::from), guard.take());
                 }
-                StateProj::Unlocked { response } => {
-                    break (settings.protocol.answer(ready!(response.poll(cx))), None);
-                }
+                StateProj::Unlocked { response } => break (Ok(ready!(response.poll(cx))), None),
                 StateProj::Releasing { release, answer } => {
                     // Invariant 3. What went wrong is an event of redlock-core's.
                     let _released = ready!(release.as_mut().poll(cx));
-                    let Some(answer) = answer.take() else { return Poll::Pending };
-                    break (answer, None);
+                    return answer.take().map_or(Poll::Pending, Poll::Ready);
                 }
                 StateProj::Done => return Poll::Pending,
             }
         };
+        // Invariant 2, and before anything of the user's is asked about the answer.
         this.state.set(State::Done);
+        let (answer, guard) = match (outcome, guard) {
+            (Err(refusal), guard) => (settings.protocol.refuse(refusal), guard),
+            (Ok(result), Some(guard)) => settings.protocol.finish(result, guard),
+            (Ok(result), None) => (settings.protocol.answer(result), None),
+        };
         let Some(guard) = guard else { return Poll::Ready(answer) };
         let mut release = guard.release();
         if release.as_mut().poll(cx).is_ready() {

@@ -34,6 +34,34 @@ impl<X> RedlockLayer<X, Grpc> {
     /// | a mistake in the program, which is an error event | `INTERNAL` |
     ///
     /// The handler finds its [`LockHandle`] in the extensions of its request.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::{convert::Infallible, time::Duration};
+    /// use http::{Request, Response};
+    /// use redlock_core::Redlock;
+    /// use redlock_tower::{RedlockLayer, extract};
+    /// use tonic::{Code, Status, body::Body, transport::Server};
+    /// use tower::{Layer, ServiceExt, service_fn};
+    ///
+    /// let redlock = Redlock::in_memory(3);
+    /// let layer =
+    ///     RedlockLayer::grpc(redlock.clone(), extract::metadata("order-id").prefix("order:"))
+    ///         .wait(Duration::ZERO);
+    /// let server = Server::builder().layer(layer.clone()); // .add_service(..).serve(..)
+    /// # drop(server);
+    ///
+    /// // What the server does with a call whose order is locked:
+    /// let service = layer.layer(service_fn(async |_: Request<Body>| {
+    ///     Ok::<_, Infallible>(Response::new(Body::empty()))
+    /// }));
+    /// let _guard = redlock.lock("order:42").await?;
+    /// let call = Request::builder().header("order-id", "42").body(Body::empty())?;
+    /// let response = service.oneshot(call).await?;
+    /// let status = Status::from_header_map(response.headers()).ok_or("not refused")?;
+    /// assert_eq!(status.code(), Code::Aborted);
+    /// # Ok::<(), redlock_tower::BoxError>(()) }).unwrap();
+    /// ```
     pub fn grpc(redlock: Redlock, extract: X) -> Self {
         let protocol = Grpc { hold: false, reject: Arc::new(|error| status_of(&error)) };
         Self::with_protocol(redlock, extract, protocol)

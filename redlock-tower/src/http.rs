@@ -40,6 +40,32 @@ impl<X> RedlockLayer<X, Http> {
     ///
     /// The handler finds its [`LockHandle`] in the extensions of its request.
     ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::{convert::Infallible, time::Duration};
+    /// use http::{Request, Response, StatusCode};
+    /// use redlock_core::Redlock;
+    /// use redlock_tower::{RedlockLayer, extract};
+    /// use tower::{Service, ServiceBuilder, ServiceExt};
+    ///
+    /// let redlock = Redlock::in_memory(3);
+    /// let mut service = ServiceBuilder::new()
+    ///     .layer(
+    ///         RedlockLayer::http(redlock.clone(), extract::header("idempotency-key").prefix("idem:"))
+    ///             .wait(Duration::ZERO),
+    ///     )
+    ///     .service_fn(async |_: Request<String>| {
+    ///         Ok::<_, Infallible>(Response::new("paid".to_owned()))
+    ///     });
+    ///
+    /// let _guard = redlock.lock("idem:42").await?;
+    /// let request = Request::builder().header("idempotency-key", "42").body(String::new())?;
+    /// let response = service.ready().await?.call(request).await?;
+    /// assert_eq!(response.status(), StatusCode::LOCKED);
+    /// assert!(response.headers().contains_key("retry-after"));
+    /// # Ok::<(), redlock_tower::BoxError>(()) }).unwrap();
+    /// ```
+    ///
     /// [RFC 9457]: https://www.rfc-editor.org/rfc/rfc9457
     pub fn http(redlock: Redlock, extract: X) -> Self {
         let protocol = Http {

@@ -32,6 +32,35 @@ impl<X> RedlockLayer<X> {
     /// `extract` is most often a closure that names its argument's type:
     /// `|job: &Job| Some(format!("job:{}", job.id))`. The service finds its lock by
     /// [`LockHandle::current`](redlock_core::LockHandle::current).
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::{convert::Infallible, time::Duration};
+    /// use redlock_core::{LockError, LockHandle, Redlock};
+    /// use redlock_tower::{BoxError, RedlockLayer};
+    /// use tower::{Service, ServiceBuilder, ServiceExt};
+    ///
+    /// struct Job { id: u64 }
+    ///
+    /// let redlock = Redlock::in_memory(3);
+    /// let mut service = ServiceBuilder::new()
+    ///     .layer(
+    ///         RedlockLayer::new(redlock.clone(), |job: &Job| Some(format!("job:{}", job.id)))
+    ///             .wait(Duration::ZERO),
+    ///     )
+    ///     .service_fn(async |_: Job| {
+    ///         let lock = LockHandle::current().map(|lock| lock.resource().to_owned());
+    ///         Ok::<_, Infallible>(lock)
+    ///     });
+    ///
+    /// let lock = service.ready().await?.call(Job { id: 7 }).await?;
+    /// assert_eq!(lock.as_deref(), Some("job:7"));
+    ///
+    /// let _guard = redlock.lock("job:8").await?;
+    /// let error = service.ready().await?.call(Job { id: 8 }).await.unwrap_err();
+    /// assert!(error.downcast_ref::<LockError>().is_some_and(LockError::is_held));
+    /// # Ok::<(), BoxError>(()) }).unwrap();
+    /// ```
     pub fn new(redlock: Redlock, extract: X) -> Self {
         Self::with_protocol(redlock, extract, Plain::new())
     }

@@ -1,4 +1,99 @@
-//! Locks around tower services.
+//! Locks around [tower] services: one request at a time for each key, over all instances of a
+//! service. The locks are those of [`redlock_core`].
+//!
+#![cfg_attr(feature = "axum", doc = "```")]
+#![cfg_attr(not(feature = "axum"), doc = "```ignore")]
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! use std::time::Duration;
+//! use axum::{Router, body::Body, extract::Request, http::StatusCode, routing::post};
+//! use redlock_core::{LockHandle, Redlock};
+//! use redlock_tower::{RedlockLayer, extract};
+//! # use tower::ServiceExt;
+//!
+//! async fn pay(lock: LockHandle) -> String {
+//!     format!("{} is paid", lock.resource())
+//! }
+//!
+//! let redlock = Redlock::in_memory(3); // or Redlock::connect(["redis://..", ..]).await?
+//! let by_order = RedlockLayer::http(redlock.clone(), extract::path_param("id").prefix("order:"))
+//!     .wait(Duration::from_millis(500));
+//! let app = Router::new().route("/orders/{id}/pay", post(pay)).route_layer(by_order);
+//!
+//! # let app = async |uri| {
+//! #     app.clone().oneshot(Request::post(uri).body(Body::empty()).unwrap()).await.unwrap()
+//! # };
+//! assert_eq!(app("/orders/42/pay").await.status(), StatusCode::OK);
+//!
+//! // While somebody else holds the order, its requests wait, and are refused after half a second.
+//! let guard = redlock.lock("order:42").await?;
+//! assert_eq!(app("/orders/42/pay").await.status(), StatusCode::LOCKED);
+//! assert_eq!(app("/orders/43/pay").await.status(), StatusCode::OK);
+//! # Ok::<(), redlock_tower::BoxError>(()) }).unwrap();
+//! ```
+//!
+//! There are three layers, which differ in how a refusal is told:
+//!
+//! | layer | for | a refusal is |
+//! |---|---|---|
+//! | [`RedlockLayer::new`] | any service that is [`Clone`] | an error |
+//! | [`RedlockLayer::http`] | axum and other http services | 423, 503, 400 or 500 |
+//! | [`RedlockLayer::grpc`] | tonic | `ABORTED`, `UNAVAILABLE`, `INVALID_ARGUMENT` or `INTERNAL` |
+//!
+//! # What a request goes through
+//!
+//! The [extractor](extract) finds the key; without one, the request passes without a lock. The
+//! lock is waited for, the service called, the lock released, and only then the answer given: a
+//! client that has it finds the lock free. With `hold_until_body_end` the same is true of the end
+//! of the body.
+//!
+//! If the lock is lost meanwhile, the service's future is dropped and the client is told. If the
+//! client goes away, or the service panics, the future is dropped, then the lock is released. Work
+//! that the service has spawned is beyond the layer: it watches [`LockHandle::lost`].
+//!
+//! A graceful shutdown first lets the server finish its requests, then calls
+//! [`Redlock::shutdown`]; requests that come in between are refused as shutting down.
+//!
+//! # Where to put the layer
+//!
+//! As far inside as the lock is needed, since everything inside it runs while others wait:
+//!
+//! - *Outside* of it: authentication (who may make others wait?), validation, rate and concurrency
+//!   limits, load shedding. A limit inside is used up by requests that only wait for their lock.
+//! - *Outside* of it, too: timeouts and retries. A timeout outside bounds the wait for the lock as
+//!   well, and releases it; `wait` should be shorter than it. A timeout inside bounds the handler.
+//! - Compression and tracing may be on either side. What reads a whole body before it calls on
+//!   belongs outside, or a slow client holds the lock while it uploads.
+//! - In axum, `Router::layer` also goes around the fallback, `Router::route_layer` around routes
+//!   only. The last layer added is the outermost.
+//!
+//! # Keys that clients choose
+//!
+//! A key out of a header, a path or metadata is chosen by the client. **Give every layer a prefix
+//! of its own**: without one, a client can take any lock of the pool by naming it, and block what
+//! has nothing to do with it. See [`extract`].
+//!
+//! # One lock, one key
+//!
+//! A layer and a `#[redlock]` annotation, or two layers, around the same handler need **different
+//! keys**. The second would wait for the first, which waits for the handler: it is refused as held
+//! when its `wait` is over, and the [`LockError::Held`](redlock_core::LockError::Held) says
+//! `by_this_client`.
+//!
+//! # Features
+//!
+//! | feature | default | what for |
+//! |---|---|---|
+//! | `http` | yes | [`RedlockLayer::http`], keys from headers and paths |
+//! | `axum` | no | keys from path parameters and axum extractors, [`LockHandle`] and `http::LockRejection` in handlers |
+//! | `tonic` | no | [`RedlockLayer::grpc`], `grpc::status` |
+//!
+//! [tower]: https://docs.rs/tower
+//! [`LockHandle`]: redlock_core::LockHandle
+//! [`LockHandle::lost`]: redlock_core::LockHandle::lost
+//! [`Redlock::shutdown`]: redlock_core::Redlock::shutdown
+#![cfg_attr(not(feature = "http"), doc = "[`RedlockLayer::http`]: RedlockLayer")]
+#![cfg_attr(not(feature = "tonic"), doc = "[`RedlockLayer::grpc`]: RedlockLayer")]
+
 #[cfg(feature = "http")]
 pub mod body;
 pub mod extract;

@@ -54,6 +54,8 @@ pub use target::{Target, method_and_path, uri_path};
 )]
 pub trait Extract<Req>: sealed::Extract<Req> {}
 
+// What the trait says of itself above helps more than which bound is not met.
+#[diagnostic::do_not_recommend]
 impl<Req, X: sealed::Extract<Req>> Extract<Req> for X {}
 
 pub(crate) mod sealed {

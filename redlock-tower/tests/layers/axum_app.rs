@@ -231,7 +231,7 @@ async fn a_client_that_goes_away_frees_the_lock() {
     eventually("the handler runs", || witness.started() == 1).await;
     drop(client);
     freed(&redlock).await;
-    assert_eq!((witness.dropped(), witness.dropped_unlocked()), (1, 0));
+    witness.assert_dropped_under_its_lock();
 }
 
 #[tokio::test]

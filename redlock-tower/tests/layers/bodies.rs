@@ -27,7 +27,7 @@ use crate::support::{
 struct Streamed {
     frames: mpsc::UnboundedReceiver<Result<Frame<Bytes>, &'static str>>,
     size: Option<u64>,
-    _running: Running,
+    running: Running,
 }
 
 impl Body for Streamed {
@@ -39,6 +39,7 @@ impl Body for Streamed {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         assert_eq!(current_resource().as_deref(), Some("/"));
+        self.running.see_lock();
         self.frames.poll_recv(cx).map(|frame| frame.map(|frame| frame.map_err(Into::into)))
     }
 
@@ -62,7 +63,7 @@ async fn streamed(
     size: Option<u64>,
 ) -> (Sender, ResponseBody<Streamed>) {
     let (sender, frames) = mpsc::unbounded_channel();
-    let body = Streamed { frames, size, _running: witness.start() };
+    let body = Streamed { frames, size, running: witness.start() };
     (Sender(sender), held(redlock, body).await)
 }
 
@@ -118,7 +119,7 @@ async fn the_lock_stands_until_the_body_has_ended() {
     // At once: a client that has seen the end finds the lock free.
     assert!(is_free(&redlock));
     assert!(body.is_end_stream());
-    assert_eq!((witness.dropped(), witness.dropped_unlocked()), (1, 0));
+    witness.assert_dropped_under_its_lock();
     assert!(body.frame().await.is_none());
 }
 
@@ -208,7 +209,7 @@ async fn dropped_midway_the_body_goes_first_and_then_the_lock() {
     assert_eq!(data(body.frame().await), "one");
     drop(body);
     freed(&redlock).await;
-    assert_eq!((witness.dropped(), witness.dropped_unlocked()), (1, 0));
+    witness.assert_dropped_under_its_lock();
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,11 @@
 //! The promises of the layers, one module each, over nodes in this process.
 
-// A test fails by panicking.
-#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "these are tests, if not all of them are #[test]"
+)]
 
 mod axum_app;
 mod bodies;

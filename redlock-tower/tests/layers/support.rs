@@ -2,10 +2,11 @@
 //! they are used, and a count of error events.
 
 use std::{
+    collections::BTreeSet,
     convert::Infallible,
     future::{Future, Ready, ready},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll},
@@ -35,14 +36,17 @@ pub(crate) async fn held_elsewhere(redlock: &Redlock, resource: &str) -> LockGua
     another(redlock).lock(resource).await.unwrap()
 }
 
-/// The keys on the first node: all nodes are asked at once and behave alike.
+/// The keys on any node, each once.
 pub(crate) fn keys(redlock: &Redlock) -> Vec<String> {
-    redlock.memory_nodes()[0].keys()
+    let keys: BTreeSet<_> = redlock.memory_nodes().iter().flat_map(|node| node.keys()).collect();
+    keys.into_iter().collect()
 }
 
-/// Nobody holds anything on any node.
+/// Nobody has a lock: a quorum of the nodes has no key. What a release is done with; it does not
+/// wait for the others.
 pub(crate) fn is_free(redlock: &Redlock) -> bool {
-    redlock.memory_nodes().iter().all(|node| node.keys().is_empty())
+    let nodes = redlock.memory_nodes();
+    nodes.iter().filter(|node| node.keys().is_empty()).count() > nodes.len() / 2
 }
 
 /// Waits for something that is going to happen.
@@ -58,7 +62,7 @@ pub(crate) async fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
 
 /// Waits until every lock is gone from every node.
 pub(crate) async fn freed(redlock: &Redlock) {
-    eventually("every lock is gone", || is_free(redlock)).await;
+    eventually("every lock is gone", || keys(redlock).is_empty()).await;
 }
 
 /// Makes the nodes forget every lock, as an operator's FLUSHALL would.
@@ -116,55 +120,73 @@ pub(crate) fn answering<Req, Res: Clone>(
     move |_| ready(Ok(response.clone()))
 }
 
-/// Counts calls and drops, and whether each drop came while the lock still stood.
+/// Counts bodies, and looks at their lock when they are dropped.
 #[derive(Clone)]
 pub(crate) struct Witness {
     redlock: Redlock,
-    started: Arc<AtomicUsize>,
-    dropped: Arc<AtomicUsize>,
-    dropped_unlocked: Arc<AtomicUsize>,
+    counts: Arc<Mutex<Counts>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) started: usize,
+    pub(crate) dropped: usize,
+    /// Of those that were dropped: whose key had gone by then.
+    pub(crate) after_the_key: usize,
+    /// Of those that were dropped: whose lock was no longer theirs by then.
+    pub(crate) after_the_lock: usize,
 }
 
 impl Witness {
     pub(crate) fn of(redlock: &Redlock) -> Self {
-        let zero = Arc::<AtomicUsize>::default;
-        Self {
-            redlock: redlock.clone(),
-            started: zero(),
-            dropped: zero(),
-            dropped_unlocked: zero(),
-        }
+        Self { redlock: redlock.clone(), counts: Arc::default() }
     }
 
     /// To be kept by a body: its drop is the body's.
     pub(crate) fn start(&self) -> Running {
-        self.started.fetch_add(1, Ordering::SeqCst);
-        Running(self.clone())
+        self.counts.lock().unwrap().started += 1;
+        Running { witness: self.clone(), lock: LockHandle::current() }
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts.lock().unwrap().clone()
     }
 
     pub(crate) fn started(&self) -> usize {
-        self.started.load(Ordering::SeqCst)
+        self.counts().started
     }
 
     pub(crate) fn dropped(&self) -> usize {
-        self.dropped.load(Ordering::SeqCst)
+        self.counts().dropped
     }
 
-    /// Bodies that were still there after their lock had been released.
-    pub(crate) fn dropped_unlocked(&self) -> usize {
-        self.dropped_unlocked.load(Ordering::SeqCst)
+    /// One body ran, and its lock outlived it.
+    pub(crate) fn assert_dropped_under_its_lock(&self) {
+        let one = Counts { started: 1, dropped: 1, ..Counts::default() };
+        assert_eq!(self.counts(), one);
     }
 }
 
-pub(crate) struct Running(Witness);
+pub(crate) struct Running {
+    witness: Witness,
+    lock: Option<LockHandle>,
+}
+
+impl Running {
+    /// For bodies that are made before they have a lock.
+    pub(crate) fn see_lock(&mut self) {
+        self.lock = LockHandle::current();
+    }
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let Witness { redlock, dropped, dropped_unlocked, .. } = &self.0;
-        dropped.fetch_add(1, Ordering::SeqCst);
-        if is_free(redlock) {
-            dropped_unlocked.fetch_add(1, Ordering::SeqCst);
-        }
+        let key_gone = is_free(&self.witness.redlock);
+        let lock_gone = !self.lock.as_ref().is_some_and(LockHandle::is_valid);
+        let mut counts = self.witness.counts.lock().unwrap();
+        counts.dropped += 1;
+        counts.after_the_key += usize::from(key_gone);
+        counts.after_the_lock += usize::from(lock_gone);
     }
 }
 
