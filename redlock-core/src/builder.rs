@@ -6,7 +6,8 @@ use crate::{
     client::Client,
     clock::{Clock, SystemClock, TokioClock},
     error::LockError,
-    node::{Context, Node, NodeHandle, Source},
+    lease::validity,
+    node::{Context, Node, NodeHandle, Restarts, Source},
     options::{LockOptions, Settings},
     redlock::Redlock,
     token::{Entropy, OsEntropy, ascii_name},
@@ -39,6 +40,7 @@ impl Builder {
             connect_timeout: Duration::from_secs(1),
             key_prefix: "redlock:".to_owned(),
             client_name: default_client_name(),
+            restarts: Restarts::default(),
         };
         Self { nodes: Vec::new(), settings, clock: None, entropy: Arc::new(OsEntropy) }
     }
@@ -60,7 +62,8 @@ impl Builder {
         self
     }
 
-    /// The longest ttl accepted, the same in all clients of a pool. Default: 60 s.
+    /// The longest ttl accepted, and how long a node that restarted gives no votes; the same in
+    /// all clients of a pool. Default: 60 s.
     pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.settings.max_ttl = max_ttl;
         self
@@ -124,6 +127,12 @@ impl Builder {
         self
     }
 
+    /// May a node that restarted vote on new locks at once? Default: [`Restarts::Observed`].
+    pub fn restarts(mut self, restarts: Restarts) -> Self {
+        self.settings.restarts = restarts;
+        self
+    }
+
     /// Checks everything and builds the client. Opens no connection: that happens on first use.
     ///
     /// # Errors
@@ -158,6 +167,9 @@ impl Builder {
             entropy: Arc::clone(&entropy),
             node_timeout: settings.node_timeout,
             connect_timeout: settings.connect_timeout,
+            restarts: settings.restarts,
+            sits_out: settings.max_ttl
+                + validity::drift(settings.max_ttl, settings.clock_drift_factor),
         };
         let mut handles = Vec::with_capacity(nodes.len());
         for node in nodes {

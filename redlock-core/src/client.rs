@@ -34,6 +34,8 @@ pub(crate) struct Client {
     closed: watch::Sender<bool>,
     /// A quorum has been waited for since the tasks were last started.
     ready: AtomicBool,
+    /// A quorum has answered at least once.
+    in_service: AtomicBool,
 }
 
 impl Client {
@@ -53,6 +55,7 @@ impl Client {
             registry: Registry::default(),
             closed: watch::Sender::new(false),
             ready: AtomicBool::new(false),
+            in_service: AtomicBool::new(false),
         }
     }
 
@@ -102,9 +105,21 @@ impl Client {
                 Standing::Up => up += 1,
                 Standing::Unknown | Standing::Down => down += 1,
             }
+            if up >= needed {
+                self.put_in_service();
+            }
             if up >= needed || down > self.nodes.len() - needed {
                 return;
             }
+        }
+    }
+
+    /// There is, or was, a quorum: from now on, a node that is seen for the first time after it
+    /// was down may have forgotten locks of this very client (rule 16).
+    pub(crate) fn put_in_service(&self) {
+        if !self.in_service.load(Ordering::Acquire) {
+            self.in_service.store(true, Ordering::Release);
+            self.nodes.iter().for_each(NodeHandle::put_in_service);
         }
     }
 

@@ -247,6 +247,12 @@ pub enum NodeErrorKind {
     Server,
     /// Too much was waiting to be sent to this node already: nothing was sent.
     Overloaded,
+    /// It may have restarted without its data and gives no votes for new locks yet: nothing was
+    /// sent. See [`Restarts`](crate::Restarts).
+    SitsOut,
+    /// It is the same server as another node of this client, and has no vote of its own: nothing
+    /// was sent.
+    Twin,
 }
 
 impl NodeError {
@@ -259,7 +265,11 @@ impl NodeError {
         match self.kind {
             NodeErrorKind::Timeout | NodeErrorKind::Disconnected => true,
             // A server that answers with an error did not execute the command.
-            NodeErrorKind::Down | NodeErrorKind::Server | NodeErrorKind::Overloaded => false,
+            NodeErrorKind::Down
+            | NodeErrorKind::Server
+            | NodeErrorKind::Overloaded
+            | NodeErrorKind::SitsOut
+            | NodeErrorKind::Twin => false,
         }
     }
 }
@@ -280,6 +290,8 @@ impl fmt::Display for NodeErrorKind {
             Self::Disconnected => "disconnected",
             Self::Server => "failed",
             Self::Overloaded => "is overloaded",
+            Self::SitsOut => "sits out",
+            Self::Twin => "is a twin",
         })
     }
 }

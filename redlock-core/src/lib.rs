@@ -54,7 +54,7 @@ mod token;
 pub use builder::Builder;
 pub use error::{LockError, LostReason, NodeError, NodeErrorKind};
 pub use guard::{LockGuard, LockHandle, Released};
-pub use node::{Node, NodeHealth, NodeState, memory::MemoryNode};
+pub use node::{Node, NodeHealth, NodeState, Restarts, memory::MemoryNode};
 pub use options::LockOptions;
 pub use redlock::Redlock;
 #[cfg(feature = "macros")]

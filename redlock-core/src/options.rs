@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::error::LockError;
+use crate::{error::LockError, node::Restarts};
 
 /// The settings of one call. What is left unset keeps the client's value; the later call wins.
 ///
@@ -121,6 +121,7 @@ pub(crate) struct Settings {
     pub(crate) connect_timeout: Duration,
     pub(crate) key_prefix: String,
     pub(crate) client_name: String,
+    pub(crate) restarts: Restarts,
 }
 
 /// What one request runs under: the client's settings changed by the call's, checked.

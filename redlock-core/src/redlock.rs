@@ -11,7 +11,7 @@ use crate::{
     guard::LockHandle,
     node::{Node, NodeHandle, NodeHealth, NodeState, memory::MemoryNode},
     options::LockOptions,
-    quorum::quorum,
+    quorum::{quorum, twin},
     request::LockRequest,
     shutdown,
 };
@@ -136,10 +136,17 @@ impl Redlock {
         shutdown::release_all(&self.client).await;
     }
 
-    /// How each node is: asks each for a sign of life.
+    /// How each node is: asks each for a sign of life. One entry a node, in the order given.
     pub async fn health(&self) -> Vec<NodeHealth> {
         self.client.ensure_running();
-        join_all(self.client.nodes.iter().map(NodeHandle::health)).await
+        let nodes = &self.client.nodes;
+        let mut healths = join_all(nodes.iter().map(NodeHandle::health)).await;
+        for (index, health) in healths.iter_mut().enumerate() {
+            if let Some(error) = twin(nodes, index) {
+                health.state = NodeState::Down { error };
+            }
+        }
+        healths
     }
 
     /// Refuses new locks, lets holders finish for `grace`, then drops the bodies of `run`, macro

@@ -1,6 +1,8 @@
 //! What the crate tells through `tracing`, in one place. No event carries a token, a password or
 //! a whole URL (rule 19).
 
+use std::time::Duration;
+
 use crate::error::{LockError, LostReason, NodeError};
 
 /// A request was refused: somebody else has the lock, or there is no quorum.
@@ -31,4 +33,41 @@ pub(crate) fn node_down(error: &NodeError) {
 /// A node can be used.
 pub(crate) fn node_up(node: &str) {
     tracing::info!(node, "node up");
+}
+
+/// A node may have forgotten locks and gives no votes for new ones (rule 16).
+pub(crate) fn node_sits_out(node: &str, why: &str, span: Duration) {
+    tracing::warn!(
+        node,
+        "node sits out: {why} and may have forgotten locks, so it gives no votes for {span:?}; a \
+         node that persists every write may vote at once with Restarts::Trusted"
+    );
+}
+
+/// A node tells no run id, so that a reconnect cannot be told from a restart (rule 16).
+pub(crate) fn node_without_name(node: &str) {
+    tracing::warn!(
+        node,
+        "node tells no run id: every reconnect counts as a restart; allow this user +info, or use \
+         Restarts::Trusted if the node persists every write"
+    );
+}
+
+/// A node may drop locks to make room.
+pub(crate) fn node_evicts(node: &str, policy: &str) {
+    tracing::warn!(
+        node,
+        policy,
+        "node may evict locks: set its maxmemory-policy to noeviction, not {policy}"
+    );
+}
+
+/// What is left of a key on a node is not what it should be: somebody deleted it, or the node's
+/// clock was set (fault 18).
+pub(crate) fn odd_expiry(node: &str, key: &str, anomaly: &str) {
+    tracing::warn!(
+        node,
+        key,
+        "odd expiry of a lock: {anomaly}; was it deleted or evicted, or was the node's clock set?"
+    );
 }

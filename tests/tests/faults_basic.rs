@@ -20,6 +20,11 @@ async fn wait_until_empty(nodes: &Nodes) {
     wait_until("no node has a key", async || nodes.are_empty()).await;
 }
 
+/// A client under which a node that restarted sits out for no longer than this (rule 16).
+fn brief(nodes: &Nodes) -> Redlock {
+    nodes.client().ttl(2 * SECOND).max_ttl(2 * SECOND).build().unwrap()
+}
+
 #[tokio::test]
 async fn a_killed_minority_stops_nothing() {
     let nodes = Nodes::start(5);
@@ -78,7 +83,7 @@ async fn no_quorum_names_the_nodes_that_failed_and_why() {
 #[tokio::test]
 async fn a_node_that_was_killed_and_restarted_is_used_again() {
     let nodes = Nodes::start(3);
-    let client = nodes.client().build().unwrap();
+    let client = brief(&nodes);
     nodes.warm_up(&client).await;
     nodes[0].kill();
     let guard = client.lock("job").await.unwrap();
@@ -92,7 +97,7 @@ async fn a_node_that_was_killed_and_restarted_is_used_again() {
 #[tokio::test]
 async fn a_majority_that_was_killed_and_restarted_is_used_again() {
     let nodes = Nodes::start(3);
-    let client = nodes.client().build().unwrap();
+    let client = brief(&nodes);
     nodes.warm_up(&client).await;
     nodes[..2].iter().for_each(|node| node.kill());
     assert!(client.try_lock("job").await.unwrap_err().is_unavailable());

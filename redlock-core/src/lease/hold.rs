@@ -16,6 +16,7 @@ use crate::{
     client::Client,
     clock::{Moment, Reading},
     error::{LockError, LostReason},
+    node::Expected,
     op::extend,
     options::Terms,
     telemetry,
@@ -215,6 +216,16 @@ impl Hold {
         drop(state);
         self.changed.notify_waiters();
         true
+    }
+
+    /// What should be left of the key on a node that has confirmed it last time.
+    pub(crate) fn expected(&self, state: &State) -> Expected {
+        let Lease { confirmed, gone, .. } = &state.lease;
+        Expected {
+            until: confirmed.now + state.ttl,
+            longest: gone.since(confirmed.now),
+            allowance: validity::drift(state.ttl, self.clock_drift_factor),
+        }
     }
 
     /// So many nodes no longer have it that a quorum is impossible (rule 7).

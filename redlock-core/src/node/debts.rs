@@ -1,5 +1,5 @@
-//! Deletes that are owed to a node: clean-up that goes on until it is confirmed or the key has
-//! expired by itself (rule 5).
+//! Deletes that are owed to a node: clean-up that goes on until it is confirmed, or refused for so
+//! long that the key has expired by itself (rule 5).
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -20,12 +20,20 @@ pub(super) struct Debts {
 }
 
 impl Debts {
-    /// Remembers to do this job later, at `due`, unless the key will be gone by then.
+    /// Remembers to do this job later, at `due`, however much later that comes to be: a node that
+    /// does not answer may still have the SET before it, and run that when it comes back.
     pub(super) fn owe(&mut self, job: Job, due: Moment) {
-        let worth_it = job.clean_up.is_some_and(|clean_up| due < clean_up.until);
-        if worth_it && self.owed.len() < MOST_OWED {
+        if job.clean_up.is_some() && self.owed.len() < MOST_OWED {
             self.owed.insert((due, self.next), job);
             self.next += 1;
+        }
+    }
+
+    /// The same for a node that answers, if only with an error: it has run what was sent before,
+    /// so that nothing is left to do once the key has expired.
+    pub(super) fn owe_until_expiry(&mut self, job: Job, due: Moment) {
+        if job.clean_up.is_some_and(|clean_up| due < clean_up.until) {
+            self.owe(job, due);
         }
     }
 
@@ -40,21 +48,15 @@ impl Debts {
         }
     }
 
-    /// Takes out what is due. What would come too late to matter is forgotten.
+    /// Takes out what is due.
     pub(super) fn due(&mut self, now: Moment) -> impl Iterator<Item = Job> + use<> {
         let later = self.owed.split_off(&(now, u64::MAX));
-        let due = std::mem::replace(&mut self.owed, later);
-        due.into_values().filter(move |job| job.clean_up.is_some_and(|it| now < it.until))
+        std::mem::replace(&mut self.owed, later).into_values()
     }
 
     /// When something is due next.
     pub(super) fn next_due(&self) -> Option<Moment> {
         self.owed.first_key_value().map(|((due, _), _)| *due)
-    }
-
-    /// Forgets what has expired by itself.
-    pub(super) fn forget_expired(&mut self, now: Moment) {
-        self.owed.retain(|_, job| job.clean_up.is_some_and(|it| now < it.until));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -78,29 +80,37 @@ mod tests {
     }
 
     fn job(since: u64, until: u64) -> Job {
+        let claim = Arc::new(Claim { key: "k".into(), value: "v".into() });
         Job {
-            claim: Arc::new(Claim { key: "k".into(), value: "v".into() }),
-            action: Action::Release,
             clean_up: Some(CleanUp {
                 since: at(since),
                 until: at(until),
                 keep_until: None,
                 repeated: false,
             }),
+            ..Job::new(&claim, Action::Release)
         }
     }
 
     #[test]
-    fn debts_come_due_in_order_and_expire_with_the_key() {
+    fn debts_come_due_in_order() {
         let mut debts = Debts::default();
         debts.owe(job(0, 5000), at(2000));
         debts.owe(job(0, 5000), at(1000));
-        debts.owe(job(0, 1000), at(1000));
         assert_eq!((debts.len(), debts.next_due()), (2, Some(at(1000))));
         assert_eq!(debts.due(at(999)).count(), 0);
         assert_eq!(debts.due(at(1000)).count(), 1);
-        assert_eq!(debts.due(at(5000)).count(), 0, "the key has expired by then");
+        assert_eq!(debts.due(at(9000)).count(), 1, "it may have been set late, too");
         assert!(debts.is_empty());
+    }
+
+    #[test]
+    fn what_a_node_refuses_to_do_ends_with_the_key() {
+        let mut debts = Debts::default();
+        debts.owe_until_expiry(job(0, 1000), at(1000));
+        assert!(debts.is_empty());
+        debts.owe_until_expiry(job(0, 1001), at(1000));
+        assert_eq!(debts.len(), 1);
     }
 
     #[test]

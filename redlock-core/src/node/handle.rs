@@ -1,13 +1,22 @@
 //! A node as the rest of the crate sees it: hand a job in, ask how it is.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot, watch};
 
 use super::{
-    Connector, Job, NodeSpec,
+    Connector, Identity, Job, NodeSpec, Restarts,
     mailbox::{Link, Mailbox},
+    quarantine::Quarantine,
     supervisor,
 };
 use crate::{
@@ -25,6 +34,9 @@ pub(crate) struct Context {
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) node_timeout: Duration,
     pub(crate) connect_timeout: Duration,
+    pub(crate) restarts: Restarts,
+    /// How long a node that may have forgotten locks gives no votes.
+    pub(crate) sits_out: Duration,
 }
 
 /// What connects, sends and cleans up for one node, shared with its background task.
@@ -37,6 +49,10 @@ pub(super) struct Shared {
     pub(super) mail: Notify,
     /// Whether the first connection has been made, or has failed.
     pub(super) standing: watch::Sender<Standing>,
+    /// A client of this node has had a quorum.
+    pub(super) in_service: AtomicBool,
+    /// The fingerprint of the process that answered last; zero when it has told no name.
+    process: AtomicU64,
     task: Background,
 }
 
@@ -58,6 +74,16 @@ impl Shared {
         };
         mailbox.link = link;
         self.standing.send_replace(standing);
+    }
+
+    /// Remembers which process answers.
+    pub(super) fn recognise(&self, identity: &Identity) {
+        let fingerprint = identity.run_id.as_ref().map_or(0, |run_id| {
+            let mut hasher = DefaultHasher::new();
+            run_id.hash(&mut hasher);
+            hasher.finish()
+        });
+        self.process.store(fingerprint, Ordering::Release);
     }
 
     /// The background task is over. What must not be sent late fails; clean-up waits for the
@@ -94,13 +120,16 @@ impl Drop for Owner {
 
 impl NodeHandle {
     pub(crate) fn new(spec: NodeSpec, context: Context) -> Self {
+        let quarantine = Quarantine::new(context.restarts, context.sits_out);
         let shared = Shared {
             name: spec.name,
             connector: spec.connector,
             context,
-            mailbox: Mutex::new(Mailbox::new()),
+            mailbox: Mutex::new(Mailbox::new(quarantine)),
             mail: Notify::new(),
             standing: watch::Sender::new(Standing::Unknown),
+            in_service: AtomicBool::new(false),
+            process: AtomicU64::new(0),
             task: Background::default(),
         };
         Self { owner: Arc::new(Owner(Arc::new(shared))) }
@@ -112,6 +141,17 @@ impl NodeHandle {
 
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.shared().name
+    }
+
+    /// Notes that a client of this node has had a quorum (rule 16).
+    pub(crate) fn put_in_service(&self) {
+        self.shared().in_service.store(true, Ordering::Release);
+    }
+
+    /// Whether one and the same process answers under both names.
+    pub(crate) fn is_twin_of(&self, other: &Self) -> bool {
+        let process = self.shared().process.load(Ordering::Acquire);
+        process != 0 && process == other.shared().process.load(Ordering::Acquire)
     }
 
     /// Makes sure that somebody connects and sends.
@@ -190,8 +230,14 @@ impl NodeHandle {
             Ok(()) => NodeState::Up { latency: shared.context.clock.now().since(asked) },
             Err(error) => NodeState::Down { error },
         };
-        let owed = shared.mailbox.lock().debts.len();
-        NodeHealth { node: Arc::clone(&shared.name), state, pending_cleanups: owed }
+        let now = shared.context.clock.now();
+        let mailbox = shared.mailbox.lock();
+        NodeHealth {
+            node: Arc::clone(&shared.name),
+            state,
+            sits_out: mailbox.quarantine.sits_out(now).map(|(_, left)| left),
+            pending_cleanups: mailbox.debts.len(),
+        }
     }
 }
 
@@ -209,6 +255,9 @@ pub struct NodeHealth {
     pub node: Arc<str>,
     /// Whether it answers.
     pub state: NodeState,
+    /// How much longer it gives no votes for new locks, because it may have restarted without its
+    /// data; see [`Restarts`]. What is held is renewed there all the same.
+    pub sits_out: Option<Duration>,
     /// How many deletes are still owed to it: keys that expire by themselves if it stays away.
     pub pending_cleanups: usize,
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::{Job, debts::Debts};
+use super::{Action, Job, debts::Debts, quarantine::Quarantine};
 use crate::{
     clock::Moment,
     error::{NodeError, NodeErrorKind},
@@ -44,18 +44,20 @@ pub(super) struct Mailbox {
     /// Jobs that have been taken and not been answered.
     pub(super) under_way: usize,
     pub(super) debts: Debts,
+    pub(super) quarantine: Quarantine,
     /// Nobody will hand in anything any more.
     pub(super) closed: bool,
 }
 
 impl Mailbox {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(quarantine: Quarantine) -> Self {
         Self {
             link: Link::Opening,
             waiting: Vec::new(),
             pings: Vec::new(),
             under_way: 0,
             debts: Debts::default(),
+            quarantine,
             closed: false,
         }
     }
@@ -70,18 +72,44 @@ impl Mailbox {
     ) -> Option<Uncast> {
         let refusal = match &self.link {
             Link::Down(error) => error.clone(),
-            _ if self.waiting.len() >= MOST_WAITING => NodeError::new(
-                name,
-                NodeErrorKind::Overloaded,
-                format!("{MOST_WAITING} commands wait to be sent to it"),
-            ),
-            _ => {
-                self.waiting.push(Item { job, ballot: Some(ballot), queued: now });
-                return None;
-            }
+            Link::Opening | Link::Up => match self.bars(name, &job, now) {
+                Some(refusal) => refusal,
+                None if self.waiting.len() >= MOST_WAITING => NodeError::new(
+                    name,
+                    NodeErrorKind::Overloaded,
+                    format!("{MOST_WAITING} commands wait to be sent to it"),
+                ),
+                None => {
+                    self.waiting.push(Item { job, ballot: Some(ballot), queued: now });
+                    return None;
+                }
+            },
         };
         self.debts.owe(job, now);
         Some((ballot, Err(refusal)))
+    }
+
+    /// Why the node must not be asked this, when it sits out: only votes for new locks (rule 16).
+    fn bars(&self, name: &Arc<str>, job: &Job, now: Moment) -> Option<NodeError> {
+        let Action::Grant { .. } = job.action else { return None };
+        let (suspicion, left) = self.quarantine.sits_out(now)?;
+        let reason = format!(
+            "{} and may have forgotten locks, so it votes again in {left:.1?}",
+            suspicion.describe()
+        );
+        Some(NodeError::new(name, NodeErrorKind::SitsOut, reason))
+    }
+
+    /// Takes out what the node must not be asked any more, with the reason.
+    pub(super) fn take_barred(&mut self, name: &Arc<str>, now: Moment) -> Vec<(Item, NodeError)> {
+        let mut barred = Vec::new();
+        for item in std::mem::take(&mut self.waiting) {
+            match self.bars(name, &item.job, now) {
+                Some(refusal) => barred.push((item, refusal)),
+                None => self.waiting.push(item),
+            }
+        }
+        barred
     }
 
     /// Takes out everything that waits, debts that are due included, in order.

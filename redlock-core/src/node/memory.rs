@@ -18,7 +18,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Action, Command, Connection, Connector, NodeSpec, Reply};
+use super::{Action, Command, Connection, Connector, Identity, NodeSpec, Opened, Reply};
 use crate::error::{NodeError, NodeErrorKind};
 
 /// A Redis node inside this process.
@@ -58,8 +58,11 @@ struct Mode {
     up: bool,
     hung: bool,
     delay: Duration,
-    /// Counts the stops: a connection from before one is broken.
+    /// Counts the stops: a connection from before one is broken, and a start after it is another
+    /// process.
     life: u64,
+    /// When it was started last; never for one that is as it was made, which counts as old.
+    started: Option<Instant>,
 }
 
 struct State {
@@ -106,7 +109,7 @@ impl MemoryNode {
     pub fn new() -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(1);
         let name = format!("memory-{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        let mode = Mode { up: true, hung: false, delay: Duration::ZERO, life: 0 };
+        let mode = Mode { up: true, hung: false, delay: Duration::ZERO, life: 0, started: None };
         let clock = ServerClock { anchor: None, shown: 0.0, rate: 1.0 };
         let state = State { keys: BTreeMap::new(), clock, sweep_at: 1024 };
         Self {
@@ -133,9 +136,14 @@ impl MemoryNode {
         });
     }
 
-    /// Up again after [`stop`](Self::stop), with its data.
+    /// Up again after [`stop`](Self::stop), with its data, as another process: clients let it
+    /// sit out as they do a real one that restarted ([`Restarts`](crate::Restarts)).
     pub fn start(&self) {
-        self.server.mode.send_modify(|mode| mode.up = true);
+        let now = Instant::now();
+        self.server.mode.send_modify(|mode| {
+            mode.up = true;
+            mode.started = Some(now);
+        });
     }
 
     /// Killed and up again at once, without its data.
@@ -241,8 +249,8 @@ impl State {
         let claim = &command.claim;
         let found = self.keys.get_mut(&claim.key).filter(|entry| entry.expires > now);
         match (command.action, found) {
-            (Action::Grant { .. }, Some(_)) => Reply::Foreign,
-            (Action::Grant { ttl }, None) => {
+            (Action::Grant { .. } | Action::Heal { .. }, Some(_)) => Reply::Foreign,
+            (Action::Grant { ttl } | Action::Heal { ttl }, None) => {
                 let entry = Entry { value: claim.value.clone(), expires: now + ttl.as_secs_f64() };
                 self.keys.insert(claim.key.clone(), entry);
                 Reply::Done
@@ -250,8 +258,9 @@ impl State {
             (_, None) => Reply::Missing,
             (_, Some(entry)) if entry.value != claim.value => Reply::Foreign,
             (Action::Extend { ttl }, Some(entry)) => {
+                let left = Duration::try_from_secs_f64(entry.expires - now).unwrap_or_default();
                 entry.expires = entry.expires.max(now + ttl.as_secs_f64());
-                Reply::Done
+                Reply::Extended { left }
             }
             (Action::Retire { rest }, Some(entry)) => {
                 entry.expires = now + rest.as_secs_f64();
@@ -266,7 +275,7 @@ impl State {
 }
 
 impl Connector for MemoryNode {
-    fn connect(&self) -> BoxFuture<'_, Result<Box<dyn Connection>, NodeError>> {
+    fn connect(&self) -> BoxFuture<'_, Result<Opened, NodeError>> {
         async move {
             let mut mode = self.server.mode.subscribe();
             // The sender is in `self`, so that waiting for it cannot fail.
@@ -280,7 +289,12 @@ impl Connector for MemoryNode {
             let (calls, queue) = mpsc::channel(1024);
             tokio::spawn(answer(Arc::clone(&self.server), mode, queue, seen.life));
             let connection = MemoryConnection { name: Arc::clone(&self.server.name), calls };
-            Ok(Box::new(connection) as Box<dyn Connection>)
+            let identity = Identity {
+                run_id: Some(format!("{}.{}", self.server.name, seen.life).into()),
+                uptime: Some(seen.started.map_or(Duration::MAX, |started| started.elapsed())),
+                evicts: None,
+            };
+            Ok((Box::new(connection) as Box<dyn Connection>, identity))
         }
         .boxed()
     }

@@ -6,17 +6,22 @@
 
 mod backoff;
 mod debts;
+mod expiry;
 mod handle;
 mod mailbox;
 pub(crate) mod memory;
+mod quarantine;
 pub(crate) mod redis;
 mod supervisor;
 
 use std::{fmt, sync::Arc, time::Duration};
 
+pub(crate) use expiry::Expected;
 use futures_util::future::BoxFuture;
 pub(crate) use handle::{Context, NodeHandle, Standing};
 pub use handle::{NodeHealth, NodeState};
+pub(crate) use quarantine::Identity;
+pub use quarantine::Restarts;
 
 use self::memory::MemoryNode;
 use crate::{
@@ -48,8 +53,10 @@ pub(crate) struct Command {
 /// What a [`Command`] does with its claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Set the key if it is free, for this long: `SET key value NX PX ttl`.
+    /// Set the key if it is free, for this long: `SET key value NX PX ttl`. A vote for a new lock.
     Grant { ttl: Duration },
+    /// The same for a lock that a quorum has confirmed, on a node where it went missing (rule 8).
+    Heal { ttl: Duration },
     /// If the key has our value, let it live for at least this long from now. Never shortens
     /// (rule 7).
     Extend { ttl: Duration },
@@ -67,6 +74,8 @@ pub(crate) struct Job {
     pub(crate) action: Action,
     /// Set for what removes a key: it goes on after its asker has its answer (rule 5).
     pub(crate) clean_up: Option<CleanUp>,
+    /// Set for an extension of a key that this node has confirmed before.
+    pub(crate) expected: Option<Expected>,
 }
 
 /// How long and how thoroughly to clean up.
@@ -83,6 +92,11 @@ pub(crate) struct CleanUp {
 }
 
 impl Job {
+    /// A job that is over with its answer.
+    pub(crate) fn new(claim: &Arc<Claim>, action: Action) -> Self {
+        Self { claim: Arc::clone(claim), action, clean_up: None, expected: None }
+    }
+
     /// The command to send at `now`. What is left of a `min_hold` is counted here and not
     /// earlier: a job that is sent late, or once more, must not lengthen the key.
     fn command(&self, now: Moment) -> Command {
@@ -98,8 +112,10 @@ impl Job {
 /// What a node answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reply {
-    /// Done: granted, extended, released.
+    /// Done: granted, healed, released.
     Done,
+    /// Extended; this much was left before.
+    Extended { left: Duration },
     /// There is no such key.
     Missing,
     /// The key is there and has somebody else's value.
@@ -108,10 +124,14 @@ pub(crate) enum Reply {
 
 /// Opens connections to one node.
 pub(crate) trait Connector: Send + Sync + 'static {
-    /// Opens a connection that is ready for commands: authenticated, database chosen. The caller
-    /// bounds the time. Dropping the future gives the attempt up.
-    fn connect(&self) -> BoxFuture<'_, Result<Box<dyn Connection>, NodeError>>;
+    /// Opens a connection that is ready for commands: authenticated, database chosen, to a master
+    /// that has said who it is. The caller bounds the time. Dropping the future gives the attempt
+    /// up.
+    fn connect(&self) -> BoxFuture<'_, Result<Opened, NodeError>>;
 }
+
+/// A connection, and the process at its other end.
+pub(crate) type Opened = (Box<dyn Connection>, Identity);
 
 /// One connection to one node. Commands run on the node in the order in which they were sent.
 pub(crate) trait Connection: Send + 'static {

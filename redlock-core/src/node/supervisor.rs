@@ -4,12 +4,15 @@
 //! `node_timeout`. Up: whatever waits goes out in one batch, and several batches may be under
 //! way. Down: jobs are answered in no time, and a new connection is tried with backoff.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 
 use super::{
-    Connection, Reply,
+    Connection, Identity, Opened, Reply,
     backoff::Backoff,
     debts,
     handle::Shared,
@@ -36,10 +39,9 @@ pub(super) async fn supervise(shared: Arc<Shared>) {
     let mut announced_down = false;
     loop {
         let ended = match open(&shared).await {
-            Ok(connection) => {
+            Ok((connection, identity)) => {
                 let since = shared.context.clock.now();
-                shared.relink(&mut shared.mailbox.lock(), Link::Up);
-                telemetry::node_up(&shared.name);
+                admit(&shared, &identity, since);
                 (backoff, announced_down) = (Backoff::new(), false);
                 match serve(&shared, connection, since).await {
                     Some(error) => error,
@@ -62,7 +64,7 @@ pub(super) async fn supervise(shared: Arc<Shared>) {
 }
 
 /// Opens a connection, while jobs that waited too long for it fail.
-async fn open(shared: &Shared) -> Result<Box<dyn Connection>, NodeError> {
+async fn open(shared: &Shared) -> Result<Opened, NodeError> {
     let limit = shared.context.connect_timeout;
     let mut connecting = std::pin::pin!(tokio::time::timeout(limit, shared.connector.connect()));
     loop {
@@ -84,14 +86,38 @@ async fn open(shared: &Shared) -> Result<Box<dyn Connection>, NodeError> {
     }
 }
 
+/// Marks the node as up, and lets it vote or sit out (rule 16): before its first vote.
+fn admit(shared: &Shared, identity: &Identity, now: Moment) {
+    shared.recognise(identity);
+    let in_service = shared.in_service.load(Ordering::Acquire);
+    let (suspicion, barred) = {
+        let mut mailbox = shared.mailbox.lock();
+        let suspicion = mailbox.quarantine.admit(identity, in_service, now);
+        shared.relink(&mut mailbox, Link::Up);
+        (suspicion, mailbox.take_barred(&shared.name, now))
+    };
+    telemetry::node_up(&shared.name);
+    if let Some(suspicion) = suspicion {
+        telemetry::node_sits_out(&shared.name, suspicion.describe(), shared.context.sits_out);
+    }
+    if identity.run_id.is_none() {
+        telemetry::node_without_name(&shared.name);
+    }
+    if let Some(policy) = &identity.evicts {
+        telemetry::node_evicts(&shared.name, policy);
+    }
+    for (item, refusal) in barred {
+        fail(shared, vec![item], &refusal);
+    }
+}
+
 /// Marks the node as down and fails what waits for it.
 fn go_down(shared: &Shared, error: NodeError) {
     let error = NodeError { kind: NodeErrorKind::Down, ..error };
     let (waiting, pings) = {
         let mut mailbox = shared.mailbox.lock();
         shared.relink(&mut mailbox, Link::Down(error.clone()));
-        let now = shared.context.clock.now();
-        mailbox.debts.forget_expired(now);
+        mailbox.quarantine.went_down();
         (mailbox.take_overdue(Moment::NEVER), std::mem::take(&mut mailbox.pings))
     };
     for ping in pings {
@@ -257,8 +283,18 @@ fn settle(
         for (item, result) in items.iter().zip(&results) {
             match result {
                 Ok(_) => mailbox.debts.repeat(item.job.clone(), connected, now),
+                Err(error) if error.kind == NodeErrorKind::Server => {
+                    mailbox.debts.owe_until_expiry(item.job.clone(), now + debts::PAUSE);
+                }
                 Err(_) => mailbox.debts.owe(item.job.clone(), now + debts::PAUSE),
             }
+        }
+    }
+    for (item, result) in items.iter().zip(&results) {
+        if let (Some(expected), Ok(reply)) = (&item.job.expected, result)
+            && let Some(anomaly) = expected.anomaly(*reply, now)
+        {
+            telemetry::odd_expiry(&shared.name, &item.job.claim.key, &anomaly);
         }
     }
     for result in &results {

@@ -155,7 +155,7 @@ async fn attempt(
         gone: started.now + ttl,
         succeeded: false,
     };
-    let job = Job { claim: Arc::clone(&claim), action: Action::Grant { ttl }, clean_up: None };
+    let job = Job::new(&claim, Action::Grant { ttl });
     cast_all(ask(&client.nodes, &round, |_| Some(job.clone())));
     let tally: Tally = round.settled(client.patience()).await;
     let deadline = validity::deadline(started.now, terms.ttl, terms.clock_drift_factor);
@@ -163,6 +163,7 @@ async fn attempt(
     let in_time = client.clock.now() < deadline;
     if tally.reached() && in_time {
         attempt.succeeded = true;
+        client.put_in_service();
         return Ok(Ok(Lease {
             claim,
             since: started.now,

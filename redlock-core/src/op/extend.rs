@@ -1,13 +1,17 @@
-//! Renewing a lock: renewed, lost or unknown, and only time turns unknown into lost (rule 7).
+//! Renewing a lock: renewed, lost or unknown, and only time turns unknown into lost (rule 7). What
+//! a renewed lock misses on single nodes is healed (rule 8).
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use crate::{
     clock::Reading,
     error::LockError,
     lease::{End, Hold, Judgement},
     node::{Action, Job},
-    quorum::{Round, Tally, ask, cast_all, quorum},
+    quorum::{Round, Sequel, Tally, ask, ask_one, cast_all, quorum},
 };
 
 /// A renewal is known to have worked, is known to have failed, or never will be known.
@@ -58,26 +62,67 @@ fn send(hold: &Arc<Hold>, started: Reading, ttl: Duration) -> Option<Arc<Round>>
         if state.ended.is_some() || state.let_go {
             return None;
         }
-        let round = Round::then(hold.client.nodes.len(), settles, {
-            let hold = Arc::downgrade(hold);
-            move |round, tally| {
-                let Some(hold) = hold.upgrade() else { return };
-                if tally.reached() {
-                    hold.renewed(started, ttl, Arc::clone(round));
-                } else if tally.impossible_by_refusals() {
-                    hold.refused();
-                }
-            }
-        });
+        let renewal = Renewal { hold: Arc::downgrade(hold), started, ttl };
+        let round = Round::with_sequel(hold.client.nodes.len(), settles, renewal);
         // What is left of `min_hold` is never cut (api.md).
         let key_ttl = ttl.max(hold.earliest.since(started.now));
-        let job = Job {
-            claim: Arc::clone(&state.lease.claim),
-            action: Action::Extend { ttl: key_ttl },
-            clean_up: None,
+        let job = Job::new(&state.lease.claim, Action::Extend { ttl: key_ttl });
+        let expected = hold.expected(&state);
+        let job = |node: usize| {
+            let expected = Some(expected).filter(|_| state.lease.votes.has_yes(node));
+            Some(Job { expected, ..job.clone() })
         };
-        (ask(&hold.client.nodes, &round, |_| Some(job.clone())), round)
+        (ask(&hold.client.nodes, &round, job), round)
     };
     cast_all(uncast);
     Some(round)
+}
+
+/// What becomes of a hold when the votes on its renewal are in.
+struct Renewal {
+    hold: Weak<Hold>,
+    started: Reading,
+    ttl: Duration,
+}
+
+impl Sequel for Renewal {
+    fn settled(&self, round: &Arc<Round>, tally: Tally) {
+        let Some(hold) = self.hold.upgrade() else { return };
+        if tally.reached() {
+            hold.renewed(self.started, self.ttl, Arc::clone(round));
+            heal(&hold, round);
+        } else if tally.impossible_by_refusals() {
+            hold.refused();
+        }
+    }
+
+    fn late(&self, round: &Arc<Round>) {
+        if let Some(hold) = self.hold.upgrade() {
+            heal(&hold, round);
+        }
+    }
+}
+
+/// Sets the key again where this renewal found it missing, once a quorum has confirmed the same
+/// renewal and for no longer than there (rule 8): a lock that is held is not worn away by nodes
+/// that restart one after the other.
+fn heal(hold: &Arc<Hold>, round: &Arc<Round>) {
+    let now = hold.client.clock.now();
+    let mut uncast = Vec::new();
+    {
+        // As with an extend, ahead of the release on every node (rule 10).
+        let state = hold.state.lock();
+        let confirmed = Arc::ptr_eq(&state.lease.votes, round);
+        let ttl = state.lease.gone.since(now);
+        if state.ended.is_some() || state.let_go || !confirmed || ttl.is_zero() {
+            return;
+        }
+        let job = Job::new(&state.lease.claim, Action::Heal { ttl });
+        for node in round.take_missing() {
+            // A heal counts as a SET: the release has to go there (rule 5).
+            state.lease.taken.asked_again(node);
+            uncast.extend(ask_one(&hold.client.nodes, round, node, job.clone()));
+        }
+    }
+    cast_all(uncast);
 }

@@ -97,7 +97,7 @@ pub(crate) fn clean_up(
 
 fn removal(claim: &Arc<Claim>, keep_until: Option<Moment>, since: Moment, until: Moment) -> Job {
     let clean_up = Some(CleanUp { since, until, keep_until, repeated: false });
-    Job { claim: Arc::clone(claim), action: Action::Release, clean_up }
+    Job { clean_up, ..Job::new(claim, Action::Release) }
 }
 
 /// Tells every hold of the client that it is over; the keys of bare guards are deleted too when

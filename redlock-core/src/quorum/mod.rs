@@ -3,5 +3,5 @@
 mod round;
 mod votes;
 
-pub(crate) use round::{Ballot, Round, Uncast, ask, cast_all};
+pub(crate) use round::{Ballot, Round, Sequel, Uncast, ask, ask_one, cast_all, twin};
 pub(crate) use votes::{Tally, quorum};

@@ -16,23 +16,35 @@ pub(crate) struct Round {
     settles: fn(&Tally) -> bool,
     state: Mutex<State>,
     asker: AtomicWaker,
+    sequel: Option<Box<dyn Sequel>>,
 }
 
 struct State {
     tally: Tally,
     answers: Vec<Answer>,
     settled: bool,
-    /// Run once, when settled, by whoever casts the deciding vote: what needs no task.
-    then: Option<Then>,
 }
 
-type Then = Box<dyn FnOnce(&Arc<Round>, Tally) + Send>;
+/// What comes of a round by itself: run by whoever casts the vote, so that it needs no task.
+pub(crate) trait Sequel: Send + Sync + 'static {
+    /// The deciding vote was cast. Runs once.
+    fn settled(&self, round: &Arc<Round>, tally: Tally);
+
+    /// Another vote came in after a quorum of yes. May run before [`settled`](Self::settled) is
+    /// through.
+    fn late(&self, round: &Arc<Round>);
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Answer {
     Awaited,
     Yes,
-    No,
+    /// There is no such key.
+    Missing,
+    /// It was missing, and the node has been asked to set it again.
+    Healing,
+    /// Somebody else has it.
+    Foreign,
     Failed(NodeError),
 }
 
@@ -43,47 +55,66 @@ impl Round {
     }
 
     /// The same, with something to do when it is settled.
-    pub(crate) fn then(
+    pub(crate) fn with_sequel(
         nodes: usize,
         settles: fn(&Tally) -> bool,
-        then: impl FnOnce(&Arc<Self>, Tally) + Send + 'static,
+        sequel: impl Sequel,
     ) -> Arc<Self> {
-        Self::build(nodes, settles, Some(Box::new(then)))
+        Self::build(nodes, settles, Some(Box::new(sequel)))
     }
 
-    fn build(nodes: usize, settles: fn(&Tally) -> bool, then: Option<Then>) -> Arc<Self> {
+    fn build(
+        nodes: usize,
+        settles: fn(&Tally) -> bool,
+        sequel: Option<Box<dyn Sequel>>,
+    ) -> Arc<Self> {
         let state = State {
             tally: Tally::new(nodes),
             answers: vec![Answer::Awaited; nodes],
             settled: false,
-            then,
         };
-        Arc::new(Self { settles, state: Mutex::new(state), asker: AtomicWaker::new() })
+        Arc::new(Self { settles, state: Mutex::new(state), asker: AtomicWaker::new(), sequel })
     }
 
     fn vote(self: &Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
         let (vote, answer) = match result {
-            Ok(Reply::Done) => (Vote::Yes, Answer::Yes),
-            Ok(Reply::Missing | Reply::Foreign) => (Vote::No, Answer::No),
+            Ok(Reply::Done | Reply::Extended { .. }) => (Vote::Yes, Answer::Yes),
+            Ok(Reply::Missing) => (Vote::No, Answer::Missing),
+            Ok(Reply::Foreign) => (Vote::No, Answer::Foreign),
             Err(error) => (Vote::Failed, Answer::Failed(error)),
         };
         let mut state = self.state.lock();
-        match state.answers.get_mut(node) {
-            Some(slot @ Answer::Awaited) => *slot = answer,
+        let State { tally, answers, settled } = &mut *state;
+        match answers.get_mut(node) {
+            Some(slot @ Answer::Awaited) => {
+                *slot = answer;
+                tally.count(vote);
+            }
+            Some(slot @ Answer::Healing) => {
+                if answer == Answer::Yes {
+                    tally.come_round();
+                }
+                *slot = answer;
+                return;
+            }
             // A node has one vote.
             _ => return,
         }
-        state.tally.count(vote);
-        if state.settled || !(self.settles)(&state.tally) {
+        let late = *settled;
+        if !late && !(self.settles)(tally) {
             return;
         }
-        state.settled = true;
-        let (tally, then) = (state.tally, state.then.take());
+        *settled = true;
+        let tally = *tally;
         drop(state);
-        if let Some(then) = then {
-            then(self, tally);
+        match &self.sequel {
+            Some(sequel) if !late => sequel.settled(self, tally),
+            Some(sequel) if tally.reached() => sequel.late(self),
+            Some(_) | None => {}
         }
-        self.asker.wake();
+        if !late {
+            self.asker.wake();
+        }
     }
 
     /// Waits until the round is settled. For one asker at a time.
@@ -121,12 +152,39 @@ impl Round {
         self.state.lock().tally.yes()
     }
 
+    /// Whether this node has said yes, at once or after it was healed.
+    pub(crate) fn has_yes(&self, node: usize) -> bool {
+        self.state.lock().answers.get(node) == Some(&Answer::Yes)
+    }
+
     /// Whether what was asked may have happened on this node, or may still happen (rule 5).
     pub(crate) fn may_have_happened(&self, node: usize) -> bool {
         match self.state.lock().answers.get(node) {
-            Some(Answer::Awaited | Answer::Yes) => true,
+            Some(Answer::Awaited | Answer::Yes | Answer::Healing) => true,
             Some(Answer::Failed(error)) => error.may_have_run(),
-            Some(Answer::No) | None => false,
+            Some(Answer::Missing | Answer::Foreign) | None => false,
+        }
+    }
+
+    /// The nodes where the key is missing. Each is told once and has another vote.
+    pub(crate) fn take_missing(&self) -> Vec<usize> {
+        let mut state = self.state.lock();
+        let mut missing = Vec::new();
+        for (node, answer) in state.answers.iter_mut().enumerate() {
+            if *answer == Answer::Missing {
+                *answer = Answer::Healing;
+                missing.push(node);
+            }
+        }
+        missing
+    }
+
+    /// Notes that this node is being asked once more: from now on it may have happened there.
+    pub(crate) fn asked_again(&self, node: usize) {
+        if let Some(answer) = self.state.lock().answers.get_mut(node)
+            && *answer != Answer::Yes
+        {
+            *answer = Answer::Healing;
         }
     }
 
@@ -135,7 +193,9 @@ impl Round {
         let state = self.state.lock();
         let failed = |answer: &Answer| match answer {
             Answer::Failed(error) => Some(error.clone()),
-            Answer::Awaited | Answer::Yes | Answer::No => None,
+            Answer::Awaited | Answer::Yes | Answer::Missing | Answer::Healing | Answer::Foreign => {
+                None
+            }
         };
         state.answers.iter().filter_map(failed).collect()
     }
@@ -184,7 +244,7 @@ impl fmt::Debug for Ballot {
 }
 
 /// A ballot whose result was known at once. It is not cast on the spot, because the asker may
-/// hold a lock that the round's `then` takes too.
+/// hold a lock that the round's sequel takes too.
 pub(crate) type Uncast = (Ballot, Result<Reply, NodeError>);
 
 /// Hands every node its job, in one sweep without waiting: what is asked under one lock reaches
@@ -197,13 +257,41 @@ pub(crate) fn ask(
 ) -> Vec<Uncast> {
     let mut uncast = Vec::new();
     for (index, node) in nodes.iter().enumerate() {
-        let ballot = Ballot::new(round, index, node.name());
         match job(index) {
-            Some(job) => uncast.extend(node.submit(job, ballot)),
-            None => uncast.push((ballot, Ok(Reply::Missing))),
+            Some(job) => uncast.extend(ask_one(nodes, round, index, job)),
+            None => uncast.push((Ballot::new(round, index, node.name()), Ok(Reply::Missing))),
         }
     }
     uncast
+}
+
+/// Hands one node its job.
+#[must_use]
+pub(crate) fn ask_one(
+    nodes: &[NodeHandle],
+    round: &Arc<Round>,
+    index: usize,
+    job: Job,
+) -> Option<Uncast> {
+    let node = nodes.get(index)?;
+    let ballot = Ballot::new(round, index, node.name());
+    // A clean-up counts nothing.
+    if job.clean_up.is_none()
+        && let Some(error) = twin(nodes, index)
+    {
+        return Some((ballot, Err(error)));
+    }
+    node.submit(job, ballot)
+}
+
+/// Why this node has no vote, when it is the same server as one before it: under two names it
+/// would be counted twice (rule 16).
+pub(crate) fn twin(nodes: &[NodeHandle], index: usize) -> Option<NodeError> {
+    let node = nodes.get(index)?;
+    let first = nodes.iter().take(index).find(|first| node.is_twin_of(first))?;
+    let reason =
+        format!("it is the same server as {}: give every node a server of its own", first.name());
+    Some(NodeError::new(node.name(), NodeErrorKind::Twin, reason))
 }
 
 /// Casts what [`ask`] left, with no lock held.
@@ -223,14 +311,40 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_round_settles_once_and_counts_late_votes() {
-        let calls = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&calls);
-        let round = Round::then(3, Tally::reached, move |_, tally| seen.lock().push(tally.yes()));
+        #[derive(Clone, Default)]
+        struct Calls(Arc<Mutex<Vec<String>>>);
+
+        impl Sequel for Calls {
+            fn settled(&self, _: &Arc<Round>, tally: Tally) {
+                self.0.lock().push(format!("settled with {}", tally.yes()));
+            }
+
+            fn late(&self, round: &Arc<Round>) {
+                self.0.lock().push(format!("late, {} in all", round.yes()));
+            }
+        }
+
+        let calls = Calls::default();
+        let round = Round::with_sequel(3, Tally::reached, calls.clone());
         for node in 0..3 {
             Ballot::new(&round, node, &name()).cast(Ok(Reply::Done));
         }
         assert_eq!(round.settled(Duration::from_secs(1)).await.yes(), 3);
-        assert_eq!(*calls.lock(), [2]);
+        assert_eq!(*calls.0.lock(), ["settled with 2", "late, 3 in all"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_is_healed_has_another_vote() {
+        let round = Round::new(3, Tally::reached);
+        for (node, reply) in [(0, Reply::Done), (1, Reply::Missing), (2, Reply::Foreign)] {
+            Ballot::new(&round, node, &name()).cast(Ok(reply));
+        }
+        assert_eq!(round.take_missing(), [1]);
+        assert_eq!(round.take_missing(), [0; 0], "once");
+        assert!(round.may_have_happened(1) && !round.may_have_happened(2));
+        Ballot::new(&round, 1, &name()).cast(Ok(Reply::Done));
+        assert_eq!(round.yes(), 2);
+        assert!(round.has_yes(1));
     }
 
     #[tokio::test(start_paused = true)]

@@ -35,6 +35,12 @@ impl Tally {
         }
     }
 
+    /// A node that said no has come round.
+    pub(crate) fn come_round(&mut self) {
+        self.no = self.no.saturating_sub(1);
+        self.yes += 1;
+    }
+
     pub(crate) fn yes(&self) -> usize {
         self.yes
     }

@@ -25,7 +25,7 @@ impl Script {
 /// The command as it is sent first: scripts by their hash.
 pub(super) fn encode(command: &Command) -> Cmd {
     match script_of(command.action) {
-        None => grant(command),
+        None => set(command),
         Some(script) => call(command, "EVALSHA", &script.sha1),
     }
 }
@@ -34,14 +34,14 @@ pub(super) fn encode(command: &Command) -> Cmd {
 /// remembers (rule 17). One round trip, where `SCRIPT LOAD` and a second `EVALSHA` take two.
 pub(super) fn encode_in_full(command: &Command) -> Cmd {
     match script_of(command.action) {
-        None => grant(command),
+        None => set(command),
         Some(script) => call(command, "EVAL", script.source),
     }
 }
 
 fn script_of(action: Action) -> Option<&'static Script> {
     match action {
-        Action::Grant { .. } => None,
+        Action::Grant { .. } | Action::Heal { .. } => None,
         Action::Extend { .. } => Some(&EXTEND),
         Action::Release => Some(&RELEASE),
         Action::Retire { .. } => Some(&RETIRE),
@@ -49,7 +49,7 @@ fn script_of(action: Action) -> Option<&'static Script> {
 }
 
 /// `SET key value NX PX ttl`.
-fn grant(command: &Command) -> Cmd {
+fn set(command: &Command) -> Cmd {
     let claim = &*command.claim;
     let mut cmd = Cmd::with_capacity(6, claim.key.len() + claim.value.len() + 32);
     cmd.arg("SET").arg(&claim.key).arg(&claim.value).arg("NX").arg("PX").arg(milliseconds(command));
@@ -74,7 +74,7 @@ fn call(command: &Command, how: &str, script: &str) -> Cmd {
 /// only the rest of a `min_hold` may be nothing.
 fn milliseconds(command: &Command) -> u64 {
     let (duration, least) = match command.action {
-        Action::Grant { ttl } | Action::Extend { ttl } => (ttl, 1),
+        Action::Grant { ttl } | Action::Heal { ttl } | Action::Extend { ttl } => (ttl, 1),
         Action::Retire { rest } => (rest, 0),
         Action::Release => (Duration::ZERO, 0),
     };
@@ -104,10 +104,12 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_is_one_native_set() {
+    fn grants_and_heals_are_one_native_set() {
         let ttl = Duration::from_secs(30);
-        let cmd = encode(&command(Action::Grant { ttl }));
-        assert_eq!(words(&cmd), ["SET", "key", "value", "NX", "PX", "30000"]);
+        for action in [Action::Grant { ttl }, Action::Heal { ttl }] {
+            let cmd = encode(&command(action));
+            assert_eq!(words(&cmd), ["SET", "key", "value", "NX", "PX", "30000"]);
+        }
     }
 
     #[test]

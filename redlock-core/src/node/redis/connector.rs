@@ -19,13 +19,13 @@ use tokio::net::TcpStream;
 use super::tls::Trust;
 use super::{
     connection::RedisConnection,
-    reply,
+    info, reply,
     url::{Address, Endpoint, Login, Protocol},
     wire::{Ending, NOT_REDIS, Wire},
 };
 use crate::{
     error::{NodeError, NodeErrorKind},
-    node::{Connection, Connector},
+    node::{Connection, Connector, Identity, Opened},
 };
 
 /// Commands that may wait for the driver of a connection; redis-rs has 50, which makes callers of
@@ -73,10 +73,12 @@ impl From<String> for Failure {
 }
 
 impl Connector for RedisConnector {
-    fn connect(&self) -> BoxFuture<'_, Result<Box<dyn Connection>, NodeError>> {
+    fn connect(&self) -> BoxFuture<'_, Result<Opened, NodeError>> {
         Box::pin(async move {
             match self.open().await {
-                Ok(connection) => Ok(Box::new(connection) as Box<dyn Connection>),
+                Ok((connection, identity)) => {
+                    Ok((Box::new(connection) as Box<dyn Connection>, identity))
+                }
                 Err(Failure { reason, .. }) => {
                     Err(NodeError::new(&self.endpoint.name, NodeErrorKind::Down, reason))
                 }
@@ -102,7 +104,7 @@ impl RedisConnector {
 
     /// RESP3 first: a server pushes to such a connection. RESP2 does all that locks need, so where
     /// `HELLO` is not to be had (Redis before 6, a proxy) nothing is lost but the push.
-    async fn open(&self) -> Result<RedisConnection, Failure> {
+    async fn open(&self) -> Result<(RedisConnection, Identity), Failure> {
         match self.endpoint.protocol {
             Protocol::Fixed(version) => self.open_as(version).await,
             Protocol::Best if self.only_resp2.load(Ordering::Relaxed) => {
@@ -121,9 +123,12 @@ impl RedisConnector {
         }
     }
 
-    /// Sends, for RESP3, `HELLO 3 [AUTH user password]`, then `[SELECT database]` and `PING`; for
-    /// RESP2 `[AUTH [user] password]`, `[SELECT database]` and `PING`. No `CLIENT SETINFO`.
-    async fn open_as(&self, version: ProtocolVersion) -> Result<RedisConnection, Failure> {
+    /// Sends, for RESP3, `HELLO 3 [AUTH user password]`, then `[SELECT database]`, `PING` and three
+    /// `INFO`s; for RESP2 `[AUTH [user] password]` and the same. No `CLIENT SETINFO`.
+    async fn open_as(
+        &self,
+        version: ProtocolVersion,
+    ) -> Result<(RedisConnection, Identity), Failure> {
         let Endpoint { name, login, .. } = &self.endpoint;
         let ending = Ending::default();
         let wire = self.dial(ending.clone()).await?;
@@ -149,8 +154,8 @@ impl RedisConnector {
             .map_err(|error| hello_failure(error, &ending, login))?;
 
         let connection = RedisConnection::start(Arc::clone(name), redis, driver, ending);
-        greet(&connection, login, version).await?;
-        Ok(connection)
+        let identity = greet(&connection, login, version).await?;
+        Ok((connection, identity))
     }
 
     async fn dial(&self, ending: Ending) -> Result<Wire, String> {
@@ -202,14 +207,14 @@ async fn tcp(host: &str, port: u16) -> Result<TcpStream, String> {
     Ok(stream)
 }
 
-/// Logs in (RESP2; RESP3 has done it with `HELLO`), chooses the database, and makes sure that the
-/// server serves: one with too many clients, one that loads its data and one that wants a
-/// password are down, and say why.
+/// Logs in (RESP2; RESP3 has done it with `HELLO`), chooses the database, makes sure that the
+/// server serves (one with too many clients, one that loads its data and one that wants a
+/// password are down, and say why), and asks who it is, before its first vote (rule 16).
 async fn greet(
     connection: &RedisConnection,
     login: &Login,
     version: ProtocolVersion,
-) -> Result<(), Failure> {
+) -> Result<Identity, Failure> {
     let mut greeting = Pipeline::new();
     if let (Some(password), ProtocolVersion::RESP2) = (&login.password, version) {
         let auth = greeting.cmd("AUTH");
@@ -222,13 +227,22 @@ async fn greet(
         greeting.cmd("SELECT").arg(login.database);
     }
     greeting.cmd("PING");
+    let answers = exchange(connection, &greeting).await?;
+    if let Some(error) = answers.iter().find_map(refusal) {
+        return Err(reply::explain(error, secret(login)).into());
+    }
+    // On its own: a server that hangs up with more to read may take its reason with it. INFO may
+    // be refused; then it is not known who the server is, and that is all.
+    Ok(info::read(&exchange(connection, &info::questions()).await?)?)
+}
 
+async fn exchange(
+    connection: &RedisConnection,
+    commands: &Pipeline,
+) -> Result<Vec<Value>, Failure> {
     let mut redis = connection.redis();
-    match redis.send_packed_commands(&greeting, 0, greeting.len()).await {
-        Ok(answers) => match answers.iter().find_map(refusal) {
-            Some(error) => Err(reply::explain(error, secret(login)).into()),
-            None => Ok(()),
-        },
+    match redis.send_packed_commands(commands, 0, commands.len()).await {
+        Ok(answers) => Ok(answers),
         Err(_) => Err(Failure { reason: connection.ended().await, hello: Hello::Understood }),
     }
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`url`] | a URL becomes an address and a login, or an error that names no secret |
 //! | [`connector`] | an address becomes a connection that is ready for commands |
+//! | [`info`] | what the server at the other end says of itself |
 //! | [`wire`], `tls` | the bytes below redis-rs, and how they ended |
 //! | [`connection`] | batches of commands out, answers in, and the end of it noticed |
 //! | [`command`], `*.lua` | a command becomes arguments |
@@ -12,6 +13,7 @@
 mod command;
 mod connection;
 mod connector;
+mod info;
 mod reply;
 #[cfg(test)]
 mod tests;

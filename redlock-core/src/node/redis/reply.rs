@@ -1,5 +1,7 @@
 //! What a server answers, told apart strictly: granted, refused, or failed and why (rule 17).
 
+use std::time::Duration;
+
 use redis::{ServerError, Value};
 
 use crate::node::{Action, Reply};
@@ -11,9 +13,17 @@ const LONGEST: usize = 240;
 pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Reply, String> {
     match (action, answer) {
         (_, Value::ServerError(error)) => Err(explain(error, secret)),
-        (Action::Grant { .. }, Value::Okay) => Ok(Reply::Done),
-        (Action::Grant { .. }, Value::Nil) => Ok(Reply::Foreign),
-        (Action::Grant { .. }, other) => Err(unexpected(other, "OK or nil")),
+        (Action::Grant { .. } | Action::Heal { .. }, Value::Okay) => Ok(Reply::Done),
+        (Action::Grant { .. } | Action::Heal { .. }, Value::Nil) => Ok(Reply::Foreign),
+        (Action::Grant { .. } | Action::Heal { .. }, other) => Err(unexpected(other, "OK or nil")),
+        (Action::Extend { .. }, Value::Int(-2)) => Ok(Reply::Missing),
+        (Action::Extend { .. }, Value::Int(-3)) => Ok(Reply::Foreign),
+        (Action::Extend { .. }, Value::Int(left @ -1..)) => {
+            // A key without expiry has for ever left.
+            let left = u64::try_from(*left).map_or(Duration::MAX, Duration::from_millis);
+            Ok(Reply::Extended { left })
+        }
+        (Action::Extend { .. }, other) => Err(unexpected(other, "-3, -2 or what is left")),
         (_, Value::Int(1)) => Ok(Reply::Done),
         (_, Value::Int(0)) => Ok(Reply::Missing),
         (_, Value::Int(-1)) => Ok(Reply::Foreign),
@@ -111,11 +121,23 @@ mod tests {
 
     #[test]
     fn a_script_answers_one_of_three_numbers() {
-        for action in [EXTEND, Action::Release, RETIRE] {
+        for action in [Action::Release, RETIRE] {
             assert_eq!(read(action, ":1\r\n"), Ok(Reply::Done));
             assert_eq!(read(action, ":0\r\n"), Ok(Reply::Missing));
             assert_eq!(read(action, ":-1\r\n"), Ok(Reply::Foreign));
         }
+    }
+
+    #[test]
+    fn an_extension_answers_what_was_left() {
+        let extended = |left| Ok(Reply::Extended { left });
+        assert_eq!(read(EXTEND, ":1500\r\n"), extended(Duration::from_millis(1500)));
+        assert_eq!(read(EXTEND, ":0\r\n"), extended(Duration::ZERO));
+        assert_eq!(read(EXTEND, ":-1\r\n"), extended(Duration::MAX), "for ever");
+        assert_eq!(read(EXTEND, ":-2\r\n"), Ok(Reply::Missing));
+        assert_eq!(read(EXTEND, ":-3\r\n"), Ok(Reply::Foreign));
+        let reason = read(EXTEND, ":-4\r\n").unwrap_err();
+        assert!(reason.contains("what is left was expected"), "{reason}");
     }
 
     #[test]
@@ -125,11 +147,13 @@ mod tests {
             assert!(reason.contains("OK or nil was expected"), "{reason}");
         }
         for action in [EXTEND, Action::Release, RETIRE] {
-            for answer in ["+OK\r\n", "$-1\r\n", ":2\r\n", "$1\r\n1\r\n", "#t\r\n", "*0\r\n"] {
+            for answer in ["+OK\r\n", "$-1\r\n", "$1\r\n1\r\n", "#t\r\n", "*0\r\n"] {
                 let reason = read(action, answer).unwrap_err();
-                assert!(reason.contains("1, 0 or -1 was expected"), "{reason}");
+                assert!(reason.contains("was expected"), "{reason}");
             }
         }
+        let reason = read(Action::Release, ":2\r\n").unwrap_err();
+        assert!(reason.contains("1, 0 or -1 was expected"), "{reason}");
         let reason = read(GRANT, "$6\r\ns3cret\r\n").unwrap_err();
         assert!(!reason.contains("s3cret"), "{reason}");
     }

@@ -66,7 +66,7 @@ async fn a_client_that_is_killed_by_the_server_notices() {
 
 #[tokio::test]
 async fn garbage_breaks_the_connection_for_everyone() {
-    let port = fake(&["+PONG\r\n", "garbage\r\n"]).await;
+    let port = fake(&["+PONG\r\n", TELLS_NOTHING, "garbage\r\n"]).await;
     for commands in 1..3 {
         let mut node = connected(&format!("redis://127.0.0.1:{port}?protocol=resp2")).await;
         let claim = claim("a", CANARY);
@@ -82,7 +82,7 @@ async fn garbage_breaks_the_connection_for_everyone() {
 
 #[tokio::test]
 async fn an_answer_of_the_wrong_type_is_a_failure() {
-    let port = fake(&["+PONG\r\n", ":1\r\n"]).await;
+    let port = fake(&["+PONG\r\n", TELLS_NOTHING, ":1\r\n"]).await;
     let mut node = connected(&format!("redis://127.0.0.1:{port}?protocol=resp2")).await;
     let error = act(&mut *node, &claim("a", CANARY), GRANT).await.unwrap_err();
     assert_eq!(error.kind, NodeErrorKind::Server);
@@ -90,7 +90,8 @@ async fn an_answer_of_the_wrong_type_is_a_failure() {
 
 #[tokio::test]
 async fn a_connection_that_breaks_between_a_script_and_its_source_has_no_answer() {
-    let port = fake(&["+PONG\r\n", "+OK\r\n-NOSCRIPT No matching script.\r\n"]).await;
+    let port =
+        fake(&["+PONG\r\n", TELLS_NOTHING, "+OK\r\n-NOSCRIPT No matching script.\r\n"]).await;
     let mut node = connected(&format!("redis://127.0.0.1:{port}?protocol=resp2")).await;
     let claim = claim("a", CANARY);
     let answers = batch(&mut *node, &[(&claim, GRANT), (&claim, Action::Release)]).await;

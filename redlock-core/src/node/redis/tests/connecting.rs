@@ -54,7 +54,8 @@ async fn a_server_without_hello_is_asked_for_it_once() {
     let spec = spec(&server.url("", "")).unwrap();
     server.admin("CONFIG RESETSTAT");
     for _ in 0..3 {
-        let mut node = within(spec.connector.connect()).await.unwrap_or_else(|e| panic!("{e}"));
+        let (mut node, _) =
+            within(spec.connector.connect()).await.unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(act(&mut *node, &claim("a", CANARY), GRANT).await, Ok(Reply::Done));
         assert_eq!(act(&mut *node, &claim("a", CANARY), Action::Release).await, Ok(Reply::Done));
         let stats = server.text("INFO errorstats");
@@ -82,8 +83,10 @@ async fn a_proxy_that_hangs_up_at_hello_is_spoken_to_without() {
             let mut buffer = [0; 4096];
             let read = stream.read(&mut buffer).await.unwrap_or(0);
             if buffer[..read].windows(4).any(|word| word == b"PING") {
-                let _ = stream.write_all(b"+PONG\r\n").await;
-                let _ = stream.read(&mut buffer).await;
+                for reply in ["+PONG\r\n", TELLS_NOTHING] {
+                    let _ = stream.write_all(reply.as_bytes()).await;
+                    let _ = stream.read(&mut buffer).await;
+                }
             }
         }
     });
@@ -190,4 +193,33 @@ async fn a_server_that_says_nothing_is_given_up_by_dropping() {
     drop(connecting);
     server.resume();
     server.wait_for("the socket to be closed", |server| protocols(server).is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_server_tells_its_run_id_and_whether_it_may_drop_locks() {
+    let mut server = Server::start();
+    server.admin("CONFIG SET maxmemory-policy volatile-lru");
+    let told = server.text("INFO server");
+    let run_id = told.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap();
+    server.admin(&format!("ACL SETUSER dumb on >{CANARY} ~* +@all -info"));
+    let identity = async |login: &str, query: &str| {
+        let spec = spec(&server.url(login, query)).unwrap();
+        within(spec.connector.connect()).await.map(|(_, identity)| identity).unwrap()
+    };
+    for query in ["?protocol=resp2", "?protocol=resp3"] {
+        let identity = identity("", query).await;
+        assert_eq!(identity.run_id.as_deref(), Some(run_id.trim()));
+        assert_eq!(identity.evicts.as_deref(), Some("volatile-lru"));
+        assert!(identity.uptime.is_some_and(|uptime| uptime < LIMIT));
+    }
+    let login = format!("dumb:{CANARY}@");
+    assert_eq!(identity(&login, "").await, crate::node::Identity::default());
+}
+
+#[tokio::test]
+async fn a_replica_is_refused() {
+    let mut server = Server::start();
+    server.admin("REPLICAOF 127.0.0.1 1");
+    let reason = refusal(&server.url("", "")).await;
+    assert!(reason.contains("it is a replica"), "{reason}");
 }

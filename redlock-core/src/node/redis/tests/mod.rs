@@ -30,7 +30,7 @@ const CANARY: &str = "canary0123456789";
 
 async fn connect(url: &str) -> Result<Box<dyn Connection>, NodeError> {
     let spec = spec(url).unwrap();
-    within(spec.connector.connect()).await
+    within(spec.connector.connect()).await.map(|(connection, _)| connection)
 }
 
 async fn connected(url: &str) -> Box<dyn Connection> {
@@ -73,7 +73,15 @@ async fn batch(
     let answers = within(connection.send(commands.iter().map(command).collect())).await;
     assert_eq!(answers.len(), commands.len());
     answers.iter().filter_map(|answer| answer.as_ref().err()).for_each(discreet);
-    answers
+    answers.into_iter().map(|answer| answer.map(without_time)).collect()
+}
+
+/// How much was left of a key that was extended, is for the tests that ask for it.
+fn without_time(reply: Reply) -> Reply {
+    match reply {
+        Reply::Extended { left } if left <= 10 * TTL => Reply::Done,
+        other => other,
+    }
 }
 
 fn command(&(claim, action): &(&Arc<Claim>, Action)) -> Command {
@@ -91,6 +99,9 @@ fn discreet(error: &NodeError) {
         assert!(!text.contains(CANARY), "{text}");
     }
 }
+
+/// What a server says that tells nothing of itself.
+const TELLS_NOTHING: &str = "-NOPERM no info\r\n-NOPERM no info\r\n-NOPERM no info\r\n";
 
 /// A server that answers the first thing it reads with the first reply, and so on; after the last
 /// it hangs up, for every connection anew.

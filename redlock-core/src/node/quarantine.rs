@@ -1,0 +1,193 @@
+//! Which server process is behind a connection, and whether it may give votes (rule 16).
+//!
+//! A node that restarted without its data has forgotten the locks it granted, and would grant them
+//! again. Whether it kept its data, no client can see. So it sits out until every lease that it
+//! may have forgotten has run out. Pure: no connection, no clock.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::clock::Moment;
+
+/// May a node that has restarted vote on new locks at once?
+///
+/// A node that may not sits out `max_ttl`, and the drift allowance of that, from when this client
+/// first saw its new process: no new lock is asked of it, and it counts as failed. What this
+/// client holds is renewed and healed there all the same. [`Redlock::health`](crate::Redlock::health)
+/// says how much longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Restarts {
+    /// What this client has seen decides: a node sits out when its process has changed, and when
+    /// it was down at first while this client already had a quorum of others. The default.
+    #[default]
+    Observed,
+    /// Also a node that says at the first sight that it has been up for less than that: nothing
+    /// is left to when this client was started. A new deployment waits for `max_ttl` once.
+    Strict,
+    /// Any node may vote at once: the operator says that all nodes persist every write before
+    /// they answer (`appendonly yes`, `appendfsync always`).
+    Trusted,
+}
+
+/// What a server says of itself when a connection to it is opened.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// Names one process: another one after each restart. None when the server does not tell:
+    /// then no reconnect can be told from a restart.
+    pub(crate) run_id: Option<Arc<str>>,
+    pub(crate) uptime: Option<Duration>,
+    /// The eviction policy, when it is one that may drop locks.
+    pub(crate) evicts: Option<Arc<str>>,
+}
+
+/// Why a node sits out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Suspicion {
+    /// Another process than before answers.
+    Restarted,
+    /// It was down when this client already had a quorum.
+    WasDown,
+    /// It has not been up for long enough.
+    Young,
+}
+
+impl Suspicion {
+    pub(super) fn describe(self) -> &'static str {
+        match self {
+            Self::Restarted => "it restarted",
+            Self::WasDown => "it was down before this client first reached it",
+            Self::Young => "it has not been up for long",
+        }
+    }
+}
+
+/// What is known of the process behind one node.
+#[derive(Debug)]
+pub(super) struct Quarantine {
+    restarts: Restarts,
+    /// How long a node sits out.
+    span: Duration,
+    seen: Option<Option<Arc<str>>>,
+    was_down: bool,
+    sits_out: Option<(Suspicion, Moment)>,
+}
+
+impl Quarantine {
+    pub(super) fn new(restarts: Restarts, span: Duration) -> Self {
+        Self { restarts, span, seen: None, was_down: false, sits_out: None }
+    }
+
+    /// The node could not be reached.
+    pub(super) fn went_down(&mut self) {
+        self.was_down = true;
+    }
+
+    /// A connection is open, at `now`, to this process; `in_service` when a client of this node
+    /// has had a quorum before. Answers why, when the node has to sit out from now on.
+    pub(super) fn admit(
+        &mut self,
+        identity: &Identity,
+        in_service: bool,
+        now: Moment,
+    ) -> Option<Suspicion> {
+        let suspicion = match &self.seen {
+            Some(Some(before)) if identity.run_id.as_ref() == Some(before) => None,
+            Some(_) => Some(Suspicion::Restarted),
+            None if self.was_down && in_service => Some(Suspicion::WasDown),
+            None => (self.restarts == Restarts::Strict
+                && identity.uptime.is_none_or(|uptime| uptime < self.span))
+            .then_some(Suspicion::Young),
+        };
+        self.seen = Some(identity.run_id.clone());
+        let suspicion = suspicion.filter(|_| self.restarts != Restarts::Trusted)?;
+        // By this client's own clock: the node's uptime jumps with its wall clock.
+        self.sits_out = Some((suspicion, now + self.span));
+        Some(suspicion)
+    }
+
+    /// Why the node gives no votes at `now`, and how much longer.
+    pub(super) fn sits_out(&self, now: Moment) -> Option<(Suspicion, Duration)> {
+        let (suspicion, until) = self.sits_out?;
+        let left = until.since(now);
+        (!left.is_zero()).then_some((suspicion, left))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPAN: Duration = Duration::from_secs(60);
+
+    fn at(seconds: u64) -> Moment {
+        Moment::ORIGIN + Duration::from_secs(seconds)
+    }
+
+    fn process(run_id: &str, uptime: u64) -> Identity {
+        Identity {
+            run_id: Some(run_id.into()),
+            uptime: Some(Duration::from_secs(uptime)),
+            evicts: None,
+        }
+    }
+
+    #[test]
+    fn a_changed_process_sits_out_from_its_first_sight() {
+        let mut node = Quarantine::new(Restarts::Observed, SPAN);
+        assert_eq!(node.admit(&process("a", 5), true, at(0)), None);
+        assert_eq!(node.sits_out(at(0)), None);
+        node.went_down();
+        assert_eq!(node.admit(&process("b", 9999), true, at(10)), Some(Suspicion::Restarted));
+        assert_eq!(node.sits_out(at(20)), Some((Suspicion::Restarted, Duration::from_secs(50))));
+        node.went_down();
+        assert_eq!(node.admit(&process("b", 9999), true, at(30)), None, "the same process still");
+        assert_eq!(node.sits_out(at(69)), Some((Suspicion::Restarted, Duration::from_secs(1))));
+        assert_eq!(node.sits_out(at(70)), None);
+    }
+
+    #[test]
+    fn a_process_that_comes_back_sits_out_again() {
+        let mut node = Quarantine::new(Restarts::Observed, SPAN);
+        node.admit(&process("a", 0), true, at(0));
+        node.admit(&process("b", 0), true, at(100));
+        assert_eq!(node.admit(&process("a", 0), true, at(200)), Some(Suspicion::Restarted));
+    }
+
+    #[test]
+    fn a_node_that_was_down_while_others_were_a_quorum_sits_out() {
+        for (was_down, in_service) in [(false, false), (false, true), (true, false), (true, true)] {
+            let mut node = Quarantine::new(Restarts::Observed, SPAN);
+            if was_down {
+                node.went_down();
+            }
+            let suspicion = node.admit(&process("a", 5), in_service, at(1));
+            assert_eq!(suspicion, (was_down && in_service).then_some(Suspicion::WasDown));
+        }
+    }
+
+    #[test]
+    fn strict_asks_for_the_uptime_and_trusted_for_nothing() {
+        let admit = |restarts, identity: &Identity| {
+            Quarantine::new(restarts, SPAN).admit(identity, false, at(0))
+        };
+        assert_eq!(admit(Restarts::Strict, &process("a", 59)), Some(Suspicion::Young));
+        assert_eq!(admit(Restarts::Strict, &process("a", 60)), None);
+        assert_eq!(admit(Restarts::Strict, &Identity::default()), Some(Suspicion::Young));
+        assert_eq!(admit(Restarts::Observed, &process("a", 0)), None);
+
+        let mut trusted = Quarantine::new(Restarts::Trusted, SPAN);
+        trusted.went_down();
+        for run_id in ["a", "b"] {
+            assert_eq!(trusted.admit(&process(run_id, 0), true, at(0)), None);
+            assert_eq!(trusted.sits_out(at(0)), None);
+        }
+    }
+
+    #[test]
+    fn where_no_process_has_a_name_every_reconnect_may_be_a_restart() {
+        let mut node = Quarantine::new(Restarts::Observed, SPAN);
+        assert_eq!(node.admit(&Identity::default(), true, at(0)), None);
+        assert_eq!(node.admit(&Identity::default(), true, at(1)), Some(Suspicion::Restarted));
+        assert_eq!(node.admit(&process("a", 0), true, at(2)), Some(Suspicion::Restarted));
+    }
+}

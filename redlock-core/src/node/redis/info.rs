@@ -1,0 +1,82 @@
+//! What a server says of itself (rule 16).
+
+use std::time::Duration;
+
+use redis::{Pipeline, Value};
+
+use crate::node::Identity;
+
+/// The sections of `INFO` that are asked for, one by one: several at once is Redis 7.
+const SECTIONS: [&str; 3] = ["server", "replication", "memory"];
+
+/// Asks for what [`read`] needs.
+pub(super) fn questions() -> Pipeline {
+    let mut questions = Pipeline::with_capacity(SECTIONS.len());
+    for section in SECTIONS {
+        questions.cmd("INFO").arg(section);
+    }
+    questions
+}
+
+/// Who the server is, as far as it tells; an error in words when it must not be a node.
+pub(super) fn read(answers: &[Value]) -> Result<Identity, String> {
+    let mut identity = Identity::default();
+    for answer in answers {
+        let (Value::BulkString(_) | Value::VerbatimString { .. }) = answer else { continue };
+        let Ok(text) = redis::from_redis_value_ref::<String>(answer) else { continue };
+        for (field, value) in text.lines().filter_map(|line| line.split_once(':')) {
+            match (field, value) {
+                ("role", "slave" | "replica") => {
+                    return Err(
+                        "it is a replica: a node is an independent master; give its own address"
+                            .to_owned(),
+                    );
+                }
+                ("run_id", run_id) if !run_id.is_empty() => identity.run_id = Some(run_id.into()),
+                ("uptime_in_seconds", uptime) => {
+                    identity.uptime = uptime.parse().ok().map(Duration::from_secs);
+                }
+                ("maxmemory_policy", policy) if policy != "noeviction" => {
+                    identity.evicts = Some(policy.into());
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(identity)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bulk(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn a_master_tells_who_it_is() {
+        let answers = [
+            bulk("# Server\r\nredis_version:7.0.15\r\nrun_id:abc\r\nuptime_in_seconds:12\r\n"),
+            bulk("# Replication\r\nrole:master\r\nconnected_slaves:0\r\n"),
+            bulk("# Memory\r\nmaxmemory_policy:allkeys-lru\r\n"),
+        ];
+        let identity = read(&answers).unwrap();
+        assert_eq!(identity.run_id.as_deref(), Some("abc"));
+        assert_eq!(identity.uptime, Some(Duration::from_secs(12)));
+        assert_eq!(identity.evicts.as_deref(), Some("allkeys-lru"));
+    }
+
+    #[test]
+    fn what_is_not_told_is_not_known() {
+        assert_eq!(read(&[Value::Nil, bulk("no: idea"), Value::Int(3)]), Ok(Identity::default()));
+        let calm = [bulk("run_id:\r\nmaxmemory_policy:noeviction\r\nuptime_in_seconds:soon\r\n")];
+        assert_eq!(read(&calm), Ok(Identity::default()));
+    }
+
+    #[test]
+    fn a_replica_is_no_node() {
+        let answers = [bulk("run_id:abc\r\n"), bulk("# Replication\r\nrole:slave\r\n")];
+        assert!(read(&answers).unwrap_err().contains("replica"));
+    }
+}
