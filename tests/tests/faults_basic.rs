@@ -22,7 +22,8 @@ async fn wait_until_empty(nodes: &Nodes) {
 
 /// A client under which a node that restarted sits out for no longer than this (rule 16).
 fn brief(nodes: &Nodes) -> Redlock {
-    nodes.client().ttl(2 * SECOND).max_ttl(2 * SECOND).build().unwrap()
+    let client = nodes.client().node_timeout(SECOND / 2);
+    client.ttl(2 * SECOND).max_ttl(2 * SECOND).build().unwrap()
 }
 
 #[tokio::test]
