@@ -306,7 +306,8 @@ impl Server {
     /// How long a key still lives; `None` when it is not there. A key without an expiry fails the
     /// test: no lock may live for ever.
     pub fn ttl(&self, key: &str) -> Option<Duration> {
-        match self.query(redis::cmd("PTTL").arg(key)) {
+        // Of a smaller type redis-rs would give what fits into it.
+        match self.query::<i64>(redis::cmd("PTTL").arg(key)) {
             -2 => None,
             left => Some(Duration::from_millis(
                 u64::try_from(left).unwrap_or_else(|_| panic!("{key:?} never expires")),

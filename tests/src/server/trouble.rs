@@ -1,6 +1,12 @@
 //! What can go wrong inside a server.
 
-use std::{fs, os::unix::fs::FileExt, path::PathBuf, thread::JoinHandle, time::Duration};
+use std::{
+    fs,
+    os::unix::fs::FileExt,
+    path::PathBuf,
+    thread::JoinHandle,
+    time::{Duration, SystemTime},
+};
 
 use redis::{RedisResult, Value};
 
@@ -11,6 +17,9 @@ use crate::wait::wait_blocking;
 /// [`Server::finish_loading`].
 pub(super) const SLOW_LOADING: [&str; 4] =
     ["--key-load-delay", "20000", "--loading-process-events-interval-bytes", "1024"];
+
+/// In nanoseconds.
+const SECOND: i64 = 1_000_000_000;
 
 /// Enough keys to load that a server answers many times in between.
 const KEYS_TO_LOAD: &str = "3000";
@@ -47,20 +56,13 @@ impl Server {
     }
 
     fn set_clock(&self, ahead: i64) {
-        let (before, _) = self.time();
         let file = fs::File::options().write(true).open(self.directory.path().join(CLOCK));
-        file.unwrap().write_all_at(&ahead.to_ne_bytes(), 0).unwrap();
         // In place, the file is the server's memory: there is nothing to wait for.
-        let (after, ours) = self.time();
-        let shown = i128::from(ahead) / 1_000_000_000;
-        assert!((after - ours - shown).abs() <= 2, "from {before} to {after}, not by {shown} s");
-    }
-
-    /// The seconds on the server's clock, and on ours.
-    fn time(&self) -> (i128, i128) {
-        let (seconds, _): (i64, i64) = self.query(&redis::cmd("TIME"));
-        let ours = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-        (seconds.into(), ours.as_secs().into())
+        file.unwrap().write_all_at(&ahead.to_ne_bytes(), 0).unwrap();
+        let (shown, _): (i64, i64) = self.query(&redis::cmd("TIME"));
+        let ours = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let off = i128::from(shown) - i128::from(ours.as_secs()) - i128::from(ahead / SECOND);
+        assert!(off.abs() <= 5, "the clock of the server on port {} is off by {off} s", self.port);
     }
 
     /// Kills the server and starts it with data that take it for ever to load.

@@ -17,9 +17,15 @@
 //!
 //! A row that cannot run on a machine says so: `SKIPPED row_18: ..`.
 
+mod callers;
+mod clocks;
 mod connecting;
 mod crashes;
+mod limits;
+mod misplaced;
 mod network;
+mod operators;
 mod pauses;
+mod refusals;
 mod restarts;
 mod support;

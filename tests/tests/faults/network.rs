@@ -5,9 +5,7 @@ use std::time::Duration;
 use redlock_core::{LockError, LockHandle, LostReason, NodeErrorKind, Redlock, Released};
 use redlock_tests::{Flow, LIMIT, Nodes, Proxy, patient, sockets, wait_until, within};
 
-use crate::support::{
-    JOB, LONG, SECOND, assert_all_failed, behind_proxies, wait_until_empty,
-};
+use crate::support::{JOB, LONG, SECOND, assert_all_failed, behind_proxies, wait_until_empty};
 
 #[tokio::test]
 async fn row_10_latency_below_the_timeout_costs_validity_and_nothing_else() {

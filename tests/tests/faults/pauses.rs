@@ -8,9 +8,7 @@ use std::{
 use redlock_core::{LockError, LockHandle, LostReason, NodeErrorKind, Released};
 use redlock_tests::{LIMIT, Nodes, Peer, Server, history, wait_until, within};
 
-use crate::support::{
-    JOB, LONG, SECOND, assert_all_failed, brief, health, wait_until_empty,
-};
+use crate::support::{JOB, LONG, SECOND, assert_all_failed, brief, health, wait_until_empty};
 
 /// What makes a node hang, and what ends that.
 type Hang = (fn(&Server), fn(&Server));
