@@ -1,6 +1,8 @@
 //! SIGTERM on a real service over real redis-servers: everybody is answered, no lock stays behind,
 //! and the process ends by itself (rule 13).
 
+#![allow(clippy::expect_used, clippy::unwrap_used)] // a test fails by a panic
+
 use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader},
