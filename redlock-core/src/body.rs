@@ -11,11 +11,13 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
+use tracing::Span;
 
 use crate::{
     error::LockError,
     guard::{LockGuard, LockHandle, Released},
     lease::{Judgement, watch},
+    telemetry,
 };
 
 tokio::task_local! {
@@ -41,13 +43,15 @@ pub enum OnLost {
 #[doc(hidden)]
 pub struct BodyGuard {
     guard: LockGuard,
+    span: Span,
     /// Resolves when the body has to be looked at again although nothing of its own woke it.
     changed: Option<BoxFuture<'static, ()>>,
 }
 
 impl BodyGuard {
     pub(crate) fn new(guard: LockGuard) -> Self {
-        Self { guard, changed: None }
+        let span = telemetry::body(guard.resource());
+        Self { guard, span, changed: None }
     }
 
     /// A handle to share.
@@ -72,11 +76,12 @@ impl BodyGuard {
             match judged {
                 Judgement::Ended(end) => return Poll::Ready(Err(hold.lost_error(end))),
                 Judgement::Valid(_) => {
-                    if let Some(poll) = poll.take()
-                        && let Poll::Ready(output) =
-                            CURRENT.sync_scope(self.guard.handle(), || poll(cx))
-                    {
-                        return Poll::Ready(Ok(output));
+                    if let Some(poll) = poll.take() {
+                        let body = || self.span.in_scope(|| poll(cx));
+                        let polled = CURRENT.sync_scope(self.guard.handle(), body);
+                        if let Poll::Ready(output) = polled {
+                            return Poll::Ready(Ok(output));
+                        }
                     }
                 }
                 Judgement::Doubtful => {}
@@ -98,7 +103,7 @@ impl BodyGuard {
 
     /// Releases; the body must be gone.
     pub fn release(self) -> BoxFuture<'static, Result<Released, LockError>> {
-        let Self { guard, changed } = self;
+        let Self { guard, changed, .. } = self;
         drop(changed);
         guard.release().boxed()
     }
@@ -152,7 +157,12 @@ async fn run_to_end<T>(guard: LockGuard, body: impl Future<Output = T>) -> Resul
     let outcome = {
         let mut body = pin!(body);
         let handle = guard.handle();
-        poll_fn(|cx| CURRENT.sync_scope(handle.clone(), || caught(body.as_mut(), cx))).await
+        let span = telemetry::body(guard.resource());
+        poll_fn(|cx| {
+            let body = || span.in_scope(|| caught(body.as_mut(), cx));
+            CURRENT.sync_scope(handle.clone(), body)
+        })
+        .await
     };
     let _ = guard.release().await;
     match outcome {

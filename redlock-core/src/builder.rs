@@ -7,7 +7,7 @@ use crate::{
     clock::{Clock, SystemClock, TokioClock},
     error::LockError,
     lease::validity,
-    node::{Context, Node, NodeHandle, Restarts, Source},
+    node::{Context, Node, NodeHandle, NodeSpec, Restarts, Source, memory::MemoryNode},
     options::{LockOptions, Settings},
     redlock::Redlock,
     token::{Entropy, OsEntropy, ascii_name},
@@ -162,22 +162,19 @@ impl Builder {
                 Arc::new(SystemClock::new())
             }
         });
-        let context = Context {
-            clock: Arc::clone(&clock),
-            entropy: Arc::clone(&entropy),
-            node_timeout: settings.node_timeout,
-            connect_timeout: settings.connect_timeout,
-            restarts: settings.restarts,
-            sits_out: settings.max_ttl
-                + validity::drift(settings.max_ttl, settings.clock_drift_factor),
-        };
-        let mut handles = Vec::with_capacity(nodes.len());
-        for node in nodes {
-            handles.push(NodeHandle::new(node.spec()?, context.clone()));
-        }
-        check_distinct(&handles)?;
-        let client = Client::new(settings, handles, memory, clock, entropy);
+        let specs = nodes.into_iter().map(Node::spec).collect::<Result<_, _>>()?;
+        let client = assemble(settings, specs, memory, clock, entropy);
+        check_distinct(&client.nodes)?;
         Ok(Redlock::from_client(Arc::new(client)))
+    }
+
+    /// The defaults over new nodes inside this process: nothing of it can be wrong.
+    pub(crate) fn in_memory(count: usize) -> Redlock {
+        let Self { settings, entropy, .. } = Self::new();
+        let memory: Vec<_> = (0..count.max(1)).map(|_| MemoryNode::new()).collect();
+        let specs = memory.iter().map(MemoryNode::spec).collect();
+        let clock = Arc::new(TokioClock::new());
+        Redlock::from_client(Arc::new(assemble(settings, specs, memory, clock, entropy)))
     }
 
     #[cfg(test)]
@@ -185,6 +182,25 @@ impl Builder {
         self.clock = Some(clock);
         self
     }
+}
+
+fn assemble(
+    settings: Settings,
+    specs: Vec<NodeSpec>,
+    memory: Vec<MemoryNode>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+) -> Client {
+    let context = Context {
+        clock: Arc::clone(&clock),
+        entropy: Arc::clone(&entropy),
+        node_timeout: settings.node_timeout,
+        connect_timeout: settings.connect_timeout,
+        restarts: settings.restarts,
+        sits_out: settings.max_ttl + validity::drift(settings.max_ttl, settings.clock_drift_factor),
+    };
+    let nodes = specs.into_iter().map(|spec| NodeHandle::new(spec, context.clone())).collect();
+    Client::new(settings, nodes, memory, clock, entropy)
 }
 
 fn check(settings: &Settings) -> Result<(), LockError> {

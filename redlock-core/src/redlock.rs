@@ -84,12 +84,7 @@ impl Redlock {
     /// are [`memory_nodes`](Self::memory_nodes).
     #[must_use]
     pub fn in_memory(nodes: usize) -> Self {
-        let nodes: Vec<_> = (0..nodes.max(1)).map(|_| MemoryNode::new()).collect();
-        match Self::builder().nodes(&nodes).build() {
-            Ok(redlock) => redlock,
-            // The defaults are right and the nodes are new.
-            Err(error) => unreachable!("{error}"),
-        }
+        Builder::in_memory(nodes)
     }
 
     pub(crate) fn from_client(client: Arc<Client>) -> Self {

@@ -218,7 +218,7 @@ impl MemoryNode {
         self.server.state.lock().keys.remove(key).is_some()
     }
 
-    pub(super) fn spec(&self) -> NodeSpec {
+    pub(crate) fn spec(&self) -> NodeSpec {
         NodeSpec { name: Arc::clone(&self.server.name), connector: Arc::new(self.clone()) }
     }
 }

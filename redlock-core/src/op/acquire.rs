@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tracing::Instrument;
+
 use crate::{
     client::Client,
     clock::{Moment, Reading},
@@ -26,7 +28,8 @@ pub(crate) async fn acquire(
     resource: String,
     terms: &Terms,
 ) -> Result<Arc<Hold>, LockError> {
-    let acquired = wait_for(client, resource, terms).await;
+    let span = telemetry::acquiring(&resource);
+    let acquired = wait_for(client, resource, terms).instrument(span).await;
     if let Err(error) = &acquired {
         telemetry::refused(error);
     }
