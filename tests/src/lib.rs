@@ -10,6 +10,7 @@
 //! - [`Events`]: what the library tells an operator.
 //! - [`inside_namespace`]: a network of the test's own.
 //! - [`history`]: who believed to hold what and when, and whether two did at once.
+//! - [`drop_after_every_poll`]: drops a future at each of its awaits.
 //! - [`wait_until`]: how every suite waits: for a condition, within a generous limit.
 
 mod clock;
@@ -19,6 +20,7 @@ mod monitor;
 mod namespace;
 mod nodes;
 mod peer;
+mod polls;
 mod port;
 mod process;
 mod proxy;
@@ -32,6 +34,7 @@ pub use monitor::{Command, Monitor};
 pub use namespace::{inside_namespace, skipped};
 pub use nodes::{Nodes, patient};
 pub use peer::Peer;
+pub use polls::{drop_after_every_poll, poll_times};
 pub use proxy::{Flow, Proxy};
 pub use server::{Busy, Server, ServerBuilder};
 pub use wait::{LIMIT, wait_until, within};
