@@ -38,24 +38,27 @@ pub async fn drop_after_every_poll<F: Future>(mut make: impl AsyncFnMut() -> F) 
 
 #[cfg(test)]
 mod tests {
+    use std::{cell::Cell, future::ready};
+
     use super::*;
+
+    async fn steps(reached: &Cell<usize>) -> &'static str {
+        for step in 1..3 {
+            reached.set(step);
+            tokio::task::yield_now().await;
+        }
+        "done"
+    }
 
     #[tokio::test]
     async fn a_future_is_dropped_once_at_each_of_its_awaits() {
+        let reached = Cell::new(0);
         let mut dropped_at = Vec::new();
         let mut made = 0;
-        let reached = std::cell::Cell::new(0);
-        let output = drop_after_every_poll(async || {
+        let output = drop_after_every_poll(|| {
             dropped_at.push(reached.replace(0));
             made += 1;
-            let reached = &reached;
-            async move {
-                for step in 1..3 {
-                    reached.set(step);
-                    tokio::task::yield_now().await;
-                }
-                "done"
-            }
+            ready(steps(&reached))
         })
         .await;
         assert_eq!((output, made), ("done", 4));

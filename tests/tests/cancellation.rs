@@ -132,7 +132,7 @@ impl World {
     }
 
     /// The trouble is over: nothing is left, nothing comes, and the lock can be had.
-    async fn is_as_new(mut self) {
+    async fn end_as_new(mut self) {
         self.relief();
         self.cleaned_up().await;
         tokio::time::sleep(10 * NODE_TIMEOUT).await;
@@ -160,7 +160,7 @@ async fn in_every_way(start: Start, mut act: impl AsyncFnMut(&mut World, usize) 
                     // Said when the test fails.
                     println!("{moods:?}, {start:?}, {polls} polls");
                     let ended = act(&mut world, polls).await;
-                    world.is_as_new().await;
+                    world.end_as_new().await;
                     if ended {
                         break;
                     }
