@@ -5,7 +5,7 @@ use redlock_core::{LockError, NodeErrorKind, Redlock, Released};
 use redlock_tests::{LIMIT, Nodes, Server, wait_until, within};
 
 use crate::support::{
-    JOB, LONG, SECOND, assert_all_failed, failed_nodes, wait_until_down, wait_until_empty,
+    JOB, LONG, SECOND, assert_all_failed, brief, failed_nodes, wait_until_down, wait_until_empty,
 };
 
 async fn start(count: usize) -> (Nodes, Redlock) {
@@ -65,7 +65,9 @@ async fn row_24_masters_that_miss_their_replicas_say_so() {
 
 #[tokio::test]
 async fn row_24_nodes_that_miss_their_master_say_so() {
-    let (nodes, client) = start(3).await;
+    let nodes = Nodes::start(3);
+    let client = brief(&nodes);
+    nodes.warm_up(&client).await;
     for node in nodes.iter() {
         node.configure("replica-serve-stale-data", "no");
         node.configure("replica-read-only", "no");
@@ -73,7 +75,8 @@ async fn row_24_nodes_that_miss_their_master_say_so() {
     }
     refuses(&client, "MASTERDOWN").await;
     nodes.iter().for_each(|node| drop(node.command(&["REPLICAOF", "NO", "ONE"])));
-    works(&client).await;
+    let guard = client.lock("other").wait(LIMIT).await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Released::Ours);
     wait_until_empty(&nodes).await;
 }
 

@@ -1,4 +1,4 @@
-//! Rows 3, 4 and 45: nodes that forget what they granted, or come back with it (rules 8 and 16).
+//! Rows 3, 4, 23 and 45: nodes that forget what they granted, or come back with it (rules 8 and 16).
 
 use std::time::Duration;
 
@@ -162,6 +162,25 @@ async fn row_04_a_node_that_lost_what_it_had_written_lets_nobody_in() {
     nodes[1].lose_append_only_file();
     nodes[1].start_again();
     assert_eq!(nodes[1].get(JOB), None);
+    wait_until_sits_out(&other, &nodes[1]).await;
+    take_over(&other, guard).await;
+}
+
+#[tokio::test]
+async fn row_23_a_master_that_was_a_replica_for_a_while_lets_nobody_in() {
+    let Divided { nodes, holder, other, _proxies } =
+        divided(Nodes::start(3), Restarts::Observed).await;
+    let guard = holder.lock("job").await.unwrap();
+    // Its data are the other's from then on; its process is the same as ever.
+    let elsewhere = Server::start();
+    nodes[1].command(&["REPLICAOF", "127.0.0.1", &elsewhere.port().to_string()]);
+    wait_until("it is noticed", async || {
+        let _ = other.try_lock("noticed").await;
+        !health(&other, &nodes[1].address()).await.is_up()
+    })
+    .await;
+    wait_until("it has lost its data", async || nodes[1].get(JOB).is_none()).await;
+    nodes[1].command(&["REPLICAOF", "NO", "ONE"]);
     wait_until_sits_out(&other, &nodes[1]).await;
     take_over(&other, guard).await;
 }
