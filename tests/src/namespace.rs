@@ -8,6 +8,8 @@ use std::{
 /// Set in the process that runs inside.
 const INSIDE: &str = "REDLOCK_TEST_NAMESPACE";
 
+const SKIPPED: &str = "SKIPPED";
+
 /// How `unshare` is called: as an ordinary user where that is allowed, else as root.
 const WAYS: [&[&str]; 2] = [&["-r", "-n", "-m"], &["-n", "-m"]];
 
@@ -31,11 +33,14 @@ pub fn inside_namespace(path: &str) -> bool {
         .output()
         .unwrap();
     let words = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
     assert!(
         output.status.success() && words.contains("1 passed"),
-        "{path} in a namespace:\n{words}\n{}",
-        String::from_utf8_lossy(&output.stderr)
+        "{path} in a namespace:\n{words}\n{errors}"
     );
+    for line in errors.lines().filter(|line| line.starts_with(SKIPPED)) {
+        let _ = writeln!(std::io::stderr(), "{line}");
+    }
     false
 }
 
@@ -53,5 +58,5 @@ fn may(way: &[&str]) -> bool {
 /// Says on the terminal that a test could not run here, where `cargo test` does not hide it.
 pub fn skipped(test: &str, reason: &str) {
     // print! would be captured, and shown for failures alone.
-    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {reason}");
+    let _ = writeln!(std::io::stderr(), "{SKIPPED} {test}: {reason}");
 }
