@@ -16,6 +16,12 @@ impl Moment {
     /// Later than any other.
     pub(crate) const NEVER: Self = Self(Duration::MAX);
 
+    /// This long after the clock was made.
+    #[cfg(redlock_sim)]
+    pub(crate) fn after(span: Duration) -> Self {
+        Self(span)
+    }
+
     /// The time from `earlier` to this moment; zero when it is not earlier.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
@@ -131,26 +137,36 @@ impl Clock for TokioClock {
 pub(crate) mod manual {
     //! A clock that a test sets by hand, on top of tokio's.
 
-    use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+    use std::{
+        sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst},
+        time::Duration,
+    };
 
     use super::{Clock, Reading, TokioClock};
 
     #[derive(Debug)]
     pub(crate) struct ManualClock {
         base: TokioClock,
+        /// How much has passed that tokio's clock does not know of, in milliseconds.
+        pub(crate) ahead: AtomicU64,
         /// The wall clock's lead, in nanoseconds.
         pub(crate) wall_ahead: AtomicI64,
     }
 
     impl ManualClock {
         pub(crate) fn new() -> Self {
-            Self { base: TokioClock::new(), wall_ahead: AtomicI64::new(0) }
+            Self {
+                base: TokioClock::new(),
+                ahead: AtomicU64::new(0),
+                wall_ahead: AtomicI64::new(0),
+            }
         }
     }
 
     impl Clock for ManualClock {
         fn read(&self) -> Reading {
-            Reading { now: self.base.read().now, wall_ahead: self.wall_ahead.load(SeqCst) }
+            let ahead = Duration::from_millis(self.ahead.load(SeqCst));
+            Reading { now: self.base.now() + ahead, wall_ahead: self.wall_ahead.load(SeqCst) }
         }
     }
 }

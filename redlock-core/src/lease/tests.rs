@@ -1,6 +1,7 @@
 //! Holds over in-memory nodes on paused time.
 
 use std::{
+    future::IntoFuture,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::SeqCst},
@@ -337,4 +338,20 @@ async fn a_cold_start_waits_for_nothing() {
     nodes.iter().for_each(MemoryNode::start);
     sleep(Duration::from_secs(2)).await;
     assert_eq!(redlock.try_lock("r").await.unwrap().votes(), 3);
+}
+
+/// The process was stopped between its SETs and their answers (rule 4).
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_comes_too_late_is_no_quorum() {
+    let nodes = nodes(3);
+    let (redlock, clock) = doubter(&nodes);
+    redlock.lock("warm").await.unwrap().release().await.unwrap();
+    nodes.iter().for_each(|node| node.slow(Duration::from_millis(10)));
+    let asking = tokio::spawn(redlock.try_lock("r").into_future());
+    sleep(Duration::from_millis(5)).await;
+    clock.ahead.store(TTL.as_millis() as u64, SeqCst);
+    let error = asking.await.unwrap().unwrap_err();
+    assert!(error.to_string().contains("came too late"), "{error}");
+    sleep(Duration::from_millis(100)).await;
+    assert!(nodes.iter().all(|node| node.keys().is_empty()));
 }
