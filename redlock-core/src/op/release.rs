@@ -84,7 +84,8 @@ fn let_go(hold: &Arc<Hold>) -> Option<Sent> {
     Some(Sent { round, asked, was_valid })
 }
 
-/// What a failed extension must not do: [`Bug::ExtendDeletesOnFailure`].
+/// What neither a failed extension nor a shutdown may do: [`Bug::ExtendDeletesOnFailure`],
+/// [`Bug::ShutdownReleasesFirst`].
 pub(crate) fn delete_everywhere(hold: &Hold) {
     let round = Round::new(hold.client.nodes.len(), settles);
     let claim = Arc::clone(&hold.state.lock().lease.claim);
@@ -116,7 +117,7 @@ fn removal(claim: &Arc<Claim>, keep_until: Option<Moment>, since: Moment, until:
 pub(crate) fn end_all(client: &Client, guards_too: bool) {
     for hold in client.registry.all() {
         hold.end(End::Lost(LostReason::Shutdown));
-        if (guards_too && !hold.is_body()) || planted(Bug::ShutdownReleasesFirst) {
+        if guards_too && !hold.is_body() {
             let _ = let_go(&hold);
         }
     }

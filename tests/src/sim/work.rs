@@ -139,10 +139,11 @@ impl Task<'_> {
         let Some(hold) = hold else { return };
         let ttl = self.world.ttl.as_millis() as u64;
         let until = Instant::now()
-            + match self.chance.below(4) {
-                0 => Duration::ZERO,
-                1 | 2 => self.chance.ms(1, 30),
-                _ => self.chance.ms(ttl / 2, 2 * ttl),
+            + match self.chance.below(8) {
+                0 | 1 => Duration::ZERO,
+                2..=5 => self.chance.ms(1, 30),
+                6 => self.chance.ms(ttl / 2, 2 * ttl),
+                _ => self.chance.ms(ttl, 5 * ttl),
             };
         while Instant::now() < until {
             if self.chance.one_in(12) {
