@@ -147,26 +147,32 @@ pub(crate) mod manual {
     #[derive(Debug)]
     pub(crate) struct ManualClock {
         base: TokioClock,
-        /// How much has passed that tokio's clock does not know of, in milliseconds.
-        pub(crate) ahead: AtomicU64,
         /// The wall clock's lead, in nanoseconds.
         pub(crate) wall_ahead: AtomicI64,
+        /// How long the machine has slept, in nanoseconds, of which tokio's clock knows nothing.
+        slept: AtomicU64,
     }
 
     impl ManualClock {
         pub(crate) fn new() -> Self {
             Self {
                 base: TokioClock::new(),
-                ahead: AtomicU64::new(0),
                 wall_ahead: AtomicI64::new(0),
+                slept: AtomicU64::new(0),
             }
+        }
+
+        /// The machine was suspended for this long.
+        pub(crate) fn sleep(&self, span: Duration) {
+            self.slept.fetch_add(u64::try_from(span.as_nanos()).unwrap(), SeqCst);
         }
     }
 
     impl Clock for ManualClock {
         fn read(&self) -> Reading {
-            let ahead = Duration::from_millis(self.ahead.load(SeqCst));
-            Reading { now: self.base.now() + ahead, wall_ahead: self.wall_ahead.load(SeqCst) }
+            let slept = Duration::from_nanos(self.slept.load(SeqCst));
+            let wall_ahead = self.wall_ahead.load(SeqCst);
+            Reading { now: self.base.read().now + slept, wall_ahead }
         }
     }
 }
