@@ -152,6 +152,8 @@ impl Builder {
             .filter_map(|node| match &node.0 {
                 Source::Memory(node) => Some(node.clone()),
                 Source::Url(_) => None,
+                #[cfg(redlock_sim)]
+                Source::Linked(_) => None,
             })
             .collect();
         let clock = clock.unwrap_or_else(|| -> Arc<dyn Clock> {
@@ -175,6 +177,12 @@ impl Builder {
         let specs = memory.iter().map(MemoryNode::spec).collect();
         let clock = Arc::new(TokioClock::new());
         Redlock::from_client(Arc::new(assemble(settings, specs, memory, clock, entropy)))
+    }
+
+    #[cfg(redlock_sim)]
+    pub(crate) fn injected(mut self, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
+        (self.clock, self.entropy) = (Some(clock), entropy);
+        self
     }
 
     #[cfg(test)]

@@ -16,6 +16,12 @@ impl Moment {
     /// Later than any other.
     pub(crate) const NEVER: Self = Self(Duration::MAX);
 
+    /// This long after the clock was made.
+    #[cfg(redlock_sim)]
+    pub(crate) fn after(span: Duration) -> Self {
+        Self(span)
+    }
+
     /// The time from `earlier` to this moment; zero when it is not earlier.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)

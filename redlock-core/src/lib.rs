@@ -41,6 +41,7 @@ mod annotation;
 mod axum;
 mod background;
 mod body;
+mod bug;
 mod builder;
 mod client;
 mod clock;
@@ -56,6 +57,9 @@ mod quorum;
 mod redlock;
 mod request;
 mod shutdown;
+#[cfg(redlock_sim)]
+#[doc(hidden)]
+pub mod simulation;
 mod telemetry;
 mod token;
 

@@ -25,6 +25,8 @@ mod port;
 mod process;
 mod proxy;
 mod server;
+#[cfg(redlock_sim)]
+pub mod sim;
 pub mod sockets;
 mod wait;
 

@@ -2,6 +2,7 @@
 //! nodes on paused time. The other rows are in `tests/tests/faults`, where clocks are real.
 
 use std::{
+    future::IntoFuture,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::SeqCst},
@@ -133,4 +134,20 @@ async fn row_20_clocks_within_the_drift_factor_keep_a_lock_for_all_of_its_validi
         assert!(outlives_its_validity(rate).await, "at {rate}");
     }
     assert!(!outlives_its_validity(1.02).await, "the factor would not be needed");
+}
+
+/// The process was stopped between its SETs and their answers (rule 4).
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_comes_too_late_is_no_quorum() {
+    let nodes = nodes(3);
+    let (redlock, clock) = doubter(&nodes);
+    redlock.lock("warm").await.unwrap().release().await.unwrap();
+    nodes.iter().for_each(|node| node.slow(Duration::from_millis(10)));
+    let asking = tokio::spawn(redlock.try_lock("r").into_future());
+    sleep(Duration::from_millis(5)).await;
+    clock.sleep(TTL);
+    let error = asking.await.unwrap().unwrap_err();
+    assert!(error.to_string().contains("came too late"), "{error}");
+    sleep(Duration::from_millis(100)).await;
+    assert!(nodes.iter().all(|node| node.keys().is_empty()));
 }

@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 
 use super::{HoldId, Lease, validity};
 use crate::{
+    bug::{Bug, planted},
     client::Client,
     clock::{Moment, Reading},
     error::{LockError, LostReason},
@@ -237,6 +238,11 @@ impl Hold {
     /// Answers when it is due next, or never.
     pub(crate) fn tend(self: &Arc<Self>) -> Option<Moment> {
         if let Judgement::Ended(_) = self.judge() {
+            if planted(Bug::RenewalOutlivesRelease) {
+                let reading = self.client.clock.read();
+                extend::renew(self, reading);
+                return Some(reading.now + self.client.settings.node_timeout);
+            }
             return None;
         }
         let reading = self.client.clock.read();

@@ -19,7 +19,10 @@ use tokio::{
 };
 
 use super::{Action, Command, Connection, Connector, Identity, NodeSpec, Opened, Reply};
-use crate::error::{NodeError, NodeErrorKind};
+use crate::{
+    bug::{Bug, planted},
+    error::{NodeError, NodeErrorKind},
+};
 
 /// A Redis node inside this process.
 ///
@@ -70,6 +73,12 @@ struct State {
     clock: ServerClock,
     /// Expired keys are swept out when this many are there.
     sweep_at: usize,
+    /// How many extensions came after the release of the same lock on the same connection.
+    #[cfg(redlock_sim)]
+    late_renewals: u64,
+    /// Told of every command and its reply.
+    #[cfg(redlock_sim)]
+    observer: Option<Box<dyn Fn(String) + Send>>,
 }
 
 struct Entry {
@@ -111,7 +120,15 @@ impl MemoryNode {
         let name = format!("memory-{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let mode = Mode { up: true, hung: false, delay: Duration::ZERO, life: 0, started: None };
         let clock = ServerClock { anchor: None, shown: 0.0, rate: 1.0 };
-        let state = State { keys: BTreeMap::new(), clock, sweep_at: 1024 };
+        let state = State {
+            keys: BTreeMap::new(),
+            clock,
+            sweep_at: 1024,
+            #[cfg(redlock_sim)]
+            late_renewals: 0,
+            #[cfg(redlock_sim)]
+            observer: None,
+        };
         Self {
             server: Arc::new(Server {
                 name: name.into(),
@@ -208,6 +225,32 @@ impl MemoryNode {
         Duration::try_from_secs_f64(left).ok().filter(|left| !left.is_zero())
     }
 
+    /// Whose lock this is: the client name at the end of the key's value.
+    #[cfg(redlock_sim)]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn holder(&self, key: &str) -> Option<String> {
+        let mut state = self.server.state.lock();
+        state.sweep();
+        let (_, name) = state.keys.get(key)?.value.split_once('.')?;
+        Some(name.to_owned())
+    }
+
+    /// Has every command and its reply told, in words.
+    #[cfg(redlock_sim)]
+    #[doc(hidden)]
+    pub fn observe(&self, observer: impl Fn(String) + Send + 'static) {
+        self.server.state.lock().observer = Some(Box::new(observer));
+    }
+
+    /// How many extensions came after the release of the same lock (rule 10).
+    #[cfg(redlock_sim)]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn late_renewals(&self) -> u64 {
+        self.server.state.lock().late_renewals
+    }
+
     /// Deletes all keys, like FLUSHALL.
     pub fn clear(&self) {
         self.server.state.lock().keys.clear();
@@ -241,6 +284,16 @@ impl State {
         self.sweep_at = (2 * self.keys.len()).max(1024);
     }
 
+    #[cfg(redlock_sim)]
+    fn tell(&self, command: &Command, reply: Reply) {
+        if let Some(observer) = &self.observer {
+            let (token, name) = command.claim.value.split_once('.').unwrap_or_default();
+            let token = token.get(..6).unwrap_or(token);
+            let Command { claim, action } = command;
+            observer(format!("{name}'s {token}: {action:?} {} -> {reply:?}", claim.key));
+        }
+    }
+
     fn run(&mut self, command: &Command) -> Reply {
         if self.keys.len() >= self.sweep_at {
             self.sweep();
@@ -256,10 +309,16 @@ impl State {
                 Reply::Done
             }
             (_, None) => Reply::Missing,
+            (Action::Release, Some(_)) if planted(Bug::ReleaseWithoutCompare) => {
+                self.keys.remove(&claim.key);
+                Reply::Done
+            }
             (_, Some(entry)) if entry.value != claim.value => Reply::Foreign,
             (Action::Extend { ttl }, Some(entry)) => {
                 let left = Duration::try_from_secs_f64(entry.expires - now).unwrap_or_default();
-                entry.expires = entry.expires.max(now + ttl.as_secs_f64());
+                let until = now + ttl.as_secs_f64();
+                entry.expires =
+                    if planted(Bug::ExtendShortens) { until } else { entry.expires.max(until) };
                 Reply::Extended { left }
             }
             (Action::Retire { rest }, Some(entry)) => {
@@ -319,6 +378,8 @@ async fn answer(
     mut queue: mpsc::Receiver<Call>,
     life: u64,
 ) {
+    #[cfg(redlock_sim)]
+    let mut released = std::collections::BTreeSet::new();
     loop {
         let call = tokio::select! {
             biased;
@@ -339,7 +400,23 @@ async fn answer(
         }
         let replies = {
             let mut state = server.state.lock();
-            call.commands.iter().map(|command| state.run(command)).collect()
+            #[cfg(redlock_sim)]
+            for command in &call.commands {
+                match command.action {
+                    Action::Release => drop(released.insert(command.claim.value.clone())),
+                    Action::Extend { .. } if released.contains(&command.claim.value) => {
+                        state.late_renewals += 1;
+                    }
+                    _ => {}
+                }
+            }
+            let run = |command| {
+                let reply = state.run(command);
+                #[cfg(redlock_sim)]
+                state.tell(command, reply);
+                reply
+            };
+            call.commands.iter().map(run).collect()
         };
         // Run all the same when nobody waits any more.
         let _ = call.reply.send(replies);

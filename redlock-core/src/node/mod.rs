@@ -182,6 +182,8 @@ pub struct Node(pub(crate) Source);
 pub(crate) enum Source {
     Url(String),
     Memory(MemoryNode),
+    #[cfg(redlock_sim)]
+    Linked(crate::simulation::Link),
 }
 
 impl Node {
@@ -194,6 +196,8 @@ impl Node {
         match self.0 {
             Source::Url(url) => redis::spec(&url),
             Source::Memory(node) => Ok(node.spec()),
+            #[cfg(redlock_sim)]
+            Source::Linked(link) => Ok(link.spec()),
         }
     }
 }
@@ -204,6 +208,8 @@ impl fmt::Debug for Node {
         match &self.0 {
             Source::Url(_) => f.debug_struct("Node").finish_non_exhaustive(),
             Source::Memory(node) => node.fmt(f),
+            #[cfg(redlock_sim)]
+            Source::Linked(link) => link.fmt(f),
         }
     }
 }
