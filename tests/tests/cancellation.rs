@@ -125,7 +125,7 @@ impl World {
                 if owed == 0 && self.nodes.iter().all(|node| node.keys().is_empty()) {
                     return;
                 }
-                tokio::time::sleep(NODE_TIMEOUT).await;
+                tokio::time::sleep(5 * NODE_TIMEOUT).await;
             }
         })
         .await;
