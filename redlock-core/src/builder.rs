@@ -152,6 +152,8 @@ impl Builder {
             .filter_map(|node| match &node.0 {
                 Source::Memory(node) => Some(node.clone()),
                 Source::Url(_) => None,
+                #[cfg(redlock_sim)]
+                Source::Simulated(_) => None,
             })
             .collect();
         let clock = clock.unwrap_or_else(|| -> Arc<dyn Clock> {
@@ -177,7 +179,13 @@ impl Builder {
         Redlock::from_client(Arc::new(assemble(settings, specs, memory, clock, entropy)))
     }
 
-    #[cfg(test)]
+    #[cfg(redlock_sim)]
+    pub(crate) fn entropy(mut self, entropy: Arc<dyn Entropy>) -> Self {
+        self.entropy = entropy;
+        self
+    }
+
+    #[cfg(any(test, redlock_sim))]
     pub(crate) fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
         self

@@ -11,7 +11,7 @@ use std::{
 pub(crate) struct Moment(Duration);
 
 impl Moment {
-    #[cfg(test)]
+    #[cfg(any(test, redlock_sim))]
     pub(crate) const ORIGIN: Self = Self(Duration::ZERO);
     /// Later than any other.
     pub(crate) const NEVER: Self = Self(Duration::MAX);

@@ -36,6 +36,9 @@
 //! says that the holder is this same client. A layer and an annotation around the same handler
 //! need different keys.
 
+#[macro_use]
+mod seeded;
+
 mod annotation;
 #[cfg(feature = "axum")]
 mod axum;
@@ -56,6 +59,9 @@ mod quorum;
 mod redlock;
 mod request;
 mod shutdown;
+#[cfg(redlock_sim)]
+#[doc(hidden)]
+pub mod simulation;
 mod telemetry;
 mod token;
 

@@ -109,8 +109,10 @@ impl Registry {
     pub(crate) fn remove(&self, id: HoldId, key: &str) {
         {
             let mut inner = self.shared.inner.lock();
-            inner.set_due(id, None);
-            inner.holds.remove(&id);
+            if !seeded!(RenewalOutlivesRelease) {
+                inner.set_due(id, None);
+                inner.holds.remove(&id);
+            }
             if inner.by_key.get(key) == Some(&id) {
                 inner.by_key.remove(key);
             }

@@ -14,7 +14,8 @@ pub(crate) fn drift(ttl: Duration, factor: f64) -> Duration {
 
 /// Until when a round that started at `start` and was granted `ttl` may be relied on.
 pub(crate) fn deadline(start: Moment, ttl: Duration, factor: f64) -> Moment {
-    start + ttl.saturating_sub(drift(ttl, factor))
+    let drift = if seeded!(DriftLeftOut) { Duration::ZERO } else { drift(ttl, factor) };
+    start + ttl.saturating_sub(drift)
 }
 
 /// When to renew a lease of `ttl` whose last confirmed round started at `start`: at a third, so
@@ -27,7 +28,7 @@ pub(crate) fn renewal(start: Moment, ttl: Duration) -> Moment {
 /// leads by `now` today puts the lease in doubt: it ran ahead by more than the drift allowance.
 pub(crate) fn in_doubt(confirmed: i64, now: i64, ttl: Duration, factor: f64) -> bool {
     let allowance = i64::try_from(drift(ttl, factor).as_nanos()).unwrap_or(i64::MAX);
-    now.saturating_sub(confirmed) > allowance
+    now.saturating_sub(confirmed) > allowance && !seeded!(FrozenClockBelieved)
 }
 
 #[cfg(test)]

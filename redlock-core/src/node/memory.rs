@@ -218,6 +218,12 @@ impl MemoryNode {
         self.server.state.lock().keys.remove(key).is_some()
     }
 
+    /// Runs commands that came by another way than a connection of its own.
+    #[cfg(redlock_sim)]
+    pub(crate) fn execute(&self, commands: &[Command]) -> Vec<Reply> {
+        self.server.run(commands)
+    }
+
     pub(crate) fn spec(&self) -> NodeSpec {
         NodeSpec { name: Arc::clone(&self.server.name), connector: Arc::new(self.clone()) }
     }
@@ -231,6 +237,13 @@ impl fmt::Debug for MemoryNode {
             .field("up", &mode.up)
             .field("hung", &mode.hung)
             .finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    fn run(&self, commands: &[Command]) -> Vec<Reply> {
+        let mut state = self.state.lock();
+        commands.iter().map(|command| state.run(command)).collect()
     }
 }
 
@@ -256,10 +269,16 @@ impl State {
                 Reply::Done
             }
             (_, None) => Reply::Missing,
-            (_, Some(entry)) if entry.value != claim.value => Reply::Foreign,
+            (action, Some(entry))
+                if entry.value != claim.value
+                    && !(action == Action::Release && seeded!(ReleaseWithoutCompare)) =>
+            {
+                Reply::Foreign
+            }
             (Action::Extend { ttl }, Some(entry)) => {
                 let left = Duration::try_from_secs_f64(entry.expires - now).unwrap_or_default();
-                entry.expires = entry.expires.max(now + ttl.as_secs_f64());
+                let least = if seeded!(RenewalShortens) { now } else { entry.expires };
+                entry.expires = least.max(now + ttl.as_secs_f64());
                 Reply::Extended { left }
             }
             (Action::Retire { rest }, Some(entry)) => {
@@ -337,10 +356,7 @@ async fn answer(
         if mode.borrow().life != life {
             return;
         }
-        let replies = {
-            let mut state = server.state.lock();
-            call.commands.iter().map(|command| state.run(command)).collect()
-        };
+        let replies = server.run(&call.commands);
         // Run all the same when nobody waits any more.
         let _ = call.reply.send(replies);
     }

@@ -11,12 +11,22 @@ use crate::{
     error::LockError,
     lease::{End, Hold, Judgement},
     node::{Action, Job},
+    op::release,
     quorum::{Round, Sequel, Tally, ask, ask_one, cast_all, quorum},
 };
 
+/// A quorum of all nodes has renewed it.
+fn confirmed(tally: &Tally) -> bool {
+    #[cfg(redlock_sim)]
+    if seeded!(ExtendOverAcquired) {
+        return tally.reached_over_acquired();
+    }
+    tally.reached()
+}
+
 /// A renewal is known to have worked, is known to have failed, or never will be known.
 fn settles(tally: &Tally) -> bool {
-    tally.reached() || tally.impossible_by_refusals() || tally.undecidable()
+    confirmed(tally) || tally.impossible_by_refusals() || tally.undecidable()
 }
 
 /// Sends a renewal with the hold's own ttl and waits for nothing: whoever casts the deciding
@@ -41,7 +51,7 @@ pub(crate) async fn extend(hold: &Arc<Hold>, ttl: Duration) -> Result<(), LockEr
     if let Judgement::Ended(end) = hold.judge() {
         return Err(hold.lost_error(end));
     }
-    if tally.reached() {
+    if confirmed(&tally) {
         return Ok(());
     }
     Err(LockError::NoQuorum {
@@ -59,7 +69,7 @@ pub(crate) async fn extend(hold: &Arc<Hold>, ttl: Duration) -> Result<(), LockEr
 fn send(hold: &Arc<Hold>, started: Reading, ttl: Duration) -> Option<Arc<Round>> {
     let (uncast, round) = {
         let state = hold.state.lock();
-        if state.ended.is_some() || state.let_go {
+        if (state.ended.is_some() || state.let_go) && !seeded!(RenewalOutlivesRelease) {
             return None;
         }
         let renewal = Renewal { hold: Arc::downgrade(hold), started, ttl };
@@ -88,9 +98,14 @@ struct Renewal {
 impl Sequel for Renewal {
     fn settled(&self, round: &Arc<Round>, tally: Tally) {
         let Some(hold) = self.hold.upgrade() else { return };
-        if tally.reached() {
+        if confirmed(&tally) {
             hold.renewed(self.started, self.ttl, Arc::clone(round));
             heal(&hold, round);
+        } else if seeded!(ResurrectWithoutQuorum) {
+            heal(&hold, round);
+        } else if seeded!(ExtendDeletesOnFailure) {
+            let lease = hold.state.lock().lease.clone();
+            release::clean_up(&hold.client, &lease.claim, &lease.taken, lease.since, lease.gone);
         } else if tally.impossible_by_refusals() {
             hold.refused();
         }
@@ -112,7 +127,7 @@ fn heal(hold: &Arc<Hold>, round: &Arc<Round>) {
     {
         // As with an extend, ahead of the release on every node (rule 10).
         let state = hold.state.lock();
-        let confirmed = Arc::ptr_eq(&state.lease.votes, round);
+        let confirmed = Arc::ptr_eq(&state.lease.votes, round) || seeded!(ResurrectWithoutQuorum);
         let ttl = state.lease.gone.since(now);
         if state.ended.is_some() || state.let_go || !confirmed || ttl.is_zero() {
             return;
@@ -120,7 +135,9 @@ fn heal(hold: &Arc<Hold>, round: &Arc<Round>) {
         let job = Job::new(&state.lease.claim, Action::Heal { ttl });
         for node in round.take_missing() {
             // A heal counts as a SET: the release has to go there (rule 5).
-            state.lease.taken.asked_again(node);
+            if !seeded!(HealWithoutCleanUp) {
+                state.lease.taken.asked_again(node);
+            }
             uncast.extend(ask_one(&hold.client.nodes, round, node, job.clone()));
         }
     }

@@ -105,7 +105,7 @@ fn removal(claim: &Arc<Claim>, keep_until: Option<Moment>, since: Moment, until:
 pub(crate) fn end_all(client: &Client, guards_too: bool) {
     for hold in client.registry.all() {
         hold.end(End::Lost(LostReason::Shutdown));
-        if guards_too && !hold.is_body() {
+        if (guards_too && !hold.is_body()) || (seeded!(ShutdownBeforeBody) && hold.is_body()) {
             let _ = let_go(&hold);
         }
     }

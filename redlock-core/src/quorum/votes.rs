@@ -2,7 +2,7 @@
 
 /// How many of `nodes` are a quorum. Any two quorums share a node, whatever the number.
 pub(crate) fn quorum(nodes: usize) -> usize {
-    nodes / 2 + 1
+    nodes / 2 + usize::from(!seeded!(QuorumOffByOne))
 }
 
 /// What one node's answer means to a round.
@@ -53,6 +53,13 @@ impl Tally {
     /// A quorum said yes.
     pub(crate) fn reached(&self) -> bool {
         self.yes >= quorum(self.nodes)
+    }
+
+    /// More nodes said yes than have failed or are open: a quorum of those that have the lock,
+    /// which proves nothing.
+    #[cfg(redlock_sim)]
+    pub(crate) fn reached_over_acquired(&self) -> bool {
+        2 * self.yes + self.no > self.nodes
     }
 
     pub(crate) fn no(&self) -> usize {
