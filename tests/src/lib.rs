@@ -15,6 +15,8 @@ mod port;
 mod process;
 mod proxy;
 mod server;
+#[cfg(redlock_sim)]
+pub mod sim;
 mod wait;
 
 pub use monitor::{Command, Monitor};

@@ -236,6 +236,11 @@ impl Network {
         self.with(|state, now| state.nodes[node].start(now, empty));
     }
 
+    /// Deletes all keys of a node.
+    pub fn flush(&self, node: usize) {
+        self.with(|state, _| state.nodes[node].memory.clear());
+    }
+
     /// A node takes what arrives and does nothing about it.
     pub fn hang(&self, node: usize) {
         self.with(|state, _| state.nodes[node].hung = true);
