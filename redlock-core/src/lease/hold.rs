@@ -141,8 +141,7 @@ impl Hold {
             state.ended = Some(End::Lost(reason));
             return (Judgement::Ended(End::Lost(reason)), Some(reason), false);
         }
-        let confirmed = state.lease.confirmed.wall_ahead;
-        if validity::in_doubt(confirmed, reading.wall_ahead, state.ttl, self.clock_drift_factor) {
+        if self.is_behind(state, reading) {
             let fresh = state.doubt.is_none();
             state.doubt.get_or_insert(now);
             return (Judgement::Doubtful, None, fresh);
@@ -158,6 +157,13 @@ impl Hold {
         let mut state = self.state.lock().clone();
         let (judgement, ..) = self.judge_locked(&mut state, self.client.clock.read());
         matches!(judgement, Judgement::Valid(_))
+    }
+
+    /// Whether real time has run ahead by so much, since the round that the deadline counts from,
+    /// that the deadline cannot be relied on (rule 2).
+    fn is_behind(&self, state: &State, reading: Reading) -> bool {
+        let dated = state.lease.dated;
+        validity::in_doubt(dated, reading.wall_ahead, state.ttl, self.clock_drift_factor)
     }
 
     /// A doubt that no quorum clears within this is a loss (rule 2).
@@ -216,7 +222,11 @@ impl Hold {
             return false;
         }
         let deadline = validity::deadline(started.now, ttl, self.clock_drift_factor);
-        state.lease.deadline = state.lease.deadline.max(deadline);
+        // A later deadline stands, unless it is too late by the time that this clock has missed.
+        if deadline > state.lease.deadline || self.is_behind(&state, started) {
+            state.lease.deadline = deadline;
+            state.lease.dated = started.wall_ahead;
+        }
         state.lease.confirmed = started;
         state.lease.gone = state.lease.gone.max(started.now + ttl);
         state.lease.votes = votes;

@@ -256,7 +256,7 @@ impl Network {
         });
     }
 
-    /// A node takes so many milliseconds over each batch from now on.
+    /// A node runs each batch so many milliseconds after it arrives, from now on.
     pub fn slow(&self, node: usize, delay: u64) {
         self.with(|state, _| state.nodes[node].delay = delay);
     }
@@ -377,7 +377,7 @@ impl State {
                     self.answer(route, Load::Hangup, now);
                     return;
                 }
-                let at = now.max(node.busy_until) + node.delay;
+                let at = (now + node.delay).max(node.busy_until);
                 node.busy_until = at;
                 let freight = Freight { route, load: Load::Run { call, commands } };
                 if at == now {

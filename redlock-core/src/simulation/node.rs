@@ -15,7 +15,7 @@ pub(super) struct SimNode {
     pub(super) life: u64,
     /// When this process started; never for the first, which counts as old.
     started: Option<u64>,
-    /// How long it takes over each batch, and when it is through with the last one.
+    /// How long after its arrival each batch is run, and when the last one is.
     pub(super) delay: u64,
     pub(super) busy_until: u64,
     /// What arrived while it hung.

@@ -1,8 +1,9 @@
+//! x
 fn main() {
-    let n: u64 = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(10);
+    let a: Vec<u64> = std::env::args().skip(1).filter_map(|a| a.parse().ok()).collect();
     #[cfg(redlock_sim)]
-    for seed in 0..n {
-        let r = redlock_tests::sim::run_seed(seed, std::env::args().nth(2).is_some());
+    for seed in a[0]..a[1] {
+        let r = redlock_tests::sim::run_seed(seed, a.len() > 2);
         for l in r.timeline {
             println!("{l}");
         }

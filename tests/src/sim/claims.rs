@@ -27,8 +27,12 @@ pub(super) struct Claim {
     ghosts: u32,
     /// Until when `min_hold` keeps it, in true milliseconds.
     keep_until: u64,
+    /// Where it has been granted.
+    taken: u32,
     /// Somebody has deleted it under its holder.
     pub(super) flushed: bool,
+    /// Some of it was granted only after that.
+    pub(super) regranted: bool,
 }
 
 /// The number of a key, whose name ends in it.
@@ -43,7 +47,7 @@ impl Claims {
 
     /// Somebody deletes all keys: no claim so far is worth anything.
     pub(super) fn flush(&mut self) {
-        self.claims.values_mut().for_each(|claim| claim.flushed = true);
+        self.claims.values_mut().for_each(|claim| claim.flushed |= claim.taken != 0);
     }
 
     /// A command was sent. Answers what is wrong with that.
@@ -83,6 +87,10 @@ impl Claims {
         match act.kind {
             Kind::Grant | Kind::Heal if outcome == Outcome::Done => {
                 self.owners.insert((act.node, key_number(act.key)), act.claim);
+                if act.kind == Kind::Grant {
+                    claim.taken |= bit;
+                    claim.regranted |= claim.flushed;
+                }
                 if claim.deleted[act.node] >= 2 {
                     claim.ghosts |= bit;
                 }

@@ -135,7 +135,7 @@ impl<'a> Artist<'a> {
 
     fn weather(&mut self) -> Weather {
         let timeout = self.settings.node_timeout;
-        let mild = Weather { base: self.rng.below(3), jitter: 3, ..Weather::FAIR };
+        let mild = Weather { base: self.rng.below(3), jitter: timeout / 10, ..Weather::FAIR };
         let rough = Weather {
             base: self.rng.below(timeout / 4),
             jitter: timeout / 4,

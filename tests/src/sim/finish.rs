@@ -21,7 +21,6 @@ pub(super) async fn finish(world: &Arc<World>) {
     sleep(max_ttl + max_ttl / 4 + CLEAN_UP).await;
     nothing_at_all(world);
     progress(world).await;
-    world.log.close();
 }
 
 /// Keys whose holders have let go are gone; those of the dead have their ttl.

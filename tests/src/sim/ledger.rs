@@ -60,7 +60,7 @@ pub(super) struct Frozen {
 
 impl Frozen {
     fn is_frozen(&self) -> bool {
-        self.frozen.load(std::sync::atomic::Ordering::Relaxed) && self.process.is_stopped()
+        self.frozen.load(std::sync::atomic::Ordering::Relaxed)
     }
 }
 
@@ -143,7 +143,8 @@ impl Ledger {
         {
             *flushed = None;
             for belief in beliefs.values() {
-                if claims.get(belief.claim).is_some_and(|claim| claim.flushed)
+                if claims.get(belief.claim).is_some_and(|claim| claim.flushed && !claim.regranted)
+                    && !belief.process.is_frozen()
                     && believes(&belief.handle)
                 {
                     let Belief { client, key, .. } = belief;

@@ -20,6 +20,7 @@ struct Inner {
     violations: Vec<String>,
     timeline: Vec<String>,
     stats: Stats,
+    closed: bool,
 }
 
 impl Log {
@@ -30,6 +31,7 @@ impl Log {
             violations: Vec::new(),
             timeline: Vec::new(),
             stats: Stats { schedules: 1, ..Stats::default() },
+            closed: false,
         };
         Self { origin: Instant::now(), told, inner: Mutex::new(inner) }
     }
@@ -52,6 +54,9 @@ impl Log {
     ) {
         let now = self.now();
         let mut inner = self.lock();
+        if inner.closed {
+            return;
+        }
         for word in data.into_iter().chain([now]) {
             inner.hash = (inner.hash ^ word).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(23);
         }
@@ -86,10 +91,11 @@ impl Log {
         }
     }
 
-    /// The schedule is over, so many milliseconds after it began.
+    /// The schedule is over: what is taken apart from now on did not happen in it.
     pub(super) fn close(&self) {
         let now = self.now();
-        self.lock().stats.time = now;
+        let mut inner = self.lock();
+        (inner.stats.time, inner.closed) = (now, true);
     }
 }
 

@@ -49,6 +49,7 @@ pub fn run(plan: Plan, told: bool) -> Report {
         if finished.is_err() {
             world.log.violation("a call has no result: the schedule does not end");
         }
+        world.log.close();
         world
     });
     drop(runtime);

@@ -216,7 +216,8 @@ impl World {
 
     pub(super) fn freeze(&self, client: &Client) {
         self.stop(client);
-        if !client.life.frozen.swap(true, Relaxed) {
+        // What is dead is not brought back; what is stopped may be frozen as well.
+        if !client.has_crashed() && !client.life.frozen.swap(true, Relaxed) {
             client.clock.freeze();
         }
     }
