@@ -180,12 +180,12 @@ impl Builder {
     }
 
     #[cfg(redlock_sim)]
-    pub(crate) fn entropy(mut self, entropy: Arc<dyn Entropy>) -> Self {
-        self.entropy = entropy;
+    pub(crate) fn injected(mut self, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
+        (self.clock, self.entropy) = (Some(clock), entropy);
         self
     }
 
-    #[cfg(any(test, redlock_sim))]
+    #[cfg(test)]
     pub(crate) fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
         self

@@ -11,10 +11,16 @@ use std::{
 pub(crate) struct Moment(Duration);
 
 impl Moment {
-    #[cfg(any(test, redlock_sim))]
+    #[cfg(test)]
     pub(crate) const ORIGIN: Self = Self(Duration::ZERO);
     /// Later than any other.
     pub(crate) const NEVER: Self = Self(Duration::MAX);
+
+    /// This long after the clock was made.
+    #[cfg(redlock_sim)]
+    pub(crate) fn after(span: Duration) -> Self {
+        Self(span)
+    }
 
     /// The time from `earlier` to this moment; zero when it is not earlier.
     pub(crate) fn since(self, earlier: Self) -> Duration {
@@ -131,7 +137,10 @@ impl Clock for TokioClock {
 pub(crate) mod manual {
     //! A clock that a test sets by hand, on top of tokio's.
 
-    use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+    use std::{
+        sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst},
+        time::Duration,
+    };
 
     use super::{Clock, Reading, TokioClock};
 
@@ -140,17 +149,30 @@ pub(crate) mod manual {
         base: TokioClock,
         /// The wall clock's lead, in nanoseconds.
         pub(crate) wall_ahead: AtomicI64,
+        /// How long the machine has slept, in nanoseconds, of which tokio's clock knows nothing.
+        slept: AtomicU64,
     }
 
     impl ManualClock {
         pub(crate) fn new() -> Self {
-            Self { base: TokioClock::new(), wall_ahead: AtomicI64::new(0) }
+            Self {
+                base: TokioClock::new(),
+                wall_ahead: AtomicI64::new(0),
+                slept: AtomicU64::new(0),
+            }
+        }
+
+        /// The machine was suspended for this long.
+        pub(crate) fn sleep(&self, span: Duration) {
+            self.slept.fetch_add(u64::try_from(span.as_nanos()).unwrap(), SeqCst);
         }
     }
 
     impl Clock for ManualClock {
         fn read(&self) -> Reading {
-            Reading { now: self.base.read().now, wall_ahead: self.wall_ahead.load(SeqCst) }
+            let slept = Duration::from_nanos(self.slept.load(SeqCst));
+            let wall_ahead = self.wall_ahead.load(SeqCst);
+            Reading { now: self.base.read().now + slept, wall_ahead }
         }
     }
 }

@@ -36,14 +36,12 @@
 //! says that the holder is this same client. A layer and an annotation around the same handler
 //! need different keys.
 
-#[macro_use]
-mod seeded;
-
 mod annotation;
 #[cfg(feature = "axum")]
 mod axum;
 mod background;
 mod body;
+mod bug;
 mod builder;
 mod client;
 mod clock;

@@ -2,7 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{client::Client, node::NodeHandle, op::release};
+use crate::{
+    bug::{Bug, planted},
+    client::Client,
+    node::NodeHandle,
+    op::release,
+};
 
 /// How long locks may take to go once their bodies were told (api.md: grace plus 2 s).
 const LAST: Duration = Duration::from_secs(2);
@@ -13,6 +18,9 @@ const LOOK: Duration = Duration::from_millis(5);
 pub(crate) async fn shutdown(client: &Arc<Client>, grace: Duration) {
     client.ensure_running();
     client.close();
+    if planted(Bug::ShutdownReleasesFirst) {
+        client.registry.all().iter().for_each(|hold| release::delete_everywhere(hold));
+    }
     let _ = tokio::time::timeout(grace, client.registry.until(<[_]>::is_empty)).await;
     release::end_all(client, false);
     finish(client).await;

@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 
 use super::{HoldId, Lease, validity};
 use crate::{
+    bug::{Bug, planted},
     client::Client,
     clock::{Moment, Reading},
     error::{LockError, LostReason},
@@ -150,6 +151,13 @@ impl Hold {
         (Judgement::Valid(deadline.since(now)), None, false)
     }
 
+    /// Whether real time has run ahead by so much, since the round that the deadline counts from,
+    /// that the deadline cannot be relied on (rule 2).
+    fn is_behind(&self, state: &State, reading: Reading) -> bool {
+        let dated = state.lease.dated;
+        validity::in_doubt(dated, reading.wall_ahead, state.ttl, self.clock_drift_factor)
+    }
+
     /// Whether it may be relied on now, as [`judge`](Self::judge) finds it, without what comes of
     /// judging.
     #[cfg(redlock_sim)]
@@ -157,13 +165,6 @@ impl Hold {
         let mut state = self.state.lock().clone();
         let (judgement, ..) = self.judge_locked(&mut state, self.client.clock.read());
         matches!(judgement, Judgement::Valid(_))
-    }
-
-    /// Whether real time has run ahead by so much, since the round that the deadline counts from,
-    /// that the deadline cannot be relied on (rule 2).
-    fn is_behind(&self, state: &State, reading: Reading) -> bool {
-        let dated = state.lease.dated;
-        validity::in_doubt(dated, reading.wall_ahead, state.ttl, self.clock_drift_factor)
     }
 
     /// A doubt that no quorum clears within this is a loss (rule 2).
@@ -256,7 +257,12 @@ impl Hold {
     /// What the scheduler does when the hold is due: end it, renew it, or look again later.
     /// Answers when it is due next, or never.
     pub(crate) fn tend(self: &Arc<Self>) -> Option<Moment> {
-        if matches!(self.judge(), Judgement::Ended(_)) && !seeded!(RenewalOutlivesRelease) {
+        if let Judgement::Ended(_) = self.judge() {
+            if planted(Bug::RenewalOutlivesRelease) {
+                let reading = self.client.clock.read();
+                extend::renew(self, reading);
+                return Some(reading.now + self.client.settings.node_timeout);
+            }
             return None;
         }
         let reading = self.client.clock.read();

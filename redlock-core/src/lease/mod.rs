@@ -3,6 +3,8 @@
 //! The two are apart so that a lease can pass from one hold to the next: the [`Lease`] is what
 //! the nodes know, the [`Hold`] is what a guard, its handles and a body share.
 
+#[cfg(test)]
+mod clock_faults;
 mod hold;
 mod registry;
 #[cfg(test)]

@@ -109,10 +109,8 @@ impl Registry {
     pub(crate) fn remove(&self, id: HoldId, key: &str) {
         {
             let mut inner = self.shared.inner.lock();
-            if !seeded!(RenewalOutlivesRelease) {
-                inner.set_due(id, None);
-                inner.holds.remove(&id);
-            }
+            inner.set_due(id, None);
+            inner.holds.remove(&id);
             if inner.by_key.get(key) == Some(&id) {
                 inner.by_key.remove(key);
             }

@@ -19,7 +19,10 @@ use tokio::{
 };
 
 use super::{Action, Command, Connection, Connector, Identity, NodeSpec, Opened, Reply};
-use crate::error::{NodeError, NodeErrorKind};
+use crate::{
+    bug::{Bug, planted},
+    error::{NodeError, NodeErrorKind},
+};
 
 /// A Redis node inside this process.
 ///
@@ -271,13 +274,13 @@ impl State {
             (_, None) => Reply::Missing,
             (action, Some(entry))
                 if entry.value != claim.value
-                    && !(action == Action::Release && seeded!(ReleaseWithoutCompare)) =>
+                    && !(action == Action::Release && planted(Bug::ReleaseWithoutCompare)) =>
             {
                 Reply::Foreign
             }
             (Action::Extend { ttl }, Some(entry)) => {
                 let left = Duration::try_from_secs_f64(entry.expires - now).unwrap_or_default();
-                let least = if seeded!(RenewalShortens) { now } else { entry.expires };
+                let least = if planted(Bug::ExtendShortens) { now } else { entry.expires };
                 entry.expires = least.max(now + ttl.as_secs_f64());
                 Reply::Extended { left }
             }

@@ -17,6 +17,7 @@ use super::{
     debts,
     handle::Shared,
     mailbox::{Item, Link},
+    redis,
 };
 use crate::{
     clock::{Moment, sleep_until},
@@ -116,6 +117,9 @@ fn go_down(shared: &Shared, error: NodeError) {
     let error = NodeError { kind: NodeErrorKind::Down, ..error };
     let (waiting, pings) = {
         let mut mailbox = shared.mailbox.lock();
+        if redis::is_replica(&error) {
+            mailbox.quarantine.was_replica();
+        }
         shared.relink(&mut mailbox, Link::Down(error.clone()));
         mailbox.quarantine.went_down();
         (mailbox.take_overdue(Moment::NEVER), std::mem::take(&mut mailbox.pings))
@@ -302,6 +306,8 @@ fn settle(
         match result {
             Ok(_) => strikes.clear(),
             Err(error) if error.kind == NodeErrorKind::Disconnected => over = Some(error.clone()),
+            // A new connection asks for its role, and is refused until it is a master again.
+            Err(error) if redis::is_replica(error) => over = Some(error.clone()),
             Err(error) if error.kind == NodeErrorKind::Timeout => {
                 if strikes.add(now, shared.context.node_timeout) {
                     over = Some(error.clone());

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tracing::Instrument;
 
 use crate::{
+    bug::{Bug, planted},
     client::Client,
     clock::{Moment, Reading},
     error::{LockError, NodeError},
@@ -131,7 +132,7 @@ struct Attempt<'a> {
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
-        if !self.succeeded && !seeded!(NoReleaseAfterFailure) {
+        if !self.succeeded && !planted(Bug::NoReleaseAfterFailure) {
             release::clean_up(self.client, &self.claim, &self.round, self.since, self.gone);
         }
     }
@@ -143,10 +144,7 @@ async fn attempt(
     resource: &str,
     terms: &Terms,
 ) -> Result<Result<Lease, Failure>, LockError> {
-    let mut value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
-    if seeded!(TokenReused) {
-        value.replace_range(..40, &"f".repeat(40));
-    }
+    let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
     let claim = Arc::new(Claim { key: client.key(resource), value });
     // From the first SET on, a key outlives what is left of `min_hold` (api.md).
     let ttl = terms.ttl.max(terms.min_hold);
@@ -164,10 +162,10 @@ async fn attempt(
     let job = Job::new(&claim, Action::Grant { ttl });
     cast_all(ask(&client.nodes, &round, |_| Some(job.clone())));
     let tally: Tally = round.settled(client.patience()).await;
-    let started = if seeded!(ClockStartedLate) { client.clock.read() } else { started };
+    let started = if planted(Bug::ClockStartedLate) { client.clock.read() } else { started };
     let deadline = validity::deadline(started.now, terms.ttl, terms.clock_drift_factor);
     // A grant counts only if validity remains (rule 4).
-    let in_time = client.clock.now() < deadline || seeded!(ValidityNotCompared);
+    let in_time = client.clock.now() < deadline || planted(Bug::ValidityNotCompared);
     if tally.reached() && in_time {
         attempt.succeeded = true;
         client.put_in_service();

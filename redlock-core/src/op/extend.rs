@@ -7,6 +7,7 @@ use std::{
 };
 
 use crate::{
+    bug::{Bug, planted},
     clock::Reading,
     error::LockError,
     lease::{End, Hold, Judgement},
@@ -15,18 +16,14 @@ use crate::{
     quorum::{Round, Sequel, Tally, ask, ask_one, cast_all, quorum},
 };
 
-/// A quorum of all nodes has renewed it.
-fn confirmed(tally: &Tally) -> bool {
-    #[cfg(redlock_sim)]
-    if seeded!(ExtendOverAcquired) {
-        return tally.reached_over_acquired();
-    }
-    tally.reached()
-}
-
 /// A renewal is known to have worked, is known to have failed, or never will be known.
 fn settles(tally: &Tally) -> bool {
-    confirmed(tally) || tally.impossible_by_refusals() || tally.undecidable()
+    reached(tally) || tally.impossible_by_refusals() || tally.undecidable()
+}
+
+/// Over all nodes, never over those that gave the lock: [`Bug::ExtendOverAcquiredOnly`].
+fn reached(tally: &Tally) -> bool {
+    tally.reached() || (planted(Bug::ExtendOverAcquiredOnly) && tally.yes() > 1)
 }
 
 /// Sends a renewal with the hold's own ttl and waits for nothing: whoever casts the deciding
@@ -51,7 +48,7 @@ pub(crate) async fn extend(hold: &Arc<Hold>, ttl: Duration) -> Result<(), LockEr
     if let Judgement::Ended(end) = hold.judge() {
         return Err(hold.lost_error(end));
     }
-    if confirmed(&tally) {
+    if tally.reached() {
         return Ok(());
     }
     Err(LockError::NoQuorum {
@@ -69,7 +66,7 @@ pub(crate) async fn extend(hold: &Arc<Hold>, ttl: Duration) -> Result<(), LockEr
 fn send(hold: &Arc<Hold>, started: Reading, ttl: Duration) -> Option<Arc<Round>> {
     let (uncast, round) = {
         let state = hold.state.lock();
-        if (state.ended.is_some() || state.let_go) && !seeded!(RenewalOutlivesRelease) {
+        if (state.ended.is_some() || state.let_go) && !planted(Bug::RenewalOutlivesRelease) {
             return None;
         }
         let renewal = Renewal { hold: Arc::downgrade(hold), started, ttl };
@@ -98,16 +95,18 @@ struct Renewal {
 impl Sequel for Renewal {
     fn settled(&self, round: &Arc<Round>, tally: Tally) {
         let Some(hold) = self.hold.upgrade() else { return };
-        if confirmed(&tally) {
+        if reached(&tally) {
             hold.renewed(self.started, self.ttl, Arc::clone(round));
             heal(&hold, round);
-        } else if seeded!(ResurrectWithoutQuorum) {
-            heal(&hold, round);
-        } else if seeded!(ExtendDeletesOnFailure) {
-            let lease = hold.state.lock().lease.clone();
-            release::clean_up(&hold.client, &lease.claim, &lease.taken, lease.since, lease.gone);
         } else if tally.impossible_by_refusals() {
             hold.refused();
+        }
+        if planted(Bug::ExtendDeletesOnFailure) && !tally.reached() {
+            release::delete_everywhere(&hold);
+        }
+        if planted(Bug::ResurrectWithoutQuorum) && !tally.reached() {
+            hold.renewed(self.started, self.ttl, Arc::clone(round));
+            heal(&hold, round);
         }
     }
 
@@ -127,7 +126,7 @@ fn heal(hold: &Arc<Hold>, round: &Arc<Round>) {
     {
         // As with an extend, ahead of the release on every node (rule 10).
         let state = hold.state.lock();
-        let confirmed = Arc::ptr_eq(&state.lease.votes, round) || seeded!(ResurrectWithoutQuorum);
+        let confirmed = Arc::ptr_eq(&state.lease.votes, round);
         let ttl = state.lease.gone.since(now);
         if state.ended.is_some() || state.let_go || !confirmed || ttl.is_zero() {
             return;
@@ -135,7 +134,7 @@ fn heal(hold: &Arc<Hold>, round: &Arc<Round>) {
         let job = Job::new(&state.lease.claim, Action::Heal { ttl });
         for node in round.take_missing() {
             // A heal counts as a SET: the release has to go there (rule 5).
-            if !seeded!(HealWithoutCleanUp) {
+            if !planted(Bug::HealWithoutCleanUp) {
                 state.lease.taken.asked_again(node);
             }
             uncast.extend(ask_one(&hold.client.nodes, round, node, job.clone()));

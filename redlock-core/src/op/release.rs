@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::{
+    bug::{Bug, planted},
     client::Client,
     clock::Moment,
     error::{LockError, LostReason},
@@ -77,8 +78,19 @@ fn let_go(hold: &Arc<Hold>) -> Option<Sent> {
     let skipped = uncast.iter().filter(|(_, result)| matches!(result, Ok(Reply::Missing))).count();
     let asked = hold.client.nodes.len() - skipped;
     cast_all(uncast);
-    hold.client.registry.remove(hold.id, &key);
+    if !planted(Bug::RenewalOutlivesRelease) {
+        hold.client.registry.remove(hold.id, &key);
+    }
     Some(Sent { round, asked, was_valid })
+}
+
+/// What neither a failed extension nor a shutdown may do: [`Bug::ExtendDeletesOnFailure`],
+/// [`Bug::ShutdownReleasesFirst`].
+pub(crate) fn delete_everywhere(hold: &Hold) {
+    let round = Round::new(hold.client.nodes.len(), settles);
+    let claim = Arc::clone(&hold.state.lock().lease.claim);
+    let job = Job::new(&claim, Action::Release);
+    cast_all(ask(&hold.client.nodes, &round, |_| Some(job.clone())));
 }
 
 /// Cleans up after an attempt that did not succeed: on every node to which its SET may have gone,
@@ -105,7 +117,7 @@ fn removal(claim: &Arc<Claim>, keep_until: Option<Moment>, since: Moment, until:
 pub(crate) fn end_all(client: &Client, guards_too: bool) {
     for hold in client.registry.all() {
         hold.end(End::Lost(LostReason::Shutdown));
-        if (guards_too && !hold.is_body()) || (seeded!(ShutdownBeforeBody) && hold.is_body()) {
+        if guards_too && !hold.is_body() {
             let _ = let_go(&hold);
         }
     }

@@ -1,8 +1,10 @@
 //! Counting votes (rule 3). Pure: no node, no clock.
 
+use crate::bug::{Bug, planted};
+
 /// How many of `nodes` are a quorum. Any two quorums share a node, whatever the number.
 pub(crate) fn quorum(nodes: usize) -> usize {
-    nodes / 2 + usize::from(!seeded!(QuorumOffByOne))
+    nodes / 2 + usize::from(!planted(Bug::QuorumOffByOne))
 }
 
 /// What one node's answer means to a round.
@@ -53,13 +55,6 @@ impl Tally {
     /// A quorum said yes.
     pub(crate) fn reached(&self) -> bool {
         self.yes >= quorum(self.nodes)
-    }
-
-    /// More nodes said yes than have failed or are open: a quorum of those that have the lock,
-    /// which proves nothing.
-    #[cfg(redlock_sim)]
-    pub(crate) fn reached_over_acquired(&self) -> bool {
-        2 * self.yes + self.no > self.nodes
     }
 
     pub(crate) fn no(&self) -> usize {

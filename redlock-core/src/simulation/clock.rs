@@ -68,6 +68,6 @@ impl SimClock {
 impl Clock for SimClock {
     fn read(&self) -> Reading {
         let hands = self.0.lock();
-        Reading { now: Moment::ORIGIN + hands.now(), wall_ahead: hands.wall_ahead }
+        Reading { now: Moment::after(hands.now()), wall_ahead: hands.wall_ahead }
     }
 }

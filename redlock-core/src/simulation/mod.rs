@@ -9,7 +9,6 @@
 //! - [`Rng`]: where all chance comes from.
 //! - [`Bug`]: the mistakes that can be switched on, to see that they are found.
 
-mod bug;
 mod clock;
 mod connection;
 mod network;
@@ -21,7 +20,6 @@ mod traffic;
 
 use std::sync::Arc;
 
-pub use bug::Bug;
 pub use clock::SimClock;
 pub use network::{Cut, Network};
 pub use process::Process;
@@ -30,6 +28,7 @@ pub use rng::Rng;
 pub use sight::{Act, Kind, Outcome, Witness};
 pub use traffic::Weather;
 
+pub use crate::bug::{Bug, plant};
 use crate::{
     builder::Builder,
     guard::LockHandle,
@@ -55,8 +54,7 @@ pub fn builder(network: &Network, place: Place) -> Builder {
     Redlock::builder()
         .nodes(nodes)
         .client_name(format!("c{}", place.client))
-        .clock(place.clock)
-        .entropy(Arc::new(rng::Seeded::new(place.seed)))
+        .injected(place.clock, Arc::new(rng::Seeded::new(place.seed)))
 }
 
 /// What `is_valid()` would say now, without what it does besides: asking changes nothing.

@@ -1,12 +1,13 @@
-//! x
-fn main() {
-    let a: Vec<u64> = std::env::args().skip(1).filter_map(|a| a.parse().ok()).collect();
-    #[cfg(redlock_sim)]
-    for seed in a[0]..a[1] {
-        let r = redlock_tests::sim::run_seed(seed, a.len() > 2);
-        for l in r.timeline {
-            println!("{l}");
-        }
-        println!("{seed} {:x} {:?}", r.hash, r.violations);
-    }
+//! Runs seeded schedules; `cargo xtask sim` calls it. See `redlock_tests::sim`.
+
+#[cfg(redlock_sim)]
+fn main() -> std::process::ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    redlock_tests::sim::command::run(&arguments)
+}
+
+#[cfg(not(redlock_sim))]
+fn main() -> std::process::ExitCode {
+    eprintln!("this program needs RUSTFLAGS=\"--cfg redlock_sim\": run `cargo xtask sim`");
+    std::process::ExitCode::FAILURE
 }

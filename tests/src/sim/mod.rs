@@ -10,6 +10,7 @@
 //! - `log`: the hash, and the timeline for a reader.
 
 mod claims;
+pub mod command;
 mod draw;
 mod faults;
 mod finish;
@@ -37,6 +38,7 @@ pub fn run_seed(seed: u64, told: bool) -> Report {
 
 /// Runs a plan; with the timeline of it when `told`.
 pub fn run(plan: Plan, told: bool) -> Report {
+    // Tokio's channels choose whom to wake first: by the seed, too (`--cfg tokio_unstable`).
     let runtime = Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
