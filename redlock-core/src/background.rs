@@ -39,6 +39,8 @@ impl Background {
         }
         let over = Over { running: Arc::clone(&self.running), ended: Some(ended) };
         let task = task();
+        #[cfg(redlock_sim)]
+        let task = crate::simulation::inherited(task);
         runtime.spawn(async move {
             let _over = over;
             task.await;

@@ -19,6 +19,7 @@ pub enum Bug {
     TokenReused,
     ExtendShortens,
     HealWithoutCleanUp,
+    CleanUpOnce,
     QuarantineSkipped,
     FrozenClockBelieved,
     RenewalOutlivesRelease,
@@ -37,7 +38,7 @@ mod planted {
 
     impl Bug {
         /// All of them.
-        pub const ALL: [Self; 16] = [
+        pub const ALL: [Self; 17] = [
             Self::QuorumOffByOne,
             Self::ValidityNotCompared,
             Self::DriftLeftOut,
@@ -50,6 +51,7 @@ mod planted {
             Self::TokenReused,
             Self::ExtendShortens,
             Self::HealWithoutCleanUp,
+            Self::CleanUpOnce,
             Self::QuarantineSkipped,
             Self::FrozenClockBelieved,
             Self::RenewalOutlivesRelease,

@@ -153,7 +153,7 @@ impl Builder {
                 Source::Memory(node) => Some(node.clone()),
                 Source::Url(_) => None,
                 #[cfg(redlock_sim)]
-                Source::Linked(_) => None,
+                Source::Simulated(_) => None,
             })
             .collect();
         let clock = clock.unwrap_or_else(|| -> Arc<dyn Clock> {

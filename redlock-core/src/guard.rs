@@ -142,6 +142,11 @@ impl LockHandle {
         Self { hold }
     }
 
+    #[cfg(redlock_sim)]
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.hold
+    }
+
     /// The innermost lock of this task's body, in `run`, annotated functions and layered
     /// handlers. Spawned tasks have none of their own.
     #[must_use]

@@ -61,6 +61,7 @@ pub(crate) struct Hold {
 }
 
 #[derive(Debug)]
+#[cfg_attr(redlock_sim, derive(Clone))]
 pub(crate) struct State {
     pub(crate) lease: Lease,
     pub(crate) ttl: Duration,
@@ -141,14 +142,29 @@ impl Hold {
             state.ended = Some(End::Lost(reason));
             return (Judgement::Ended(End::Lost(reason)), Some(reason), false);
         }
-        let confirmed = state.lease.confirmed.wall_ahead;
-        if validity::in_doubt(confirmed, reading.wall_ahead, state.ttl, self.clock_drift_factor) {
+        if self.is_behind(state, reading) {
             let fresh = state.doubt.is_none();
             state.doubt.get_or_insert(now);
             return (Judgement::Doubtful, None, fresh);
         }
         state.doubt = None;
         (Judgement::Valid(deadline.since(now)), None, false)
+    }
+
+    /// Whether real time has run ahead by so much, since the round that the deadline counts from,
+    /// that the deadline cannot be relied on (rule 2).
+    fn is_behind(&self, state: &State, reading: Reading) -> bool {
+        let dated = state.lease.dated;
+        validity::in_doubt(dated, reading.wall_ahead, state.ttl, self.clock_drift_factor)
+    }
+
+    /// Whether it may be relied on now, as [`judge`](Self::judge) finds it, without what comes of
+    /// judging.
+    #[cfg(redlock_sim)]
+    pub(crate) fn glance(&self) -> bool {
+        let mut state = self.state.lock().clone();
+        let (judgement, ..) = self.judge_locked(&mut state, self.client.clock.read());
+        matches!(judgement, Judgement::Valid(_))
     }
 
     /// A doubt that no quorum clears within this is a loss (rule 2).
@@ -207,7 +223,11 @@ impl Hold {
             return false;
         }
         let deadline = validity::deadline(started.now, ttl, self.clock_drift_factor);
-        state.lease.deadline = state.lease.deadline.max(deadline);
+        // A later deadline stands, unless it is too late by the time that this clock has missed.
+        if deadline > state.lease.deadline || self.is_behind(&state, started) {
+            state.lease.deadline = deadline;
+            state.lease.dated = started.wall_ahead;
+        }
         state.lease.confirmed = started;
         state.lease.gone = state.lease.gone.max(started.now + ttl);
         state.lease.votes = votes;

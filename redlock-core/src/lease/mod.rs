@@ -30,6 +30,8 @@ pub(crate) struct Lease {
     pub(crate) since: Moment,
     /// The end of its validity (rule 2).
     pub(crate) deadline: Moment,
+    /// How far the wall clock was ahead in the round that the deadline counts from.
+    pub(crate) dated: i64,
     /// What the clock showed when the last confirmed round started.
     pub(crate) confirmed: Reading,
     /// When every key of it has expired by itself.

@@ -73,12 +73,6 @@ struct State {
     clock: ServerClock,
     /// Expired keys are swept out when this many are there.
     sweep_at: usize,
-    /// How many extensions came after the release of the same lock on the same connection.
-    #[cfg(redlock_sim)]
-    late_renewals: u64,
-    /// Told of every command and its reply.
-    #[cfg(redlock_sim)]
-    observer: Option<Box<dyn Fn(String) + Send>>,
 }
 
 struct Entry {
@@ -120,15 +114,7 @@ impl MemoryNode {
         let name = format!("memory-{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let mode = Mode { up: true, hung: false, delay: Duration::ZERO, life: 0, started: None };
         let clock = ServerClock { anchor: None, shown: 0.0, rate: 1.0 };
-        let state = State {
-            keys: BTreeMap::new(),
-            clock,
-            sweep_at: 1024,
-            #[cfg(redlock_sim)]
-            late_renewals: 0,
-            #[cfg(redlock_sim)]
-            observer: None,
-        };
+        let state = State { keys: BTreeMap::new(), clock, sweep_at: 1024 };
         Self {
             server: Arc::new(Server {
                 name: name.into(),
@@ -225,32 +211,6 @@ impl MemoryNode {
         Duration::try_from_secs_f64(left).ok().filter(|left| !left.is_zero())
     }
 
-    /// Whose lock this is: the client name at the end of the key's value.
-    #[cfg(redlock_sim)]
-    #[doc(hidden)]
-    #[must_use]
-    pub fn holder(&self, key: &str) -> Option<String> {
-        let mut state = self.server.state.lock();
-        state.sweep();
-        let (_, name) = state.keys.get(key)?.value.split_once('.')?;
-        Some(name.to_owned())
-    }
-
-    /// Has every command and its reply told, in words.
-    #[cfg(redlock_sim)]
-    #[doc(hidden)]
-    pub fn observe(&self, observer: impl Fn(String) + Send + 'static) {
-        self.server.state.lock().observer = Some(Box::new(observer));
-    }
-
-    /// How many extensions came after the release of the same lock (rule 10).
-    #[cfg(redlock_sim)]
-    #[doc(hidden)]
-    #[must_use]
-    pub fn late_renewals(&self) -> u64 {
-        self.server.state.lock().late_renewals
-    }
-
     /// Deletes all keys, like FLUSHALL.
     pub fn clear(&self) {
         self.server.state.lock().keys.clear();
@@ -259,6 +219,12 @@ impl MemoryNode {
     /// Deletes one key, like an operator's DEL. True when it was there.
     pub fn remove(&self, key: &str) -> bool {
         self.server.state.lock().keys.remove(key).is_some()
+    }
+
+    /// Runs commands that came by another way than a connection of its own.
+    #[cfg(redlock_sim)]
+    pub(crate) fn execute(&self, commands: &[Command]) -> Vec<Reply> {
+        self.server.run(commands)
     }
 
     pub(crate) fn spec(&self) -> NodeSpec {
@@ -277,21 +243,18 @@ impl fmt::Debug for MemoryNode {
     }
 }
 
+impl Server {
+    fn run(&self, commands: &[Command]) -> Vec<Reply> {
+        let mut state = self.state.lock();
+        commands.iter().map(|command| state.run(command)).collect()
+    }
+}
+
 impl State {
     fn sweep(&mut self) {
         let now = self.clock.now();
         self.keys.retain(|_, entry| entry.expires > now);
         self.sweep_at = (2 * self.keys.len()).max(1024);
-    }
-
-    #[cfg(redlock_sim)]
-    fn tell(&self, command: &Command, reply: Reply) {
-        if let Some(observer) = &self.observer {
-            let (token, name) = command.claim.value.split_once('.').unwrap_or_default();
-            let token = token.get(..6).unwrap_or(token);
-            let Command { claim, action } = command;
-            observer(format!("{name}'s {token}: {action:?} {} -> {reply:?}", claim.key));
-        }
     }
 
     fn run(&mut self, command: &Command) -> Reply {
@@ -309,16 +272,16 @@ impl State {
                 Reply::Done
             }
             (_, None) => Reply::Missing,
-            (Action::Release, Some(_)) if planted(Bug::ReleaseWithoutCompare) => {
-                self.keys.remove(&claim.key);
-                Reply::Done
+            (action, Some(entry))
+                if entry.value != claim.value
+                    && !(action == Action::Release && planted(Bug::ReleaseWithoutCompare)) =>
+            {
+                Reply::Foreign
             }
-            (_, Some(entry)) if entry.value != claim.value => Reply::Foreign,
             (Action::Extend { ttl }, Some(entry)) => {
                 let left = Duration::try_from_secs_f64(entry.expires - now).unwrap_or_default();
-                let until = now + ttl.as_secs_f64();
-                entry.expires =
-                    if planted(Bug::ExtendShortens) { until } else { entry.expires.max(until) };
+                let least = if planted(Bug::ExtendShortens) { now } else { entry.expires };
+                entry.expires = least.max(now + ttl.as_secs_f64());
                 Reply::Extended { left }
             }
             (Action::Retire { rest }, Some(entry)) => {
@@ -378,8 +341,6 @@ async fn answer(
     mut queue: mpsc::Receiver<Call>,
     life: u64,
 ) {
-    #[cfg(redlock_sim)]
-    let mut released = std::collections::BTreeSet::new();
     loop {
         let call = tokio::select! {
             biased;
@@ -398,26 +359,7 @@ async fn answer(
         if mode.borrow().life != life {
             return;
         }
-        let replies = {
-            let mut state = server.state.lock();
-            #[cfg(redlock_sim)]
-            for command in &call.commands {
-                match command.action {
-                    Action::Release => drop(released.insert(command.claim.value.clone())),
-                    Action::Extend { .. } if released.contains(&command.claim.value) => {
-                        state.late_renewals += 1;
-                    }
-                    _ => {}
-                }
-            }
-            let run = |command| {
-                let reply = state.run(command);
-                #[cfg(redlock_sim)]
-                state.tell(command, reply);
-                reply
-            };
-            call.commands.iter().map(run).collect()
-        };
+        let replies = server.run(&call.commands);
         // Run all the same when nobody waits any more.
         let _ = call.reply.send(replies);
     }

@@ -152,6 +152,7 @@ pub(crate) trait Connection: Send + 'static {
 }
 
 /// How to build the [`Connector`] of a node, decided at `build()`.
+#[derive(Clone)]
 pub(crate) struct NodeSpec {
     /// `host:port` or the path of a socket, without credentials.
     pub(crate) name: Arc<str>,
@@ -183,7 +184,7 @@ pub(crate) enum Source {
     Url(String),
     Memory(MemoryNode),
     #[cfg(redlock_sim)]
-    Linked(crate::simulation::Link),
+    Simulated(NodeSpec),
 }
 
 impl Node {
@@ -197,7 +198,7 @@ impl Node {
             Source::Url(url) => redis::spec(&url),
             Source::Memory(node) => Ok(node.spec()),
             #[cfg(redlock_sim)]
-            Source::Linked(link) => Ok(link.spec()),
+            Source::Simulated(spec) => Ok(spec),
         }
     }
 }
@@ -209,7 +210,7 @@ impl fmt::Debug for Node {
             Source::Url(_) => f.debug_struct("Node").finish_non_exhaustive(),
             Source::Memory(node) => node.fmt(f),
             #[cfg(redlock_sim)]
-            Source::Linked(link) => link.fmt(f),
+            Source::Simulated(spec) => spec.fmt(f),
         }
     }
 }

@@ -190,12 +190,11 @@ async fn exchange(
     let mut closing = None;
     loop {
         let now = clock.now();
-        let (items, asked, next_debt, orphaned, settled) = {
+        let (items, asked, orphaned, settled) = {
             let mut mailbox = shared.mailbox.lock();
             let items = if batches.len() < MOST_BATCHES { mailbox.take(now) } else { Vec::new() };
             let asked = std::mem::take(&mut mailbox.pings);
-            let next_debt = mailbox.debts.next_due();
-            (items, asked, next_debt, mailbox.closed, mailbox.is_settled())
+            (items, asked, mailbox.closed, mailbox.is_settled())
         };
         if orphaned {
             let until = *closing.get_or_insert(now + LAST_WORDS);
@@ -212,6 +211,8 @@ async fn exchange(
         for ping in asked {
             pings.push(answer_ping(shared, connection, ping));
         }
+        // Asked only now: what could not be sent above is owed at once.
+        let next_debt = shared.mailbox.lock().debts.next_due();
         let wake = next_debt.into_iter().chain(closing).min().unwrap_or(Moment::NEVER);
         tokio::select! {
             biased;

@@ -173,6 +173,7 @@ async fn attempt(
             claim,
             since: started.now,
             deadline,
+            dated: started.wall_ahead,
             confirmed: started,
             gone: attempt.gone,
             taken: Arc::clone(&round),

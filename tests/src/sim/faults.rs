@@ -1,132 +1,122 @@
-//! What goes wrong, one thing after the other and several at a time.
+//! Making things go wrong, and right again.
 
-use std::{rc::Rc, time::Duration};
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 
-use redlock_core::simulation::Chance;
-use tokio::{task::spawn_local, time::sleep};
+use redlock_core::simulation::Cut;
 
-use super::world::World;
+use super::{
+    plan::{Fault, Planned},
+    world::{World, ms},
+};
 
-/// Strikes until it is dropped.
-pub(super) async fn strike(world: Rc<World>, mut chance: Chance) {
-    // Some schedules are calm: what goes wrong there is nobody else's fault.
-    let pace = [40, 100, 400, 5000][chance.below(4) as usize];
-    loop {
-        sleep(chance.ms(1, pace)).await;
-        // From a moment to well past the ttl.
-        let ttl = world.ttl.as_millis() as u64;
-        let span = match chance.below(3) {
-            0 => chance.ms(1, 30),
-            1 => chance.ms(ttl / 2, ttl),
-            _ => chance.ms(ttl, 3 * ttl),
-        };
-        one(&world, &mut chance, span);
+/// A fault strikes, a while after this.
+pub(super) fn strike(world: &Arc<World>, planned: Planned) {
+    let Planned { after, span, fault, .. } = planned;
+    world.later(after, move |world| {
+        if world.is_over() {
+            return;
+        }
+        world.log.count(|stats| stats.faults[fault.kind()] += 1);
+        world.log.note(
+            [20, fault.kind() as u64],
+            || "**".to_owned(),
+            || format!("{fault:?} for {span} ms"),
+        );
+        begin(world, fault, span);
+    });
+}
+
+fn begin(world: &Arc<World>, fault: Fault, span: u64) {
+    match fault {
+        Fault::Link { client, node, cut } => isolate(world, client, node, 1, cut, span),
+        Fault::Partition { client, first, count, cut } => {
+            isolate(world, client, first, count, cut, span);
+        }
+        Fault::Unreachable { node } => {
+            for client in world.clients() {
+                isolate(world, client.number, node, 1, Cut::Both, span);
+            }
+        }
+        Fault::Reset { client, node } => {
+            let client = world.client(client).number;
+            world.network.reset(client, node % world.network.nodes());
+        }
+        Fault::Restart { node, empty } => restart(world, node, empty, span),
+        Fault::RollingRestart { first, count, empty } => {
+            let settings = world.plan.settings;
+            // The next one once the last is back and renewed.
+            let apart = span + settings.max_ttl + 1000;
+            for number in 0..count {
+                world.later(number as u64 * apart, move |world| {
+                    restart(world, first + number, empty, span);
+                });
+            }
+        }
+        Fault::Hang { node } => {
+            let node = node % world.network.nodes();
+            world.network.hang(node);
+            world.later(span, move |world| world.network.resume(node));
+        }
+        Fault::Slow { node, delay } => {
+            let node = node % world.network.nodes();
+            world.network.slow(node, delay);
+            world.later(span, move |world| world.network.slow(node, 0));
+        }
+        Fault::Flush => flush(world),
+        Fault::Stop { client } => {
+            let client = world.client(client);
+            world.stop(&client);
+            world.later(span, move |world| world.resume(&client));
+        }
+        Fault::Freeze { client } => {
+            let client = world.client(client);
+            world.freeze(&client);
+            world.later(span, move |world| world.resume(&client));
+        }
+        Fault::Step { client } => {
+            let client = world.client(client);
+            client.disturbed.fetch_add(1, Relaxed);
+            client.clock.step(ms(span));
+        }
+        Fault::Crash { client } => {
+            let client = world.client(client);
+            world.crash(&client);
+        }
     }
 }
 
-fn one(world: &Rc<World>, chance: &mut Chance, span: Duration) {
-    let record = &world.record;
-    let client = chance.below(world.clients.len() as u64) as usize;
-    let node = chance.below(world.nodes.len() as u64) as usize;
-    let (name, server) = (&world.clients[client].name, node);
-    if world.clients[client].is_out() {
+/// Cuts a client off from so many nodes.
+pub(super) fn isolate(
+    world: &Arc<World>,
+    client: usize,
+    first: usize,
+    count: usize,
+    cut: Cut,
+    span: u64,
+) {
+    let client = world.client(client).number;
+    let nodes = world.network.nodes();
+    for node in (first..first + count.min(nodes)).map(|node| node % nodes) {
+        world.network.cut(client, node, cut);
+        world.later(span, move |world| world.network.heal(client, node));
+    }
+}
+
+fn restart(world: &Arc<World>, node: usize, empty: bool, span: u64) {
+    if world.is_over() {
         return;
     }
-    let link = &world.clients[client].links[node];
-    let until = |world: &Rc<World>, undo: fn(&World, usize, usize)| {
-        let world = Rc::clone(world);
-        spawn_local(async move {
-            sleep(span).await;
-            undo(&world, client, node);
-        });
-    };
-    match chance.below(13) {
-        0 => {
-            record.fault("slow way", || format!("{name} to node {server} for {span:?}"));
-            link.latency(Duration::from_millis(1), chance.ms(5, 60));
-            until(world, |world, client, node| {
-                let (least, most) = (Duration::from_micros(50), Duration::from_micros(300));
-                world.clients[client].links[node].latency(least, most);
-            });
-        }
-        1 => {
-            let (out, back) =
-                [(true, false), (false, true), (true, true)][chance.below(3) as usize];
-            record.fault("held way", || {
-                format!("{name} to node {server} for {span:?}: out {out}, back {back}")
-            });
-            link.hold(out, back);
-            until(world, |world, client, node| world.clients[client].free_link(node));
-        }
-        2 => {
-            record.fault("cut", || format!("{name} to node {server}"));
-            link.cut();
-        }
-        3 => {
-            let (out, back) =
-                [(true, false), (false, true), (true, true)][chance.below(3) as usize];
-            // From all, or from some: a majority of them is what counts.
-            let cut: Vec<usize> = match chance.below(2) {
-                0 => (0..world.nodes.len()).collect(),
-                _ => (0..world.nodes.len()).filter(|_| !chance.one_in(3)).collect(),
-            };
-            record.fault("partition", || {
-                format!("{name} from nodes {cut:?} for {span:?}: out {out}, back {back}")
-            });
-            for node in cut {
-                world.clients[client].links[node].hold(out, back);
-            }
-            until(world, |world, client, _| world.clients[client].free_links());
-        }
-        4 => {
-            record.fault("node down", || format!("node {server} for {span:?}, keeps its data"));
-            world.nodes[node].stop();
-            until(world, |world, _, node| world.nodes[node].start());
-        }
-        5 => {
-            record.fault("node restarted", || format!("node {server}, empty"));
-            world.nodes[node].restart_empty();
-        }
-        6 => {
-            record.fault("node down", || format!("node {server} for {span:?}, comes back empty"));
-            world.nodes[node].stop();
-            world.nodes[node].clear();
-            until(world, |world, _, node| world.nodes[node].start());
-        }
-        7 => {
-            record.fault("node hung", || format!("node {server} for {span:?}"));
-            world.nodes[node].hang();
-            until(world, |world, _, node| world.nodes[node].resume());
-        }
-        8 => {
-            record.fault("client paused", || format!("{name} for {span:?}"));
-            world.clients[client].pause();
-            until(world, |world, client, _| world.clients[client].resume());
-        }
-        9 => {
-            record.fault("client frozen", || format!("{name} for {span:?}, its clock too"));
-            world.clients[client].pause();
-            world.clients[client].clock.freeze();
-            until(world, |world, client, _| world.clients[client].resume());
-        }
-        10 if world.clients.iter().filter(|client| !client.crashed.get()).count() > 1 => {
-            record.fault("crash", || name.clone());
-            let client = &world.clients[client];
-            client.crashed.set(true);
-            client.hold_links(true, true);
-            client.tasks.borrow().iter().for_each(tokio::task::AbortHandle::abort);
-        }
-        11 => {
-            record.fault("release_all", || name.clone());
-            let world = Rc::clone(world);
-            spawn_local(async move { world.clients[client].locks.release_all().await });
-        }
-        _ if chance.one_in(6) => {
-            let grace = chance.ms(0, 200);
-            record.fault("shutdown", || format!("{name} after {grace:?}"));
-            let world = Rc::clone(world);
-            spawn_local(async move { world.clients[client].locks.shutdown(grace).await });
-        }
-        _ => {}
+    let node = node % world.network.nodes();
+    world.network.stop(node);
+    world.later(span, move |world| world.network.start(node, empty));
+}
+
+/// Deletes everything everywhere. Who holds a lock learns of it at the next renewal that a quorum
+/// answers, and if there is none, when the validity ends that it had: one ttl at most.
+fn flush(world: &Arc<World>) {
+    let max_ttl = world.plan.settings.max_ttl;
+    world.ledger.flush(world.now() + max_ttl + max_ttl / 20 + 10);
+    for node in 0..world.network.nodes() {
+        world.network.flush(node);
     }
 }

@@ -1,77 +1,68 @@
-//! Seeded schedules of clients, nodes and faults on paused time (`--cfg redlock_sim`).
+//! Deterministic simulation: clients of the real library over a simulated network, on paused time.
 //!
-//! One seed is one schedule: how many nodes and clients there are, what each client does, what
-//! goes wrong and when. Nothing else decides anything, so that a seed replays exactly.
+//! A seed becomes a [`Plan`]: nodes, clients, what each of their tasks does, and what goes wrong
+//! meanwhile. Running a plan gives a [`Report`]: whether any promise was broken, and a hash of
+//! everything that happened, by which two runs of one seed are seen to be the same.
 //!
-//! - [`record`]: what happened, and what must not have.
-//! - [`world`]: the nodes, the clients and the ways between them.
-//! - [`faults`]: what goes wrong.
-//! - [`work`]: what the clients do.
+//! - `plan`, `draw`: what is to happen, and drawing it from a seed.
+//! - `world`, `work`, `faults`: making it happen.
+//! - `ledger`, `claims`, `finish`: what must hold, whatever happens.
+//! - `log`: the hash, and the timeline for a reader.
 
+mod claims;
 pub mod command;
+mod draw;
 mod faults;
-mod record;
+mod finish;
+mod ledger;
+mod log;
+mod plan;
+mod report;
 mod work;
 mod world;
 
-use std::{rc::Rc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-pub use record::Report;
-use redlock_core::simulation::Chance;
-use tokio::{runtime::RngSeed, task::LocalSet};
+pub use plan::Plan;
+pub use report::{Report, Stats};
+use tokio::runtime::{Builder, RngSeed};
+use world::World;
 
-use self::{record::Record, world::World};
+/// No schedule takes so long by its own clock: a task that is still waiting waits in vain.
+const FOREVER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Runs the schedule of one seed. `verbose` keeps its timeline.
-pub fn run(seed: u64, verbose: bool) -> Report {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        // Tokio's channels and mutexes choose whom to wake first (`--cfg tokio_unstable`).
-        .rng_seed(RngSeed::from_bytes(&seed.to_le_bytes()))
-        .build()
-        .unwrap();
-    let record = Rc::new(Record::new(verbose));
-    LocalSet::new().block_on(&runtime, schedule(seed, &record));
-    drop(runtime);
-    record.report(seed)
+/// Runs the schedule of a seed; with the timeline of it when `told`.
+pub fn run_seed(seed: u64, told: bool) -> Report {
+    run(Plan::draw(seed), told)
 }
 
-async fn schedule(seed: u64, record: &Rc<Record>) {
-    let mut chance = Chance::new(seed);
-    let world = Rc::new(World::new(&mut chance, record));
-    world.meet().await;
-
-    let faults =
-        tokio::task::spawn_local(faults::strike(Rc::clone(&world), Chance::new(chance.next())));
-    let mut tasks = Vec::new();
-    for client in 0..world.clients.len() {
-        for _ in 0..world.tasks {
-            let chance = Chance::new(chance.next());
-            let work = work::work(Rc::clone(&world), client, chance);
-            let task = tokio::task::spawn_local(work);
-            world.clients[client].tasks.borrow_mut().push(task.abort_handle());
-            tasks.push(task);
+/// Runs a plan; with the timeline of it when `told`.
+pub fn run(plan: Plan, told: bool) -> Report {
+    // Tokio's channels choose whom to wake first: by the seed, too (`--cfg tokio_unstable`).
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .rng_seed(RngSeed::from_bytes(&plan.seed.to_le_bytes()))
+        .build()
+        .unwrap();
+    let world = runtime.block_on(async {
+        let world = World::build(plan, told);
+        let finished = tokio::time::timeout(FOREVER, schedule(&world)).await;
+        if finished.is_err() {
+            world.log.violation("a call has no result: the schedule does not end");
         }
-    }
-    for task in tasks {
-        // A task of a client that crashed was aborted; any other panic is the schedule's.
-        if let Err(error) = task.await
-            && error.is_panic()
-        {
-            record.violation(format!("a task panicked: {error}"));
-        }
-    }
-    faults.abort();
-    let _ = faults.await;
+        world.log.close();
+        world
+    });
+    drop(runtime);
+    world.bury();
+    world.log.report()
+}
 
-    // Everything is well again: nothing may stay behind, and everybody gets a turn.
-    world.heal();
-    record.note("world", || "all faults are over".to_owned());
-    world.settle().await;
-    work::everybody_gets_a_turn(&world).await;
-    record.check_overlaps();
-    for client in &world.clients {
-        client.locks.shutdown(Duration::ZERO).await;
-    }
+/// One schedule, from the first operation to the last check.
+async fn schedule(world: &Arc<World>) {
+    world.warm_up().await;
+    world.start_all();
+    world.all_done().await;
+    finish::finish(world).await;
 }

@@ -1,251 +1,369 @@
-//! What the clients do: every way to take, keep, lose and let go of a lock.
+//! What the tasks of a client do, and what they check while they do it.
 
-use std::{future::IntoFuture, pin::pin, rc::Rc, time::Duration};
-
-use redlock_core::{LockError, LockGuard, LockHandle, LockRequest, simulation::Chance};
-use tokio::time::{Instant, sleep, timeout};
-
-use super::{
-    record::HoldId,
-    world::{Client, World},
+use std::{
+    future::{Future, IntoFuture, poll_fn},
+    pin::pin,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    task::Poll,
 };
 
-/// How many things a client does, in all of its tasks.
-const OPERATIONS: usize = 10;
+use redlock_core::{
+    LockError, LockGuard, LockHandle, LockRequest, LostReason, Released, simulation::believes,
+};
 
-/// More than any call may take past what it was told to wait: a connection, an attempt and a
-/// release, each with its timeouts.
-const SLACK: Duration = Duration::from_secs(2);
+use super::{
+    faults,
+    plan::{Cancel, End, How, Op, Step, Take, What},
+    world::{Client, World, ms, sleep},
+};
 
-pub(super) async fn work(world: Rc<World>, client: usize, mut chance: Chance) {
-    for _ in 0..OPERATIONS / world.tasks {
-        sleep(chance.ms(0, 60)).await;
-        world.clients[client].runs().await;
-        world.record.operation();
-        let key = format!("k{}", chance.below(world.keys));
-        let task = Task { world: &world, client, key, chance: &mut chance };
-        task.operate().await;
+/// What a machine may be late by, in milliseconds: timers are whole ones.
+const SLACK: u64 = 20;
+
+/// One task of a client.
+pub(super) async fn task(world: Arc<World>, client: Arc<Client>, number: usize, ops: Vec<Op>) {
+    let worker = Worker { world, client, number };
+    for op in ops {
+        sleep(op.after).await;
+        worker.world.operation();
+        match op.what {
+            What::Take(take) => worker.take(&take).await,
+            What::ReleaseAll => worker.release_all().await,
+            What::Shutdown { grace } => worker.shutdown(grace).await,
+            What::Health => worker.health().await,
+        }
     }
 }
 
-struct Task<'a> {
-    world: &'a Rc<World>,
-    client: usize,
-    key: String,
-    chance: &'a mut Chance,
+struct Worker {
+    world: Arc<World>,
+    client: Arc<Client>,
+    number: usize,
 }
 
-impl Task<'_> {
-    fn client(&self) -> &Client {
-        &self.world.clients[self.client]
+impl Worker {
+    fn say(&self, tag: u64, more: u64, text: impl FnOnce() -> String) {
+        let (client, task) = (self.client.number as u64, self.number as u64);
+        self.world.log.note([tag, client, task, more], || format!("c{client}.{task}"), text);
     }
 
-    fn note(&self, what: impl FnOnce() -> String) {
-        self.world.record.note(&self.client().name, what);
+    fn violation(&self, what: impl AsRef<str>) {
+        let what = what.as_ref();
+        self.world.log.violation(format!("c{}.{}: {what}", self.client.number, self.number));
     }
 
-    async fn operate(mut self) {
-        let wait = match self.chance.below(3) {
-            0 => Duration::ZERO,
-            1 => self.chance.ms(1, 100),
-            _ => self.chance.ms(100, 600),
+    /// A call that must be answered within this many milliseconds, not counting those in which
+    /// the process was stopped.
+    async fn bounded<F: IntoFuture>(&self, what: &str, limit: u64, call: F) -> F::Output {
+        let (begun, paused) = (self.world.now(), self.client.paused());
+        let output = call.into_future().await;
+        let taken = self.world.now() - begun - (self.client.paused() - paused);
+        // A client's clock may go slow by as much as the drift factor allows.
+        let limit = limit + limit / 10 + SLACK;
+        if taken > limit {
+            self.violation(format!("{what} took {taken} ms, over the {limit} ms that bound it"));
+        }
+        output
+    }
+
+    /// The time that one round to the nodes may take.
+    fn round(&self) -> u64 {
+        4 * self.world.plan.settings.node_timeout
+    }
+
+    fn request(&self, take: &Take) -> LockRequest {
+        let key = format!("k{}", take.key);
+        let redlock = &self.client.redlock;
+        let mut request = match take.how {
+            How::Lock | How::Run => redlock.lock(key).wait(ms(take.wait)),
+            How::Try | How::Snipe => redlock.try_lock(key),
         };
-        let mut request = self.client().locks.lock(self.key.clone()).wait(wait);
-        if self.chance.one_in(4) {
-            request = request.retry_count(self.chance.below(4) as u32);
+        request = request.ttl(ms(take.ttl)).auto_extend(take.auto_extend);
+        if let Some(count) = take.retry_count {
+            request = request.retry_count(count);
         }
-        if self.chance.one_in(6) {
-            request = request.auto_extend(false);
+        if take.min_hold > 0 {
+            request = request.min_hold(ms(take.min_hold));
         }
-        if self.chance.one_in(8) {
-            request = request.max_hold(self.chance.ms(1, 400));
-        }
-        if self.chance.one_in(8) {
-            request = request.min_hold(self.chance.ms(1, 120));
-        }
-        if self.chance.one_in(5) {
-            request = request.ttl(Duration::from_millis(180));
-        }
-        match self.chance.below(7) {
-            0 => self.cancelled(request).await,
-            6 => self.brink(request.auto_extend(false), wait).await,
-            1 | 2 => self.body(request, wait).await,
-            _ => self.bare(request, wait).await,
+        match take.max_hold {
+            Some(max) => request.max_hold(ms(max)),
+            None => request,
         }
     }
 
-    /// Gives up on the request at a random moment.
-    async fn cancelled(&mut self, request: LockRequest) {
-        let patience = Duration::from_micros(self.chance.below(3000));
-        self.note(|| format!("asks for {} and gives up after {patience:?}", self.key));
-        if let Ok(Ok(guard)) = timeout(patience, request.into_future()).await {
-            self.client().runs().await;
-            self.begin(&guard.handle());
-            drop(guard);
+    async fn take(&self, take: &Take) {
+        self.say(30, take.ttl, || format!("{take:?}"));
+        match take.how {
+            How::Run => self.run(take).await,
+            How::Snipe => self.snipe(take).await,
+            How::Lock | How::Try => drop(self.lock(take).await),
         }
     }
 
-    async fn bare(&mut self, request: LockRequest, wait: Duration) {
-        self.note(|| format!("asks for {} and waits for {wait:?}", self.key));
-        let Some(guard) = self.bounded(wait, request.into_future()).await.and_then(Result::ok)
-        else {
-            return;
-        };
-        self.client().runs().await;
+    /// The time within which a request has to be answered.
+    fn patience(&self, take: &Take) -> u64 {
+        let wait = if matches!(take.how, How::Lock | How::Run) { take.wait } else { 0 };
+        wait + self.world.plan.settings.connect_timeout + self.round()
+    }
+
+    /// True when it got the lock, or gave up of its own accord.
+    async fn lock(&self, take: &Take) -> bool {
+        let disturbed = self.client.disturbed.load(Relaxed);
+        let request = cancellable(self.request(take).into_future(), take.cancel);
+        match self.bounded("lock", self.patience(take), request).await {
+            None => self.say(31, 0, || "gives up".to_owned()),
+            Some(Err(error)) => {
+                self.refused(&error);
+                return false;
+            }
+            Some(Ok(guard)) => {
+                let undisturbed = disturbed == self.client.disturbed.load(Relaxed);
+                if !guard.is_valid() && undisturbed {
+                    self.violation("was given a lock without validity (rule 4)");
+                }
+                self.hold(take, guard).await;
+            }
+        }
+        true
+    }
+
+    fn refused(&self, error: &LockError) {
+        self.say(32, kind(error), || format!("{error}"));
+        if self.world.plan.calm && matches!(error, LockError::NoQuorum { .. }) {
+            self.violation(format!("refused although nothing is wrong: {error}"));
+        }
+        if let LockError::Config { .. } | LockError::InvalidResource { .. } = error {
+            self.violation(format!("the plan is wrong: {error}"));
+        }
+    }
+
+    async fn hold(&self, take: &Take, guard: LockGuard) {
+        let id = self.begin(take, guard.handle(), false);
+        for step in &take.steps {
+            if let Step::Extend(ttl) = step {
+                self.say(33, *ttl, || format!("extends by {ttl} ms"));
+                let extended = self.bounded("extend", self.round(), guard.extend(ms(*ttl))).await;
+                self.say(34, u64::from(extended.is_ok()), || format!("extended: {extended:?}"));
+            } else {
+                self.step(step).await;
+            }
+        }
+        if take.end == End::Release && !guard.is_valid() {
+            self.world.log.count(|stats| stats.losses += 1);
+        }
         let handle = guard.handle();
-        let hold = self.begin(&handle);
-        self.rely(&guard, hold).await;
-        if self.chance.one_in(2) {
-            self.note(|| format!("drops {}", self.key));
-            drop(guard);
-        } else {
-            self.note(|| format!("releases {}", self.key));
-            let released = self.bounded(Duration::ZERO, guard.release()).await;
-            self.note(|| format!("has released {}: {}", self.key, told(released.as_ref())));
-        }
-        if self.chance.one_in(4) {
-            // Who keeps a handle keeps nothing else.
-            sleep(self.chance.ms(1, 200)).await;
-            if handle.is_valid() {
-                self.world.record.violation(format!("{} is valid after its release", self.key));
+        match take.end {
+            End::Release => {
+                self.let_go(id, take);
+                let released = self.bounded("release", self.round(), guard.release()).await;
+                self.released(&released);
             }
+            End::CancelRelease(polls) => {
+                self.let_go(id, take);
+                let release = cancellable(guard.release(), Some(Cancel::Polls(polls)));
+                self.bounded("release", self.round(), release).await;
+            }
+            End::UntilLost(limit) => {
+                let lost = tokio::time::timeout(ms(limit), guard.lost()).await.is_ok();
+                self.say(35, u64::from(lost), || format!("lost: {lost}"));
+                if lost && guard.is_valid() {
+                    self.violation("lost() resolved on a lock that is valid (rule 9)");
+                }
+                self.world.log.count(|stats| stats.losses += u64::from(lost));
+                self.let_go(id, take);
+                drop(guard);
+            }
+            End::Drop => {
+                self.let_go(id, take);
+                drop(guard);
+            }
+        }
+        if handle.is_valid() {
+            self.violation("a lock that was let go of is valid");
         }
     }
 
-    /// Relies on a lock that is not renewed up to the last moment: where a deadline that is too late
-    /// by a little meets who waits for it.
-    async fn brink(&mut self, request: LockRequest, wait: Duration) {
-        self.note(|| format!("asks for {} to the last, and waits for {wait:?}", self.key));
-        let Some(guard) = self.bounded(wait, request.into_future()).await.and_then(Result::ok)
-        else {
-            return;
+    fn begin(&self, take: &Take, handle: LockHandle, body: bool) -> u64 {
+        self.world.log.count(|stats| stats.locks += 1);
+        self.say(36, 0, || format!("has k{}, valid for {:?}", take.key, handle.validity()));
+        let life = self.client.life.clone();
+        self.world.ledger.begin(self.client.number, take.key, handle, body, life)
+    }
+
+    fn let_go(&self, id: u64, take: &Take) {
+        self.say(37, 0, || format!("lets go of k{}", take.key));
+        self.world.ledger.end(id, take.keep_handle);
+    }
+
+    fn released(&self, released: &Result<Released, LockError>) {
+        let number = match released {
+            Ok(Released::Ours) => 0,
+            Ok(_) => 1,
+            Err(error) => kind(error),
         };
-        self.client().runs().await;
-        let Some(hold) = self.begin(&guard.handle()) else { return };
-        sleep(guard.validity().saturating_sub(Duration::from_millis(70))).await;
-        loop {
-            self.client().runs().await;
-            if !guard.is_valid() {
-                self.note(|| format!("has no {} any more", self.key));
-                return;
-            }
-            self.world.record.confirm(hold);
-            sleep(Duration::from_millis(1)).await;
+        self.say(38, number, || format!("released: {released:?}"));
+        if self.world.plan.calm
+            && let Err(error) = released
+        {
+            self.violation(format!("no release although nothing is wrong: {error}"));
         }
     }
 
-    /// Works under a bare guard for as long as it says that it is valid.
-    async fn rely(&mut self, guard: &LockGuard, hold: Option<HoldId>) {
-        let Some(hold) = hold else { return };
-        let ttl = self.world.ttl.as_millis() as u64;
-        let until = Instant::now()
-            + match self.chance.below(8) {
-                0 | 1 => Duration::ZERO,
-                2..=5 => self.chance.ms(1, 30),
-                6 => self.chance.ms(ttl / 2, 2 * ttl),
-                _ => self.chance.ms(ttl, 5 * ttl),
-            };
-        while Instant::now() < until {
-            if self.chance.one_in(12) {
-                let longer = Duration::from_millis(60 + self.chance.below(ttl));
-                let extended = self.bounded(Duration::ZERO, guard.extend(longer)).await;
-                self.note(|| {
-                    format!("extends {} by {longer:?}: {}", self.key, told(extended.as_ref()))
-                });
+    async fn step(&self, step: &Step) {
+        let client = &self.client;
+        match *step {
+            Step::Sleep(span) => sleep(span).await,
+            // Guards only.
+            Step::Extend(_) => {}
+            Step::Isolate { cut, first, count, span } => {
+                self.say(39, span, || format!("{step:?}"));
+                faults::isolate(&self.world, client.number, first, count, cut, span);
             }
-            sleep(self.chance.ms(1, 25)).await;
-            self.client().runs().await;
-            if !guard.is_valid() {
-                self.note(|| format!("has lost {}", self.key));
-                return;
+            Step::Stop(span) | Step::Freeze(span) => {
+                self.say(40, span, || format!("{step:?}"));
+                if matches!(step, Step::Stop(_)) {
+                    self.world.stop(client);
+                } else {
+                    self.world.freeze(client);
+                }
+                let client = Arc::clone(client);
+                self.world.later(span, move |world| world.resume(&client));
+                // The process stands still from its next await on.
+                tokio::task::yield_now().await;
             }
-            self.world.record.confirm(hold);
         }
     }
 
-    /// Works in a body, which is not polled once the lock cannot be relied on.
-    async fn body(&mut self, request: LockRequest, wait: Duration) {
-        self.note(|| format!("asks to run under {} and waits for {wait:?}", self.key));
-        let (world, client, key) = (self.world, self.client, self.key.clone());
-        let steps = self.chance.below(20);
-        let mut pace = Chance::new(self.chance.next());
-        let ran = self
-            .bounded(
-                wait + Duration::from_secs(2),
-                request.run(async |lock: &LockHandle| {
-                    world.clients[client].runs().await;
-                    let record = &world.record;
-                    record.note(&world.clients[client].name, || format!("runs under {key}"));
-                    let hold = record.begin(client, lock.resource());
-                    for _ in 0..steps {
-                        sleep(pace.ms(1, 25)).await;
-                        world.clients[client].runs().await;
-                        record.confirm(hold);
-                    }
-                }),
-            )
+    async fn run(&self, take: &Take) {
+        let body = async |lock: &LockHandle| {
+            let id = self.begin(take, lock.clone(), true);
+            let _end = OnDrop(|| self.let_go(id, take));
+            let mut steps = pin!(async {
+                for step in &take.steps {
+                    self.step(step).await;
+                }
+            });
+            poll_fn(|cx| {
+                if !believes(lock) {
+                    self.violation("a body runs on without its lock (rule 9)");
+                }
+                steps.as_mut().poll(cx)
+            })
             .await;
-        self.note(|| format!("has run under {}: {}", self.key, told(ran.as_ref())));
-    }
-
-    /// Relies on a lock from now on, if it may.
-    fn begin(&self, handle: &LockHandle) -> Option<HoldId> {
-        if !handle.is_valid() {
-            self.note(|| format!("was given {}, which had run out", self.key));
-            return None;
-        }
-        self.note(|| format!("holds {}", self.key));
-        Some(self.world.record.begin(self.client, handle.resource()))
-    }
-
-    /// Nothing hangs: a call ends in its time, or a fault held the whole process up meanwhile.
-    async fn bounded<T>(
-        &self,
-        wait: Duration,
-        call: impl Future<Output = Result<T, LockError>>,
-    ) -> Option<Result<T, LockError>> {
-        let mut call = pin!(call);
-        let mut left = wait + SLACK + self.world.ttl * 3;
-        loop {
-            let (begun, stood_still) = (Instant::now(), self.client().stood_still());
-            if let Ok(result) = timeout(left, &mut call).await {
-                if let Err(error) = &result {
-                    self.note(|| format!("is told: {error}"));
+        };
+        let held: u64 = take.steps.iter().map(Step::span).sum();
+        let limit = self.patience(take) + held + self.round();
+        let run = cancellable(self.request(take).run(body), take.cancel);
+        match self.bounded("run", limit, run).await {
+            None => self.say(31, 1, || "gives up".to_owned()),
+            Some(Ok(())) => self.say(41, 0, || "ran".to_owned()),
+            Some(Err(error)) => {
+                self.refused(&error);
+                let LockError::Lost { reason, .. } = error else { return };
+                self.world.log.count(|stats| stats.losses += 1);
+                let renewed = take.auto_extend && reason == LostReason::Expired;
+                if self.world.plan.calm && (renewed || reason == LostReason::Refused) {
+                    self.violation(format!("lost although nothing is wrong: {error}"));
                 }
-                return Some(result);
             }
-            // A process that stood still meanwhile could do nothing.
-            let ran = begun.elapsed() - (self.client().stood_still() - stood_still);
-            left = left.saturating_sub(ran);
-            if left.is_zero() {
-                self.world.record.violation(format!("a call for {} hangs", self.key));
-                return None;
+        }
+    }
+
+    /// Asks in the moments in which the lock runs out on the nodes.
+    async fn snipe(&self, take: &Take) {
+        let nodes = self.world.network.nodes();
+        let key = format!("k{}", take.key);
+        let mut left: Vec<u64> = (0..nodes)
+            .map(|node| {
+                let left = self.world.network.remaining(node, &key).unwrap_or_default();
+                let true_left = left.div_f64(self.world.plan.nodes[node]);
+                u64::try_from(true_left.as_millis()).unwrap() + u64::from(!left.is_zero())
+            })
+            .collect();
+        left.sort_unstable();
+        // The same milliseconds of the quorum's expiry, and one before.
+        sleep(left[nodes / 2].saturating_sub(1)).await;
+        for _ in 0..3 {
+            if self.lock(take).await {
+                return;
             }
-            self.client().runs().await;
+            sleep(1).await;
+        }
+    }
+
+    async fn release_all(&self) {
+        self.say(42, 0, || "releases all".to_owned());
+        // Who calls it has stopped the code under bare guards.
+        self.world.ledger.end_guards(self.client.number);
+        self.bounded("release_all", 2000, self.client.redlock.release_all()).await;
+    }
+
+    async fn shutdown(&self, grace: u64) {
+        self.say(43, grace, || format!("shuts down within {grace} ms"));
+        self.client.closed.store(true, Relaxed);
+        self.bounded("shutdown", grace + 2000, self.client.redlock.shutdown(ms(grace))).await;
+        let bodies = self.world.ledger.bodies(self.client.number);
+        if bodies > 0 {
+            self.violation(format!("{bodies} bodies run on after shutdown (rule 13)"));
+        }
+    }
+
+    async fn health(&self) {
+        let settings = self.world.plan.settings;
+        let limit = settings.connect_timeout + 2 * settings.node_timeout;
+        let healths = self.bounded("health", limit, self.client.redlock.health()).await;
+        self.say(44, 0, || format!("{healths:?}"));
+    }
+}
+
+impl Step {
+    fn span(&self) -> u64 {
+        match *self {
+            Self::Sleep(span) => span,
+            Self::Extend(_) | Self::Isolate { .. } | Self::Stop(_) | Self::Freeze(_) => 0,
         }
     }
 }
 
-fn told<T>(result: Option<&Result<T, LockError>>) -> String {
-    match result {
-        None => "nothing".to_owned(),
-        Some(Ok(_)) => "well".to_owned(),
-        Some(Err(error)) => error.to_string(),
+/// A number for each kind of error.
+fn kind(error: &LockError) -> u64 {
+    match error {
+        LockError::Held { .. } => 2,
+        LockError::NoQuorum { .. } => 3,
+        LockError::Lost { .. } => 4,
+        LockError::ShuttingDown { .. } => 5,
+        _ => 6,
     }
 }
 
-/// Once all faults are over, every client that is still there can have every lock.
-pub(super) async fn everybody_gets_a_turn(world: &World) {
-    for client in world.clients.iter().filter(|client| !client.crashed.get()) {
-        for key in 0..world.keys {
-            let request = client.locks.lock(format!("k{key}")).wait(Duration::from_secs(1));
-            match request.await {
-                Ok(guard) => drop(guard),
-                Err(LockError::ShuttingDown { .. }) => {}
-                Err(error) => {
-                    world.record.violation(format!("{} gets no turn: {error}", client.name));
+/// Runs a future, or drops it when it is time: None.
+async fn cancellable<F: Future>(future: F, cancel: Option<Cancel>) -> Option<F::Output> {
+    match cancel {
+        None => Some(future.await),
+        Some(Cancel::After(span)) => tokio::time::timeout(ms(span), future).await.ok(),
+        Some(Cancel::Polls(most)) => {
+            let mut future = pin!(future);
+            let mut polls = 0;
+            poll_fn(|cx| {
+                if polls == most {
+                    return Poll::Ready(None);
                 }
-            }
+                polls += 1;
+                match future.as_mut().poll(cx) {
+                    Poll::Ready(output) => Poll::Ready(Some(output)),
+                    Poll::Pending if polls == most => Poll::Ready(None),
+                    Poll::Pending => Poll::Pending,
+                }
+            })
+            .await
         }
+    }
+}
+
+struct OnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
     }
 }

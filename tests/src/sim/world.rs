@@ -1,209 +1,297 @@
-//! The nodes, the clients, and the ways between them.
+//! One schedule at work: its network, its processes, and what can be done to them.
 
 use std::{
-    cell::{Cell, RefCell},
-    rc::Rc,
-    sync::Arc,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
 use redlock_core::{
-    MemoryNode, Redlock, Restarts,
-    simulation::{Chance, Link, SimClock},
+    Redlock,
+    simulation::{self, Network, Place, Process, Rng, SimClock, Weather},
 };
-use tokio::{
-    sync::watch,
-    task::AbortHandle,
-    time::{Instant, sleep},
+use tokio::task::JoinHandle;
+
+use super::{
+    faults,
+    ledger::{Frozen, Ledger},
+    log::Log,
+    plan::{ClientPlan, Plan},
+    work,
 };
 
-use super::record::Record;
+/// How many processes a schedule may have had: each client may crash once.
+const MOST_CLIENTS: usize = 8;
 
 pub(super) struct World {
-    pub(super) nodes: Vec<MemoryNode>,
-    pub(super) clients: Vec<Client>,
-    pub(super) keys: u64,
-    /// How many tasks each client has.
-    pub(super) tasks: usize,
-    pub(super) ttl: Duration,
-    pub(super) record: Rc<Record>,
+    pub(super) plan: Plan,
+    pub(super) log: Arc<Log>,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) network: Network,
+    clients: Mutex<Vec<Arc<Client>>>,
+    tasks: Mutex<Vec<JoinHandle<Option<()>>>>,
+    operations: AtomicU64,
+    /// Nothing goes wrong any more.
+    over: AtomicBool,
 }
 
+/// One process with one client of the library in it.
 pub(super) struct Client {
-    pub(super) name: String,
-    pub(super) locks: Redlock,
+    pub(super) number: usize,
+    pub(super) redlock: Redlock,
     pub(super) clock: Arc<SimClock>,
-    /// To each node.
-    pub(super) links: Vec<Link>,
-    pub(super) crashed: Cell<bool>,
-    /// The whole process stands still.
-    pub(super) paused: watch::Sender<bool>,
-    pub(super) tasks: RefCell<Vec<AbortHandle>>,
-    /// For how long it has stood still, and since when it does now.
-    still: Cell<(Duration, Option<Instant>)>,
+    pub(super) life: Frozen,
+    /// It takes no new locks.
+    pub(super) closed: AtomicBool,
+    /// How often its clocks were tampered with.
+    pub(super) disturbed: AtomicU64,
+    pauses: Mutex<Pauses>,
 }
 
-impl Client {
-    /// Waits while the process stands still.
-    pub(super) async fn runs(&self) {
-        let mut paused = self.paused.subscribe();
-        // The sender is in `self`.
-        let _ = paused.wait_for(|paused| !paused).await;
-    }
-
-    /// Neither runs nor talks: faults of the way change nothing.
-    pub(super) fn is_out(&self) -> bool {
-        self.crashed.get() || *self.paused.borrow()
-    }
-
-    pub(super) fn pause(&self) {
-        self.paused.send_replace(true);
-        self.hold_links(true, true);
-        self.still.set((self.still.get().0, Some(Instant::now())));
-    }
-
-    pub(super) fn stood_still(&self) -> Duration {
-        let (before, since) = self.still.get();
-        before + since.map_or(Duration::ZERO, |since| since.elapsed())
-    }
-
-    pub(super) fn resume(&self) {
-        if !self.crashed.get() {
-            self.clock.thaw();
-            self.still.set((self.stood_still(), None));
-            self.paused.send_replace(false);
-            self.free_links();
-        }
-    }
-
-    pub(super) fn hold_links(&self, out: bool, back: bool) {
-        self.links.iter().for_each(|link| link.hold(out, back));
-    }
-
-    pub(super) fn free_link(&self, node: usize) {
-        if !self.is_out() {
-            self.links[node].hold(false, false);
-        }
-    }
-
-    pub(super) fn free_links(&self) {
-        (0..self.links.len()).for_each(|node| self.free_link(node));
-    }
+/// For how long a process has been stopped.
+#[derive(Debug, Default)]
+struct Pauses {
+    since: Option<u64>,
+    total: u64,
 }
 
-/// Between the slowest and the fastest of nodes and clients lie less than the 1 % that the clients
-/// allow for.
-fn rate(chance: &mut Chance) -> f64 {
-    match chance.below(3) {
-        0 => 1.0,
-        1 => 0.9955,
-        _ => 1.0045,
-    }
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+pub(super) async fn sleep(span: u64) {
+    tokio::time::sleep(ms(span)).await;
 }
 
 impl World {
-    pub(super) fn new(chance: &mut Chance, record: &Rc<Record>) -> Self {
-        let count = [3, 3, 3, 5, 5, 1, 2, 4][chance.below(8) as usize];
-        let nodes: Vec<MemoryNode> = (0..count).map(|_| MemoryNode::new()).collect();
-        nodes.iter().for_each(|node| node.clock_rate(rate(chance)));
-        // Short ones run out often, long ones show what was left behind.
-        let ttl = [180, 300, 1000, 6000][chance.below(4) as usize];
-        let ttl = Duration::from_millis(ttl);
-        let (delay, timeout) = ([5, 20][chance.below(2) as usize], chance.ms(10, 60));
-        let clients = (0..2 + chance.below(3))
-            .map(|number| {
-                let name = format!("c{number}");
-                let clock = SimClock::new(rate(chance));
-                let links: Vec<Link> =
-                    nodes.iter().map(|node| Link::new(node, chance.next())).collect();
-                let locks = Redlock::builder()
-                    .nodes(links.iter().map(Link::node))
-                    .client_name(&name)
-                    .ttl(ttl)
-                    .max_ttl(ttl * 3 / 2)
-                    .node_timeout(timeout)
-                    .connect_timeout(Duration::from_millis(200))
-                    .retry_delay(Duration::from_millis(delay))
-                    .retry_jitter(Duration::from_millis(delay))
-                    .restarts(Restarts::Observed)
-                    .simulated(&clock, chance.next())
-                    .build()
-                    .unwrap();
-                Client {
-                    name,
-                    locks,
-                    clock,
-                    links,
-                    crashed: Cell::new(false),
-                    paused: watch::Sender::new(false),
-                    tasks: RefCell::default(),
-                    still: Cell::default(),
-                }
-            })
-            .collect();
-        for (number, node) in nodes.iter().enumerate() {
-            if let Some(timeline) = record.timeline() {
-                let timeline = Arc::clone(timeline);
-                node.observe(move |what| {
-                    let line = format!("node {number}   {what}");
-                    timeline.lock().unwrap().push((Instant::now(), line));
-                });
-            }
-        }
-        let (keys, tasks) = (1 + chance.below(2), 1 + chance.below(2) as usize);
-        Self { nodes, clients, keys, tasks, ttl, record: Rc::clone(record) }
+    pub(super) fn build(plan: Plan, told: bool) -> Arc<Self> {
+        let log = Arc::new(Log::new(told));
+        let ledger = Arc::new(Ledger::new(Arc::clone(&log)));
+        let seed = Rng::new(plan.seed).bits();
+        let network = Network::new(seed, &plan.nodes, MOST_CLIENTS, Arc::clone(&ledger) as Arc<_>);
+        tokio::spawn(network.clone().run());
+        Arc::new(Self {
+            plan,
+            log,
+            ledger,
+            network,
+            clients: Mutex::default(),
+            tasks: Mutex::default(),
+            operations: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+        })
     }
 
-    /// Each client sees each node once: what a client that starts after a restart cannot know is
-    /// not what `Restarts::Observed` promises.
-    pub(super) async fn meet(&self) {
-        for client in &self.clients {
-            while !client.locks.health().await.iter().all(redlock_core::NodeHealth::is_up) {
-                sleep(Duration::from_millis(1)).await;
+    pub(super) fn now(&self) -> u64 {
+        self.log.now()
+    }
+
+    /// A new process, not yet doing anything.
+    fn spawn_client(&self, plan: &ClientPlan) -> Arc<Client> {
+        let number = locked(&self.clients).len();
+        let settings = self.plan.settings;
+        let clock = Arc::new(SimClock::new(ms(plan.skew), plan.rate));
+        let seed = Rng::new(self.plan.seed ^ (number as u64 + 1)).bits();
+        let place = Place { client: number, clock: Arc::clone(&clock), seed };
+        let redlock = simulation::builder(&self.network, place)
+            .key_prefix("")
+            .ttl(ms(settings.max_ttl))
+            .max_ttl(ms(settings.max_ttl))
+            .node_timeout(ms(settings.node_timeout))
+            .connect_timeout(ms(settings.connect_timeout))
+            .clock_drift_factor(settings.drift)
+            .retry_delay(ms(settings.retry_delay))
+            .retry_jitter(ms(settings.retry_jitter))
+            .restarts(plan.restarts)
+            .build()
+            .unwrap();
+        let life = Frozen { process: Process::new(), frozen: Arc::default() };
+        let client = Arc::new(Client {
+            number,
+            redlock,
+            clock,
+            life,
+            closed: AtomicBool::new(false),
+            disturbed: AtomicU64::new(0),
+            pauses: Mutex::default(),
+        });
+        locked(&self.clients).push(Arc::clone(&client));
+        client
+    }
+
+    /// All clients connect, and nothing goes wrong yet: what they see of a node later, they can
+    /// compare with this (rule 16).
+    pub(super) async fn warm_up(&self) {
+        let mut healths = Vec::new();
+        for plan in &self.plan.clients {
+            let client = self.spawn_client(plan);
+            let redlock = client.redlock.clone();
+            healths.push(tokio::spawn(client.life.process.inside(async move {
+                let healths = redlock.health().await;
+                assert!(healths.iter().all(redlock_core::NodeHealth::is_up));
+                // A quorum has been seen.
+                drop(redlock.try_lock("k0").await);
+            })));
+        }
+        for health in healths {
+            health.await.unwrap();
+        }
+    }
+
+    pub(super) fn start_all(self: &Arc<Self>) {
+        for client in self.clients() {
+            self.start(&client);
+        }
+    }
+
+    /// Starts what a client has to do.
+    fn start(self: &Arc<Self>, client: &Arc<Client>) {
+        let plan = &self.plan.clients[client.number % self.plan.clients.len()];
+        for (node, weather) in plan.weather.iter().enumerate() {
+            self.network.weather(client.number, node, *weather);
+        }
+        for (number, ops) in plan.tasks.iter().enumerate() {
+            let task = work::task(Arc::clone(self), Arc::clone(client), number, ops.clone());
+            let task = tokio::spawn(client.life.process.inside(task));
+            locked(&self.tasks).push(task);
+        }
+    }
+
+    /// Waits until no task has anything left to do.
+    pub(super) async fn all_done(&self) {
+        loop {
+            let Some(task) = locked(&self.tasks).pop() else { return };
+            if let Err(error) = task.await {
+                self.log.violation(format!("a task panicked: {error}"));
             }
         }
     }
 
-    /// Ends all faults, except that who has crashed stays away.
+    pub(super) fn clients(&self) -> Vec<Arc<Client>> {
+        locked(&self.clients).clone()
+    }
+
+    /// The client of this number, modulo how many there are.
+    pub(super) fn client(&self, number: usize) -> Arc<Client> {
+        let clients = locked(&self.clients);
+        Arc::clone(&clients[number % clients.len()])
+    }
+
+    /// An operation begins: what is to go wrong at this one does.
+    pub(super) fn operation(self: &Arc<Self>) {
+        let number = self.operations.fetch_add(1, Relaxed);
+        self.log.count(|stats| stats.operations += 1);
+        for planned in self.plan.faults.iter().filter(|it| it.operation == number) {
+            faults::strike(self, *planned);
+        }
+    }
+
+    /// Does something later, whatever becomes of who wants it.
+    pub(super) fn later(
+        self: &Arc<Self>,
+        after: u64,
+        act: impl FnOnce(&Arc<Self>) + Send + 'static,
+    ) {
+        let world = Arc::clone(self);
+        tokio::spawn(async move {
+            sleep(after).await;
+            act(&world);
+        });
+    }
+
+    pub(super) fn stop(&self, client: &Client) {
+        let mut pauses = locked(&client.pauses);
+        if client.life.process.is_dead() || pauses.since.is_some() {
+            return;
+        }
+        pauses.since = Some(self.now());
+        client.life.process.stop();
+    }
+
+    pub(super) fn freeze(&self, client: &Client) {
+        self.stop(client);
+        // What is dead is not brought back; what is stopped may be frozen as well.
+        if !client.has_crashed() && !client.life.frozen.swap(true, Relaxed) {
+            client.clock.freeze();
+        }
+    }
+
+    /// Goes on after being stopped or frozen.
+    pub(super) fn resume(&self, client: &Client) {
+        {
+            let mut pauses = locked(&client.pauses);
+            let Some(since) = pauses.since.take() else { return };
+            pauses.total += self.now() - since;
+        }
+        if client.life.frozen.swap(false, Relaxed) {
+            client.clock.thaw();
+            client.disturbed.fetch_add(1, Relaxed);
+        }
+        client.life.process.resume();
+        self.ledger.look();
+    }
+
+    /// Kills a process, and starts another in its place.
+    pub(super) fn crash(self: &Arc<Self>, client: &Client) {
+        let count = locked(&self.clients).len();
+        if client.life.process.is_dead() || count >= MOST_CLIENTS {
+            return;
+        }
+        client.life.process.crash();
+        self.network.crash(client.number);
+        let mut plan = self.plan.clients[client.number % self.plan.clients.len()].clone();
+        // The new process has not seen what the old one saw: only uptimes tell it of restarts.
+        if self.plan.clients.iter().all(|it| it.restarts == redlock_core::Restarts::Observed) {
+            plan.restarts = redlock_core::Restarts::Strict;
+        }
+        let next = self.spawn_client(&plan);
+        self.start(&next);
+    }
+
+    /// Whether all faults have ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.over.load(Relaxed)
+    }
+
+    /// Ends all faults, and lets none begin.
     pub(super) fn heal(&self) {
-        for node in &self.nodes {
-            node.resume();
-            node.start();
-            node.slow(Duration::ZERO);
-        }
-        for client in &self.clients {
-            client.resume();
-            for link in &client.links {
-                link.latency(Duration::from_micros(50), Duration::from_micros(300));
+        self.over.store(true, Relaxed);
+        for client in self.clients() {
+            for node in 0..self.network.nodes() {
+                self.network.weather(client.number, node, Weather::FAIR);
+                self.network.heal(client.number, node);
             }
+            self.resume(&client);
+        }
+        for node in 0..self.network.nodes() {
+            self.network.slow(node, 0);
+            self.network.resume(node);
+            self.network.start(node, false);
         }
     }
 
-    /// Waits until everything that is owed has been done (a reconnect with its backoff, the
-    /// clean-up, and its repetition a second later) and says what is left; and again when the keys
-    /// of those who crashed must have expired and all nodes vote again.
-    pub(super) async fn settle(&self) {
-        sleep(Duration::from_millis(3500)).await;
-        let crashed = |holder: &str| {
-            self.clients.iter().any(|client| client.name == holder && client.crashed.get())
-        };
-        self.check_leftovers(|holder| !crashed(holder));
-        sleep(self.ttl * 2).await;
-        self.check_leftovers(|_| true);
+    /// Breaks the circles in which the library, the network and the ledger hold each other.
+    pub(super) fn bury(&self) {
+        self.ledger.clear();
+        for client in std::mem::take(&mut *locked(&self.clients)) {
+            client.life.process.bury();
+        }
+    }
+}
+
+impl Client {
+    /// For how long it has been stopped in all, in milliseconds.
+    pub(super) fn paused(&self) -> u64 {
+        locked(&self.pauses).total
     }
 
-    /// No lock is left behind of those who should have cleaned up.
-    fn check_leftovers(&self, should_have: impl Fn(&str) -> bool) {
-        for (number, node) in self.nodes.iter().enumerate() {
-            for key in node.keys() {
-                let holder = node.holder(&key).unwrap_or_default();
-                if should_have(&holder) {
-                    self.record.violation(format!("{key} of {holder} stayed on node {number}"));
-                }
-            }
-            if node.late_renewals() > 0 {
-                self.record.violation(format!("node {number} was asked to renew a released lock"));
-            }
-        }
+    pub(super) fn has_crashed(&self) -> bool {
+        self.life.process.is_dead()
     }
 }
