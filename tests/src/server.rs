@@ -91,7 +91,7 @@ impl ServerBuilder {
         self.argument(&["--replicaof", &format!("127.0.0.1 {}", master.port)])
     }
 
-    /// With a wall clock that the test sets: [`Server::set_clock`]. The shim must outlive it.
+    /// With a wall clock that the test sets. The shim must outlive it.
     pub fn clock(mut self, shim: &ClockShim) -> Self {
         self.clock = Some(shim.library());
         self
