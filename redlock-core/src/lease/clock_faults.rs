@@ -151,3 +151,32 @@ async fn a_grant_that_comes_too_late_is_no_quorum() {
     sleep(Duration::from_millis(100)).await;
     assert!(nodes.iter().all(|node| node.keys().is_empty()));
 }
+
+/// The deadline of a long extension counts from before the freeze, and the keys no longer live as
+/// long as that.
+#[tokio::test(start_paused = true)]
+async fn row_09_a_cleared_doubt_leaves_no_more_than_the_renewal_gave() {
+    let nodes = nodes(3);
+    let (redlock, clock) = doubter(&nodes);
+    let guard = redlock.lock("r").await.unwrap();
+    guard.extend(Duration::from_secs(60)).await.unwrap();
+    guard.extend(TTL).await.unwrap();
+    assert!(guard.validity() > Duration::from_secs(55), "an extension never shortens");
+    clock.wall_ahead.store(JUMP, SeqCst);
+    assert!(!guard.is_valid());
+    sleep(Duration::from_millis(10)).await;
+    assert!(guard.is_valid(), "a quorum has renewed it");
+    assert!(guard.validity() <= TTL, "{:?}", guard.validity());
+}
+
+/// The process was stopped between the drop of the guard and the node's turn: the delete has
+/// waited too long to be sent as it is, and is owed at once (rule 5).
+#[tokio::test(start_paused = true)]
+async fn a_release_that_a_stopped_process_could_not_send_is_sent_when_it_goes_on() {
+    let nodes = nodes(3);
+    let (redlock, clock) = doubter(&nodes);
+    drop(redlock.lock("r").await.unwrap());
+    clock.sleep(Duration::from_secs(1));
+    sleep(Duration::from_secs(2)).await;
+    assert!(nodes.iter().all(|node| node.keys().is_empty()));
+}
