@@ -59,6 +59,11 @@ impl Client {
         }
     }
 
+    /// Whether all its nodes are in this process.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.memory.len() == self.nodes.len()
+    }
+
     pub(crate) fn key(&self, resource: &str) -> String {
         format!("{}{resource}", self.settings.key_prefix)
     }
