@@ -95,7 +95,6 @@ impl Shared {
                 return;
             }
             self.relink(&mut mailbox, Link::Opening);
-            mailbox.under_way = 0;
             mailbox.forsake(self.context.clock.now())
         };
         drop(abandoned);

@@ -163,7 +163,7 @@ type Batches = FuturesUnordered<BoxFuture<'static, Answered>>;
 
 /// Serves one connection until it breaks, with the reason, or until nobody needs it.
 async fn serve(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     mut connection: Box<dyn Connection>,
     connected: Moment,
 ) -> Option<NodeError> {
@@ -178,7 +178,7 @@ async fn serve(
 }
 
 async fn exchange(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     connection: &mut dyn Connection,
     connected: Moment,
     batches: &mut Batches,
@@ -232,7 +232,7 @@ async fn exchange(
 /// Puts a batch on the wire. Its first poll happens here, so that batches leave in order; the
 /// answer comes back when it is there already.
 fn dispatch(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     connection: &mut dyn Connection,
     items: Vec<Item>,
     batches: &mut Batches,
@@ -244,7 +244,7 @@ fn dispatch(
     let (items, stale): (Vec<_>, Vec<_>) =
         items.into_iter().partition(|item| now.since(item.queued) < limit || item.ballot.is_none());
     if !stale.is_empty() {
-        shared.mailbox.lock().under_way -= stale.len();
+        shared.mailbox.lock().answered(stale.len());
         let reason = format!("not sent within {limit:?}");
         fail(shared, stale, &NodeError::new(&shared.name, NodeErrorKind::Overloaded, reason));
     }
@@ -252,16 +252,17 @@ fn dispatch(
         return None;
     }
     let sent = connection.send(items.iter().map(|item| item.job.command(now)).collect());
-    let name = Arc::clone(&shared.name);
+    let under_way = UnderWay { shared: Arc::clone(shared), items };
     let mut batch = async move {
+        let UnderWay { shared, items } = &under_way;
         let results = match tokio::time::timeout(limit, sent).await {
             Ok(results) => results,
             Err(_) => {
                 let reason = format!("no answer within {limit:?}");
-                vec![Err(NodeError::new(&name, NodeErrorKind::Timeout, reason)); items.len()]
+                vec![Err(NodeError::new(&shared.name, NodeErrorKind::Timeout, reason)); items.len()]
             }
         };
-        (items, results)
+        (under_way.end(), results)
     }
     .boxed();
     match (&mut batch).now_or_never() {
@@ -269,6 +270,34 @@ fn dispatch(
         None => {
             batches.push(batch);
             None
+        }
+    }
+}
+
+/// Jobs that were sent. Dropped without an answer, which is what a runtime does at its end, they
+/// leave what they had to clean up to the next one (rules 5 and 13).
+struct UnderWay {
+    shared: Arc<Shared>,
+    items: Vec<Item>,
+}
+
+impl UnderWay {
+    /// There is an answer.
+    fn end(mut self) -> Vec<Item> {
+        std::mem::take(&mut self.items)
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if self.items.is_empty() {
+            return;
+        }
+        let now = self.shared.context.clock.now();
+        let mut mailbox = self.shared.mailbox.lock();
+        mailbox.answered(self.items.len());
+        for item in &self.items {
+            mailbox.debts.owe(item.job.clone(), now);
         }
     }
 }
@@ -284,7 +313,7 @@ fn settle(
     let mut over = None;
     {
         let mut mailbox = shared.mailbox.lock();
-        mailbox.under_way = mailbox.under_way.saturating_sub(items.len());
+        mailbox.answered(items.len());
         for (item, result) in items.iter().zip(&results) {
             match result {
                 Ok(_) => mailbox.debts.repeat(item.job.clone(), connected, now),

@@ -50,6 +50,8 @@ async fn wait_for(
     let mut attempts = 0;
     loop {
         client.check_open(&resource)?;
+        // Their runtime may end while this one waits (rule 13).
+        client.ensure_running();
         attempts += 1;
         let failure = match attempt(client, &resource, terms).await? {
             Ok(lease) => {
@@ -133,6 +135,7 @@ struct Attempt<'a> {
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         if !self.succeeded && !planted(Bug::NoReleaseAfterFailure) {
+            self.client.ensure_running();
             release::clean_up(self.client, &self.claim, &self.round, self.since, self.gone);
         }
     }
