@@ -13,6 +13,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::sync::watch;
 
 use crate::{
+    background::in_runtime,
     clock::Clock,
     error::LockError,
     lease::Registry,
@@ -85,11 +86,7 @@ impl Client {
     /// Waits, on the first use only, until a quorum of nodes is connected or cannot be, at most
     /// `connect_timeout`.
     pub(crate) async fn ready(&self) -> Result<(), LockError> {
-        if tokio::runtime::Handle::try_current().is_err() {
-            return Err(LockError::config(
-                "a lock must be awaited inside a tokio runtime: use #[tokio::main] or Runtime::block_on",
-            ));
-        }
+        check_runtime()?;
         self.ensure_running();
         if self.ready.load(Ordering::Acquire) {
             return Ok(());
@@ -145,6 +142,16 @@ impl Client {
         self.closed.send_replace(true);
         self.registry.close();
     }
+}
+
+/// Nothing that waits for nodes can do so anywhere else, and must not panic there (rule 18).
+pub(crate) fn check_runtime() -> Result<(), LockError> {
+    if in_runtime() {
+        return Ok(());
+    }
+    Err(LockError::config(
+        "a lock must be awaited inside a tokio runtime: use #[tokio::main] or Runtime::block_on",
+    ))
 }
 
 impl fmt::Debug for Client {

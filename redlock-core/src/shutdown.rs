@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
+    background::in_runtime,
     bug::{Bug, planted},
     client::Client,
     node::NodeHandle,
@@ -21,7 +22,9 @@ pub(crate) async fn shutdown(client: &Arc<Client>, grace: Duration) {
     if planted(Bug::ShutdownReleasesFirst) {
         client.registry.all().iter().for_each(|hold| release::delete_everywhere(hold));
     }
-    let _ = tokio::time::timeout(grace, client.registry.until(<[_]>::is_empty)).await;
+    if in_runtime() {
+        let _ = tokio::time::timeout(grace, client.registry.until(<[_]>::is_empty)).await;
+    }
     release::end_all(client, false);
     finish(client).await;
 }
@@ -32,8 +35,12 @@ pub(crate) async fn release_all(client: &Arc<Client>) {
     finish(client).await;
 }
 
-/// Waits until the bodies that were told have gone and every node that answers has confirmed.
+/// Waits until the bodies that were told have gone and every node that answers has confirmed;
+/// outside a runtime, where nobody can wait, it is left to the background.
 async fn finish(client: &Client) {
+    if !in_runtime() {
+        return;
+    }
     let finished = async {
         client
             .registry

@@ -20,7 +20,7 @@ use super::{
     supervisor,
 };
 use crate::{
-    background::Background,
+    background::{Background, in_runtime},
     clock::Clock,
     error::{NodeError, NodeErrorKind},
     quorum::{Ballot, Uncast},
@@ -204,6 +204,11 @@ impl NodeHandle {
             let mut mailbox = shared.mailbox.lock();
             match &mailbox.link {
                 Link::Down(error) => Some(error.clone()),
+                _ if !in_runtime() => Some(NodeError::new(
+                    &shared.name,
+                    NodeErrorKind::Down,
+                    "it was asked outside a tokio runtime: use #[tokio::main] or Runtime::block_on",
+                )),
                 Link::Opening | Link::Up => {
                     mailbox.pings.push(tell);
                     None
@@ -214,7 +219,8 @@ impl NodeHandle {
             Some(error) => Err(error),
             None => {
                 shared.mail.notify_one();
-                let limit = shared.context.connect_timeout + shared.context.node_timeout;
+                let limit =
+                    shared.context.connect_timeout.saturating_add(shared.context.node_timeout);
                 match tokio::time::timeout(limit, told).await {
                     Ok(Ok(answer)) => answer,
                     Ok(Err(_)) | Err(_) => Err(NodeError::new(
@@ -285,4 +291,23 @@ pub enum NodeState {
         /// Why.
         error: NodeError,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::{MemoryNode, Redlock};
+
+    #[tokio::test(start_paused = true)]
+    async fn no_duration_is_too_long() {
+        let node = MemoryNode::new();
+        let redlock = Redlock::builder().nodes([&node]).connect_timeout(Duration::MAX);
+        let redlock = redlock.wait(Duration::MAX).retry_jitter(Duration::MAX).build().unwrap();
+        assert!(redlock.health().await[0].is_up());
+        drop(redlock.lock("r").max_hold(Duration::MAX).await.unwrap());
+        node.slow(Duration::MAX);
+        assert!(!redlock.health().await[0].is_up());
+        redlock.shutdown(Duration::MAX).await;
+    }
 }

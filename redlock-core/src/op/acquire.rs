@@ -47,12 +47,12 @@ async fn wait_for(
     client.ready().await?;
     let clock = &*client.clock;
     let begun = clock.now();
-    let mut attempts = 0;
+    let mut attempts: u32 = 0;
     loop {
         client.check_open(&resource)?;
         // Their runtime may end while this one waits (rule 13).
         client.ensure_running();
-        attempts += 1;
+        attempts = attempts.saturating_add(1);
         let failure = match attempt(client, &resource, terms).await? {
             Ok(lease) => {
                 let hold = Arc::new(Hold::new(client, resource, lease, terms));
