@@ -107,12 +107,16 @@ pub(crate) struct NodeHandle {
     owner: Arc<Owner>,
 }
 
+/// How long clean-up may go on after the last client has let go of the node.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
 /// Ends the background task when the last client lets go.
 struct Owner(Arc<Shared>);
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        self.0.mailbox.lock().closed = true;
+        let until = self.0.context.clock.now() + LAST_WORDS;
+        self.0.mailbox.lock().closed = Some(until);
         self.0.mail.notify_one();
     }
 }
@@ -297,7 +301,21 @@ pub enum NodeState {
 mod tests {
     use std::time::Duration;
 
-    use crate::{MemoryNode, Redlock};
+    use tokio::time::sleep;
+
+    use crate::{MemoryNode, Redlock, Restarts};
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_client_leaves_no_key_on_a_node_that_reconnects() {
+        let node = MemoryNode::new();
+        let redlock = Redlock::builder().nodes([&node]).restarts(Restarts::Trusted);
+        let guard = redlock.build().unwrap().lock("r").await.unwrap();
+        node.stop();
+        node.start();
+        drop(guard);
+        sleep(Duration::from_secs(2)).await;
+        assert!(node.keys().is_empty(), "{:?}", node.keys());
+    }
 
     #[tokio::test(start_paused = true)]
     async fn no_duration_is_too_long() {

@@ -46,8 +46,8 @@ pub(super) struct Mailbox {
     under_way: usize,
     pub(super) debts: Debts,
     pub(super) quarantine: Quarantine,
-    /// Nobody will hand in anything any more.
-    pub(super) closed: bool,
+    /// Nobody will hand in anything any more; clean-up may go on until then.
+    pub(super) closed: Option<Moment>,
 }
 
 impl Mailbox {
@@ -59,7 +59,7 @@ impl Mailbox {
             under_way: 0,
             debts: Debts::default(),
             quarantine,
-            closed: false,
+            closed: None,
         }
     }
 

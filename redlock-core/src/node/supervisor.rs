@@ -32,9 +32,6 @@ const STRIKES: u32 = 3;
 /// How many batches may wait for an answer at once; past that, jobs gather in the mailbox.
 const MOST_BATCHES: usize = 256;
 
-/// How long clean-up may go on after the last client has let go of the node.
-const LAST_WORDS: Duration = Duration::from_secs(2);
-
 pub(super) async fn supervise(shared: Arc<Shared>) {
     let mut backoff = Backoff::new();
     let mut announced_down = false;
@@ -142,11 +139,16 @@ fn fail(shared: &Shared, items: Vec<Item>, error: &NodeError) {
     }
 }
 
-/// Waits, but no longer than there is a client. True when there is none and nothing is owed.
+/// Waits. True when there is no client any more, and nothing is owed or it has had its time.
 async fn wait_closed(shared: &Shared, pause: Duration) -> bool {
     let until = shared.context.clock.now() + pause;
     loop {
-        if shared.mailbox.lock().closed {
+        let (last, nothing_owed) = {
+            let mailbox = shared.mailbox.lock();
+            (mailbox.closed, mailbox.debts.is_empty())
+        };
+        let over = |last| nothing_owed || last <= shared.context.clock.now();
+        if last.is_some_and(over) {
             return true;
         }
         tokio::select! {
@@ -187,20 +189,16 @@ async fn exchange(
     let mut pings: FuturesUnordered<BoxFuture<'static, ()>> = FuturesUnordered::new();
     let mut closed = connection.closed();
     let mut strikes = Strikes::default();
-    let mut closing = None;
     loop {
         let now = clock.now();
-        let (items, asked, orphaned, settled) = {
+        let (items, asked, closing, settled) = {
             let mut mailbox = shared.mailbox.lock();
             let items = if batches.len() < MOST_BATCHES { mailbox.take(now) } else { Vec::new() };
             let asked = std::mem::take(&mut mailbox.pings);
             (items, asked, mailbox.closed, mailbox.is_settled())
         };
-        if orphaned {
-            let until = *closing.get_or_insert(now + LAST_WORDS);
-            if settled || now >= until {
-                return None;
-            }
+        if closing.is_some_and(|until| settled || now >= until) {
+            return None;
         }
         if !items.is_empty()
             && let Some(answered) = dispatch(shared, connection, items, batches)
