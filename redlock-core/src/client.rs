@@ -4,7 +4,7 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -31,6 +31,8 @@ pub(crate) struct Client {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) registry: Registry,
+    /// How many attempts are under way.
+    arriving: AtomicUsize,
     /// True once no new lock is given.
     closed: watch::Sender<bool>,
     /// A quorum has been waited for since the tasks were last started.
@@ -54,6 +56,7 @@ impl Client {
             clock,
             entropy,
             registry: Registry::default(),
+            arriving: AtomicUsize::new(0),
             closed: watch::Sender::new(false),
             ready: AtomicBool::new(false),
             in_service: AtomicBool::new(false),
@@ -125,6 +128,17 @@ impl Client {
         }
     }
 
+    /// Counts an attempt as under way for as long as what comes back lives.
+    pub(crate) fn arriving(&self) -> Arriving<'_> {
+        self.arriving.fetch_add(1, Ordering::AcqRel);
+        Arriving(&self.arriving)
+    }
+
+    /// Whether an attempt is under way, which may still win keys that nobody wants any more.
+    pub(crate) fn is_arriving(&self) -> bool {
+        self.arriving.load(Ordering::Acquire) > 0
+    }
+
     pub(crate) fn check_open(&self, resource: &str) -> Result<(), LockError> {
         if *self.closed.borrow() {
             return Err(LockError::ShuttingDown { resource: resource.to_owned() });
@@ -141,6 +155,15 @@ impl Client {
     pub(crate) fn close(&self) {
         self.closed.send_replace(true);
         self.registry.close();
+    }
+}
+
+/// An attempt that is under way.
+pub(crate) struct Arriving<'a>(&'a AtomicUsize);
+
+impl Drop for Arriving<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
