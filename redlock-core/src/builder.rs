@@ -158,11 +158,7 @@ impl Builder {
             .collect();
         let clock = clock.unwrap_or_else(|| -> Arc<dyn Clock> {
             // In-memory nodes live by tokio's clock, and so must who judges their leases (rule 2).
-            if memory.len() == nodes.len() {
-                Arc::new(TokioClock::new())
-            } else {
-                Arc::new(SystemClock::new())
-            }
+            if memory.len() == nodes.len() { Arc::new(TokioClock) } else { Arc::new(SystemClock) }
         });
         let specs = nodes.into_iter().map(Node::spec).collect::<Result<_, _>>()?;
         let client = assemble(settings, specs, memory, clock, entropy);
@@ -175,7 +171,7 @@ impl Builder {
         let Self { settings, entropy, .. } = Self::new();
         let memory: Vec<_> = (0..count.max(1)).map(|_| MemoryNode::new()).collect();
         let specs = memory.iter().map(MemoryNode::spec).collect();
-        let clock = Arc::new(TokioClock::new());
+        let clock = Arc::new(TokioClock);
         Redlock::from_client(Arc::new(assemble(settings, specs, memory, clock, entropy)))
     }
 
@@ -211,7 +207,8 @@ fn assemble(
     Client::new(settings, nodes, memory, clock, entropy)
 }
 
-fn check(settings: &Settings) -> Result<(), LockError> {
+/// What can be wrong with the settings alone.
+pub(crate) fn check(settings: &Settings) -> Result<(), LockError> {
     for (what, value) in
         [("node_timeout", settings.node_timeout), ("connect_timeout", settings.connect_timeout)]
     {

@@ -4,6 +4,7 @@ use std::{future::Future, sync::Arc, sync::atomic::Ordering, time::Duration};
 
 use crate::{
     body::{BodyGuard, current},
+    client::check_runtime,
     error::LockError,
     lease::{Hold, Judgement, watch},
     op::{extend, release},
@@ -108,12 +109,14 @@ impl LockGuard {
     /// # Errors
     ///
     /// [`NoQuorum`](LockError::NoQuorum), after one `node_timeout`, when no quorum confirmed it.
-    /// Clean-up goes on in the background until the keys' ttl.
+    /// Clean-up goes on in the background until the keys' ttl. [`Config`](LockError::Config)
+    /// outside a tokio runtime, where the release goes on in the background as after a drop.
     ///
     /// # Cancellation safety
     ///
     /// Dropped, the release goes on in the background.
     pub async fn release(self) -> Result<Released, LockError> {
+        check_runtime()?;
         let hold = Arc::clone(&self.hold);
         hold.client.ensure_running();
         release::release(&hold).await

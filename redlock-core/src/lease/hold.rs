@@ -20,6 +20,7 @@ use crate::{
     node::Expected,
     op::extend,
     options::Terms,
+    quorum::quorum,
     telemetry,
 };
 
@@ -207,6 +208,26 @@ impl Hold {
             End::Released => LostReason::Expired,
         };
         LockError::Lost { resource: self.resource.clone(), reason }
+    }
+
+    /// The same before anything ran under it: then it is no loss, but a lock that was not given.
+    pub(crate) fn unused_error(&self, end: End) -> LockError {
+        let resource = self.resource.clone();
+        if end == End::Lost(LostReason::Shutdown) {
+            return LockError::ShuttingDown { resource };
+        }
+        let (since, round) = {
+            let Lease { since, votes, .. } = &self.state.lock().lease;
+            (*since, Arc::clone(votes))
+        };
+        LockError::NoQuorum {
+            resource,
+            attempts: 1,
+            waited: self.client.clock.now().since(since),
+            granted: round.yes(),
+            quorum: quorum(self.client.nodes.len()),
+            nodes: Vec::new(),
+        }
     }
 
     /// A quorum of all nodes has renewed it, in a round that started at `started` (rule 7).

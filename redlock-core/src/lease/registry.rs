@@ -11,7 +11,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::Hold;
+use super::{Hold, Judgement};
 use crate::{
     background::Background,
     clock::{Clock, Moment, sleep_until},
@@ -125,9 +125,14 @@ impl Registry {
         }
     }
 
-    /// Whether this client holds the key itself.
+    /// Whether this client holds the key itself: a guard of a lock that is lost does not.
     pub(crate) fn holds(&self, key: &str) -> bool {
-        self.shared.inner.lock().by_key.contains_key(key)
+        let hold = {
+            let inner = self.shared.inner.lock();
+            let id = inner.by_key.get(key);
+            id.and_then(|id| inner.holds.get(id)).and_then(|(hold, _)| hold.upgrade())
+        };
+        hold.is_some_and(|hold| !matches!(hold.judge(), Judgement::Ended(_)))
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Hold>> {

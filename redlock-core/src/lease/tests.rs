@@ -75,6 +75,19 @@ async fn max_hold_ends_a_lock_that_would_renew_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_has_lost_a_lock_is_not_its_holder() {
+    let nodes = nodes(3);
+    let (redlock, other) = (client(&nodes), client(&nodes));
+    let lost = redlock.lock("r").auto_extend(false).await.unwrap();
+    lost.lost().await;
+    let _guard = other.lock("r").await.unwrap();
+    let LockError::Held { by_this_client, .. } = redlock.try_lock("r").await.unwrap_err() else {
+        panic!("it is held");
+    };
+    assert!(!by_this_client);
+}
+
+#[tokio::test(start_paused = true)]
 async fn min_hold_keeps_the_key_for_the_rest() {
     let nodes = nodes(3);
     let redlock = client(&nodes);
