@@ -1,5 +1,7 @@
 //! A client outlives the runtime that its tasks run on (rule 13), and is used without one.
 
+#![allow(clippy::unwrap_used, reason = "these are tests, if not all of them are #[test]")]
+
 use std::{
     future::Future,
     pin::pin,
