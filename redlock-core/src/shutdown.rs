@@ -74,7 +74,8 @@ mod tests {
         let redlock = Redlock::builder().nodes(nodes).build().unwrap();
         drop(redlock.lock("warm").await.unwrap());
         let mut lock = redlock.lock("r").min_hold(MIN_HOLD).into_future();
-        poll_fn(|cx| Poll::Ready(assert!(lock.poll_unpin(cx).is_pending()))).await;
+        let waits = poll_fn(|cx| Poll::Ready(lock.poll_unpin(cx).is_pending())).await;
+        assert!(waits);
         (redlock, lock)
     }
 
