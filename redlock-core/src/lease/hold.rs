@@ -250,7 +250,6 @@ impl Hold {
             state.lease.dated = started.wall_ahead;
         }
         state.lease.confirmed = started;
-        state.lease.gone = state.lease.gone.max(started.now + ttl);
         state.lease.votes = votes;
         state.ttl = ttl;
         state.doubt = None;
