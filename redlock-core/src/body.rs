@@ -157,6 +157,7 @@ async fn run_to_loss<T>(
 }
 
 async fn run_to_end<T>(guard: LockGuard, body: impl Future<Output = T>) -> Result<T, LockError> {
+    guard.has_body();
     let outcome = {
         let mut body = pin!(body);
         let handle = guard.handle();
@@ -198,6 +199,29 @@ mod tests {
     /// What comes of a body that is polled for the first time now.
     async fn first_poll(mut guard: BodyGuard) -> Result<(), LockError> {
         poll_fn(|cx| guard.poll_body(cx, |_| Poll::Ready(()))).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_is_to_finish_keeps_its_key_until_it_has() {
+        let redlock = Redlock::in_memory(3);
+        let keys = |redlock: &Redlock| redlock.memory_nodes()[0].keys();
+        let running = tokio::spawn({
+            let redlock = redlock.clone();
+            async move {
+                let body = async |lock: LockHandle| {
+                    lock.lost().await;
+                    sleep(Duration::from_secs(1)).await;
+                    keys(&redlock)
+                };
+                redlock.lock("r").run_with(OnLost::Continue, body).await
+            }
+        });
+        while redlock.held().is_empty() {
+            sleep(Duration::from_millis(1)).await;
+        }
+        redlock.release_all().await;
+        assert_eq!(running.await.unwrap().unwrap(), ["redlock:r"], "while it ran");
+        assert_eq!(keys(&redlock), [""; 0]);
     }
 
     #[tokio::test(start_paused = true)]

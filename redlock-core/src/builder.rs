@@ -225,10 +225,11 @@ pub(crate) fn check(settings: &Settings) -> Result<(), LockError> {
     settings.terms(&LockOptions::new()).map(drop)
 }
 
-/// Two names for one server would make a quorum of one (correctness: a fake quorum).
+/// Two names for one server would make a quorum of one. Hosts are in lower case already; the path
+/// of a socket has its case.
 pub(crate) fn check_distinct(nodes: &[NodeHandle]) -> Result<(), LockError> {
     let mut seen = BTreeSet::new();
-    match nodes.iter().find(|node| !seen.insert(node.name().to_ascii_lowercase())) {
+    match nodes.iter().find(|node| !seen.insert(node.name())) {
         None => Ok(()),
         Some(twice) => Err(LockError::config(format!(
             "the node {} is given twice: every node must be an independent server",
@@ -240,4 +241,17 @@ pub(crate) fn check_distinct(nodes: &[NodeHandle]) -> Result<(), LockError> {
 fn default_client_name() -> String {
     let host = rustix::system::uname();
     ascii_name(&format!("{}:{}", host.nodename().to_string_lossy(), std::process::id()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Redlock;
+
+    #[test]
+    fn a_server_is_named_once_in_whatever_case_its_host_is() {
+        let build = |nodes: [&str; 2]| Redlock::builder().nodes(nodes).build();
+        let error = build(["redis://cache:6379/1", "redis://:pass@CACHE"]).unwrap_err();
+        assert!(error.to_string().contains("cache:6379 is given twice"), "{error}");
+        assert!(build(["unix:///run/a.sock", "unix:///run/A.sock"]).is_ok());
+    }
 }

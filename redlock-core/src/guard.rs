@@ -125,8 +125,13 @@ impl LockGuard {
     /// This lock as that of a body that can be dropped.
     #[doc(hidden)]
     pub fn into_body(self) -> BodyGuard {
-        self.hold.has_body.store(true, Ordering::Release);
+        self.has_body();
         BodyGuard::new(self)
+    }
+
+    /// Notes that a body runs under it: nobody lets go of the keys before that has ended (rule 13).
+    pub(crate) fn has_body(&self) {
+        self.hold.has_body.store(true, Ordering::Release);
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {

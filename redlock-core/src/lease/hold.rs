@@ -48,7 +48,7 @@ pub(crate) struct Hold {
     pub(crate) client: Arc<Client>,
     pub(crate) id: HoldId,
     pub(crate) resource: String,
-    /// A body that can be dropped runs under it, as opposed to a bare guard (rule 13).
+    /// A body runs under it, whose end lets go of it, as opposed to a bare guard (rule 13).
     pub(crate) has_body: AtomicBool,
     pub(crate) state: Mutex<State>,
     /// Something about the state has changed: it ended, or a doubt was cleared.
@@ -250,7 +250,6 @@ impl Hold {
             state.lease.dated = started.wall_ahead;
         }
         state.lease.confirmed = started;
-        state.lease.gone = state.lease.gone.max(started.now + ttl);
         state.lease.votes = votes;
         state.ttl = ttl;
         state.doubt = None;

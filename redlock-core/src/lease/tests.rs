@@ -64,6 +64,18 @@ async fn a_lock_deleted_on_a_majority_is_lost_at_the_next_renewal() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn keys_are_expected_to_live_as_long_as_a_lost_answer_may_have_made_them() {
+    let nodes = nodes(3);
+    let redlock = client(&nodes);
+    let guard = redlock.lock("r").await.unwrap();
+    nodes.iter().take(2).for_each(MemoryNode::hang);
+    guard.extend(3 * TTL).await.unwrap_err();
+    let lives = nodes[2].remaining("redlock:r").unwrap();
+    let gone = guard.hold().state.lock().lease.gone;
+    assert!(gone.since(redlock.client().clock.now()) >= lives, "{lives:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn max_hold_ends_a_lock_that_would_renew_for_ever() {
     let redlock = client(&nodes(3));
     let max = Duration::from_secs(60);
