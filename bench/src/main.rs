@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     }
     let bench = Bench { nodes: Nodes::start(servers::MOST_NODES), quick: arguments.quick };
     let results = run(&bench, &arguments);
-    println!("### targets\n\n{}", report::targets_table(&results));
+    println!("### targets\n\n{}", report::targets_table(&results, !arguments.is_full()));
 
     let about = About { redis: redis(&bench.nodes), quick: arguments.quick };
     match report::write(&directory(&arguments), &results, &about) {

@@ -2,6 +2,7 @@
 //!
 //! One file a task, standard library only: this is the first thing that a fresh clone builds.
 
+mod bench;
 mod docs;
 mod features;
 mod lint;
@@ -26,6 +27,7 @@ const TASKS: &[Task] = &[
     Task { name: "docs", about: docs::ABOUT, run: docs::run },
     Task { name: "sim", about: sim::ABOUT, run: sim::run },
     Task { name: "mutants", about: sim::ABOUT_MUTANTS, run: sim::run_mutants },
+    Task { name: "bench", about: bench::ABOUT, run: bench::run },
     Task { name: "features", about: features::ABOUT, run: features::run },
 ];
 

@@ -119,7 +119,7 @@ fn section(
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     let kind = if about.quick { "A quick run" } else { "A full run" };
     let mut text = format!("{kind} on {}; {}.\n\n", machine(), about.redis);
-    text += &format!("### Targets\n\n{}\n", table::targets(results));
+    text += &format!("### Targets\n\n{}\n", table::targets(results, false));
     for workload in workload::ALL {
         if results.cases(workload.name).is_empty() {
             continue;

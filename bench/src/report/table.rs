@@ -44,11 +44,14 @@ pub(crate) fn results(results: &Results, workload: &str) -> String {
     markdown(&lines)
 }
 
-/// Each target with the figure that counts for it.
-pub(crate) fn targets(results: &Results) -> String {
+/// Each target with the figure that counts for it; those that were not measured only if asked.
+pub(crate) fn targets(results: &Results, measured_only: bool) -> String {
     let head = ["what", "figure", "target", "reached"];
     let mut lines = vec![head.map(str::to_owned).to_vec()];
     for Target { what, figure, limit } in targets::targets(results) {
+        if measured_only && figure.is_none() {
+            continue;
+        }
         let (figure, reached) = match figure {
             Some(figure) => (number(figure), if limit.holds(figure) { "yes" } else { "no" }),
             None => (String::new(), "not measured"),

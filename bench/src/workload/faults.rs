@@ -122,7 +122,7 @@ fn recovery<C: Client>(runtime: &Runtime, client: &C, nodes: &Nodes) -> Duration
         let Ok(held) = runtime.block_on(client.lock(&resource)) else { continue };
         let taken = Instant::now();
         let everywhere = loop {
-            let everywhere = nodes.iter().all(|node| node.get(&key).is_some());
+            let everywhere = nodes.iter().all(|node| node.ttl(&key).is_some());
             if everywhere || taken.elapsed() > MOMENT {
                 break everywhere;
             }
