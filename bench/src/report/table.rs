@@ -99,8 +99,8 @@ fn markdown(lines: &[Vec<String>]) -> String {
         text += "|\n";
         if index == 0 {
             for (&width, &right) in widths.iter().zip(&right) {
-                let dashes = "-".repeat(width);
-                text += &if right { format!("| {dashes}:") } else { format!("| {dashes} ") };
+                let dashes = "-".repeat(width - usize::from(right));
+                text += &if right { format!("| {dashes}: ") } else { format!("| {dashes} ") };
             }
             text += "|\n";
         }
