@@ -9,7 +9,11 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use futures_util::{
+    FutureExt, StreamExt,
+    future::{BoxFuture, Fuse, FusedFuture},
+    stream::FuturesUnordered,
+};
 
 use super::{
     Connection, Identity, Opened, Reply,
@@ -170,11 +174,18 @@ async fn serve(
     connected: Moment,
 ) -> Option<NodeError> {
     let mut batches = Batches::new();
-    let ended = exchange(shared, &mut *connection, connected, &mut batches).await;
+    let mut closed = connection.closed().fuse();
+    let ended = exchange(shared, &mut *connection, connected, &mut batches, &mut closed).await;
     // What is under way may have run or not. A broken connection answers each batch at once, and
     // the timeout in each bounds what does not.
-    while let Some(answered) = batches.next().await {
-        settle(shared, answered, connected, &mut Strikes::default());
+    while !batches.is_empty() {
+        tokio::select! {
+            biased;
+            _ = &mut closed, if !closed.is_terminated() => {}
+            Some(answered) = batches.next() => {
+                settle(shared, answered, connected, &mut Strikes::default());
+            }
+        }
     }
     ended
 }
@@ -184,10 +195,10 @@ async fn exchange(
     connection: &mut dyn Connection,
     connected: Moment,
     batches: &mut Batches,
+    closed: &mut Fuse<BoxFuture<'static, NodeError>>,
 ) -> Option<NodeError> {
     let clock = &*shared.context.clock;
     let mut pings: FuturesUnordered<BoxFuture<'static, ()>> = FuturesUnordered::new();
-    let mut closed = connection.closed();
     let mut strikes = Strikes::default();
     loop {
         let now = clock.now();
@@ -214,6 +225,8 @@ async fn exchange(
         let wake = next_debt.into_iter().chain(closing).min().unwrap_or(Moment::NEVER);
         tokio::select! {
             biased;
+            // First, because it is what brings the answers.
+            error = &mut *closed => return Some(error),
             Some(answered) = batches.next() => {
                 if let Some(error) = settle(shared, answered, connected, &mut strikes) {
                     return Some(error);
@@ -221,7 +234,6 @@ async fn exchange(
             }
             () = shared.mail.notified(), if batches.len() < MOST_BATCHES => {}
             Some(()) = pings.next() => {}
-            error = &mut closed => return Some(error),
             () = sleep_until(clock, wake), if wake != Moment::NEVER => {}
         }
     }

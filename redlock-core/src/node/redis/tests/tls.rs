@@ -60,7 +60,8 @@ async fn a_trusted_server_is_spoken_to_and_its_end_noticed() {
     for query in ["", "?protocol=resp2"] {
         let mut secure = Secure::start();
         let connector = secure.connector(&secure.url("localhost", query), secure.roots.clone());
-        let (mut node, _) = within(connector.connect()).await.unwrap_or_else(|e| panic!("{e}"));
+        let (node, _) = within(connector.connect()).await.unwrap_or_else(|e| panic!("{e}"));
+        let mut node = driven(node);
         let claim = claim("redlock:a", CANARY);
         assert_eq!(act(&mut *node, &claim, GRANT).await, Ok(Reply::Done));
         assert_eq!(act(&mut *node, &claim, Action::Release).await, Ok(Reply::Done));
