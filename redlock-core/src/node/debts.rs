@@ -43,11 +43,11 @@ impl Debts {
     /// After an answer on a connection opened at `connected`: a delete that went out on another
     /// connection than its SET may have overtaken it, because the old socket's commands may run
     /// after the new one's first. It is done once more a moment later (rule 5).
-    pub(super) fn repeat(&mut self, mut job: Job, connected: Moment, now: Moment) {
-        let Some(CleanUp { since, repeated: false, .. }) = job.clean_up else { return };
-        if connected > since && !planted(Bug::CleanUpOnce) {
-            job.clean_up = job.clean_up.map(|clean_up| CleanUp { repeated: true, ..clean_up });
-            self.owe(job, now + PAUSE);
+    pub(super) fn repeat(&mut self, job: &Job, connected: Moment, now: Moment) {
+        let Some(clean_up @ CleanUp { repeated: false, .. }) = job.clean_up else { return };
+        if connected > clean_up.since && !planted(Bug::CleanUpOnce) {
+            let clean_up = Some(CleanUp { repeated: true, ..clean_up });
+            self.owe(Job { clean_up, ..job.clone() }, now + PAUSE);
         }
     }
 
@@ -119,11 +119,11 @@ mod tests {
     #[test]
     fn a_delete_on_a_newer_connection_is_repeated_once() {
         let mut debts = Debts::default();
-        debts.repeat(job(1000, 60_000), at(999), at(1500));
+        debts.repeat(&job(1000, 60_000), at(999), at(1500));
         assert!(debts.is_empty(), "same connection: first in, first out");
-        debts.repeat(job(1000, 60_000), at(1200), at(1500));
+        debts.repeat(&job(1000, 60_000), at(1200), at(1500));
         let again = debts.due(at(2500)).next().unwrap();
-        debts.repeat(again, at(1200), at(2500));
+        debts.repeat(&again, at(1200), at(2500));
         assert!(debts.is_empty(), "once is enough");
     }
 

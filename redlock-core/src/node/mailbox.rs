@@ -116,9 +116,10 @@ impl Mailbox {
         barred
     }
 
-    /// Takes out everything that waits, debts that are due included, in order.
-    pub(super) fn take(&mut self, now: Moment) -> Vec<Item> {
-        let mut items = std::mem::take(&mut self.waiting);
+    /// Takes out everything that waits, debts that are due included, in order. `spare` is room for
+    /// what comes next, and empty.
+    pub(super) fn take(&mut self, now: Moment, spare: Vec<Item>) -> Vec<Item> {
+        let mut items = std::mem::replace(&mut self.waiting, spare);
         items.extend(self.debts.due(now).map(|job| Item { job, ballot: None, queued: now }));
         self.under_way += items.len();
         items

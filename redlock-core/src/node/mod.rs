@@ -13,6 +13,7 @@ pub(crate) mod memory;
 mod quarantine;
 pub(crate) mod redis;
 mod supervisor;
+mod under_way;
 
 use std::{fmt, sync::Arc, time::Duration};
 
