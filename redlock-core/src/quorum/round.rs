@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use super::votes::{Tally, Vote};
 use crate::{
+    clock::Moment,
     error::{NodeError, NodeErrorKind},
     node::{Job, NodeHandle, Reply},
 };
@@ -256,9 +257,10 @@ pub(crate) fn ask(
     job: impl Fn(usize) -> Option<Job>,
 ) -> Vec<Uncast> {
     let mut uncast = Vec::new();
+    let Some(now) = nodes.first().map(NodeHandle::now) else { return uncast };
     for (index, node) in nodes.iter().enumerate() {
         match job(index) {
-            Some(job) => uncast.extend(ask_one(nodes, round, index, job)),
+            Some(job) => uncast.extend(ask_at(now, nodes, round, index, job)),
             None => uncast.push((Ballot::new(round, index, node.name()), Ok(Reply::Missing))),
         }
     }
@@ -273,6 +275,16 @@ pub(crate) fn ask_one(
     index: usize,
     job: Job,
 ) -> Option<Uncast> {
+    ask_at(nodes.get(index)?.now(), nodes, round, index, job)
+}
+
+fn ask_at(
+    now: Moment,
+    nodes: &[NodeHandle],
+    round: &Arc<Round>,
+    index: usize,
+    job: Job,
+) -> Option<Uncast> {
     let node = nodes.get(index)?;
     let ballot = Ballot::new(round, index, node.name());
     // A clean-up counts nothing.
@@ -281,7 +293,7 @@ pub(crate) fn ask_one(
     {
         return Some((ballot, Err(error)));
     }
-    node.submit(job, ballot)
+    node.submit(job, ballot, now)
 }
 
 /// Why this node has no vote, when it is the same server as one before it: under two names it
