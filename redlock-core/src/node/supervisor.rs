@@ -203,6 +203,8 @@ async fn exchange(
     let mut alarm = pin!(tokio::time::sleep(Duration::ZERO));
     let mut alarmed = false;
     let mut spare = Vec::new();
+    // More than one job waited last time.
+    let mut busy = false;
     loop {
         let now = clock.now();
         let (items, asked, closing, settled) = {
@@ -219,7 +221,8 @@ async fn exchange(
             return None;
         }
         if !items.is_empty() {
-            dispatch(shared, connection, items, under_way);
+            busy = items.len() > 1;
+            dispatch(shared, connection, items, now, under_way);
         }
         for ping in asked {
             pings.push(answer_ping(shared, connection, ping));
@@ -236,7 +239,13 @@ async fn exchange(
             // First, because it is what brings the answers.
             error = &mut *closed => return Some(error),
             answered = under_way.next() => answered,
-            () = shared.mail.notified(), if !under_way.is_full() => None,
+            () = shared.mail.notified(), if !under_way.is_full() => {
+                if busy {
+                    // Whoever else is about to ask may come along: one write for all of them.
+                    tokio::task::yield_now().await;
+                }
+                None
+            }
             Some(()) = pings.next() => None,
             () = &mut alarm, if alarmed => {
                 alarmed = false;
@@ -253,14 +262,14 @@ async fn exchange(
     }
 }
 
-/// Puts a batch on the wire.
+/// Puts a batch on the wire, which was taken at `now`.
 fn dispatch(
     shared: &Arc<Shared>,
     connection: &mut dyn Connection,
     mut items: Vec<Item>,
+    now: Moment,
     under_way: &mut UnderWay,
 ) {
-    let now = shared.context.clock.now();
     let limit = shared.context.node_timeout;
     // A job that waited too long for its turn has been given up on: sent now, its SET would be a
     // key without an owner.

@@ -3,7 +3,7 @@
 
 use std::{sync::LazyLock, time::Duration};
 
-use crate::node::{Action, Command};
+use crate::node::{Action, Claim, Command};
 
 static EXTEND: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("extend.lua")));
 static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("release.lua")));
@@ -25,7 +25,7 @@ impl Script {
 pub(super) fn encode(command: &Command, out: &mut Vec<u8>) {
     match script_of(command.action) {
         None => set(command, out),
-        Some(script) => call(command, "EVALSHA", &script.sha1, out),
+        Some(script) => call(command, b"EVALSHA", &script.sha1, out),
     }
 }
 
@@ -34,12 +34,12 @@ pub(super) fn encode(command: &Command, out: &mut Vec<u8>) {
 pub(super) fn encode_in_full(command: &Command, out: &mut Vec<u8>) {
     match script_of(command.action) {
         None => set(command, out),
-        Some(script) => call(command, "EVAL", script.source, out),
+        Some(script) => call(command, b"EVAL", script.source, out),
     }
 }
 
 pub(super) fn ping(out: &mut Vec<u8>) {
-    write(out, &["PING"]);
+    write(out, &[b"PING"]);
 }
 
 fn script_of(action: Action) -> Option<&'static Script> {
@@ -55,32 +55,40 @@ fn script_of(action: Action) -> Option<&'static Script> {
 fn set(command: &Command, out: &mut Vec<u8>) {
     let claim = &*command.claim;
     let ttl = Decimal::of(milliseconds(command));
-    write(out, &["SET", &claim.key, &claim.value, "NX", "PX", ttl.text()]);
+    write(out, &[b"SET", key(claim), value(claim), b"NX", b"PX", ttl.digits()]);
 }
 
 /// `how script 1 key value milliseconds`; a script that needs no time has none.
-fn call(command: &Command, how: &str, script: &str, out: &mut Vec<u8>) {
+fn call(command: &Command, how: &[u8], script: &str, out: &mut Vec<u8>) {
     let claim = &*command.claim;
     if command.action == Action::Release {
-        return write(out, &[how, script, "1", &claim.key, &claim.value]);
+        return write(out, &[how, script.as_bytes(), b"1", key(claim), value(claim)]);
     }
     let time = Decimal::of(milliseconds(command));
-    write(out, &[how, script, "1", &claim.key, &claim.value, time.text()]);
+    write(out, &[how, script.as_bytes(), b"1", key(claim), value(claim), time.digits()]);
+}
+
+fn key(claim: &Claim) -> &[u8] {
+    claim.key.as_bytes()
+}
+
+fn value(claim: &Claim) -> &[u8] {
+    claim.value.as_bytes()
 }
 
 /// An array of strings, as servers read commands.
-fn write(out: &mut Vec<u8>, words: &[&str]) {
+fn write(out: &mut Vec<u8>, words: &[&[u8]]) {
     head(out, b'*', words.len());
     for word in words {
         head(out, b'$', word.len());
-        out.extend_from_slice(word.as_bytes());
+        out.extend_from_slice(word);
         out.extend_from_slice(b"\r\n");
     }
 }
 
 fn head(out: &mut Vec<u8>, kind: u8, count: usize) {
     out.push(kind);
-    out.extend_from_slice(Decimal::of(count as u64).text().as_bytes());
+    out.extend_from_slice(Decimal::of(count as u64).digits());
     out.extend_from_slice(b"\r\n");
 }
 
@@ -95,20 +103,18 @@ impl Decimal {
     const MOST: usize = 20;
 
     fn of(mut number: u64) -> Self {
-        let (mut digits, mut first) = ([b'0'; Self::MOST], Self::MOST);
-        loop {
-            first -= 1;
-            digits[first] = b'0' + (number % 10) as u8;
+        let (mut digits, mut first) = ([b'0'; Self::MOST], Self::MOST - 1);
+        digits[first] += (number % 10) as u8;
+        while number >= 10 {
             number /= 10;
-            if number == 0 {
-                return Self { digits, first };
-            }
+            first -= 1;
+            digits[first] += (number % 10) as u8;
         }
+        Self { digits, first }
     }
 
-    fn text(&self) -> &str {
-        // Nothing but digits is in it.
-        std::str::from_utf8(&self.digits[self.first..]).unwrap_or_default()
+    fn digits(&self) -> &[u8] {
+        &self.digits[self.first..]
     }
 }
 
@@ -131,7 +137,6 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::node::Claim;
 
     fn command(action: Action) -> Command {
         let claim = Arc::new(Claim { key: "key".to_owned(), value: "value".to_owned() });
@@ -183,7 +188,7 @@ mod tests {
     #[test]
     fn numbers_are_written_in_digits() {
         for number in [0, 7, 10, 30_000, u64::MAX] {
-            assert_eq!(Decimal::of(number).text(), number.to_string());
+            assert_eq!(Decimal::of(number).digits(), number.to_string().as_bytes());
         }
     }
 
