@@ -1,6 +1,6 @@
 //! What waits to be sent to one node, and whether sending makes sense at all.
 
-use std::sync::Arc;
+use std::{ops::Deref, sync::Arc};
 
 use tokio::sync::oneshot;
 
@@ -118,9 +118,16 @@ impl Mailbox {
 
     /// Takes out everything that waits, debts that are due included, in order. `spare` is room for
     /// what comes next, and empty.
-    pub(super) fn take(&mut self, now: Moment, spare: Vec<Item>) -> Vec<Item> {
+    pub(super) fn take(
+        &mut self,
+        now: &impl Deref<Target = Moment>,
+        spare: Vec<Item>,
+    ) -> Vec<Item> {
         let mut items = std::mem::replace(&mut self.waiting, spare);
-        items.extend(self.debts.due(now).map(|job| Item { job, ballot: None, queued: now }));
+        if !self.debts.is_empty() {
+            let due = self.debts.due(**now);
+            items.extend(due.map(|job| Item { job, ballot: None, queued: **now }));
+        }
         self.under_way += items.len();
         items
     }

@@ -5,6 +5,7 @@
 //! way. Down: jobs are answered in no time, and a new connection is tried with backoff.
 
 use std::{
+    cell::LazyCell,
     pin::pin,
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -206,23 +207,24 @@ async fn exchange(
     // More than one job waited last time.
     let mut busy = false;
     loop {
-        let now = clock.now();
+        // Not looked at when nothing is due.
+        let now = LazyCell::new(|| clock.now());
         let (items, asked, closing, settled) = {
             let mut mailbox = shared.mailbox.lock();
             let items = if under_way.is_full() {
                 Vec::new()
             } else {
-                mailbox.take(now, std::mem::take(&mut spare))
+                mailbox.take(&now, std::mem::take(&mut spare))
             };
             let asked = std::mem::take(&mut mailbox.pings);
             (items, asked, mailbox.closed, mailbox.is_settled())
         };
-        if closing.is_some_and(|until| settled || now >= until) {
+        if closing.is_some_and(|until| settled || *now >= until) {
             return None;
         }
         if !items.is_empty() {
             busy = items.len() > 1;
-            dispatch(shared, connection, items, now, under_way);
+            dispatch(shared, connection, items, *now, under_way);
         }
         for ping in asked {
             pings.push(answer_ping(shared, connection, ping));
@@ -295,7 +297,7 @@ fn settle(
     connected: Moment,
     strikes: &mut Strikes,
 ) -> Result<Vec<Item>, NodeError> {
-    let now = shared.context.clock.now();
+    let now = LazyCell::new(|| shared.context.clock.now());
     let mut over = None;
     {
         let mut mailbox = shared.mailbox.lock();
@@ -305,17 +307,17 @@ fn settle(
                 continue;
             }
             match result {
-                Ok(_) => mailbox.debts.repeat(&item.job, connected, now),
+                Ok(_) => mailbox.debts.repeat(&item.job, connected, &now),
                 Err(error) if error.kind == NodeErrorKind::Server => {
-                    mailbox.debts.owe_until_expiry(item.job.clone(), now + debts::PAUSE);
+                    mailbox.debts.owe_until_expiry(item.job.clone(), *now + debts::PAUSE);
                 }
-                Err(_) => mailbox.debts.owe(item.job.clone(), now + debts::PAUSE),
+                Err(_) => mailbox.debts.owe(item.job.clone(), *now + debts::PAUSE),
             }
         }
     }
     for (item, result) in items.iter().zip(&results) {
         if let (Some(expected), Ok(reply)) = (&item.job.expected, result)
-            && let Some(anomaly) = expected.anomaly(*reply, now)
+            && let Some(anomaly) = expected.anomaly(*reply, *now)
         {
             telemetry::odd_expiry(&shared.name, &item.job.claim.key, &anomaly);
         }
@@ -327,7 +329,7 @@ fn settle(
             // A new connection asks for its role, and is refused until it is a master again.
             Err(error) if redis::is_replica(error) => over = Some(error.clone()),
             Err(error) if error.kind == NodeErrorKind::Timeout => {
-                if strikes.add(now, shared.context.node_timeout) {
+                if strikes.add(*now, shared.context.node_timeout) {
                     over = Some(error.clone());
                 }
             }
