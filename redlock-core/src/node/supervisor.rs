@@ -36,6 +36,9 @@ use crate::{
 /// redis-rs never does so by itself, and a paused server would run the backlog later (rule 15).
 const STRIKES: u32 = 3;
 
+/// Where so many jobs go out at once, more are about to come.
+const CROWD: usize = 4;
+
 pub(super) async fn supervise(shared: Arc<Shared>) {
     let mut backoff = Backoff::new();
     let mut announced_down = false;
@@ -204,8 +207,8 @@ async fn exchange(
     let mut alarm = pin!(tokio::time::sleep(Duration::ZERO));
     let mut alarmed = false;
     let mut spare = Vec::new();
-    // More than one job waited last time.
-    let mut busy = false;
+    // As many as a crowd went out last time.
+    let mut crowded = false;
     loop {
         // Not looked at when nothing is due.
         let now = LazyCell::new(|| clock.now());
@@ -223,7 +226,7 @@ async fn exchange(
             return None;
         }
         if !items.is_empty() {
-            busy = items.len() > 1;
+            crowded = items.len() >= CROWD;
             dispatch(shared, connection, items, *now, under_way);
         }
         for ping in asked {
@@ -242,7 +245,7 @@ async fn exchange(
             error = &mut *closed => return Some(error),
             answered = under_way.next() => answered,
             () = shared.mail.notified(), if !under_way.is_full() => {
-                if busy {
+                if crowded {
                     // Whoever else is about to ask may come along: one write for all of them.
                     tokio::task::yield_now().await;
                 }
