@@ -8,6 +8,11 @@ use std::{
     },
 };
 
+/// Whether the caller can wait for time to pass.
+pub(crate) fn in_runtime() -> bool {
+    tokio::runtime::Handle::try_current().is_ok()
+}
+
 /// Whether a background task runs. It is started on the runtime of whoever needs it first, and
 /// again on the caller's when that runtime has ended: a client in [`pools`](crate::pools)
 /// outlives the runtime of a `#[tokio::test]`.
@@ -39,6 +44,8 @@ impl Background {
         }
         let over = Over { running: Arc::clone(&self.running), ended: Some(ended) };
         let task = task();
+        #[cfg(redlock_sim)]
+        let task = crate::simulation::inherited(task);
         runtime.spawn(async move {
             let _over = over;
             task.await;

@@ -7,7 +7,7 @@ use crate::{
     clock::{Clock, SystemClock, TokioClock},
     error::LockError,
     lease::validity,
-    node::{Context, Node, NodeHandle, Restarts, Source},
+    node::{Context, Node, NodeHandle, NodeSpec, Restarts, Source, memory::MemoryNode},
     options::{LockOptions, Settings},
     redlock::Redlock,
     token::{Entropy, OsEntropy, ascii_name},
@@ -152,32 +152,33 @@ impl Builder {
             .filter_map(|node| match &node.0 {
                 Source::Memory(node) => Some(node.clone()),
                 Source::Url(_) => None,
+                #[cfg(redlock_sim)]
+                Source::Simulated(_) => None,
             })
             .collect();
         let clock = clock.unwrap_or_else(|| -> Arc<dyn Clock> {
             // In-memory nodes live by tokio's clock, and so must who judges their leases (rule 2).
-            if memory.len() == nodes.len() {
-                Arc::new(TokioClock::new())
-            } else {
-                Arc::new(SystemClock::new())
-            }
+            if memory.len() == nodes.len() { Arc::new(TokioClock) } else { Arc::new(SystemClock) }
         });
-        let context = Context {
-            clock: Arc::clone(&clock),
-            entropy: Arc::clone(&entropy),
-            node_timeout: settings.node_timeout,
-            connect_timeout: settings.connect_timeout,
-            restarts: settings.restarts,
-            sits_out: settings.max_ttl
-                + validity::drift(settings.max_ttl, settings.clock_drift_factor),
-        };
-        let mut handles = Vec::with_capacity(nodes.len());
-        for node in nodes {
-            handles.push(NodeHandle::new(node.spec()?, context.clone()));
-        }
-        check_distinct(&handles)?;
-        let client = Client::new(settings, handles, memory, clock, entropy);
+        let specs = nodes.into_iter().map(Node::spec).collect::<Result<_, _>>()?;
+        let client = assemble(settings, specs, memory, clock, entropy);
+        check_distinct(&client.nodes)?;
         Ok(Redlock::from_client(Arc::new(client)))
+    }
+
+    /// The defaults over new nodes inside this process: nothing of it can be wrong.
+    pub(crate) fn in_memory(count: usize) -> Redlock {
+        let Self { settings, entropy, .. } = Self::new();
+        let memory: Vec<_> = (0..count.max(1)).map(|_| MemoryNode::new()).collect();
+        let specs = memory.iter().map(MemoryNode::spec).collect();
+        let clock = Arc::new(TokioClock);
+        Redlock::from_client(Arc::new(assemble(settings, specs, memory, clock, entropy)))
+    }
+
+    #[cfg(redlock_sim)]
+    pub(crate) fn injected(mut self, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
+        (self.clock, self.entropy) = (Some(clock), entropy);
+        self
     }
 
     #[cfg(test)]
@@ -187,7 +188,27 @@ impl Builder {
     }
 }
 
-fn check(settings: &Settings) -> Result<(), LockError> {
+fn assemble(
+    settings: Settings,
+    specs: Vec<NodeSpec>,
+    memory: Vec<MemoryNode>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+) -> Client {
+    let context = Context {
+        clock: Arc::clone(&clock),
+        entropy: Arc::clone(&entropy),
+        node_timeout: settings.node_timeout,
+        connect_timeout: settings.connect_timeout,
+        restarts: settings.restarts,
+        sits_out: settings.max_ttl + validity::drift(settings.max_ttl, settings.clock_drift_factor),
+    };
+    let nodes = specs.into_iter().map(|spec| NodeHandle::new(spec, context.clone())).collect();
+    Client::new(settings, nodes, memory, clock, entropy)
+}
+
+/// What can be wrong with the settings alone.
+pub(crate) fn check(settings: &Settings) -> Result<(), LockError> {
     for (what, value) in
         [("node_timeout", settings.node_timeout), ("connect_timeout", settings.connect_timeout)]
     {
@@ -204,10 +225,11 @@ fn check(settings: &Settings) -> Result<(), LockError> {
     settings.terms(&LockOptions::new()).map(drop)
 }
 
-/// Two names for one server would make a quorum of one (correctness: a fake quorum).
+/// Two names for one server would make a quorum of one. Hosts are in lower case already; the path
+/// of a socket has its case.
 pub(crate) fn check_distinct(nodes: &[NodeHandle]) -> Result<(), LockError> {
     let mut seen = BTreeSet::new();
-    match nodes.iter().find(|node| !seen.insert(node.name().to_ascii_lowercase())) {
+    match nodes.iter().find(|node| !seen.insert(node.name())) {
         None => Ok(()),
         Some(twice) => Err(LockError::config(format!(
             "the node {} is given twice: every node must be an independent server",
@@ -219,4 +241,17 @@ pub(crate) fn check_distinct(nodes: &[NodeHandle]) -> Result<(), LockError> {
 fn default_client_name() -> String {
     let host = rustix::system::uname();
     ascii_name(&format!("{}:{}", host.nodename().to_string_lossy(), std::process::id()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Redlock;
+
+    #[test]
+    fn a_server_is_named_once_in_whatever_case_its_host_is() {
+        let build = |nodes: [&str; 2]| Redlock::builder().nodes(nodes).build();
+        let error = build(["redis://cache:6379/1", "redis://:pass@CACHE"]).unwrap_err();
+        assert!(error.to_string().contains("cache:6379 is given twice"), "{error}");
+        assert!(build(["unix:///run/a.sock", "unix:///run/A.sock"]).is_ok());
+    }
 }

@@ -18,9 +18,17 @@
 //!
 //! While a majority of the nodes behave and clocks run at nearly the same rate, no two holders
 //! overlap inside their validity. That is Redlock's promise and no more: a process that is paused
-//! between a check and a write, a node that restarts without its data, and a clock that is set
-//! forward on a majority of nodes can all make two holders overlap. Where an overlap must be
-//! impossible, do not rely on a lease alone.
+//! between a check and a write can act after its lease, and clocks that are set forward, or
+//! `FLUSHALL`, on a majority of nodes let somebody else in. A node that restarted may have forgotten
+//! what it granted; it gives no votes until that has run out ([`Restarts`]). Where an overlap must
+//! be impossible, do not rely on a lease alone.
+//!
+//! # What it tells
+//!
+//! Through `tracing`: events for locks refused and lost, for nodes down, up, sitting out, evicting
+//! keys or with a clock that was set; the spans `redlock.acquire` around a request and
+//! `redlock.body` around what runs under a lock, both with the `resource`. [`Redlock::health`] and
+//! [`Redlock::held`] answer at any time.
 //!
 //! # One lock, one key
 //!
@@ -33,6 +41,7 @@ mod annotation;
 mod axum;
 mod background;
 mod body;
+mod bug;
 mod builder;
 mod client;
 mod clock;
@@ -48,6 +57,9 @@ mod quorum;
 mod redlock;
 mod request;
 mod shutdown;
+#[cfg(redlock_sim)]
+#[doc(hidden)]
+pub mod simulation;
 mod telemetry;
 mod token;
 

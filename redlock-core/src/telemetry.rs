@@ -3,7 +3,19 @@
 
 use std::time::Duration;
 
+use tracing::Span;
+
 use crate::error::{LockError, LostReason, NodeError};
+
+/// The span of a request for a lock, from the call to its answer.
+pub(crate) fn acquiring(resource: &str) -> Span {
+    tracing::debug_span!("redlock.acquire", resource)
+}
+
+/// The span of a body that runs under a lock: `run`, annotated functions, layered handlers.
+pub(crate) fn body(resource: &str) -> Span {
+    tracing::info_span!("redlock.body", resource)
+}
 
 /// A request was refused: somebody else has the lock, or there is no quorum.
 pub(crate) fn refused(error: &LockError) {

@@ -2,7 +2,10 @@
 
 use std::{fmt, fmt::Write, time::Duration};
 
-use crate::error::LockError;
+use crate::{
+    bug::{Bug, planted},
+    error::LockError,
+};
 
 /// A token is 160 bits, as in the description of Redlock ("20 bytes from /dev/urandom").
 const TOKEN_BYTES: usize = 20;
@@ -26,6 +29,9 @@ impl Entropy for OsEntropy {
 /// The value of a fresh attempt: `token.client_name`. Secret as a whole (rule 19).
 pub(crate) fn fresh_value(entropy: &dyn Entropy, client_name: &str) -> Result<String, LockError> {
     let mut token = [0; TOKEN_BYTES];
+    if planted(Bug::TokenReused) {
+        return Ok(format!("{}.{client_name}", "0".repeat(2 * TOKEN_BYTES)));
+    }
     entropy.fill(&mut token).map_err(|why| {
         LockError::config(format!("no lock without random bytes from the operating system: {why}"))
     })?;
@@ -46,7 +52,8 @@ pub(crate) fn up_to(entropy: &dyn Entropy, max: Duration) -> Duration {
     if max.is_zero() || entropy.fill(&mut bytes).is_err() {
         return Duration::ZERO;
     }
-    max.mul_f64(f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)).min(max)
+    let share = f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX);
+    Duration::try_from_secs_f64(max.as_secs_f64() * share).map_or(max, |part| part.min(max))
 }
 
 /// A name that may stand in a lock's value: printable ASCII without spaces, of bounded length.
@@ -88,10 +95,20 @@ mod tests {
 
     #[test]
     fn jitter_stays_in_its_range() {
-        for max in [Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(3)] {
+        #[derive(Debug)]
+        struct Highest;
+        impl Entropy for Highest {
+            fn fill(&self, bytes: &mut [u8]) -> Result<(), String> {
+                bytes.fill(u8::MAX);
+                Ok(())
+            }
+        }
+        for max in [Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(3), Duration::MAX]
+        {
             for _ in 0..100 {
                 assert!(up_to(&OsEntropy, max) <= max);
             }
+            assert_eq!(up_to(&Highest, max), max);
         }
     }
 

@@ -594,3 +594,18 @@ async fn a_pool_that_is_not_installed_is_refused_by_name() {
         "{refused:?}"
     );
 }
+
+#[redlock(resource = "spanned", client = redlock.clone())]
+async fn in_its_span(redlock: &Redlock) -> Result<Option<&'static str>, LockError> {
+    tokio::task::yield_now().await;
+    Ok(tracing::Span::current().metadata().map(tracing::Metadata::name))
+}
+
+/// What a body logs can be told from what the rest of its task logs.
+#[tokio::test(start_paused = true)]
+async fn a_body_runs_in_the_span_of_its_lock() {
+    let (_errors, _subscribed) = events::Errors::collect();
+    let redlock = Redlock::in_memory(1);
+    assert_eq!(in_its_span(&redlock).await.unwrap(), Some("redlock.body"));
+    assert!(tracing::Span::current().is_none(), "and leaves it");
+}

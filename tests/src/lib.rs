@@ -5,22 +5,40 @@
 //! - [`Nodes`]: the servers of one client.
 //! - [`Proxy`]: what lies between a client and a server, made worse at will.
 //! - [`Monitor`]: the commands that a server sees.
+//! - [`ClockShim`]: sets the clocks of servers.
+//! - [`Peer`]: a process of its own, to be stopped and killed.
+//! - [`Events`]: what the library tells an operator.
+//! - [`inside_namespace`]: a network of the test's own.
 //! - [`history`]: who believed to hold what and when, and whether two did at once.
+//! - [`drop_after_every_poll`]: drops a future at each of its awaits.
 //! - [`wait_until`]: how every suite waits: for a condition, within a generous limit.
 
+mod clock;
+mod events;
 pub mod history;
 mod monitor;
+mod namespace;
 mod nodes;
+mod peer;
+mod polls;
 mod port;
 mod process;
 mod proxy;
 mod server;
+#[cfg(redlock_sim)]
+pub mod sim;
+pub mod sockets;
 mod wait;
 
+pub use clock::ClockShim;
+pub use events::Events;
 pub use monitor::{Command, Monitor};
-pub use nodes::Nodes;
+pub use namespace::{inside_namespace, skipped};
+pub use nodes::{Nodes, patient};
+pub use peer::Peer;
+pub use polls::{drop_after_every_poll, poll_times};
 pub use proxy::{Flow, Proxy};
-pub use server::{Server, ServerBuilder};
+pub use server::{Busy, Server, ServerBuilder};
 pub use wait::{LIMIT, wait_until, within};
 
 #[cfg(doctest)]

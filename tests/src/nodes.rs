@@ -9,12 +9,22 @@ use std::{
 use redlock_core::{Builder, LockGuard, Redlock};
 
 use crate::{
+    proxy::Proxy,
     server::{Server, ServerBuilder},
     wait::wait_until,
 };
 
 /// The resource that is locked to see whether every node answers.
 const WARM_UP: &str = "warm-up";
+
+/// A client that a busy machine does not upset: a node may take 2 s to answer and 10 s to take a
+/// connection. Everything else has its default.
+pub fn patient<I: IntoIterator<Item = String>>(urls: I) -> Builder {
+    Redlock::builder()
+        .nodes(urls)
+        .node_timeout(Duration::from_secs(2))
+        .connect_timeout(Duration::from_secs(10))
+}
 
 /// Several independent servers. Reads like a slice of them.
 #[derive(Debug)]
@@ -40,13 +50,14 @@ impl Nodes {
         self.0.iter().map(Server::url).collect()
     }
 
-    /// A client of all of them that a busy machine does not upset: a node may take 2 s to answer
-    /// and 10 s to take a connection. Everything else has its default.
+    /// A client of all of them that a busy machine does not upset.
     pub fn client(&self) -> Builder {
-        Redlock::builder()
-            .nodes(self.urls())
-            .node_timeout(Duration::from_secs(2))
-            .connect_timeout(Duration::from_secs(10))
+        patient(self.urls())
+    }
+
+    /// A proxy in front of each.
+    pub fn proxies(&self) -> Vec<Proxy> {
+        self.iter().map(|server| Proxy::start(server.port())).collect()
     }
 
     /// Returns once all of the nodes vote for this client, and has no key of this call

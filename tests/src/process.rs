@@ -66,23 +66,33 @@ impl Process {
 
     /// SIGSTOP; returns once the program stands still.
     pub(crate) fn pause(&self) {
-        kill_process(self.id, Signal::STOP).unwrap();
-        let stopped = wait_blocking(|| self.state().starts_with('T'));
-        assert!(stopped, "process {} does not stop: {}", self.id(), self.state());
+        pause(self.id);
     }
 
     /// SIGCONT.
     pub(crate) fn resume(&self) {
-        kill_process(self.id, Signal::CONT).unwrap();
+        resume(self.id);
     }
+}
 
-    fn state(&self) -> String {
-        let output = Command::new("ps")
-            .args(["-o", "stat=", "-p", &self.id().to_string()])
-            .output()
-            .unwrap_or_else(|error| panic!("ps could not be run: {error}"));
-        String::from_utf8_lossy(&output.stdout).trim().to_owned()
-    }
+/// SIGSTOP; returns once the process stands still.
+pub(crate) fn pause(id: Pid) {
+    kill_process(id, Signal::STOP).unwrap();
+    let stopped = wait_blocking(|| state(id).starts_with('T'));
+    assert!(stopped, "process {} does not stop: {}", id.as_raw_nonzero(), state(id));
+}
+
+/// SIGCONT.
+pub(crate) fn resume(id: Pid) {
+    kill_process(id, Signal::CONT).unwrap();
+}
+
+fn state(id: Pid) -> String {
+    let output = Command::new("ps")
+        .args(["-o", "stat=", "-p", &id.as_raw_nonzero().to_string()])
+        .output()
+        .unwrap_or_else(|error| panic!("ps could not be run: {error}"));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
 impl Drop for Process {

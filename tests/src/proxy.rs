@@ -39,6 +39,10 @@ pub enum Flow {
     /// They vanish, and so does the end of the connection. A connection that lost bytes is closed
     /// once the flow is another: TCP never goes on behind a gap.
     Discard,
+    /// The first byte of a chunk passes, and the connection is reset.
+    Break,
+    /// These bytes pass in place of each chunk.
+    Forge(&'static [u8]),
 }
 
 /// A TCP proxy in front of one server. It runs on a thread of its own, so that the runtime and
@@ -95,6 +99,11 @@ impl Proxy {
     /// The URL of the server by way of this proxy.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address())
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// `127.0.0.1:port` of this proxy.
@@ -219,8 +228,8 @@ async fn connection(
         let (from_client, to_client) = client.split();
         let (from_server, to_server) = server.split();
         tokio::select! {
-            () = pump(from_client, to_server, wishes.clone(), |wishes| wishes.requests, &state) => false,
-            () = pump(from_server, to_client, wishes.clone(), |wishes| wishes.replies, &state) => false,
+            reset = pump(from_client, to_server, wishes.clone(), |wishes| wishes.requests, &state) => reset,
+            reset = pump(from_server, to_client, wishes.clone(), |wishes| wishes.replies, &state) => reset,
             Ok(now) = wishes.wait_for(|now| now.cuts > start.cuts || now.closes > start.closes) => {
                 now.cuts > start.cuts
             }
@@ -234,14 +243,14 @@ async fn connection(
     state.connections.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// Moves the bytes of one direction until the connection ends in it.
+/// Moves the bytes of one direction until the connection ends in it; true when it is to be reset.
 async fn pump(
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,
     wishes: watch::Receiver<Wishes>,
     flow: fn(&Wishes) -> Flow,
     state: &State,
-) {
+) -> bool {
     // Reading and writing are apart, so that a delay is one of the way and not of each chunk.
     let (queue, mut queued) = mpsc::channel::<(Instant, Vec<u8>)>(64);
     let read = {
@@ -267,27 +276,33 @@ async fn pump(
             tokio::time::sleep_until(due).await;
             let flow_now = match wishes.wait_for(|wishes| flow(wishes) != Flow::Hold).await {
                 Ok(wishes) => flow(&wishes),
-                Err(_) => return,
+                Err(_) => return false,
             };
             let written = match flow_now {
                 Flow::Discard => {
                     state.discarded.fetch_add(chunk.len(), Ordering::SeqCst);
                     let _ = wishes.wait_for(|wishes| flow(wishes) != Flow::Discard).await;
-                    return;
+                    return false;
                 }
-                _ if chunk.is_empty() => return,
+                _ if chunk.is_empty() => return false,
+                Flow::Break => {
+                    let _ = to.write_all(&chunk[..1]).await;
+                    return true;
+                }
+                Flow::Forge(bytes) => to.write_all(bytes).await,
                 Flow::PerByte => write_per_byte(&mut to, &chunk).await,
                 _ => to.write_all(&chunk).await,
             };
             if written.is_err() {
-                return;
+                return false;
             }
         }
+        false
     };
     // What was read before the end is still to be written, so the end is the writer's.
     tokio::select! {
-        () = write => {}
-        () = async { read.await; std::future::pending().await } => {}
+        reset = write => reset,
+        reset = async { read.await; std::future::pending().await } => reset,
     }
 }
 

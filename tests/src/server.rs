@@ -1,5 +1,7 @@
 //! One redis-server.
 
+mod trouble;
+
 use std::{
     fmt, fs,
     path::{Path, PathBuf},
@@ -9,8 +11,10 @@ use std::{
 
 use redis::Value;
 use tempfile::TempDir;
+pub use trouble::Busy;
 
 use crate::{
+    clock::ClockShim,
     monitor::Monitor,
     port,
     process::Process,
@@ -19,6 +23,9 @@ use crate::{
 
 /// How often another port is tried.
 const PORTS: usize = 20;
+
+/// The file in a server's directory that says how far its clock is ahead.
+const CLOCK: &str = "clock";
 
 /// The name of the harness's own connections, by which they are told from those of a client.
 pub(crate) const NAME: &str = "harness";
@@ -42,6 +49,17 @@ pub struct ServerBuilder {
     arguments: Vec<String>,
     password: Option<String>,
     unix_socket: bool,
+    /// The library that lets a test set the server's clock.
+    clock: Option<PathBuf>,
+}
+
+/// What a server that was just started is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ready {
+    /// It serves.
+    Serving,
+    /// It loads its data, and serves nothing but questions about itself.
+    Loading,
 }
 
 impl ServerBuilder {
@@ -73,6 +91,12 @@ impl ServerBuilder {
         self.argument(&["--replicaof", &format!("127.0.0.1 {}", master.port)])
     }
 
+    /// With a wall clock that the test sets. The shim must outlive it.
+    pub fn clock(mut self, shim: &ClockShim) -> Self {
+        self.clock = Some(shim.library());
+        self
+    }
+
     /// Any other argument of redis-server.
     pub fn argument(mut self, words: &[&str]) -> Self {
         self.arguments.extend(words.iter().map(|word| (*word).to_owned()));
@@ -84,7 +108,7 @@ impl ServerBuilder {
         let directory = tempfile::Builder::new().prefix("redlock-").tempdir().unwrap();
         for _ in 0..PORTS {
             let port = port::free();
-            if let Some(process) = self.spawn(directory.path(), port) {
+            if let Some(process) = self.spawn(directory.path(), port, Ready::Serving) {
                 return Server {
                     settings: self,
                     directory,
@@ -98,11 +122,20 @@ impl ServerBuilder {
     }
 
     /// A server that answers on this port, or `None` when the port is taken.
-    fn spawn(&self, directory: &Path, port: u16) -> Option<Process> {
+    fn spawn(&self, directory: &Path, port: u16, wanted: Ready) -> Option<Process> {
         let log = directory.join("log");
         // What an earlier run wrote must not be read as the words of this one.
         let _ = fs::remove_file(&log);
-        let mut arguments = vec![
+        let mut arguments = vec!["redis-server".to_owned()];
+        if let Some(library) = &self.clock {
+            let clock = directory.join(CLOCK);
+            if !clock.exists() {
+                fs::write(&clock, 0_i64.to_ne_bytes()).unwrap();
+            }
+            let preload = format!("LD_PRELOAD={}", library.display());
+            arguments.splice(0..0, [preload, format!("REDLOCK_CLOCK={}", clock.display())]);
+        }
+        arguments.extend([
             "--port".to_owned(),
             port.to_string(),
             "--bind".to_owned(),
@@ -116,24 +149,28 @@ impl ServerBuilder {
             "0".to_owned(),
             "--enable-debug-command".to_owned(),
             "yes".to_owned(),
-        ];
+        ]);
         if self.unix_socket {
             arguments.push("--unixsocket".to_owned());
             arguments.push(socket(directory).display().to_string());
         }
         arguments.extend(self.arguments.iter().cloned());
-        let process = Process::start("redis-server", arguments, &log);
+        if wanted == Ready::Loading {
+            arguments.extend(trouble::SLOW_LOADING.map(str::to_owned));
+        }
+        // It sets the environment of the one program and becomes it.
+        let process = Process::start("env", arguments, &log);
 
         let mut taken = false;
         let ready = wait_blocking(|| {
             let words = fs::read_to_string(&log).unwrap_or_default();
             assert!(
-                !words.contains("redis-server: not found"),
+                !words.lines().any(|line| line.starts_with("env: ")),
                 "redis-server is not on the PATH: `cargo xtask test` installs it"
             );
             taken = words.contains("Failed listening on port");
             // Whoever else listens on the port would answer a PING as well.
-            taken || self.process_behind(port) == Some(process.id())
+            taken || self.process_behind(port, wanted) == Some(process.id())
         });
         if taken {
             return None;
@@ -146,11 +183,15 @@ impl ServerBuilder {
         Some(process)
     }
 
-    /// The process id of the server that answers on this port.
-    fn process_behind(&self, port: u16) -> Option<i32> {
+    /// The process id of the server that is in this state on this port.
+    fn process_behind(&self, port: u16, wanted: Ready) -> Option<i32> {
         let mut connection = self.connect(port).ok()?;
-        redis::cmd("PING").query::<String>(&mut connection).ok()?;
-        let info: String = redis::cmd("INFO").arg("server").query(&mut connection).ok()?;
+        let pong = redis::cmd("PING").query::<String>(&mut connection);
+        let info: String = redis::cmd("INFO").query(&mut connection).ok()?;
+        match wanted {
+            Ready::Serving => drop(pong.ok()?),
+            Ready::Loading => drop(info.contains("loading:1").then_some(())?),
+        }
         info.lines().find_map(|line| line.strip_prefix("process_id:"))?.trim().parse().ok()
     }
 
@@ -204,9 +245,13 @@ impl Server {
 
     /// Starts a killed server again on the same port, with what it had on disk.
     pub fn start_again(&self) {
+        self.start_again_until(Ready::Serving);
+    }
+
+    fn start_again_until(&self, wanted: Ready) {
         let mut process = lock(&self.process);
         assert!(process.is_none(), "the server on port {} runs already", self.port);
-        let started = self.settings.spawn(self.directory.path(), self.port);
+        let started = self.settings.spawn(self.directory.path(), self.port, wanted);
         assert!(started.is_some(), "port {} was taken while its server was down", self.port);
         *process = started;
     }
@@ -261,7 +306,8 @@ impl Server {
     /// How long a key still lives; `None` when it is not there. A key without an expiry fails the
     /// test: no lock may live for ever.
     pub fn ttl(&self, key: &str) -> Option<Duration> {
-        match self.query(redis::cmd("PTTL").arg(key)) {
+        // Of a smaller type redis-rs would give what fits into it.
+        match self.query::<i64>(redis::cmd("PTTL").arg(key)) {
             -2 => None,
             left => Some(Duration::from_millis(
                 u64::try_from(left).unwrap_or_else(|_| panic!("{key:?} never expires")),

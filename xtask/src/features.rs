@@ -1,6 +1,6 @@
 //! `cargo xtask features`: each feature alone, and none.
 
-use std::{fs, path::Path};
+use std::fs;
 
 use crate::shell::{self, Failure};
 
@@ -12,7 +12,7 @@ const CRATES: &[&str] = &["redlock-core", "redlock-macros", "redlock-tower"];
 
 pub(crate) fn run(_: &[String]) -> Result<(), Failure> {
     for name in CRATES {
-        let manifest = Path::new(shell::workspace()).join(name).join("Cargo.toml");
+        let manifest = shell::workspace().join(name).join("Cargo.toml");
         let text = fs::read_to_string(&manifest)
             .map_err(|error| Failure::new(format!("{}: {error}", manifest.display())))?;
         check(name, None)?;

@@ -7,6 +7,7 @@ mod features;
 mod lint;
 mod redis_server;
 mod shell;
+mod sim;
 mod test;
 
 use std::process::ExitCode;
@@ -23,6 +24,8 @@ const TASKS: &[Task] = &[
     Task { name: "test", about: test::ABOUT, run: test::run },
     Task { name: "lint", about: lint::ABOUT, run: lint::run },
     Task { name: "docs", about: docs::ABOUT, run: docs::run },
+    Task { name: "sim", about: sim::ABOUT, run: sim::run },
+    Task { name: "mutants", about: sim::ABOUT_MUTANTS, run: sim::run_mutants },
     Task { name: "features", about: features::ABOUT, run: features::run },
 ];
 

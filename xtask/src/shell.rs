@@ -1,6 +1,6 @@
 //! Running other programs: what is run is printed first, and a failure says which it was.
 
-use std::{ffi::OsStr, fmt, process::Command};
+use std::{ffi::OsStr, fmt, path::PathBuf, process::Command};
 
 /// Why a task did not succeed, in one line.
 #[derive(Debug)]
@@ -30,9 +30,12 @@ where
     command
 }
 
-/// The directory of the workspace.
-pub(crate) fn workspace() -> &'static str {
-    concat!(env!("CARGO_MANIFEST_DIR"), "/..")
+/// The directory of the workspace: of the one whose `cargo xtask` this is, which need not be the one
+/// that it was built in, when clones share a target directory.
+pub(crate) fn workspace() -> PathBuf {
+    let xtask = std::env::var_os("CARGO_MANIFEST_DIR");
+    let xtask = xtask.map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    xtask.join("..")
 }
 
 /// Prints the command, runs it with this terminal, and fails unless it succeeds.

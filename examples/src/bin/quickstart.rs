@@ -108,10 +108,7 @@ async fn sale(
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let redlock = match std::env::var("REDLOCK_NODES") {
-        Ok(nodes) => Redlock::connect(nodes.split(',').map(str::trim)).await?,
-        Err(_) => Redlock::in_memory(5),
-    };
+    let redlock = redlock_examples::connect().await?;
     pools::install("default", redlock.clone())?;
     let bar = ProgressBar::new(3 * BUYERS as u64);
     let mut rows = Vec::new();

@@ -13,12 +13,14 @@ use tokio::sync::Notify;
 
 use super::{HoldId, Lease, validity};
 use crate::{
+    bug::{Bug, planted},
     client::Client,
     clock::{Moment, Reading},
     error::{LockError, LostReason},
     node::Expected,
     op::extend,
     options::Terms,
+    quorum::quorum,
     telemetry,
 };
 
@@ -46,7 +48,7 @@ pub(crate) struct Hold {
     pub(crate) client: Arc<Client>,
     pub(crate) id: HoldId,
     pub(crate) resource: String,
-    /// A body that can be dropped runs under it, as opposed to a bare guard (rule 13).
+    /// A body runs under it, whose end lets go of it, as opposed to a bare guard (rule 13).
     pub(crate) has_body: AtomicBool,
     pub(crate) state: Mutex<State>,
     /// Something about the state has changed: it ended, or a doubt was cleared.
@@ -60,6 +62,7 @@ pub(crate) struct Hold {
 }
 
 #[derive(Debug)]
+#[cfg_attr(redlock_sim, derive(Clone))]
 pub(crate) struct State {
     pub(crate) lease: Lease,
     pub(crate) ttl: Duration,
@@ -140,14 +143,29 @@ impl Hold {
             state.ended = Some(End::Lost(reason));
             return (Judgement::Ended(End::Lost(reason)), Some(reason), false);
         }
-        let confirmed = state.lease.confirmed.wall_ahead;
-        if validity::in_doubt(confirmed, reading.wall_ahead, state.ttl, self.clock_drift_factor) {
+        if self.is_behind(state, reading) {
             let fresh = state.doubt.is_none();
             state.doubt.get_or_insert(now);
             return (Judgement::Doubtful, None, fresh);
         }
         state.doubt = None;
         (Judgement::Valid(deadline.since(now)), None, false)
+    }
+
+    /// Whether real time has run ahead by so much, since the round that the deadline counts from,
+    /// that the deadline cannot be relied on (rule 2).
+    fn is_behind(&self, state: &State, reading: Reading) -> bool {
+        let dated = state.lease.dated;
+        validity::in_doubt(dated, reading.wall_ahead, state.ttl, self.clock_drift_factor)
+    }
+
+    /// Whether it may be relied on now, as [`judge`](Self::judge) finds it, without what comes of
+    /// judging.
+    #[cfg(redlock_sim)]
+    pub(crate) fn glance(&self) -> bool {
+        let mut state = self.state.lock().clone();
+        let (judgement, ..) = self.judge_locked(&mut state, self.client.clock.read());
+        matches!(judgement, Judgement::Valid(_))
     }
 
     /// A doubt that no quorum clears within this is a loss (rule 2).
@@ -192,6 +210,26 @@ impl Hold {
         LockError::Lost { resource: self.resource.clone(), reason }
     }
 
+    /// The same before anything ran under it: then it is no loss, but a lock that was not given.
+    pub(crate) fn unused_error(&self, end: End) -> LockError {
+        let resource = self.resource.clone();
+        if end == End::Lost(LostReason::Shutdown) {
+            return LockError::ShuttingDown { resource };
+        }
+        let (since, round) = {
+            let Lease { since, votes, .. } = &self.state.lock().lease;
+            (*since, Arc::clone(votes))
+        };
+        LockError::NoQuorum {
+            resource,
+            attempts: 1,
+            waited: self.client.clock.now().since(since),
+            granted: round.yes(),
+            quorum: quorum(self.client.nodes.len()),
+            nodes: Vec::new(),
+        }
+    }
+
     /// A quorum of all nodes has renewed it, in a round that started at `started` (rule 7).
     /// False when that came too late.
     pub(crate) fn renewed(
@@ -206,9 +244,12 @@ impl Hold {
             return false;
         }
         let deadline = validity::deadline(started.now, ttl, self.clock_drift_factor);
-        state.lease.deadline = state.lease.deadline.max(deadline);
+        // A later deadline stands, unless it is too late by the time that this clock has missed.
+        if deadline > state.lease.deadline || self.is_behind(&state, started) {
+            state.lease.deadline = deadline;
+            state.lease.dated = started.wall_ahead;
+        }
         state.lease.confirmed = started;
-        state.lease.gone = state.lease.gone.max(started.now + ttl);
         state.lease.votes = votes;
         state.ttl = ttl;
         state.doubt = None;
@@ -237,6 +278,11 @@ impl Hold {
     /// Answers when it is due next, or never.
     pub(crate) fn tend(self: &Arc<Self>) -> Option<Moment> {
         if let Judgement::Ended(_) = self.judge() {
+            if planted(Bug::RenewalOutlivesRelease) {
+                let reading = self.client.clock.read();
+                extend::renew(self, reading);
+                return Some(reading.now + self.client.settings.node_timeout);
+            }
             return None;
         }
         let reading = self.client.clock.read();

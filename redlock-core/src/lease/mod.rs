@@ -3,6 +3,8 @@
 //! The two are apart so that a lease can pass from one hold to the next: the [`Lease`] is what
 //! the nodes know, the [`Hold`] is what a guard, its handles and a body share.
 
+#[cfg(test)]
+mod clock_faults;
 mod hold;
 mod registry;
 #[cfg(test)]
@@ -28,9 +30,11 @@ pub(crate) struct Lease {
     pub(crate) since: Moment,
     /// The end of its validity (rule 2).
     pub(crate) deadline: Moment,
+    /// How far the wall clock was ahead in the round that the deadline counts from.
+    pub(crate) dated: i64,
     /// What the clock showed when the last confirmed round started.
     pub(crate) confirmed: Reading,
-    /// When every key of it has expired by itself.
+    /// When every key of it has expired by itself, those of unanswered renewals included.
     pub(crate) gone: Moment,
     /// The round that took it, for where it may be.
     pub(crate) taken: Arc<Round>,

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::clock::Moment;
+use crate::{
+    bug::{Bug, planted},
+    clock::Moment,
+};
 
 /// What a ttl loses to clocks that run at different rates: `ttl * factor + 2 ms`. The 2 ms are
 /// the description's own margin for the precision of Redis expiries.
@@ -14,6 +17,9 @@ pub(crate) fn drift(ttl: Duration, factor: f64) -> Duration {
 
 /// Until when a round that started at `start` and was granted `ttl` may be relied on.
 pub(crate) fn deadline(start: Moment, ttl: Duration, factor: f64) -> Moment {
+    if planted(Bug::DriftLeftOut) {
+        return start + ttl;
+    }
     start + ttl.saturating_sub(drift(ttl, factor))
 }
 
@@ -27,7 +33,7 @@ pub(crate) fn renewal(start: Moment, ttl: Duration) -> Moment {
 /// leads by `now` today puts the lease in doubt: it ran ahead by more than the drift allowance.
 pub(crate) fn in_doubt(confirmed: i64, now: i64, ttl: Duration, factor: f64) -> bool {
     let allowance = i64::try_from(drift(ttl, factor).as_nanos()).unwrap_or(i64::MAX);
-    now.saturating_sub(confirmed) > allowance
+    now.saturating_sub(confirmed) > allowance && !planted(Bug::FrozenClockBelieved)
 }
 
 #[cfg(test)]

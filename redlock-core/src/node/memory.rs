@@ -19,7 +19,10 @@ use tokio::{
 };
 
 use super::{Action, Command, Connection, Connector, Identity, NodeSpec, Opened, Reply};
-use crate::error::{NodeError, NodeErrorKind};
+use crate::{
+    bug::{Bug, planted},
+    error::{NodeError, NodeErrorKind},
+};
 
 /// A Redis node inside this process.
 ///
@@ -218,7 +221,13 @@ impl MemoryNode {
         self.server.state.lock().keys.remove(key).is_some()
     }
 
-    pub(super) fn spec(&self) -> NodeSpec {
+    /// Runs commands that came by another way than a connection of its own.
+    #[cfg(redlock_sim)]
+    pub(crate) fn execute(&self, commands: &[Command]) -> Vec<Reply> {
+        self.server.run(commands)
+    }
+
+    pub(crate) fn spec(&self) -> NodeSpec {
         NodeSpec { name: Arc::clone(&self.server.name), connector: Arc::new(self.clone()) }
     }
 }
@@ -231,6 +240,13 @@ impl fmt::Debug for MemoryNode {
             .field("up", &mode.up)
             .field("hung", &mode.hung)
             .finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    fn run(&self, commands: &[Command]) -> Vec<Reply> {
+        let mut state = self.state.lock();
+        commands.iter().map(|command| state.run(command)).collect()
     }
 }
 
@@ -256,10 +272,16 @@ impl State {
                 Reply::Done
             }
             (_, None) => Reply::Missing,
-            (_, Some(entry)) if entry.value != claim.value => Reply::Foreign,
+            (action, Some(entry))
+                if entry.value != claim.value
+                    && !(action == Action::Release && planted(Bug::ReleaseWithoutCompare)) =>
+            {
+                Reply::Foreign
+            }
             (Action::Extend { ttl }, Some(entry)) => {
                 let left = Duration::try_from_secs_f64(entry.expires - now).unwrap_or_default();
-                entry.expires = entry.expires.max(now + ttl.as_secs_f64());
+                let least = if planted(Bug::ExtendShortens) { now } else { entry.expires };
+                entry.expires = least.max(now + ttl.as_secs_f64());
                 Reply::Extended { left }
             }
             (Action::Retire { rest }, Some(entry)) => {
@@ -330,17 +352,15 @@ async fn answer(
         };
         let delay = mode.borrow().delay;
         if !delay.is_zero() {
-            tokio::time::sleep_until(call.arrives + delay).await;
+            // Not until `arrives + delay`, which may be beyond what an `Instant` can be.
+            tokio::time::sleep(delay.saturating_sub(call.arrives.elapsed())).await;
         }
         // The server is alive as long as this task has it.
         let _ = mode.wait_for(|mode| !mode.hung || mode.life != life).await;
         if mode.borrow().life != life {
             return;
         }
-        let replies = {
-            let mut state = server.state.lock();
-            call.commands.iter().map(|command| state.run(command)).collect()
-        };
+        let replies = server.run(&call.commands);
         // Run all the same when nobody waits any more.
         let _ = call.reply.send(replies);
     }

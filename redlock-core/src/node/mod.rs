@@ -152,6 +152,7 @@ pub(crate) trait Connection: Send + 'static {
 }
 
 /// How to build the [`Connector`] of a node, decided at `build()`.
+#[derive(Clone)]
 pub(crate) struct NodeSpec {
     /// `host:port` or the path of a socket, without credentials.
     pub(crate) name: Arc<str>,
@@ -182,6 +183,8 @@ pub struct Node(pub(crate) Source);
 pub(crate) enum Source {
     Url(String),
     Memory(MemoryNode),
+    #[cfg(redlock_sim)]
+    Simulated(NodeSpec),
 }
 
 impl Node {
@@ -194,6 +197,8 @@ impl Node {
         match self.0 {
             Source::Url(url) => redis::spec(&url),
             Source::Memory(node) => Ok(node.spec()),
+            #[cfg(redlock_sim)]
+            Source::Simulated(spec) => Ok(spec),
         }
     }
 }
@@ -204,6 +209,8 @@ impl fmt::Debug for Node {
         match &self.0 {
             Source::Url(_) => f.debug_struct("Node").finish_non_exhaustive(),
             Source::Memory(node) => node.fmt(f),
+            #[cfg(redlock_sim)]
+            Source::Simulated(spec) => spec.fmt(f),
         }
     }
 }

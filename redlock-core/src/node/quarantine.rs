@@ -17,8 +17,9 @@ use crate::clock::Moment;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Restarts {
-    /// What this client has seen decides: a node sits out when its process has changed, and when
-    /// it was down at first while this client already had a quorum of others. The default.
+    /// What this client has seen decides: a node sits out when its process has changed, when it
+    /// was a replica for a while, and when it was down at first while this client already had a
+    /// quorum of others. The default.
     #[default]
     Observed,
     /// Also a node that says at the first sight that it has been up for less than that: nothing
@@ -49,6 +50,8 @@ pub(super) enum Suspicion {
     WasDown,
     /// It has not been up for long enough.
     Young,
+    /// It was a replica for a while, and has another server's data.
+    WasReplica,
 }
 
 impl Suspicion {
@@ -57,6 +60,7 @@ impl Suspicion {
             Self::Restarted => "it restarted",
             Self::WasDown => "it was down before this client first reached it",
             Self::Young => "it has not been up for long",
+            Self::WasReplica => "it was a replica",
         }
     }
 }
@@ -69,17 +73,24 @@ pub(super) struct Quarantine {
     span: Duration,
     seen: Option<Option<Arc<str>>>,
     was_down: bool,
+    was_replica: bool,
     sits_out: Option<(Suspicion, Moment)>,
 }
 
 impl Quarantine {
     pub(super) fn new(restarts: Restarts, span: Duration) -> Self {
-        Self { restarts, span, seen: None, was_down: false, sits_out: None }
+        Self { restarts, span, seen: None, was_down: false, was_replica: false, sits_out: None }
     }
 
     /// The node could not be reached.
     pub(super) fn went_down(&mut self) {
         self.was_down = true;
+    }
+
+    /// The node has said that it is a replica: its process stays the same when it becomes a master
+    /// again, and its data do not.
+    pub(super) fn was_replica(&mut self) {
+        self.was_replica = true;
     }
 
     /// A connection is open, at `now`, to this process; `in_service` when a client of this node
@@ -90,7 +101,9 @@ impl Quarantine {
         in_service: bool,
         now: Moment,
     ) -> Option<Suspicion> {
+        let was_replica = std::mem::take(&mut self.was_replica);
         let suspicion = match &self.seen {
+            _ if was_replica => Some(Suspicion::WasReplica),
             Some(Some(before)) if identity.run_id.as_ref() == Some(before) => None,
             Some(_) => Some(Suspicion::Restarted),
             None if self.was_down && in_service => Some(Suspicion::WasDown),
@@ -143,6 +156,16 @@ mod tests {
         assert_eq!(node.admit(&process("b", 9999), true, at(30)), None, "the same process still");
         assert_eq!(node.sits_out(at(69)), Some((Suspicion::Restarted, Duration::from_secs(1))));
         assert_eq!(node.sits_out(at(70)), None);
+    }
+
+    #[test]
+    fn a_process_that_was_a_replica_sits_out_once() {
+        let mut node = Quarantine::new(Restarts::Observed, SPAN);
+        node.was_replica();
+        assert_eq!(node.admit(&process("a", 5), false, at(0)), Some(Suspicion::WasReplica));
+        assert_eq!(node.admit(&process("a", 5), true, at(100)), None);
+        node.was_replica();
+        assert_eq!(node.admit(&process("a", 5), true, at(200)), Some(Suspicion::WasReplica));
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tracing::Instrument;
+
 use crate::{
+    bug::{Bug, planted},
     client::Client,
     clock::{Moment, Reading},
     error::{LockError, NodeError},
@@ -26,7 +29,8 @@ pub(crate) async fn acquire(
     resource: String,
     terms: &Terms,
 ) -> Result<Arc<Hold>, LockError> {
-    let acquired = wait_for(client, resource, terms).await;
+    let span = telemetry::acquiring(&resource);
+    let acquired = wait_for(client, resource, terms).instrument(span).await;
     if let Err(error) = &acquired {
         telemetry::refused(error);
     }
@@ -43,20 +47,19 @@ async fn wait_for(
     client.ready().await?;
     let clock = &*client.clock;
     let begun = clock.now();
-    let mut attempts = 0;
+    let mut attempts: u32 = 0;
     loop {
-        client.check_open(&resource)?;
-        attempts += 1;
-        let failure = match attempt(client, &resource, terms).await? {
-            Ok(lease) => {
-                let hold = Arc::new(Hold::new(client, resource, lease, terms));
-                if client.registry.add(&hold) {
-                    return Ok(hold);
-                }
-                release::in_background(&hold);
-                return Err(LockError::ShuttingDown { resource: hold.resource.clone() });
+        // Their runtime may end while this one waits (rule 13).
+        client.ensure_running();
+        attempts = attempts.saturating_add(1);
+        let failure = {
+            let _arriving = client.arriving();
+            // Only now: a shutdown that this does not see yet sees that somebody is arriving.
+            client.check_open(&resource)?;
+            match attempt(client, &resource, terms).await? {
+                Ok(lease) => return admit(client, resource, lease, terms),
+                Err(failure) => failure,
             }
-            Err(failure) => failure,
         };
         let waited = clock.now().since(begun);
         let left = terms.wait.saturating_sub(waited);
@@ -73,6 +76,22 @@ async fn wait_for(
             () = tokio::time::sleep(pause) => {}
         }
     }
+}
+
+/// Makes a hold of what an attempt has won, unless the client was closed meanwhile.
+fn admit(
+    client: &Arc<Client>,
+    resource: String,
+    lease: Lease,
+    terms: &Terms,
+) -> Result<Arc<Hold>, LockError> {
+    let hold = Arc::new(Hold::new(client, resource, lease.clone(), terms));
+    if client.registry.add(&hold) {
+        return Ok(hold);
+    }
+    // Nothing ran under it, so that not even a `min_hold` stays.
+    release::clean_up(client, &lease.claim, &lease.taken, lease.since, lease.gone);
+    Err(LockError::ShuttingDown { resource: hold.resource.clone() })
 }
 
 fn check(resource: &str) -> Result<(), LockError> {
@@ -128,7 +147,8 @@ struct Attempt<'a> {
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
-        if !self.succeeded {
+        if !self.succeeded && !planted(Bug::NoReleaseAfterFailure) {
+            self.client.ensure_running();
             release::clean_up(self.client, &self.claim, &self.round, self.since, self.gone);
         }
     }
@@ -158,9 +178,10 @@ async fn attempt(
     let job = Job::new(&claim, Action::Grant { ttl });
     cast_all(ask(&client.nodes, &round, |_| Some(job.clone())));
     let tally: Tally = round.settled(client.patience()).await;
+    let started = if planted(Bug::ClockStartedLate) { client.clock.read() } else { started };
     let deadline = validity::deadline(started.now, terms.ttl, terms.clock_drift_factor);
     // A grant counts only if validity remains (rule 4).
-    let in_time = client.clock.now() < deadline;
+    let in_time = client.clock.now() < deadline || planted(Bug::ValidityNotCompared);
     if tally.reached() && in_time {
         attempt.succeeded = true;
         client.put_in_service();
@@ -168,6 +189,7 @@ async fn attempt(
             claim,
             since: started.now,
             deadline,
+            dated: started.wall_ahead,
             confirmed: started,
             gone: attempt.gone,
             taken: Arc::clone(&round),

@@ -7,16 +7,23 @@ use std::{
 };
 
 use crate::{
+    bug::{Bug, planted},
     clock::Reading,
     error::LockError,
     lease::{End, Hold, Judgement},
     node::{Action, Job},
+    op::release,
     quorum::{Round, Sequel, Tally, ask, ask_one, cast_all, quorum},
 };
 
 /// A renewal is known to have worked, is known to have failed, or never will be known.
 fn settles(tally: &Tally) -> bool {
-    tally.reached() || tally.impossible_by_refusals() || tally.undecidable()
+    reached(tally) || tally.impossible_by_refusals() || tally.undecidable()
+}
+
+/// Over all nodes, never over those that gave the lock: [`Bug::ExtendOverAcquiredOnly`].
+fn reached(tally: &Tally) -> bool {
+    tally.reached() || (planted(Bug::ExtendOverAcquiredOnly) && tally.yes() > 1)
 }
 
 /// Sends a renewal with the hold's own ttl and waits for nothing: whoever casts the deciding
@@ -58,8 +65,8 @@ pub(crate) async fn extend(hold: &Arc<Hold>, ttl: Duration) -> Result<(), LockEr
 /// so that on every node an extend is ahead of the release (rule 10).
 fn send(hold: &Arc<Hold>, started: Reading, ttl: Duration) -> Option<Arc<Round>> {
     let (uncast, round) = {
-        let state = hold.state.lock();
-        if state.ended.is_some() || state.let_go {
+        let mut state = hold.state.lock();
+        if (state.ended.is_some() || state.let_go) && !planted(Bug::RenewalOutlivesRelease) {
             return None;
         }
         let renewal = Renewal { hold: Arc::downgrade(hold), started, ttl };
@@ -68,6 +75,8 @@ fn send(hold: &Arc<Hold>, started: Reading, ttl: Duration) -> Option<Arc<Round>>
         let key_ttl = ttl.max(hold.earliest.since(started.now));
         let job = Job::new(&state.lease.claim, Action::Extend { ttl: key_ttl });
         let expected = hold.expected(&state);
+        // Whether or not an answer comes.
+        state.lease.gone = state.lease.gone.max(started.now + key_ttl);
         let job = |node: usize| {
             let expected = Some(expected).filter(|_| state.lease.votes.has_yes(node));
             Some(Job { expected, ..job.clone() })
@@ -88,11 +97,18 @@ struct Renewal {
 impl Sequel for Renewal {
     fn settled(&self, round: &Arc<Round>, tally: Tally) {
         let Some(hold) = self.hold.upgrade() else { return };
-        if tally.reached() {
+        if reached(&tally) {
             hold.renewed(self.started, self.ttl, Arc::clone(round));
             heal(&hold, round);
         } else if tally.impossible_by_refusals() {
             hold.refused();
+        }
+        if planted(Bug::ExtendDeletesOnFailure) && !tally.reached() {
+            release::delete_everywhere(&hold);
+        }
+        if planted(Bug::ResurrectWithoutQuorum) && !tally.reached() {
+            hold.renewed(self.started, self.ttl, Arc::clone(round));
+            heal(&hold, round);
         }
     }
 
@@ -113,14 +129,17 @@ fn heal(hold: &Arc<Hold>, round: &Arc<Round>) {
         // As with an extend, ahead of the release on every node (rule 10).
         let state = hold.state.lock();
         let confirmed = Arc::ptr_eq(&state.lease.votes, round);
-        let ttl = state.lease.gone.since(now);
+        let until = hold.expected(&state).until.max(state.lease.deadline).max(hold.earliest);
+        let ttl = until.since(now);
         if state.ended.is_some() || state.let_go || !confirmed || ttl.is_zero() {
             return;
         }
         let job = Job::new(&state.lease.claim, Action::Heal { ttl });
         for node in round.take_missing() {
             // A heal counts as a SET: the release has to go there (rule 5).
-            state.lease.taken.asked_again(node);
+            if !planted(Bug::HealWithoutCleanUp) {
+                state.lease.taken.asked_again(node);
+            }
             uncast.extend(ask_one(&hold.client.nodes, round, node, job.clone()));
         }
     }

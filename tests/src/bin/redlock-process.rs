@@ -3,13 +3,23 @@
 //!
 //! - `serve`: starts a redis-server, prints its address, and stays.
 //! - `hold RESOURCE MIN_HOLD_MS URL..`: takes the lock, prints `held`, and stays.
+//! - `work RESOURCE URL..`: works under the lock, prints `working`, and once the lock is lost
+//!   `lost NANOSECONDS`: when, on the clock of histories, the body was polled last.
+//! - `abort RESOURCE URL..`: takes the lock, prints `held`, and aborts once its input ends.
 //! - `contend OWNER RESOURCE URL..`: takes and releases the lock, and prints each hold at the
 //!   end.
 
-use std::time::Duration;
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    time::Duration,
+};
 
-use redlock_core::{LockError, Redlock};
-use redlock_tests::{Server, history::History};
+use redlock_core::{LockError, LockHandle, Redlock};
+use redlock_tests::{
+    Server,
+    history::{self, History},
+};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
@@ -27,6 +37,15 @@ async fn main() {
             let _guard = request.await.unwrap();
             println!("held");
             stay().await;
+        }
+        ["work", resource, ref urls @ ..] => work(&client(urls), resource).await,
+        ["abort", resource, ref urls @ ..] => {
+            let body = async |_: &LockHandle| {
+                println!("held");
+                stay().await;
+                std::process::abort();
+            };
+            client(urls).lock(resource).run(body).await.unwrap();
         }
         ["contend", owner, resource, ref urls @ ..] => {
             contend(owner, resource, &client(urls)).await;
@@ -52,6 +71,26 @@ fn client(urls: &[&str]) -> Redlock {
         .retry_jitter(Duration::from_millis(20))
         .build()
         .unwrap()
+}
+
+async fn work(client: &Redlock, resource: &str) {
+    let mut polled = Duration::ZERO;
+    let body = async |_: &LockHandle| {
+        let mut endless = pin!(async {
+            println!("working");
+            loop {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+        poll_fn(|context| {
+            polled = history::now();
+            endless.as_mut().poll(context)
+        })
+        .await
+    };
+    let error = client.lock(resource).run::<(), _>(body).await.unwrap_err();
+    assert!(error.is_lost(), "{error}");
+    println!("lost {}", polled.as_nanos());
 }
 
 async fn contend(owner: &str, resource: &str, client: &Redlock) {

@@ -9,6 +9,9 @@ use crate::node::Identity;
 /// The sections of `INFO` that are asked for, one by one: several at once is Redis 7.
 const SECTIONS: [&str; 3] = ["server", "replication", "memory"];
 
+/// How the refusal of a replica begins.
+pub(super) const IS_REPLICA: &str = "it is a replica";
+
 /// Asks for what [`read`] needs.
 pub(super) fn questions() -> Pipeline {
     let mut questions = Pipeline::with_capacity(SECTIONS.len());
@@ -27,10 +30,9 @@ pub(super) fn read(answers: &[Value]) -> Result<Identity, String> {
         for (field, value) in text.lines().filter_map(|line| line.split_once(':')) {
             match (field, value) {
                 ("role", "slave" | "replica") => {
-                    return Err(
-                        "it is a replica: a node is an independent master; give its own address"
-                            .to_owned(),
-                    );
+                    return Err(format!(
+                        "{IS_REPLICA}: a node is an independent master; give its own address"
+                    ));
                 }
                 ("run_id", run_id) if !run_id.is_empty() => identity.run_id = Some(run_id.into()),
                 ("uptime_in_seconds", uptime) => {

@@ -25,11 +25,18 @@ mod wire;
 use std::sync::Arc;
 
 use super::NodeSpec;
-use crate::error::LockError;
+use crate::error::{LockError, NodeError};
 
 /// Reads and checks the URL of one node; nothing is opened.
 pub(super) fn spec(url: &str) -> Result<NodeSpec, LockError> {
     let endpoint = url::parse(url)?;
     let name = Arc::clone(&endpoint.name);
     Ok(NodeSpec { name, connector: Arc::new(connector::RedisConnector::new(endpoint)) })
+}
+
+/// Whether a server has said, to a command or when connected, that it follows another one, whose
+/// data it has from then on (rule 16).
+pub(super) fn is_replica(error: &NodeError) -> bool {
+    let words = ["READONLY", "MASTERDOWN", info::IS_REPLICA];
+    words.iter().any(|words| error.reason.starts_with(words))
 }

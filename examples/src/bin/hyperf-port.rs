@@ -1,0 +1,72 @@
+//! The annotation of redlock-hyperf, parameter by parameter. What in PHP reads
+//!
+//! ```php
+//! /**
+//!  * @RedLockAnnotation(resource="redlock-hyperf-test", poolName={"default"}, retryCount=5,
+//!  *     retryDelay=200, clockDriftFactor=0.01, ttl=60000)
+//!  */
+//! public function test() { .. }
+//! ```
+//!
+//! is the attribute below. `poolName` lists the Redis servers that are the nodes: each is a pool
+//! here too, and `pools` asks for a quorum over all of them. Times are milliseconds in both. What
+//! the annotation does not have is beside it: a key made of the arguments, and what to do with a
+//! refusal.
+
+use std::{error::Error, time::Duration};
+
+use redlock_core::{LockError, Redlock, pools, redlock};
+
+/// `resource`: any text, or a template over the arguments. `poolName`: `pools`. `retryCount`,
+/// `retryDelay`, `clockDriftFactor` and `ttl` are themselves.
+#[redlock(
+    resource = "redlock-hyperf-test",
+    pools = ["redis-a", "redis-b", "redis-c"],
+    retry_count = 5,
+    retry_delay = 200,
+    clock_drift_factor = 0.01,
+    ttl = 60000,
+)]
+async fn test() -> Result<&'static str, LockError> {
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    Ok("done")
+}
+
+/// As `setRedisPoolName()->setRetryCount(1)->lock('order:7', 60000)` in the PHP code, with the
+/// default pool, and with the order's number in the key.
+#[redlock(resource = "order:{order}", retry_count = 1, ttl = 60000)]
+async fn pay(order: u64) -> Result<u64, LockError> {
+    Ok(order)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    // `config/autoload/redis.php`: one pool a server.
+    let nodes: Vec<String> = match std::env::var("REDLOCK_NODES") {
+        Ok(nodes) => nodes.split(',').map(|node| node.trim().to_owned()).collect(),
+        Err(_) => Vec::new(),
+    };
+    for (index, name) in ["redis-a", "redis-b", "redis-c"].into_iter().enumerate() {
+        let pool = match nodes.get(index) {
+            Some(node) => Redlock::builder().nodes([node]).build()?,
+            None => Redlock::in_memory(1),
+        };
+        pools::install(name, pool)?;
+    }
+    pools::install("default", pools::quorum_of(["redis-a", "redis-b", "redis-c"])?)?;
+
+    println!("test() alone: {}", test().await?);
+    let (first, second) = tokio::join!(test(), test());
+    println!("twice at once, one after the other: {}, {}", first?, second?);
+
+    let elsewhere = pools::quorum_of(["redis-a", "redis-b", "redis-c"])?;
+    let guard = elsewhere.lock("order:7").await?;
+    match pay(7).await {
+        Ok(order) => println!("order {order} was paid"),
+        Err(refused) => println!("pay(7) while it is locked: {refused}"),
+    }
+    guard.release().await?;
+    println!("pay(7) afterwards: order {} is paid", pay(7).await?);
+    pools::shutdown(Duration::from_secs(1)).await;
+    Ok(())
+}

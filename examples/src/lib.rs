@@ -1,0 +1,40 @@
+//! What the examples share: where the nodes are, and when to stop.
+
+use redlock_core::{LockError, Redlock};
+
+/// A client of the nodes in `REDLOCK_NODES` (`redis://a:6379,redis://b:6379,..`), once a quorum has
+/// answered; without it, of five nodes inside this process.
+///
+/// # Errors
+///
+/// [`LockError::Config`] for what is not a list of URLs, [`LockError::NoQuorum`].
+pub async fn connect() -> Result<Redlock, LockError> {
+    match std::env::var("REDLOCK_NODES") {
+        Ok(nodes) => Redlock::connect(nodes.split(',').map(str::trim)).await,
+        Err(_) => Ok(Redlock::in_memory(5)),
+    }
+}
+
+/// The address to serve on: `ADDR`, or `default`.
+#[must_use]
+pub fn address(default: &str) -> String {
+    std::env::var("ADDR").unwrap_or_else(|_| default.to_owned())
+}
+
+/// Resolves at Ctrl-C and, on Unix, at SIGTERM: what an orchestrator sends first.
+///
+/// # Errors
+///
+/// When the system does not let this process listen for signals.
+pub async fn told_to_stop() -> std::io::Result<()> {
+    #[cfg(unix)]
+    {
+        let mut term = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+        tokio::select! {
+            interrupted = tokio::signal::ctrl_c() => interrupted,
+            _ = term.recv() => Ok(()),
+        }
+    }
+    #[cfg(not(unix))]
+    tokio::signal::ctrl_c().await
+}

@@ -1,0 +1,229 @@
+//! Rows 9 and 20 of the fault table: clocks that stop, jump or run at another rate, over in-memory
+//! nodes on paused time. The other rows are in `tests/tests/faults`, where clocks are real.
+
+use std::{
+    future::IntoFuture,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::{LockError, LostReason, MemoryNode, Redlock, Released, clock::manual::ManualClock};
+
+const TTL: Duration = Duration::from_secs(9);
+
+fn nodes(count: usize) -> Vec<MemoryNode> {
+    (0..count).map(|_| MemoryNode::new()).collect()
+}
+
+fn doubter(nodes: &[MemoryNode]) -> (Redlock, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::new());
+    let redlock = Redlock::builder().nodes(nodes).ttl(TTL).clock(Arc::clone(&clock) as _);
+    (redlock.build().unwrap(), clock)
+}
+
+/// Well past the drift allowance of `TTL`.
+const JUMP: i64 = 5_000_000_000;
+
+#[tokio::test(start_paused = true)]
+async fn row_09_a_wall_clock_that_jumps_ahead_is_a_doubt_that_a_quorum_clears() {
+    let nodes = nodes(3);
+    let (redlock, clock) = doubter(&nodes);
+    let guard = redlock.lock("r").await.unwrap();
+    assert!(guard.is_valid());
+    clock.wall_ahead.store(JUMP, SeqCst);
+    assert!(!guard.is_valid(), "in doubt");
+    sleep(Duration::from_millis(10)).await;
+    assert!(guard.is_valid(), "a quorum has renewed it");
+    assert_eq!(guard.release().await.unwrap(), Released::Ours);
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_09_a_doubt_that_no_quorum_clears_is_a_loss() {
+    let nodes = nodes(3);
+    let (redlock, clock) = doubter(&nodes);
+    let guard = redlock.lock("r").await.unwrap();
+    nodes.iter().take(2).for_each(MemoryNode::hang);
+    clock.wall_ahead.store(JUMP, SeqCst);
+    assert!(!guard.is_valid());
+    let begun = Instant::now();
+    guard.lost().await;
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_09_a_body_is_not_polled_while_in_doubt_and_goes_on_after() {
+    let nodes = nodes(3);
+    let (redlock, clock) = doubter(&nodes);
+    let polled = Arc::new(AtomicBool::new(false));
+    let body = {
+        let (clock, polled) = (Arc::clone(&clock), Arc::clone(&polled));
+        async move |lock: &crate::LockHandle| {
+            nodes.iter().for_each(MemoryNode::hang);
+            clock.wall_ahead.store(JUMP, SeqCst);
+            let early = tokio::spawn({
+                let (polled, nodes) = (Arc::clone(&polled), nodes.clone());
+                async move {
+                    sleep(Duration::from_millis(40)).await;
+                    let early = polled.load(SeqCst);
+                    nodes.iter().for_each(MemoryNode::resume);
+                    early
+                }
+            });
+            sleep(Duration::from_millis(10)).await;
+            polled.store(true, SeqCst);
+            assert!(lock.is_valid());
+            early.await.unwrap()
+        }
+    };
+    let early = redlock.lock("r").run(body).await.unwrap();
+    assert!(!early, "the body ran on while its lock was in doubt");
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_09_a_machine_that_slept_has_lost_what_ran_out_meanwhile() {
+    let (redlock, clock) = doubter(&nodes(3));
+    let guard = redlock.lock("r").await.unwrap();
+    let waiting = tokio::spawn(guard.lost());
+    sleep(Duration::from_millis(10)).await;
+    assert!(guard.is_valid() && !waiting.is_finished());
+    // Tokio's timers have not moved: this is what `Instant` shows after a suspend.
+    clock.sleep(TTL);
+    assert!(!guard.is_valid(), "before anything else has run");
+    guard.lost().await;
+    timeout(TTL, waiting).await.unwrap().unwrap();
+    let error = guard.extend(TTL).await.unwrap_err();
+    assert!(matches!(error, LockError::Lost { reason: LostReason::Expired, .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_09_a_body_is_not_polled_once_its_machine_has_slept() {
+    let (redlock, clock) = doubter(&nodes(3));
+    let body = async |_: &crate::LockHandle| {
+        clock.sleep(TTL);
+        tokio::task::yield_now().await;
+        panic!("polled without a valid lock");
+    };
+    let outcome: Result<(), _> = redlock.lock("r").run(body).await;
+    let Err(LockError::Lost { reason, .. }) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(reason, LostReason::Expired);
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_09_who_only_waits_is_told_within_a_second_of_waking_up() {
+    let (redlock, clock) = doubter(&nodes(3));
+    let guard = redlock.lock("r").await.unwrap();
+    let waiting = tokio::spawn(guard.lost());
+    sleep(Duration::from_millis(10)).await;
+    clock.sleep(TTL);
+    timeout(Duration::from_secs(1), waiting).await.unwrap().unwrap();
+
+    let nodes = nodes(3);
+    let (redlock, clock) = doubter(&nodes);
+    let guard = redlock.lock("r").await.unwrap();
+    let waiting = tokio::spawn(guard.lost());
+    sleep(Duration::from_millis(10)).await;
+    nodes.iter().for_each(MemoryNode::hang);
+    clock.wall_ahead.store(JUMP, SeqCst);
+    let limit = Duration::from_secs(1) + 2 * Duration::from_millis(50);
+    timeout(limit, waiting).await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_09_a_doubt_does_not_put_the_end_off() {
+    let nodes = nodes(3);
+    let (redlock, clock) = doubter(&nodes);
+    let guard = redlock.lock("r").auto_extend(false).await.unwrap();
+    let left = Duration::from_millis(20);
+    sleep(guard.validity() - left).await;
+    nodes.iter().for_each(MemoryNode::hang);
+    clock.wall_ahead.store(JUMP, SeqCst);
+    assert!(!guard.is_valid(), "in doubt");
+    timeout(left + Duration::from_millis(2), guard.lost()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_09_what_a_quorum_still_had_when_it_was_released_was_ours() {
+    let nodes = nodes(3);
+    let (redlock, clock) = doubter(&nodes);
+    let guard = redlock.lock("r").await.unwrap();
+    clock.wall_ahead.store(JUMP, SeqCst);
+    assert_eq!(guard.release().await.unwrap(), Released::Ours, "NTP has set the clock, no more");
+
+    let guard = redlock.lock("r").await.unwrap();
+    clock.wall_ahead.store(2 * JUMP, SeqCst);
+    nodes.iter().take(2).for_each(MemoryNode::clear);
+    assert_eq!(guard.release().await.unwrap(), Released::AlreadyLost);
+}
+
+/// Whether the nodes still have the lock at the last moment at which its holder relies on it,
+/// when their clocks run at this rate.
+async fn outlives_its_validity(rate: f64) -> bool {
+    let nodes = nodes(3);
+    nodes.iter().for_each(|node| node.clock_rate(rate));
+    let redlock = Redlock::builder().nodes(&nodes).ttl(TTL).clock_drift_factor(0.01);
+    let redlock = redlock.build().unwrap();
+    let guard = redlock.lock("r").auto_extend(false).await.unwrap();
+    while guard.validity() > Duration::from_millis(1) {
+        sleep(guard.validity() - Duration::from_millis(1)).await;
+    }
+    assert!(guard.is_valid());
+    redlock.try_lock("r").await.is_err()
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_20_clocks_within_the_drift_factor_keep_a_lock_for_all_of_its_validity() {
+    for rate in [0.98, 0.991, 1.0, 1.009, 1.01] {
+        assert!(outlives_its_validity(rate).await, "at {rate}");
+    }
+    assert!(!outlives_its_validity(1.02).await, "the factor would not be needed");
+}
+
+/// The process was stopped between its SETs and their answers (rule 4).
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_comes_too_late_is_no_quorum() {
+    let nodes = nodes(3);
+    let (redlock, clock) = doubter(&nodes);
+    redlock.lock("warm").await.unwrap().release().await.unwrap();
+    nodes.iter().for_each(|node| node.slow(Duration::from_millis(10)));
+    let asking = tokio::spawn(redlock.try_lock("r").into_future());
+    sleep(Duration::from_millis(5)).await;
+    clock.sleep(TTL);
+    let error = asking.await.unwrap().unwrap_err();
+    assert!(error.to_string().contains("came too late"), "{error}");
+    sleep(Duration::from_millis(100)).await;
+    assert!(nodes.iter().all(|node| node.keys().is_empty()));
+}
+
+/// The deadline of a long extension counts from before the freeze, and the keys no longer live as
+/// long as that.
+#[tokio::test(start_paused = true)]
+async fn row_09_a_cleared_doubt_leaves_no_more_than_the_renewal_gave() {
+    let nodes = nodes(3);
+    let (redlock, clock) = doubter(&nodes);
+    let guard = redlock.lock("r").await.unwrap();
+    guard.extend(Duration::from_secs(60)).await.unwrap();
+    guard.extend(TTL).await.unwrap();
+    assert!(guard.validity() > Duration::from_secs(55), "an extension never shortens");
+    clock.wall_ahead.store(JUMP, SeqCst);
+    assert!(!guard.is_valid());
+    sleep(Duration::from_millis(10)).await;
+    assert!(guard.is_valid(), "a quorum has renewed it");
+    assert!(guard.validity() <= TTL, "{:?}", guard.validity());
+}
+
+/// The process was stopped between the drop of the guard and the node's turn: the delete has
+/// waited too long to be sent as it is, and is owed at once (rule 5).
+#[tokio::test(start_paused = true)]
+async fn a_release_that_a_stopped_process_could_not_send_is_sent_when_it_goes_on() {
+    let nodes = nodes(3);
+    let (redlock, clock) = doubter(&nodes);
+    drop(redlock.lock("r").await.unwrap());
+    clock.sleep(Duration::from_secs(1));
+    sleep(Duration::from_secs(2)).await;
+    assert!(nodes.iter().all(|node| node.keys().is_empty()));
+}

@@ -1,0 +1,73 @@
+//! The clock of one client: skewed, drifting, and frozen at will.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::clock::{Clock, Moment, Reading};
+
+/// A client's clock. It never goes back; how fast it goes is up to the test.
+#[derive(Debug)]
+pub struct SimClock(Mutex<Hands>);
+
+#[derive(Debug)]
+struct Hands {
+    /// When `shown` was right.
+    anchor: Instant,
+    shown: Duration,
+    rate: f64,
+    frozen: bool,
+    /// In nanoseconds, as in [`Reading`].
+    wall_ahead: i64,
+}
+
+impl Hands {
+    fn now(&self) -> Duration {
+        if self.frozen {
+            return self.shown;
+        }
+        self.shown + self.anchor.elapsed().mul_f64(self.rate)
+    }
+}
+
+impl SimClock {
+    /// A clock that shows `skew` now and goes at `rate`, 1.0 being right. Needs a runtime.
+    #[must_use]
+    pub fn new(skew: Duration, rate: f64) -> Self {
+        let anchor = Instant::now();
+        Self(Mutex::new(Hands { anchor, shown: skew, rate, frozen: false, wall_ahead: 0 }))
+    }
+
+    /// Stands still from now on, as the clocks of a virtual machine that is frozen.
+    pub fn freeze(&self) {
+        let mut hands = self.0.lock();
+        let now = hands.now();
+        *hands = Hands { anchor: Instant::now(), shown: now, frozen: true, ..*hands };
+    }
+
+    /// Goes on where it stood. Only the wall clock, which is set by others, shows what it missed.
+    pub fn thaw(&self) {
+        let mut hands = self.0.lock();
+        if !hands.frozen {
+            return;
+        }
+        let missed = i64::try_from(hands.anchor.elapsed().as_nanos()).unwrap_or(i64::MAX);
+        let wall_ahead = hands.wall_ahead.saturating_add(missed);
+        *hands = Hands { anchor: Instant::now(), frozen: false, wall_ahead, ..*hands };
+    }
+
+    /// Sets the wall clock ahead, as NTP does.
+    pub fn step(&self, by: Duration) {
+        let mut hands = self.0.lock();
+        let by = i64::try_from(by.as_nanos()).unwrap_or(i64::MAX);
+        hands.wall_ahead = hands.wall_ahead.saturating_add(by);
+    }
+}
+
+impl Clock for SimClock {
+    fn read(&self) -> Reading {
+        let hands = self.0.lock();
+        Reading { now: Moment::after(hands.now()), wall_ahead: hands.wall_ahead }
+    }
+}

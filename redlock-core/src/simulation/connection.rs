@@ -1,0 +1,132 @@
+//! The client's end of a simulated connection.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use futures_util::{FutureExt, future::BoxFuture};
+use tokio::sync::{Notify, oneshot};
+
+use super::network::Network;
+use crate::{
+    error::{NodeError, NodeErrorKind},
+    node::{Command, Connection, Connector, Opened, Reply},
+};
+
+/// Whether a connection is still there, as far as the client knows.
+#[derive(Debug, Default)]
+pub(super) struct End {
+    broken: AtomicBool,
+    changed: Notify,
+}
+
+impl End {
+    pub(super) fn hang_up(&self) {
+        self.broken.store(true, Ordering::Release);
+        self.changed.notify_waiters();
+    }
+
+    async fn gone(&self) {
+        let mut changed = std::pin::pin!(self.changed.notified());
+        changed.as_mut().enable();
+        if !self.broken.load(Ordering::Acquire) {
+            changed.await;
+        }
+    }
+}
+
+/// Connects one client to one node.
+pub(super) struct SimConnector {
+    pub(super) network: Network,
+    pub(super) client: usize,
+    pub(super) node: usize,
+    pub(super) name: Arc<str>,
+}
+
+impl Connector for SimConnector {
+    fn connect(&self) -> BoxFuture<'_, Result<Opened, NodeError>> {
+        async move {
+            let (tell, told) = oneshot::channel();
+            self.network.open(self.client, self.node, tell);
+            let broken = || NodeError::new(&self.name, NodeErrorKind::Down, "no answer");
+            let (number, end, identity) = told.await.unwrap_or_else(|_| Err(broken()))?;
+            let connection = SimConnection {
+                network: self.network.clone(),
+                number,
+                end,
+                name: Arc::clone(&self.name),
+            };
+            Ok((Box::new(connection) as Box<dyn Connection>, identity))
+        }
+        .boxed()
+    }
+}
+
+struct SimConnection {
+    network: Network,
+    number: u64,
+    end: Arc<End>,
+    name: Arc<str>,
+}
+
+impl Drop for SimConnection {
+    fn drop(&mut self) {
+        self.network.close(self.number);
+    }
+}
+
+fn broken(name: &Arc<str>) -> NodeError {
+    NodeError::new(name, NodeErrorKind::Disconnected, "connection reset")
+}
+
+impl SimConnection {
+    fn call(&self, commands: Vec<Command>) -> oneshot::Receiver<Vec<Reply>> {
+        let (tell, told) = oneshot::channel();
+        self.network.call(self.number, commands, tell);
+        told
+    }
+}
+
+impl Connection for SimConnection {
+    fn send(
+        &mut self,
+        commands: Vec<Command>,
+    ) -> BoxFuture<'static, Vec<Result<Reply, NodeError>>> {
+        let count = commands.len();
+        let told = self.call(commands);
+        let name = Arc::clone(&self.name);
+        async move {
+            match told.await {
+                Ok(replies) => replies.into_iter().map(Ok).collect(),
+                Err(_) => vec![Err(broken(&name)); count],
+            }
+        }
+        .boxed()
+    }
+
+    fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>> {
+        let told = self.call(Vec::new());
+        let name = Arc::clone(&self.name);
+        async move { told.await.map(drop).map_err(|_| broken(&name)) }.boxed()
+    }
+
+    fn closed(&mut self) -> BoxFuture<'static, NodeError> {
+        let end = Arc::clone(&self.end);
+        let name = Arc::clone(&self.name);
+        async move {
+            end.gone().await;
+            broken(&name)
+        }
+        .boxed()
+    }
+}
+
+impl fmt::Debug for SimConnector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SimConnector").field(&self.name).finish()
+    }
+}

@@ -1,0 +1,91 @@
+//! What a test sees of what goes over the network.
+
+use std::time::Duration;
+
+use crate::node::{Action, Claim, Command, Reply};
+
+/// One command, as it is sent, run or answered.
+#[derive(Debug, Clone, Copy)]
+pub struct Act<'a> {
+    /// Who sent it.
+    pub client: usize,
+    /// On which of the connections of this network, counted from zero.
+    pub connection: u64,
+    /// To which node.
+    pub node: usize,
+    /// What it does.
+    pub kind: Kind,
+    /// The key, prefix included.
+    pub key: &'a str,
+    /// The first 64 bits of its token.
+    pub claim: u64,
+    /// For how long it asks; zero when it does not.
+    pub ttl: Duration,
+}
+
+/// What a command does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Sets the key for a new lock.
+    Grant,
+    /// Sets the key of a lock that is held.
+    Heal,
+    /// Extends the key.
+    Extend,
+    /// Shortens the key to what is left of `min_hold`.
+    Retire,
+    /// Deletes the key.
+    Release,
+}
+
+/// What a node answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is done.
+    Done,
+    /// There is no such key.
+    Missing,
+    /// Somebody else has it.
+    Foreign,
+}
+
+/// Watches the network. Called with the network locked: it must not call back into it.
+pub trait Witness: Send + Sync + 'static {
+    /// A client has sent a command.
+    fn sent(&self, act: &Act<'_>);
+    /// A node has run a command.
+    fn executed(&self, act: &Act<'_>, outcome: Outcome);
+    /// Answers have arrived at a client.
+    fn answered(&self, client: usize, node: usize);
+    /// A client is connected to a node.
+    fn connected(&self, client: usize, node: usize);
+}
+
+impl<'a> Act<'a> {
+    pub(super) fn new(client: usize, connection: u64, node: usize, command: &'a Command) -> Self {
+        let (kind, ttl) = match command.action {
+            Action::Grant { ttl } => (Kind::Grant, ttl),
+            Action::Heal { ttl } => (Kind::Heal, ttl),
+            Action::Extend { ttl } => (Kind::Extend, ttl),
+            Action::Retire { rest } => (Kind::Retire, rest),
+            Action::Release => (Kind::Release, Duration::ZERO),
+        };
+        let Claim { key, .. } = &*command.claim;
+        Self { client, connection, node, kind, key, claim: number(&command.claim), ttl }
+    }
+}
+
+impl From<Reply> for Outcome {
+    fn from(reply: Reply) -> Self {
+        match reply {
+            Reply::Done | Reply::Extended { .. } => Self::Done,
+            Reply::Missing => Self::Missing,
+            Reply::Foreign => Self::Foreign,
+        }
+    }
+}
+
+/// The first 64 bits of a claim's token, which is hexadecimal.
+pub(super) fn number(claim: &Claim) -> u64 {
+    claim.value.get(..16).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or(0)
+}

@@ -1,0 +1,13 @@
+//! Runs seeded schedules; `cargo xtask sim` calls it. See `redlock_tests::sim`.
+
+#[cfg(redlock_sim)]
+fn main() -> std::process::ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    redlock_tests::sim::command::run(&arguments)
+}
+
+#[cfg(not(redlock_sim))]
+fn main() -> std::process::ExitCode {
+    eprintln!("this program needs RUSTFLAGS=\"--cfg redlock_sim\": run `cargo xtask sim`");
+    std::process::ExitCode::FAILURE
+}

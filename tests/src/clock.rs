@@ -1,0 +1,38 @@
+//! A wall clock for servers that a test can set: a small library that is preloaded into
+//! redis-server. (libfaketime crashes the redis-server of Debian: wolfcw/libfaketime#130.)
+
+use std::{path::PathBuf, process::Command};
+
+use tempfile::TempDir;
+
+/// The library, compiled with the `cc` that Rust links with.
+#[derive(Debug)]
+pub struct ClockShim {
+    directory: TempDir,
+}
+
+impl ClockShim {
+    /// Compiles it; an error in words where that is not to be had.
+    pub fn compile() -> Result<Self, String> {
+        let directory = tempfile::Builder::new().prefix("redlock-clock-").tempdir().unwrap();
+        let source = directory.path().join("clock.c");
+        std::fs::write(&source, include_str!("clock.c")).unwrap();
+        let shim = Self { directory };
+        let output = Command::new("cc")
+            .args(["-shared", "-fPIC", "-O1", "-o"])
+            .arg(shim.library())
+            .arg(&source)
+            .output()
+            .map_err(|error| format!("cc cannot be run: {error}"))?;
+        if output.status.success() {
+            Ok(shim)
+        } else {
+            let words = String::from_utf8_lossy(&output.stderr);
+            Err(format!("cc does not compile the clock: {}", words.lines().next().unwrap_or("?")))
+        }
+    }
+
+    pub(crate) fn library(&self) -> PathBuf {
+        self.directory.path().join("clock.so")
+    }
+}

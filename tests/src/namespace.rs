@@ -1,0 +1,62 @@
+//! A network of a test's own, and tests that cannot run on a machine.
+
+use std::{
+    io::Write,
+    process::{Command, Stdio},
+};
+
+/// Set in the process that runs inside.
+const INSIDE: &str = "REDLOCK_TEST_NAMESPACE";
+
+const SKIPPED: &str = "SKIPPED";
+
+/// How `unshare` is called: as an ordinary user where that is allowed, else as root.
+const WAYS: [&[&str]; 2] = [&["-r", "-n", "-m"], &["-n", "-m"]];
+
+/// Whether the calling test runs in network and mount namespaces of its own, with a loopback that
+/// is up, and nothing else. If not, runs this test, `path` in this binary, once more in such a
+/// place, fails where it fails, and answers false: then there is nothing left to do.
+#[must_use]
+pub fn inside_namespace(path: &str) -> bool {
+    if std::env::var_os(INSIDE).is_some() {
+        return true;
+    }
+    let Some(way) = WAYS.iter().find(|way| may(way)) else {
+        let row = path.rsplit("::").next().unwrap_or(path);
+        skipped(row, "no network namespace can be made here (unshare, ip)");
+        return false;
+    };
+    let output = unshare(way)
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", path, "--nocapture", "--test-threads=1"])
+        .env(INSIDE, "1")
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && words.contains("1 passed"),
+        "{path} in a namespace:\n{words}\n{errors}"
+    );
+    for line in errors.lines().filter(|line| line.starts_with(SKIPPED)) {
+        let _ = writeln!(std::io::stderr(), "{line}");
+    }
+    false
+}
+
+fn unshare(way: &[&str]) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(way).args(["sh", "-c", r#"ip link set lo up && exec "$@""#, "sh"]);
+    command.stdin(Stdio::null());
+    command
+}
+
+fn may(way: &[&str]) -> bool {
+    unshare(way).arg("true").output().is_ok_and(|output| output.status.success())
+}
+
+/// Says on the terminal that a test could not run here, where `cargo test` does not hide it.
+pub fn skipped(test: &str, reason: &str) {
+    // print! would be captured, and shown for failures alone.
+    let _ = writeln!(std::io::stderr(), "{SKIPPED} {test}: {reason}");
+}

@@ -1,0 +1,130 @@
+//! What may be said on the wire: the rules that show in the order of single commands.
+
+use std::collections::BTreeMap;
+
+use redlock_core::simulation::{Act, Kind, Outcome};
+
+/// What is known of the claims of one schedule, and of who has the keys.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    claims: BTreeMap<u64, Claim>,
+    /// By node and key, who set it last.
+    owners: BTreeMap<(usize, usize), u64>,
+}
+
+/// What is known of one attempt and the hold that came of it. Bits stand for nodes.
+#[derive(Debug, Default)]
+pub(super) struct Claim {
+    pub(super) client: usize,
+    /// Holds that rely on it now.
+    pub(super) live: u32,
+    granted: u32,
+    let_go: u32,
+    /// How often a node has run a delete.
+    deleted: [u8; 8],
+    /// Where it was set again, by a command that was under way for so long that two deletes had
+    /// overtaken it: beyond what rule 5 promises. It stays until its ttl.
+    ghosts: u32,
+    /// Until when `min_hold` keeps it, in true milliseconds.
+    keep_until: u64,
+    /// Where it has been granted.
+    taken: u32,
+    /// Somebody has deleted it under its holder.
+    pub(super) flushed: bool,
+    /// Some of it was granted only after that.
+    pub(super) regranted: bool,
+}
+
+/// The number of a key, whose name ends in it.
+pub(super) fn key_number(key: &str) -> usize {
+    key.bytes().last().map_or(0, |digit| usize::from(digit.wrapping_sub(b'0')))
+}
+
+impl Claims {
+    pub(super) fn get(&mut self, claim: u64) -> Option<&mut Claim> {
+        self.claims.get_mut(&claim)
+    }
+
+    /// Somebody deletes all keys: no claim so far is worth anything.
+    pub(super) fn flush(&mut self) {
+        self.claims.values_mut().for_each(|claim| claim.flushed |= claim.taken != 0);
+    }
+
+    /// A command was sent. Answers what is wrong with that.
+    pub(super) fn sent(&mut self, act: &Act<'_>) -> Option<String> {
+        let bit = 1 << act.node;
+        let known = self.claims.contains_key(&act.claim);
+        let claim = self.claims.entry(act.claim).or_default();
+        if !known {
+            claim.client = act.client;
+        }
+        let problem = match act.kind {
+            _ if claim.client != act.client => Some("the token of another client (rule 1)"),
+            Kind::Grant if claim.granted & bit != 0 => Some("a token used twice (rule 1)"),
+            Kind::Grant | Kind::Heal | Kind::Extend if claim.let_go & bit != 0 => {
+                Some("sent behind the release of the same lock (rules 5 and 10)")
+            }
+            Kind::Release | Kind::Retire if claim.live > 0 => {
+                Some("released while somebody may still rely on it (rule 13)")
+            }
+            _ => None,
+        };
+        match act.kind {
+            Kind::Grant => claim.granted |= bit,
+            Kind::Release | Kind::Retire => claim.let_go |= bit,
+            Kind::Heal | Kind::Extend => {}
+        }
+        problem.map(|problem| {
+            let Act { client, node, kind, key, claim, .. } = act;
+            format!("c{client} to n{node}: {kind:?} {key} #{:04x}: {problem}", claim >> 48)
+        })
+    }
+
+    /// A node has run a command.
+    pub(super) fn executed(&mut self, act: &Act<'_>, outcome: Outcome, now: u64) {
+        let Some(claim) = self.claims.get_mut(&act.claim) else { return };
+        let bit = 1 << act.node;
+        match act.kind {
+            Kind::Grant | Kind::Heal if outcome == Outcome::Done => {
+                self.owners.insert((act.node, key_number(act.key)), act.claim);
+                if act.kind == Kind::Grant {
+                    claim.taken |= bit;
+                    claim.regranted |= claim.flushed;
+                }
+                if claim.deleted[act.node] >= 2 {
+                    claim.ghosts |= bit;
+                }
+            }
+            Kind::Release => {
+                claim.deleted[act.node] = claim.deleted[act.node].saturating_add(1);
+                claim.ghosts &= !bit;
+            }
+            Kind::Retire => {
+                let rest = u64::try_from(act.ttl.as_millis()).unwrap();
+                // A node's clock may be a little slow.
+                claim.keep_until = claim.keep_until.max(now + rest + rest / 20 + 2);
+            }
+            Kind::Grant | Kind::Heal | Kind::Extend => {}
+        }
+    }
+
+    /// The key is on the node, at `now`, and no call is under way: whether anything excuses that.
+    pub(super) fn excuse(
+        &self,
+        node: usize,
+        key: usize,
+        now: u64,
+        crashed: impl Fn(usize) -> bool,
+    ) -> Result<(), String> {
+        let Some(owner) = self.owners.get(&(node, key)) else {
+            return Err("nobody has set it".to_owned());
+        };
+        let Some(claim) = self.claims.get(owner) else {
+            return Err("nobody has asked for it".to_owned());
+        };
+        if crashed(claim.client) || claim.ghosts & (1 << node) != 0 || now <= claim.keep_until {
+            return Ok(());
+        }
+        Err(format!("#{:04x} of c{}, which is alive", owner >> 48, claim.client))
+    }
+}

@@ -1,0 +1,323 @@
+//! Drawing a plan from a seed: adversarial, and no worse than the model of faults allows.
+//!
+//! What is allowed: clocks of nodes and clients whose rates differ by no more than the drift
+//! factor, any delay and loss on the way, clients that stop, freeze and crash, and nodes that come
+//! back with their data, or without it where that shows (rule 16).
+
+use redlock_core::{
+    Restarts,
+    simulation::{Cut, Rng, Weather},
+};
+
+use super::plan::{
+    Cancel, ClientPlan, End, Fault, How, Op, Plan, Planned, Settings, Step, Take, What,
+};
+
+/// So many operations are spread over the tasks of each client.
+const OPERATIONS: u64 = 10;
+
+impl Plan {
+    /// The plan of a seed.
+    pub fn draw(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0x5EED_0F_1A7E);
+        Artist::new(&mut rng).plan(seed)
+    }
+}
+
+/// One of these, each as often as its weight says.
+fn pick<T: Copy>(rng: &mut Rng, choices: &[(u64, T)]) -> T {
+    let mut at = rng.below(choices.iter().map(|(weight, _)| weight).sum());
+    for (weight, choice) in choices {
+        if at < *weight {
+            return *choice;
+        }
+        at -= weight;
+    }
+    choices[0].1
+}
+
+struct Artist<'a> {
+    rng: &'a mut Rng,
+    settings: Settings,
+    /// The ttls in use, ascending.
+    ttls: [u64; 3],
+    nodes: usize,
+    clients: usize,
+    keys: usize,
+    calm: bool,
+    /// Nodes may come back without their data.
+    empty: bool,
+    flush: bool,
+}
+
+impl<'a> Artist<'a> {
+    fn new(rng: &'a mut Rng) -> Self {
+        let node_timeout = pick(rng, &[(1, 10), (2, 20), (1, 50)]);
+        // Least ttl, so that what is left behind outlives the time for cleaning it up or not.
+        let max_ttl =
+            pick(rng, &[(4, 12 * node_timeout), (3, 60 * node_timeout), (2, 10_000), (1, 60_000)]);
+        let shortest = rng.between(3 * node_timeout, 6 * node_timeout);
+        let middle = shortest + (max_ttl - shortest) / 4;
+        let settings = Settings {
+            drift: pick(rng, &[(6, 0.01), (2, 0.05), (1, 0.002), (1, 0.1)]),
+            node_timeout,
+            connect_timeout: 10 * node_timeout,
+            max_ttl,
+            retry_delay: pick(rng, &[(1, 5), (2, node_timeout), (2, 4 * node_timeout)]),
+            retry_jitter: pick(rng, &[(1, 1), (2, node_timeout)]),
+        };
+        Self {
+            settings,
+            ttls: [shortest, middle, max_ttl],
+            nodes: pick(rng, &[(45, 3), (35, 5), (8, 1), (5, 2), (7, 4)]),
+            clients: pick(rng, &[(1, 2), (6, 3), (4, 4)]),
+            keys: pick(rng, &[(5, 1), (3, 2), (2, 3)]),
+            calm: rng.percent(12),
+            empty: rng.percent(40),
+            flush: rng.percent(5),
+            rng,
+        }
+    }
+
+    fn plan(mut self, seed: u64) -> Plan {
+        let extreme = self.rng.percent(60);
+        let nodes = (0..self.nodes).map(|_| self.rate(extreme)).collect();
+        let restarts = if self.empty {
+            Restarts::Observed
+        } else {
+            let all = [(3, Restarts::Observed), (1, Restarts::Strict), (4, Restarts::Trusted)];
+            pick(self.rng, &all)
+        };
+        let clients = (0..self.clients).map(|_| self.client(extreme, restarts)).collect();
+        let faults = self.faults();
+        Plan {
+            seed,
+            nodes,
+            keys: self.keys,
+            settings: self.settings,
+            clients,
+            faults,
+            calm: self.calm,
+        }
+    }
+
+    /// The rate of a clock: half of the drift factor to either side, or no more than that.
+    fn rate(&mut self, extreme: bool) -> f64 {
+        let most = self.settings.drift / 2.05;
+        let side = if extreme {
+            pick(self.rng, &[(3, 1.0), (3, -1.0), (1, 0.0)])
+        } else {
+            2.0 * self.rng.unit() - 1.0
+        };
+        1.0 + most * side
+    }
+
+    fn client(&mut self, extreme: bool, restarts: Restarts) -> ClientPlan {
+        let count = pick(self.rng, &[(5, 1_usize), (4, 2), (2, 3)]);
+        let mut tasks: Vec<Vec<Op>> = vec![Vec::new(); count];
+        for number in 0..OPERATIONS {
+            let op = self.op();
+            tasks[usize::try_from(number).unwrap() % count].push(op);
+        }
+        if self.rng.percent(8) {
+            let grace = pick(self.rng, &[(1, 0), (1, self.settings.node_timeout), (1, 500)]);
+            let after = self.rng.below(self.ttls[1]);
+            tasks[0].push(Op { after, what: What::Shutdown { grace } });
+        }
+        ClientPlan {
+            rate: self.rate(extreme),
+            skew: self.rng.below(1_000_000),
+            restarts,
+            weather: (0..self.nodes).map(|_| self.weather()).collect(),
+            tasks,
+        }
+    }
+
+    fn weather(&mut self) -> Weather {
+        let timeout = self.settings.node_timeout;
+        let mild = Weather { base: self.rng.below(3), jitter: timeout / 10, ..Weather::FAIR };
+        let rough = Weather {
+            base: self.rng.below(timeout / 4),
+            jitter: timeout / 4,
+            spikes: 20,
+            spike: 4 * timeout,
+            losses: 5,
+        };
+        let weathers = if self.calm {
+            [(1, mild), (2, Weather::FAIR), (0, rough)]
+        } else {
+            [(4, mild), (3, Weather::FAIR), (2, rough)]
+        };
+        pick(self.rng, &weathers)
+    }
+
+    fn op(&mut self) -> Op {
+        let timeout = self.settings.node_timeout;
+        let after = match self.rng.below(10) {
+            0..4 => 0,
+            4..8 => self.rng.below(timeout),
+            _ => self.rng.below(self.ttls[0]),
+        };
+        let what = match self.rng.below(100) {
+            0..2 => What::ReleaseAll,
+            2..4 => What::Health,
+            _ => What::Take(self.take()),
+        };
+        Op { after, what }
+    }
+
+    fn take(&mut self) -> Take {
+        let Settings { retry_delay, max_ttl, .. } = self.settings;
+        let ttl = pick(self.rng, &[(4, self.ttls[0]), (3, self.ttls[1]), (3, self.ttls[2])]);
+        let how =
+            pick(self.rng, &[(45, How::Lock), (15, How::Try), (20, How::Snipe), (20, How::Run)]);
+        let wait = pick(
+            self.rng,
+            &[(2, 0), (2, retry_delay), (3, 5 * retry_delay), (2, ttl.min(30 * retry_delay))],
+        );
+        let cancel = match self.rng.below(20) {
+            0 => Some(Cancel::Polls(u32::try_from(self.rng.below(8)).unwrap())),
+            1 => Some(Cancel::After(self.rng.below(2 * self.settings.node_timeout))),
+            2 => Some(Cancel::After(self.rng.below(ttl))),
+            _ => None,
+        };
+        let key = self.rng.index(self.keys);
+        let (steps, end, auto_extend) = self.holding(ttl);
+        Take {
+            key,
+            how,
+            ttl,
+            wait,
+            retry_count: self.rng.percent(10).then(|| u32::try_from(self.rng.below(4)).unwrap()),
+            auto_extend,
+            min_hold: if self.rng.percent(4) { self.rng.below(max_ttl) } else { 0 },
+            max_hold: self.rng.percent(4).then(|| ttl + self.rng.below(ttl)),
+            cancel,
+            steps,
+            end,
+            keep_handle: self.rng.percent(20),
+        }
+    }
+
+    /// What happens while a lock is held, how that ends, and whether it renews itself.
+    fn holding(&mut self, ttl: u64) -> (Vec<Step>, End, bool) {
+        let end = match self.rng.below(10) {
+            0..5 => End::Release,
+            5..9 => End::Drop,
+            _ => End::CancelRelease(u32::try_from(self.rng.below(3)).unwrap()),
+        };
+        let until_lost = End::UntilLost(2 * ttl + self.rng.below(ttl));
+        let brief = self.rng.below(6);
+        match self.rng.below(if self.calm { 75 } else { 100 }) {
+            0..25 => (vec![Step::Sleep(brief)], end, true),
+            25..40 => (vec![Step::Sleep(self.rng.below(ttl / 2))], end, true),
+            // Across renewals.
+            40..50 => (vec![Step::Sleep(ttl / 2 + self.rng.below(2 * ttl))], end, true),
+            // To the end of its validity.
+            50..60 => (vec![Step::Sleep(brief)], until_lost, false),
+            60..75 => (self.extensions(), end, self.rng.percent(70)),
+            // The same with nobody to hear it.
+            75..87 => {
+                let mut steps = if self.rng.percent(50) { self.extensions() } else { Vec::new() };
+                steps.push(self.isolation(ttl));
+                (steps, until_lost, self.rng.percent(80))
+            }
+            87..94 => {
+                let span = ttl / 2 + self.rng.below(ttl);
+                (vec![Step::Sleep(brief), Step::Stop(span), Step::Sleep(brief)], end, true)
+            }
+            _ => {
+                let mut steps = if self.rng.percent(50) { self.extensions() } else { Vec::new() };
+                let span = self.unseen() + self.rng.below(2 * ttl);
+                steps.extend([Step::Freeze(span), Step::Sleep(brief)]);
+                if self.rng.percent(40) {
+                    steps.push(self.isolation(ttl));
+                    return (steps, until_lost, true);
+                }
+                (steps, end, true)
+            }
+        }
+    }
+
+    /// A freeze that is shorter may go unnoticed, and counts as drift.
+    fn unseen(&self) -> u64 {
+        let Settings { max_ttl, drift, .. } = self.settings;
+        (max_ttl as f64 * drift * 1.1) as u64 + 5
+    }
+
+    fn extensions(&mut self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for _ in 0..self.rng.between(1, 3) {
+            steps.push(Step::Extend(self.ttls[self.rng.index(3)]));
+            steps.push(Step::Sleep(self.rng.below(self.ttls[0])));
+        }
+        steps
+    }
+
+    fn isolation(&mut self, ttl: u64) -> Step {
+        Step::Isolate {
+            cut: self.cut(),
+            first: self.rng.index(self.nodes),
+            count: pick(self.rng, &[(3, self.nodes), (2, self.nodes / 2 + 1), (1, 1)]),
+            span: ttl + self.rng.below(2 * ttl),
+        }
+    }
+
+    fn cut(&mut self) -> Cut {
+        pick(self.rng, &[(2, Cut::Both), (1, Cut::ToNode), (2, Cut::ToClient)])
+    }
+
+    fn faults(&mut self) -> Vec<Planned> {
+        if self.calm {
+            return Vec::new();
+        }
+        let mut faults = Vec::new();
+        for _ in 0..pick(self.rng, &[(3, 0), (3, 2), (3, 4), (2, 7)]) {
+            let fault = self.fault();
+            faults.push(self.planned(fault));
+        }
+        if self.flush {
+            let flush = self.planned(Fault::Flush);
+            faults.push(flush);
+        }
+        faults
+    }
+
+    fn planned(&mut self, fault: Fault) -> Planned {
+        let Settings { node_timeout, max_ttl, .. } = self.settings;
+        let least = if let Fault::Freeze { .. } = fault { self.unseen() } else { 1 };
+        let span = pick(
+            self.rng,
+            &[(3, 3 * node_timeout), (3, self.ttls[0]), (2, self.ttls[1]), (1, max_ttl)],
+        );
+        Planned {
+            operation: self.rng.below(OPERATIONS * self.clients as u64),
+            after: if self.rng.percent(50) { 0 } else { self.rng.below(self.ttls[0]) },
+            span: least + self.rng.below(2 * span),
+            fault,
+        }
+    }
+
+    fn fault(&mut self) -> Fault {
+        let (client, node) = (self.rng.index(8), self.rng.index(self.nodes));
+        let count = 1 + self.rng.index(self.nodes);
+        let cut = self.cut();
+        let empty = self.empty && self.rng.percent(70);
+        let delay = self.rng.below(3 * self.settings.node_timeout);
+        let faults = [
+            (10, Fault::Link { client, node, cut }),
+            (10, Fault::Partition { client, first: node, count, cut }),
+            (6, Fault::Unreachable { node }),
+            (8, Fault::Reset { client, node }),
+            (18, Fault::Restart { node, empty }),
+            (4, Fault::RollingRestart { first: node, count, empty }),
+            (10, Fault::Hang { node }),
+            (6, Fault::Slow { node, delay }),
+            (8, Fault::Stop { client }),
+            (8, Fault::Freeze { client }),
+            (4, Fault::Step { client }),
+            (8, Fault::Crash { client }),
+        ];
+        pick(self.rng, &faults)
+    }
+}

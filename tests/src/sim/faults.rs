@@ -1,0 +1,122 @@
+//! Making things go wrong, and right again.
+
+use std::sync::{Arc, atomic::Ordering::Relaxed};
+
+use redlock_core::simulation::Cut;
+
+use super::{
+    plan::{Fault, Planned},
+    world::{World, ms},
+};
+
+/// A fault strikes, a while after this.
+pub(super) fn strike(world: &Arc<World>, planned: Planned) {
+    let Planned { after, span, fault, .. } = planned;
+    world.later(after, move |world| {
+        if world.is_over() {
+            return;
+        }
+        world.log.count(|stats| stats.faults[fault.kind()] += 1);
+        world.log.note(
+            [20, fault.kind() as u64],
+            || "**".to_owned(),
+            || format!("{fault:?} for {span} ms"),
+        );
+        begin(world, fault, span);
+    });
+}
+
+fn begin(world: &Arc<World>, fault: Fault, span: u64) {
+    match fault {
+        Fault::Link { client, node, cut } => isolate(world, client, node, 1, cut, span),
+        Fault::Partition { client, first, count, cut } => {
+            isolate(world, client, first, count, cut, span);
+        }
+        Fault::Unreachable { node } => {
+            for client in world.clients() {
+                isolate(world, client.number, node, 1, Cut::Both, span);
+            }
+        }
+        Fault::Reset { client, node } => {
+            let client = world.client(client).number;
+            world.network.reset(client, node % world.network.nodes());
+        }
+        Fault::Restart { node, empty } => restart(world, node, empty, span),
+        Fault::RollingRestart { first, count, empty } => {
+            let settings = world.plan.settings;
+            // The next one once the last is back and renewed.
+            let apart = span + settings.max_ttl + 1000;
+            for number in 0..count {
+                world.later(number as u64 * apart, move |world| {
+                    restart(world, first + number, empty, span);
+                });
+            }
+        }
+        Fault::Hang { node } => {
+            let node = node % world.network.nodes();
+            world.network.hang(node);
+            world.later(span, move |world| world.network.resume(node));
+        }
+        Fault::Slow { node, delay } => {
+            let node = node % world.network.nodes();
+            world.network.slow(node, delay);
+            world.later(span, move |world| world.network.slow(node, 0));
+        }
+        Fault::Flush => flush(world),
+        Fault::Stop { client } => {
+            let client = world.client(client);
+            world.stop(&client);
+            world.later(span, move |world| world.resume(&client));
+        }
+        Fault::Freeze { client } => {
+            let client = world.client(client);
+            world.freeze(&client);
+            world.later(span, move |world| world.resume(&client));
+        }
+        Fault::Step { client } => {
+            let client = world.client(client);
+            client.disturbed.fetch_add(1, Relaxed);
+            client.clock.step(ms(span));
+        }
+        Fault::Crash { client } => {
+            let client = world.client(client);
+            world.crash(&client);
+        }
+    }
+}
+
+/// Cuts a client off from so many nodes.
+pub(super) fn isolate(
+    world: &Arc<World>,
+    client: usize,
+    first: usize,
+    count: usize,
+    cut: Cut,
+    span: u64,
+) {
+    let client = world.client(client).number;
+    let nodes = world.network.nodes();
+    for node in (first..first + count.min(nodes)).map(|node| node % nodes) {
+        world.network.cut(client, node, cut);
+        world.later(span, move |world| world.network.heal(client, node));
+    }
+}
+
+fn restart(world: &Arc<World>, node: usize, empty: bool, span: u64) {
+    if world.is_over() {
+        return;
+    }
+    let node = node % world.network.nodes();
+    world.network.stop(node);
+    world.later(span, move |world| world.network.start(node, empty));
+}
+
+/// Deletes everything everywhere. Who holds a lock learns of it at the next renewal that a quorum
+/// answers, and if there is none, when the validity ends that it had: one ttl at most.
+fn flush(world: &Arc<World>) {
+    let max_ttl = world.plan.settings.max_ttl;
+    world.ledger.flush(world.now() + max_ttl + max_ttl / 20 + 10);
+    for node in 0..world.network.nodes() {
+        world.network.flush(node);
+    }
+}

@@ -1,0 +1,243 @@
+//! Who relies on which lock, checked at every moment that matters.
+//!
+//! Two may never rely on one key at once. Validity only ends by itself; it begins when a lock is
+//! given, and comes back when a doubt is cleared, which takes an answer of a node. So looking at
+//! each of these moments is looking always. All times are true ones, whatever the clients' clocks
+//! show.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use redlock_core::{
+    LockHandle,
+    simulation::{Act, Outcome, Process, Witness, believes, claim},
+};
+
+use super::{
+    claims::{Claims, key_number},
+    log::Log,
+};
+
+/// All that is known of the holds of one schedule.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    log: Arc<Log>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    beliefs: BTreeMap<u64, Belief>,
+    claims: Claims,
+    next: u64,
+    /// Handles that outlive their holds.
+    kept: Vec<LockHandle>,
+    /// Pairs that were found to overlap, each told once.
+    told: Vec<(u64, u64)>,
+    /// When all keys were deleted last, and when nobody may rely on one of before any more.
+    flushed: Option<u64>,
+}
+
+/// Somebody has a lock and has not begun to let it go.
+#[derive(Debug)]
+struct Belief {
+    client: usize,
+    key: usize,
+    claim: u64,
+    body: bool,
+    handle: LockHandle,
+    process: Frozen,
+}
+
+/// A process whose clock stands still does nothing, and so relies on nothing.
+#[derive(Debug, Clone)]
+pub(super) struct Frozen {
+    pub(super) process: Process,
+    pub(super) frozen: Arc<std::sync::atomic::AtomicBool>,
+}
+
+impl Frozen {
+    fn is_frozen(&self) -> bool {
+        self.frozen.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+impl Ledger {
+    pub(super) fn new(log: Arc<Log>) -> Self {
+        Self { log, inner: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A lock was given just now.
+    pub(super) fn begin(
+        &self,
+        client: usize,
+        key: usize,
+        handle: LockHandle,
+        body: bool,
+        process: Frozen,
+    ) -> u64 {
+        let mut inner = self.lock();
+        inner.next += 1;
+        let id = inner.next;
+        let claim = claim(&handle);
+        if let Some(claim) = inner.claims.get(claim) {
+            claim.live += 1;
+        }
+        inner.beliefs.insert(id, Belief { client, key, claim, body, handle, process });
+        self.check(&mut inner);
+        id
+    }
+
+    /// Its holder stops relying on it, of its own accord. A handle may be kept for longer.
+    pub(super) fn end(&self, id: u64, keep_handle: bool) {
+        let mut inner = self.lock();
+        self.check(&mut inner);
+        let Some(belief) = inner.beliefs.remove(&id) else { return };
+        if let Some(claim) = inner.claims.get(belief.claim) {
+            claim.live -= 1;
+        }
+        if keep_handle {
+            inner.kept.push(belief.handle);
+        }
+    }
+
+    /// All code of a client that relies on bare guards stops.
+    pub(super) fn end_guards(&self, client: usize) {
+        let ids: Vec<u64> = {
+            let inner = self.lock();
+            let guards = inner.beliefs.iter().filter(|(_, it)| it.client == client && !it.body);
+            guards.map(|(id, _)| *id).collect()
+        };
+        ids.into_iter().for_each(|id| self.end(id, false));
+    }
+
+    /// How many bodies of a client have not ended.
+    pub(super) fn bodies(&self, client: usize) -> usize {
+        self.lock().beliefs.values().filter(|it| it.client == client && it.body).count()
+    }
+
+    /// Somebody deletes all keys. Holders of now may go on until `until` at most, and others may
+    /// overlap with them: no client can prevent that.
+    pub(super) fn flush(&self, until: u64) {
+        let mut inner = self.lock();
+        inner.claims.flush();
+        inner.flushed = Some(until);
+    }
+
+    /// Looks at who relies on what.
+    pub(super) fn look(&self) {
+        let mut inner = self.lock();
+        self.check(&mut inner);
+    }
+
+    fn check(&self, inner: &mut Inner) {
+        let Inner { beliefs, claims, told, flushed, .. } = inner;
+        if let Some(until) = *flushed
+            && self.log.now() > until
+        {
+            *flushed = None;
+            for belief in beliefs.values() {
+                if claims.get(belief.claim).is_some_and(|claim| claim.flushed && !claim.regranted)
+                    && !belief.process.is_frozen()
+                    && believes(&belief.handle)
+                {
+                    let Belief { client, key, .. } = belief;
+                    self.log.violation(format!(
+                        "c{client} still relies on k{key}, which was deleted everywhere long ago \
+                         (rules 7 and 8)"
+                    ));
+                }
+            }
+        }
+        if beliefs.len() < 2 {
+            return;
+        }
+        let mut holders: BTreeMap<usize, u64> = BTreeMap::new();
+        for (id, belief) in &*beliefs {
+            let alone = beliefs.values().filter(|other| other.key == belief.key).count() == 1;
+            if alone
+                || belief.process.is_frozen()
+                || claims.get(belief.claim).is_some_and(|claim| claim.flushed)
+                || !believes(&belief.handle)
+            {
+                continue;
+            }
+            let Some(other) = holders.insert(belief.key, *id) else { continue };
+            if told.contains(&(other, *id)) {
+                continue;
+            }
+            told.push((other, *id));
+            if let Some(first) = beliefs.get(&other) {
+                self.log.violation(format!(
+                    "two rely on k{}: c{} (#{:04x}) and c{} (#{:04x})",
+                    belief.key,
+                    first.client,
+                    first.claim >> 48,
+                    belief.client,
+                    belief.claim >> 48,
+                ));
+            }
+        }
+    }
+
+    /// The key is on the node although no call is under way.
+    pub(super) fn excuse(
+        &self,
+        node: usize,
+        key: &str,
+        crashed: impl Fn(usize) -> bool,
+    ) -> Result<(), String> {
+        self.lock().claims.excuse(node, key_number(key), self.log.now(), crashed)
+    }
+
+    /// Lets go of what keeps clients alive.
+    pub(super) fn clear(&self) {
+        let inner = std::mem::take(&mut *self.lock());
+        drop(inner);
+    }
+}
+
+impl Witness for Ledger {
+    fn sent(&self, act: &Act<'_>) {
+        let problem = self.lock().claims.sent(act);
+        self.note(act, 1, || "sends".to_owned());
+        if let Some(problem) = problem {
+            self.log.violation(problem);
+        }
+    }
+
+    fn executed(&self, act: &Act<'_>, outcome: Outcome) {
+        self.lock().claims.executed(act, outcome, self.log.now());
+        self.log.count(|stats| stats.commands += 1);
+        self.note(act, 2 + outcome as u64, || format!("runs, {outcome:?}:"));
+    }
+
+    fn answered(&self, client: usize, node: usize) {
+        let text = || "hears".to_owned();
+        self.log.note([8, client as u64, node as u64], || format!("c{client}<n{node}"), text);
+        self.look();
+    }
+
+    fn connected(&self, client: usize, node: usize) {
+        let text = || "connected".to_owned();
+        self.log.note([9, client as u64, node as u64], || format!("c{client}-n{node}"), text);
+    }
+}
+
+impl Ledger {
+    fn note(&self, act: &Act<'_>, what: u64, verb: impl Fn() -> String) {
+        let Act { client, node, connection, kind, key, claim, ttl } = *act;
+        let data = [what, client as u64, node as u64, connection, kind as u64, claim];
+        self.log.note(
+            data,
+            || if what == 1 { format!("c{client}>n{node}") } else { format!("n{node}<c{client}") },
+            || format!("{} {kind:?} {key} #{:04x} {ttl:?} @{connection}", verb(), claim >> 48),
+        );
+    }
+}

@@ -1,0 +1,108 @@
+//! Everything that happened, as a hash and, for a reader, as a timeline.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::time::Instant;
+
+use super::report::{Report, Stats};
+
+/// The log of one schedule.
+#[derive(Debug)]
+pub(super) struct Log {
+    origin: Instant,
+    told: bool,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    hash: u64,
+    violations: Vec<String>,
+    timeline: Vec<String>,
+    stats: Stats,
+    closed: bool,
+}
+
+impl Log {
+    pub(super) fn new(told: bool) -> Self {
+        let inner = Inner {
+            // Where FNV-1a begins.
+            hash: 0xCBF2_9CE4_8422_2325,
+            violations: Vec::new(),
+            timeline: Vec::new(),
+            stats: Stats { schedules: 1, ..Stats::default() },
+            closed: false,
+        };
+        Self { origin: Instant::now(), told, inner: Mutex::new(inner) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The true time, in milliseconds.
+    pub(super) fn now(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_millis()).unwrap()
+    }
+
+    /// Notes that something happened: `data` says what to the hash, `text` to a reader.
+    pub(super) fn note<const N: usize>(
+        &self,
+        data: [u64; N],
+        who: impl FnOnce() -> String,
+        text: impl FnOnce() -> String,
+    ) {
+        let now = self.now();
+        let mut inner = self.lock();
+        if inner.closed {
+            return;
+        }
+        for word in data.into_iter().chain([now]) {
+            inner.hash = (inner.hash ^ word).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(23);
+        }
+        if self.told {
+            let line = line(now, &who(), &text());
+            inner.timeline.push(line);
+        }
+    }
+
+    /// A promise was not kept.
+    pub(super) fn violation(&self, what: impl Into<String>) {
+        let now = self.now();
+        let what = what.into();
+        let mut inner = self.lock();
+        if self.told {
+            inner.timeline.push(line(now, "!!", &format!("VIOLATION: {what}")));
+        }
+        inner.violations.push(format!("{}: {what}", seconds(now)));
+    }
+
+    pub(super) fn count(&self, count: impl FnOnce(&mut Stats)) {
+        count(&mut self.lock().stats);
+    }
+
+    pub(super) fn report(&self) -> Report {
+        let mut inner = self.lock();
+        Report {
+            hash: inner.hash,
+            violations: std::mem::take(&mut inner.violations),
+            timeline: std::mem::take(&mut inner.timeline),
+            stats: inner.stats.clone(),
+        }
+    }
+
+    /// The schedule is over: what is taken apart from now on did not happen in it.
+    pub(super) fn close(&self) {
+        let now = self.now();
+        let mut inner = self.lock();
+        (inner.stats.time, inner.closed) = (now, true);
+    }
+}
+
+fn seconds(ms: u64) -> String {
+    format!("{}.{:03}", ms / 1000, ms % 1000)
+}
+
+fn line(now: u64, who: &str, text: &str) -> String {
+    format!("{:>10} s  {who:<8} {text}", seconds(now))
+}

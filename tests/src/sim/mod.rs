@@ -1,0 +1,68 @@
+//! Deterministic simulation: clients of the real library over a simulated network, on paused time.
+//!
+//! A seed becomes a [`Plan`]: nodes, clients, what each of their tasks does, and what goes wrong
+//! meanwhile. Running a plan gives a [`Report`]: whether any promise was broken, and a hash of
+//! everything that happened, by which two runs of one seed are seen to be the same.
+//!
+//! - `plan`, `draw`: what is to happen, and drawing it from a seed.
+//! - `world`, `work`, `faults`: making it happen.
+//! - `ledger`, `claims`, `finish`: what must hold, whatever happens.
+//! - `log`: the hash, and the timeline for a reader.
+
+mod claims;
+pub mod command;
+mod draw;
+mod faults;
+mod finish;
+mod ledger;
+mod log;
+mod plan;
+mod report;
+mod work;
+mod world;
+
+use std::{sync::Arc, time::Duration};
+
+pub use plan::Plan;
+pub use report::{Report, Stats};
+use tokio::runtime::{Builder, RngSeed};
+use world::World;
+
+/// No schedule takes so long by its own clock: a task that is still waiting waits in vain.
+const FOREVER: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Runs the schedule of a seed; with the timeline of it when `told`.
+pub fn run_seed(seed: u64, told: bool) -> Report {
+    run(Plan::draw(seed), told)
+}
+
+/// Runs a plan; with the timeline of it when `told`.
+pub fn run(plan: Plan, told: bool) -> Report {
+    // Tokio's channels choose whom to wake first: by the seed, too (`--cfg tokio_unstable`).
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .rng_seed(RngSeed::from_bytes(&plan.seed.to_le_bytes()))
+        .build()
+        .unwrap();
+    let world = runtime.block_on(async {
+        let world = World::build(plan, told);
+        let finished = tokio::time::timeout(FOREVER, schedule(&world)).await;
+        if finished.is_err() {
+            world.log.violation("a call has no result: the schedule does not end");
+        }
+        world.log.close();
+        world
+    });
+    drop(runtime);
+    world.bury();
+    world.log.report()
+}
+
+/// One schedule, from the first operation to the last check.
+async fn schedule(world: &Arc<World>) {
+    world.warm_up().await;
+    world.start_all();
+    world.all_done().await;
+    finish::finish(world).await;
+}

@@ -1,0 +1,227 @@
+//! What is to happen in one schedule. All times are in milliseconds.
+
+use redlock_core::{
+    Restarts,
+    simulation::{Cut, Weather},
+};
+
+/// One schedule, all of it drawn from a seed.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// What it was drawn from.
+    pub seed: u64,
+    /// The rates of the nodes' clocks, one a node.
+    pub(super) nodes: Vec<f64>,
+    pub(super) keys: usize,
+    pub(super) settings: Settings,
+    pub(super) clients: Vec<ClientPlan>,
+    pub(super) faults: Vec<Planned>,
+    /// Nothing goes wrong: then nothing may be refused for want of a quorum either.
+    pub(super) calm: bool,
+}
+
+/// What all clients are built with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Settings {
+    pub(super) drift: f64,
+    pub(super) node_timeout: u64,
+    pub(super) connect_timeout: u64,
+    pub(super) max_ttl: u64,
+    pub(super) retry_delay: u64,
+    pub(super) retry_jitter: u64,
+}
+
+/// One process, and the one that takes its place should it crash.
+#[derive(Debug, Clone)]
+pub(super) struct ClientPlan {
+    pub(super) rate: f64,
+    pub(super) skew: u64,
+    pub(super) restarts: Restarts,
+    /// One a node.
+    pub(super) weather: Vec<Weather>,
+    pub(super) tasks: Vec<Vec<Op>>,
+}
+
+/// One thing that a task does.
+#[derive(Debug, Clone)]
+pub(super) struct Op {
+    /// The pause before it.
+    pub(super) after: u64,
+    pub(super) what: What,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum What {
+    Take(Take),
+    ReleaseAll,
+    Shutdown { grace: u64 },
+    Health,
+}
+
+/// Taking a lock, holding it and letting it go.
+#[derive(Debug, Clone)]
+pub(super) struct Take {
+    pub(super) key: usize,
+    pub(super) how: How,
+    pub(super) ttl: u64,
+    pub(super) wait: u64,
+    pub(super) retry_count: Option<u32>,
+    pub(super) auto_extend: bool,
+    pub(super) min_hold: u64,
+    pub(super) max_hold: Option<u64>,
+    /// Gives the request up.
+    pub(super) cancel: Option<Cancel>,
+    pub(super) steps: Vec<Step>,
+    pub(super) end: End,
+    /// A handle outlives the hold.
+    pub(super) keep_handle: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    Lock,
+    Try,
+    /// `try_lock` in the very moments in which the key expires on a quorum.
+    Snipe,
+    Run,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Cancel {
+    /// Dropped when it has been polled so often.
+    Polls(u32),
+    After(u64),
+}
+
+/// What happens while a lock is held.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Step {
+    Sleep(u64),
+    Extend(u64),
+    /// The holder is cut off from so many nodes, counted from a random one.
+    Isolate {
+        cut: Cut,
+        first: usize,
+        count: usize,
+        span: u64,
+    },
+    /// SIGSTOP and SIGCONT.
+    Stop(u64),
+    /// The holder's virtual machine is frozen.
+    Freeze(u64),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Release,
+    /// A release that is dropped when it has been polled so often.
+    CancelRelease(u32),
+    Drop,
+    /// Holds until it is lost, or this long.
+    UntilLost(u64),
+}
+
+/// A fault that strikes when so many operations have begun, and a while later.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Planned {
+    pub(super) operation: u64,
+    pub(super) after: u64,
+    pub(super) span: u64,
+    pub(super) fault: Fault,
+}
+
+/// What goes wrong. Clients and nodes are counted modulo how many there are.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Fault {
+    /// The way between a client and a node.
+    Link {
+        client: usize,
+        node: usize,
+        cut: Cut,
+    },
+    /// A client and so many nodes.
+    Partition {
+        client: usize,
+        first: usize,
+        count: usize,
+        cut: Cut,
+    },
+    /// All clients and a node.
+    Unreachable {
+        node: usize,
+    },
+    /// A connection breaks.
+    Reset {
+        client: usize,
+        node: usize,
+    },
+    Restart {
+        node: usize,
+        empty: bool,
+    },
+    /// One node after the other, so many.
+    RollingRestart {
+        first: usize,
+        count: usize,
+        empty: bool,
+    },
+    Hang {
+        node: usize,
+    },
+    Slow {
+        node: usize,
+        delay: u64,
+    },
+    /// All keys on all nodes are deleted by somebody.
+    Flush,
+    Stop {
+        client: usize,
+    },
+    Freeze {
+        client: usize,
+    },
+    /// The wall clock of a client is set ahead.
+    Step {
+        client: usize,
+    },
+    Crash {
+        client: usize,
+    },
+}
+
+impl Fault {
+    /// For the statistics.
+    pub(super) const NAMES: [&str; 13] = [
+        "link cuts",
+        "partitions",
+        "unreachable nodes",
+        "resets",
+        "restarts",
+        "rolling restarts",
+        "hangs",
+        "slow nodes",
+        "flushes",
+        "stops",
+        "freezes",
+        "clock steps",
+        "crashes",
+    ];
+
+    pub(super) fn kind(&self) -> usize {
+        match self {
+            Self::Link { .. } => 0,
+            Self::Partition { .. } => 1,
+            Self::Unreachable { .. } => 2,
+            Self::Reset { .. } => 3,
+            Self::Restart { .. } => 4,
+            Self::RollingRestart { .. } => 5,
+            Self::Hang { .. } => 6,
+            Self::Slow { .. } => 7,
+            Self::Flush => 8,
+            Self::Stop { .. } => 9,
+            Self::Freeze { .. } => 10,
+            Self::Step { .. } => 11,
+            Self::Crash { .. } => 12,
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What came of a schedule, and of many.
+
+use std::fmt;
+
+use super::plan::Fault;
+
+/// What came of one schedule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// Of everything that happened, in order and with its time.
+    pub hash: u64,
+    /// What was promised and not kept; usually nothing.
+    pub violations: Vec<String>,
+    /// What happened, one line each, when it was asked for.
+    pub timeline: Vec<String>,
+    /// Counts.
+    pub stats: Stats,
+}
+
+/// Counts of one schedule or many.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// How many schedules were run.
+    pub schedules: u64,
+    /// What clients were asked to do: locks, extensions, releases and the like.
+    pub operations: u64,
+    /// Locks that were given.
+    pub locks: u64,
+    /// Locks that were lost.
+    pub losses: u64,
+    /// Commands that nodes have run.
+    pub commands: u64,
+    /// Simulated time, in milliseconds.
+    pub time: u64,
+    /// By kind.
+    pub faults: [u64; Fault::NAMES.len()],
+}
+
+impl Stats {
+    /// Adds those of other schedules.
+    pub fn add(&mut self, other: &Self) {
+        self.schedules += other.schedules;
+        self.operations += other.operations;
+        self.locks += other.locks;
+        self.losses += other.losses;
+        self.commands += other.commands;
+        self.time += other.time;
+        for (sum, count) in self.faults.iter_mut().zip(other.faults) {
+            *sum += count;
+        }
+    }
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { schedules, operations, locks, losses, commands, time, faults } = self;
+        let hours = time / 3_600_000;
+        writeln!(f, "schedules    {schedules}")?;
+        writeln!(f, "operations   {operations}")?;
+        writeln!(f, "locks        {locks} given, {losses} lost")?;
+        writeln!(f, "commands     {commands} run by nodes, in {hours} hours of simulated time")?;
+        write!(f, "faults       {}", faults.iter().sum::<u64>())?;
+        for (index, (name, count)) in Fault::NAMES.iter().zip(faults).enumerate() {
+            f.write_str(if index == 0 { ": " } else { ", " })?;
+            write!(f, "{count} {name}")?;
+        }
+        Ok(())
+    }
+}

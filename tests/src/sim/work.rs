@@ -1,0 +1,369 @@
+//! What the tasks of a client do, and what they check while they do it.
+
+use std::{
+    future::{Future, IntoFuture, poll_fn},
+    pin::pin,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    task::Poll,
+};
+
+use redlock_core::{
+    LockError, LockGuard, LockHandle, LockRequest, LostReason, Released, simulation::believes,
+};
+
+use super::{
+    faults,
+    plan::{Cancel, End, How, Op, Step, Take, What},
+    world::{Client, World, ms, sleep},
+};
+
+/// What a machine may be late by, in milliseconds: timers are whole ones.
+const SLACK: u64 = 20;
+
+/// One task of a client.
+pub(super) async fn task(world: Arc<World>, client: Arc<Client>, number: usize, ops: Vec<Op>) {
+    let worker = Worker { world, client, number };
+    for op in ops {
+        sleep(op.after).await;
+        worker.world.operation();
+        match op.what {
+            What::Take(take) => worker.take(&take).await,
+            What::ReleaseAll => worker.release_all().await,
+            What::Shutdown { grace } => worker.shutdown(grace).await,
+            What::Health => worker.health().await,
+        }
+    }
+}
+
+struct Worker {
+    world: Arc<World>,
+    client: Arc<Client>,
+    number: usize,
+}
+
+impl Worker {
+    fn say(&self, tag: u64, more: u64, text: impl FnOnce() -> String) {
+        let (client, task) = (self.client.number as u64, self.number as u64);
+        self.world.log.note([tag, client, task, more], || format!("c{client}.{task}"), text);
+    }
+
+    fn violation(&self, what: impl AsRef<str>) {
+        let what = what.as_ref();
+        self.world.log.violation(format!("c{}.{}: {what}", self.client.number, self.number));
+    }
+
+    /// A call that must be answered within this many milliseconds, not counting those in which
+    /// the process was stopped.
+    async fn bounded<F: IntoFuture>(&self, what: &str, limit: u64, call: F) -> F::Output {
+        let (begun, paused) = (self.world.now(), self.client.paused());
+        let output = call.into_future().await;
+        let taken = self.world.now() - begun - (self.client.paused() - paused);
+        // A client's clock may go slow by as much as the drift factor allows.
+        let limit = limit + limit / 10 + SLACK;
+        if taken > limit {
+            self.violation(format!("{what} took {taken} ms, over the {limit} ms that bound it"));
+        }
+        output
+    }
+
+    /// The time that one round to the nodes may take.
+    fn round(&self) -> u64 {
+        4 * self.world.plan.settings.node_timeout
+    }
+
+    fn request(&self, take: &Take) -> LockRequest {
+        let key = format!("k{}", take.key);
+        let redlock = &self.client.redlock;
+        let mut request = match take.how {
+            How::Lock | How::Run => redlock.lock(key).wait(ms(take.wait)),
+            How::Try | How::Snipe => redlock.try_lock(key),
+        };
+        request = request.ttl(ms(take.ttl)).auto_extend(take.auto_extend);
+        if let Some(count) = take.retry_count {
+            request = request.retry_count(count);
+        }
+        if take.min_hold > 0 {
+            request = request.min_hold(ms(take.min_hold));
+        }
+        match take.max_hold {
+            Some(max) => request.max_hold(ms(max)),
+            None => request,
+        }
+    }
+
+    async fn take(&self, take: &Take) {
+        self.say(30, take.ttl, || format!("{take:?}"));
+        match take.how {
+            How::Run => self.run(take).await,
+            How::Snipe => self.snipe(take).await,
+            How::Lock | How::Try => drop(self.lock(take).await),
+        }
+    }
+
+    /// The time within which a request has to be answered.
+    fn patience(&self, take: &Take) -> u64 {
+        let wait = if matches!(take.how, How::Lock | How::Run) { take.wait } else { 0 };
+        wait + self.world.plan.settings.connect_timeout + self.round()
+    }
+
+    /// True when it got the lock, or gave up of its own accord.
+    async fn lock(&self, take: &Take) -> bool {
+        let disturbed = self.client.disturbed.load(Relaxed);
+        let request = cancellable(self.request(take).into_future(), take.cancel);
+        match self.bounded("lock", self.patience(take), request).await {
+            None => self.say(31, 0, || "gives up".to_owned()),
+            Some(Err(error)) => {
+                self.refused(&error);
+                return false;
+            }
+            Some(Ok(guard)) => {
+                let undisturbed = disturbed == self.client.disturbed.load(Relaxed);
+                if !guard.is_valid() && undisturbed {
+                    self.violation("was given a lock without validity (rule 4)");
+                }
+                self.hold(take, guard).await;
+            }
+        }
+        true
+    }
+
+    fn refused(&self, error: &LockError) {
+        self.say(32, kind(error), || format!("{error}"));
+        if self.world.plan.calm && matches!(error, LockError::NoQuorum { .. }) {
+            self.violation(format!("refused although nothing is wrong: {error}"));
+        }
+        if let LockError::Config { .. } | LockError::InvalidResource { .. } = error {
+            self.violation(format!("the plan is wrong: {error}"));
+        }
+    }
+
+    async fn hold(&self, take: &Take, guard: LockGuard) {
+        let id = self.begin(take, guard.handle(), false);
+        for step in &take.steps {
+            if let Step::Extend(ttl) = step {
+                self.say(33, *ttl, || format!("extends by {ttl} ms"));
+                let extended = self.bounded("extend", self.round(), guard.extend(ms(*ttl))).await;
+                self.say(34, u64::from(extended.is_ok()), || format!("extended: {extended:?}"));
+            } else {
+                self.step(step).await;
+            }
+        }
+        if take.end == End::Release && !guard.is_valid() {
+            self.world.log.count(|stats| stats.losses += 1);
+        }
+        let handle = guard.handle();
+        match take.end {
+            End::Release => {
+                self.let_go(id, take);
+                let released = self.bounded("release", self.round(), guard.release()).await;
+                self.released(&released);
+            }
+            End::CancelRelease(polls) => {
+                self.let_go(id, take);
+                let release = cancellable(guard.release(), Some(Cancel::Polls(polls)));
+                self.bounded("release", self.round(), release).await;
+            }
+            End::UntilLost(limit) => {
+                let lost = tokio::time::timeout(ms(limit), guard.lost()).await.is_ok();
+                self.say(35, u64::from(lost), || format!("lost: {lost}"));
+                if lost && guard.is_valid() {
+                    self.violation("lost() resolved on a lock that is valid (rule 9)");
+                }
+                self.world.log.count(|stats| stats.losses += u64::from(lost));
+                self.let_go(id, take);
+                drop(guard);
+            }
+            End::Drop => {
+                self.let_go(id, take);
+                drop(guard);
+            }
+        }
+        if handle.is_valid() {
+            self.violation("a lock that was let go of is valid");
+        }
+    }
+
+    fn begin(&self, take: &Take, handle: LockHandle, body: bool) -> u64 {
+        self.world.log.count(|stats| stats.locks += 1);
+        self.say(36, 0, || format!("has k{}, valid for {:?}", take.key, handle.validity()));
+        let life = self.client.life.clone();
+        self.world.ledger.begin(self.client.number, take.key, handle, body, life)
+    }
+
+    fn let_go(&self, id: u64, take: &Take) {
+        self.say(37, 0, || format!("lets go of k{}", take.key));
+        self.world.ledger.end(id, take.keep_handle);
+    }
+
+    fn released(&self, released: &Result<Released, LockError>) {
+        let number = match released {
+            Ok(Released::Ours) => 0,
+            Ok(_) => 1,
+            Err(error) => kind(error),
+        };
+        self.say(38, number, || format!("released: {released:?}"));
+        if self.world.plan.calm
+            && let Err(error) = released
+        {
+            self.violation(format!("no release although nothing is wrong: {error}"));
+        }
+    }
+
+    async fn step(&self, step: &Step) {
+        let client = &self.client;
+        match *step {
+            Step::Sleep(span) => sleep(span).await,
+            // Guards only.
+            Step::Extend(_) => {}
+            Step::Isolate { cut, first, count, span } => {
+                self.say(39, span, || format!("{step:?}"));
+                faults::isolate(&self.world, client.number, first, count, cut, span);
+            }
+            Step::Stop(span) | Step::Freeze(span) => {
+                self.say(40, span, || format!("{step:?}"));
+                if matches!(step, Step::Stop(_)) {
+                    self.world.stop(client);
+                } else {
+                    self.world.freeze(client);
+                }
+                let client = Arc::clone(client);
+                self.world.later(span, move |world| world.resume(&client));
+                // The process stands still from its next await on.
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    async fn run(&self, take: &Take) {
+        let body = async |lock: &LockHandle| {
+            let id = self.begin(take, lock.clone(), true);
+            let _end = OnDrop(|| self.let_go(id, take));
+            let mut steps = pin!(async {
+                for step in &take.steps {
+                    self.step(step).await;
+                }
+            });
+            poll_fn(|cx| {
+                if !believes(lock) {
+                    self.violation("a body runs on without its lock (rule 9)");
+                }
+                steps.as_mut().poll(cx)
+            })
+            .await;
+        };
+        let held: u64 = take.steps.iter().map(Step::span).sum();
+        let limit = self.patience(take) + held + self.round();
+        let run = cancellable(self.request(take).run(body), take.cancel);
+        match self.bounded("run", limit, run).await {
+            None => self.say(31, 1, || "gives up".to_owned()),
+            Some(Ok(())) => self.say(41, 0, || "ran".to_owned()),
+            Some(Err(error)) => {
+                self.refused(&error);
+                let LockError::Lost { reason, .. } = error else { return };
+                self.world.log.count(|stats| stats.losses += 1);
+                let renewed = take.auto_extend && reason == LostReason::Expired;
+                if self.world.plan.calm && (renewed || reason == LostReason::Refused) {
+                    self.violation(format!("lost although nothing is wrong: {error}"));
+                }
+            }
+        }
+    }
+
+    /// Asks in the moments in which the lock runs out on the nodes.
+    async fn snipe(&self, take: &Take) {
+        let nodes = self.world.network.nodes();
+        let key = format!("k{}", take.key);
+        let mut left: Vec<u64> = (0..nodes)
+            .map(|node| {
+                let left = self.world.network.remaining(node, &key).unwrap_or_default();
+                let true_left = left.div_f64(self.world.plan.nodes[node]);
+                u64::try_from(true_left.as_millis()).unwrap() + u64::from(!left.is_zero())
+            })
+            .collect();
+        left.sort_unstable();
+        // The same milliseconds of the quorum's expiry, and one before.
+        sleep(left[nodes / 2].saturating_sub(1)).await;
+        for _ in 0..3 {
+            if self.lock(take).await {
+                return;
+            }
+            sleep(1).await;
+        }
+    }
+
+    async fn release_all(&self) {
+        self.say(42, 0, || "releases all".to_owned());
+        // Who calls it has stopped the code under bare guards.
+        self.world.ledger.end_guards(self.client.number);
+        self.bounded("release_all", 2000, self.client.redlock.release_all()).await;
+    }
+
+    async fn shutdown(&self, grace: u64) {
+        self.say(43, grace, || format!("shuts down within {grace} ms"));
+        self.client.closed.store(true, Relaxed);
+        self.bounded("shutdown", grace + 2000, self.client.redlock.shutdown(ms(grace))).await;
+        let bodies = self.world.ledger.bodies(self.client.number);
+        if bodies > 0 {
+            self.violation(format!("{bodies} bodies run on after shutdown (rule 13)"));
+        }
+    }
+
+    async fn health(&self) {
+        let settings = self.world.plan.settings;
+        let limit = settings.connect_timeout + 2 * settings.node_timeout;
+        let healths = self.bounded("health", limit, self.client.redlock.health()).await;
+        self.say(44, 0, || format!("{healths:?}"));
+    }
+}
+
+impl Step {
+    fn span(&self) -> u64 {
+        match *self {
+            Self::Sleep(span) => span,
+            Self::Extend(_) | Self::Isolate { .. } | Self::Stop(_) | Self::Freeze(_) => 0,
+        }
+    }
+}
+
+/// A number for each kind of error.
+fn kind(error: &LockError) -> u64 {
+    match error {
+        LockError::Held { .. } => 2,
+        LockError::NoQuorum { .. } => 3,
+        LockError::Lost { .. } => 4,
+        LockError::ShuttingDown { .. } => 5,
+        _ => 6,
+    }
+}
+
+/// Runs a future, or drops it when it is time: None.
+async fn cancellable<F: Future>(future: F, cancel: Option<Cancel>) -> Option<F::Output> {
+    match cancel {
+        None => Some(future.await),
+        Some(Cancel::After(span)) => tokio::time::timeout(ms(span), future).await.ok(),
+        Some(Cancel::Polls(most)) => {
+            let mut future = pin!(future);
+            let mut polls = 0;
+            poll_fn(|cx| {
+                if polls == most {
+                    return Poll::Ready(None);
+                }
+                polls += 1;
+                match future.as_mut().poll(cx) {
+                    Poll::Ready(output) => Poll::Ready(Some(output)),
+                    Poll::Pending if polls == most => Poll::Ready(None),
+                    Poll::Pending => Poll::Pending,
+                }
+            })
+            .await
+        }
+    }
+}
+
+struct OnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}

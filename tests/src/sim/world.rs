@@ -1,0 +1,297 @@
+//! One schedule at work: its network, its processes, and what can be done to them.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use redlock_core::{
+    Redlock,
+    simulation::{self, Network, Place, Process, Rng, SimClock, Weather},
+};
+use tokio::task::JoinHandle;
+
+use super::{
+    faults,
+    ledger::{Frozen, Ledger},
+    log::Log,
+    plan::{ClientPlan, Plan},
+    work,
+};
+
+/// How many processes a schedule may have had: each client may crash once.
+const MOST_CLIENTS: usize = 8;
+
+pub(super) struct World {
+    pub(super) plan: Plan,
+    pub(super) log: Arc<Log>,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) network: Network,
+    clients: Mutex<Vec<Arc<Client>>>,
+    tasks: Mutex<Vec<JoinHandle<Option<()>>>>,
+    operations: AtomicU64,
+    /// Nothing goes wrong any more.
+    over: AtomicBool,
+}
+
+/// One process with one client of the library in it.
+pub(super) struct Client {
+    pub(super) number: usize,
+    pub(super) redlock: Redlock,
+    pub(super) clock: Arc<SimClock>,
+    pub(super) life: Frozen,
+    /// It takes no new locks.
+    pub(super) closed: AtomicBool,
+    /// How often its clocks were tampered with.
+    pub(super) disturbed: AtomicU64,
+    pauses: Mutex<Pauses>,
+}
+
+/// For how long a process has been stopped.
+#[derive(Debug, Default)]
+struct Pauses {
+    since: Option<u64>,
+    total: u64,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+pub(super) async fn sleep(span: u64) {
+    tokio::time::sleep(ms(span)).await;
+}
+
+impl World {
+    pub(super) fn build(plan: Plan, told: bool) -> Arc<Self> {
+        let log = Arc::new(Log::new(told));
+        let ledger = Arc::new(Ledger::new(Arc::clone(&log)));
+        let seed = Rng::new(plan.seed).bits();
+        let network = Network::new(seed, &plan.nodes, MOST_CLIENTS, Arc::clone(&ledger) as Arc<_>);
+        tokio::spawn(network.clone().run());
+        Arc::new(Self {
+            plan,
+            log,
+            ledger,
+            network,
+            clients: Mutex::default(),
+            tasks: Mutex::default(),
+            operations: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+        })
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        self.log.now()
+    }
+
+    /// A new process, not yet doing anything.
+    fn spawn_client(&self, plan: &ClientPlan) -> Arc<Client> {
+        let number = locked(&self.clients).len();
+        let settings = self.plan.settings;
+        let clock = Arc::new(SimClock::new(ms(plan.skew), plan.rate));
+        let seed = Rng::new(self.plan.seed ^ (number as u64 + 1)).bits();
+        let place = Place { client: number, clock: Arc::clone(&clock), seed };
+        let redlock = simulation::builder(&self.network, place)
+            .key_prefix("")
+            .ttl(ms(settings.max_ttl))
+            .max_ttl(ms(settings.max_ttl))
+            .node_timeout(ms(settings.node_timeout))
+            .connect_timeout(ms(settings.connect_timeout))
+            .clock_drift_factor(settings.drift)
+            .retry_delay(ms(settings.retry_delay))
+            .retry_jitter(ms(settings.retry_jitter))
+            .restarts(plan.restarts)
+            .build()
+            .unwrap();
+        let life = Frozen { process: Process::new(), frozen: Arc::default() };
+        let client = Arc::new(Client {
+            number,
+            redlock,
+            clock,
+            life,
+            closed: AtomicBool::new(false),
+            disturbed: AtomicU64::new(0),
+            pauses: Mutex::default(),
+        });
+        locked(&self.clients).push(Arc::clone(&client));
+        client
+    }
+
+    /// All clients connect, and nothing goes wrong yet: what they see of a node later, they can
+    /// compare with this (rule 16).
+    pub(super) async fn warm_up(&self) {
+        let mut healths = Vec::new();
+        for plan in &self.plan.clients {
+            let client = self.spawn_client(plan);
+            let redlock = client.redlock.clone();
+            healths.push(tokio::spawn(client.life.process.inside(async move {
+                let healths = redlock.health().await;
+                assert!(healths.iter().all(redlock_core::NodeHealth::is_up));
+                // A quorum has been seen.
+                drop(redlock.try_lock("k0").await);
+            })));
+        }
+        for health in healths {
+            health.await.unwrap();
+        }
+    }
+
+    pub(super) fn start_all(self: &Arc<Self>) {
+        for client in self.clients() {
+            self.start(&client);
+        }
+    }
+
+    /// Starts what a client has to do.
+    fn start(self: &Arc<Self>, client: &Arc<Client>) {
+        let plan = &self.plan.clients[client.number % self.plan.clients.len()];
+        for (node, weather) in plan.weather.iter().enumerate() {
+            self.network.weather(client.number, node, *weather);
+        }
+        for (number, ops) in plan.tasks.iter().enumerate() {
+            let task = work::task(Arc::clone(self), Arc::clone(client), number, ops.clone());
+            let task = tokio::spawn(client.life.process.inside(task));
+            locked(&self.tasks).push(task);
+        }
+    }
+
+    /// Waits until no task has anything left to do.
+    pub(super) async fn all_done(&self) {
+        loop {
+            let Some(task) = locked(&self.tasks).pop() else { return };
+            if let Err(error) = task.await {
+                self.log.violation(format!("a task panicked: {error}"));
+            }
+        }
+    }
+
+    pub(super) fn clients(&self) -> Vec<Arc<Client>> {
+        locked(&self.clients).clone()
+    }
+
+    /// The client of this number, modulo how many there are.
+    pub(super) fn client(&self, number: usize) -> Arc<Client> {
+        let clients = locked(&self.clients);
+        Arc::clone(&clients[number % clients.len()])
+    }
+
+    /// An operation begins: what is to go wrong at this one does.
+    pub(super) fn operation(self: &Arc<Self>) {
+        let number = self.operations.fetch_add(1, Relaxed);
+        self.log.count(|stats| stats.operations += 1);
+        for planned in self.plan.faults.iter().filter(|it| it.operation == number) {
+            faults::strike(self, *planned);
+        }
+    }
+
+    /// Does something later, whatever becomes of who wants it.
+    pub(super) fn later(
+        self: &Arc<Self>,
+        after: u64,
+        act: impl FnOnce(&Arc<Self>) + Send + 'static,
+    ) {
+        let world = Arc::clone(self);
+        tokio::spawn(async move {
+            sleep(after).await;
+            act(&world);
+        });
+    }
+
+    pub(super) fn stop(&self, client: &Client) {
+        let mut pauses = locked(&client.pauses);
+        if client.life.process.is_dead() || pauses.since.is_some() {
+            return;
+        }
+        pauses.since = Some(self.now());
+        client.life.process.stop();
+    }
+
+    pub(super) fn freeze(&self, client: &Client) {
+        self.stop(client);
+        // What is dead is not brought back; what is stopped may be frozen as well.
+        if !client.has_crashed() && !client.life.frozen.swap(true, Relaxed) {
+            client.clock.freeze();
+        }
+    }
+
+    /// Goes on after being stopped or frozen.
+    pub(super) fn resume(&self, client: &Client) {
+        {
+            let mut pauses = locked(&client.pauses);
+            let Some(since) = pauses.since.take() else { return };
+            pauses.total += self.now() - since;
+        }
+        if client.life.frozen.swap(false, Relaxed) {
+            client.clock.thaw();
+            client.disturbed.fetch_add(1, Relaxed);
+        }
+        client.life.process.resume();
+        self.ledger.look();
+    }
+
+    /// Kills a process, and starts another in its place.
+    pub(super) fn crash(self: &Arc<Self>, client: &Client) {
+        let count = locked(&self.clients).len();
+        if client.life.process.is_dead() || count >= MOST_CLIENTS {
+            return;
+        }
+        client.life.process.crash();
+        self.network.crash(client.number);
+        let mut plan = self.plan.clients[client.number % self.plan.clients.len()].clone();
+        // The new process has not seen what the old one saw: only uptimes tell it of restarts.
+        if self.plan.clients.iter().all(|it| it.restarts == redlock_core::Restarts::Observed) {
+            plan.restarts = redlock_core::Restarts::Strict;
+        }
+        let next = self.spawn_client(&plan);
+        self.start(&next);
+    }
+
+    /// Whether all faults have ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.over.load(Relaxed)
+    }
+
+    /// Ends all faults, and lets none begin.
+    pub(super) fn heal(&self) {
+        self.over.store(true, Relaxed);
+        for client in self.clients() {
+            for node in 0..self.network.nodes() {
+                self.network.weather(client.number, node, Weather::FAIR);
+                self.network.heal(client.number, node);
+            }
+            self.resume(&client);
+        }
+        for node in 0..self.network.nodes() {
+            self.network.slow(node, 0);
+            self.network.resume(node);
+            self.network.start(node, false);
+        }
+    }
+
+    /// Breaks the circles in which the library, the network and the ledger hold each other.
+    pub(super) fn bury(&self) {
+        self.ledger.clear();
+        for client in std::mem::take(&mut *locked(&self.clients)) {
+            client.life.process.bury();
+        }
+    }
+}
+
+impl Client {
+    /// For how long it has been stopped in all, in milliseconds.
+    pub(super) fn paused(&self) -> u64 {
+        locked(&self.pauses).total
+    }
+
+    pub(super) fn has_crashed(&self) -> bool {
+        self.life.process.is_dead()
+    }
+}
