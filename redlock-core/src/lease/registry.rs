@@ -12,7 +12,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::{Hold, Judgement};
+use super::Hold;
 use crate::{
     background::Background,
     clock::{Clock, Moment, sleep_until},
@@ -51,7 +51,6 @@ struct Shared {
 struct Inner {
     /// Weak: a hold keeps its client alive, not the other way round.
     holds: HashMap<HoldId, (Weak<Hold>, Option<Moment>)>,
-    by_key: HashMap<String, HoldId>,
     due: BTreeSet<(Moment, HoldId)>,
     /// Until when the task sleeps.
     asleep: Option<Moment>,
@@ -83,12 +82,20 @@ impl Registry {
         HoldId(self.ids.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Makes sure that holds are renewed.
-    pub(crate) fn ensure_running(&self, clock: &Arc<dyn Clock>) {
+    /// Makes sure that holds are renewed. What `ended` makes runs when nobody does so any more.
+    pub(crate) fn ensure_running<E>(&self, clock: &Arc<dyn Clock>, ended: impl FnOnce() -> E)
+    where
+        E: FnOnce() + Send + 'static,
+    {
+        if self.task.is_running() {
+            return;
+        }
         let task = || tend(Arc::clone(&self.shared), Arc::clone(clock));
         self.task.ensure(task, {
             let shared = Arc::clone(&self.shared);
+            let ended = ended();
             move || {
+                ended();
                 shared.inner.lock().asleep = None;
                 // Whoever waits for a hold on a living runtime starts the task again there.
                 shared.all().iter().for_each(|hold| hold.nudge());
@@ -98,14 +105,12 @@ impl Registry {
 
     /// Adds a hold, unless the client is closed.
     pub(crate) fn add(&self, hold: &Arc<Hold>) -> bool {
-        let key = hold.state.lock().lease.claim.key.clone();
         let wake = {
             let mut inner = self.shared.inner.lock();
             if inner.closed {
                 return false;
             }
             inner.holds.insert(hold.id, (Arc::downgrade(hold), None));
-            inner.by_key.insert(key, hold.id);
             inner.set_due(hold.id, Some(hold.first_due()))
         };
         if wake {
@@ -115,14 +120,11 @@ impl Registry {
     }
 
     /// Forgets a hold whose keys have been let go of.
-    pub(crate) fn remove(&self, id: HoldId, key: &str) {
+    pub(crate) fn remove(&self, id: HoldId) {
         {
             let mut inner = self.shared.inner.lock();
             inner.set_due(id, None);
             inner.holds.remove(&id);
-            if inner.by_key.get(key) == Some(&id) {
-                inner.by_key.remove(key);
-            }
         }
         self.shared.gone.notify_waiters();
     }
@@ -137,16 +139,6 @@ impl Registry {
         if wake {
             self.shared.sooner.notify_one();
         }
-    }
-
-    /// Whether this client holds the key itself: a guard of a lock that is lost does not.
-    pub(crate) fn holds(&self, key: &str) -> bool {
-        let hold = {
-            let inner = self.shared.inner.lock();
-            let id = inner.by_key.get(key);
-            id.and_then(|id| inner.holds.get(id)).and_then(|(hold, _)| hold.upgrade())
-        };
-        hold.is_some_and(|hold| !matches!(hold.judge(), Judgement::Ended(_)))
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Hold>> {

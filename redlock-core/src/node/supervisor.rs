@@ -64,7 +64,8 @@ pub(super) async fn supervise(shared: Arc<Shared>) {
 /// Opens a connection, while jobs that waited too long for it fail.
 async fn open(shared: &Shared) -> Result<Opened, NodeError> {
     let limit = shared.context.connect_timeout;
-    let mut connecting = std::pin::pin!(tokio::time::timeout(limit, shared.connector.connect()));
+    let mut connecting =
+        std::pin::pin!(tokio::time::timeout(limit, shared.connector.connect(&shared.watchers)));
     loop {
         let oldest = shared.mailbox.lock().oldest();
         let overdue = oldest.map_or(Moment::NEVER, |oldest| oldest + shared.context.node_timeout);
@@ -95,6 +96,8 @@ fn admit(shared: &Shared, identity: &Identity, now: Moment) {
         (suspicion, mailbox.take_barred(&shared.name, now))
     };
     telemetry::node_up(&shared.name);
+    // What this node could have told meanwhile, it told nobody.
+    shared.watchers.all_changed();
     if let Some(suspicion) = suspicion {
         telemetry::node_sits_out(&shared.name, suspicion.describe(), shared.context.sits_out);
     }
@@ -327,6 +330,12 @@ fn settle(
             && let Some(anomaly) = expected.anomaly(*reply, now)
         {
             telemetry::odd_expiry(&shared.name, &item.job.claim.key, &anomaly);
+        }
+    }
+    for (item, result) in items.iter().zip(&results) {
+        // A node does not tell us what we did ourselves.
+        if item.job.clean_up.is_some() && result == &Ok(Reply::Done) {
+            shared.watchers.freed(&item.job.claim.key);
         }
     }
     for result in &results {

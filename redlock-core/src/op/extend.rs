@@ -77,6 +77,7 @@ fn send(hold: &Arc<Hold>, started: Reading, ttl: Duration) -> Option<Arc<Round>>
         let expected = hold.expected(&state);
         // Whether or not an answer comes.
         state.lease.gone = state.lease.gone.max(started.now + key_ttl);
+        state.lease.asked = started.now;
         let job = |node: usize| {
             let expected = Some(expected).filter(|_| state.lease.votes.has_yes(node));
             Some(Job { expected, ..job.clone() })

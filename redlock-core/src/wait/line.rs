@@ -1,16 +1,14 @@
-//! The queue in the process: first come, first served, and a lock that is let go of passes
-//! straight to the next in line.
+//! The line before one lock, in this process: first come, first served, and what is let go of
+//! passes straight to the next.
 //!
-//! A line exists for as long as somebody of this client holds the resource, asks for it or waits
-//! for it (rule 18). It has one holder: a [`Head`], who alone asks the nodes, or a hold. Everything
-//! that a turn consists of is a value that gives the turn back when it is dropped, so that a task
+//! A line is there for as long as somebody of this client holds the resource, asks for it or waits
+//! for it (rule 18). Its first place is taken by a [`Head`], who alone asks the nodes, or by a
+//! hold. Everything that a turn consists of gives the turn back when it is dropped, so that a task
 //! that goes away never leaves the line standing.
 
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
-    fmt,
     future::poll_fn,
-    mem,
     sync::{Arc, Weak},
     task::Poll,
     time::Duration,
@@ -19,11 +17,12 @@ use std::{
 use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 
-use super::pace::Streak;
+use super::pace::{Recent, STAND_BACK, Streak};
 use crate::{
-    client::Client,
+    bug::{Bug, planted},
+    client::{Arriving, Client},
     clock::Moment,
-    lease::{Hold, HoldId, Judgement, Lease},
+    lease::{Hold, HoldId, Lease},
     op::{acquire::Failure, release},
     options::Terms,
 };
@@ -37,21 +36,24 @@ pub(crate) struct Lines {
 #[derive(Debug, Default)]
 struct Inner {
     lines: HashMap<Arc<str>, Line>,
+    recent: Recent,
     /// No turns are given any more.
     closed: bool,
 }
 
 #[derive(Debug)]
 struct Line {
-    holder: Holder,
+    first: First,
     waiting: VecDeque<Arc<Waiter>>,
-    /// What the head's last attempt came to: what those behind it are told when they give up.
+    /// What came of the last attempt: those behind are told the same.
     last: Option<Arc<Failure>>,
+    /// Since when the lock is not here.
+    without: Moment,
     streak: Streak,
 }
 
 #[derive(Debug)]
-enum Holder {
+enum First {
     /// It is somebody's turn to ask the nodes.
     Head,
     Hold(HoldId, Weak<Hold>),
@@ -64,7 +66,7 @@ pub(crate) struct Wants {
     clock_drift_factor: f64,
     /// Its keys have to live longer than the ttl says: they have to be set anew.
     min_hold: bool,
-    /// It does not wait: it wants to know what the attempt under way comes to.
+    /// It does not wait: it wants to know what comes of the attempt under way.
     once: bool,
 }
 
@@ -78,11 +80,17 @@ impl Wants {
         }
     }
 
-    /// Whether a lease that a hold has ended with will do: at least two thirds of the ttl are
-    /// left, so that the next holder is as well off as one that has just renewed.
-    fn fits(&self, lease: &Lease, clock_drift_factor: f64, now: Moment) -> bool {
-        let same_drift = self.clock_drift_factor.total_cmp(&clock_drift_factor).is_eq();
-        !self.min_hold && same_drift && lease.deadline.since(now) >= self.ttl * 2 / 3
+    pub(crate) fn once(&self) -> bool {
+        self.once
+    }
+
+    /// Whether a lease will do: so much of it is left that the next holder is as well off as one
+    /// that is about to renew, and after a crash it is gone when he expects it to be.
+    fn fits(&self, lease: &Lease, now: Moment) -> bool {
+        !self.min_hold
+            && self.clock_drift_factor.total_cmp(&lease.clock_drift_factor).is_eq()
+            && lease.deadline.since(now) >= self.ttl * 2 / 3
+            && lease.gone.since(now) <= self.ttl
     }
 }
 
@@ -91,7 +99,7 @@ impl Wants {
 pub(crate) enum Refusal {
     /// This very client has the lock.
     HeldHere,
-    /// The head's last attempt failed like this.
+    /// The last attempt failed like this.
     Failed(Arc<Failure>),
     /// Nothing is known yet, or too many wait.
     Busy,
@@ -108,23 +116,20 @@ pub(crate) enum Joined {
 
 /// What a place in the line comes to.
 pub(crate) enum Turn {
-    /// To ask the nodes.
     Head(Head),
-    /// A lease that can be taken over as it is.
-    Lease(Baton),
     Refused(Refusal),
     Closed,
 }
 
-/// One who waits. Its turn is given under the lock of the lines.
+/// One who waits. His turn is given under the lock of the lines.
 struct Waiter {
     wants: Wants,
     turn: Mutex<Option<Turn>>,
     task: AtomicWaker,
 }
 
-impl fmt::Debug for Waiter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl std::fmt::Debug for Waiter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Waiter").field("wants", &self.wants).finish_non_exhaustive()
     }
 }
@@ -139,43 +144,33 @@ impl Waiter {
 impl Lines {
     /// Stands in line for a key, or asks at once when nobody is there.
     pub(crate) fn join(client: &Arc<Client>, key: &Arc<str>, wants: Wants) -> Joined {
-        let lines = &client.lines;
-        loop {
-            let hold = match lines.inner.lock().join(client, key, wants) {
-                Ok(joined) => return joined,
-                Err(hold) => hold,
-            };
-            // Validity is a matter of the clock: a holder that has lost the lock without anybody
-            // noticing does not stand in the way.
-            if let Some(Judgement::Ended(_)) | None = hold.1.upgrade().map(|hold| hold.judge()) {
-                lines.vacate(client, key, hold.0);
-            }
-            let mut inner = lines.inner.lock();
-            if let Some(line) = inner.lines.get_mut(key)
-                && line.is_held_by(hold.0)
-            {
-                return line.queue(client, key, wants);
-            }
+        let holder = match client.lines.inner.lock().join(client, key, wants) {
+            Ok(joined) => return joined,
+            Err(holder) => holder,
+        };
+        // Validity is a matter of the clock: a holder who has lost the lock, and does not know yet,
+        // does not stand in the way. Judging tells the line.
+        if let Some(hold) = holder.upgrade() {
+            hold.judge();
+        }
+        let mut inner = client.lines.inner.lock();
+        match inner.join(client, key, wants) {
+            Ok(joined) => joined,
+            Err(_) => inner.queue(client, key, wants),
         }
     }
 
-    /// Whether this client has the lock.
-    pub(crate) fn holds(&self, key: &str) -> bool {
-        let inner = self.inner.lock();
-        inner.lines.get(key).is_some_and(|line| matches!(line.holder, Holder::Hold(..)))
-    }
-
-    /// Passes the lease of a hold that has ended to the next in line. False when it has to be
-    /// released: nobody waits, or it does not suit who does, or it is the others' turn.
-    pub(crate) fn hand_over(&self, hold: &Arc<Hold>, lease: &Lease, now: Moment) -> bool {
-        let key = &lease.claim.key;
+    /// Passes what a hold that has ended had on to the next in line. False when it has to be
+    /// deleted: nobody waits, or it does not suit who does, or it is the others' turn.
+    pub(crate) fn hand_over(&self, hold: &Hold, now: Moment) -> bool {
         let mut inner = self.inner.lock();
-        if inner.closed {
+        if inner.closed && !planted(Bug::HandOverDuringShutdown) {
             return false;
         }
-        let Some(line) = inner.lines.get_mut(key) else { return false };
-        let suits =
-            |next: &Arc<Waiter>| next.wants.fits(lease, hold.clock_drift_factor, now);
+        let state = hold.state.lock();
+        let lease = &state.lease;
+        let Some(line) = inner.lines.get_mut(&lease.claim.key) else { return false };
+        let suits = |next: &Arc<Waiter>| next.wants.fits(lease, now);
         if !line.is_held_by(hold.id)
             || !line.streak.goes_on(now)
             || !line.waiting.front().is_some_and(suits)
@@ -183,21 +178,24 @@ impl Lines {
             return false;
         }
         let Some(next) = line.waiting.pop_front() else { return false };
-        line.holder = Holder::Head;
-        let head = Head::new(&hold.client, key, None);
-        next.give(Turn::Lease(Baton { head: Some(head), lease: Some(lease.clone()) }));
+        line.first = First::Head;
+        line.without = now;
+        let lease = Some((lease.clone(), hold.client.arriving()));
+        let given = Given { lease, ..Given::default() };
+        next.give(Turn::Head(Head::new(&hold.client, &state.lease.claim.key, given)));
         true
     }
 
-    /// The hold does not have the lock any more: it is the next one's turn to ask. After a streak
-    /// only once others have had the chance.
+    /// The hold does not have the lock any more: it is the next one's turn to ask, after a streak
+    /// only once others have had their chance.
     pub(crate) fn vacate(&self, client: &Arc<Client>, key: &Arc<str>, id: HoldId) {
         let now = client.clock.now();
         let mut inner = self.inner.lock();
         let Some(line) = inner.lines.get_mut(key) else { return };
         if line.is_held_by(id) {
-            let stand_back = line.streak.stand_back(now);
-            inner.promote(client, key, stand_back);
+            line.first = First::Head;
+            line.without = now;
+            inner.promote(client, key, now);
         }
     }
 
@@ -205,88 +203,122 @@ impl Lines {
     pub(crate) fn close(&self) {
         let mut inner = self.inner.lock();
         inner.closed = true;
-        for line in inner.lines.values_mut() {
+        for line in inner.in_order() {
             for waiter in line.waiting.drain(..) {
                 waiter.give(Turn::Closed);
             }
         }
     }
 
-    /// Has all who wait look after themselves: their client's tasks have ended.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.inner.lock().lines.is_empty()
+    }
+
+    /// As if the line had taken the lock just now.
+    #[cfg(test)]
+    pub(crate) fn begin_anew(&self, key: &str) {
+        if let Some(line) = self.inner.lock().lines.get_mut(key) {
+            line.streak.stands_back();
+        }
+    }
+
+    /// Has all who wait look after themselves: the tasks of their client have ended.
     pub(crate) fn nudge(&self) {
-        let inner = self.inner.lock();
-        for line in inner.lines.values() {
+        for line in self.inner.lock().in_order() {
             line.waiting.iter().for_each(|waiter| waiter.task.wake());
         }
     }
 }
 
 impl Inner {
-    /// Err with who is said to have the lock, for the caller to see whether that is true.
+    /// Err with who is said to have the lock.
     fn join(
         &mut self,
         client: &Arc<Client>,
         key: &Arc<str>,
         wants: Wants,
-    ) -> Result<Joined, (HoldId, Weak<Hold>)> {
+    ) -> Result<Joined, Weak<Hold>> {
         if self.closed {
             return Ok(Joined::Closed);
         }
         match self.lines.entry(Arc::clone(key)) {
             Entry::Vacant(entry) => {
+                let now = client.clock.now();
+                let mut streak = self.recent.recall(key, now).unwrap_or(Streak::new());
+                let pause = pause(&mut streak, now);
                 entry.insert(Line {
-                    holder: Holder::Head,
+                    first: First::Head,
                     waiting: VecDeque::new(),
                     last: None,
-                    streak: Streak::new(client.clock.now()),
+                    without: now,
+                    streak,
                 });
-                Ok(Joined::Head(Head::new(client, key, None)))
+                let given = Given { pause, ..Given::default() };
+                Ok(Joined::Head(Head::new(client, key, given)))
             }
-            Entry::Occupied(mut entry) => match &entry.get().holder {
-                Holder::Hold(id, hold) => Err((*id, Weak::clone(hold))),
-                Holder::Head => Ok(entry.get_mut().queue(client, key, wants)),
+            Entry::Occupied(entry) => match &entry.get().first {
+                First::Hold(_, hold) => Err(Weak::clone(hold)),
+                First::Head => Ok(self.queue(client, key, wants)),
             },
         }
     }
 
-    /// Makes the next in line the head; without one there is no line.
-    fn promote(&mut self, client: &Arc<Client>, key: &Arc<str>, pause: Option<Duration>) {
-        let Some(line) = self.lines.get_mut(key) else { return };
-        match line.waiting.pop_front() {
-            Some(next) => {
-                line.holder = Holder::Head;
-                next.give(Turn::Head(Head::new(client, key, pause)));
-            }
-            None => {
-                self.lines.remove(key);
-            }
+    fn queue(&mut self, client: &Arc<Client>, key: &Arc<str>, wants: Wants) -> Joined {
+        let Some(line) = self.lines.get_mut(key) else { return Joined::Refused(Refusal::Busy) };
+        let refusal = line.refusal();
+        let known = !matches!(refusal, Refusal::Busy);
+        if (wants.once && known) || line.waiting.len() >= client.settings.max_waiters {
+            return Joined::Refused(refusal);
         }
+        let waiter = Arc::new(Waiter { wants, turn: Mutex::default(), task: AtomicWaker::new() });
+        line.waiting.push_back(Arc::clone(&waiter));
+        Joined::Waiting(Place { client: Arc::clone(client), key: Arc::clone(key), waiter })
     }
+
+    /// Makes the next in line the head. Without one there is no line.
+    fn promote(&mut self, client: &Arc<Client>, key: &Arc<str>, now: Moment) {
+        let Some(line) = self.lines.get_mut(key) else { return };
+        let Some(next) = line.waiting.pop_front() else {
+            let streak = line.streak;
+            self.lines.remove(key);
+            self.recent.note(key, streak, now);
+            return;
+        };
+        let pause = pause(&mut line.streak, now);
+        let given = Given { pause, known: line.last.clone(), lease: None };
+        next.give(Turn::Head(Head::new(client, key, given)));
+    }
+
+    /// All lines, the same way each time.
+    fn in_order(&mut self) -> Vec<&mut Line> {
+        let mut lines: Vec<_> = self.lines.iter_mut().collect();
+        lines.sort_unstable_by_key(|(key, _)| Arc::clone(key));
+        lines.into_iter().map(|(_, line)| line).collect()
+    }
+}
+
+/// How long a line has to stand back, if its streak is over.
+fn pause(streak: &mut Streak, now: Moment) -> Option<Duration> {
+    if streak.goes_on(now) {
+        return None;
+    }
+    streak.stands_back();
+    Some(STAND_BACK)
 }
 
 impl Line {
     fn is_held_by(&self, id: HoldId) -> bool {
-        matches!(self.holder, Holder::Hold(holder, _) if holder == id)
+        matches!(self.first, First::Hold(first, _) if first == id)
     }
 
-    /// What those who do not get a turn are told.
+    /// What those are told who do not get a turn.
     fn refusal(&self) -> Refusal {
-        match (&self.holder, &self.last) {
-            (Holder::Hold(..), _) => Refusal::HeldHere,
-            (Holder::Head, Some(failure)) => Refusal::Failed(Arc::clone(failure)),
-            (Holder::Head, None) => Refusal::Busy,
+        match (&self.first, &self.last) {
+            (First::Hold(..), _) => Refusal::HeldHere,
+            (First::Head, Some(failure)) => Refusal::Failed(Arc::clone(failure)),
+            (First::Head, None) => Refusal::Busy,
         }
-    }
-
-    fn queue(&mut self, client: &Arc<Client>, key: &Arc<str>, wants: Wants) -> Joined {
-        let known = !matches!(self.refusal(), Refusal::Busy);
-        if (wants.once && known) || self.waiting.len() >= client.settings.max_waiters {
-            return Joined::Refused(self.refusal());
-        }
-        let waiter =
-            Arc::new(Waiter { wants, turn: Mutex::default(), task: AtomicWaker::new() });
-        self.waiting.push_back(Arc::clone(&waiter));
-        Joined::Waiting(Place { client: Arc::clone(client), key: Arc::clone(key), waiter })
     }
 
     /// Tells those who do not wait what there is to tell.
@@ -309,7 +341,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Waits for its turn, at most for `limit`; what those ahead came to when it does not come.
+    /// Waits for its turn, at most for `limit`.
     pub(crate) async fn turn(self, limit: Duration) -> Turn {
         let turn = poll_fn(|cx| {
             self.waiter.task.register(cx.waker());
@@ -323,14 +355,12 @@ impl Place {
         });
         match tokio::time::timeout(limit, turn).await {
             Ok(turn) => turn,
-            Err(_) => self.give_up(),
+            Err(_) => {
+                let refusal = self.leave();
+                // It may have come at the last moment.
+                self.waiter.turn.lock().take().unwrap_or(Turn::Refused(refusal))
+            }
         }
-    }
-
-    fn give_up(self) -> Turn {
-        let refusal = self.leave();
-        // It may have come at the last moment.
-        self.waiter.turn.lock().take().unwrap_or(Turn::Refused(refusal))
     }
 
     fn leave(&self) -> Refusal {
@@ -344,43 +374,79 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.leave();
-        // Outside of the lock, which a turn that is given back takes again.
         let turn = self.waiter.turn.lock().take();
+        if planted(Bug::HandOverToGone) {
+            std::mem::forget(turn);
+            return;
+        }
+        // Outside of the lock, which a turn that is given back takes again.
         drop(turn);
     }
 }
 
-/// The turn to ask the nodes. Dropped, it is the next one's.
+/// The turn to ask the nodes, or to take over what a hold before has had. Dropped, it is the next
+/// one's, and a lease is released.
 pub(crate) struct Head {
     client: Arc<Client>,
     key: Arc<str>,
-    /// To stand back for this long before asking: others had no chance for a while.
-    pause: Option<Duration>,
+    given: Given,
+    /// The lock is there: the turn is over by itself.
     over: bool,
 }
 
+/// What a turn comes with.
+#[derive(Default)]
+struct Given {
+    /// What a hold before has had. On its way it counts as arriving: a shutdown waits for it.
+    lease: Option<(Lease, Arriving)>,
+    /// To stand back for so long before asking.
+    pause: Option<Duration>,
+    /// What came of the attempt that the one before made last: there is no need to ask again.
+    known: Option<Arc<Failure>>,
+}
+
 impl Head {
-    fn new(client: &Arc<Client>, key: &Arc<str>, pause: Option<Duration>) -> Self {
-        Self { client: Arc::clone(client), key: Arc::clone(key), pause, over: false }
+    fn new(client: &Arc<Client>, key: &Arc<str>, given: Given) -> Self {
+        Self { client: Arc::clone(client), key: Arc::clone(key), given, over: false }
     }
 
-    pub(crate) fn key(&self) -> &Arc<str> {
-        &self.key
+    /// What a hold before has had, if it is still as good as it was.
+    pub(crate) fn take_lease(&mut self, wants: Wants) -> Option<(Lease, Arriving)> {
+        let now = self.client.clock.now();
+        if self.given.lease.as_ref().is_some_and(|(lease, _)| wants.fits(lease, now)) {
+            return self.given.lease.take();
+        }
+        self.release();
+        None
     }
 
-    pub(crate) fn pause(&self) -> Option<Duration> {
-        self.pause
-    }
-
-    fn with_line(&self, change: impl FnOnce(&mut Line)) {
-        if let Some(line) = self.client.lines.inner.lock().lines.get_mut(&self.key) {
-            change(line);
+    fn release(&mut self) {
+        if let Some((lease, _)) = self.given.lease.take() {
+            release::give_back(&self.client, &lease);
         }
     }
 
-    /// An attempt failed.
+    pub(crate) fn pause(&self) -> Option<Duration> {
+        self.given.pause
+    }
+
+    pub(crate) fn known(&mut self) -> Option<Arc<Failure>> {
+        self.given.known.take()
+    }
+
+    /// For how long the lock has not been here.
+    pub(crate) fn without(&self) -> Duration {
+        let now = self.client.clock.now();
+        self.with_line(|line| now.since(line.without)).unwrap_or_default()
+    }
+
+    fn with_line<T>(&self, change: impl FnOnce(&mut Line) -> T) -> Option<T> {
+        self.client.lines.inner.lock().lines.get_mut(&self.key).map(change)
+    }
+
+    /// An attempt has failed.
     pub(crate) fn failed(&mut self, failure: &Arc<Failure>) {
-        self.pause = None;
+        self.given.pause = None;
         self.with_line(|line| {
             line.streak.has_company();
             line.last = Some(Arc::clone(failure));
@@ -388,23 +454,16 @@ impl Head {
         });
     }
 
-    /// The nodes have given the lock to this hold.
-    pub(crate) fn acquired(self, hold: &Arc<Hold>) {
+    /// This hold has the lock.
+    pub(crate) fn acquired(mut self, hold: &Arc<Hold>) {
         let now = self.client.clock.now();
-        self.with_line(|line| {
-            line.streak.start(now);
-            if self.pause.is_some() {
-                line.streak.was_alone();
-            }
-        });
-        self.held(hold);
-    }
-
-    /// The lock passes to this hold.
-    fn held(mut self, hold: &Arc<Hold>) {
         self.over = true;
         self.with_line(|line| {
-            line.holder = Holder::Hold(hold.id, Arc::downgrade(hold));
+            if self.given.pause.is_some() {
+                line.streak.was_alone();
+            }
+            line.streak.has_lock(now);
+            line.first = First::Hold(hold.id, Arc::downgrade(hold));
             line.last = None;
             line.tell_once();
         });
@@ -413,47 +472,10 @@ impl Head {
 
 impl Drop for Head {
     fn drop(&mut self) {
+        self.release();
         if !self.over {
-            self.client.lines.inner.lock().promote(&self.client, &self.key, None);
+            let now = self.client.clock.now();
+            self.client.lines.inner.lock().promote(&self.client, &self.key, now);
         }
-    }
-}
-
-/// A lease on its way from one hold to the next. Dropped, it is released.
-pub(crate) struct Baton {
-    head: Option<Head>,
-    lease: Option<Lease>,
-}
-
-impl Baton {
-    /// Takes the lease over, if it is still worth it; else the turn is to ask the nodes.
-    pub(crate) fn take(
-        mut self,
-        still_worth_it: impl FnOnce(&Lease) -> bool,
-        hold: impl FnOnce(Lease) -> Arc<Hold>,
-    ) -> Result<Arc<Hold>, Option<Head>> {
-        if self.lease.as_ref().is_some_and(still_worth_it)
-            && let (Some(lease), Some(head)) = (self.lease.take(), self.head.take())
-        {
-            let hold = hold(lease);
-            head.held(&hold);
-            return Ok(hold);
-        }
-        self.release();
-        Err(self.head.take())
-    }
-
-    fn release(&mut self) {
-        if let (Some(lease), Some(head)) = (self.lease.take(), &self.head) {
-            release::give_back(&head.client, &lease);
-        }
-    }
-}
-
-impl Drop for Baton {
-    fn drop(&mut self) {
-        self.release();
-        // Then the head, whose turn is the next one's.
-        drop(mem::take(&mut self.head));
     }
 }

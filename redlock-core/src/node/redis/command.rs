@@ -25,34 +25,49 @@ impl Script {
 /// The command as it is sent first: scripts by their hash.
 pub(super) fn encode(command: &Command) -> Cmd {
     match script_of(command.action) {
-        None => set(command),
+        None => native(command),
         Some(script) => call(command, "EVALSHA", &script.sha1),
     }
+}
+
+/// What goes right before a command, if anything: the key that it reads is tracked, until it
+/// changes for the first time.
+pub(super) fn prelude(action: Action) -> Option<Cmd> {
+    (action == Action::Watch).then(|| {
+        let mut cmd = Cmd::with_capacity(3, 16);
+        cmd.arg("CLIENT").arg("CACHING").arg("YES");
+        cmd
+    })
 }
 
 /// The command for a server that answered `NOSCRIPT`: with the source, which the server then
 /// remembers (rule 17). One round trip, where `SCRIPT LOAD` and a second `EVALSHA` take two.
 pub(super) fn encode_in_full(command: &Command) -> Cmd {
     match script_of(command.action) {
-        None => set(command),
+        None => native(command),
         Some(script) => call(command, "EVAL", script.source),
     }
 }
 
 fn script_of(action: Action) -> Option<&'static Script> {
     match action {
-        Action::Grant { .. } | Action::Heal { .. } => None,
+        Action::Grant { .. } | Action::Heal { .. } | Action::Watch => None,
         Action::Extend { .. } => Some(&EXTEND),
         Action::Release => Some(&RELEASE),
         Action::Retire { .. } => Some(&RETIRE),
     }
 }
 
-/// `SET key value NX PX ttl`.
-fn set(command: &Command) -> Cmd {
+/// `SET key value NX PX ttl`, or `PTTL key`.
+fn native(command: &Command) -> Cmd {
     let claim = &*command.claim;
     let mut cmd = Cmd::with_capacity(6, claim.key.len() + claim.value.len() + 32);
-    cmd.arg("SET").arg(&claim.key).arg(&claim.value).arg("NX").arg("PX").arg(milliseconds(command));
+    if command.action == Action::Watch {
+        cmd.arg("PTTL").arg(&*claim.key);
+        return cmd;
+    }
+    cmd.arg("SET").arg(&*claim.key).arg(&claim.value);
+    cmd.arg("NX").arg("PX").arg(milliseconds(command));
     cmd
 }
 
@@ -61,7 +76,7 @@ fn call(command: &Command, how: &str, script: &str) -> Cmd {
     let claim = &*command.claim;
     let text = script.len() + claim.key.len() + claim.value.len() + 32;
     let mut cmd = Cmd::with_capacity(6, text);
-    cmd.arg(how).arg(script).arg(1).arg(&claim.key).arg(&claim.value);
+    cmd.arg(how).arg(script).arg(1).arg(&*claim.key).arg(&claim.value);
     if command.action != Action::Release {
         cmd.arg(milliseconds(command));
     }
@@ -76,7 +91,7 @@ fn milliseconds(command: &Command) -> u64 {
     let (duration, least) = match command.action {
         Action::Grant { ttl } | Action::Heal { ttl } | Action::Extend { ttl } => (ttl, 1),
         Action::Retire { rest } => (rest, 0),
-        Action::Release => (Duration::ZERO, 0),
+        Action::Release | Action::Watch => (Duration::ZERO, 0),
     };
     let rounded_up = duration.as_nanos().div_ceil(1_000_000);
     u64::try_from(rounded_up).unwrap_or(u64::MAX).max(least)
@@ -90,7 +105,7 @@ mod tests {
     use crate::node::Claim;
 
     fn command(action: Action) -> Command {
-        let claim = Arc::new(Claim { key: "key".to_owned(), value: "value".to_owned() });
+        let claim = Arc::new(Claim { key: "key".into(), value: "value".to_owned() });
         Command { claim, action }
     }
 

@@ -11,7 +11,10 @@
 
 use std::{
     pin::{Pin, pin},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll},
 };
 
@@ -45,6 +48,8 @@ pub(super) struct RedisConnection {
 struct Line {
     node: Arc<str>,
     ending: Ending,
+    /// The server tells of changes to keys that it was asked to track.
+    tracks: AtomicBool,
     /// Closes when the driver has ended, after `ending` was set.
     driven: watch::Receiver<()>,
     /// Exchanges whose callers have left. As many at most as callers had under way, which is for
@@ -66,12 +71,18 @@ impl RedisConnection {
         let (abandoned, left) = mpsc::unbounded_channel();
         let (driving, driven) = watch::channel(());
         let driver = tokio::spawn(drive(driver, left, ending.clone(), driving));
-        Self { redis, line: Arc::new(Line { node, ending, driven, abandoned }), driver }
+        let tracks = AtomicBool::new(false);
+        Self { redis, line: Arc::new(Line { node, ending, tracks, driven, abandoned }), driver }
     }
 
     /// The connection of redis-rs, for commands that are no [`Command`]s.
     pub(super) fn redis(&self) -> MultiplexedConnection {
         self.redis.clone()
+    }
+
+    /// Notes that the server has agreed to track keys.
+    pub(super) fn tracks(&self) {
+        self.line.tracks.store(true, Ordering::Relaxed);
     }
 
     /// Waits until the connection has ended, and says why.
@@ -193,7 +204,8 @@ async fn exchange(
     mut redis: MultiplexedConnection,
     commands: Vec<Command>,
 ) -> Answers {
-    let Some(mut answers) = request(&mut redis, &commands, command::encode).await else {
+    let tracks = line.tracks.load(Ordering::Relaxed);
+    let Some(mut answers) = request(&mut redis, &commands, command::encode, tracks).await else {
         let error = line.disconnected().await;
         return commands.iter().map(|_| Err(error.clone())).collect();
     };
@@ -203,7 +215,7 @@ async fn exchange(
     let mut cut_off = None;
     if !unknown.is_empty() {
         let again: Vec<Command> = unknown.iter().map(|&i| commands[i].clone()).collect();
-        match request(&mut redis, &again, command::encode_in_full).await {
+        match request(&mut redis, &again, command::encode_in_full, tracks).await {
             Some(second) => {
                 for (i, answer) in unknown.into_iter().zip(second) {
                     answers[i] = answer;
@@ -230,18 +242,29 @@ async fn request(
     redis: &mut MultiplexedConnection,
     commands: &[Command],
     encode: fn(&Command) -> redis::Cmd,
+    tracks: bool,
 ) -> Option<Vec<Value>> {
+    let prelude = |command: &Command| command::prelude(command.action).filter(|_| tracks);
     match commands {
         [] => Some(Vec::new()),
-        [command] => {
+        [command] if prelude(command).is_none() => {
             redis.send_packed_command(&encode(command)).await.ok().map(|answer| vec![answer])
         }
         _ => {
             let mut pipeline = Pipeline::with_capacity(commands.len());
+            // Which of the answers nobody needs: should tracking not work, only the push is missing.
+            let mut needed = Vec::with_capacity(commands.len());
             for command in commands {
+                if let Some(prelude) = prelude(command) {
+                    pipeline.add_command(prelude);
+                    needed.push(false);
+                }
                 pipeline.add_command(encode(command));
+                needed.push(true);
             }
-            redis.send_packed_commands(&pipeline, 0, commands.len()).await.ok()
+            let answers = redis.send_packed_commands(&pipeline, 0, needed.len()).await.ok()?;
+            let answers = answers.into_iter().zip(needed);
+            Some(answers.filter_map(|(answer, needed)| needed.then_some(answer)).collect())
         }
     }
 }

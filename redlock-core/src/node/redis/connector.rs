@@ -10,8 +10,9 @@ use std::{
 
 use futures_util::future::{BoxFuture, select_ok};
 use redis::{
-    AsyncConnectionConfig, ErrorKind, Pipeline, ProtocolVersion, RedisConnectionInfo, RedisError,
-    ServerError, Value, aio::MultiplexedConnection, io::tcp::socket2,
+    AsyncConnectionConfig, ErrorKind, Pipeline, ProtocolVersion, PushInfo, PushKind,
+    RedisConnectionInfo, RedisError, ServerError, Value, aio::MultiplexedConnection,
+    io::tcp::socket2,
 };
 use tokio::net::TcpStream;
 
@@ -25,7 +26,7 @@ use super::{
 };
 use crate::{
     error::{NodeError, NodeErrorKind},
-    node::{Connection, Connector, Identity, Opened},
+    node::{Connection, Connector, Identity, Opened, Watchers},
 };
 
 /// Commands that may wait for the driver of a connection; redis-rs has 50, which makes callers of
@@ -73,9 +74,10 @@ impl From<String> for Failure {
 }
 
 impl Connector for RedisConnector {
-    fn connect(&self) -> BoxFuture<'_, Result<Opened, NodeError>> {
+    fn connect(&self, watchers: &Arc<Watchers>) -> BoxFuture<'_, Result<Opened, NodeError>> {
+        let watchers = Arc::clone(watchers);
         Box::pin(async move {
-            match self.open().await {
+            match self.open(&watchers).await {
                 Ok((connection, identity)) => {
                     Ok((Box::new(connection) as Box<dyn Connection>, identity))
                 }
@@ -104,18 +106,18 @@ impl RedisConnector {
 
     /// RESP3 first: a server pushes to such a connection. RESP2 does all that locks need, so where
     /// `HELLO` is not to be had (Redis before 6, a proxy) nothing is lost but the push.
-    async fn open(&self) -> Result<(RedisConnection, Identity), Failure> {
+    async fn open(&self, watchers: &Arc<Watchers>) -> Result<(RedisConnection, Identity), Failure> {
         match self.endpoint.protocol {
-            Protocol::Fixed(version) => self.open_as(version).await,
+            Protocol::Fixed(version) => self.open_as(version, watchers).await,
             Protocol::Best if self.only_resp2.load(Ordering::Relaxed) => {
-                self.open_as(ProtocolVersion::RESP2).await
+                self.open_as(ProtocolVersion::RESP2, watchers).await
             }
             Protocol::Best => {
-                let hello = match self.open_as(ProtocolVersion::RESP3).await {
+                let hello = match self.open_as(ProtocolVersion::RESP3, watchers).await {
                     Err(failure) if failure.hello != Hello::Understood => failure.hello,
                     outcome => return outcome,
                 };
-                let connection = self.open_as(ProtocolVersion::RESP2).await?;
+                let connection = self.open_as(ProtocolVersion::RESP2, watchers).await?;
                 // One that hung up may just have been restarting.
                 self.only_resp2.store(hello == Hello::Refused, Ordering::Relaxed);
                 Ok(connection)
@@ -123,11 +125,13 @@ impl RedisConnector {
         }
     }
 
-    /// Sends, for RESP3, `HELLO 3 [AUTH user password]`, then `[SELECT database]`, `PING` and three
-    /// `INFO`s; for RESP2 `[AUTH [user] password]` and the same. No `CLIENT SETINFO`.
+    /// Sends, for RESP3, `HELLO 3 [AUTH user password]`, then `[SELECT database]`, `PING`, three
+    /// `INFO`s and `CLIENT TRACKING`; for RESP2 `[AUTH [user] password]` and the same without
+    /// `CLIENT TRACKING`. No `CLIENT SETINFO`.
     async fn open_as(
         &self,
         version: ProtocolVersion,
+        watchers: &Arc<Watchers>,
     ) -> Result<(RedisConnection, Identity), Failure> {
         let Endpoint { name, login, .. } = &self.endpoint;
         let ending = Ending::default();
@@ -145,10 +149,17 @@ impl RedisConnector {
             }
         }
         // The caller bounds the time: of connecting by dropping, of answers one by one.
-        let config = AsyncConnectionConfig::new()
+        let mut config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)
             .set_response_timeout(None)
             .set_pipeline_buffer_size(BUFFER);
+        if version != ProtocolVersion::RESP2 {
+            let watchers = Arc::clone(watchers);
+            config = config.set_push_sender(move |push: PushInfo| {
+                hear(&push, &watchers);
+                Ok::<(), std::convert::Infallible>(())
+            });
+        }
         let (redis, driver) = MultiplexedConnection::new_with_config(&info, wire, config)
             .await
             .map_err(|error| hello_failure(error, &ending, login))?;
@@ -232,8 +243,35 @@ async fn greet(
         return Err(reply::explain(error, secret(login)).into());
     }
     // On its own: a server that hangs up with more to read may take its reason with it. INFO may
-    // be refused; then it is not known who the server is, and that is all.
-    Ok(info::read(&exchange(connection, &info::questions()).await?)?)
+    // be refused; then it is not known who the server is, and that is all. The same with tracking:
+    // then who waits for a lock asks for it now and then.
+    let mut questions = info::questions();
+    if version != ProtocolVersion::RESP2 {
+        questions.cmd("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN").arg("NOLOOP");
+    }
+    let answers = exchange(connection, &questions).await?;
+    if answers.last() == Some(&Value::Okay) {
+        connection.tracks();
+    }
+    Ok(info::read(&answers)?)
+}
+
+/// Passes on that keys have changed which the server was asked to track.
+fn hear(push: &PushInfo, watchers: &Watchers) {
+    if push.kind != PushKind::Invalidate {
+        return;
+    }
+    match push.data.first() {
+        Some(Value::Array(keys)) => {
+            for key in keys {
+                if let Ok(key) = redis::from_redis_value_ref::<String>(key) {
+                    watchers.changed(&key);
+                }
+            }
+        }
+        // All of them: FLUSHALL.
+        _ => watchers.all_changed(),
+    }
 }
 
 async fn exchange(

@@ -30,7 +30,7 @@ const CANARY: &str = "canary0123456789";
 
 async fn connect(url: &str) -> Result<Box<dyn Connection>, NodeError> {
     let spec = spec(url).unwrap();
-    within(spec.connector.connect()).await.map(|(connection, _)| connection)
+    within(spec.connector.connect(&Arc::default())).await.map(|(connection, _)| connection)
 }
 
 async fn connected(url: &str) -> Box<dyn Connection> {
@@ -54,7 +54,7 @@ async fn within<T>(future: impl Future<Output = T>) -> T {
 }
 
 fn claim(key: &str, value: &str) -> Arc<Claim> {
-    Arc::new(Claim { key: key.to_owned(), value: value.to_owned() })
+    Arc::new(Claim { key: key.into(), value: value.to_owned() })
 }
 
 async fn act(
@@ -79,7 +79,7 @@ async fn batch(
 /// How much was left of a key that was extended, is for the tests that ask for it.
 fn without_time(reply: Reply) -> Reply {
     match reply {
-        Reply::Extended { left } if left <= 10 * TTL => Reply::Done,
+        Reply::There { left } if left <= 10 * TTL => Reply::Done,
         other => other,
     }
 }
