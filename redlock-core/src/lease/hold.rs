@@ -20,7 +20,7 @@ use crate::{
     node::Expected,
     op::extend,
     options::Terms,
-    quorum::quorum,
+    quorum::{Round, quorum},
     telemetry,
 };
 
@@ -239,12 +239,7 @@ impl Hold {
 
     /// A quorum of all nodes has renewed it, in a round that started at `started` (rule 7).
     /// False when that came too late.
-    pub(crate) fn renewed(
-        &self,
-        started: Reading,
-        ttl: Duration,
-        votes: Arc<crate::quorum::Round>,
-    ) -> bool {
+    pub(crate) fn renewed(&self, started: Reading, ttl: Duration, votes: Arc<Round>) -> bool {
         let now = self.client.clock.now();
         let mut state = self.state.lock();
         if state.ended.is_some() || now >= state.lease.deadline {
@@ -283,15 +278,15 @@ impl Hold {
     }
 
     /// What the scheduler does when the hold is due: end it, renew it, or look again later.
-    /// Answers when it is due next, or never.
-    pub(crate) fn tend(self: &Arc<Self>) -> Option<Moment> {
+    /// Answers when it is due next, or never, and the renewal that is under way.
+    pub(crate) fn tend(self: &Arc<Self>) -> (Option<Moment>, Option<Arc<Round>>) {
         if let Judgement::Ended(_) = self.judge() {
             if planted(Bug::RenewalOutlivesRelease) {
                 let reading = self.client.clock.read();
-                extend::renew(self, reading);
-                return Some(reading.now + self.client.settings.node_timeout);
+                let again = reading.now + self.client.settings.node_timeout;
+                return (Some(again), extend::renew(self, reading));
             }
-            return None;
+            return (None, None);
         }
         let reading = self.client.clock.read();
         let (due, renew) = {
@@ -309,10 +304,8 @@ impl Hold {
                 (wake.min(state.renew_at), true)
             }
         };
-        if renew {
-            extend::renew(self, reading);
-        }
-        Some(due)
+        let renewal = renew.then(|| extend::renew(self, reading)).flatten();
+        (Some(due), renewal)
     }
 
     /// When the scheduler has to look at a hold that is new.

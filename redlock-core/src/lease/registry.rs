@@ -16,6 +16,7 @@ use super::Hold;
 use crate::{
     background::Background,
     clock::{Clock, Moment, sleep_until},
+    quorum::Round,
 };
 
 /// How often the task looks at the clock at least, as long as anything is held: timers stand still
@@ -25,6 +26,10 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The wall clock has jumped when it has run ahead by this much between two looks: no lock's
 /// allowance is less.
 const JUMP: i64 = 2_000_000;
+
+/// How many renewals may be under way at once: enough for one pipeline to each node to be worth
+/// it, and few enough that a node answers all of them well within `node_timeout`.
+const MOST_AT_ONCE: usize = 512;
 
 /// Tells the holds of one client apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -173,18 +178,33 @@ impl Shared {
         holds
     }
 
+    /// Those whose time has come, [`MOST_AT_ONCE`] at most: the others stay due.
     fn take_due(&self, now: Moment) -> Vec<Arc<Hold>> {
         let mut inner = self.inner.lock();
         inner.asleep = None;
         let mut due = Vec::new();
         while let Some((at, id)) = inner.due.first().copied()
             && at <= now
+            && due.len() < MOST_AT_ONCE
         {
             inner.set_due(id, None);
             due.extend(inner.holds.get(&id).and_then(|(hold, _)| hold.upgrade()));
         }
         due
     }
+}
+
+/// Waits until renewals have their answers, so that nodes that are asked for very many at once do
+/// not run late with all of them; for no longer than a node may take.
+async fn settle(renewals: &[Arc<Round>], holds: &[Arc<Hold>]) {
+    let Some(hold) = holds.first() else { return };
+    let limit = hold.client.settings.node_timeout;
+    let settled = async {
+        for renewal in renewals {
+            renewal.settled(hold.client.patience()).await;
+        }
+    };
+    let _ = tokio::time::timeout(limit, settled).await;
 }
 
 /// Looks at each hold when it is due, and at all of them when the wall clock has jumped.
@@ -197,9 +217,14 @@ async fn tend(shared: Arc<Shared>, clock: Arc<dyn Clock>) {
             due = shared.all();
         }
         seen = reading;
-        for hold in due {
-            let next = hold.tend();
+        let mut renewals = Vec::new();
+        for hold in &due {
+            let (next, renewal) = hold.tend();
             shared.inner.lock().set_due(hold.id, next);
+            renewals.extend(renewal);
+        }
+        if renewals.len() >= MOST_AT_ONCE {
+            settle(&renewals, &due).await;
         }
         let until = {
             let mut inner = shared.inner.lock();

@@ -6,13 +6,15 @@ use parking_lot::Mutex;
 
 use crate::quorum::Bell;
 
+/// A bell, and the number that its client has for this node.
+type Hung = (usize, Arc<Bell>);
+
 /// The bells that hang on one node, by key. A hint may be lost with a connection, and may come for
 /// a change that frees nothing: whoever waits looks for himself now and then, too.
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
-    /// Each with the number that its client has for this node. In order, so that a simulation is
-    /// the same each time.
-    bells: Mutex<BTreeMap<Arc<str>, Vec<(usize, Arc<Bell>)>>>,
+    /// In order, so that a simulation is the same each time.
+    bells: Mutex<BTreeMap<Arc<str>, Vec<Hung>>>,
 }
 
 impl Watchers {

@@ -42,8 +42,8 @@ async fn waiting(redlock: &Redlock, wait: Duration) -> Waiting {
 fn value(redlock: &Redlock) -> String {
     let holds = redlock.client().registry.all();
     let hold = holds.last().unwrap();
-    let value = hold.state.lock().lease.claim.value.clone();
-    value
+    let state = hold.state.lock();
+    state.lease.claim.value.clone()
 }
 
 fn no_lines(redlock: &Redlock) -> bool {
