@@ -63,7 +63,10 @@ impl<'a> Artist<'a> {
             node_timeout,
             connect_timeout: 10 * node_timeout,
             max_ttl,
-            retry_delay: pick(rng, &[(1, 5), (2, node_timeout), (2, 4 * node_timeout)]),
+            retry_delay: pick(
+                rng,
+                &[(1, 5), (2, node_timeout), (2, 4 * node_timeout), (1, 10_000)],
+            ),
             retry_jitter: pick(rng, &[(1, 1), (2, node_timeout)]),
         };
         Self {
@@ -113,7 +116,7 @@ impl<'a> Artist<'a> {
     }
 
     fn client(&mut self, extreme: bool, restarts: Restarts) -> ClientPlan {
-        let count = pick(self.rng, &[(5, 1_usize), (4, 2), (2, 3)]);
+        let count = pick(self.rng, &[(4, 1_usize), (4, 2), (3, 3)]);
         let mut tasks: Vec<Vec<Op>> = vec![Vec::new(); count];
         for number in 0..OPERATIONS {
             let op = self.op();

@@ -184,6 +184,9 @@ impl Worker {
     }
 
     fn begin(&self, take: &Take, handle: LockHandle, body: bool) -> u64 {
+        if self.client.closed.load(Relaxed) {
+            self.violation("was given a lock after shutdown had begun (rule 13)");
+        }
         self.world.log.count(|stats| stats.locks += 1);
         self.say(36, 0, || format!("has k{}, valid for {:?}", take.key, handle.validity()));
         let life = self.client.life.clone();
