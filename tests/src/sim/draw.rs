@@ -182,6 +182,7 @@ impl<'a> Artist<'a> {
             0 => Some(Cancel::Polls(u32::try_from(self.rng.below(8)).unwrap())),
             1 => Some(Cancel::After(self.rng.below(2 * self.settings.node_timeout))),
             2 => Some(Cancel::After(self.rng.below(ttl))),
+            3 => Some(Cancel::Woken(u32::try_from(self.rng.below(4)).unwrap())),
             _ => None,
         };
         let key = self.rng.index(self.keys);
@@ -220,7 +221,11 @@ impl<'a> Artist<'a> {
             50..60 => (vec![Step::Sleep(brief)], until_lost, false),
             60..75 => (self.extensions(), end, self.rng.percent(70)),
             // The same with nobody to hear it.
-            75..87 => {
+            75..80 => {
+                let isolated = self.isolation(ttl);
+                (vec![isolated, Step::SendExtend(self.ttls[2])], end, true)
+            }
+            80..87 => {
                 let mut steps = if self.rng.percent(50) { self.extensions() } else { Vec::new() };
                 steps.push(self.isolation(ttl));
                 (steps, until_lost, self.rng.percent(80))
