@@ -9,7 +9,7 @@ use crate::{
     clock::Moment,
     error::{LockError, LostReason},
     guard::Released,
-    lease::{End, Hold, Judgement, Lease, validity},
+    lease::{End, Hold, Judgement, Lease},
     node::{Action, Claim, CleanUp, Job, Reply},
     quorum::{Round, Tally, ask, cast_all, quorum},
 };
@@ -87,9 +87,9 @@ fn let_go(hold: &Arc<Hold>) -> LetGo {
             return LetGo::Before;
         }
         if planted(Bug::HandOverUnconfirmed) {
-            let Lease { asked, ttl, clock_drift_factor, .. } = state.lease;
-            state.lease.deadline = validity::deadline(asked, ttl, clock_drift_factor);
-            state.lease.confirmed.now = asked;
+            // As if the last one had been confirmed.
+            (state.lease.deadline, state.lease.confirmed.now) =
+                (state.lease.gone, state.lease.asked);
         }
         state.lease.asked <= state.lease.confirmed.now
     };

@@ -122,6 +122,11 @@ impl<'a> Artist<'a> {
             let op = self.op();
             tasks[usize::try_from(number).unwrap() % count].push(op);
         }
+        if count > 1 && !self.calm && self.rng.percent(25) {
+            for (task, op) in self.baton().into_iter().enumerate() {
+                tasks[task].insert(0, op);
+            }
+        }
         if self.rng.percent(8) {
             let grace = pick(self.rng, &[(1, 0), (1, self.settings.node_timeout), (1, 500)]);
             let after = self.rng.below(self.ttls[1]);
@@ -201,6 +206,36 @@ impl<'a> Artist<'a> {
             end,
             keep_handle: self.rng.percent(20),
         }
+    }
+
+    /// A lock that changes hands while its holder is cut off and has asked for more.
+    fn baton(&mut self) -> [Op; 2] {
+        let [ttl, .., longest] = self.ttls;
+        let cut_off = Step::Isolate {
+            cut: pick(self.rng, &[(1, Cut::Both), (1, Cut::ToNode)]),
+            first: 0,
+            count: self.nodes,
+            span: ttl + self.rng.below(2 * ttl),
+        };
+        let take = Take { key: 0, cancel: None, retry_count: None, min_hold: 0, ..self.take() };
+        let first = Take {
+            how: How::Lock,
+            ttl,
+            wait: longest,
+            auto_extend: true,
+            max_hold: None,
+            steps: vec![Step::Sleep(2), cut_off, Step::SendExtend(longest)],
+            end: End::Drop,
+            ..take.clone()
+        };
+        let next = Take {
+            ttl: longest,
+            steps: Vec::new(),
+            end: End::UntilLost(2 * longest),
+            ..first.clone()
+        };
+        let after = self.rng.below(self.settings.node_timeout);
+        [Op { after, what: What::Take(first) }, Op { after: after + 1, what: What::Take(next) }]
     }
 
     /// What happens while a lock is held, how that ends, and whether it renews itself.
