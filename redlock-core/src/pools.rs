@@ -109,6 +109,7 @@ pub(crate) fn require(name: &str) -> Result<Redlock, LockError> {
 ///
 /// [`LockError::UnknownPool`] for a name that is not installed, [`LockError::Config`] for no names,
 /// for pools that share a node, and when the first one's ttl does not fit the limits of the others.
+/// When one of them has been shut down, the client is there and gives no lock.
 pub fn quorum_of<I>(names: I) -> Result<Redlock, LockError>
 where
     I: IntoIterator,
@@ -135,6 +136,10 @@ where
         Arc::clone(&keeper.client().clock),
         Arc::clone(&first.client().entropy),
     );
+    // Who asks for it only while they shut down gets no lock either (rule 13).
+    if parts.iter().any(|part| part.client().is_closed()) {
+        client.close();
+    }
     let joined = Redlock::from_client(Arc::new(client));
     pools.joined.insert(names, (parts, joined.clone()));
     Ok(joined)
@@ -159,7 +164,13 @@ fn joined_settings(first: &Redlock, parts: &[Redlock]) -> Result<Settings, LockE
 /// Those of [`quorum_of`] are included, even when one of their pools was replaced or removed since.
 /// A client that [`replace`] or [`remove`] has answered is the caller's.
 pub async fn shutdown(grace: Duration) {
-    let clients = POOLS.lock().clients();
+    let clients = {
+        let pools = POOLS.lock();
+        let clients = pools.clients();
+        // Under the lock, so that `quorum_of` finds either all of them open or all closed.
+        clients.iter().for_each(|client| client.client().close());
+        clients
+    };
     join_all(clients.iter().map(|client| client.shutdown(grace))).await;
 }
 

@@ -140,6 +140,9 @@ async fn all_pools_shut_down_together() {
     assert!(nodes.are_empty());
     let error = client.lock("job").await.unwrap_err();
     assert!(matches!(error, LockError::ShuttingDown { .. }), "{error:?}");
+    // Nor is there a way around it.
+    let error = pools::quorum_of(["orders"]).unwrap().lock("job").await.unwrap_err();
+    assert!(matches!(error, LockError::ShuttingDown { .. }), "{error:?}");
     let error = within("the body", body).await.unwrap().unwrap_err();
     assert!(matches!(error, LockError::Lost { reason: LostReason::Shutdown, .. }), "{error:?}");
 }
