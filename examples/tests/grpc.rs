@@ -105,19 +105,20 @@ async fn at_the_end_calls_in_flight_are_answered_and_new_ones_refused() {
     let nodes = Nodes::start(3);
     let service = Service::start(TONIC_ORDERS, &nodes);
     let channel = connect(&service).await;
-    let place = async |order: &'static str, milliseconds: u32| {
+    let start = |order: &'static str, milliseconds: u32| {
         let channel = channel.clone();
-        let running = tokio::spawn(async move {
+        tokio::spawn(async move {
             place(&channel, Some(order), milliseconds.into(), milliseconds).await
-        });
-        wait_until("it runs", async || locked(&nodes, &format!("customer:{milliseconds}"))).await;
-        running
+        })
     };
-    let endless = place("1", 86_400_000).await;
-    let finishing = place("2", 1500).await;
+    let (endless, finishing) = (start("1", 86_400_000), start("2", 3000));
+    wait_until("both run", async || {
+        locked(&nodes, "customer:86400000") && locked(&nodes, "customer:3000")
+    })
+    .await;
     service.terminate();
     wait_until("new calls are refused", async || {
-        let placed = self::place(&channel, Some("7"), 1, 0).await;
+        let placed = place(&channel, Some("7"), 1, 0).await;
         placed.is_err_and(|status| status.code() == Code::Unavailable)
     })
     .await;
@@ -125,7 +126,7 @@ async fn at_the_end_calls_in_flight_are_answered_and_new_ones_refused() {
     let status = within("the endless call", endless).await.unwrap().unwrap_err();
     assert_eq!(status.code(), Code::Aborted, "{status}");
     let locks = within("the other call", finishing).await.unwrap().unwrap();
-    assert_eq!(locks, ["order:2", "customer:1500"]);
+    assert_eq!(locks, ["order:2", "customer:3000"]);
     service.ends_well().await;
     assert!(nodes.are_empty(), "locks stayed behind");
 }
