@@ -148,10 +148,14 @@ impl Client {
     }
 
     pub(crate) fn check_open(&self, resource: &str) -> Result<(), LockError> {
-        if *self.closed.borrow() {
+        if self.is_closed() {
             return Err(LockError::ShuttingDown { resource: resource.to_owned() });
         }
         Ok(())
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        *self.closed.borrow()
     }
 
     /// Resolves when no new lock is given any more.

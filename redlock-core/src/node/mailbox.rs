@@ -16,6 +16,15 @@ use crate::{
 /// nobody can send any more should not be kept either (rule 18).
 const MOST_WAITING: usize = 1 << 16;
 
+/// How many commands may be under way to one node. It takes its time for each: a crowd that went
+/// out at once would not be answered within `node_timeout`, though the node is well, and would be
+/// sent again and again.
+const MOST_UNDER_WAY: usize = 256;
+
+/// How many of them go out as one batch, which is answered as a whole: an answer now and then shows
+/// that a node with much to do is alive.
+const MOST_IN_BATCH: usize = 64;
+
 /// A job on its way to the node.
 #[derive(Debug)]
 pub(super) struct Item {
@@ -116,12 +125,23 @@ impl Mailbox {
         barred
     }
 
-    /// Takes out everything that waits, debts that are due included, in order.
+    /// Takes out the next batch of what waits, in order, as far as there is room. Debts that are due come last: the
+    /// SET that one of them undoes may be waiting still.
     pub(super) fn take(&mut self, now: Moment) -> Vec<Item> {
-        let mut items = std::mem::take(&mut self.waiting);
-        items.extend(self.debts.due(now).map(|job| Item { job, ballot: None, queued: now }));
+        let room = MOST_UNDER_WAY.saturating_sub(self.under_way).min(MOST_IN_BATCH);
+        let mut items: Vec<_> = self.waiting.drain(..room.min(self.waiting.len())).collect();
+        let due = self.debts.due(now, room - items.len()).into_iter();
+        items.extend(due.map(|job| Item { job, ballot: None, queued: now }));
         self.under_way += items.len();
         items
+    }
+
+    /// When there is something to take: not before an answer makes room.
+    pub(super) fn next(&self, now: Moment) -> Option<Moment> {
+        if self.under_way >= MOST_UNDER_WAY {
+            return None;
+        }
+        if self.waiting.is_empty() { self.debts.next_due() } else { Some(now) }
     }
 
     /// So many of the jobs that were taken are no longer under way.
@@ -158,5 +178,51 @@ impl Mailbox {
     /// Nothing waits, is under way or is owed.
     pub(super) fn is_settled(&self) -> bool {
         self.waiting.is_empty() && self.under_way == 0 && self.debts.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        node::{Claim, CleanUp, Restarts},
+        quorum::Round,
+    };
+
+    const CROWD: usize = MOST_UNDER_WAY + 100;
+
+    #[test]
+    fn a_crowd_goes_out_in_order_and_no_more_of_it_than_a_node_can_answer() {
+        let now = Moment::ORIGIN;
+        let name: Arc<str> = "a:1".into();
+        let mut mailbox = Mailbox::new(Quarantine::new(Restarts::Trusted, Duration::ZERO));
+        mailbox.link = Link::Up;
+        let job = |number: usize| {
+            let claim = Claim { key: number.to_string(), value: String::new() };
+            let clean_up = CleanUp { since: now, until: now, keep_until: None, repeated: false };
+            Job { clean_up: Some(clean_up), ..Job::new(&Arc::new(claim), Action::Release) }
+        };
+        let round = Round::new(1, |_| false);
+        for number in 0..CROWD {
+            mailbox.debts.owe(job(CROWD + number), now);
+            assert!(mailbox.put(&name, job(number), Ballot::new(&round, 0, &name), now).is_none());
+        }
+
+        let mut sent = Vec::new();
+        while !mailbox.is_settled() {
+            let mut under_way = 0;
+            while mailbox.next(now).is_some() {
+                let items = mailbox.take(now);
+                assert!((1..=MOST_IN_BATCH).contains(&items.len()), "{}", items.len());
+                under_way += items.len();
+                sent.extend(items.iter().map(|item| item.job.claim.key.parse::<usize>().unwrap()));
+            }
+            assert!(under_way <= MOST_UNDER_WAY && mailbox.take(now).is_empty(), "{under_way}");
+            mailbox.answered(under_way);
+        }
+        assert!(sent.is_sorted(), "debts come last");
+        assert_eq!(sent.len(), 2 * CROWD);
     }
 }

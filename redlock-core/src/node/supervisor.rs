@@ -212,9 +212,9 @@ async fn exchange(
         for ping in asked {
             pings.push(answer_ping(shared, connection, ping));
         }
-        // Asked only now: what could not be sent above is owed at once.
-        let next_debt = shared.mailbox.lock().debts.next_due();
-        let wake = next_debt.into_iter().chain(closing).min().unwrap_or(Moment::NEVER);
+        // Asked only now: what could not be sent above is owed at once, or waits.
+        let next = shared.mailbox.lock().next(now).filter(|_| batches.len() < MOST_BATCHES);
+        let wake = next.into_iter().chain(closing).min().unwrap_or(Moment::NEVER);
         tokio::select! {
             biased;
             Some(answered) = batches.next() => {
