@@ -27,6 +27,7 @@ mod proxy;
 mod server;
 #[cfg(redlock_sim)]
 pub mod sim;
+pub mod soak;
 pub mod sockets;
 mod wait;
 

@@ -8,6 +8,7 @@ mod lint;
 mod redis_server;
 mod shell;
 mod sim;
+mod soak;
 mod test;
 
 use std::process::ExitCode;
@@ -25,6 +26,7 @@ const TASKS: &[Task] = &[
     Task { name: "lint", about: lint::ABOUT, run: lint::run },
     Task { name: "docs", about: docs::ABOUT, run: docs::run },
     Task { name: "sim", about: sim::ABOUT, run: sim::run },
+    Task { name: "soak", about: soak::ABOUT, run: soak::run },
     Task { name: "mutants", about: sim::ABOUT_MUTANTS, run: sim::run_mutants },
     Task { name: "features", about: features::ABOUT, run: features::run },
 ];
