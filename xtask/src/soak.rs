@@ -10,9 +10,17 @@ use crate::{
 pub(crate) const ABOUT: &str =
     "disturbs real servers and processes, and judges every hold: --minutes N [--seed S]";
 
+pub(crate) const ABOUT_LOST_UPDATES: &str =
+    "shows what a lock alone cannot do: [--rounds N] [--stops N] [--seed S]";
+
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     redis_server::ensure()?;
     shell::run(program("redlock-soak", arguments))
+}
+
+pub(crate) fn run_lost_updates(arguments: &[String]) -> Result<(), Failure> {
+    redis_server::ensure()?;
+    shell::run(program("redlock-lost-updates", arguments))
 }
 
 fn program(name: &str, arguments: &[String]) -> Command {

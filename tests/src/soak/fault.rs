@@ -2,8 +2,8 @@
 
 use std::{fmt, time::Duration};
 
-use super::{FIRST_TO_KILL, NODES, WORKERS, chance::Chance};
-use crate::Flow;
+use super::{FIRST_TO_KILL, NODES, WORKERS};
+use crate::{Flow, chance::Chance};
 
 /// Something that goes wrong, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -27,7 +27,6 @@
 //! They are `Restarts::Strict`, because workers are killed and new ones come while servers restart
 //! without their data: a new client has not seen the restart, and only the uptime tells of it.
 
-mod chance;
 pub mod command;
 mod fault;
 mod journal;

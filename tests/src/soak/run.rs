@@ -14,7 +14,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{
     WORKERS,
-    chance::Chance,
     command::Asked,
     fault::Fault,
     ledger::Ledger,
@@ -23,7 +22,7 @@ use super::{
     stage::{Seen, Stage, words_file},
     worker::stop_file,
 };
-use crate::{LIMIT, history};
+use crate::{LIMIT, chance::Chance, history};
 
 /// How often the workers are looked at.
 const LOOK: Duration = Duration::from_millis(500);

@@ -19,10 +19,10 @@ use tokio::{
 
 use super::{
     KEYS, MAX_TTL,
-    chance::Chance,
     journal::{Entry, Journal, Record, Tally},
     key,
 };
+use crate::chance::Chance;
 
 /// How many tasks share the client of one process.
 const TASKS: u64 = 6;

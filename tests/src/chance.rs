@@ -4,19 +4,19 @@ use std::time::Duration;
 
 /// A generator of numbers; the same seed gives the same ones.
 #[derive(Debug, Clone)]
-pub(super) struct Chance(u64);
+pub(crate) struct Chance(u64);
 
 impl Chance {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// Another generator that does not run along with this one.
-    pub(super) fn branch(&mut self) -> Self {
+    pub(crate) fn branch(&mut self) -> Self {
         Self(self.next())
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -25,26 +25,26 @@ impl Chance {
     }
 
     /// Below `end`, which is not zero.
-    pub(super) fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % u64::try_from(end).unwrap()).unwrap()
     }
 
     /// True in so many of a hundred cases.
-    pub(super) fn percent(&mut self, share: usize) -> bool {
+    pub(crate) fn percent(&mut self, share: usize) -> bool {
         self.below(100) < share
     }
 
     /// In milliseconds, from `least` to `most`.
-    pub(super) fn millis(&mut self, least: usize, most: usize) -> Duration {
+    pub(crate) fn millis(&mut self, least: usize, most: usize) -> Duration {
         Duration::from_millis(u64::try_from(least + self.below(most - least + 1)).unwrap())
     }
 
-    pub(super) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())]
     }
 
     /// So many different numbers below `end`.
-    pub(super) fn distinct(&mut self, count: usize, end: usize) -> Vec<usize> {
+    pub(crate) fn distinct(&mut self, count: usize, end: usize) -> Vec<usize> {
         let mut rest: Vec<usize> = (0..end).collect();
         (0..count).map(|_| rest.swap_remove(self.below(rest.len()))).collect()
     }
