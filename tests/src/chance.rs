@@ -1,4 +1,5 @@
-//! Chance that can be had again: SplitMix64.
+//! Chance that can be had again: SplitMix64. The simulation has its own, which is part of the
+//! library and there only under its cfg.
 
 use std::time::Duration;
 

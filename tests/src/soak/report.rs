@@ -11,10 +11,10 @@ const TOLD: usize = 20;
 /// The result of a run, as it is printed.
 #[derive(Debug)]
 pub(super) struct Report {
-    pub(super) seed: u64,
-    pub(super) lasted: Duration,
+    seed: u64,
+    lasted: Duration,
     pub(super) faults: BTreeMap<&'static str, usize>,
-    pub(super) processes: usize,
+    processes: usize,
     holds: usize,
     lost: usize,
     orphaned: usize,
