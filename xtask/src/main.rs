@@ -8,6 +8,7 @@ mod lint;
 mod redis_server;
 mod shell;
 mod sim;
+mod soak;
 mod test;
 
 use std::process::ExitCode;
@@ -25,7 +26,9 @@ const TASKS: &[Task] = &[
     Task { name: "lint", about: lint::ABOUT, run: lint::run },
     Task { name: "docs", about: docs::ABOUT, run: docs::run },
     Task { name: "sim", about: sim::ABOUT, run: sim::run },
+    Task { name: "soak", about: soak::ABOUT, run: soak::run },
     Task { name: "mutants", about: sim::ABOUT_MUTANTS, run: sim::run_mutants },
+    Task { name: "lost-updates", about: soak::ABOUT_LOST_UPDATES, run: soak::run_lost_updates },
     Task { name: "features", about: features::ABOUT, run: features::run },
 ];
 
@@ -56,7 +59,7 @@ fn main() -> ExitCode {
 fn help() -> String {
     let mut text = String::from("Usage: cargo xtask <task> [arguments]\n\nTasks:\n");
     for task in TASKS {
-        text += &format!("  {:<10}{}\n", task.name, task.about);
+        text += &format!("  {:<14}{}\n", task.name, task.about);
     }
     text
 }
