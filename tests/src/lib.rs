@@ -16,6 +16,7 @@
 mod clock;
 mod events;
 pub mod history;
+pub mod model;
 mod monitor;
 mod namespace;
 mod nodes;

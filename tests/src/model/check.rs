@@ -1,0 +1,72 @@
+//! Checking a case.
+
+use std::time::{Duration, Instant};
+
+use stateright::{Checker, Expectation, HasDiscoveries, Model};
+
+use super::{Case, Expected, trace};
+
+/// What trying every behaviour came to.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What was found.
+    pub found: Expected,
+    /// The shortest way there, a line a step, when a property was broken.
+    pub steps: Vec<String>,
+    /// What should have happened in some behaviour and did not: the case says nothing then.
+    pub never: Vec<&'static str>,
+    /// States that differ in more than names.
+    pub unique: usize,
+    /// Steps tried.
+    pub total: usize,
+    /// How long it took.
+    pub time: Duration,
+}
+
+/// Tries all behaviours of a case, on this many threads; the way to a broken property is the
+/// shortest on one thread only.
+pub fn check(case: &Case, threads: usize) -> Outcome {
+    let begun = Instant::now();
+    let model = case.protocol.clone();
+    let checker = model
+        .checker()
+        .threads(threads)
+        .finish_when(HasDiscoveries::AnyFailures)
+        .spawn_bfs()
+        .join();
+    let properties = checker.model().properties();
+    let mut discoveries = checker.discoveries();
+    let mut never = Vec::new();
+    let mut broken: Option<(&'static str, Vec<String>)> = None;
+    for property in &properties {
+        let discovery = discoveries.remove(property.name);
+        match (&property.expectation, discovery) {
+            (Expectation::Sometimes, None) => never.push(property.name),
+            (Expectation::Always, Some(path)) => {
+                let steps = trace::steps(checker.model(), path.into_vec());
+                if broken.as_ref().is_none_or(|(_, shortest)| steps.len() < shortest.len()) {
+                    broken = Some((property.name, steps));
+                }
+            }
+            _ => {}
+        }
+    }
+    let (unique, total) = (checker.unique_state_count(), checker.state_count());
+    let (found, steps) = match broken {
+        Some((property, steps)) => {
+            // The search ended early, so that it says nothing about what never happens.
+            never.clear();
+            (Expected::Broken(property), steps)
+        }
+        None => (Expected::Holds, Vec::new()),
+    };
+    Outcome { found, steps, never, unique, total, time: begun.elapsed() }
+}
+
+impl Outcome {
+    /// Whether the case came out as it should.
+    pub fn is_as_expected(&self, case: &Case) -> bool {
+        self.found == case.expected && self.never.is_empty()
+    }
+}
+

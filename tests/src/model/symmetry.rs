@@ -1,0 +1,97 @@
+//! States that differ only in which node or client is which have the same future: one of them
+//! stands for all. With three nodes and three clients that is one state in up to 36.
+
+use super::state::{CLIENTS, Core, Key, NODES, Node, State, Token};
+
+/// The orders in which clients can be named; of two clients only the first two.
+const ORDERS: [[u8; CLIENTS]; 6] =
+    [[0, 1, 2], [1, 0, 2], [0, 2, 1], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+
+/// The state that stands for all that are the same but for names.
+pub(super) fn representative(state: &State, clients: usize) -> State {
+    let orders = if clients < CLIENTS { &ORDERS[..2] } else { &ORDERS[..] };
+    orders
+        .iter()
+        .map(|order| sorted(&renamed(state, *order)))
+        .min_by(|one, other| one.core.cmp(&other.core))
+        .unwrap_or(*state)
+}
+
+/// The client at `order[i]` becomes the `i`th.
+fn renamed(state: &State, order: [u8; CLIENTS]) -> State {
+    let pick = order.map(usize::from);
+    let mut names = [0; CLIENTS];
+    for (new, old) in (0..).zip(pick) {
+        names[old] = new;
+    }
+    let key = |key: Key| Key {
+        token: Token { client: names[usize::from(key.token.client)], ..key.token },
+        ..key
+    };
+    let nodes = state.core.nodes.map(|node| Node {
+        key: node.key.map(key),
+        links: pick.map(|old| node.links[old]),
+        ..node
+    });
+    let core = Core { nodes, clients: pick.map(|old| state.core.clients[old]), ..state.core };
+    State { core, clients: pick.map(|old| state.clients[old]), ..*state }
+}
+
+/// All that there is about a node is in it, so that sorting finds the first of all orders.
+fn sorted(state: &State) -> State {
+    let mut order: [usize; NODES] = [0, 1, 2];
+    order.sort_by(|one, other| state.core.nodes[*one].cmp(&state.core.nodes[*other]));
+    let core = Core { nodes: order.map(|old| state.core.nodes[old]), ..state.core };
+    State { core, nodes: order.map(|old| state.nodes[old]), ..*state }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::state::{Client, Phase};
+
+    /// A state in which every node and every client is different.
+    fn odd() -> State {
+        let mut core = Core::default();
+        for (client, left) in core.clients.iter_mut().zip(1..) {
+            *client = Client { phase: Phase::Holding, left, ..Client::default() };
+        }
+        for (index, node) in core.nodes.iter_mut().enumerate() {
+            let client = u8::try_from(index).unwrap();
+            node.key = Some(Key { token: Token { client, attempt: 0 }, left: 3 });
+            node.links[(index + 1) % CLIENTS][0].delete = true;
+        }
+        State { core, nodes: [0, 1, 2], clients: [0, 1, 2] }
+    }
+
+    #[test]
+    fn all_namings_of_a_state_have_one_representative() {
+        let first = representative(&odd(), CLIENTS);
+        for order in ORDERS {
+            let mut other = renamed(&odd(), order);
+            other.core.nodes.rotate_left(1);
+            assert_eq!(representative(&other, CLIENTS), first, "{order:?}");
+        }
+    }
+
+    #[test]
+    fn a_difference_that_is_no_name_stays() {
+        let mut other = odd();
+        // The delete is on its way to a node that has this client's key, and not another's.
+        other.core.nodes[0].links[1][0].delete = false;
+        other.core.nodes[0].links[0][0].delete = true;
+        assert_ne!(representative(&other, CLIENTS), representative(&odd(), CLIENTS));
+    }
+
+    #[test]
+    fn names_go_with_what_they_name() {
+        let state = representative(&odd(), CLIENTS);
+        for (client, name) in state.core.clients.iter().zip(state.clients) {
+            assert_eq!(client.left, name + 1);
+        }
+        for (node, name) in state.core.nodes.iter().zip(state.nodes) {
+            let holder = node.key.map(|key| state.clients[usize::from(key.token.client)]);
+            assert_eq!(holder, Some(name));
+        }
+    }
+}
