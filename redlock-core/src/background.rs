@@ -8,6 +8,11 @@ use std::{
     },
 };
 
+/// Whether the caller can wait for time to pass.
+pub(crate) fn in_runtime() -> bool {
+    tokio::runtime::Handle::try_current().is_ok()
+}
+
 /// Whether a background task runs. It is started on the runtime of whoever needs it first, and
 /// again on the caller's when that runtime has ended: a client in [`pools`](crate::pools)
 /// outlives the runtime of a `#[tokio::test]`.

@@ -44,6 +44,8 @@ pub enum OnLost {
 pub struct BodyGuard {
     guard: LockGuard,
     span: Span,
+    /// The body was polled: from then on it may have had effects.
+    started: bool,
     /// Resolves when the body has to be looked at again although nothing of its own woke it.
     changed: Option<BoxFuture<'static, ()>>,
 }
@@ -51,7 +53,7 @@ pub struct BodyGuard {
 impl BodyGuard {
     pub(crate) fn new(guard: LockGuard) -> Self {
         let span = telemetry::body(guard.resource());
-        Self { guard, span, changed: None }
+        Self { guard, span, started: false, changed: None }
     }
 
     /// A handle to share.
@@ -60,9 +62,10 @@ impl BodyGuard {
         self.guard.handle()
     }
 
-    /// Polls the body, if the lock may be relied on. `Ready(Err(Lost))`: the caller drops the
-    /// body, then releases or drops this guard. `LockHandle::current()` is this lock during the
-    /// poll. The task is woken when the lock is lost. Not to be called again after an error.
+    /// Polls the body, if the lock may be relied on. `Ready(Err(_))`, which is `Lost` only when
+    /// the body was polled before: the caller drops the body, then releases or drops this guard.
+    /// `LockHandle::current()` is this lock during the poll. The task is woken when the lock is
+    /// lost. Not to be called again after an error.
     pub fn poll_body<R>(
         &mut self,
         cx: &mut Context<'_>,
@@ -71,12 +74,15 @@ impl BodyGuard {
         let hold = self.guard.hold();
         let mut poll = Some(poll);
         loop {
-            // Registered before judging, so that no change falls between the two.
             let judged = hold.judge();
             match judged {
-                Judgement::Ended(end) => return Poll::Ready(Err(hold.lost_error(end))),
+                Judgement::Ended(end) if self.started => {
+                    return Poll::Ready(Err(hold.lost_error(end)));
+                }
+                Judgement::Ended(end) => return Poll::Ready(Err(hold.unused_error(end))),
                 Judgement::Valid(_) => {
                     if let Some(poll) = poll.take() {
+                        self.started = true;
                         let body = || self.span.in_scope(|| poll(cx));
                         let polled = CURRENT.sync_scope(self.guard.handle(), body);
                         if let Poll::Ready(output) = polled {
@@ -86,6 +92,7 @@ impl BodyGuard {
                 }
                 Judgement::Doubtful => {}
             }
+            // Judges again once it listens, so that no change falls between the two.
             let changed = self.changed.get_or_insert_with(|| {
                 let unlike = std::mem::discriminant(&judged);
                 watch(Arc::clone(hold), move |now| std::mem::discriminant(&now) != unlike).boxed()
@@ -93,10 +100,6 @@ impl BodyGuard {
             match changed.as_mut().poll(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(()) => self.changed = None,
-            }
-            if poll.is_none() && matches!(hold.judge(), Judgement::Valid(_)) {
-                // A doubt came and went during the poll: nothing to do but wait on.
-                continue;
             }
         }
     }
@@ -154,6 +157,7 @@ async fn run_to_loss<T>(
 }
 
 async fn run_to_end<T>(guard: LockGuard, body: impl Future<Output = T>) -> Result<T, LockError> {
+    guard.has_body();
     let outcome = {
         let mut body = pin!(body);
         let handle = guard.handle();
@@ -180,5 +184,58 @@ fn caught<F: Future>(
         Ok(Poll::Pending) => Poll::Pending,
         Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
         Err(panic) => Poll::Ready(Err(panic)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::Redlock;
+
+    /// What comes of a body that is polled for the first time now.
+    async fn first_poll(mut guard: BodyGuard) -> Result<(), LockError> {
+        poll_fn(|cx| guard.poll_body(cx, |_| Poll::Ready(()))).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_is_to_finish_keeps_its_key_until_it_has() {
+        let redlock = Redlock::in_memory(3);
+        let keys = |redlock: &Redlock| redlock.memory_nodes()[0].keys();
+        let running = tokio::spawn({
+            let redlock = redlock.clone();
+            async move {
+                let body = async |lock: LockHandle| {
+                    lock.lost().await;
+                    sleep(Duration::from_secs(1)).await;
+                    keys(&redlock)
+                };
+                redlock.lock("r").run_with(OnLost::Continue, body).await
+            }
+        });
+        while redlock.held().is_empty() {
+            sleep(Duration::from_millis(1)).await;
+        }
+        redlock.release_all().await;
+        assert_eq!(running.await.unwrap().unwrap(), ["redlock:r"], "while it ran");
+        assert_eq!(keys(&redlock), [""; 0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lock_that_ends_before_its_body_starts_is_not_lost() {
+        let redlock = Redlock::in_memory(3);
+        let late = redlock.lock("late").auto_extend(false).await.unwrap().into_body();
+        sleep(Duration::from_secs(31)).await;
+        let error = first_poll(late).await.unwrap_err();
+        assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+        assert!(error.to_string().contains("came too late"), "{error}");
+
+        let closed = redlock.lock("closed").await.unwrap().into_body();
+        redlock.shutdown(Duration::ZERO).await;
+        let error = first_poll(closed).await.unwrap_err();
+        assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
     }
 }

@@ -158,11 +158,7 @@ impl Builder {
             .collect();
         let clock = clock.unwrap_or_else(|| -> Arc<dyn Clock> {
             // In-memory nodes live by tokio's clock, and so must who judges their leases (rule 2).
-            if memory.len() == nodes.len() {
-                Arc::new(TokioClock::new())
-            } else {
-                Arc::new(SystemClock::new())
-            }
+            if memory.len() == nodes.len() { Arc::new(TokioClock) } else { Arc::new(SystemClock) }
         });
         let specs = nodes.into_iter().map(Node::spec).collect::<Result<_, _>>()?;
         let client = assemble(settings, specs, memory, clock, entropy);
@@ -175,7 +171,7 @@ impl Builder {
         let Self { settings, entropy, .. } = Self::new();
         let memory: Vec<_> = (0..count.max(1)).map(|_| MemoryNode::new()).collect();
         let specs = memory.iter().map(MemoryNode::spec).collect();
-        let clock = Arc::new(TokioClock::new());
+        let clock = Arc::new(TokioClock);
         Redlock::from_client(Arc::new(assemble(settings, specs, memory, clock, entropy)))
     }
 
@@ -211,7 +207,8 @@ fn assemble(
     Client::new(settings, nodes, memory, clock, entropy)
 }
 
-fn check(settings: &Settings) -> Result<(), LockError> {
+/// What can be wrong with the settings alone.
+pub(crate) fn check(settings: &Settings) -> Result<(), LockError> {
     for (what, value) in
         [("node_timeout", settings.node_timeout), ("connect_timeout", settings.connect_timeout)]
     {
@@ -228,10 +225,11 @@ fn check(settings: &Settings) -> Result<(), LockError> {
     settings.terms(&LockOptions::new()).map(drop)
 }
 
-/// Two names for one server would make a quorum of one (correctness: a fake quorum).
+/// Two names for one server would make a quorum of one. Hosts are in lower case already; the path
+/// of a socket has its case.
 pub(crate) fn check_distinct(nodes: &[NodeHandle]) -> Result<(), LockError> {
     let mut seen = BTreeSet::new();
-    match nodes.iter().find(|node| !seen.insert(node.name().to_ascii_lowercase())) {
+    match nodes.iter().find(|node| !seen.insert(node.name())) {
         None => Ok(()),
         Some(twice) => Err(LockError::config(format!(
             "the node {} is given twice: every node must be an independent server",
@@ -243,4 +241,17 @@ pub(crate) fn check_distinct(nodes: &[NodeHandle]) -> Result<(), LockError> {
 fn default_client_name() -> String {
     let host = rustix::system::uname();
     ascii_name(&format!("{}:{}", host.nodename().to_string_lossy(), std::process::id()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Redlock;
+
+    #[test]
+    fn a_server_is_named_once_in_whatever_case_its_host_is() {
+        let build = |nodes: [&str; 2]| Redlock::builder().nodes(nodes).build();
+        let error = build(["redis://cache:6379/1", "redis://:pass@CACHE"]).unwrap_err();
+        assert!(error.to_string().contains("cache:6379 is given twice"), "{error}");
+        assert!(build(["unix:///run/a.sock", "unix:///run/A.sock"]).is_ok());
+    }
 }

@@ -4,7 +4,7 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -13,6 +13,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::sync::watch;
 
 use crate::{
+    background::in_runtime,
     clock::Clock,
     error::LockError,
     lease::Registry,
@@ -30,6 +31,8 @@ pub(crate) struct Client {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) registry: Registry,
+    /// How many attempts are under way.
+    arriving: AtomicUsize,
     /// True once no new lock is given.
     closed: watch::Sender<bool>,
     /// A quorum has been waited for since the tasks were last started.
@@ -53,10 +56,16 @@ impl Client {
             clock,
             entropy,
             registry: Registry::default(),
+            arriving: AtomicUsize::new(0),
             closed: watch::Sender::new(false),
             ready: AtomicBool::new(false),
             in_service: AtomicBool::new(false),
         }
+    }
+
+    /// Whether all its nodes are in this process.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.memory.len() == self.nodes.len()
     }
 
     pub(crate) fn key(&self, resource: &str) -> String {
@@ -80,11 +89,7 @@ impl Client {
     /// Waits, on the first use only, until a quorum of nodes is connected or cannot be, at most
     /// `connect_timeout`.
     pub(crate) async fn ready(&self) -> Result<(), LockError> {
-        if tokio::runtime::Handle::try_current().is_err() {
-            return Err(LockError::config(
-                "a lock must be awaited inside a tokio runtime: use #[tokio::main] or Runtime::block_on",
-            ));
-        }
+        check_runtime()?;
         self.ensure_running();
         if self.ready.load(Ordering::Acquire) {
             return Ok(());
@@ -123,6 +128,17 @@ impl Client {
         }
     }
 
+    /// Counts an attempt as under way for as long as what comes back lives.
+    pub(crate) fn arriving(&self) -> Arriving<'_> {
+        self.arriving.fetch_add(1, Ordering::AcqRel);
+        Arriving(&self.arriving)
+    }
+
+    /// Whether an attempt is under way, which may still win keys that nobody wants any more.
+    pub(crate) fn is_arriving(&self) -> bool {
+        self.arriving.load(Ordering::Acquire) > 0
+    }
+
     pub(crate) fn check_open(&self, resource: &str) -> Result<(), LockError> {
         if *self.closed.borrow() {
             return Err(LockError::ShuttingDown { resource: resource.to_owned() });
@@ -140,6 +156,25 @@ impl Client {
         self.closed.send_replace(true);
         self.registry.close();
     }
+}
+
+/// An attempt that is under way.
+pub(crate) struct Arriving<'a>(&'a AtomicUsize);
+
+impl Drop for Arriving<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Nothing that waits for nodes can do so anywhere else, and must not panic there (rule 18).
+pub(crate) fn check_runtime() -> Result<(), LockError> {
+    if in_runtime() {
+        return Ok(());
+    }
+    Err(LockError::config(
+        "a lock must be awaited inside a tokio runtime: use #[tokio::main] or Runtime::block_on",
+    ))
 }
 
 impl fmt::Debug for Client {

@@ -3,10 +3,32 @@
 use std::{
     fmt,
     ops::Add,
-    time::{Duration, SystemTime},
+    sync::LazyLock,
+    time::{Duration, Instant, SystemTime},
 };
 
-/// A moment on one client's clock: the time since the clock was made.
+/// What the clocks of this process count from: one origin, because clients that share nodes
+/// ([`pools::quorum_of`](crate::pools::quorum_of)) read each other's moments.
+static ORIGIN: LazyLock<Origin> = LazyLock::new(Origin::now);
+
+/// A moment is this much more than the time since [`ORIGIN`]: a paused runtime may show a time
+/// before it.
+const LEEWAY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
+#[derive(Debug)]
+struct Origin {
+    monotonic: Instant,
+    boot: Duration,
+    wall: SystemTime,
+}
+
+impl Origin {
+    fn now() -> Self {
+        Self { monotonic: Instant::now(), boot: boot_time(), wall: SystemTime::now() }
+    }
+}
+
+/// A moment on a clock of this process; those of all its clients can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(Duration);
 
@@ -40,8 +62,8 @@ impl Add<Duration> for Moment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reading {
     pub(crate) now: Moment,
-    /// How far the wall clock has run ahead of `now` since the clock was made, in nanoseconds;
-    /// negative when it was set back. A jump ahead is how a frozen VM shows, and nothing else
+    /// How far the wall clock has run ahead of `now` since the process began to look, in
+    /// nanoseconds; negative when it was set back. A jump ahead is how a frozen VM shows, and nothing else
     /// does show it (rule 2).
     pub(crate) wall_ahead: i64,
 }
@@ -70,32 +92,26 @@ pub(crate) async fn sleep_until(clock: &dyn Clock, until: Moment) {
 /// The machine's clock: the larger of monotonic and boot time, because Rust's `Instant` stops in
 /// suspend (rust-lang/rust#87906), beside the wall clock.
 #[derive(Debug)]
-pub(crate) struct SystemClock {
-    monotonic: std::time::Instant,
-    boot: Duration,
-    wall: SystemTime,
-}
+pub(crate) struct SystemClock;
 
 impl SystemClock {
-    #[allow(clippy::disallowed_methods)] // the one place that may ask the system
-    pub(crate) fn new() -> Self {
-        Self { monotonic: std::time::Instant::now(), boot: boot_time(), wall: SystemTime::now() }
+    fn elapsed() -> Duration {
+        ORIGIN.monotonic.elapsed().max(boot_time().saturating_sub(ORIGIN.boot))
     }
 }
 
 impl Clock for SystemClock {
-    #[allow(clippy::disallowed_methods)]
     fn read(&self) -> Reading {
-        let now = self.now();
-        let wall_ahead = match SystemTime::now().duration_since(self.wall) {
-            Ok(wall) => nanos(wall).saturating_sub(nanos(now.0)),
-            Err(set_back) => -nanos(set_back.duration()).saturating_add(nanos(now.0)),
+        let elapsed = Self::elapsed();
+        let wall_ahead = match SystemTime::now().duration_since(ORIGIN.wall) {
+            Ok(wall) => nanos(wall).saturating_sub(nanos(elapsed)),
+            Err(set_back) => -nanos(set_back.duration()).saturating_add(nanos(elapsed)),
         };
-        Reading { now, wall_ahead }
+        Reading { now: Moment(LEEWAY + elapsed), wall_ahead }
     }
 
     fn now(&self) -> Moment {
-        Moment(self.monotonic.elapsed().max(boot_time().saturating_sub(self.boot)))
+        Moment(LEEWAY + Self::elapsed())
     }
 }
 
@@ -117,19 +133,14 @@ fn boot_time() -> Duration {
 
 /// Tokio's clock, for in-memory nodes: it stands still when a test pauses it.
 #[derive(Debug)]
-pub(crate) struct TokioClock {
-    origin: tokio::time::Instant,
-}
-
-impl TokioClock {
-    pub(crate) fn new() -> Self {
-        Self { origin: tokio::time::Instant::now() }
-    }
-}
+pub(crate) struct TokioClock;
 
 impl Clock for TokioClock {
     fn read(&self) -> Reading {
-        Reading { now: Moment(self.origin.elapsed()), wall_ahead: 0 }
+        let origin = tokio::time::Instant::from_std(ORIGIN.monotonic);
+        let now = tokio::time::Instant::now();
+        let before = LEEWAY.saturating_sub(origin.saturating_duration_since(now));
+        Reading { now: Moment(before + now.saturating_duration_since(origin)), wall_ahead: 0 }
     }
 }
 
@@ -155,11 +166,7 @@ pub(crate) mod manual {
 
     impl ManualClock {
         pub(crate) fn new() -> Self {
-            Self {
-                base: TokioClock::new(),
-                wall_ahead: AtomicI64::new(0),
-                slept: AtomicU64::new(0),
-            }
+            Self { base: TokioClock, wall_ahead: AtomicI64::new(0), slept: AtomicU64::new(0) }
         }
 
         /// The machine was suspended for this long.
@@ -183,7 +190,7 @@ mod tests {
 
     #[test]
     fn the_system_clock_moves_forward_with_the_wall_beside_it() {
-        let clock = SystemClock::new();
+        let clock = SystemClock;
         let first = clock.read();
         std::thread::sleep(Duration::from_millis(5));
         let second = clock.read();
@@ -193,10 +200,19 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_tokio_clock_follows_paused_time() {
-        let clock = TokioClock::new();
+        let clock = TokioClock;
         let start = clock.now();
         sleep_until(&clock, start + Duration::from_secs(3600)).await;
         assert_eq!(clock.now().since(start), Duration::from_secs(3600));
+    }
+
+    #[test]
+    fn clocks_of_one_process_agree() {
+        let system = SystemClock.now();
+        let tokio = TokioClock.now();
+        assert!(tokio.since(system) < Duration::from_secs(60), "{system:?} {tokio:?}");
+        assert!(SystemClock.now() >= system && TokioClock.now() >= tokio);
+        assert!(system.since(tokio) < Duration::from_secs(60), "{system:?} {tokio:?}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::{future::Future, sync::Arc, sync::atomic::Ordering, time::Duration};
 
 use crate::{
     body::{BodyGuard, current},
+    client::check_runtime,
     error::LockError,
     lease::{Hold, Judgement, watch},
     op::{extend, release},
@@ -108,12 +109,14 @@ impl LockGuard {
     /// # Errors
     ///
     /// [`NoQuorum`](LockError::NoQuorum), after one `node_timeout`, when no quorum confirmed it.
-    /// Clean-up goes on in the background until the keys' ttl.
+    /// Clean-up goes on in the background until the keys' ttl. [`Config`](LockError::Config)
+    /// outside a tokio runtime, where the release goes on in the background as after a drop.
     ///
     /// # Cancellation safety
     ///
     /// Dropped, the release goes on in the background.
     pub async fn release(self) -> Result<Released, LockError> {
+        check_runtime()?;
         let hold = Arc::clone(&self.hold);
         hold.client.ensure_running();
         release::release(&hold).await
@@ -122,8 +125,13 @@ impl LockGuard {
     /// This lock as that of a body that can be dropped.
     #[doc(hidden)]
     pub fn into_body(self) -> BodyGuard {
-        self.hold.has_body.store(true, Ordering::Release);
+        self.has_body();
         BodyGuard::new(self)
+    }
+
+    /// Notes that a body runs under it: nobody lets go of the keys before that has ended (rule 13).
+    pub(crate) fn has_body(&self) {
+        self.hold.has_body.store(true, Ordering::Release);
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {

@@ -5,7 +5,13 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 
-use crate::{builder::check_distinct, client::Client, error::LockError, redlock::Redlock};
+use crate::{
+    builder::{check, check_distinct},
+    client::Client,
+    error::LockError,
+    options::Settings,
+    redlock::Redlock,
+};
 
 static POOLS: Mutex<Pools> = Mutex::new(Pools { named: BTreeMap::new(), joined: BTreeMap::new() });
 
@@ -75,12 +81,13 @@ pub(crate) fn require(name: &str) -> Result<Redlock, LockError> {
 }
 
 /// One client over all the nodes of several pools, the same one each time. It shares their
-/// connections, and takes its settings from the first.
+/// connections, and takes its settings from the first; but of all `max_ttl`s the shortest, since
+/// a node that restarted sits out that of its own pool, and of all timeouts the longest.
 ///
 /// # Errors
 ///
-/// [`LockError::UnknownPool`] for a name that is not installed, [`LockError::Config`] for no names
-/// and for pools that share a node.
+/// [`LockError::UnknownPool`] for a name that is not installed, [`LockError::Config`] for no names,
+/// for pools that share a node, and when the first one's ttl does not fit the limits of the others.
 pub fn quorum_of<I>(names: I) -> Result<Redlock, LockError>
 where
     I: IntoIterator,
@@ -97,16 +104,33 @@ where
     }
     let nodes: Vec<_> = parts.iter().flat_map(|part| part.client().nodes.to_vec()).collect();
     check_distinct(&nodes)?;
+    let memory: Vec<_> = parts.iter().flat_map(Redlock::memory_nodes).collect();
+    // Tokio's clock is for in-memory nodes alone: it does not see that a machine slept (rule 2).
+    let keeper = parts.iter().find(|part| !part.client().is_in_memory()).unwrap_or(first);
     let client = Client::new(
-        first.client().settings.clone(),
+        joined_settings(first, &parts)?,
         nodes,
-        parts.iter().flat_map(Redlock::memory_nodes).collect(),
-        Arc::clone(&first.client().clock),
+        memory,
+        Arc::clone(&keeper.client().clock),
         Arc::clone(&first.client().entropy),
     );
     let joined = Redlock::from_client(Arc::new(client));
     pools.joined.insert(names, (parts, joined.clone()));
     Ok(joined)
+}
+
+/// The settings of the first, within what every node of every part can keep.
+fn joined_settings(first: &Redlock, parts: &[Redlock]) -> Result<Settings, LockError> {
+    let mut settings = first.client().settings.clone();
+    for Settings { max_ttl, node_timeout, connect_timeout, .. } in
+        parts.iter().map(|part| &part.client().settings)
+    {
+        settings.max_ttl = settings.max_ttl.min(*max_ttl);
+        settings.node_timeout = settings.node_timeout.max(*node_timeout);
+        settings.connect_timeout = settings.connect_timeout.max(*connect_timeout);
+    }
+    check(&settings)?;
+    Ok(settings)
 }
 
 /// Shuts all of them down, those of [`quorum_of`] included; see
@@ -118,4 +142,56 @@ pub async fn shutdown(grace: Duration) {
         pools.named.values().chain(joined).cloned().collect()
     };
     join_all(clients.iter().map(|client| client.shutdown(grace))).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{advance, sleep};
+
+    use super::*;
+    use crate::MemoryNode;
+
+    fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    async fn min_hold_of(names: [&str; 2]) -> Vec<Option<Duration>> {
+        let joined = quorum_of(names).unwrap();
+        let guard = joined.lock("r").min_hold(secs(20)).await.unwrap();
+        guard.release().await.unwrap();
+        joined.memory_nodes().iter().map(|node| node.remaining("redlock:r")).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pools_of_different_age_keep_a_min_hold_for_the_same_time() {
+        install("older", Redlock::in_memory(1)).unwrap();
+        advance(secs(100)).await;
+        install("younger", Redlock::in_memory(2)).unwrap();
+        assert_eq!(min_hold_of(["older", "younger"]).await, [Some(secs(20)); 3]);
+        sleep(secs(20)).await;
+        assert_eq!(min_hold_of(["younger", "older"]).await, [Some(secs(20)); 3]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_lock_outlives_the_quarantine_of_any_pool() {
+        let nodes = [MemoryNode::new(), MemoryNode::new()];
+        let client = |node: &MemoryNode| Redlock::builder().nodes([node]);
+        let long = client(&nodes[0]).max_ttl(secs(600));
+        install("long", long.clone().build().unwrap()).unwrap();
+        install("longer", long.nodes([MemoryNode::new()]).ttl(secs(300)).build().unwrap()).unwrap();
+        install("short", client(&nodes[1]).build().unwrap()).unwrap();
+
+        let joined = quorum_of(["long", "short"]).unwrap();
+        let error = joined.lock("r").ttl(secs(300)).await.unwrap_err();
+        assert!(matches!(error, LockError::Config { .. }), "{error}");
+        let error = quorum_of(["longer", "short"]).unwrap_err();
+        assert!(error.to_string().contains("over max_ttl"), "{error}");
+
+        let guard = joined.lock("r").ttl(secs(60)).auto_extend(false).await.unwrap();
+        nodes.iter().for_each(MemoryNode::restart_empty);
+        while guard.is_valid() {
+            assert!(joined.try_lock("r").await.is_err(), "somebody else got in");
+            sleep(secs(1)).await;
+        }
+    }
 }

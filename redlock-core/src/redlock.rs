@@ -122,7 +122,8 @@ impl Redlock {
     /// Lets go of everything: drops the bodies of `run`, macro and layer, then releases them; bare
     /// guards are told and released too, so their code must have stopped. New locks stay allowed.
     ///
-    /// Returns when every node that answers has confirmed, after at most 2 s.
+    /// Returns when every node that answers has confirmed, after at most 2 s; at once outside a
+    /// tokio runtime.
     ///
     /// # Cancellation safety
     ///
@@ -148,7 +149,8 @@ impl Redlock {
     /// and layer and releases them. A bare guard is told by `lost()` and no longer renewed; its key
     /// goes when the guard is dropped or its ttl ends, since its code may still run.
     ///
-    /// Returns when every node that answers has confirmed, after at most `grace` plus 2 s.
+    /// Returns when every node that answers has confirmed, after at most `grace` plus 2 s; outside
+    /// a tokio runtime there is no grace and no waiting.
     ///
     /// # Cancellation safety
     ///

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
+    background::in_runtime,
     bug::{Bug, planted},
     client::Client,
     node::NodeHandle,
@@ -21,27 +22,87 @@ pub(crate) async fn shutdown(client: &Arc<Client>, grace: Duration) {
     if planted(Bug::ShutdownReleasesFirst) {
         client.registry.all().iter().for_each(|hold| release::delete_everywhere(hold));
     }
-    let _ = tokio::time::timeout(grace, client.registry.until(<[_]>::is_empty)).await;
+    if in_runtime() {
+        let _ = tokio::time::timeout(grace, client.registry.until(<[_]>::is_empty)).await;
+    }
     release::end_all(client, false);
-    finish(client).await;
+    // An attempt that was under way may win yet, and has to let go of that first.
+    finish(client, || !client.is_arriving()).await;
 }
 
 pub(crate) async fn release_all(client: &Arc<Client>) {
     client.ensure_running();
     release::end_all(client, true);
-    finish(client).await;
+    finish(client, || true).await;
 }
 
-/// Waits until the bodies that were told have gone and every node that answers has confirmed.
-async fn finish(client: &Client) {
+/// Waits until the bodies that were told have gone, `all_here` says that no others come, and every
+/// node that answers has confirmed; outside a runtime, where nobody can wait, it is left to the background.
+async fn finish(client: &Client, all_here: impl Fn() -> bool) {
+    if !in_runtime() {
+        return;
+    }
     let finished = async {
         client
             .registry
             .until(|holds| !holds.iter().any(|hold| hold.is_body() && hold.is_over()))
             .await;
-        while !client.nodes.iter().all(NodeHandle::is_drained) {
+        while !(all_here() && client.nodes.iter().all(NodeHandle::is_drained)) {
             tokio::time::sleep(LOOK).await;
         }
     };
     let _ = tokio::time::timeout(LAST, finished).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::{IntoFuture, poll_fn},
+        task::Poll,
+    };
+
+    use futures_util::FutureExt;
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::{LockError, LockFuture, MemoryNode, Redlock};
+
+    const MIN_HOLD: Duration = Duration::from_secs(50);
+
+    /// A client in the middle of an attempt: every node has the key and has not answered yet.
+    async fn attempting(nodes: &[MemoryNode]) -> (Redlock, LockFuture) {
+        let redlock = Redlock::builder().nodes(nodes).build().unwrap();
+        drop(redlock.lock("warm").await.unwrap());
+        let mut lock = redlock.lock("r").min_hold(MIN_HOLD).into_future();
+        let waits = poll_fn(|cx| Poll::Ready(lock.poll_unpin(cx).is_pending())).await;
+        assert!(waits);
+        (redlock, lock)
+    }
+
+    fn keys(nodes: &[MemoryNode]) -> Vec<String> {
+        nodes.iter().flat_map(MemoryNode::keys).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_attempt_under_way_lets_go_before_shutdown_returns() {
+        let nodes: [_; 3] = std::array::from_fn(|_| MemoryNode::new());
+        let (redlock, lock) = attempting(&nodes).await;
+        let shutdown = tokio::spawn(async move { redlock.shutdown(Duration::ZERO).await });
+        sleep(LAST / 2).await;
+        assert!(!shutdown.is_finished(), "with {:?} on the nodes", keys(&nodes));
+        let error = lock.await.unwrap_err();
+        assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
+        shutdown.await.unwrap();
+        assert_eq!(keys(&nodes), [""; 0], "nothing ran: a min_hold has no reason to stay");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_attempt_that_nobody_polls_does_not_hold_shutdown_up_for_ever() {
+        let nodes: [_; 3] = std::array::from_fn(|_| MemoryNode::new());
+        let (redlock, lock) = attempting(&nodes).await;
+        redlock.shutdown(Duration::ZERO).await;
+        drop(lock);
+        sleep(LAST).await;
+        assert_eq!(keys(&nodes), [""; 0]);
+    }
 }

@@ -52,7 +52,8 @@ pub(crate) fn up_to(entropy: &dyn Entropy, max: Duration) -> Duration {
     if max.is_zero() || entropy.fill(&mut bytes).is_err() {
         return Duration::ZERO;
     }
-    max.mul_f64(f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)).min(max)
+    let share = f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX);
+    Duration::try_from_secs_f64(max.as_secs_f64() * share).map_or(max, |part| part.min(max))
 }
 
 /// A name that may stand in a lock's value: printable ASCII without spaces, of bounded length.
@@ -94,10 +95,20 @@ mod tests {
 
     #[test]
     fn jitter_stays_in_its_range() {
-        for max in [Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(3)] {
+        #[derive(Debug)]
+        struct Highest;
+        impl Entropy for Highest {
+            fn fill(&self, bytes: &mut [u8]) -> Result<(), String> {
+                bytes.fill(u8::MAX);
+                Ok(())
+            }
+        }
+        for max in [Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(3), Duration::MAX]
+        {
             for _ in 0..100 {
                 assert!(up_to(&OsEntropy, max) <= max);
             }
+            assert_eq!(up_to(&Highest, max), max);
         }
     }
 

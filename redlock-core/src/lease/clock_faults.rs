@@ -113,6 +113,53 @@ async fn row_09_a_body_is_not_polled_once_its_machine_has_slept() {
     assert_eq!(reason, LostReason::Expired);
 }
 
+#[tokio::test(start_paused = true)]
+async fn row_09_who_only_waits_is_told_within_a_second_of_waking_up() {
+    let (redlock, clock) = doubter(&nodes(3));
+    let guard = redlock.lock("r").await.unwrap();
+    let waiting = tokio::spawn(guard.lost());
+    sleep(Duration::from_millis(10)).await;
+    clock.sleep(TTL);
+    timeout(Duration::from_secs(1), waiting).await.unwrap().unwrap();
+
+    let nodes = nodes(3);
+    let (redlock, clock) = doubter(&nodes);
+    let guard = redlock.lock("r").await.unwrap();
+    let waiting = tokio::spawn(guard.lost());
+    sleep(Duration::from_millis(10)).await;
+    nodes.iter().for_each(MemoryNode::hang);
+    clock.wall_ahead.store(JUMP, SeqCst);
+    let limit = Duration::from_secs(1) + 2 * Duration::from_millis(50);
+    timeout(limit, waiting).await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_09_a_doubt_does_not_put_the_end_off() {
+    let nodes = nodes(3);
+    let (redlock, clock) = doubter(&nodes);
+    let guard = redlock.lock("r").auto_extend(false).await.unwrap();
+    let left = Duration::from_millis(20);
+    sleep(guard.validity() - left).await;
+    nodes.iter().for_each(MemoryNode::hang);
+    clock.wall_ahead.store(JUMP, SeqCst);
+    assert!(!guard.is_valid(), "in doubt");
+    timeout(left + Duration::from_millis(2), guard.lost()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_09_what_a_quorum_still_had_when_it_was_released_was_ours() {
+    let nodes = nodes(3);
+    let (redlock, clock) = doubter(&nodes);
+    let guard = redlock.lock("r").await.unwrap();
+    clock.wall_ahead.store(JUMP, SeqCst);
+    assert_eq!(guard.release().await.unwrap(), Released::Ours, "NTP has set the clock, no more");
+
+    let guard = redlock.lock("r").await.unwrap();
+    clock.wall_ahead.store(2 * JUMP, SeqCst);
+    nodes.iter().take(2).for_each(MemoryNode::clear);
+    assert_eq!(guard.release().await.unwrap(), Released::AlreadyLost);
+}
+
 /// Whether the nodes still have the lock at the last moment at which its holder relies on it,
 /// when their clocks run at this rate.
 async fn outlives_its_validity(rate: f64) -> bool {

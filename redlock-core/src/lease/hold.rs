@@ -20,6 +20,7 @@ use crate::{
     node::Expected,
     op::extend,
     options::Terms,
+    quorum::quorum,
     telemetry,
 };
 
@@ -47,7 +48,7 @@ pub(crate) struct Hold {
     pub(crate) client: Arc<Client>,
     pub(crate) id: HoldId,
     pub(crate) resource: String,
-    /// A body that can be dropped runs under it, as opposed to a bare guard (rule 13).
+    /// A body runs under it, whose end lets go of it, as opposed to a bare guard (rule 13).
     pub(crate) has_body: AtomicBool,
     pub(crate) state: Mutex<State>,
     /// Something about the state has changed: it ended, or a doubt was cleared.
@@ -209,6 +210,26 @@ impl Hold {
         LockError::Lost { resource: self.resource.clone(), reason }
     }
 
+    /// The same before anything ran under it: then it is no loss, but a lock that was not given.
+    pub(crate) fn unused_error(&self, end: End) -> LockError {
+        let resource = self.resource.clone();
+        if end == End::Lost(LostReason::Shutdown) {
+            return LockError::ShuttingDown { resource };
+        }
+        let (since, round) = {
+            let Lease { since, votes, .. } = &self.state.lock().lease;
+            (*since, Arc::clone(votes))
+        };
+        LockError::NoQuorum {
+            resource,
+            attempts: 1,
+            waited: self.client.clock.now().since(since),
+            granted: round.yes(),
+            quorum: quorum(self.client.nodes.len()),
+            nodes: Vec::new(),
+        }
+    }
+
     /// A quorum of all nodes has renewed it, in a round that started at `started` (rule 7).
     /// False when that came too late.
     pub(crate) fn renewed(
@@ -229,7 +250,6 @@ impl Hold {
             state.lease.dated = started.wall_ahead;
         }
         state.lease.confirmed = started;
-        state.lease.gone = state.lease.gone.max(started.now + ttl);
         state.lease.votes = votes;
         state.ttl = ttl;
         state.doubt = None;

@@ -34,7 +34,7 @@ pub(crate) struct Lease {
     pub(crate) dated: i64,
     /// What the clock showed when the last confirmed round started.
     pub(crate) confirmed: Reading,
-    /// When every key of it has expired by itself.
+    /// When every key of it has expired by itself, those of unanswered renewals included.
     pub(crate) gone: Moment,
     /// The round that took it, for where it may be.
     pub(crate) taken: Arc<Round>,

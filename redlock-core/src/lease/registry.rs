@@ -6,16 +6,25 @@ use std::{
         Arc, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::Hold;
+use super::{Hold, Judgement};
 use crate::{
     background::Background,
     clock::{Clock, Moment, sleep_until},
 };
+
+/// How often the task looks at the clock at least, as long as anything is held: timers stand still
+/// while a machine sleeps or is frozen, and who waits is to be told soon after (rules 2 and 9).
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The wall clock has jumped when it has run ahead by this much between two looks: no lock's
+/// allowance is less.
+const JUMP: i64 = 2_000_000;
 
 /// Tells the holds of one client apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -118,16 +127,26 @@ impl Registry {
         self.shared.gone.notify_waiters();
     }
 
-    /// Has the task look at a hold at `at`.
+    /// Has the task look at a hold at `at`, if it does not do so sooner.
     pub(crate) fn schedule(&self, id: HoldId, at: Moment) {
-        if self.shared.inner.lock().set_due(id, Some(at)) {
+        let wake = {
+            let mut inner = self.shared.inner.lock();
+            let due = inner.holds.get(&id).and_then(|(_, due)| *due);
+            due.is_none_or(|due| at < due) && inner.set_due(id, Some(at))
+        };
+        if wake {
             self.shared.sooner.notify_one();
         }
     }
 
-    /// Whether this client holds the key itself.
+    /// Whether this client holds the key itself: a guard of a lock that is lost does not.
     pub(crate) fn holds(&self, key: &str) -> bool {
-        self.shared.inner.lock().by_key.contains_key(key)
+        let hold = {
+            let inner = self.shared.inner.lock();
+            let id = inner.by_key.get(key);
+            id.and_then(|id| inner.holds.get(id)).and_then(|(hold, _)| hold.upgrade())
+        };
+        hold.is_some_and(|hold| !matches!(hold.judge(), Judgement::Ended(_)))
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Hold>> {
@@ -176,10 +195,17 @@ impl Shared {
     }
 }
 
-/// Looks at each hold when it is due.
+/// Looks at each hold when it is due, and at all of them when the wall clock has jumped.
 async fn tend(shared: Arc<Shared>, clock: Arc<dyn Clock>) {
+    let mut seen = clock.read();
     while !shared.orphaned.load(Ordering::Acquire) {
-        for hold in shared.take_due(clock.now()) {
+        let reading = clock.read();
+        let mut due = shared.take_due(reading.now);
+        if reading.wall_ahead.saturating_sub(seen.wall_ahead) > JUMP {
+            due = shared.all();
+        }
+        seen = reading;
+        for hold in due {
             let next = hold.tend();
             shared.inner.lock().set_due(hold.id, next);
         }
@@ -189,10 +215,11 @@ async fn tend(shared: Arc<Shared>, clock: Arc<dyn Clock>) {
             inner.asleep = Some(until);
             until
         };
+        let look = until.min(clock.now() + LOOK);
         tokio::select! {
             biased;
             () = shared.sooner.notified() => {}
-            () = sleep_until(&*clock, until), if until != Moment::NEVER => {}
+            () = sleep_until(&*clock, look), if until != Moment::NEVER => {}
         }
     }
 }

@@ -64,6 +64,18 @@ async fn a_lock_deleted_on_a_majority_is_lost_at_the_next_renewal() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn keys_are_expected_to_live_as_long_as_a_lost_answer_may_have_made_them() {
+    let nodes = nodes(3);
+    let redlock = client(&nodes);
+    let guard = redlock.lock("r").await.unwrap();
+    nodes.iter().take(2).for_each(MemoryNode::hang);
+    guard.extend(3 * TTL).await.unwrap_err();
+    let lives = nodes[2].remaining("redlock:r").unwrap();
+    let gone = guard.hold().state.lock().lease.gone;
+    assert!(gone.since(redlock.client().clock.now()) >= lives, "{lives:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn max_hold_ends_a_lock_that_would_renew_for_ever() {
     let redlock = client(&nodes(3));
     let max = Duration::from_secs(60);
@@ -72,6 +84,19 @@ async fn max_hold_ends_a_lock_that_would_renew_for_ever() {
     let Err(LockError::Lost { reason, .. }) = outcome else { panic!("{outcome:?}") };
     assert_eq!(reason, LostReason::MaxHold);
     assert!(begun.elapsed() >= max && begun.elapsed() < max + Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_lost_a_lock_is_not_its_holder() {
+    let nodes = nodes(3);
+    let (redlock, other) = (client(&nodes), client(&nodes));
+    let lost = redlock.lock("r").auto_extend(false).await.unwrap();
+    lost.lost().await;
+    let _guard = other.lock("r").await.unwrap();
+    let LockError::Held { by_this_client, .. } = redlock.try_lock("r").await.unwrap_err() else {
+        panic!("it is held");
+    };
+    assert!(!by_this_client);
 }
 
 #[tokio::test(start_paused = true)]

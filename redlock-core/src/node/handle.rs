@@ -20,7 +20,7 @@ use super::{
     supervisor,
 };
 use crate::{
-    background::Background,
+    background::{Background, in_runtime},
     clock::Clock,
     error::{NodeError, NodeErrorKind},
     quorum::{Ballot, Uncast},
@@ -95,7 +95,6 @@ impl Shared {
                 return;
             }
             self.relink(&mut mailbox, Link::Opening);
-            mailbox.under_way = 0;
             mailbox.forsake(self.context.clock.now())
         };
         drop(abandoned);
@@ -108,12 +107,16 @@ pub(crate) struct NodeHandle {
     owner: Arc<Owner>,
 }
 
+/// How long clean-up may go on after the last client has let go of the node.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
 /// Ends the background task when the last client lets go.
 struct Owner(Arc<Shared>);
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        self.0.mailbox.lock().closed = true;
+        let until = self.0.context.clock.now() + LAST_WORDS;
+        self.0.mailbox.lock().closed = Some(until);
         self.0.mail.notify_one();
     }
 }
@@ -205,6 +208,11 @@ impl NodeHandle {
             let mut mailbox = shared.mailbox.lock();
             match &mailbox.link {
                 Link::Down(error) => Some(error.clone()),
+                _ if !in_runtime() => Some(NodeError::new(
+                    &shared.name,
+                    NodeErrorKind::Down,
+                    "it was asked outside a tokio runtime: use #[tokio::main] or Runtime::block_on",
+                )),
                 Link::Opening | Link::Up => {
                     mailbox.pings.push(tell);
                     None
@@ -215,7 +223,8 @@ impl NodeHandle {
             Some(error) => Err(error),
             None => {
                 shared.mail.notify_one();
-                let limit = shared.context.connect_timeout + shared.context.node_timeout;
+                let limit =
+                    shared.context.connect_timeout.saturating_add(shared.context.node_timeout);
                 match tokio::time::timeout(limit, told).await {
                     Ok(Ok(answer)) => answer,
                     Ok(Err(_)) | Err(_) => Err(NodeError::new(
@@ -286,4 +295,37 @@ pub enum NodeState {
         /// Why.
         error: NodeError,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::sleep;
+
+    use crate::{MemoryNode, Redlock, Restarts};
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_client_leaves_no_key_on_a_node_that_reconnects() {
+        let node = MemoryNode::new();
+        let redlock = Redlock::builder().nodes([&node]).restarts(Restarts::Trusted);
+        let guard = redlock.build().unwrap().lock("r").await.unwrap();
+        node.stop();
+        node.start();
+        drop(guard);
+        sleep(Duration::from_secs(2)).await;
+        assert!(node.keys().is_empty(), "{:?}", node.keys());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_duration_is_too_long() {
+        let node = MemoryNode::new();
+        let redlock = Redlock::builder().nodes([&node]).connect_timeout(Duration::MAX);
+        let redlock = redlock.wait(Duration::MAX).retry_jitter(Duration::MAX).build().unwrap();
+        assert!(redlock.health().await[0].is_up());
+        drop(redlock.lock("r").max_hold(Duration::MAX).await.unwrap());
+        node.slow(Duration::MAX);
+        assert!(!redlock.health().await[0].is_up());
+        redlock.shutdown(Duration::MAX).await;
+    }
 }

@@ -43,11 +43,11 @@ pub(super) struct Mailbox {
     waiting: Vec<Item>,
     pub(super) pings: Vec<oneshot::Sender<Result<(), NodeError>>>,
     /// Jobs that have been taken and not been answered.
-    pub(super) under_way: usize,
+    under_way: usize,
     pub(super) debts: Debts,
     pub(super) quarantine: Quarantine,
-    /// Nobody will hand in anything any more.
-    pub(super) closed: bool,
+    /// Nobody will hand in anything any more; clean-up may go on until then.
+    pub(super) closed: Option<Moment>,
 }
 
 impl Mailbox {
@@ -59,7 +59,7 @@ impl Mailbox {
             under_way: 0,
             debts: Debts::default(),
             quarantine,
-            closed: false,
+            closed: None,
         }
     }
 
@@ -122,6 +122,11 @@ impl Mailbox {
         items.extend(self.debts.due(now).map(|job| Item { job, ballot: None, queued: now }));
         self.under_way += items.len();
         items
+    }
+
+    /// So many of the jobs that were taken are no longer under way.
+    pub(super) fn answered(&mut self, jobs: usize) {
+        self.under_way = self.under_way.saturating_sub(jobs);
     }
 
     /// Takes out what waits, as nobody sends it any more; clean-up becomes a debt.

@@ -352,7 +352,8 @@ async fn answer(
         };
         let delay = mode.borrow().delay;
         if !delay.is_zero() {
-            tokio::time::sleep_until(call.arrives + delay).await;
+            // Not until `arrives + delay`, which may be beyond what an `Instant` can be.
+            tokio::time::sleep(delay.saturating_sub(call.arrives.elapsed())).await;
         }
         // The server is alive as long as this task has it.
         let _ = mode.wait_for(|mode| !mode.hung || mode.life != life).await;

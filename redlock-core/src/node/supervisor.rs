@@ -32,9 +32,6 @@ const STRIKES: u32 = 3;
 /// How many batches may wait for an answer at once; past that, jobs gather in the mailbox.
 const MOST_BATCHES: usize = 256;
 
-/// How long clean-up may go on after the last client has let go of the node.
-const LAST_WORDS: Duration = Duration::from_secs(2);
-
 pub(super) async fn supervise(shared: Arc<Shared>) {
     let mut backoff = Backoff::new();
     let mut announced_down = false;
@@ -142,11 +139,16 @@ fn fail(shared: &Shared, items: Vec<Item>, error: &NodeError) {
     }
 }
 
-/// Waits, but no longer than there is a client. True when there is none and nothing is owed.
+/// Waits. True when there is no client any more, and nothing is owed or it has had its time.
 async fn wait_closed(shared: &Shared, pause: Duration) -> bool {
     let until = shared.context.clock.now() + pause;
     loop {
-        if shared.mailbox.lock().closed {
+        let (last, nothing_owed) = {
+            let mailbox = shared.mailbox.lock();
+            (mailbox.closed, mailbox.debts.is_empty())
+        };
+        let over = |last| nothing_owed || last <= shared.context.clock.now();
+        if last.is_some_and(over) {
             return true;
         }
         tokio::select! {
@@ -163,7 +165,7 @@ type Batches = FuturesUnordered<BoxFuture<'static, Answered>>;
 
 /// Serves one connection until it breaks, with the reason, or until nobody needs it.
 async fn serve(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     mut connection: Box<dyn Connection>,
     connected: Moment,
 ) -> Option<NodeError> {
@@ -178,7 +180,7 @@ async fn serve(
 }
 
 async fn exchange(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     connection: &mut dyn Connection,
     connected: Moment,
     batches: &mut Batches,
@@ -187,20 +189,16 @@ async fn exchange(
     let mut pings: FuturesUnordered<BoxFuture<'static, ()>> = FuturesUnordered::new();
     let mut closed = connection.closed();
     let mut strikes = Strikes::default();
-    let mut closing = None;
     loop {
         let now = clock.now();
-        let (items, asked, orphaned, settled) = {
+        let (items, asked, closing, settled) = {
             let mut mailbox = shared.mailbox.lock();
             let items = if batches.len() < MOST_BATCHES { mailbox.take(now) } else { Vec::new() };
             let asked = std::mem::take(&mut mailbox.pings);
             (items, asked, mailbox.closed, mailbox.is_settled())
         };
-        if orphaned {
-            let until = *closing.get_or_insert(now + LAST_WORDS);
-            if settled || now >= until {
-                return None;
-            }
+        if closing.is_some_and(|until| settled || now >= until) {
+            return None;
         }
         if !items.is_empty()
             && let Some(answered) = dispatch(shared, connection, items, batches)
@@ -232,7 +230,7 @@ async fn exchange(
 /// Puts a batch on the wire. Its first poll happens here, so that batches leave in order; the
 /// answer comes back when it is there already.
 fn dispatch(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     connection: &mut dyn Connection,
     items: Vec<Item>,
     batches: &mut Batches,
@@ -244,7 +242,7 @@ fn dispatch(
     let (items, stale): (Vec<_>, Vec<_>) =
         items.into_iter().partition(|item| now.since(item.queued) < limit || item.ballot.is_none());
     if !stale.is_empty() {
-        shared.mailbox.lock().under_way -= stale.len();
+        shared.mailbox.lock().answered(stale.len());
         let reason = format!("not sent within {limit:?}");
         fail(shared, stale, &NodeError::new(&shared.name, NodeErrorKind::Overloaded, reason));
     }
@@ -252,16 +250,17 @@ fn dispatch(
         return None;
     }
     let sent = connection.send(items.iter().map(|item| item.job.command(now)).collect());
-    let name = Arc::clone(&shared.name);
+    let under_way = UnderWay { shared: Arc::clone(shared), items };
     let mut batch = async move {
+        let UnderWay { shared, items } = &under_way;
         let results = match tokio::time::timeout(limit, sent).await {
             Ok(results) => results,
             Err(_) => {
                 let reason = format!("no answer within {limit:?}");
-                vec![Err(NodeError::new(&name, NodeErrorKind::Timeout, reason)); items.len()]
+                vec![Err(NodeError::new(&shared.name, NodeErrorKind::Timeout, reason)); items.len()]
             }
         };
-        (items, results)
+        (under_way.end(), results)
     }
     .boxed();
     match (&mut batch).now_or_never() {
@@ -269,6 +268,34 @@ fn dispatch(
         None => {
             batches.push(batch);
             None
+        }
+    }
+}
+
+/// Jobs that were sent. Dropped without an answer, which is what a runtime does at its end, they
+/// leave what they had to clean up to the next one (rules 5 and 13).
+struct UnderWay {
+    shared: Arc<Shared>,
+    items: Vec<Item>,
+}
+
+impl UnderWay {
+    /// There is an answer.
+    fn end(mut self) -> Vec<Item> {
+        std::mem::take(&mut self.items)
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if self.items.is_empty() {
+            return;
+        }
+        let now = self.shared.context.clock.now();
+        let mut mailbox = self.shared.mailbox.lock();
+        mailbox.answered(self.items.len());
+        for item in &self.items {
+            mailbox.debts.owe(item.job.clone(), now);
         }
     }
 }
@@ -284,7 +311,7 @@ fn settle(
     let mut over = None;
     {
         let mut mailbox = shared.mailbox.lock();
-        mailbox.under_way = mailbox.under_way.saturating_sub(items.len());
+        mailbox.answered(items.len());
         for (item, result) in items.iter().zip(&results) {
             match result {
                 Ok(_) => mailbox.debts.repeat(item.job.clone(), connected, now),

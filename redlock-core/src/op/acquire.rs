@@ -47,20 +47,19 @@ async fn wait_for(
     client.ready().await?;
     let clock = &*client.clock;
     let begun = clock.now();
-    let mut attempts = 0;
+    let mut attempts: u32 = 0;
     loop {
-        client.check_open(&resource)?;
-        attempts += 1;
-        let failure = match attempt(client, &resource, terms).await? {
-            Ok(lease) => {
-                let hold = Arc::new(Hold::new(client, resource, lease, terms));
-                if client.registry.add(&hold) {
-                    return Ok(hold);
-                }
-                release::in_background(&hold);
-                return Err(LockError::ShuttingDown { resource: hold.resource.clone() });
+        // Their runtime may end while this one waits (rule 13).
+        client.ensure_running();
+        attempts = attempts.saturating_add(1);
+        let failure = {
+            let _arriving = client.arriving();
+            // Only now: a shutdown that this does not see yet sees that somebody is arriving.
+            client.check_open(&resource)?;
+            match attempt(client, &resource, terms).await? {
+                Ok(lease) => return admit(client, resource, lease, terms),
+                Err(failure) => failure,
             }
-            Err(failure) => failure,
         };
         let waited = clock.now().since(begun);
         let left = terms.wait.saturating_sub(waited);
@@ -77,6 +76,22 @@ async fn wait_for(
             () = tokio::time::sleep(pause) => {}
         }
     }
+}
+
+/// Makes a hold of what an attempt has won, unless the client was closed meanwhile.
+fn admit(
+    client: &Arc<Client>,
+    resource: String,
+    lease: Lease,
+    terms: &Terms,
+) -> Result<Arc<Hold>, LockError> {
+    let hold = Arc::new(Hold::new(client, resource, lease.clone(), terms));
+    if client.registry.add(&hold) {
+        return Ok(hold);
+    }
+    // Nothing ran under it, so that not even a `min_hold` stays.
+    release::clean_up(client, &lease.claim, &lease.taken, lease.since, lease.gone);
+    Err(LockError::ShuttingDown { resource: hold.resource.clone() })
 }
 
 fn check(resource: &str) -> Result<(), LockError> {
@@ -133,6 +148,7 @@ struct Attempt<'a> {
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         if !self.succeeded && !planted(Bug::NoReleaseAfterFailure) {
+            self.client.ensure_running();
             release::clean_up(self.client, &self.claim, &self.round, self.since, self.gone);
         }
     }

@@ -65,7 +65,7 @@ pub(crate) async fn extend(hold: &Arc<Hold>, ttl: Duration) -> Result<(), LockEr
 /// so that on every node an extend is ahead of the release (rule 10).
 fn send(hold: &Arc<Hold>, started: Reading, ttl: Duration) -> Option<Arc<Round>> {
     let (uncast, round) = {
-        let state = hold.state.lock();
+        let mut state = hold.state.lock();
         if (state.ended.is_some() || state.let_go) && !planted(Bug::RenewalOutlivesRelease) {
             return None;
         }
@@ -75,6 +75,8 @@ fn send(hold: &Arc<Hold>, started: Reading, ttl: Duration) -> Option<Arc<Round>>
         let key_ttl = ttl.max(hold.earliest.since(started.now));
         let job = Job::new(&state.lease.claim, Action::Extend { ttl: key_ttl });
         let expected = hold.expected(&state);
+        // Whether or not an answer comes.
+        state.lease.gone = state.lease.gone.max(started.now + key_ttl);
         let job = |node: usize| {
             let expected = Some(expected).filter(|_| state.lease.votes.has_yes(node));
             Some(Job { expected, ..job.clone() })
@@ -127,7 +129,8 @@ fn heal(hold: &Arc<Hold>, round: &Arc<Round>) {
         // As with an extend, ahead of the release on every node (rule 10).
         let state = hold.state.lock();
         let confirmed = Arc::ptr_eq(&state.lease.votes, round);
-        let ttl = state.lease.gone.since(now);
+        let until = hold.expected(&state).until.max(state.lease.deadline).max(hold.earliest);
+        let ttl = until.since(now);
         if state.ended.is_some() || state.let_go || !confirmed || ttl.is_zero() {
             return;
         }

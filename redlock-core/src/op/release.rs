@@ -9,7 +9,7 @@ use crate::{
     clock::Moment,
     error::{LockError, LostReason},
     guard::Released,
-    lease::{End, Hold},
+    lease::{End, Hold, Judgement},
     node::{Action, Claim, CleanUp, Job, Reply},
     quorum::{Round, Tally, Uncast, ask, cast_all, quorum},
 };
@@ -22,7 +22,7 @@ fn settles(tally: &Tally) -> bool {
 /// Lets go and waits for a quorum to confirm.
 pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
     let started = hold.client.clock.now();
-    let Some(Sent { round, asked, was_valid }) = let_go(hold) else {
+    let Some(Sent { round, asked, judged }) = let_go(hold) else {
         return Ok(Released::AlreadyLost);
     };
     let tally = round.settled(hold.client.patience()).await;
@@ -39,8 +39,13 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
     }
     // Nodes that were not asked have nothing of ours and count among the refusals.
     let not_ours = tally.no().saturating_sub(nodes - asked);
-    let taken_away = asked.saturating_sub(not_ours) < quorum(nodes);
-    Ok(if was_valid && !taken_away { Released::Ours } else { Released::AlreadyLost })
+    let was_ours = match judged {
+        Judgement::Valid(_) => asked.saturating_sub(not_ours) >= quorum(nodes),
+        // What a quorum still had, nobody else can have had meanwhile.
+        Judgement::Doubtful => tally.yes() >= quorum(nodes),
+        Judgement::Ended(_) => false,
+    };
+    Ok(if was_ours { Released::Ours } else { Released::AlreadyLost })
 }
 
 /// Lets go without waiting: the nodes' own tasks see it through.
@@ -52,12 +57,12 @@ pub(crate) fn in_background(hold: &Arc<Hold>) {
 struct Sent {
     round: Arc<Round>,
     asked: usize,
-    was_valid: bool,
+    judged: Judgement,
 }
 
 /// Ends the hold and asks every node that may have the key to delete it, once.
 fn let_go(hold: &Arc<Hold>) -> Option<Sent> {
-    let was_valid = !hold.validity().is_zero();
+    let judged = hold.judge();
     hold.end(End::Released);
     let now = hold.client.clock.now();
     let round = Round::new(hold.client.nodes.len(), settles);
@@ -81,7 +86,7 @@ fn let_go(hold: &Arc<Hold>) -> Option<Sent> {
     if !planted(Bug::RenewalOutlivesRelease) {
         hold.client.registry.remove(hold.id, &key);
     }
-    Some(Sent { round, asked, was_valid })
+    Some(Sent { round, asked, judged })
 }
 
 /// What neither a failed extension nor a shutdown may do: [`Bug::ExtendDeletesOnFailure`],

@@ -92,11 +92,13 @@ async fn row_13_a_half_open_connection_is_replaced_and_its_socket_closed() {
     wait_until("the connection was given up four times", async || {
         let guard = client.lock("job").wait(LIMIT).await.unwrap();
         assert_eq!(guard.release().await.unwrap(), Released::Ours);
+        // The one that is being closed, and the next.
         let ours = sockets::connected_to(port);
-        assert!(ours <= 1, "{ours} sockets: those given up are kept");
+        assert!(ours <= 2, "{ours} sockets: those given up are kept");
         proxies[0].connections() > 4
     })
     .await;
+    wait_until("those given up are closed", async || sockets::connected_to(port) <= 1).await;
     proxies[0].both(Flow::Pass);
     nodes.warm_up(&client).await;
 }

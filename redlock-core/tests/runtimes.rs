@@ -1,0 +1,106 @@
+//! A client outlives the runtime that its tasks run on (rule 13), and is used without one.
+
+#![allow(clippy::unwrap_used, reason = "these are tests, if not all of them are #[test]")]
+
+use std::{
+    future::Future,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Wake, Waker},
+    thread::Thread,
+    time::Duration,
+};
+
+use redlock_core::{LockError, MemoryNode, Redlock};
+use tokio::{runtime::Runtime, time::sleep};
+
+fn nodes() -> [MemoryNode; 3] {
+    std::array::from_fn(|_| MemoryNode::new())
+}
+
+fn client(nodes: &[MemoryNode]) -> Redlock {
+    // Longer than any machine is slow: what these tests wait for must not come from the clock.
+    let (ttl, wait) = (Duration::from_secs(60), Duration::from_secs(30));
+    Redlock::builder().nodes(nodes).ttl(ttl).wait(wait).build().unwrap()
+}
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+#[test]
+fn a_release_that_is_under_way_when_its_runtime_ends_is_sent_again() {
+    let nodes = nodes();
+    let redlock = client(&nodes);
+    let first = runtime();
+    first.block_on(async {
+        let guard = redlock.lock("r").await.unwrap();
+        nodes.iter().for_each(MemoryNode::hang);
+        drop(guard);
+        tokio::task::yield_now().await; // the deletes leave
+    });
+    drop(first);
+    nodes.iter().for_each(MemoryNode::resume);
+    let _ = runtime().block_on(async { redlock.lock("r").await.unwrap() });
+}
+
+#[test]
+fn who_waits_on_a_living_runtime_goes_on_when_that_of_the_tasks_ends() {
+    let nodes = nodes();
+    let (redlock, other) = (client(&nodes), client(&nodes));
+    let (of_tasks, of_other) = (runtime(), runtime());
+    of_tasks.block_on(async { drop(redlock.lock("warm").await.unwrap()) });
+    let held = of_other.block_on(async { other.lock("r").await.unwrap() });
+    let waiter = std::thread::spawn({
+        let redlock = redlock.clone();
+        move || runtime().block_on(async { redlock.lock("r").await.map(drop) })
+    });
+    of_tasks.block_on(async { sleep(Duration::from_millis(300)).await });
+    drop(of_tasks);
+    of_other.block_on(async { held.release().await.unwrap() });
+    waiter.join().unwrap().unwrap();
+}
+
+/// Runs a future as an executor does that knows nothing of tokio.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        std::thread::park();
+    }
+}
+
+#[test]
+fn nothing_panics_outside_a_runtime() {
+    let nodes = nodes();
+    let redlock = client(&nodes);
+    let of_tasks = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let guard = of_tasks.block_on(async { redlock.lock("r").await.unwrap() });
+    for outcome in [
+        block_on(async { redlock.lock("s").await.map(drop) }),
+        block_on(guard.extend(Duration::from_secs(60))),
+        block_on(guard.release()).map(drop),
+    ] {
+        assert!(
+            matches!(&outcome, Err(LockError::Config { problem, .. }) if problem.contains("tokio"))
+        );
+    }
+    assert!(block_on(redlock.health()).iter().all(|node| !node.is_up()));
+    block_on(redlock.release_all());
+    // What could not be waited for happens all the same.
+    of_tasks.block_on(async {
+        let _ = redlock.lock("r").await.unwrap();
+    });
+    block_on(redlock.shutdown(Duration::from_secs(60)));
+    let error = of_tasks.block_on(async { redlock.lock("r").await.unwrap_err() });
+    assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
+}
