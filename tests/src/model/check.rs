@@ -19,6 +19,8 @@ pub struct Outcome {
     pub unique: usize,
     /// Steps tried.
     pub total: usize,
+    /// How many steps the longest way to a new state has.
+    pub depth: usize,
     /// How long it took.
     pub time: Duration,
 }
@@ -60,7 +62,8 @@ pub fn check(case: &Case, threads: usize) -> Outcome {
         }
         None => (Expected::Holds, Vec::new()),
     };
-    Outcome { found, steps, never, unique, total, time: begun.elapsed() }
+    let depth = checker.max_depth();
+    Outcome { found, steps, never, unique, total, depth, time: begun.elapsed() }
 }
 
 impl Outcome {
@@ -69,4 +72,3 @@ impl Outcome {
         self.found == case.expected && self.never.is_empty()
     }
 }
-

@@ -58,8 +58,7 @@ impl Protocol {
 
     /// Whether the client relies on the lock.
     pub(super) fn relies(&self, client: &Client) -> bool {
-        client.phase == Phase::Holding
-            && (client.left > 0 || self.omits(Omission::ClockAtEachRead))
+        client.phase == Phase::Holding && (client.left > 0 || self.omits(Omission::ClockAtEachRead))
     }
 
     fn tick(&self, core: &mut Core, missed_by: Option<usize>) {
@@ -120,8 +119,7 @@ impl Protocol {
     /// a delete.
     fn end(&self, core: &mut Core, index: usize) {
         let held = core.clients[index].phase == Phase::Holding;
-        let compare =
-            if held { Omission::CompareOnRelease } else { Omission::CompareOnCleanUp };
+        let compare = if held { Omission::CompareOnRelease } else { Omission::CompareOnCleanUp };
         let blind = self.omits(compare);
         let clean = held || !self.omits(Omission::CleanUp);
         let keep_answers = self.omits(Omission::NothingAfterRelease);

@@ -2,69 +2,79 @@
 
 use std::{process::ExitCode, thread};
 
-use super::{Case, Size, cases, check};
+use super::{Case, Expected, Size, cases, check};
 
 const USAGE: &str = "\
 Usage: [--small] [--only WORDS]   checks every case, or those whose name has these words
-       --trace WORDS              prints the way to each broken property as well";
+       --trace [--only WORDS]     prints the way to each broken property as well";
+
+const HEAD: &str = "\
+| case | rule left out | clients | bounds | states | unique | depth | seconds | verdict |
+|---|---|---|---|---|---|---|---|---|";
 
 /// Does what the arguments ask for. Fails when a case does not come out as it should.
 pub fn run(arguments: &[String]) -> ExitCode {
-    let mut size = Size::Full;
-    let mut only = None;
+    let mut small = false;
     let mut traced = false;
+    let mut only = "";
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
-        match word.as_str() {
-            "--small" => size = Size::Small,
-            "--only" => only = words.next(),
-            "--trace" => {
-                traced = true;
-                only = words.next();
+        match (word.as_str(), words.as_slice()) {
+            ("--small", _) => small = true,
+            ("--trace", _) => traced = true,
+            ("--only", [name, ..]) => {
+                only = name;
+                words.next();
             }
-            other => {
-                eprintln!("unknown argument {other}\n{USAGE}");
+            (other, _) => {
+                eprintln!("cannot make sense of {other}\n{USAGE}");
                 return ExitCode::from(2);
             }
         }
     }
-    let chosen = cases(size);
-    let chosen = chosen.iter().filter(|case| only.is_none_or(|only| case.name.contains(only)));
-    println!(
-        "| rule left out | case | found | steps | unique states | states | seconds |\n\
-         |---|---|---|---|---|---|---|"
-    );
-    let results: Vec<bool> = chosen.map(|case| tell(case, traced)).collect();
-    if results.is_empty() {
-        eprintln!("no case has such a name\n{USAGE}");
+    let mut chosen = cases();
+    chosen.retain(|case| case.name.contains(only) && (case.size == Size::Small || !small));
+    if chosen.is_empty() {
+        eprintln!("no case has {only:?} in its name\n{USAGE}");
         return ExitCode::from(2);
     }
-    if results.into_iter().all(|well| well) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    println!("{HEAD}");
+    let wrong = chosen.iter().filter(|case| !comes_out(case, traced)).count();
+    if wrong == 0 {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("{wrong} of {} cases did not come out as they should", chosen.len());
+    ExitCode::FAILURE
 }
 
 /// Checks one case, prints its line, and answers whether it came out as it should.
-fn tell(case: &Case, traced: bool) -> bool {
+fn comes_out(case: &Case, traced: bool) -> bool {
     // What is to be broken is looked for on one thread, which finds the shortest way.
     let threads = match case.expected {
-        super::Expected::Holds => thread::available_parallelism().map_or(1, usize::from),
-        super::Expected::Broken(_) => 1,
+        Expected::Holds => thread::available_parallelism().map_or(1, usize::from),
+        Expected::Broken(_) => 1,
     };
     let outcome = check(case, threads);
-    let steps = Some(outcome.steps.len()).filter(|steps| *steps > 0);
+    let steps = match outcome.steps.len() {
+        0 => String::new(),
+        steps => format!(", in {steps} steps"),
+    };
     println!(
-        "| {} | {} | {} | {} | {} | {} | {:.1} |",
-        case.rule,
+        "| {} | {} | {} | {} | {} | {} | {} | {:.1} | {}{steps} |",
         case.name,
-        outcome.found,
-        steps.map_or_else(String::new, |steps| steps.to_string()),
-        outcome.unique,
+        if case.rule.is_empty() { "all on" } else { case.rule },
+        case.clients(),
+        case.bounds(),
         outcome.total,
+        outcome.unique,
+        outcome.depth,
         outcome.time.as_secs_f64(),
+        outcome.found,
     );
-    if traced {
+    let well = outcome.is_as_expected(case);
+    if traced || !well {
         outcome.steps.iter().for_each(|step| println!("    {step}"));
     }
-    let well = outcome.is_as_expected(case);
     if !well {
         println!("    expected: {}; never seen: {:?}", case.expected, outcome.never);
     }

@@ -37,9 +37,7 @@ impl Protocol {
             Request::Extend(round) => {
                 let link = node.link(token);
                 let ttl = std::mem::take(&mut link.legs[round].request);
-                if let Some(key) =
-                    key.filter(|_| own || self.omits(Omission::CompareOnExtend))
-                {
+                if let Some(key) = key.filter(|_| own || self.omits(Omission::CompareOnExtend)) {
                     link.legs[round].renewed |= current;
                     let shorten = self.omits(Omission::NeverShorten);
                     let left = if shorten { ttl } else { ttl.max(key.left) };
@@ -65,17 +63,22 @@ impl Protocol {
         }
     }
 
+    /// No SET is sent to a node that sits out, and one under way goes with its connection. All
+    /// else may be sent again on the next connection.
     pub(super) fn restart(&self, core: &mut Core, index: usize) {
         core.restarts -= 1;
         let node = &mut core.nodes[index];
         node.key = None;
         node.sits_out = self.sits_out();
-        node.links.as_flattened_mut().iter_mut().for_each(|link| link.drop_requests());
+        node.links.as_flattened_mut().iter_mut().for_each(|link| link.grant = false);
     }
 
     /// A request that finds no key of its token, now or later, changes nothing, and no answer to
     /// it is waited for: without it there are fewer states and the same behaviours.
     pub(super) fn forget_what_is_without_effect(&self, core: &mut Core) {
+        if self.omits(Omission::FreshToken) {
+            return;
+        }
         for token in tokens() {
             let current = is_current(core, token);
             for node in &mut core.nodes {

@@ -20,10 +20,13 @@ pub(super) fn properties(bounds: &Bounds) -> Vec<Property<Protocol>> {
     let mut properties = vec![
         Property::always(EXCLUSIVE, exclusive),
         Property::always(UNBROKEN, unbroken),
-        Property::sometimes("everybody has tried, and one holds", |protocol, State { core, .. }| {
-            core.clients.iter().all(|client| client.tries == 0)
-                && core.clients.iter().any(|client| protocol.relies(client))
-        }),
+        Property::sometimes(
+            "everybody has tried, and one holds",
+            |protocol, State { core, .. }| {
+                core.clients.iter().all(|client| client.tries == 0)
+                    && core.clients.iter().any(|client| protocol.relies(client))
+            },
+        ),
     ];
     if bounds.orderly {
         properties.push(Property::always(CLEAN, clean));
@@ -32,8 +35,6 @@ pub(super) fn properties(bounds: &Bounds) -> Vec<Property<Protocol>> {
         properties.push(Property::sometimes("extended", |_, State { core, .. }| {
             core.clients.iter().any(|client| client.rounds[0].confirmed)
         }));
-    }
-    if bounds.extensions > 0 && bounds.restarts > 0 {
         properties.push(Property::sometimes("healed", |_, State { core, .. }| {
             let links = core.nodes.iter().flat_map(|node| node.links.as_flattened());
             links.into_iter().any(|link| link.heal > 0)

@@ -1,5 +1,7 @@
 //! What can be left out of the protocol, and how much may happen in a run.
 
+use std::fmt;
+
 /// One rule, or part of one, that a protocol does without. Numbers are those of
 /// `ARCHITECTURE.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +93,28 @@ impl Bounds {
         losses: 0,
         orderly: false,
     };
+}
+
+/// In words, for those who read the table.
+impl fmt::Display for Bounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let attempts: Vec<String> = self.attempts.iter().map(u8::to_string).collect();
+        write!(f, "try {}, ttl {}", attempts.join("+"), self.ttl)?;
+        let more = [
+            ("drift", self.drift),
+            ("lag", self.lag),
+            ("extend", self.extensions),
+            ("short", self.short),
+            ("restart", self.restarts),
+            ("stop", self.stops),
+            ("jump", self.jumps),
+            ("lose", self.losses),
+        ];
+        for (what, count) in more.into_iter().filter(|(_, count)| *count > 0) {
+            write!(f, ", {what} {count}")?;
+        }
+        f.write_str(if self.orderly { ", orderly" } else { "" })
+    }
 }
 
 /// What is checked: a protocol and how much may happen to it.

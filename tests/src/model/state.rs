@@ -76,12 +76,6 @@ impl Link {
             || self.legs.iter().any(|leg| leg.request > 0)
     }
 
-    /// The node's connections are gone, and what was on its way there with them.
-    pub(super) fn drop_requests(&mut self) {
-        (self.grant, self.delete, self.blind_delete, self.heal) = (false, false, false, 0);
-        self.legs.iter_mut().for_each(|leg| leg.request = 0);
-    }
-
     /// Nobody is left who reads the answers.
     pub(super) fn drop_answers(&mut self) {
         (self.granted, self.counted) = (false, false);

@@ -34,7 +34,8 @@ fn letter(name: u8) -> char {
 fn words(state: &State, action: Action) -> String {
     let client = |place: usize| letter(state.clients[place]);
     let node = |place: usize| state.nodes[place] + 1;
-    let holder = |token: Token| format!("{}{}", client(usize::from(token.client)), token.attempt + 1);
+    let holder =
+        |token: Token| format!("{}{}", client(usize::from(token.client)), token.attempt + 1);
     match action {
         Action::Tick { missed_by: None } => "a tick".to_owned(),
         Action::Tick { missed_by: Some(slow) } => format!("a tick that {} misses", client(slow)),
