@@ -70,7 +70,7 @@ impl Model for Protocol {
         for (client, tries) in core.clients.iter_mut().zip(self.bounds.attempts) {
             *client = Client { tries: *tries, lag: self.bounds.lag, ..Client::default() };
         }
-        vec![State { core, nodes: [0, 1, 2], clients: [0, 1, 2] }]
+        vec![symmetry::representative(&State::new(core), self.bounds.attempts.len())]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {

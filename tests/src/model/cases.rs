@@ -83,9 +83,22 @@ fn whole() -> Vec<Case> {
         case(Small, "a restart", RESTART),
         case(Small, "extend and heal", EXTENDED),
         case(Small, "nothing lost: no key left", ORDERLY),
-        case(Full, "two clients, twice each", Bounds { attempts: &[2, 2], ..Bounds::LEAST }),
+        case(Full, "two clients, one twice", TWICE),
         case(Full, "three clients", Bounds { attempts: &[1, 1, 1], ..stopping }),
-        case(Full, "two restarts", Bounds { restarts: 2, ..stopping }),
+        case(Full, "two restarts, one stops", Bounds { restarts: 2, ..stopping }),
+        case(
+            Full,
+            "extended long and short",
+            Bounds { extensions: 1, short: 1, ttl: 3, ..Bounds::LEAST },
+        ),
+        case(Full, "extended twice", Bounds { extensions: 2, ..Bounds::LEAST }),
+        case(Full, "healed, two restarts", Bounds { restarts: 2, ..EXTENDED }),
+        case(Full, "all at once", Bounds { restarts: 1, extensions: 1, ..stopping }),
+        case(Full, "extended and healed, three", Bounds { extensions: 1, ..THREE }),
+        case(Full, "orderly, twice each", Bounds { attempts: &[2, 2], ..ORDERLY }),
+        case(Full, "orderly, healed", ORDERLY_RESTART),
+        case(Full, "orderly, healed, three", Bounds { attempts: &[1, 1, 1], ..ORDERLY_RESTART }),
+        case(Full, "orderly, healed, twice", Bounds { attempts: &[2, 1], ..ORDERLY_RESTART }),
     ]
 }
 

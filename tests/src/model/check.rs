@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use stateright::{Checker, Expectation, HasDiscoveries, Model};
 
-use super::{Case, Expected, trace};
+use super::{Case, Expected, rules::Protocol, trace};
 
 /// What trying every behaviour came to.
 #[derive(Debug)]
@@ -25,17 +25,19 @@ pub struct Outcome {
     pub time: Duration,
 }
 
-/// Tries all behaviours of a case, on this many threads; the way to a broken property is the
-/// shortest on one thread only.
+/// Tries all behaviours of a case, on so many threads. What has to be broken is looked for on one
+/// and breadth first, which finds the shortest way; what has to hold depth first, which takes less
+/// memory.
 pub fn check(case: &Case, threads: usize) -> Outcome {
+    let model = case.protocol.clone().checker().finish_when(HasDiscoveries::AnyFailures);
     let begun = Instant::now();
-    let model = case.protocol.clone();
-    let checker = model
-        .checker()
-        .threads(threads)
-        .finish_when(HasDiscoveries::AnyFailures)
-        .spawn_bfs()
-        .join();
+    match case.expected {
+        Expected::Holds => outcome(&model.threads(threads).spawn_dfs().join(), begun),
+        Expected::Broken(_) => outcome(&model.spawn_bfs().join(), begun),
+    }
+}
+
+fn outcome(checker: &impl Checker<Protocol>, begun: Instant) -> Outcome {
     let properties = checker.model().properties();
     let mut discoveries = checker.discoveries();
     let mut never = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::{process::ExitCode, thread};
 
-use super::{Case, Expected, Size, cases, check};
+use super::{Case, Size, cases, check};
 
 const USAGE: &str = "\
 Usage: [--small] [--only WORDS]   checks every case, or those whose name has these words
@@ -49,12 +49,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
 
 /// Checks one case, prints its line, and answers whether it came out as it should.
 fn comes_out(case: &Case, traced: bool) -> bool {
-    // What is to be broken is looked for on one thread, which finds the shortest way.
-    let threads = match case.expected {
-        Expected::Holds => thread::available_parallelism().map_or(1, usize::from),
-        Expected::Broken(_) => 1,
-    };
-    let outcome = check(case, threads);
+    let outcome = check(case, thread::available_parallelism().map_or(1, usize::from));
     let steps = match outcome.steps.len() {
         0 => String::new(),
         steps => format!(", in {steps} steps"),

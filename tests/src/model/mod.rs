@@ -11,7 +11,7 @@
 //! and the first sight of a restarted node (at once, which is when it sits out the shortest).
 //!
 //! - `rules`: what can be left out of the protocol, and how much may happen.
-//! - `state`, `symmetry`: a state, and which states are the same but for names.
+//! - `state`, `pack`, `symmetry`: a state, in few words, and which are the same but for names.
 //! - `action`, `client`, `node`: what can happen, and what comes of it.
 //! - `properties`: what must hold.
 //! - `cases`: what is checked, and what is expected; `check`: checking it.
@@ -22,6 +22,7 @@ mod check;
 mod client;
 pub mod command;
 mod node;
+mod pack;
 mod properties;
 mod rules;
 mod state;

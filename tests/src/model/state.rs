@@ -3,6 +3,8 @@
 
 use std::hash::{Hash, Hasher};
 
+use super::pack::Packed;
+
 /// How many nodes there are.
 pub(super) const NODES: usize = 3;
 /// How many clients there are at most.
@@ -13,14 +15,14 @@ pub(super) const ATTEMPTS: usize = 2;
 pub(super) const ROUNDS: usize = 2;
 
 /// What names the holder in a key: one of an attempt of a client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) client: u8,
     pub(super) attempt: u8,
 }
 
 /// The lock on one node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) token: Token,
     /// Until it expires.
@@ -28,7 +30,7 @@ pub(super) struct Key {
 }
 
 /// One extension, between one client and one node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Leg {
     /// The ttl of the request on its way; zero when there is none.
     pub(super) request: u8,
@@ -43,7 +45,7 @@ pub(super) struct Leg {
 }
 
 /// Everything between one attempt of a client and one node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Link {
     /// On its way: SET NX.
     pub(super) grant: bool,
@@ -84,7 +86,7 @@ impl Link {
 }
 
 /// One node, with all that is on its way to it and from it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Node {
     pub(super) key: Option<Key>,
     /// How much longer no new lock is asked of it.
@@ -102,7 +104,7 @@ impl Node {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Phase {
     /// It wants nothing, or not yet.
     #[default]
@@ -114,14 +116,14 @@ pub(super) enum Phase {
 }
 
 /// One extension, as the client sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Round {
     /// What is left of the validity that it would give.
     pub(super) left: u8,
     pub(super) confirmed: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Client {
     pub(super) phase: Phase,
     /// The attempt under way or the one to come.
@@ -148,7 +150,7 @@ impl Client {
 }
 
 /// Everything that the future depends on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Core {
     pub(super) nodes: [Node; NODES],
     pub(super) clients: [Client; CLIENTS],
@@ -164,20 +166,31 @@ pub(super) struct Core {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct State {
     pub(super) core: Core,
+    /// The same in few words.
+    pub(super) packed: Packed,
     pub(super) nodes: [u8; NODES],
     pub(super) clients: [u8; CLIENTS],
 }
 
+impl State {
+    /// With the names in order, and not yet in words.
+    pub(super) fn new(core: Core) -> Self {
+        let (nodes, clients) = ([0, 1, 2], [0, 1, 2]);
+        Self { core, packed: Packed::default(), nodes, clients }
+    }
+}
+
+/// The words alone: states that differ in names are the same.
+impl Hash for State {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.packed.hash(hasher);
+    }
+}
+
 impl PartialEq for State {
     fn eq(&self, other: &Self) -> bool {
-        self.core == other.core
+        self.packed == other.packed
     }
 }
 
 impl Eq for State {}
-
-impl Hash for State {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.core.hash(state);
-    }
-}

@@ -1,20 +1,26 @@
 //! States that differ only in which node or client is which have the same future: one of them
 //! stands for all. With three nodes and three clients that is one state in up to 36.
 
-use super::state::{CLIENTS, Core, Key, NODES, Node, State, Token};
+use super::{
+    pack,
+    state::{CLIENTS, Core, Key, NODES, Node, State, Token},
+};
 
-/// The orders in which clients can be named; of two clients only the first two.
-const ORDERS: [[u8; CLIENTS]; 6] =
-    [[0, 1, 2], [1, 0, 2], [0, 2, 1], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+/// The other orders in which clients can be named; of two clients only the first.
+const ORDERS: [[u8; CLIENTS]; 5] = [[1, 0, 2], [0, 2, 1], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
-/// The state that stands for all that are the same but for names.
+/// The state that stands for all that are the same as this one but for names. What it is in words
+/// need not be known yet.
 pub(super) fn representative(state: &State, clients: usize) -> State {
-    let orders = if clients < CLIENTS { &ORDERS[..2] } else { &ORDERS[..] };
-    orders
-        .iter()
-        .map(|order| sorted(&renamed(state, *order)))
-        .min_by(|one, other| one.core.cmp(&other.core))
-        .unwrap_or(*state)
+    let orders = if clients < CLIENTS { &ORDERS[..1] } else { &ORDERS[..] };
+    let mut first = sorted(state);
+    for order in orders {
+        let other = sorted(&renamed(state, *order));
+        if other.packed < first.packed {
+            first = other;
+        }
+    }
+    first
 }
 
 /// The client at `order[i]` becomes the `i`th.
@@ -40,9 +46,15 @@ fn renamed(state: &State, order: [u8; CLIENTS]) -> State {
 /// All that there is about a node is in it, so that sorting finds the first of all orders.
 fn sorted(state: &State) -> State {
     let mut order: [usize; NODES] = [0, 1, 2];
-    order.sort_by(|one, other| state.core.nodes[*one].cmp(&state.core.nodes[*other]));
+    let words = state.core.nodes.map(|node| pack::node(&node));
+    order.sort_unstable_by_key(|place| words[*place]);
     let core = Core { nodes: order.map(|old| state.core.nodes[old]), ..state.core };
-    State { core, nodes: order.map(|old| state.nodes[old]), ..*state }
+    State {
+        core,
+        packed: pack::state(&core, order.map(|old| words[old])),
+        nodes: order.map(|old| state.nodes[old]),
+        clients: state.clients,
+    }
 }
 
 #[cfg(test)]
@@ -61,7 +73,7 @@ mod tests {
             node.key = Some(Key { token: Token { client, attempt: 0 }, left: 3 });
             node.links[(index + 1) % CLIENTS][0].delete = true;
         }
-        State { core, nodes: [0, 1, 2], clients: [0, 1, 2] }
+        State::new(core)
     }
 
     #[test]
