@@ -16,7 +16,6 @@
 mod clock;
 mod events;
 pub mod history;
-pub mod model;
 mod monitor;
 mod namespace;
 mod nodes;

@@ -91,11 +91,13 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::model::state::{Phase, Token};
+    use crate::state::{Phase, Token};
+
+    type Change = Box<dyn Fn(&mut Core)>;
 
     #[test]
     fn every_field_has_bits_of_its_own() {
-        let mut changes: Vec<Box<dyn Fn(&mut Core)>> = vec![
+        let mut changes: Vec<Change> = vec![
             Box::new(|_| {}),
             Box::new(|core| core.restarts = 15),
             Box::new(|core| core.stops = 15),
@@ -116,28 +118,36 @@ mod tests {
                 |client| client.rounds[0].left = 15,
                 |client| client.rounds[1].confirmed = true,
             ];
-            changes.extend(set.map(|set| -> Box<dyn Fn(&mut Core)> {
+            let change = |set: fn(&mut Client)| -> Change {
                 Box::new(move |core| set(&mut core.clients[place]))
-            }));
+            };
+            changes.extend(set.map(change));
         }
         for place in 0..NODES {
-            let set: [fn(&mut Node); 12] = [
+            let key = |client, attempt, left| Some(Key { token: Token { client, attempt }, left });
+            let keys = [key(0, 0, 0), key(1, 0, 0), key(0, 1, 0), key(0, 0, 15)];
+            let change =
+                |key: Option<Key>| -> Change { Box::new(move |core| core.nodes[place].key = key) };
+            changes.extend(keys.map(change));
+            let set: [fn(&mut Node); 13] = [
                 |node| node.sits_out = 15,
-                |node| node.key = Some(Key { token: Token { client: 0, attempt: 0 }, left: 0 }),
-                |node| node.key = Some(Key { token: Token { client: 1, attempt: 0 }, left: 0 }),
-                |node| node.key = Some(Key { token: Token { client: 0, attempt: 1 }, left: 0 }),
-                |node| node.key = Some(Key { token: Token { client: 0, attempt: 0 }, left: 15 }),
                 |node| node.links[2][1].grant = true,
+                |node| node.links[2][1].granted = true,
+                |node| node.links[2][1].counted = true,
                 |node| node.links[2][1].heal = 15,
+                |node| node.links[2][1].delete = true,
                 |node| node.links[2][1].blind_delete = true,
                 |node| node.links[2][1].asked = true,
                 |node| node.links[0][0].legs[0].request = 15,
                 |node| node.links[0][0].legs[1].request = 15,
+                |node| node.links[0][0].legs[1].renewed = true,
+                |node| node.links[0][0].legs[1].missing = true,
                 |node| node.links[0][0].legs[1].gap = true,
             ];
-            changes.extend(set.map(|set| -> Box<dyn Fn(&mut Core)> {
+            let change = |set: fn(&mut Node)| -> Change {
                 Box::new(move |core| set(&mut core.nodes[place]))
-            }));
+            };
+            changes.extend(set.map(change));
         }
         let packed: BTreeSet<Packed> = changes
             .iter()

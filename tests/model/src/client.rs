@@ -9,7 +9,7 @@ use super::{
 /// The token of what this client is about.
 fn token(core: &Core, client: usize) -> Token {
     let attempt = core.clients[client].attempt;
-    Token { client: u8::try_from(client).unwrap(), attempt }
+    Token { client: client as u8, attempt }
 }
 
 fn links(core: &mut Core, token: Token) -> impl Iterator<Item = &mut Link> {

@@ -1,7 +1,7 @@
 //! The share of the model check that every run of the tests can afford: as many behaviours on every
 //! machine, whatever time they take. `cargo xtask model` tries the others as well.
 
-use redlock_tests::model::{Case, Expected, Size, cases, check};
+use redlock_model::{Case, Expected, Size, cases, check};
 
 /// Checks these cases, and says what was found where it is not what should have been.
 fn come_out(chosen: impl Fn(&Case) -> bool) {

@@ -60,7 +60,7 @@ fn sorted(state: &State) -> State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::state::{Client, Phase};
+    use crate::state::{Client, Phase};
 
     /// A state in which every node and every client is different.
     fn odd() -> State {
