@@ -22,6 +22,12 @@ pub(super) enum Action {
     Release(usize),
     /// It extends by this ttl.
     Extend(usize, u8),
+    /// It hands what it was given to the next in its process.
+    HandOver(usize),
+    /// It does so, and the next has gone; without [`Omission::HandOverToSomebody`] it releases.
+    HandOverToNobody(usize),
+    /// The hold that has handed over releases; nothing without [`Omission::HandOverEndsRelease`].
+    ReleaseAfterHandOver(usize),
     /// It takes an extension for failed; without [`Omission::NeverDelete`] that means nothing.
     TakeExtensionForFailed(usize),
     /// It does nothing any more.
@@ -68,7 +74,12 @@ impl Model for Protocol {
             ..Core::default()
         };
         for (client, tries) in core.clients.iter_mut().zip(self.bounds.attempts) {
-            *client = Client { tries: *tries, lag: self.bounds.lag, ..Client::default() };
+            *client = Client {
+                tries: *tries,
+                lag: self.bounds.lag,
+                waiting: self.bounds.waiters,
+                ..Client::default()
+            };
         }
         vec![symmetry::representative(&State::new(core), self.bounds.attempts.len())]
     }
@@ -121,6 +132,15 @@ impl Protocol {
                     let short = Some(self.bounds.short).filter(|short| *short > 0);
                     let ttls = short.into_iter().chain([self.bounds.ttl]);
                     actions.extend(ttls.map(|ttl| Action::Extend(index, ttl)));
+                }
+                if self.may_hand_over(client) {
+                    actions.push(Action::HandOver(index));
+                    if self.omits(Omission::HandOverToSomebody) {
+                        actions.push(Action::HandOverToNobody(index));
+                    }
+                }
+                if self.omits(Omission::HandOverEndsRelease) && client.handed_over {
+                    actions.push(Action::ReleaseAfterHandOver(index));
                 }
                 if self.omits(Omission::NeverDelete) && client.begun > 0 {
                     actions.push(Action::TakeExtensionForFailed(index));

@@ -62,7 +62,8 @@ const THREE: Bounds = Bounds { attempts: &[1, 1, 1], ..Bounds::LEAST };
 const RESTART: Bounds = Bounds { restarts: 1, ..Bounds::LEAST };
 const DRIFTING: Bounds = Bounds { ttl: 3, drift: 1, lag: 1, ..Bounds::LEAST };
 const EXTENDED: Bounds = Bounds { extensions: 1, ..Bounds::LEAST };
-/// The key is missing where it expired before the extension arrived.
+const WAITING: Bounds = Bounds { waiters: 1, ..Bounds::LEAST };
+const HANDING_OVER: Bounds = Bounds { extensions: 1, ..WAITING };
 const ORDERLY: Bounds = Bounds { orderly: true, ..TWICE };
 const ORDERLY_RESTART: Bounds =
     Bounds { restarts: 1, extensions: 1, orderly: true, ..Bounds::LEAST };
@@ -78,27 +79,29 @@ fn whole() -> Vec<Case> {
         protocol: Protocol { omissions: &[], bounds },
     };
     let stopping = Bounds { stops: 1, ..DRIFTING };
+    let three = Bounds { attempts: &[1, 1, 1], ..stopping };
+    let long_or_short = Bounds { ttl: 3, short: 1, ..EXTENDED };
+    let all_at_once = Bounds { restarts: 1, extensions: 1, ..stopping };
+    let orderly_twice = Bounds { attempts: &[2, 2], ..ORDERLY };
+    let orderly_three = Bounds { attempts: &[1, 1, 1], ..ORDERLY_RESTART };
+    let orderly_again = Bounds { attempts: &[2, 1], ..ORDERLY_RESTART };
     vec![
         case(Small, "a slow clock", DRIFTING),
         case(Small, "a restart", RESTART),
         case(Small, "extend and heal", EXTENDED),
-        case(Small, "nothing lost: no key left", ORDERLY),
-        case(Full, "two clients, one twice", TWICE),
-        case(Full, "three clients", Bounds { attempts: &[1, 1, 1], ..stopping }),
+        case(Small, "no key left", ORDERLY),
+        case(Small, "hand over", WAITING),
+        case(Full, "try again", TWICE),
         case(Full, "two restarts, one stops", Bounds { restarts: 2, ..stopping }),
-        case(
-            Full,
-            "extended long and short",
-            Bounds { extensions: 1, short: 1, ttl: 3, ..Bounds::LEAST },
-        ),
-        case(Full, "extended twice", Bounds { extensions: 2, ..Bounds::LEAST }),
-        case(Full, "healed, two restarts", Bounds { restarts: 2, ..EXTENDED }),
-        case(Full, "all at once", Bounds { restarts: 1, extensions: 1, ..stopping }),
-        case(Full, "extended and healed, three", Bounds { extensions: 1, ..THREE }),
-        case(Full, "orderly, twice each", Bounds { attempts: &[2, 2], ..ORDERLY }),
-        case(Full, "orderly, healed", ORDERLY_RESTART),
-        case(Full, "orderly, healed, three", Bounds { attempts: &[1, 1, 1], ..ORDERLY_RESTART }),
-        case(Full, "orderly, healed, twice", Bounds { attempts: &[2, 1], ..ORDERLY_RESTART }),
+        case(Full, "extend by less or more", long_or_short),
+        case(Full, "heal, two restarts", Bounds { restarts: 2, ..EXTENDED }),
+        case(Full, "extend twice", Bounds { extensions: 2, ..Bounds::LEAST }),
+        case(Full, "all at once", all_at_once),
+        case(Full, "three clients", three),
+        case(Full, "no key left, both try again", orderly_twice),
+        case(Full, "no key left, three heal", orderly_three),
+        case(Full, "no key left, heal, try again", orderly_again),
+        case(Full, "hand over, all at once", Bounds { waiters: 1, ..all_at_once }),
     ]
 }
 
@@ -117,6 +120,7 @@ fn without() -> Vec<Case> {
         protocol: Protocol { omissions, bounds },
     };
     let least = Bounds::LEAST;
+    let orderly_waiting = Bounds { orderly: true, ..WAITING };
     let short = Bounds { short: 1, ..EXTENDED };
     let extended_restart = Bounds { restarts: 1, ..EXTENDED };
     let orderly_three = Bounds { extensions: 1, orderly: true, ..THREE };
@@ -142,7 +146,7 @@ fn without() -> Vec<Case> {
         case(
             Small,
             "7",
-            "one renewed of one that answered",
+            "a majority of those that answer",
             &[O::ExtendOverAll],
             EXTENDED,
             TWO_HOLD,
@@ -170,6 +174,46 @@ fn without() -> Vec<Case> {
         case(Full, "11", "release without compare", &[O::CompareOnRelease], THREE, TWO_HOLD),
         case(Small, "16", "no sitting out", &[O::Quarantine], RESTART, TWO_HOLD),
         case(Small, "16", "sitting out for too short", &[O::WholeQuarantine], RESTART, TWO_HOLD),
+        case(
+            Small,
+            "hand-over",
+            "hands over unconfirmed",
+            &[O::HandOverConfirmed],
+            HANDING_OVER,
+            TWO_HOLD,
+        ),
+        case(
+            Small,
+            "hand-over",
+            "hands over, deadline anew",
+            &[O::HandOverKeepsDeadline],
+            WAITING,
+            TWO_HOLD,
+        ),
+        case(
+            Small,
+            "hand-over",
+            "the hold before goes on",
+            &[O::HandOverEndsHold],
+            WAITING,
+            TWO_HOLD,
+        ),
+        case(
+            Small,
+            "hand-over",
+            "the hold before releases",
+            &[O::HandOverEndsRelease],
+            WAITING,
+            TWO_HOLD,
+        ),
+        case(
+            Small,
+            "hand-over",
+            "hands over to nobody",
+            &[O::HandOverToSomebody],
+            orderly_waiting,
+            KEY_LEFT,
+        ),
     ]
 }
 

@@ -29,7 +29,14 @@ impl Protocol {
             Action::Ask(client) => self.ask(core, client),
             Action::GiveUp(client) | Action::Release(client) => self.end(core, client),
             Action::Extend(client, ttl) => self.extend(core, client, ttl),
-            Action::TakeExtensionForFailed(client) => {
+            Action::HandOver(client) => self.hand_over(&mut core.clients[client]),
+            Action::HandOverToNobody(client) => {
+                let token = token(core, client);
+                links(core, token).for_each(|link| link.asked = false);
+                self.end(core, client);
+            }
+            // What is sent is the same, and the client goes on all the same.
+            Action::TakeExtensionForFailed(client) | Action::ReleaseAfterHandOver(client) => {
                 let token = token(core, client);
                 links(core, token).for_each(|link| link.delete = true);
             }
@@ -59,6 +66,36 @@ impl Protocol {
     /// Whether the client relies on the lock.
     pub(super) fn relies(&self, client: &Client) -> bool {
         client.phase == Phase::Holding && (client.left > 0 || self.omits(Omission::ClockAtEachRead))
+    }
+
+    /// How many in the client's process rely on the lock.
+    pub(super) fn relying(&self, client: &Client) -> usize {
+        let before = client.handed_over && self.omits(Omission::HandOverEndsHold);
+        if self.relies(client) { 1 + usize::from(before) } else { 0 }
+    }
+
+    /// Whether somebody in the process waits for the lease, and it is one that can be relied on:
+    /// its last renewal was confirmed, or it had none.
+    pub(super) fn may_hand_over(&self, client: &Client) -> bool {
+        let renewals = &client.rounds[..usize::from(client.begun)];
+        let confirmed = renewals.last().is_none_or(|renewal| renewal.confirmed);
+        client.waiting > 0
+            && client.left > 0
+            && (confirmed || self.omits(Omission::HandOverConfirmed))
+    }
+
+    /// The lease stays what it is: the hold before has ended, and the next reads what is left.
+    fn hand_over(&self, client: &mut Client) {
+        client.waiting -= 1;
+        client.handed_over = true;
+        if self.omits(Omission::HandOverConfirmed) {
+            let renewals = &client.rounds[..usize::from(client.begun)];
+            let last = renewals.last().map_or(0, |renewal| renewal.left);
+            client.left = client.left.max(last);
+        }
+        if self.omits(Omission::HandOverKeepsDeadline) {
+            client.left = self.validity(self.bounds.ttl);
+        }
     }
 
     fn tick(&self, core: &mut Core, missed_by: Option<usize>) {

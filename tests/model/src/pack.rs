@@ -60,8 +60,18 @@ fn round(Round { left, confirmed }: &Round) -> u32 {
 }
 
 fn client(client: &Client) -> u32 {
-    let Client { phase, attempt, tries, left, begun, rounds: [first, second], broken, lag } =
-        client;
+    let Client {
+        phase,
+        attempt,
+        tries,
+        left,
+        begun,
+        rounds: [first, second],
+        broken,
+        lag,
+        waiting,
+        handed_over,
+    } = client;
     round(first)
         | round(second) << 5
         | (*broken as u32) << 10
@@ -69,8 +79,10 @@ fn client(client: &Client) -> u32 {
         | (*attempt as u32) << 13
         | nibble(*tries, 14)
         | nibble(*left, 18)
-        | nibble(*begun, 22)
-        | nibble(*lag, 26)
+        | (*begun as u32) << 22
+        | nibble(*lag, 24)
+        | (*waiting as u32) << 28
+        | (*handed_over as u32) << 31
 }
 
 /// The state whose nodes have these words.
@@ -105,13 +117,15 @@ mod tests {
             Box::new(|core| core.losses = 15),
         ];
         for place in 0..CLIENTS {
-            let set: [fn(&mut Client); 11] = [
+            let set: [fn(&mut Client); 13] = [
                 |client| client.phase = Phase::Asking,
                 |client| client.phase = Phase::Holding,
                 |client| client.attempt = 1,
                 |client| client.tries = 15,
                 |client| client.left = 15,
-                |client| client.begun = 15,
+                |client| client.begun = 3,
+                |client| client.waiting = 7,
+                |client| client.handed_over = true,
                 |client| client.broken = true,
                 |client| client.lag = 15,
                 |client| client.rounds[1].left = 15,

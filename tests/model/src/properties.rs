@@ -28,6 +28,11 @@ pub(super) fn properties(bounds: &Bounds) -> Vec<Property<Protocol>> {
             },
         ),
     ];
+    if bounds.waiters > 0 {
+        properties.push(Property::sometimes("handed over", |protocol, State { core, .. }| {
+            core.clients.iter().any(|client| client.handed_over && protocol.relies(client))
+        }));
+    }
     if bounds.orderly {
         properties.push(Property::always(CLEAN, clean));
     }
@@ -44,7 +49,7 @@ pub(super) fn properties(bounds: &Bounds) -> Vec<Property<Protocol>> {
 }
 
 fn exclusive(protocol: &Protocol, state: &State) -> bool {
-    state.core.clients.iter().filter(|client| protocol.relies(client)).count() <= 1
+    state.core.clients.iter().map(|client| protocol.relying(client)).sum::<usize>() <= 1
 }
 
 fn unbroken(protocol: &Protocol, state: &State) -> bool {

@@ -48,6 +48,16 @@ pub(super) enum Omission {
     Quarantine,
     /// 16: it votes one tick before the longest lease that it may have forgotten has run out.
     WholeQuarantine,
+    /// Handing over: the next relies on what a renewal would give that no quorum has confirmed.
+    HandOverConfirmed,
+    /// Handing over: the next counts its validity from then on, and not from the last renewal.
+    HandOverKeepsDeadline,
+    /// Handing over: the hold before goes on reading the lease.
+    HandOverEndsHold,
+    /// Handing over: the hold before releases all the same.
+    HandOverEndsRelease,
+    /// Handing over: what goes to a waiter that has gone is neither passed on nor released.
+    HandOverToSomebody,
 }
 
 /// How much may happen in a run.
@@ -65,6 +75,8 @@ pub(super) struct Bounds {
     pub(super) extensions: u8,
     /// By how much a hold may also be extended, unless zero.
     pub(super) short: u8,
+    /// How many wait in the process of each client, besides those that try.
+    pub(super) waiters: u8,
     /// How often nodes restart without their keys.
     pub(super) restarts: u8,
     /// How many clients stop for good, wherever they are.
@@ -87,6 +99,7 @@ impl Bounds {
         lag: 0,
         extensions: 0,
         short: 0,
+        waiters: 0,
         restarts: 0,
         stops: 0,
         jumps: 0,
@@ -105,6 +118,7 @@ impl fmt::Display for Bounds {
             ("lag", self.lag),
             ("extend", self.extensions),
             ("short", self.short),
+            ("wait", self.waiters),
             ("restart", self.restarts),
             ("stop", self.stops),
             ("jump", self.jumps),

@@ -139,13 +139,20 @@ pub(super) struct Client {
     pub(super) broken: bool,
     /// How many ticks its clock may still miss.
     pub(super) lag: u8,
+    /// How many others in this process wait for what it holds.
+    pub(super) waiting: u8,
+    /// A hold that has handed over is still there; with all rules on, that means nothing.
+    pub(super) handed_over: bool,
 }
 
 impl Client {
     /// Without its names, the same for every client that is through.
     pub(super) fn end(&mut self) {
-        let Self { tries, lag, attempt, .. } = *self;
-        *self = Self { tries, attempt, lag: if tries > 0 { lag } else { 0 }, ..Self::default() };
+        let Self { tries, attempt, mut lag, mut waiting, .. } = *self;
+        if tries == 0 {
+            (lag, waiting) = (0, 0);
+        }
+        *self = Self { tries, attempt, lag, waiting, ..Self::default() };
     }
 }
 

@@ -11,8 +11,7 @@ pub(super) fn steps(protocol: &Protocol, path: Vec<(State, Option<Action>)>) -> 
     let relying = |state: &State| -> String {
         let clients = state.core.clients.iter().zip(state.clients);
         let mut names: Vec<char> = clients
-            .filter(|(client, _)| protocol.relies(client))
-            .map(|(_, name)| letter(name))
+            .flat_map(|(client, name)| vec![letter(name); protocol.relying(client)])
             .collect();
         names.sort_unstable();
         names.into_iter().collect()
@@ -43,6 +42,13 @@ fn words(state: &State, action: Action) -> String {
         Action::GiveUp(gives_up) => format!("{} gives up", client(gives_up)),
         Action::Release(releases) => format!("{} releases", client(releases)),
         Action::Extend(extends, ttl) => format!("{} extends by {ttl}", client(extends)),
+        Action::HandOver(gives) => format!("{} hands over in its process", client(gives)),
+        Action::HandOverToNobody(gives) => {
+            format!("{} hands over to a waiter that has gone", client(gives))
+        }
+        Action::ReleaseAfterHandOver(releases) => {
+            format!("the hold of {} that has handed over releases", client(releases))
+        }
         Action::TakeExtensionForFailed(fails) => {
             format!("{} takes its extension for failed", client(fails))
         }
