@@ -1,5 +1,5 @@
-//! The protocol as a model whose every behaviour is tried: taking, extending, healing and
-//! releasing one lock, over three nodes, by two or three clients.
+//! The protocol as a model whose every behaviour is tried: taking, extending, healing, handing over
+//! and releasing one lock, over three nodes, by two or three clients. `cargo xtask model` checks it.
 //!
 //! Requests and answers are in flight for any time and arrive in any order; one that is lost is one
 //! that never arrives. Clients stop for good at any moment, nodes restart without their keys, and

@@ -28,7 +28,7 @@ pub(super) enum Omission {
     CleanUpOfHeal,
     /// 7: an extension compares no token.
     CompareOnExtend,
-    /// 7: an extension counts with a majority of those that answered.
+    /// 7: an extension counts with a majority of those that answered: with one of one.
     ExtendOverAll,
     /// 7: an extension counts when the validity before it has run out.
     ExtendInTime,
@@ -134,13 +134,13 @@ impl fmt::Display for Bounds {
 /// What is checked: a protocol and how much may happen to it.
 #[derive(Debug, Clone)]
 pub(super) struct Protocol {
-    pub(super) omissions: &'static [Omission],
+    pub(super) omission: Option<Omission>,
     pub(super) bounds: Bounds,
 }
 
 impl Protocol {
     pub(super) fn omits(&self, rule: Omission) -> bool {
-        self.omissions.contains(&rule)
+        self.omission == Some(rule)
     }
 
     pub(super) fn drift(&self) -> u8 {

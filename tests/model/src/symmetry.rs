@@ -59,8 +59,16 @@ fn sorted(state: &State) -> State {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
+    use stateright::Model;
+
     use super::*;
-    use crate::state::{Client, Phase};
+    use crate::{
+        pack::Packed,
+        rules::{Bounds, Protocol},
+        state::{Client, Phase},
+    };
 
     /// A state in which every node and every client is different.
     fn odd() -> State {
@@ -84,6 +92,40 @@ mod tests {
             other.core.nodes.rotate_left(1);
             assert_eq!(representative(&other, CLIENTS), first, "{order:?}");
         }
+    }
+
+    /// Everything that can be reached, with this done to each state.
+    fn reached(protocol: &Protocol, stands_for: impl Fn(&State) -> State) -> HashSet<Packed> {
+        let mut seen = HashSet::new();
+        let mut pending = protocol.init_states();
+        while let Some(state) = pending.pop() {
+            let mut actions = Vec::new();
+            protocol.actions(&state, &mut actions);
+            for action in actions {
+                let mut next = state;
+                protocol.step(&mut next.core, action);
+                protocol.forget_what_is_without_effect(&mut next.core);
+                let next = stands_for(&next);
+                if seen.insert(next.packed) {
+                    pending.push(next);
+                }
+            }
+        }
+        seen
+    }
+
+    #[test]
+    fn one_for_all_reaches_as_much_as_all_do() {
+        let protocol = Protocol { omission: None, bounds: Bounds::LEAST };
+        let all = std::cell::RefCell::new(HashSet::new());
+        let each = reached(&protocol, |state| {
+            all.borrow_mut().insert(representative(state, 2).packed);
+            let words = state.core.nodes.map(|node| pack::node(&node));
+            State { packed: pack::state(&state.core, words), ..*state }
+        });
+        let one_for_all = reached(&protocol, |state| representative(state, 2));
+        assert_eq!(one_for_all, *all.borrow());
+        assert!(one_for_all.len() * 6 < each.len(), "{} of {}", one_for_all.len(), each.len());
     }
 
     #[test]
