@@ -11,7 +11,7 @@ use super::{Case, Expected, rules::Protocol, trace};
 pub struct Outcome {
     /// What was found.
     pub found: Expected,
-    /// The shortest way there, a line a step, when a property was broken.
+    /// A short way there, a line a step, when a property was broken.
     pub steps: Vec<String>,
     /// What should have happened in some behaviour and did not: the case says nothing then.
     pub never: Vec<&'static str>,
@@ -26,7 +26,7 @@ pub struct Outcome {
 }
 
 /// Tries all behaviours of a case, on so many threads. What has to be broken is looked for on one
-/// and breadth first, which finds the shortest way; what has to hold depth first, which takes less
+/// and breadth first, which finds a short way; what has to hold depth first, which takes less
 /// memory.
 pub fn check(case: &Case, threads: usize) -> Outcome {
     let model = case.protocol.clone().checker().finish_when(HasDiscoveries::AnyFailures);
@@ -47,7 +47,11 @@ fn outcome(checker: &impl Checker<Protocol>, begun: Instant) -> Outcome {
         match (&property.expectation, discovery) {
             (Expectation::Sometimes, None) => never.push(property.name),
             (Expectation::Always, Some(path)) => {
-                let steps = trace::steps(checker.model(), path.into_vec());
+                let mut path = path.into_vec();
+                // The checker tells the last that it saw: the way there may have been one before.
+                let holds = |(state, _): &_| (property.condition)(checker.model(), state);
+                path.truncate(path.iter().take_while(|step| holds(step)).count() + 1);
+                let steps = trace::steps(checker.model(), path);
                 if broken.as_ref().is_none_or(|(_, shortest)| steps.len() < shortest.len()) {
                     broken = Some((property.name, steps));
                 }

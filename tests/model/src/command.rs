@@ -60,8 +60,8 @@ fn comes_out(case: &Case, traced: bool) -> bool {
         if case.rule.is_empty() { "all on" } else { case.rule },
         case.clients(),
         case.bounds(),
-        outcome.total,
-        outcome.unique,
+        grouped(outcome.total),
+        grouped(outcome.unique),
         outcome.depth,
         outcome.time.as_secs_f64(),
         outcome.found,
@@ -74,4 +74,12 @@ fn comes_out(case: &Case, traced: bool) -> bool {
         println!("    expected: {}; never seen: {:?}", case.expected, outcome.never);
     }
     well
+}
+
+/// With a comma after every thousand.
+fn grouped(number: usize) -> String {
+    if number < 1000 {
+        return number.to_string();
+    }
+    format!("{},{:03}", grouped(number / 1000), number % 1000)
 }
