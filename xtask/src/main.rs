@@ -5,6 +5,7 @@
 mod docs;
 mod features;
 mod lint;
+mod model;
 mod redis_server;
 mod shell;
 mod sim;
@@ -25,6 +26,7 @@ const TASKS: &[Task] = &[
     Task { name: "test", about: test::ABOUT, run: test::run },
     Task { name: "lint", about: lint::ABOUT, run: lint::run },
     Task { name: "docs", about: docs::ABOUT, run: docs::run },
+    Task { name: "model", about: model::ABOUT, run: model::run },
     Task { name: "sim", about: sim::ABOUT, run: sim::run },
     Task { name: "soak", about: soak::ABOUT, run: soak::run },
     Task { name: "mutants", about: sim::ABOUT_MUTANTS, run: sim::run_mutants },
