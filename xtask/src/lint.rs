@@ -1,6 +1,9 @@
 //! `cargo xtask lint`: formatting and clippy.
 
-use crate::shell::{self, Failure};
+use crate::{
+    bench,
+    shell::{self, Failure},
+};
 
 pub(crate) const ABOUT: &str = "checks the formatting, and clippy without a warning";
 
@@ -13,5 +16,6 @@ pub(crate) fn run(_: &[String]) -> Result<(), Failure> {
         "--all-features",
         "--",
         "--deny=warnings",
-    ]))
+    ]))?;
+    bench::lint()
 }

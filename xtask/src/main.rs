@@ -2,6 +2,7 @@
 //!
 //! One file a task, standard library only: this is the first thing that a fresh clone builds.
 
+mod bench;
 mod docs;
 mod features;
 mod lint;
@@ -31,6 +32,7 @@ const TASKS: &[Task] = &[
     Task { name: "soak", about: soak::ABOUT, run: soak::run },
     Task { name: "mutants", about: sim::ABOUT_MUTANTS, run: sim::run_mutants },
     Task { name: "lost-updates", about: soak::ABOUT_LOST_UPDATES, run: soak::run_lost_updates },
+    Task { name: "bench", about: bench::ABOUT, run: bench::run },
     Task { name: "features", about: features::ABOUT, run: features::run },
 ];
 

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: the whole suite.
 
 use crate::{
-    redis_server,
+    bench, redis_server,
     shell::{self, Failure},
     sim,
 };
@@ -15,5 +15,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     command.args(arguments);
     shell::run(command)?;
     // A filter asks for some of the tests only.
-    if arguments.is_empty() { sim::run_share() } else { Ok(()) }
+    if !arguments.is_empty() {
+        return Ok(());
+    }
+    bench::test()?;
+    sim::run_share()
 }

@@ -1,0 +1,99 @@
+//! The contestants: ways to take a lock on the same nodes, and what they are measured against.
+
+mod bare;
+mod mutex;
+mod ours;
+mod polling;
+mod queued;
+mod rslock;
+mod sockets;
+
+use std::{future::Future, time::Duration};
+
+/// How long a lock lives on its nodes when nobody releases it. That of redlock-core's defaults.
+const TTL: Duration = Duration::from_secs(30);
+
+/// Why something did not work; counted, and shown for the first.
+pub(crate) type Failure = String;
+
+/// One way to take a lock. Clones share their connections.
+pub(crate) trait Client: Clone + Send + Sync + 'static {
+    /// What is in hand while a lock is held.
+    type Held: Send + 'static;
+
+    /// What is in front of a resource in its key.
+    const PREFIX: &str = "";
+
+    /// A client as a program makes it when it starts.
+    fn open(urls: &[String]) -> impl Future<Output = Self> + Send;
+
+    /// Waits until every node is connected.
+    fn ready(&self) -> impl Future<Output = ()> + Send;
+
+    /// Waits until the lock is held.
+    fn lock(&self, resource: &str) -> impl Future<Output = Result<Self::Held, Failure>> + Send;
+
+    /// Returns when the release is confirmed.
+    fn release(&self, held: Self::Held) -> impl Future<Output = Result<(), Failure>> + Send;
+}
+
+/// What can be done with any client.
+pub(crate) trait Visit {
+    /// What comes of it.
+    type Output;
+
+    /// Does it with one.
+    fn with<C: Client>(self) -> Self::Output;
+}
+
+/// Names a [`Client`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// redlock-core through its public interface, with its defaults.
+    Ours,
+    /// rslock with its defaults.
+    Rslock,
+    /// The least work that is still Redlock, over redis-rs.
+    Bare,
+    /// The same over plain sockets.
+    Sockets,
+    /// [`Bare`](Self::Bare), waiting in line inside the process first.
+    Queued,
+    /// A mutex inside the process and no nodes at all: what a hold itself allows.
+    Mutex,
+}
+
+impl Which {
+    /// Those that can be chosen; the mutex is always there as the measure.
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Mutex, Self::Ours, Self::Rslock, Self::Bare, Self::Sockets, Self::Queued];
+
+    /// As it is written in tables, files and arguments.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ours => "ours",
+            Self::Rslock => "rslock",
+            Self::Bare => "bare",
+            Self::Sockets => "sockets",
+            Self::Queued => "queued",
+            Self::Mutex => "mutex",
+        }
+    }
+
+    /// The client of this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|which| which.name() == name)
+    }
+
+    /// Calls the visitor with this client.
+    pub(crate) fn visit<V: Visit>(self, visitor: V) -> V::Output {
+        match self {
+            Self::Ours => visitor.with::<ours::Ours>(),
+            Self::Rslock => visitor.with::<rslock::Rslock>(),
+            Self::Bare => visitor.with::<bare::Bare>(),
+            Self::Sockets => visitor.with::<sockets::Sockets>(),
+            Self::Queued => visitor.with::<queued::Queued>(),
+            Self::Mutex => visitor.with::<mutex::Mutex>(),
+        }
+    }
+}

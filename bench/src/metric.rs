@@ -1,0 +1,128 @@
+//! What is measured, and in what unit.
+
+/// One figure of one sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Metric {
+    /// Half of the locks with their release took no longer.
+    P50,
+    /// 99 of 100 took no longer.
+    P99,
+    /// [`Self::P50`] by that of the same client a moment before, when all nodes were healthy.
+    P50Healthy,
+    /// [`Self::P99`] by that of the same client a moment before, when all nodes were healthy.
+    P99Healthy,
+    /// From the return of nodes until every node votes again.
+    Recovery,
+    /// Locks and releases.
+    PerSecond,
+    /// Jain's index over the tasks.
+    Jain,
+    /// The least that a process got, as a part of its even share.
+    LeastShare,
+    /// The longest that a task waited for its turn.
+    LongestWait,
+    /// Commands to one node for one lock and release.
+    Commands,
+    /// Reads of one server for one lock and release: below the commands, when they come together.
+    Reads,
+    /// A client's first lock.
+    FirstLock,
+    /// The same with one node black-holed.
+    FirstLockBlackHoled,
+    /// The latter by the former.
+    FirstLockRatio,
+    /// Time on a processor in this process.
+    Processor,
+    /// Allocations in this process.
+    Allocations,
+    /// Bytes allocated in this process.
+    Allocated,
+    /// Requests that did not end well.
+    Failures,
+    /// How often two held one lock at once.
+    Violations,
+}
+
+impl Metric {
+    const ALL: [Self; 19] = [
+        Self::P50,
+        Self::P99,
+        Self::P50Healthy,
+        Self::P99Healthy,
+        Self::Recovery,
+        Self::PerSecond,
+        Self::Jain,
+        Self::LeastShare,
+        Self::LongestWait,
+        Self::Commands,
+        Self::Reads,
+        Self::FirstLock,
+        Self::FirstLockBlackHoled,
+        Self::FirstLockRatio,
+        Self::Processor,
+        Self::Allocations,
+        Self::Allocated,
+        Self::Failures,
+        Self::Violations,
+    ];
+
+    /// As it is called in files.
+    pub(crate) fn key(self) -> &'static str {
+        self.names().0
+    }
+
+    /// As it is called at the head of a column.
+    pub(crate) fn title(self) -> &'static str {
+        self.names().1
+    }
+
+    /// Whether a multiple of another client's figure says something.
+    pub(crate) fn is_relative(self) -> bool {
+        matches!(
+            self,
+            Self::P50
+                | Self::P99
+                | Self::PerSecond
+                | Self::Processor
+                | Self::Allocations
+                | Self::Allocated
+        )
+    }
+
+    /// Whether a column of zeros may be left out.
+    pub(crate) fn is_trouble(self) -> bool {
+        matches!(self, Self::Failures | Self::Violations)
+    }
+
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::P50 => ("p50_us", "p50 µs"),
+            Self::P99 => ("p99_us", "p99 µs"),
+            Self::P50Healthy => ("p50_by_healthy", "p50 x healthy"),
+            Self::P99Healthy => ("p99_by_healthy", "p99 x healthy"),
+            Self::Recovery => ("recovery_ms", "recovery ms"),
+            Self::PerSecond => ("per_second", "per second"),
+            Self::Jain => ("jain", "Jain"),
+            Self::LeastShare => ("least_share", "least share"),
+            Self::LongestWait => ("longest_wait_ms", "longest wait ms"),
+            Self::Commands => ("commands_per_lock_and_node", "commands"),
+            Self::Reads => ("reads_per_lock_and_node", "reads"),
+            Self::FirstLock => ("first_lock_ms", "first lock ms"),
+            Self::FirstLockBlackHoled => ("first_lock_black_holed_ms", "one black-holed ms"),
+            Self::FirstLockRatio => ("first_lock_by_healthy", "x healthy"),
+            Self::Processor => ("processor_us", "processor µs"),
+            Self::Allocations => ("allocations", "allocations"),
+            Self::Allocated => ("allocated_bytes", "bytes"),
+            Self::Failures => ("failures", "failures"),
+            Self::Violations => ("violations", "violations"),
+        }
+    }
+
+    /// All, in the order of their columns.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter()
+    }
+}
+
+/// The figures of one client in one round.
+pub(crate) type Sample = Vec<(Metric, f64)>;

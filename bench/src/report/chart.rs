@@ -1,0 +1,152 @@
+//! A chart of grouped bars, as SVG.
+
+use std::fmt::Write;
+
+use super::table::number;
+
+/// Bars in groups: a group a case, a bar a client.
+#[derive(Debug)]
+pub(super) struct Chart {
+    pub(super) title: String,
+    /// What the height of a bar is.
+    pub(super) unit: String,
+    /// The clients, in the order of their bars.
+    pub(super) series: Vec<&'static str>,
+    /// The label of a group and the value of each client; `None` leaves a gap.
+    pub(super) groups: Vec<(String, Vec<Option<f64>>)>,
+    /// For values that are worlds apart.
+    pub(super) logarithmic: bool,
+}
+
+const HEIGHT: f64 = 220.0;
+const TOP: f64 = 64.0;
+const LEFT: f64 = 16.0;
+const BAR: f64 = 34.0;
+const GAP: f64 = 28.0;
+/// Told apart in grey and by most eyes; each bar has its number too.
+const COLORS: [&str; 6] = ["#9aa0a6", "#d1495b", "#8d6a9f", "#2e6f95", "#66a182", "#edae49"];
+
+impl Chart {
+    /// The text of an SVG file.
+    pub(super) fn svg(&self) -> String {
+        let group = BAR * self.series.len() as f64 + GAP;
+        let labels =
+            8.0 * self.groups.iter().map(|(label, _)| label.len()).max().unwrap_or(0) as f64;
+        let group = group.max(labels);
+        let width = (2.0 * LEFT + group * self.groups.len() as f64).max(560.0);
+        let bottom = TOP + HEIGHT;
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {:.0}\" \
+             font-family=\"sans-serif\" font-size=\"12\">\n\
+             <title>{}</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n\
+             <text x=\"{LEFT}\" y=\"22\" font-size=\"15\" font-weight=\"bold\">{}</text>\n\
+             <text x=\"{LEFT}\" y=\"40\" fill=\"#555\">{}</text>\n",
+            bottom + 34.0,
+            escape(&self.title),
+            escape(&self.title),
+            escape(&self.unit),
+        );
+        self.legend(&mut svg, width);
+        for (index, (label, values)) in self.groups.iter().enumerate() {
+            let left = LEFT + group * index as f64;
+            let bars = BAR * values.len() as f64;
+            let first = left + (group - bars) / 2.0;
+            for (series, value) in values.iter().enumerate() {
+                let Some(value) = value else { continue };
+                let height = HEIGHT * self.part(*value);
+                let (x, y) = (first + BAR * series as f64, bottom - height);
+                let color = COLORS[series % COLORS.len()];
+                // Writing to a String cannot fail.
+                let _ = writeln!(
+                    svg,
+                    "<rect x=\"{:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{height:.1}\" \
+                     fill=\"{color}\"/>\n<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"10\" \
+                     text-anchor=\"middle\">{}</text>",
+                    x + 2.0,
+                    BAR - 4.0,
+                    x + BAR / 2.0,
+                    y - 4.0,
+                    number(*value),
+                );
+            }
+            let middle = left + group / 2.0;
+            let _ = writeln!(
+                svg,
+                "<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+                bottom + 18.0,
+                escape(label),
+            );
+        }
+        let _ = writeln!(
+            svg,
+            "<line x1=\"{LEFT}\" y1=\"{bottom}\" x2=\"{:.1}\" y2=\"{bottom}\" stroke=\"#333\"/>\n</svg>",
+            width - LEFT,
+        );
+        svg
+    }
+
+    fn legend(&self, svg: &mut String, width: f64) {
+        let mut right = width - LEFT;
+        for (series, name) in self.series.iter().enumerate().rev() {
+            right -= 7.0 * name.len() as f64 + 24.0;
+            let color = COLORS[series % COLORS.len()];
+            let _ = writeln!(
+                svg,
+                "<rect x=\"{right:.1}\" y=\"31\" width=\"10\" height=\"10\" fill=\"{color}\"/>\n\
+                 <text x=\"{:.1}\" y=\"40\">{}</text>",
+                right + 14.0,
+                escape(name),
+            );
+        }
+    }
+
+    /// How high a bar is, as a part of the highest.
+    fn part(&self, value: f64) -> f64 {
+        let values = || self.groups.iter().flat_map(|(_, values)| values.iter().flatten().copied());
+        let highest = values().fold(f64::MIN_POSITIVE, f64::max);
+        if !self.logarithmic {
+            return value.max(0.0) / highest;
+        }
+        // The lowest bar is still one: half of it is the ground.
+        let lowest = values().filter(|value| *value > 0.0).fold(highest, f64::min) / 2.0;
+        if value <= lowest { 0.0 } else { (value / lowest).ln() / (highest / lowest).ln() }
+    }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(logarithmic: bool) -> Chart {
+        Chart {
+            title: "a < b".into(),
+            unit: "per second".into(),
+            series: vec!["ours", "bare"],
+            groups: vec![
+                ("one".into(), vec![Some(10.0), Some(1000.0)]),
+                ("two".into(), vec![None, Some(100.0)]),
+            ],
+            logarithmic,
+        }
+    }
+
+    #[test]
+    fn the_highest_bar_fills_the_chart_and_a_gap_has_none() {
+        let svg = chart(false).svg();
+        assert!(svg.contains("height=\"220.0\"") && svg.contains("height=\"2.2\""), "{svg}");
+        let bars = svg.matches("<rect x=").count() - 2;
+        assert_eq!(bars, 3, "{svg}");
+        assert!(svg.contains("a &lt; b") && svg.ends_with("</svg>\n"), "{svg}");
+    }
+
+    #[test]
+    fn logarithmic_bars_keep_the_lowest_in_sight() {
+        let chart = chart(true);
+        assert_eq!(chart.part(1000.0), 1.0);
+        assert!(chart.part(10.0) > 0.1 && chart.part(100.0) < 0.7);
+    }
+}

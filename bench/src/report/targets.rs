@@ -1,0 +1,163 @@
+//! Where redlock-core must arrive, and whether it has.
+
+use std::fmt;
+
+use crate::{client::Which, hold, metric::Metric, results::Results};
+
+/// One figure with its limit.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) what: String,
+    /// `None` when the run did not measure it.
+    pub(crate) figure: Option<f64>,
+    pub(crate) limit: Limit,
+}
+
+/// What a figure must be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Limit {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+impl Limit {
+    /// Whether the figure is within the limit.
+    pub(crate) fn holds(self, figure: f64) -> bool {
+        match self {
+            Self::AtMost(limit) => figure <= limit,
+            Self::AtLeast(limit) => figure >= limit,
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtMost(limit) => write!(f, "at most {limit}"),
+            Self::AtLeast(limit) => write!(f, "at least {limit}"),
+        }
+    }
+}
+
+use Limit::{AtLeast, AtMost};
+
+/// All of them, with what this run says.
+pub(crate) fn targets(results: &Results) -> Vec<Target> {
+    let run = Run(results);
+    let mut targets = Vec::new();
+    let mut add = |what: String, figure: Option<f64>, limit: Limit| {
+        targets.push(Target { what, figure, limit });
+    };
+
+    for flavor in ["multi-thread", "current-thread"] {
+        let case = format!("5 nodes, {flavor}");
+        let figure = |metric| run.by(Which::Bare, "latency", &case, metric);
+        add(format!("latency, {case}: p50 x bare"), figure(Metric::P50), AtMost(1.10));
+        add(format!("latency, {case}: p99 x bare"), figure(Metric::P99), AtMost(1.25));
+        add(
+            format!("latency, {case}: commands a node"),
+            run.ours("latency", &case, Metric::Commands),
+            // One SET, one delete; more is only what a boundary of the measurement adds.
+            AtMost(2.01),
+        );
+    }
+    for flavor in ["multi-thread", "current-thread"] {
+        for (tasks, least) in [(64, 1.0), (512, 1.5)] {
+            let case = format!("{tasks} tasks, {flavor}");
+            let figure = run.by(Which::Bare, "throughput", &case, Metric::PerSecond);
+            add(format!("throughput, {case}: x bare"), figure, AtLeast(least));
+        }
+    }
+    for tasks in [16, 128] {
+        let case = format!("{tasks} tasks");
+        let ours = |metric| run.ours("contended", &case, metric);
+        let of_hold = run.by(Which::Mutex, "contended", &case, Metric::PerSecond);
+        add(format!("contended, {case}: part of what the hold allows"), of_hold, AtLeast(0.95));
+        add(format!("contended, {case}: Jain"), ours(Metric::Jain), AtLeast(0.99));
+        add(
+            format!("contended, {case}: longest wait by tasks x hold"),
+            run.wait_by_turn("contended", &case, tasks),
+            AtMost(1.5),
+        );
+        add(format!("contended, {case}: commands a node"), ours(Metric::Commands), AtMost(0.2));
+    }
+    for tasks in [16, 128] {
+        let case = format!("{tasks} tasks");
+        let of_hold = run.by(Which::Mutex, "herd", &case, Metric::PerSecond);
+        add(format!("herd, {case}: part of what the hold allows"), of_hold, AtLeast(0.9));
+    }
+    {
+        let case = "4 x 4 tasks";
+        let ours = |metric| run.ours("processes", case, metric);
+        let of_hold = run.by(Which::Mutex, "processes", case, Metric::PerSecond);
+        add("processes: part of what the hold allows".into(), of_hold, AtLeast(0.8));
+        add("processes: Jain".into(), ours(Metric::Jain), AtLeast(0.95));
+        add("processes: least share of a process".into(), ours(Metric::LeastShare), AtLeast(0.5));
+        add("processes: longest wait in ms".into(), ours(Metric::LongestWait), AtMost(250.0));
+        let commands = ours(Metric::Commands).map(|commands| commands * 5.0);
+        add("processes: commands over all nodes".into(), commands, AtMost(15.0));
+    }
+    for case in ["one hung", "one killed", "two hung"] {
+        let ours = |metric| run.ours("faults", case, metric);
+        add(format!("{case}: p50 x healthy"), ours(Metric::P50Healthy), AtMost(1.2));
+        if case != "two hung" {
+            add(format!("{case}: p99 x healthy"), ours(Metric::P99Healthy), AtMost(1.2));
+        }
+    }
+    let recovery = run.ours("faults", "two hung", Metric::Recovery);
+    add("two hung: recovery in ms".into(), recovery, AtMost(1000.0));
+    let first_lock = run.ours("first-lock", "one black-holed", Metric::FirstLockRatio);
+    add("first lock, one black-holed: x healthy".into(), first_lock, AtMost(2.0));
+    let violations = results.rows().iter().any(|row| row.figure(Metric::Violations).is_some());
+    let violations = violations.then(|| results.violations());
+    add("two holders of one lock at once".into(), violations, AtMost(0.0));
+    targets
+}
+
+struct Run<'a>(&'a Results);
+
+impl Run<'_> {
+    fn ours(&self, workload: &str, case: &str, metric: Metric) -> Option<f64> {
+        self.0.row(workload, case, Which::Ours)?.figure(metric)
+    }
+
+    fn by(&self, measure: Which, workload: &str, case: &str, metric: Metric) -> Option<f64> {
+        let measure = self.0.row(workload, case, measure)?;
+        self.0.row(workload, case, Which::Ours)?.ratio(measure, metric)
+    }
+
+    /// The longest wait by the time in which everybody has one turn, at the pace that the hold
+    /// allows.
+    fn wait_by_turn(&self, workload: &str, case: &str, tasks: u32) -> Option<f64> {
+        let pace = self.0.row(workload, case, Which::Mutex)?.figure(Metric::PerSecond)?;
+        // A hold that was measured too short would flatter.
+        let hold = (1.0 / pace).max(hold::LENGTH.as_secs_f64());
+        let longest = self.ours(workload, case, Metric::LongestWait)? / 1000.0;
+        Some(longest / (f64::from(tasks) * hold))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_reached_by_not_being_measured() {
+        assert!(targets(&Results::default()).iter().all(|target| target.figure.is_none()));
+    }
+
+    #[test]
+    fn a_target_counts_ours_against_the_measure() {
+        let mut results = Results::default();
+        for (which, pace) in [(Which::Mutex, 900.0), (Which::Ours, 450.0)] {
+            let sample = vec![(Metric::PerSecond, pace), (Metric::LongestWait, 32.0)];
+            results.add("contended", "16 tasks", which, sample);
+        }
+        let targets = targets(&results);
+        let figure = |what: &str| targets.iter().find(|it| it.what.contains(what)).unwrap().figure;
+        assert_eq!(figure("16 tasks: part of what"), Some(0.5));
+        let turns = figure("16 tasks: longest wait").unwrap();
+        assert!((turns - 1.8).abs() < 1e-9, "{turns}");
+        assert!(AtMost(1.8).holds(1.8) && !AtLeast(0.95).holds(0.5));
+    }
+}

@@ -1,0 +1,78 @@
+//! Tasks of one process that want one lock again and again: how fast it goes from hand to hand,
+//! and to whom.
+
+use std::time::Duration;
+
+use super::{Bench, Case, Flavor, WARM_UP, Workload, throughput::NODES};
+use crate::{
+    client::{Client, Visit, Which},
+    load::{self, Rivals, Turns},
+    metric::{Metric, Sample},
+    servers, stats,
+};
+
+pub(super) const WORKLOAD: Workload = Workload {
+    name: "contended",
+    about: "16 and 128 tasks in a loop on one lock, held for 1 ms, on 5 nodes",
+    rounds: (3, 1),
+    cases,
+};
+
+fn cases(bench: &Bench) -> Vec<Case<'_>> {
+    let mut cases = Vec::new();
+    for tasks in [16, 128] {
+        let sample = move |which: Which| {
+            servers::clear(&bench.nodes);
+            which.visit(Contended { bench, tasks })
+        };
+        cases.push(Case {
+            label: format!("{tasks} tasks"),
+            clients: &[Which::Mutex, Which::Ours, Which::Rslock, Which::Bare, Which::Queued],
+            sample: Box::new(sample),
+        });
+    }
+    cases
+}
+
+struct Contended<'a> {
+    bench: &'a Bench,
+    tasks: usize,
+}
+
+impl Visit for Contended<'_> {
+    type Output = Sample;
+
+    fn with<C: Client>(self) -> Sample {
+        let span = self.bench.pick(Duration::from_secs(5), Duration::from_secs(1));
+        Flavor::MultiThread.runtime().block_on(async {
+            let client = C::open(&self.bench.urls(NODES)).await;
+            client.ready().await;
+            load::uncontended(&client, 1, WARM_UP).await;
+
+            let before = servers::count(&self.bench.nodes);
+            let rivals = Rivals::new(span, u64::MAX);
+            let (turns, violations) = load::contended(&client, self.tasks, &rivals, None).await;
+            let counted = servers::count(&self.bench.nodes).since(before);
+
+            let mut sample = fairness(&turns, span);
+            let taken: u64 = turns.iter().map(|task| task.count).sum();
+            let commands = counted.commands as f64 / (taken.max(1) as f64 * NODES as f64);
+            sample.extend([(Metric::Commands, commands), (Metric::Violations, violations as f64)]);
+            sample
+        })
+    }
+}
+
+/// Who got how much of the time, and waited how long for it.
+pub(super) fn fairness(turns: &[Turns], span: Duration) -> Sample {
+    let counts: Vec<u64> = turns.iter().map(|task| task.count).collect();
+    let taken: u64 = counts.iter().sum();
+    let longest = turns.iter().map(|task| task.longest).max().unwrap_or_default();
+    let failures: u64 = turns.iter().map(|task| task.failures).sum();
+    vec![
+        (Metric::PerSecond, taken as f64 / span.as_secs_f64()),
+        (Metric::Jain, stats::jain(&counts)),
+        (Metric::LongestWait, longest.as_secs_f64() * 1000.0),
+        (Metric::Failures, failures as f64),
+    ]
+}

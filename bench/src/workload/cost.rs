@@ -1,0 +1,85 @@
+//! What a lock and its release take of this process and of the servers: the profile behind the
+//! throughput.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::{
+    Bench, Case, Flavor, WARM_UP, Workload,
+    throughput::{NODES, TASKS},
+};
+use crate::{
+    ALLOCATOR,
+    client::{Client, Visit, Which},
+    load,
+    metric::{Metric, Sample},
+    servers,
+};
+
+pub(super) const WORKLOAD: Workload = Workload {
+    name: "cost",
+    about: "processor time, allocations and server reads for one lock and release, on 5 nodes",
+    rounds: (3, 1),
+    cases,
+};
+
+fn cases(bench: &Bench) -> Vec<Case<'_>> {
+    let mut cases = Vec::new();
+    for flavor in Flavor::ALL {
+        for tasks in TASKS {
+            let sample = move |which: Which| {
+                servers::clear(&bench.nodes);
+                which.visit(Cost { bench, flavor, tasks })
+            };
+            cases.push(Case {
+                label: format!("{tasks} tasks, {}", flavor.name()),
+                clients: &[Which::Bare, Which::Ours, Which::Rslock, Which::Sockets],
+                sample: Box::new(sample),
+            });
+        }
+    }
+    cases
+}
+
+struct Cost<'a> {
+    bench: &'a Bench,
+    flavor: Flavor,
+    tasks: usize,
+}
+
+impl Visit for Cost<'_> {
+    type Output = Sample;
+
+    fn with<C: Client>(self) -> Sample {
+        let span = self.bench.pick(Duration::from_millis(400), Duration::from_millis(150));
+        self.flavor.runtime().block_on(async {
+            let client = C::open(&self.bench.urls(NODES)).await;
+            client.ready().await;
+            load::uncontended(&client, self.tasks, WARM_UP).await;
+
+            let before = servers::count(&self.bench.nodes);
+            let worked = processor();
+            ALLOCATOR.start();
+            let done = load::uncontended(&client, self.tasks, span).await;
+            let (allocations, allocated) = ALLOCATOR.stop();
+            let worked = processor() - worked;
+            let counted = servers::count(&self.bench.nodes).since(before);
+
+            let locks = done.latencies.len() as f64;
+            let each = locks * NODES as f64;
+            vec![
+                (Metric::Processor, worked.as_secs_f64() * 1e6 / locks),
+                (Metric::Allocations, allocations as f64 / locks),
+                (Metric::Allocated, allocated as f64 / locks),
+                (Metric::Commands, counted.commands as f64 / each),
+                (Metric::Reads, counted.reads as f64 / each),
+            ]
+        })
+    }
+}
+
+/// How long this process has been on a processor.
+fn processor() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
+}

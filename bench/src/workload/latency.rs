@@ -1,0 +1,70 @@
+//! One task that locks and releases: what the user of an idle lock waits for.
+
+use std::time::Duration;
+
+use super::{Bench, Case, Flavor, WARM_UP, Workload};
+use crate::{
+    client::{Client, Visit, Which},
+    load,
+    metric::{Metric, Sample},
+    servers, stats,
+};
+
+pub(super) const WORKLOAD: Workload = Workload {
+    name: "latency",
+    about: "one task, a free lock: lock and release, on 1, 3 and 5 nodes",
+    rounds: (7, 2),
+    cases,
+};
+
+fn cases(bench: &Bench) -> Vec<Case<'_>> {
+    let mut cases = Vec::new();
+    for flavor in Flavor::ALL {
+        for nodes in [1, 3, 5] {
+            let sample = move |which: Which| {
+                servers::clear(&bench.nodes);
+                which.visit(Latency { bench, flavor, nodes })
+            };
+            cases.push(Case {
+                label: format!("{nodes} nodes, {}", flavor.name()),
+                clients: &[Which::Bare, Which::Ours, Which::Rslock, Which::Sockets],
+                sample: Box::new(sample),
+            });
+        }
+    }
+    cases
+}
+
+struct Latency<'a> {
+    bench: &'a Bench,
+    flavor: Flavor,
+    nodes: usize,
+}
+
+impl Visit for Latency<'_> {
+    type Output = Sample;
+
+    fn with<C: Client>(self) -> Sample {
+        let span = self.bench.pick(Duration::from_millis(700), Duration::from_millis(250));
+        let servers = &self.bench.nodes[..self.nodes];
+        self.flavor.runtime().block_on(async {
+            let client = C::open(&self.bench.urls(self.nodes)).await;
+            client.ready().await;
+            load::uncontended(&client, 1, WARM_UP).await;
+
+            let before = servers::count(servers);
+            let mut done = load::uncontended(&client, 1, span).await;
+            let counted = servers::count(servers).since(before);
+
+            let each = (done.latencies.len() * self.nodes) as f64;
+            let mut sample = vec![
+                (Metric::Commands, counted.commands as f64 / each),
+                (Metric::Failures, done.failures as f64),
+            ];
+            for (metric, part) in [(Metric::P50, 0.5), (Metric::P99, 0.99)] {
+                sample.extend(stats::percentile(&mut done.latencies, part).map(|it| (metric, it)));
+            }
+            sample
+        })
+    }
+}

@@ -1,0 +1,114 @@
+//! The workloads, each a file. A workload has cases; each client of a case gives one sample a
+//! round, one after the other, so that whatever slows the machine slows all of them.
+
+mod contended;
+mod cost;
+mod faults;
+mod first_lock;
+mod herd;
+mod latency;
+pub(crate) mod processes;
+mod throughput;
+
+use std::{fmt, time::Duration};
+
+use redlock_tests::Nodes;
+use tokio::runtime::{self, Runtime};
+
+use crate::{client::Which, metric::Sample};
+
+/// What workloads have in common.
+#[derive(Debug)]
+pub(crate) struct Bench {
+    /// The servers; a workload with fewer nodes uses the first of them.
+    pub(crate) nodes: Nodes,
+    /// A minute in all instead of ten: coarse, to see that everything runs.
+    pub(crate) quick: bool,
+}
+
+impl Bench {
+    /// One of two, by how thorough the run is.
+    pub(crate) fn pick<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// The URLs of the first servers.
+    pub(crate) fn urls(&self, nodes: usize) -> Vec<String> {
+        self.nodes.urls().into_iter().take(nodes).collect()
+    }
+}
+
+/// One question, with all who are asked it.
+pub(crate) struct Case<'a> {
+    /// What is special about it.
+    pub(crate) label: String,
+    /// Who takes part.
+    pub(crate) clients: &'static [Which],
+    /// Measures one of them, once.
+    pub(crate) sample: Box<dyn Fn(Which) -> Sample + 'a>,
+}
+
+impl fmt::Debug for Case<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Case").field("label", &self.label).finish_non_exhaustive()
+    }
+}
+
+/// A kind of work.
+#[derive(Debug)]
+pub(crate) struct Workload {
+    /// As it is asked for with `--only`.
+    pub(crate) name: &'static str,
+    /// What it shows, in one line.
+    pub(crate) about: &'static str,
+    /// Rounds of a full run and of a quick one.
+    pub(crate) rounds: (usize, usize),
+    /// What it consists of.
+    pub(crate) cases: for<'a> fn(&'a Bench) -> Vec<Case<'a>>,
+}
+
+/// All of them, in the order in which they run.
+pub(crate) const ALL: &[Workload] = &[
+    latency::WORKLOAD,
+    throughput::WORKLOAD,
+    cost::WORKLOAD,
+    contended::WORKLOAD,
+    herd::WORKLOAD,
+    processes::WORKLOAD,
+    faults::WORKLOAD,
+    first_lock::WORKLOAD,
+];
+
+/// The runtimes that programs use, the same for every client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flavor {
+    /// As `#[tokio::main]` makes it: a worker a core.
+    MultiThread,
+    /// `#[tokio::main(flavor = "current_thread")]`.
+    CurrentThread,
+}
+
+impl Flavor {
+    /// Both.
+    pub(crate) const ALL: [Self; 2] = [Self::MultiThread, Self::CurrentThread];
+
+    /// As tables call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::MultiThread => "multi-thread",
+            Self::CurrentThread => "current-thread",
+        }
+    }
+
+    /// A fresh one: nothing of an earlier client goes on beside the next.
+    pub(crate) fn runtime(self) -> Runtime {
+        let mut builder = match self {
+            Self::MultiThread => runtime::Builder::new_multi_thread(),
+            Self::CurrentThread => runtime::Builder::new_current_thread(),
+        };
+        builder.enable_all().build().expect("a runtime")
+    }
+}
+
+/// How long a client works before it is measured.
+const WARM_UP: Duration = Duration::from_millis(150);

@@ -1,0 +1,69 @@
+//! Many tasks, each with resources of its own.
+
+use std::time::Duration;
+
+use super::{Bench, Case, Flavor, WARM_UP, Workload};
+use crate::{
+    client::{Client, Visit, Which},
+    load,
+    metric::{Metric, Sample},
+    servers, stats,
+};
+
+/// How many tasks lock at the same time.
+pub(super) const TASKS: [usize; 3] = [1, 64, 512];
+/// How many nodes they lock on.
+pub(super) const NODES: usize = 5;
+
+pub(super) const WORKLOAD: Workload = Workload {
+    name: "throughput",
+    about: "1, 64 and 512 tasks, each its own free locks, on 5 nodes",
+    rounds: (7, 2),
+    cases,
+};
+
+fn cases(bench: &Bench) -> Vec<Case<'_>> {
+    let mut cases = Vec::new();
+    for flavor in Flavor::ALL {
+        for tasks in TASKS {
+            let sample = move |which: Which| {
+                servers::clear(&bench.nodes);
+                which.visit(Throughput { bench, flavor, tasks })
+            };
+            cases.push(Case {
+                label: format!("{tasks} tasks, {}", flavor.name()),
+                clients: &[Which::Bare, Which::Ours, Which::Rslock, Which::Sockets],
+                sample: Box::new(sample),
+            });
+        }
+    }
+    cases
+}
+
+struct Throughput<'a> {
+    bench: &'a Bench,
+    flavor: Flavor,
+    tasks: usize,
+}
+
+impl Visit for Throughput<'_> {
+    type Output = Sample;
+
+    fn with<C: Client>(self) -> Sample {
+        let span = self.bench.pick(Duration::from_millis(800), Duration::from_millis(300));
+        self.flavor.runtime().block_on(async {
+            let client = C::open(&self.bench.urls(NODES)).await;
+            client.ready().await;
+            load::uncontended(&client, self.tasks, WARM_UP).await;
+
+            let mut done = load::uncontended(&client, self.tasks, span).await;
+            let per_second = done.latencies.len() as f64 / done.elapsed.as_secs_f64();
+            let mut sample =
+                vec![(Metric::PerSecond, per_second), (Metric::Failures, done.failures as f64)];
+            for (metric, part) in [(Metric::P50, 0.5), (Metric::P99, 0.99)] {
+                sample.extend(stats::percentile(&mut done.latencies, part).map(|it| (metric, it)));
+            }
+            sample
+        })
+    }
+}
