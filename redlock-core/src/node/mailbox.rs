@@ -200,7 +200,7 @@ mod tests {
         let mut mailbox = Mailbox::new(Quarantine::new(Restarts::Trusted, Duration::ZERO));
         mailbox.link = Link::Up;
         let job = |number: usize| {
-            let claim = Claim { key: number.to_string(), value: String::new() };
+            let claim = Claim { key: number.to_string().into(), value: String::new() };
             let clean_up = CleanUp { since: now, until: now, keep_until: None, repeated: false };
             Job { clean_up: Some(clean_up), ..Job::new(&Arc::new(claim), Action::Release) }
         };
