@@ -33,6 +33,10 @@ pub(crate) enum Metric {
     FirstLockRatio,
     /// Time on a processor in this process.
     Processor,
+    /// Time on a processor in all servers together.
+    Servers,
+    /// Both: what limits the throughput of a machine that does nothing else.
+    Together,
     /// Allocations in this process.
     Allocations,
     /// Bytes allocated in this process.
@@ -44,7 +48,7 @@ pub(crate) enum Metric {
 }
 
 impl Metric {
-    const ALL: [Self; 19] = [
+    const ALL: [Self; 21] = [
         Self::P50,
         Self::P99,
         Self::P50Healthy,
@@ -60,6 +64,8 @@ impl Metric {
         Self::FirstLockBlackHoled,
         Self::FirstLockRatio,
         Self::Processor,
+        Self::Servers,
+        Self::Together,
         Self::Allocations,
         Self::Allocated,
         Self::Failures,
@@ -84,6 +90,8 @@ impl Metric {
                 | Self::P99
                 | Self::PerSecond
                 | Self::Processor
+                | Self::Servers
+                | Self::Together
                 | Self::Allocations
                 | Self::Allocated
         )
@@ -111,6 +119,8 @@ impl Metric {
             Self::FirstLockBlackHoled => ("first_lock_black_holed_ms", "one black-holed ms"),
             Self::FirstLockRatio => ("first_lock_by_healthy", "x healthy"),
             Self::Processor => ("processor_us", "processor µs"),
+            Self::Servers => ("servers_us", "servers µs"),
+            Self::Together => ("together_us", "together µs"),
             Self::Allocations => ("allocations", "allocations"),
             Self::Allocated => ("allocated_bytes", "bytes"),
             Self::Failures => ("failures", "failures"),

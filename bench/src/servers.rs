@@ -1,5 +1,7 @@
 //! The redis-servers of a run, and what they counted.
 
+use std::str::FromStr;
+
 use redlock_tests::{Nodes, Server};
 
 /// The most nodes that a workload uses; those with fewer use the first of them.
@@ -17,12 +19,18 @@ pub(crate) struct Counters {
     pub(crate) commands: u64,
     /// How often a server read from a client: commands that came in one go count once.
     pub(crate) reads: u64,
+    /// Microseconds on a processor.
+    pub(crate) processor: f64,
 }
 
 impl Counters {
     /// What was counted between `earlier` and this.
     pub(crate) fn since(self, earlier: Self) -> Self {
-        Self { commands: self.commands - earlier.commands, reads: self.reads - earlier.reads }
+        Self {
+            commands: self.commands - earlier.commands,
+            reads: self.reads - earlier.reads,
+            processor: self.processor - earlier.processor,
+        }
     }
 }
 
@@ -30,7 +38,8 @@ impl Counters {
 pub(crate) fn count(servers: &[Server]) -> Counters {
     servers.iter().fold(Counters::default(), |sum, server| Counters {
         commands: sum.commands + commands(&server.info("commandstats")),
-        reads: sum.reads + field(&server.info("stats"), "total_reads_processed"),
+        reads: sum.reads + field(&server.info("stats"), "total_reads_processed").unwrap_or(0),
+        processor: sum.processor + processor(&server.info("cpu")),
     })
 }
 
@@ -49,12 +58,16 @@ fn commands(info: &str) -> u64 {
         .sum()
 }
 
-fn field(info: &str, name: &str) -> u64 {
+fn processor(info: &str) -> f64 {
+    let seconds = |name| field::<f64>(info, name).unwrap_or_default();
+    (seconds("used_cpu_user") + seconds("used_cpu_sys")) * 1e6
+}
+
+fn field<T: FromStr>(info: &str, name: &str) -> Option<T> {
     info.lines()
         .filter_map(|line| line.split_once(':'))
         .find(|(found, _)| *found == name)
         .and_then(|(_, value)| value.trim().parse().ok())
-        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -76,7 +89,7 @@ mod tests {
     #[test]
     fn a_field_is_found_by_its_whole_name() {
         let info = "# Stats\r\ntotal_reads_processed:42\r\ntotal_reads:1\r\n";
-        assert_eq!(field(info, "total_reads_processed"), 42);
-        assert_eq!(field(info, "total"), 0);
+        assert_eq!(field(info, "total_reads_processed"), Some(42));
+        assert_eq!(field::<u64>(info, "total"), None);
     }
 }

@@ -1,6 +1,6 @@
 //! The value that tells one attempt's key from every other's (rule 1), and the source of chance.
 
-use std::{fmt, fmt::Write, time::Duration};
+use std::{fmt, time::Duration};
 
 use crate::{
     bug::{Bug, planted},
@@ -37,8 +37,9 @@ pub(crate) fn fresh_value(entropy: &dyn Entropy, client_name: &str) -> Result<St
     })?;
     let mut value = String::with_capacity(2 * TOKEN_BYTES + 1 + client_name.len());
     for byte in token {
-        // Writing to a String cannot fail.
-        let _ = write!(value, "{byte:02x}");
+        value.extend(
+            [byte >> 4, byte & 15].map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])),
+        );
     }
     value.push('.');
     value.push_str(client_name);

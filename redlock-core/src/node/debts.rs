@@ -1,7 +1,7 @@
 //! Deletes that are owed to a node: clean-up that goes on until it is confirmed, or refused for so
 //! long that the key has expired by itself (rule 5).
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, ops::Deref, time::Duration};
 
 use super::{CleanUp, Job};
 use crate::{
@@ -43,11 +43,16 @@ impl Debts {
     /// After an answer on a connection opened at `connected`: a delete that went out on another
     /// connection than its SET may have overtaken it, because the old socket's commands may run
     /// after the new one's first. It is done once more a moment later (rule 5).
-    pub(super) fn repeat(&mut self, mut job: Job, connected: Moment, now: Moment) {
-        let Some(CleanUp { since, repeated: false, .. }) = job.clean_up else { return };
-        if connected > since && !planted(Bug::CleanUpOnce) {
-            job.clean_up = job.clean_up.map(|clean_up| CleanUp { repeated: true, ..clean_up });
-            self.owe(job, now + PAUSE);
+    pub(super) fn repeat(
+        &mut self,
+        job: &Job,
+        connected: Moment,
+        now: &impl Deref<Target = Moment>,
+    ) {
+        let Some(clean_up @ CleanUp { repeated: false, .. }) = job.clean_up else { return };
+        if connected > clean_up.since && !planted(Bug::CleanUpOnce) {
+            let clean_up = Some(CleanUp { repeated: true, ..clean_up });
+            self.owe(Job { clean_up, ..job.clone() }, **now + PAUSE);
         }
     }
 
@@ -125,11 +130,11 @@ mod tests {
     #[test]
     fn a_delete_on_a_newer_connection_is_repeated_once() {
         let mut debts = Debts::default();
-        debts.repeat(job(1000, 60_000), at(999), at(1500));
+        debts.repeat(&job(1000, 60_000), at(999), &&at(1500));
         assert!(debts.is_empty(), "same connection: first in, first out");
-        debts.repeat(job(1000, 60_000), at(1200), at(1500));
+        debts.repeat(&job(1000, 60_000), at(1200), &&at(1500));
         let again = debts.due(at(2500), 1).remove(0);
-        debts.repeat(again, at(1200), at(2500));
+        debts.repeat(&again, at(1200), &&at(2500));
         assert!(debts.is_empty(), "once is enough");
     }
 

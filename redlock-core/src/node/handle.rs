@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     background::{Background, in_runtime},
-    clock::Clock,
+    clock::{Clock, Moment},
     error::{NodeError, NodeErrorKind},
     quorum::{Ballot, Uncast},
     token::Entropy,
@@ -179,10 +179,13 @@ impl NodeHandle {
         self.shared().task.is_running()
     }
 
-    /// Hands a job in. What is known at once comes back instead.
-    pub(crate) fn submit(&self, job: Job, ballot: Ballot) -> Option<Uncast> {
+    pub(crate) fn now(&self) -> Moment {
+        self.shared().context.clock.now()
+    }
+
+    /// Hands a job in at `now`. What is known at once comes back instead.
+    pub(crate) fn submit(&self, job: Job, ballot: Ballot, now: Moment) -> Option<Uncast> {
         let shared = self.shared();
-        let now = shared.context.clock.now();
         let mut mailbox = shared.mailbox.lock();
         let wake = mailbox.is_empty();
         let known = mailbox.put(&shared.name, job, ballot, now);

@@ -1,6 +1,6 @@
 //! What waits to be sent to one node, and whether sending makes sense at all.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, ops::Deref, sync::Arc};
 
 use tokio::sync::oneshot;
 
@@ -49,7 +49,7 @@ pub(super) enum Link {
 #[derive(Debug)]
 pub(super) struct Mailbox {
     pub(super) link: Link,
-    waiting: Vec<Item>,
+    waiting: VecDeque<Item>,
     pub(super) pings: Vec<oneshot::Sender<Result<(), NodeError>>>,
     /// Jobs that have been taken and not been answered.
     under_way: usize,
@@ -63,7 +63,7 @@ impl Mailbox {
     pub(super) fn new(quarantine: Quarantine) -> Self {
         Self {
             link: Link::Opening,
-            waiting: Vec::new(),
+            waiting: VecDeque::new(),
             pings: Vec::new(),
             under_way: 0,
             debts: Debts::default(),
@@ -90,7 +90,7 @@ impl Mailbox {
                     format!("{MOST_WAITING} commands wait to be sent to it"),
                 ),
                 None => {
-                    self.waiting.push(Item { job, ballot: Some(ballot), queued: now });
+                    self.waiting.push_back(Item { job, ballot: Some(ballot), queued: now });
                     return None;
                 }
             },
@@ -119,29 +119,37 @@ impl Mailbox {
         for item in std::mem::take(&mut self.waiting) {
             match self.bars(name, &item.job, now) {
                 Some(refusal) => barred.push((item, refusal)),
-                None => self.waiting.push(item),
+                None => self.waiting.push_back(item),
             }
         }
         barred
     }
 
-    /// Takes out the next batch of what waits, in order, as far as there is room. Debts that are due come last: the
-    /// SET that one of them undoes may be waiting still.
-    pub(super) fn take(&mut self, now: Moment) -> Vec<Item> {
+    /// Takes out the next batch of what waits, in order, as far as there is room. Debts that are due
+    /// come last: the SET that one of them undoes may be waiting still. `spare` is empty, and what
+    /// is taken comes in it.
+    pub(super) fn take(
+        &mut self,
+        now: &impl Deref<Target = Moment>,
+        spare: Vec<Item>,
+    ) -> Vec<Item> {
+        let mut items = spare;
         let room = MOST_UNDER_WAY.saturating_sub(self.under_way).min(MOST_IN_BATCH);
-        let mut items: Vec<_> = self.waiting.drain(..room.min(self.waiting.len())).collect();
-        let due = self.debts.due(now, room - items.len()).into_iter();
-        items.extend(due.map(|job| Item { job, ballot: None, queued: now }));
+        items.extend(self.waiting.drain(..room.min(self.waiting.len())));
+        if !self.debts.is_empty() {
+            let due = self.debts.due(**now, room - items.len()).into_iter();
+            items.extend(due.map(|job| Item { job, ballot: None, queued: **now }));
+        }
         self.under_way += items.len();
         items
     }
 
     /// When there is something to take: not before an answer makes room.
-    pub(super) fn next(&self, now: Moment) -> Option<Moment> {
+    pub(super) fn next(&self, now: &impl Deref<Target = Moment>) -> Option<Moment> {
         if self.under_way >= MOST_UNDER_WAY {
             return None;
         }
-        if self.waiting.is_empty() { self.debts.next_due() } else { Some(now) }
+        if self.waiting.is_empty() { self.debts.next_due() } else { Some(**now) }
     }
 
     /// So many of the jobs that were taken are no longer under way.
@@ -150,7 +158,7 @@ impl Mailbox {
     }
 
     /// Takes out what waits, as nobody sends it any more; clean-up becomes a debt.
-    pub(super) fn forsake(&mut self, now: Moment) -> Vec<Item> {
+    pub(super) fn forsake(&mut self, now: Moment) -> VecDeque<Item> {
         let waiting = std::mem::take(&mut self.waiting);
         for item in &waiting {
             self.debts.owe(item.job.clone(), now);
@@ -159,7 +167,7 @@ impl Mailbox {
     }
 
     /// Takes out what has waited since before `cutoff`.
-    pub(super) fn take_overdue(&mut self, cutoff: Moment) -> Vec<Item> {
+    pub(super) fn take_overdue(&mut self, cutoff: Moment) -> VecDeque<Item> {
         let (overdue, waiting) =
             std::mem::take(&mut self.waiting).into_iter().partition(|item| item.queued <= cutoff);
         self.waiting = waiting;
@@ -213,13 +221,13 @@ mod tests {
         let mut sent = Vec::new();
         while !mailbox.is_settled() {
             let mut under_way = 0;
-            while mailbox.next(now).is_some() {
-                let items = mailbox.take(now);
+            while mailbox.next(&&now).is_some() {
+                let items = mailbox.take(&&now, Vec::new());
                 assert!((1..=MOST_IN_BATCH).contains(&items.len()), "{}", items.len());
                 under_way += items.len();
                 sent.extend(items.iter().map(|item| item.job.claim.key.parse::<usize>().unwrap()));
             }
-            assert!(under_way <= MOST_UNDER_WAY && mailbox.take(now).is_empty(), "{under_way}");
+            assert!(under_way <= MOST_UNDER_WAY && mailbox.take(&&now, Vec::new()).is_empty(), "{under_way}");
             mailbox.answered(under_way);
         }
         assert!(sent.is_sorted(), "debts come last");

@@ -13,6 +13,7 @@ pub(crate) mod memory;
 mod quarantine;
 pub(crate) mod redis;
 mod supervisor;
+mod under_way;
 mod watchers;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -155,6 +156,9 @@ pub(crate) trait Connection: Send + 'static {
     fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>>;
 
     /// Resolves when the connection has broken, commands under way or not.
+    ///
+    /// The first of these may be what carries the bytes: somebody must wait for it, and a task that
+    /// waits for answers beside it must poll it before them.
     fn closed(&mut self) -> BoxFuture<'static, NodeError>;
 }
 

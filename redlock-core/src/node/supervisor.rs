@@ -5,11 +5,17 @@
 //! way. Down: jobs are answered in no time, and a new connection is tried with backoff.
 
 use std::{
+    cell::LazyCell,
+    pin::pin,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
-use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use futures_util::{
+    FutureExt, StreamExt,
+    future::{BoxFuture, Fuse, FusedFuture},
+    stream::FuturesUnordered,
+};
 
 use super::{
     Connection, Identity, Opened, Reply,
@@ -18,6 +24,7 @@ use super::{
     handle::Shared,
     mailbox::{Item, Link},
     redis,
+    under_way::{Answered, UnderWay},
 };
 use crate::{
     clock::{Moment, sleep_until},
@@ -29,8 +36,8 @@ use crate::{
 /// redis-rs never does so by itself, and a paused server would run the backlog later (rule 15).
 const STRIKES: u32 = 3;
 
-/// How many batches may wait for an answer at once; past that, jobs gather in the mailbox.
-const MOST_BATCHES: usize = 256;
+/// Where so many jobs go out at once, more are about to come.
+const CROWD: usize = 4;
 
 pub(super) async fn supervise(shared: Arc<Shared>) {
     let mut backoff = Backoff::new();
@@ -64,8 +71,7 @@ pub(super) async fn supervise(shared: Arc<Shared>) {
 /// Opens a connection, while jobs that waited too long for it fail.
 async fn open(shared: &Shared) -> Result<Opened, NodeError> {
     let limit = shared.context.connect_timeout;
-    let mut connecting =
-        std::pin::pin!(tokio::time::timeout(limit, shared.connector.connect(&shared.watchers)));
+    let mut connecting = std::pin::pin!(tokio::time::timeout(limit, shared.connector.connect(&shared.watchers)));
     loop {
         let oldest = shared.mailbox.lock().oldest();
         let overdue = oldest.map_or(Moment::NEVER, |oldest| oldest + shared.context.node_timeout);
@@ -108,7 +114,7 @@ fn admit(shared: &Shared, identity: &Identity, now: Moment) {
         telemetry::node_evicts(&shared.name, policy);
     }
     for (item, refusal) in barred {
-        fail(shared, vec![item], &refusal);
+        fail(shared, [item], &refusal);
     }
 }
 
@@ -132,7 +138,7 @@ fn go_down(shared: &Shared, error: NodeError) {
 }
 
 /// Fails jobs that were never sent; clean-up stays owed.
-fn fail(shared: &Shared, items: Vec<Item>, error: &NodeError) {
+fn fail(shared: &Shared, items: impl IntoIterator<Item = Item>, error: &NodeError) {
     let now = shared.context.clock.now();
     for item in items {
         shared.mailbox.lock().debts.owe(item.job, now);
@@ -162,22 +168,28 @@ async fn wait_closed(shared: &Shared, pause: Duration) -> bool {
     }
 }
 
-/// A batch under way: its items and what came of each.
-type Answered = (Vec<Item>, Vec<Result<Reply, NodeError>>);
-type Batches = FuturesUnordered<BoxFuture<'static, Answered>>;
-
 /// Serves one connection until it breaks, with the reason, or until nobody needs it.
 async fn serve(
     shared: &Arc<Shared>,
     mut connection: Box<dyn Connection>,
     connected: Moment,
 ) -> Option<NodeError> {
-    let mut batches = Batches::new();
-    let ended = exchange(shared, &mut *connection, connected, &mut batches).await;
+    let mut under_way = UnderWay::new(shared);
+    let mut closed = connection.closed().fuse();
+    let ended = exchange(shared, &mut *connection, connected, &mut under_way, &mut closed).await;
     // What is under way may have run or not. A broken connection answers each batch at once, and
-    // the timeout in each bounds what does not.
-    while let Some(answered) = batches.next().await {
-        settle(shared, answered, connected, &mut Strikes::default());
+    // the timeout of each bounds what does not.
+    while let Some(deadline) = under_way.deadline() {
+        let answered = tokio::select! {
+            biased;
+            _ = &mut closed, if !closed.is_terminated() => continue,
+            answered = under_way.next() => answered,
+            () = tokio::time::sleep_until(deadline) => under_way.expire(),
+        };
+        if let Some(answered) = answered {
+            // It is over already.
+            let _ = settle(shared, answered, connected, &mut Strikes::default());
+        }
     }
     ended
 }
@@ -186,148 +198,131 @@ async fn exchange(
     shared: &Arc<Shared>,
     connection: &mut dyn Connection,
     connected: Moment,
-    batches: &mut Batches,
+    under_way: &mut UnderWay,
+    closed: &mut Fuse<BoxFuture<'static, NodeError>>,
 ) -> Option<NodeError> {
     let clock = &*shared.context.clock;
     let mut pings: FuturesUnordered<BoxFuture<'static, ()>> = FuturesUnordered::new();
-    let mut closed = connection.closed();
     let mut strikes = Strikes::default();
+    // One timer for all batches. It is left to ring when what it was set for has been answered:
+    // setting and stopping one a batch costs more than the batch.
+    let mut alarm = pin!(tokio::time::sleep(Duration::ZERO));
+    let mut alarmed = false;
+    let mut spare = Vec::new();
+    // As many as a crowd went out last time.
+    let mut crowded = false;
     loop {
-        let now = clock.now();
+        // Not looked at when nothing is due.
+        let now = LazyCell::new(|| clock.now());
         let (items, asked, closing, settled) = {
             let mut mailbox = shared.mailbox.lock();
-            let items = if batches.len() < MOST_BATCHES { mailbox.take(now) } else { Vec::new() };
+            let items = if under_way.is_full() {
+                Vec::new()
+            } else {
+                mailbox.take(&now, std::mem::take(&mut spare))
+            };
             let asked = std::mem::take(&mut mailbox.pings);
             (items, asked, mailbox.closed, mailbox.is_settled())
         };
-        if closing.is_some_and(|until| settled || now >= until) {
+        if closing.is_some_and(|until| settled || *now >= until) {
             return None;
         }
-        if !items.is_empty()
-            && let Some(answered) = dispatch(shared, connection, items, batches)
-            && let Some(error) = settle(shared, answered, connected, &mut strikes)
-        {
-            return Some(error);
+        if !items.is_empty() {
+            crowded = items.len() >= CROWD;
+            dispatch(shared, connection, items, *now, under_way);
         }
         for ping in asked {
             pings.push(answer_ping(shared, connection, ping));
         }
+        if let Some(deadline) = under_way.deadline().filter(|_| !alarmed) {
+            alarm.as_mut().reset(deadline);
+            alarmed = true;
+        }
         // Asked only now: what could not be sent above is owed at once, or waits.
-        let next = shared.mailbox.lock().next(now).filter(|_| batches.len() < MOST_BATCHES);
+        let next = shared.mailbox.lock().next(&now).filter(|_| !under_way.is_full());
         let wake = next.into_iter().chain(closing).min().unwrap_or(Moment::NEVER);
-        tokio::select! {
+        let answered = tokio::select! {
             biased;
-            Some(answered) = batches.next() => {
-                if let Some(error) = settle(shared, answered, connected, &mut strikes) {
-                    return Some(error);
+            // First, because it is what brings the answers.
+            error = &mut *closed => return Some(error),
+            answered = under_way.next() => answered,
+            () = shared.mail.notified(), if !under_way.is_full() => {
+                if crowded {
+                    // Whoever else is about to ask may come along: one write for all of them.
+                    tokio::task::yield_now().await;
                 }
+                None
             }
-            () = shared.mail.notified(), if batches.len() < MOST_BATCHES => {}
-            Some(()) = pings.next() => {}
-            error = &mut closed => return Some(error),
-            () = sleep_until(clock, wake), if wake != Moment::NEVER => {}
+            Some(()) = pings.next() => None,
+            () = &mut alarm, if alarmed => {
+                alarmed = false;
+                under_way.expire()
+            }
+            () = sleep_until(clock, wake), if wake != Moment::NEVER => None,
+        };
+        if let Some(answered) = answered {
+            match settle(shared, answered, connected, &mut strikes) {
+                Ok(emptied) => spare = emptied,
+                Err(error) => return Some(error),
+            }
         }
     }
 }
 
-/// Puts a batch on the wire. Its first poll happens here, so that batches leave in order; the
-/// answer comes back when it is there already.
+/// Puts a batch on the wire, which was taken at `now`.
 fn dispatch(
     shared: &Arc<Shared>,
     connection: &mut dyn Connection,
-    items: Vec<Item>,
-    batches: &mut Batches,
-) -> Option<Answered> {
-    let now = shared.context.clock.now();
+    mut items: Vec<Item>,
+    now: Moment,
+    under_way: &mut UnderWay,
+) {
     let limit = shared.context.node_timeout;
     // A job that waited too long for its turn has been given up on: sent now, its SET would be a
     // key without an owner.
-    let (items, stale): (Vec<_>, Vec<_>) =
-        items.into_iter().partition(|item| now.since(item.queued) < limit || item.ballot.is_none());
-    if !stale.is_empty() {
+    let is_stale = |item: &Item| now.since(item.queued) >= limit && item.ballot.is_some();
+    if items.iter().any(is_stale) {
+        let (stale, fresh): (Vec<_>, Vec<_>) = items.into_iter().partition(is_stale);
+        items = fresh;
         shared.mailbox.lock().answered(stale.len());
         let reason = format!("not sent within {limit:?}");
         fail(shared, stale, &NodeError::new(&shared.name, NodeErrorKind::Overloaded, reason));
     }
-    if items.is_empty() {
-        return None;
-    }
-    let sent = connection.send(items.iter().map(|item| item.job.command(now)).collect());
-    let under_way = UnderWay { shared: Arc::clone(shared), items };
-    let mut batch = async move {
-        let UnderWay { shared, items } = &under_way;
-        let results = match tokio::time::timeout(limit, sent).await {
-            Ok(results) => results,
-            Err(_) => {
-                let reason = format!("no answer within {limit:?}");
-                vec![Err(NodeError::new(&shared.name, NodeErrorKind::Timeout, reason)); items.len()]
-            }
-        };
-        (under_way.end(), results)
-    }
-    .boxed();
-    match (&mut batch).now_or_never() {
-        Some(answered) => Some(answered),
-        None => {
-            batches.push(batch);
-            None
-        }
-    }
-}
-
-/// Jobs that were sent. Dropped without an answer, which is what a runtime does at its end, they
-/// leave what they had to clean up to the next one (rules 5 and 13).
-struct UnderWay {
-    shared: Arc<Shared>,
-    items: Vec<Item>,
-}
-
-impl UnderWay {
-    /// There is an answer.
-    fn end(mut self) -> Vec<Item> {
-        std::mem::take(&mut self.items)
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        if self.items.is_empty() {
-            return;
-        }
-        let now = self.shared.context.clock.now();
-        let mut mailbox = self.shared.mailbox.lock();
-        mailbox.answered(self.items.len());
-        for item in &self.items {
-            mailbox.debts.owe(item.job.clone(), now);
-        }
+    if !items.is_empty() {
+        let answers = connection.send(items.iter().map(|item| item.job.command(now)).collect());
+        under_way.push(items, answers);
     }
 }
 
 /// Casts the votes of a batch, notes what is still owed, and says whether the connection is over.
+/// What held the items comes back empty, for the next.
 fn settle(
     shared: &Shared,
-    (items, results): Answered,
+    Answered { mut items, results }: Answered,
     connected: Moment,
     strikes: &mut Strikes,
-) -> Option<NodeError> {
-    let now = shared.context.clock.now();
+) -> Result<Vec<Item>, NodeError> {
+    let now = LazyCell::new(|| shared.context.clock.now());
     let mut over = None;
     {
         let mut mailbox = shared.mailbox.lock();
         mailbox.answered(items.len());
         for (item, result) in items.iter().zip(&results) {
+            if item.job.clean_up.is_none() {
+                continue;
+            }
             match result {
-                Ok(_) => mailbox.debts.repeat(item.job.clone(), connected, now),
+                Ok(_) => mailbox.debts.repeat(&item.job, connected, &now),
                 Err(error) if error.kind == NodeErrorKind::Server => {
-                    mailbox.debts.owe_until_expiry(item.job.clone(), now + debts::PAUSE);
+                    mailbox.debts.owe_until_expiry(item.job.clone(), *now + debts::PAUSE);
                 }
-                Err(_) => mailbox.debts.owe(item.job.clone(), now + debts::PAUSE),
+                Err(_) => mailbox.debts.owe(item.job.clone(), *now + debts::PAUSE),
             }
         }
     }
     for (item, result) in items.iter().zip(&results) {
         if let (Some(expected), Ok(reply)) = (&item.job.expected, result)
-            && let Some(anomaly) = expected.anomaly(*reply, now)
+            && let Some(anomaly) = expected.anomaly(*reply, *now)
         {
             telemetry::odd_expiry(&shared.name, &item.job.claim.key, &anomaly);
         }
@@ -345,7 +340,7 @@ fn settle(
             // A new connection asks for its role, and is refused until it is a master again.
             Err(error) if redis::is_replica(error) => over = Some(error.clone()),
             Err(error) if error.kind == NodeErrorKind::Timeout => {
-                if strikes.add(now, shared.context.node_timeout) {
+                if strikes.add(*now, shared.context.node_timeout) {
                     over = Some(error.clone());
                 }
             }
@@ -353,12 +348,12 @@ fn settle(
             Err(_) => strikes.clear(),
         }
     }
-    for (item, result) in items.into_iter().zip(results) {
+    for (item, result) in items.drain(..).zip(results) {
         if let Some(ballot) = item.ballot {
             ballot.cast(result);
         }
     }
-    over
+    over.map_or(Ok(items), Err)
 }
 
 fn answer_ping(

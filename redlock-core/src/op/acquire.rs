@@ -82,7 +82,10 @@ impl Request<'_> {
         let place = match Lines::join(self.client, &self.key, wants) {
             Joined::Head(head) => return Ok(head),
             Joined::Waiting(place) => place,
-            Joined::Refused(refusal) => return Err(self.refused(&refusal)),
+            Joined::Refused(refusal) => {
+                self.attempts = 1;
+                return Err(self.refused(&refusal));
+            }
             Joined::Closed => return Err(self.shutting_down()),
         };
         let pace = self.terms.retry_delay.max(SHORTEST_PAUSE);
@@ -96,6 +99,8 @@ impl Request<'_> {
         let turn = place.turn(limit).await;
         let in_line = self.waited().as_nanos() / pace.as_nanos();
         self.retries = u32::try_from(in_line).unwrap_or(u32::MAX);
+        // What polling would have come to.
+        self.attempts = self.retries.saturating_add(1);
         match turn {
             Turn::Head(head) => Ok(head),
             Turn::Refused(refusal) => Err(self.refused(&refusal)),

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use super::votes::{Tally, Vote};
 use crate::{
+    clock::Moment,
     error::{NodeError, NodeErrorKind},
     node::{Job, NodeHandle, Reply},
 };
@@ -268,9 +269,10 @@ pub(crate) fn ask<C: Counts>(
     job: impl Fn(usize) -> Option<Job>,
 ) -> Vec<Uncast> {
     let mut uncast = Vec::new();
+    let Some(now) = nodes.first().map(NodeHandle::now) else { return uncast };
     for (index, node) in nodes.iter().enumerate() {
         match job(index) {
-            Some(job) => uncast.extend(ask_one(nodes, counts, index, job)),
+            Some(job) => uncast.extend(ask_at(now, nodes, counts, index, job)),
             None => uncast.push((Ballot::new(counts, index, node.name()), Ok(Reply::Missing))),
         }
     }
@@ -285,6 +287,16 @@ pub(crate) fn ask_one<C: Counts>(
     index: usize,
     job: Job,
 ) -> Option<Uncast> {
+    ask_at(nodes.get(index)?.now(), nodes, counts, index, job)
+}
+
+fn ask_at<C: Counts>(
+    now: Moment,
+    nodes: &[NodeHandle],
+    counts: &Arc<C>,
+    index: usize,
+    job: Job,
+) -> Option<Uncast> {
     let node = nodes.get(index)?;
     let ballot = Ballot::new(counts, index, node.name());
     // A clean-up counts nothing.
@@ -293,7 +305,7 @@ pub(crate) fn ask_one<C: Counts>(
     {
         return Some((ballot, Err(error)));
     }
-    node.submit(job, ballot)
+    node.submit(job, ballot, now)
 }
 
 /// Why this node has no vote, when it is the same server as one before it: under two names it

@@ -1,274 +1,148 @@
-//! One connection: commands out, in order, and one answer each.
+//! One connection: batches of commands out, and the end of it noticed.
 //!
-//! redis-rs multiplexes; what is added here is what locks need and it does not have:
+//! redis-rs introduces us to the server and reads what is out of the ordinary; the commands of
+//! locks do not pass through it. What they need and it does not have:
 //!
-//! - **Knowing at once that an idle connection broke.** redis-rs tells that to RESP3 connections
-//!   alone. Here the driver of the connection is ours, RESP2 or RESP3, TLS or not: it ends when
-//!   the connection does, and the [`Wire`](super::wire::Wire) below it remembers why.
 //! - **Commands that go out once they were asked for.** redis-rs skips commands whose caller left
-//!   before its driver came round to them. A `SET` or a release must not depend on that (rule 5),
-//!   so an exchange that is dropped on its way moves to the task of the driver and ends there.
+//!   before its driver came round to them. A `SET` or a release must not depend on that (rule 5).
+//! - **Knowing at once that an idle connection broke.** redis-rs tells that to RESP3 connections
+//!   alone.
+//! - **No task of its own.** Whoever waits for the end of the connection carries its bytes: the
+//!   supervisor of the node, which is woken once, by the answers, and not once more by a driver.
 
 use std::{
-    pin::{Pin, pin},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    future::poll_fn,
+    pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
-use futures_util::{
-    future::BoxFuture,
-    stream::{FuturesUnordered, StreamExt},
-};
-use redis::{Pipeline, ServerErrorKind, Value, aio::MultiplexedConnection};
-use tokio::{
-    sync::{mpsc, watch},
-    task::JoinHandle,
-};
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use super::{
-    command, reply,
-    wire::{Ending, NOT_REDIS},
+    dialogue::{Batch, Dialogue},
+    wire::Ending,
 };
 use crate::{
-    error::{NodeError, NodeErrorKind},
+    error::NodeError,
     node::{Command, Connection, Reply},
 };
 
+type Answers = Vec<Result<Reply, NodeError>>;
+
 /// A connection to a server. Dropping it closes the socket, whatever is still on its way.
 pub(super) struct RedisConnection {
-    redis: MultiplexedConnection,
     line: Arc<Line>,
-    driver: JoinHandle<()>,
+    /// For the first who waits for the end.
+    driving: Option<watch::Sender<()>>,
 }
 
 /// What everything that uses one connection knows of it.
 struct Line {
-    node: Arc<str>,
+    dialogue: Mutex<Dialogue>,
     ending: Ending,
-    /// The server tells of changes to keys that it was asked to track.
-    tracks: AtomicBool,
-    /// Closes when the driver has ended, after `ending` was set.
+    /// Closes when the connection has ended.
     driven: watch::Receiver<()>,
-    /// Exchanges whose callers have left. As many at most as callers had under way, which is for
-    /// the owner of the connection to bound.
-    abandoned: mpsc::UnboundedSender<Exchange>,
 }
 
-type Answers = Vec<Result<Reply, NodeError>>;
-type Exchange = BoxFuture<'static, Answers>;
-
 impl RedisConnection {
-    /// Drives a connection from now on, on the runtime of the caller.
-    pub(super) fn start(
-        node: Arc<str>,
-        redis: MultiplexedConnection,
-        driver: impl Future<Output = ()> + Send + 'static,
-        ending: Ending,
-    ) -> Self {
-        let (abandoned, left) = mpsc::unbounded_channel();
+    /// A connection whose server waits for commands.
+    pub(super) fn new(dialogue: Dialogue) -> Self {
         let (driving, driven) = watch::channel(());
-        let driver = tokio::spawn(drive(driver, left, ending.clone(), driving));
-        let tracks = AtomicBool::new(false);
-        Self { redis, line: Arc::new(Line { node, ending, tracks, driven, abandoned }), driver }
-    }
-
-    /// The connection of redis-rs, for commands that are no [`Command`]s.
-    pub(super) fn redis(&self) -> MultiplexedConnection {
-        self.redis.clone()
-    }
-
-    /// Notes that the server has agreed to track keys.
-    pub(super) fn tracks(&self) {
-        self.line.tracks.store(true, Ordering::Relaxed);
-    }
-
-    /// Waits until the connection has ended, and says why.
-    pub(super) async fn ended(&self) -> Arc<str> {
-        self.line.ended().await
+        let ending = dialogue.ending();
+        let dialogue = Mutex::new(dialogue);
+        Self { line: Arc::new(Line { dialogue, ending, driven }), driving: Some(driving) }
     }
 }
 
 impl Drop for RedisConnection {
     fn drop(&mut self) {
-        self.line.ending.set("this client closed the connection");
-        self.driver.abort();
+        self.line.close("this client closed the connection");
     }
 }
 
 impl Connection for RedisConnection {
     fn send(&mut self, commands: Vec<Command>) -> BoxFuture<'static, Answers> {
-        let line = Arc::clone(&self.line);
-        Box::pin(Persistent {
-            exchange: Some(Box::pin(exchange(Arc::clone(&line), self.redis.clone(), commands))),
-            started: false,
-            line,
-        })
+        Box::pin(Sending { line: Arc::clone(&self.line), commands, sent: None })
     }
 
     fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>> {
-        let (line, mut redis) = (Arc::clone(&self.line), self.redis.clone());
+        let line = Arc::clone(&self.line);
         Box::pin(async move {
-            match redis.send_packed_command(&redis::cmd("PING")).await {
-                Ok(Value::SimpleString(_)) => Ok(()),
-                Ok(Value::ServerError(error)) => Err(line.failed(reply::explain(&error, ""))),
-                Ok(other) => Err(line.failed(reply::unexpected(&other, "PONG"))),
-                Err(_) => Err(line.disconnected().await),
-            }
+            let told = line.dialogue.lock().ping();
+            told.await.unwrap_or_else(|_| Err(line.disconnected()))
         })
     }
 
     fn closed(&mut self) -> BoxFuture<'static, NodeError> {
         let line = Arc::clone(&self.line);
-        Box::pin(async move { line.disconnected().await })
+        match self.driving.take() {
+            Some(driving) => {
+                let driver = Driver { line, _driving: driving };
+                Box::pin(async move {
+                    poll_fn(|cx| driver.line.dialogue.lock().drive(cx)).await;
+                    driver.line.disconnected()
+                })
+            }
+            None => Box::pin(async move { line.ended().await }),
+        }
     }
 }
 
 impl Line {
-    fn failed(&self, reason: String) -> NodeError {
-        NodeError::new(&self.node, NodeErrorKind::Server, reason)
+    fn close(&self, reason: &str) {
+        self.ending.set(reason);
+        self.dialogue.lock().end();
     }
 
-    /// Whatever error redis-rs gives a caller, the connection is of no more use; why, only the
-    /// wire knows for sure.
-    async fn disconnected(&self) -> NodeError {
-        NodeError::new(&self.node, NodeErrorKind::Disconnected, self.ended().await)
+    fn disconnected(&self) -> NodeError {
+        self.dialogue.lock().disconnected()
     }
 
-    async fn ended(&self) -> Arc<str> {
+    async fn ended(&self) -> NodeError {
         let mut driven = self.driven.clone();
         // Nothing is ever sent: an error says that the driver has gone.
         while driven.changed().await.is_ok() {}
-        self.ending.reason()
+        self.disconnected()
     }
 }
 
-/// The task of a connection: its bytes, and the exchanges that nobody waits for any more.
-async fn drive(
-    driver: impl Future<Output = ()>,
-    mut left: mpsc::UnboundedReceiver<Exchange>,
-    ending: Ending,
-    driving: watch::Sender<()>,
-) {
-    let mut driver = pin!(driver);
-    let mut abandoned = FuturesUnordered::new();
-    loop {
-        tokio::select! {
-            biased;
-            () = &mut driver => break,
-            Some(exchange) = left.recv() => abandoned.push(exchange),
-            Some(_) = abandoned.next() => {}
-        }
-    }
-    // Had the wire ended, it would have said so before. So it was redis-rs that gave it up.
-    ending.set(NOT_REDIS);
-    drop(driving);
-}
-
-/// An exchange that, once polled, runs to its end wherever it is dropped.
-struct Persistent {
-    exchange: Option<Exchange>,
-    started: bool,
+/// Carries the bytes. Dropped before the end, which is what a runtime does at its own, it takes
+/// the connection with it.
+struct Driver {
     line: Arc<Line>,
+    /// Closes after everything else is over.
+    _driving: watch::Sender<()>,
 }
 
-impl Future for Persistent {
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.line.close("its tokio runtime ended");
+    }
+}
+
+/// Commands that go out when this is first polled; dropped later, it gives up the answers alone.
+struct Sending {
+    line: Arc<Line>,
+    commands: Vec<Command>,
+    sent: Option<Arc<Batch>>,
+}
+
+impl Future for Sending {
     type Output = Answers;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answers> {
-        self.started = true;
-        let Some(exchange) = &mut self.exchange else {
-            // Polled again after it was ready.
-            return Poll::Pending;
-        };
-        let answers = std::task::ready!(exchange.as_mut().poll(cx));
-        self.exchange = None;
-        Poll::Ready(answers)
-    }
-}
-
-impl Drop for Persistent {
-    fn drop(&mut self) {
-        if let (true, Some(exchange)) = (self.started, self.exchange.take()) {
-            // An error says that the connection has ended, and the exchange with it.
-            let _ = self.line.abandoned.send(exchange);
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answers> {
+        let Self { line, commands, sent } = self.get_mut();
+        let mut dialogue = line.dialogue.lock();
+        let batch = sent.get_or_insert_with(|| dialogue.ask(std::mem::take(commands)));
+        // A task that reads answers itself, and before it looks here, would only wake itself to
+        // look once more.
+        if !dialogue.is_driven_by(cx.waker()) {
+            batch.register(cx.waker());
         }
+        drop(dialogue);
+        batch.poll()
     }
-}
-
-/// Sends commands, and those scripts again in full that the server did not know (rule 17).
-async fn exchange(
-    line: Arc<Line>,
-    mut redis: MultiplexedConnection,
-    commands: Vec<Command>,
-) -> Answers {
-    let tracks = line.tracks.load(Ordering::Relaxed);
-    let Some(mut answers) = request(&mut redis, &commands, command::encode, tracks).await else {
-        let error = line.disconnected().await;
-        return commands.iter().map(|_| Err(error.clone())).collect();
-    };
-
-    // A server that did not know a script has run nothing.
-    let unknown: Vec<usize> = (0..answers.len()).filter(|&i| is_no_script(&answers[i])).collect();
-    let mut cut_off = None;
-    if !unknown.is_empty() {
-        let again: Vec<Command> = unknown.iter().map(|&i| commands[i].clone()).collect();
-        match request(&mut redis, &again, command::encode_in_full, tracks).await {
-            Some(second) => {
-                for (i, answer) in unknown.into_iter().zip(second) {
-                    answers[i] = answer;
-                }
-            }
-            None => cut_off = Some(line.disconnected().await),
-        }
-    }
-
-    let mut answers = answers.iter();
-    commands
-        .iter()
-        .map(|command| match (answers.next(), &cut_off) {
-            (Some(answer), Some(error)) if is_no_script(answer) => Err(error.clone()),
-            (Some(answer), _) => reply::decode(command.action, answer, &command.claim.value)
-                .map_err(|reason| line.failed(reason)),
-            (None, _) => Err(line.failed("answered fewer commands than were sent".to_owned())),
-        })
-        .collect()
-}
-
-/// The raw answers, a server's errors among them; `None` when the connection broke.
-async fn request(
-    redis: &mut MultiplexedConnection,
-    commands: &[Command],
-    encode: fn(&Command) -> redis::Cmd,
-    tracks: bool,
-) -> Option<Vec<Value>> {
-    let prelude = |command: &Command| command::prelude(command.action).filter(|_| tracks);
-    match commands {
-        [] => Some(Vec::new()),
-        [command] if prelude(command).is_none() => {
-            redis.send_packed_command(&encode(command)).await.ok().map(|answer| vec![answer])
-        }
-        _ => {
-            let mut pipeline = Pipeline::with_capacity(commands.len());
-            // Which of the answers nobody needs: should tracking not work, only the push is missing.
-            let mut needed = Vec::with_capacity(commands.len());
-            for command in commands {
-                if let Some(prelude) = prelude(command) {
-                    pipeline.add_command(prelude);
-                    needed.push(false);
-                }
-                pipeline.add_command(encode(command));
-                needed.push(true);
-            }
-            let answers = redis.send_packed_commands(&pipeline, 0, needed.len()).await.ok()?;
-            let answers = answers.into_iter().zip(needed);
-            Some(answers.filter_map(|(answer, needed)| needed.then_some(answer)).collect())
-        }
-    }
-}
-
-fn is_no_script(answer: &Value) -> bool {
-    matches!(answer, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript))
 }

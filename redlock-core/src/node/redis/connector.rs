@@ -1,6 +1,7 @@
 //! From an address to a connection that is ready for commands.
 
 use std::{
+    pin::{Pin, pin},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -8,11 +9,10 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::{BoxFuture, select_ok};
+use futures_util::future::{BoxFuture, Fuse, FusedFuture, FutureExt, select_ok};
 use redis::{
-    AsyncConnectionConfig, ErrorKind, Pipeline, ProtocolVersion, PushInfo, PushKind,
-    RedisConnectionInfo, RedisError, ServerError, Value, aio::MultiplexedConnection,
-    io::tcp::socket2,
+    AsyncConnectionConfig, ErrorKind, Pipeline, ProtocolVersion, RedisConnectionInfo, RedisError,
+    ServerError, Value, aio::MultiplexedConnection, io::tcp::socket2,
 };
 use tokio::net::TcpStream;
 
@@ -20,18 +20,16 @@ use tokio::net::TcpStream;
 use super::tls::Trust;
 use super::{
     connection::RedisConnection,
+    dialogue::Dialogue,
     info, reply,
     url::{Address, Endpoint, Login, Protocol},
-    wire::{Ending, NOT_REDIS, Wire},
+    wire::{self, Ending, NOT_REDIS, Wire},
 };
 use crate::{
     error::{NodeError, NodeErrorKind},
     node::{Connection, Connector, Identity, Opened, Watchers},
 };
 
-/// Commands that may wait for the driver of a connection; redis-rs has 50, which makes callers of
-/// a busy client queue before they are even counted.
-const BUFFER: usize = 1024;
 /// An idle connection to a host that has gone is found out within half a minute.
 const IDLE_BEFORE_PROBES: Duration = Duration::from_secs(15);
 const BETWEEN_PROBES: Duration = Duration::from_secs(5);
@@ -106,7 +104,10 @@ impl RedisConnector {
 
     /// RESP3 first: a server pushes to such a connection. RESP2 does all that locks need, so where
     /// `HELLO` is not to be had (Redis before 6, a proxy) nothing is lost but the push.
-    async fn open(&self, watchers: &Arc<Watchers>) -> Result<(RedisConnection, Identity), Failure> {
+    async fn open(
+        &self,
+        watchers: &Arc<Watchers>,
+    ) -> Result<(RedisConnection, Identity), Failure> {
         match self.endpoint.protocol {
             Protocol::Fixed(version) => self.open_as(version, watchers).await,
             Protocol::Best if self.only_resp2.load(Ordering::Relaxed) => {
@@ -135,11 +136,11 @@ impl RedisConnector {
     ) -> Result<(RedisConnection, Identity), Failure> {
         let Endpoint { name, login, .. } = &self.endpoint;
         let ending = Ending::default();
-        let wire = self.dial(ending.clone()).await?;
+        let (lent, loan) = wire::lend(self.dial(ending.clone()).await?);
 
         let mut info = RedisConnectionInfo::default().set_skip_set_lib_name();
         if version != ProtocolVersion::RESP2 {
-            // redis-rs says HELLO by itself, and must: it hands out pushes only when it did.
+            // redis-rs says HELLO by itself.
             info = info.set_protocol(version);
             if let Some(password) = &login.password {
                 info = info.set_password(password);
@@ -149,24 +150,20 @@ impl RedisConnector {
             }
         }
         // The caller bounds the time: of connecting by dropping, of answers one by one.
-        let mut config = AsyncConnectionConfig::new()
-            .set_connection_timeout(None)
-            .set_response_timeout(None)
-            .set_pipeline_buffer_size(BUFFER);
-        if version != ProtocolVersion::RESP2 {
-            let watchers = Arc::clone(watchers);
-            config = config.set_push_sender(move |push: PushInfo| {
-                hear(&push, &watchers);
-                Ok::<(), std::convert::Infallible>(())
-            });
-        }
-        let (redis, driver) = MultiplexedConnection::new_with_config(&info, wire, config)
+        let config =
+            AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+        let (redis, driver) = MultiplexedConnection::new_with_config(&info, lent, config)
             .await
             .map_err(|error| hello_failure(error, &ending, login))?;
-
-        let connection = RedisConnection::start(Arc::clone(name), redis, driver, ending);
-        let identity = greet(&connection, login, version).await?;
-        Ok((connection, identity))
+        let driver = Box::pin(driver.fuse());
+        let mut introduction = Introduction { redis, driver, ending: ending.clone() };
+        let (identity, tracks) = introduction.greet(login, version).await?;
+        // Not polled any more, redis-rs leaves the wire open.
+        drop(introduction);
+        let Some(wire) = loan.take_back() else { return Err(NOT_REDIS.to_owned().into()) };
+        let watchers = tracks.then(|| Arc::clone(watchers));
+        let dialogue = Dialogue::new(Arc::clone(name), wire, ending, watchers);
+        Ok((RedisConnection::new(dialogue), identity))
     }
 
     async fn dial(&self, ending: Ending) -> Result<Wire, String> {
@@ -218,70 +215,68 @@ async fn tcp(host: &str, port: u16) -> Result<TcpStream, String> {
     Ok(stream)
 }
 
-/// Logs in (RESP2; RESP3 has done it with `HELLO`), chooses the database, makes sure that the
-/// server serves (one with too many clients, one that loads its data and one that wants a
-/// password are down, and say why), and asks who it is, before its first vote (rule 16).
-async fn greet(
-    connection: &RedisConnection,
-    login: &Login,
-    version: ProtocolVersion,
-) -> Result<Identity, Failure> {
-    let mut greeting = Pipeline::new();
-    if let (Some(password), ProtocolVersion::RESP2) = (&login.password, version) {
-        let auth = greeting.cmd("AUTH");
-        if let Some(user) = &login.user {
-            auth.arg(user);
-        }
-        auth.arg(password);
-    }
-    if login.database != 0 {
-        greeting.cmd("SELECT").arg(login.database);
-    }
-    greeting.cmd("PING");
-    let answers = exchange(connection, &greeting).await?;
-    if let Some(error) = answers.iter().find_map(refusal) {
-        return Err(reply::explain(error, secret(login)).into());
-    }
-    // On its own: a server that hangs up with more to read may take its reason with it. INFO may
-    // be refused; then it is not known who the server is, and that is all. The same with tracking:
-    // then who waits for a lock asks for it now and then.
-    let mut questions = info::questions();
-    if version != ProtocolVersion::RESP2 {
-        questions.cmd("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN").arg("NOLOOP");
-    }
-    let answers = exchange(connection, &questions).await?;
-    if answers.last() == Some(&Value::Okay) {
-        connection.tracks();
-    }
-    Ok(info::read(&answers)?)
+/// A connection in the hands of redis-rs, until it is known who the server is.
+struct Introduction<D> {
+    redis: MultiplexedConnection,
+    driver: Pin<Box<Fuse<D>>>,
+    ending: Ending,
 }
 
-/// Passes on that keys have changed which the server was asked to track.
-fn hear(push: &PushInfo, watchers: &Watchers) {
-    if push.kind != PushKind::Invalidate {
-        return;
-    }
-    match push.data.first() {
-        Some(Value::Array(keys)) => {
-            for key in keys {
-                if let Ok(key) = redis::from_redis_value_ref::<String>(key) {
-                    watchers.changed(&key);
-                }
+impl<D: Future<Output = ()>> Introduction<D> {
+    /// Logs in (RESP2; RESP3 has done it with `HELLO`), chooses the database, makes sure that the
+    /// server serves (one with too many clients, one that loads its data and one that wants a
+    /// password are down, and say why), and asks who it is, before its first vote (rule 16), and
+    /// whether it tells of changes to keys.
+    async fn greet(
+        &mut self,
+        login: &Login,
+        version: ProtocolVersion,
+    ) -> Result<(Identity, bool), Failure> {
+        let mut greeting = Pipeline::new();
+        if let (Some(password), ProtocolVersion::RESP2) = (&login.password, version) {
+            let auth = greeting.cmd("AUTH");
+            if let Some(user) = &login.user {
+                auth.arg(user);
             }
+            auth.arg(password);
         }
-        // All of them: FLUSHALL.
-        _ => watchers.all_changed(),
+        if login.database != 0 {
+            greeting.cmd("SELECT").arg(login.database);
+        }
+        greeting.cmd("PING");
+        let answers = self.ask(&greeting).await?;
+        if let Some(error) = answers.iter().find_map(refusal) {
+            return Err(reply::explain(error, secret(login)).into());
+        }
+        // On its own: a server that hangs up with more to read may take its reason with it. INFO
+        // may be refused; then it is not known who the server is, and that is all. The same with
+        // tracking: then who waits for a lock asks for it now and then.
+        let mut questions = info::questions();
+        if version != ProtocolVersion::RESP2 {
+            questions.cmd("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN").arg("NOLOOP");
+        }
+        let answers = self.ask(&questions).await?;
+        let tracks = answers.last() == Some(&Value::Okay);
+        Ok((info::read(&answers)?, tracks))
     }
-}
 
-async fn exchange(
-    connection: &RedisConnection,
-    commands: &Pipeline,
-) -> Result<Vec<Value>, Failure> {
-    let mut redis = connection.redis();
-    match redis.send_packed_commands(commands, 0, commands.len()).await {
-        Ok(answers) => Ok(answers),
-        Err(_) => Err(Failure { reason: connection.ended().await, hello: Hello::Understood }),
+    async fn ask(&mut self, commands: &Pipeline) -> Result<Vec<Value>, Failure> {
+        let mut asked = pin!(self.redis.send_packed_commands(commands, 0, commands.len()));
+        let answers = tokio::select! {
+            biased;
+            answers = &mut asked => answers,
+            // The last that it did may have been to hand out the answers.
+            () = &mut self.driver => asked.await,
+        };
+        if let Ok(answers) = answers {
+            return Ok(answers);
+        }
+        if !self.driver.is_terminated() {
+            self.driver.as_mut().await;
+        }
+        // Had the wire ended, it would have said so before. So it was redis-rs that gave it up.
+        self.ending.set(NOT_REDIS);
+        Err(Failure { reason: self.ending.reason(), hello: Hello::Understood })
     }
 }
 

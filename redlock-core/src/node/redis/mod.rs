@@ -1,4 +1,4 @@
-//! Real servers, through redis-rs.
+//! Real servers: introduced by redis-rs, spoken to in batches of our own.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -6,13 +6,17 @@
 //! | [`connector`] | an address becomes a connection that is ready for commands |
 //! | [`info`] | what the server at the other end says of itself |
 //! | [`wire`], `tls` | the bytes below redis-rs, and how they ended |
-//! | [`connection`] | batches of commands out, answers in, and the end of it noticed |
-//! | [`command`], `*.lua` | a command becomes arguments |
+//! | [`connection`] | batches of commands out, and the end of it noticed |
+//! | [`dialogue`] | who gets which answer, and scripts that the server has forgotten |
+//! | [`command`], `*.lua` | a command becomes bytes |
+//! | [`frame`] | bytes become an answer |
 //! | [`reply`] | an answer becomes granted, refused, or failed and why |
 
 mod command;
 mod connection;
 mod connector;
+mod dialogue;
+mod frame;
 mod info;
 mod reply;
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::{
     task::{Context, Poll},
 };
 
+use parking_lot::Mutex;
 use redis::Value;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -22,6 +23,65 @@ pub(super) struct Wire {
     ending: Ending,
     /// Something was written.
     asked: bool,
+}
+
+/// A wire in the hands of redis-rs, which keeps what it is given, for as long as it introduces us.
+pub(super) struct Lent(Arc<Mutex<Option<Wire>>>);
+
+/// The way to get it back.
+pub(super) struct Loan(Arc<Mutex<Option<Wire>>>);
+
+pub(super) fn lend(wire: Wire) -> (Lent, Loan) {
+    let shared = Arc::new(Mutex::new(Some(wire)));
+    (Lent(Arc::clone(&shared)), Loan(shared))
+}
+
+impl Loan {
+    /// Takes the wire back: every answer that was asked for has been read, and what comes next is
+    /// for us. `None` when it was taken before.
+    pub(super) fn take_back(self) -> Option<Wire> {
+        self.0.lock().take()
+    }
+}
+
+impl Lent {
+    fn with<T>(
+        &self,
+        act: impl FnOnce(Pin<&mut Wire>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        match &mut *self.0.lock() {
+            Some(wire) => act(Pin::new(wire)),
+            None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        }
+    }
+}
+
+impl AsyncRead for Lent {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.with(|wire| wire.poll_read(cx, buf))
+    }
+}
+
+impl AsyncWrite for Lent {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.with(|wire| wire.poll_write(cx, buf))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.with(|wire| wire.poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.with(|wire| wire.poll_shutdown(cx))
+    }
 }
 
 /// Anything that carries bytes both ways.

@@ -30,7 +30,13 @@ const CANARY: &str = "canary0123456789";
 
 async fn connect(url: &str) -> Result<Box<dyn Connection>, NodeError> {
     let spec = spec(url).unwrap();
-    within(spec.connector.connect(&Arc::default())).await.map(|(connection, _)| connection)
+    within(spec.connector.connect(&Arc::default())).await.map(|(connection, _)| driven(connection))
+}
+
+/// A connection that a task waits on, as the supervisor of a node does.
+fn driven(mut connection: Box<dyn Connection>) -> Box<dyn Connection> {
+    tokio::spawn(connection.closed());
+    connection
 }
 
 async fn connected(url: &str) -> Box<dyn Connection> {

@@ -1,0 +1,325 @@
+//! What goes on over one connection: commands out, in order, and one answer each.
+//!
+//! Nobody waits for a command to be written: what is asked goes out at once, all of it in one
+//! write, and what the socket does not take goes out before anything that is asked later.
+
+use std::{
+    collections::VecDeque,
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use futures_util::task::AtomicWaker;
+use parking_lot::Mutex;
+use redis::{PushKind, ServerErrorKind, Value};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    sync::oneshot,
+};
+
+use super::{
+    command, frame, reply,
+    wire::{Ending, NOT_REDIS, Wire},
+};
+use crate::{
+    error::{NodeError, NodeErrorKind},
+    node::{Action, Command, Reply, Watchers},
+};
+
+/// Room for answers to begin with: those of a full batch are a few bytes each.
+const ROOM: usize = 4096;
+
+/// Commands that were asked together, and their answers so far.
+pub(super) struct Batch {
+    answers: Mutex<Answers>,
+    asker: AtomicWaker,
+}
+
+struct Answers {
+    given: Vec<Option<Result<Reply, NodeError>>>,
+    missing: usize,
+}
+
+impl Batch {
+    fn new(commands: usize) -> Arc<Self> {
+        let given = std::iter::repeat_with(|| None).take(commands).collect();
+        let answers = Mutex::new(Answers { given, missing: commands });
+        Arc::new(Self { answers, asker: AtomicWaker::new() })
+    }
+
+    fn answer(&self, place: usize, result: Result<Reply, NodeError>) {
+        let complete = {
+            let mut answers = self.answers.lock();
+            if let Some(slot @ None) = answers.given.get_mut(place) {
+                *slot = Some(result);
+                answers.missing -= 1;
+            }
+            answers.missing == 0
+        };
+        if complete {
+            self.asker.wake();
+        }
+    }
+
+    /// Has this waker woken when all answers are there.
+    pub(super) fn register(&self, asker: &Waker) {
+        self.asker.register(asker);
+    }
+
+    /// All answers, once they are there.
+    pub(super) fn poll(&self) -> Poll<Vec<Result<Reply, NodeError>>> {
+        let mut answers = self.answers.lock();
+        if answers.missing > 0 {
+            return Poll::Pending;
+        }
+        Poll::Ready(std::mem::take(&mut answers.given).into_iter().flatten().collect())
+    }
+}
+
+/// Who gets the next answer.
+enum Awaited {
+    Answer {
+        batch: Arc<Batch>,
+        place: usize,
+        command: Command,
+        /// Its script was sent in full.
+        in_full: bool,
+    },
+    Pong(oneshot::Sender<Result<(), NodeError>>),
+    /// Nobody: should the server not track the key after all, only a push is missing.
+    Nothing,
+}
+
+/// One connection that is ready for commands.
+pub(super) struct Dialogue {
+    node: Arc<str>,
+    /// `None` once it has ended.
+    wire: Option<Wire>,
+    ending: Ending,
+    /// What is to be written, of which so much is.
+    out: Vec<u8>,
+    written: usize,
+    /// What was read, of which so much is filled.
+    heard: Vec<u8>,
+    filled: usize,
+    awaited: VecDeque<Awaited>,
+    /// Who reads.
+    driver: Option<Waker>,
+    /// Who is told of changes to keys, if the server tells of them.
+    watchers: Option<Arc<Watchers>>,
+}
+
+impl Dialogue {
+    pub(super) fn new(
+        node: Arc<str>,
+        wire: Wire,
+        ending: Ending,
+        watchers: Option<Arc<Watchers>>,
+    ) -> Self {
+        Self {
+            node,
+            wire: Some(wire),
+            ending,
+            out: Vec::new(),
+            written: 0,
+            heard: vec![0; ROOM],
+            filled: 0,
+            awaited: VecDeque::new(),
+            driver: None,
+            watchers,
+        }
+    }
+
+    pub(super) fn ending(&self) -> Ending {
+        self.ending.clone()
+    }
+
+    /// Puts commands on their way.
+    pub(super) fn ask(&mut self, commands: Vec<Command>) -> Arc<Batch> {
+        let batch = Batch::new(commands.len());
+        for (place, command) in commands.into_iter().enumerate() {
+            if command.action == Action::Watch && self.watchers.is_some() {
+                command::track(&mut self.out);
+                self.awaited.push_back(Awaited::Nothing);
+            }
+            command::encode(&command, &mut self.out);
+            let batch = Arc::clone(&batch);
+            self.awaited.push_back(Awaited::Answer { batch, place, command, in_full: false });
+        }
+        self.write();
+        batch
+    }
+
+    /// Asks whether the server is alive.
+    pub(super) fn ping(&mut self) -> oneshot::Receiver<Result<(), NodeError>> {
+        let (tell, told) = oneshot::channel();
+        command::ping(&mut self.out);
+        self.awaited.push_back(Awaited::Pong(tell));
+        self.write();
+        told
+    }
+
+    /// Carries bytes and hands answers out; ready when it has ended.
+    pub(super) fn drive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.is_driven_by(cx.waker()) {
+            self.driver = Some(cx.waker().clone());
+        }
+        loop {
+            self.write();
+            match self.read(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(_)) => {
+                    self.end();
+                    return Poll::Ready(());
+                }
+            }
+            if self.hand_out().is_err() {
+                self.ending.set(NOT_REDIS);
+                self.end();
+                return Poll::Ready(());
+            }
+        }
+    }
+
+    /// Whether this is the waker of who reads.
+    pub(super) fn is_driven_by(&self, waker: &Waker) -> bool {
+        self.driver.as_ref().is_some_and(|driver| driver.will_wake(waker))
+    }
+
+    /// Closes the connection: what has no answer will not get one.
+    pub(super) fn end(&mut self) {
+        self.wire = None;
+        self.out = Vec::new();
+        self.written = 0;
+        let error = self.disconnected();
+        for awaited in std::mem::take(&mut self.awaited) {
+            match awaited {
+                Awaited::Answer { batch, place, .. } => batch.answer(place, Err(error.clone())),
+                // Whoever asked may have gone.
+                Awaited::Pong(tell) => drop(tell.send(Err(error.clone()))),
+                Awaited::Nothing => {}
+            }
+        }
+    }
+
+    /// Why it has ended.
+    pub(super) fn disconnected(&self) -> NodeError {
+        NodeError::new(&self.node, NodeErrorKind::Disconnected, self.ending.reason())
+    }
+
+    /// Writes as much as the socket takes. The driver is woken when it takes more, and finds out
+    /// about what went wrong.
+    fn write(&mut self) {
+        let Some(wire) = &mut self.wire else { return self.end() };
+        let mut cx = Context::from_waker(self.driver.as_ref().unwrap_or(Waker::noop()));
+        while let Some(rest) = self.out.get(self.written..).filter(|rest| !rest.is_empty()) {
+            match Pin::new(&mut *wire).poll_write(&mut cx, rest) {
+                Poll::Ready(Ok(written)) if written > 0 => self.written += written,
+                Poll::Ready(_) => {
+                    // Had the socket said why, this would not count.
+                    self.ending.set("the socket takes no more bytes");
+                    return self.end();
+                }
+                Poll::Pending => return,
+            }
+        }
+        self.out.clear();
+        self.written = 0;
+        if let Poll::Ready(Err(_)) = Pin::new(wire).poll_flush(&mut cx) {
+            self.end();
+        }
+    }
+
+    fn read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(wire) = &mut self.wire else {
+            return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+        };
+        if self.filled == self.heard.len() {
+            self.heard.resize(2 * self.filled, 0);
+        }
+        let mut room = ReadBuf::new(&mut self.heard[self.filled..]);
+        std::task::ready!(Pin::new(wire).poll_read(cx, &mut room))?;
+        match room.filled().len() {
+            0 => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+            read => {
+                self.filled += read;
+                Poll::Ready(Ok(()))
+            }
+        }
+    }
+
+    /// Gives every answer that is complete to whoever waits for it.
+    fn hand_out(&mut self) -> Result<(), frame::NotRedis> {
+        let mut at = 0;
+        while let Some(length) = frame::length(&self.heard[at..self.filled])? {
+            let value = frame::read(&self.heard[at..at + length])?;
+            at += length;
+            match &value {
+                Value::Push { kind: PushKind::Invalidate, data } => self.hear(data),
+                // Nothing is subscribed to: a push is no answer.
+                Value::Push { .. } => {}
+                answer => self.answer(answer)?,
+            }
+        }
+        self.heard.copy_within(at..self.filled, 0);
+        self.filled -= at;
+        Ok(())
+    }
+
+    /// Passes on that keys have changed which the server was asked to track.
+    fn hear(&self, keys: &[Value]) {
+        let Some(watchers) = &self.watchers else { return };
+        match keys.first() {
+            Some(Value::Array(keys)) => {
+                for key in keys {
+                    if let Ok(key) = redis::from_redis_value_ref::<String>(key) {
+                        watchers.changed(&key);
+                    }
+                }
+            }
+            // All of them: FLUSHALL.
+            _ => watchers.all_changed(),
+        }
+    }
+
+    fn answer(&mut self, answer: &Value) -> Result<(), frame::NotRedis> {
+        match self.awaited.pop_front() {
+            Some(Awaited::Answer { batch, place, command, in_full }) => {
+                // A server that did not know a script has run nothing: it gets the source, whether
+                // or not somebody still waits (rules 5 and 17).
+                if is_no_script(answer) && !in_full {
+                    command::encode_in_full(&command, &mut self.out);
+                    let again = Awaited::Answer { batch, place, command, in_full: true };
+                    self.awaited.push_back(again);
+                    return Ok(());
+                }
+                let decoded = reply::decode(command.action, answer, &command.claim.value);
+                batch.answer(place, decoded.map_err(|reason| self.failed(reason)));
+            }
+            Some(Awaited::Pong(tell)) => {
+                let pong = match answer {
+                    Value::SimpleString(_) => Ok(()),
+                    Value::ServerError(error) => Err(self.failed(reply::explain(error, ""))),
+                    other => Err(self.failed(reply::unexpected(other, "PONG"))),
+                };
+                // Whoever asked may have gone.
+                let _ = tell.send(pong);
+            }
+            Some(Awaited::Nothing) => {}
+            // Whose answer the next would be, nobody could tell.
+            None => return Err(frame::NotRedis),
+        }
+        Ok(())
+    }
+
+    fn failed(&self, reason: String) -> NodeError {
+        NodeError::new(&self.node, NodeErrorKind::Server, reason)
+    }
+}
+
+fn is_no_script(answer: &Value) -> bool {
+    matches!(answer, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript))
+}

@@ -1,0 +1,135 @@
+//! Where a reply ends in a stream of bytes, and what it says.
+//!
+//! Nearly every reply to a lock's commands is one of four short lines, read here without an
+//! allocation; whatever else comes is read by redis-rs.
+
+use redis::Value;
+
+/// No reply to a lock's command and no push is longer: what claims to be is not a Redis server,
+/// and is not kept (rule 18).
+pub(super) const LONGEST: usize = 1 << 20;
+
+/// The bytes are no reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NotRedis;
+
+/// How many bytes the first reply takes; `None` when it is not complete yet.
+pub(super) fn length(bytes: &[u8]) -> Result<Option<usize>, NotRedis> {
+    // Values that are still to come: those of an array, and of arrays in it.
+    let (mut at, mut open) = (0_usize, 1_usize);
+    while open > 0 {
+        if at > LONGEST || open > LONGEST {
+            return Err(NotRedis);
+        }
+        let Some(rest) = bytes.get(at..) else { return Ok(None) };
+        let Some(&kind) = rest.first() else { return Ok(None) };
+        let Some(end) = rest.iter().position(|byte| *byte == b'\r') else {
+            return if is_kind(kind) && rest.len() <= LONGEST { Ok(None) } else { Err(NotRedis) };
+        };
+        let head = &rest[1..end];
+        open -= 1;
+        at += end + 2;
+        match kind {
+            b'+' | b'-' | b':' | b'_' | b'#' | b',' | b'(' => {}
+            b'$' | b'!' | b'=' => at += count(head)?.map_or(0, |length| length + 2),
+            b'*' | b'~' | b'>' => open += count(head)?.unwrap_or(0),
+            b'%' => open += 2 * count(head)?.unwrap_or(0),
+            // Attributes stand in front of the value that they are about.
+            b'|' => open += 2 * count(head)?.unwrap_or(0) + 1,
+            _ => return Err(NotRedis),
+        }
+    }
+    Ok((at <= bytes.len()).then_some(at))
+}
+
+/// Whether a reply may begin with this.
+fn is_kind(byte: u8) -> bool {
+    b"+-:_#,($!=*~>%|".contains(&byte)
+}
+
+/// A length; `None` is the null of RESP2, `-1`.
+fn count(digits: &[u8]) -> Result<Option<usize>, NotRedis> {
+    match integer(digits) {
+        Some(-1) => Ok(None),
+        Some(count) => match usize::try_from(count) {
+            Ok(count) if count <= LONGEST => Ok(Some(count)),
+            Ok(_) | Err(_) => Err(NotRedis),
+        },
+        None => Err(NotRedis),
+    }
+}
+
+fn integer(digits: &[u8]) -> Option<i64> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// Reads a reply that is complete.
+pub(super) fn read(frame: &[u8]) -> Result<Value, NotRedis> {
+    match frame {
+        b"+OK\r\n" => Ok(Value::Okay),
+        b"$-1\r\n" | b"_\r\n" => Ok(Value::Nil),
+        [b':', digits @ .., b'\r', b'\n'] => integer(digits).map(Value::Int).ok_or(NotRedis),
+        _ => redis::parse_redis_value(frame).map_err(|_| NotRedis),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One of each kind, with nothing after it.
+    const REPLIES: [&str; 19] = [
+        "+OK\r\n",
+        "+PONG\r\n",
+        "-ERR no\r\n",
+        ":1\r\n",
+        ":-3\r\n",
+        "_\r\n",
+        "#t\r\n",
+        ",1.5\r\n",
+        "(123456789012345678901234567890\r\n",
+        "$-1\r\n",
+        "$0\r\n\r\n",
+        "$4\r\na\r\nb\r\n",
+        "=7\r\ntxt:a\r\n\r\n",
+        "*-1\r\n",
+        "*0\r\n",
+        "*2\r\n*1\r\n:1\r\n$1\r\nx\r\n",
+        "%1\r\n+a\r\n*1\r\n:2\r\n",
+        "~2\r\n:1\r\n:2\r\n",
+        ">2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n",
+    ];
+
+    #[test]
+    fn a_reply_ends_where_it_ends_and_not_before() {
+        for reply in REPLIES {
+            let bytes = reply.as_bytes();
+            for part in 0..bytes.len() {
+                assert_eq!(length(&bytes[..part]), Ok(None), "{reply:?} cut after {part}");
+            }
+            let two = [bytes, b":1\r\n"].concat();
+            assert_eq!(length(&two), Ok(Some(bytes.len())), "{reply:?}");
+        }
+    }
+
+    #[test]
+    fn a_reply_is_read_as_redis_rs_reads_it() {
+        for reply in REPLIES {
+            let ours = read(reply.as_bytes()).unwrap();
+            assert_eq!(ours, redis::parse_redis_value(reply.as_bytes()).unwrap(), "{reply:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_reply_is_told_before_it_is_complete() {
+        for bytes in
+            ["HTTP/1.1 400", "garbage\r\n", "$x\r\n", "$-2\r\n", "*9999999999\r\n", "$\r\n"]
+        {
+            assert_eq!(length(bytes.as_bytes()), Err(NotRedis), "{bytes:?}");
+        }
+        assert_eq!(length(format!("${}\r\n", LONGEST + 1).as_bytes()), Err(NotRedis));
+        assert_eq!(length("*9999\r\n".repeat(9999).as_bytes()), Err(NotRedis), "grows for ever");
+        assert_eq!(length(&vec![b'+'; LONGEST + 1]), Err(NotRedis), "a line without an end");
+        assert_eq!(read(b":one\r\n"), Err(NotRedis));
+    }
+}
