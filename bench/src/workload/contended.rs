@@ -14,7 +14,7 @@ use crate::{
 pub(super) const WORKLOAD: Workload = Workload {
     name: "contended",
     about: "16 and 128 tasks in a loop on one lock, held for 1 ms, on 5 nodes",
-    rounds: (3, 1),
+    rounds: (5, 1),
     cases,
 };
 
@@ -43,7 +43,7 @@ impl Visit for Contended<'_> {
     type Output = Sample;
 
     fn with<C: Client>(self) -> Sample {
-        let span = self.bench.pick(Duration::from_secs(5), Duration::from_secs(1));
+        let span = self.bench.pick(Duration::from_millis(1500), Duration::from_secs(1));
         Flavor::MultiThread.runtime().block_on(async {
             let client = C::open(&self.bench.urls(NODES)).await;
             client.ready().await;

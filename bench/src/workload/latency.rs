@@ -13,7 +13,7 @@ use crate::{
 pub(super) const WORKLOAD: Workload = Workload {
     name: "latency",
     about: "one task, a free lock: lock and release, on 1, 3 and 5 nodes",
-    rounds: (7, 2),
+    rounds: (5, 2),
     cases,
 };
 

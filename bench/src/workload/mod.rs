@@ -22,7 +22,7 @@ use crate::{client::Which, metric::Sample};
 pub(crate) struct Bench {
     /// The servers; a workload with fewer nodes uses the first of them.
     pub(crate) nodes: Nodes,
-    /// A minute in all instead of ten: coarse, to see that everything runs.
+    /// Two minutes in all instead of thirteen: coarse, to see that everything runs.
     pub(crate) quick: bool,
 }
 
