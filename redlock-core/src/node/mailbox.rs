@@ -227,7 +227,10 @@ mod tests {
                 under_way += items.len();
                 sent.extend(items.iter().map(|item| item.job.claim.key.parse::<usize>().unwrap()));
             }
-            assert!(under_way <= MOST_UNDER_WAY && mailbox.take(&&now, Vec::new()).is_empty(), "{under_way}");
+            assert!(
+                under_way <= MOST_UNDER_WAY && mailbox.take(&&now, Vec::new()).is_empty(),
+                "{under_way}"
+            );
             mailbox.answered(under_way);
         }
         assert!(sent.is_sorted(), "debts come last");

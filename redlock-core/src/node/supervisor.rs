@@ -71,7 +71,8 @@ pub(super) async fn supervise(shared: Arc<Shared>) {
 /// Opens a connection, while jobs that waited too long for it fail.
 async fn open(shared: &Shared) -> Result<Opened, NodeError> {
     let limit = shared.context.connect_timeout;
-    let mut connecting = std::pin::pin!(tokio::time::timeout(limit, shared.connector.connect(&shared.watchers)));
+    let mut connecting =
+        std::pin::pin!(tokio::time::timeout(limit, shared.connector.connect(&shared.watchers)));
     loop {
         let oldest = shared.mailbox.lock().oldest();
         let overdue = oldest.map_or(Moment::NEVER, |oldest| oldest + shared.context.node_timeout);

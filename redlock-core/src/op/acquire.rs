@@ -166,7 +166,8 @@ impl Request<'_> {
         }
         let doubtful = !news || failure.granted > 0;
         let (hesitation, random) = self.alarms.hesitation(doubtful, head.without());
-        let delay = hesitation.saturating_add(self.up_to(random)).min(pause);
+        let left = terms.wait.saturating_sub(self.waited());
+        let delay = hesitation.saturating_add(self.up_to(random)).min(left);
         if !delay.is_zero() {
             self.unless_closed(sleep(delay)).await?;
         }

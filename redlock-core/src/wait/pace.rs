@@ -21,14 +21,17 @@ use crate::{
 const SHORTEST_SPAN: Duration = Duration::from_millis(20);
 
 /// How long it may when, again and again, nobody took the lock in between.
-const LONGEST_SPAN: Duration = Duration::from_millis(200);
+const LONGEST_SPAN: Duration = Duration::from_millis(300);
 
 /// How long a line stands back once its span is over: longer than it takes another process to hear
 /// of it, to hesitate for as long as it ever does, and to ask. Timers have milliseconds.
-pub(super) const STAND_BACK: Duration = Duration::from_millis(4);
+pub(super) const STAND_BACK: Duration = Duration::from_millis(3);
 
 /// How long a line hesitates that has only just begun to wait.
-const HESITATION: Duration = Duration::from_millis(2);
+const HESITATION: Duration = Duration::from_millis(1);
+
+/// So often a doubt doubles: to an eighth of a second.
+const MOST_DOUBTS: u32 = 7;
 
 /// A line that has waited for this long does not hesitate.
 const HURRY: Duration = Duration::from_millis(60);
@@ -121,10 +124,10 @@ impl Alarms {
     /// it also is on a server that has no memory left for it, and one after an attempt that split
     /// the votes: the more of these one after the other, the less there is to hurry for.
     pub(crate) fn hesitation(&mut self, doubtful: bool, waited: Duration) -> (Duration, Duration) {
-        self.in_vain = if doubtful { self.in_vain.saturating_add(1) } else { 0 };
+        self.in_vain = if doubtful { (self.in_vain + 1).min(MOST_DOUBTS) } else { 0 };
         let eager = (waited.as_secs_f64() / HURRY.as_secs_f64()).min(1.0);
-        let random = 1_u64.checked_shl(self.in_vain).map_or(u64::MAX, |most| most - 1);
-        (HESITATION.mul_f64(1.0 - eager), Duration::from_millis(random))
+        let random = Duration::from_millis((1 << self.in_vain) - 1);
+        (HESITATION.mul_f64(1.0 - eager), random)
     }
 }
 
@@ -152,9 +155,9 @@ mod tests {
         }
         streak.stands_back();
         streak.has_lock(at(20));
-        assert!(streak.goes_on(at(219)) && !streak.goes_on(at(220)));
+        assert!(streak.goes_on(at(319)) && !streak.goes_on(at(320)));
         streak.has_company();
-        streak.has_lock(at(220));
+        streak.has_lock(at(320));
         assert!(!streak.goes_on(at(240)));
     }
 
@@ -164,8 +167,8 @@ mod tests {
         let mut streak = Streak::new();
         streak.has_lock(at(0));
         recent.note("a", streak, at(19));
-        assert!(!recent.recall("a", at(22)).unwrap().goes_on(at(22)));
-        assert!(recent.recall("a", at(23)).is_none(), "others had their chance");
+        assert!(!recent.recall("a", at(21)).unwrap().goes_on(at(21)));
+        assert!(recent.recall("a", at(22)).is_none(), "others had their chance");
         assert!(recent.recall("b", at(19)).is_none());
     }
 
@@ -188,6 +191,6 @@ mod tests {
         for _ in 0..100 {
             random(true);
         }
-        assert_eq!(random(true), ms(u64::MAX));
+        assert_eq!(random(true), ms(127));
     }
 }

@@ -104,10 +104,7 @@ impl RedisConnector {
 
     /// RESP3 first: a server pushes to such a connection. RESP2 does all that locks need, so where
     /// `HELLO` is not to be had (Redis before 6, a proxy) nothing is lost but the push.
-    async fn open(
-        &self,
-        watchers: &Arc<Watchers>,
-    ) -> Result<(RedisConnection, Identity), Failure> {
+    async fn open(&self, watchers: &Arc<Watchers>) -> Result<(RedisConnection, Identity), Failure> {
         match self.endpoint.protocol {
             Protocol::Fixed(version) => self.open_as(version, watchers).await,
             Protocol::Best if self.only_resp2.load(Ordering::Relaxed) => {

@@ -54,7 +54,8 @@ async fn a_server_without_hello_is_asked_for_it_once() {
     let spec = spec(&server.url("", "")).unwrap();
     server.admin("CONFIG RESETSTAT");
     for _ in 0..3 {
-        let (node, _) = within(spec.connector.connect(&Arc::default())).await.unwrap_or_else(|e| panic!("{e}"));
+        let (node, _) =
+            within(spec.connector.connect(&Arc::default())).await.unwrap_or_else(|e| panic!("{e}"));
         let mut node = driven(node);
         assert_eq!(act(&mut *node, &claim("a", CANARY), GRANT).await, Ok(Reply::Done));
         assert_eq!(act(&mut *node, &claim("a", CANARY), Action::Release).await, Ok(Reply::Done));
