@@ -24,6 +24,12 @@ pub enum Bug {
     FrozenClockBelieved,
     RenewalOutlivesRelease,
     ShutdownReleasesFirst,
+    OldHandleStaysValid,
+    HandOverUnconfirmed,
+    HandOverToGone,
+    HandOverDuringShutdown,
+    LostWakeUp,
+    NeverLetsOthersIn,
 }
 
 #[cfg(redlock_sim)]
@@ -38,7 +44,7 @@ mod planted {
 
     impl Bug {
         /// All of them.
-        pub const ALL: [Self; 17] = [
+        pub const ALL: [Self; 23] = [
             Self::QuorumOffByOne,
             Self::ValidityNotCompared,
             Self::DriftLeftOut,
@@ -56,6 +62,12 @@ mod planted {
             Self::FrozenClockBelieved,
             Self::RenewalOutlivesRelease,
             Self::ShutdownReleasesFirst,
+            Self::OldHandleStaysValid,
+            Self::HandOverUnconfirmed,
+            Self::HandOverToGone,
+            Self::HandOverDuringShutdown,
+            Self::LostWakeUp,
+            Self::NeverLetsOthersIn,
         ];
 
         /// The one with this name, as it is written here.

@@ -41,6 +41,7 @@ impl Builder {
             key_prefix: "redlock:".to_owned(),
             client_name: default_client_name(),
             restarts: Restarts::default(),
+            max_waiters: 1000,
         };
         Self { nodes: Vec::new(), settings, clock: None, entropy: Arc::new(OsEntropy) }
     }
@@ -130,6 +131,13 @@ impl Builder {
     /// May a node that restarted vote on new locks at once? Default: [`Restarts::Observed`].
     pub fn restarts(mut self, restarts: Restarts) -> Self {
         self.settings.restarts = restarts;
+        self
+    }
+
+    /// How many may wait for one resource in this process; beyond that the answer is
+    /// [`LockError::Held`] at once. Default: 1000.
+    pub fn max_waiters(mut self, waiters: usize) -> Self {
+        self.settings.max_waiters = waiters;
         self
     }
 

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 
 use crate::{
     background::in_runtime,
+    bug::{Bug, planted},
     clock::Clock,
     error::LockError,
     lease::Registry,
@@ -21,6 +22,7 @@ use crate::{
     options::Settings,
     quorum::quorum,
     token::Entropy,
+    wait::Lines,
 };
 
 pub(crate) struct Client {
@@ -31,6 +33,8 @@ pub(crate) struct Client {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) registry: Registry,
+    /// Who waits for which lock.
+    pub(crate) lines: Arc<Lines>,
     /// How many attempts are under way.
     arriving: AtomicUsize,
     /// True once no new lock is given.
@@ -56,6 +60,7 @@ impl Client {
             clock,
             entropy,
             registry: Registry::default(),
+            lines: Arc::default(),
             arriving: AtomicUsize::new(0),
             closed: watch::Sender::new(false),
             ready: AtomicBool::new(false),
@@ -68,8 +73,8 @@ impl Client {
         self.memory.len() == self.nodes.len()
     }
 
-    pub(crate) fn key(&self, resource: &str) -> String {
-        format!("{}{resource}", self.settings.key_prefix)
+    pub(crate) fn key(&self, resource: &str) -> Arc<str> {
+        format!("{}{resource}", self.settings.key_prefix).into()
     }
 
     /// The time after which an answer that `node_timeout` should have bounded is given up on.
@@ -83,7 +88,10 @@ impl Client {
             self.ready.store(false, Ordering::Release);
             self.nodes.iter().for_each(NodeHandle::ensure_running);
         }
-        self.registry.ensure_running(&self.clock);
+        self.registry.ensure_running(&self.clock, || {
+            let lines = Arc::clone(&self.lines);
+            move || lines.nudge()
+        });
     }
 
     /// Waits, on the first use only, until a quorum of nodes is connected or cannot be, at most
@@ -129,9 +137,9 @@ impl Client {
     }
 
     /// Counts an attempt as under way for as long as what comes back lives.
-    pub(crate) fn arriving(&self) -> Arriving<'_> {
+    pub(crate) fn arriving(self: &Arc<Self>) -> Arriving {
         self.arriving.fetch_add(1, Ordering::AcqRel);
-        Arriving(&self.arriving)
+        Arriving(Arc::clone(self))
     }
 
     /// Whether an attempt is under way, which may still win keys that nobody wants any more.
@@ -140,10 +148,14 @@ impl Client {
     }
 
     pub(crate) fn check_open(&self, resource: &str) -> Result<(), LockError> {
-        if *self.closed.borrow() {
+        if self.is_closed() {
             return Err(LockError::ShuttingDown { resource: resource.to_owned() });
         }
         Ok(())
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        *self.closed.borrow()
     }
 
     /// Resolves when no new lock is given any more.
@@ -154,16 +166,19 @@ impl Client {
 
     pub(crate) fn close(&self) {
         self.closed.send_replace(true);
-        self.registry.close();
+        if !planted(Bug::HandOverDuringShutdown) {
+            self.registry.close();
+            self.lines.close();
+        }
     }
 }
 
-/// An attempt that is under way.
-pub(crate) struct Arriving<'a>(&'a AtomicUsize);
+/// An attempt that is under way, or a lease on its way from one hold to the next.
+pub(crate) struct Arriving(Arc<Client>);
 
-impl Drop for Arriving<'_> {
+impl Drop for Arriving {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        self.0.arriving.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

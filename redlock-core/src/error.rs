@@ -24,7 +24,8 @@ pub enum LockError {
     Held {
         /// The resource that was asked for.
         resource: String,
-        /// How many attempts were completed; zero when none had to be made to know.
+        /// How many attempts were completed. In a line of this process, which asks no node, every
+        /// `retry_delay` counts as one, as does the first look.
         attempts: u32,
         /// The time from the call to this answer.
         waited: Duration,

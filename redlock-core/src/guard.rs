@@ -1,6 +1,11 @@
 //! What a holder has in hand: the guard that owns the lock, and handles that only look.
 
-use std::{future::Future, sync::Arc, sync::atomic::Ordering, time::Duration};
+use std::{
+    fmt,
+    future::Future,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use crate::{
     body::{BodyGuard, current},
@@ -15,14 +20,13 @@ use crate::{
 /// Dropped, it is released in the background, off the runtime and during a panic too. Its ttl
 /// bounds only how long the lock outlives a crash. Use [`release`](Self::release) to know that
 /// the lock is free, and [`lost`](Self::lost) to know when it is not yours any more.
-#[derive(Debug)]
 #[must_use = "a guard that is not bound to a name releases its lock at once"]
 pub struct LockGuard {
     hold: Arc<Hold>,
 }
 
 /// A look at a lock: the reads of its [`LockGuard`], owning nothing.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct LockHandle {
     hold: Arc<Hold>,
 }
@@ -163,4 +167,35 @@ impl LockHandle {
     }
 
     reads!();
+}
+
+// By hand, here and below: derived, these would print the client and the state of every round.
+impl fmt::Debug for LockGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        describe(f.debug_struct("LockGuard"), &self.hold)
+    }
+}
+
+impl fmt::Debug for LockHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        describe(f.debug_struct("LockHandle"), &self.hold)
+    }
+}
+
+fn describe(mut shown: fmt::DebugStruct<'_, '_>, hold: &Hold) -> fmt::Result {
+    shown.field("resource", &hold.resource).field("votes", &hold.votes()).finish_non_exhaustive()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Redlock;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_printed_is_what_a_person_needs() {
+        let guard = Redlock::in_memory(3).lock("r").await.unwrap();
+        let handle = guard.handle();
+        assert_eq!(format!("{guard:?}"), r#"LockGuard { resource: "r", votes: 3, .. }"#);
+        drop(guard);
+        assert_eq!(format!("{handle:?}"), r#"LockHandle { resource: "r", votes: 0, .. }"#);
+    }
 }

@@ -62,6 +62,7 @@ mod shutdown;
 pub mod simulation;
 mod telemetry;
 mod token;
+mod wait;
 
 pub use builder::Builder;
 pub use error::{LockError, LostReason, NodeError, NodeErrorKind};

@@ -122,6 +122,7 @@ pub(crate) struct Settings {
     pub(crate) key_prefix: String,
     pub(crate) client_name: String,
     pub(crate) restarts: Restarts,
+    pub(crate) max_waiters: usize,
 }
 
 /// What one request runs under: the client's settings changed by the call's, checked.

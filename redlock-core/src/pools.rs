@@ -1,6 +1,11 @@
 //! Clients by name, for the whole process: what annotations refer to.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    mem,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use futures_util::future::join_all;
 use parking_lot::Mutex;
@@ -13,13 +18,17 @@ use crate::{
     redlock::Redlock,
 };
 
-static POOLS: Mutex<Pools> = Mutex::new(Pools { named: BTreeMap::new(), joined: BTreeMap::new() });
+static POOLS: Mutex<Pools> =
+    Mutex::new(Pools { named: BTreeMap::new(), joined: BTreeMap::new(), outdated: Vec::new() });
 
 struct Pools {
     named: BTreeMap<String, Redlock>,
     /// What [`quorum_of`] has made, with what it was made of: a pool that was replaced since
     /// makes it out of date.
     joined: BTreeMap<Vec<String>, (Vec<Redlock>, Redlock)>,
+    /// What was made of pools that are no longer there, for as long as anybody uses it:
+    /// [`shutdown`] is the only one who can still end it.
+    outdated: Vec<Weak<Client>>,
 }
 
 impl Pools {
@@ -32,7 +41,19 @@ impl Pools {
 
     /// Forgets what was made of a pool that is no longer there.
     fn forget(&mut self, name: &str) {
-        self.joined.retain(|names, _| !names.iter().any(|it| it == name));
+        let joined = mem::take(&mut self.joined).into_iter();
+        let (outdated, joined): (BTreeMap<_, _>, _) =
+            joined.partition(|(names, _)| names.iter().any(|it| it == name));
+        self.joined = joined;
+        self.outdated.retain(|client| client.strong_count() > 0);
+        self.outdated.extend(outdated.values().map(|(_, made)| Arc::downgrade(made.client())));
+    }
+
+    /// Everybody who may hold a lock through a pool.
+    fn clients(&self) -> Vec<Redlock> {
+        let joined = self.joined.values().map(|(_, joined)| joined);
+        let outdated = self.outdated.iter().filter_map(Weak::upgrade).map(Redlock::from_client);
+        self.named.values().chain(joined).cloned().chain(outdated).collect()
     }
 }
 
@@ -88,6 +109,7 @@ pub(crate) fn require(name: &str) -> Result<Redlock, LockError> {
 ///
 /// [`LockError::UnknownPool`] for a name that is not installed, [`LockError::Config`] for no names,
 /// for pools that share a node, and when the first one's ttl does not fit the limits of the others.
+/// When one of them has been shut down, the client is there and gives no lock.
 pub fn quorum_of<I>(names: I) -> Result<Redlock, LockError>
 where
     I: IntoIterator,
@@ -114,6 +136,10 @@ where
         Arc::clone(&keeper.client().clock),
         Arc::clone(&first.client().entropy),
     );
+    // Who asks for it only while they shut down gets no lock either (rule 13).
+    if parts.iter().any(|part| part.client().is_closed()) {
+        client.close();
+    }
     let joined = Redlock::from_client(Arc::new(client));
     pools.joined.insert(names, (parts, joined.clone()));
     Ok(joined)
@@ -133,13 +159,17 @@ fn joined_settings(first: &Redlock, parts: &[Redlock]) -> Result<Settings, LockE
     Ok(settings)
 }
 
-/// Shuts all of them down, those of [`quorum_of`] included; see
-/// [`Redlock::shutdown`](crate::Redlock::shutdown). They stay installed.
+/// Shuts all of them down; see [`Redlock::shutdown`](crate::Redlock::shutdown). They stay installed.
+///
+/// Those of [`quorum_of`] are included, even when one of their pools was replaced or removed since.
+/// A client that [`replace`] or [`remove`] has answered is the caller's.
 pub async fn shutdown(grace: Duration) {
-    let clients: Vec<Redlock> = {
+    let clients = {
         let pools = POOLS.lock();
-        let joined = pools.joined.values().map(|(_, joined)| joined);
-        pools.named.values().chain(joined).cloned().collect()
+        let clients = pools.clients();
+        // Under the lock, so that `quorum_of` finds either all of them open or all closed.
+        clients.iter().for_each(|client| client.client().close());
+        clients
     };
     join_all(clients.iter().map(|client| client.shutdown(grace))).await;
 }
@@ -184,13 +214,14 @@ mod tests {
         let joined = quorum_of(["long", "short"]).unwrap();
         let error = joined.lock("r").ttl(secs(300)).await.unwrap_err();
         assert!(matches!(error, LockError::Config { .. }), "{error}");
+        let other = quorum_of(["short", "long"]).unwrap();
         let error = quorum_of(["longer", "short"]).unwrap_err();
         assert!(error.to_string().contains("over max_ttl"), "{error}");
 
         let guard = joined.lock("r").ttl(secs(60)).auto_extend(false).await.unwrap();
         nodes.iter().for_each(MemoryNode::restart_empty);
         while guard.is_valid() {
-            assert!(joined.try_lock("r").await.is_err(), "somebody else got in");
+            assert!(other.try_lock("r").await.is_err(), "somebody else got in");
             sleep(secs(1)).await;
         }
     }

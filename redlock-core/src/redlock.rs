@@ -1,8 +1,13 @@
 //! The client that a user holds.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 
-use futures_util::future::join_all;
+use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
 
 use crate::{
     builder::Builder,
@@ -56,27 +61,40 @@ impl Redlock {
         I::Item: Into<Node>,
     {
         let redlock = Self::builder().nodes(nodes).build()?;
-        let client = &redlock.client;
+        redlock.check_quorum().await?;
+        Ok(redlock)
+    }
+
+    /// Returns as soon as a quorum has answered; no later node is waited for (rule 14).
+    async fn check_quorum(&self) -> Result<(), LockError> {
+        let client = &self.client;
         let begun = client.clock.now();
         client.ready().await?;
-        let (mut granted, mut failed) = (0, Vec::new());
-        for health in redlock.health().await {
+        let nodes = &client.nodes;
+        let quorum = quorum(nodes.len());
+        let asked =
+            nodes.iter().enumerate().map(async |(index, node)| (index, node.health().await));
+        let mut asked: FuturesUnordered<_> = asked.collect();
+        let mut up = BTreeSet::new();
+        let mut failed = BTreeMap::new();
+        while let Some((index, health)) = asked.next().await {
             match health.state {
-                NodeState::Up { .. } => granted += 1,
-                NodeState::Down { error } => failed.push(error),
+                NodeState::Up { .. } => _ = up.insert(index),
+                NodeState::Down { error } => _ = failed.insert(index, error),
+            }
+            // Each time anew: which of two names is the twin, the other's answer may change.
+            if up.iter().filter(|&&index| twin(nodes, index).is_none()).count() >= quorum {
+                return Ok(());
             }
         }
-        let quorum = quorum(client.nodes.len());
-        if granted >= quorum {
-            return Ok(redlock);
-        }
+        failed.extend(up.iter().filter_map(|&index| Some((index, twin(nodes, index)?))));
         Err(LockError::NoQuorum {
             resource: String::new(),
             attempts: 1,
             waited: client.clock.now().since(begun),
-            granted,
+            granted: nodes.len() - failed.len(),
             quorum,
-            nodes: failed,
+            nodes: failed.into_values().collect(),
         })
     }
 
@@ -163,5 +181,30 @@ impl Redlock {
 impl fmt::Debug for Redlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.client.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn connect_does_not_wait_for_a_node_that_hangs() {
+        let nodes: [_; 5] = std::array::from_fn(|_| MemoryNode::new());
+        nodes[..2].iter().for_each(MemoryNode::hang);
+        let begun = Instant::now();
+        Redlock::connect(&nodes).await.unwrap();
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+
+        nodes[2].hang();
+        let error = Redlock::connect(&nodes).await.unwrap_err();
+        let LockError::NoQuorum { granted, quorum, nodes: failed, .. } = error else {
+            panic!("{error}");
+        };
+        assert_eq!((granted, quorum), (2, 3));
+        let names: Vec<_> = failed.iter().map(|failure| &*failure.node).collect();
+        assert_eq!(names, nodes[..3].iter().map(MemoryNode::name).collect::<Vec<_>>());
     }
 }

@@ -10,12 +10,15 @@
 //! - [`Events`]: what the library tells an operator.
 //! - [`inside_namespace`]: a network of the test's own.
 //! - [`history`]: who believed to hold what and when, and whether two did at once.
+//! - [`soak`] and [`lost_updates`]: programs of their own, which `cargo xtask` runs.
 //! - [`drop_after_every_poll`]: drops a future at each of its awaits.
 //! - [`wait_until`]: how every suite waits: for a condition, within a generous limit.
 
+mod chance;
 mod clock;
 mod events;
 pub mod history;
+pub mod lost_updates;
 mod monitor;
 mod namespace;
 mod nodes;
@@ -27,6 +30,7 @@ mod proxy;
 mod server;
 #[cfg(redlock_sim)]
 pub mod sim;
+pub mod soak;
 pub mod sockets;
 mod wait;
 

@@ -60,9 +60,8 @@ impl Nodes {
         self.iter().map(|server| Proxy::start(server.port())).collect()
     }
 
-    /// Returns once all of the nodes vote for this client, and has no key of this call
-    /// any more. The first
-    /// locks of a client may do with the quorum that is connected by then.
+    /// Returns once all of the nodes vote for this client, and none has a key of this call any
+    /// more. The first locks of a client may do with the quorum that is connected by then.
     pub async fn warm_up(&self, client: &Redlock) {
         wait_until("every node votes", async || {
             let guard = client.lock(WARM_UP).await.unwrap();

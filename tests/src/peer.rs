@@ -11,8 +11,8 @@ use rustix::process::Pid;
 
 use crate::{process, wait::within};
 
-/// A running `redlock-process`, which ends when its standard input does, so at the latest with
-/// its test.
+/// A running program, usually `redlock-process`, which ends when its standard input does, so at
+/// the latest with its test.
 #[derive(Debug)]
 pub struct Peer {
     child: Child,
@@ -22,7 +22,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts the program at `path`, `env!("CARGO_BIN_EXE_redlock-process")`.
+    /// Starts the program at `path`, such as `env!("CARGO_BIN_EXE_redlock-process")`.
     pub fn start<I>(path: &str, arguments: I) -> Self
     where
         I: IntoIterator,
@@ -51,9 +51,19 @@ impl Peer {
         line
     }
 
+    /// Ends its standard input, which tells it to come to its end.
+    pub fn close(&mut self) {
+        drop(self.input.take());
+    }
+
     /// SIGSTOP; returns once it stands still.
     pub fn pause(&self) {
         process::pause(self.id());
+    }
+
+    /// Returns once it stands still, having stopped itself.
+    pub fn wait_until_stopped(&self) {
+        process::wait_until_stopped(self.id());
     }
 
     /// SIGCONT.
@@ -69,7 +79,7 @@ impl Peer {
 
     /// Waits for its end, with whether it ended well.
     pub async fn end(mut self) -> bool {
-        drop(self.input.take());
+        self.close();
         let wait = tokio::task::spawn_blocking(move || self.child.wait().unwrap().success());
         within("another process", wait).await.unwrap()
     }

@@ -78,6 +78,11 @@ impl Process {
 /// SIGSTOP; returns once the process stands still.
 pub(crate) fn pause(id: Pid) {
     kill_process(id, Signal::STOP).unwrap();
+    wait_until_stopped(id);
+}
+
+/// Returns once the process stands still.
+pub(crate) fn wait_until_stopped(id: Pid) {
     let stopped = wait_blocking(|| state(id).starts_with('T'));
     assert!(stopped, "process {} does not stop: {}", id.as_raw_nonzero(), state(id));
 }

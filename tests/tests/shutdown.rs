@@ -130,8 +130,19 @@ async fn all_pools_shut_down_together() {
     pools::install("orders", client.clone()).unwrap();
     let guard = client.lock("job").await.unwrap();
     drop(guard);
+    // A lock through a pool that was removed since: nobody else could end it.
+    pools::install("removed", Redlock::in_memory(1)).unwrap();
+    let (_finish, never) = oneshot::channel();
+    let body = body(&pools::quorum_of(["removed"]).unwrap(), never).await;
+    pools::remove("removed");
+
     within("shutdown", pools::shutdown(Duration::from_secs(1))).await;
     assert!(nodes.are_empty());
     let error = client.lock("job").await.unwrap_err();
     assert!(matches!(error, LockError::ShuttingDown { .. }), "{error:?}");
+    // Nor is there a way around it.
+    let error = pools::quorum_of(["orders"]).unwrap().lock("job").await.unwrap_err();
+    assert!(matches!(error, LockError::ShuttingDown { .. }), "{error:?}");
+    let error = within("the body", body).await.unwrap().unwrap_err();
+    assert!(matches!(error, LockError::Lost { reason: LostReason::Shutdown, .. }), "{error:?}");
 }

@@ -6,9 +6,11 @@ mod bench;
 mod docs;
 mod features;
 mod lint;
+mod model;
 mod redis_server;
 mod shell;
 mod sim;
+mod soak;
 mod test;
 
 use std::process::ExitCode;
@@ -25,8 +27,11 @@ const TASKS: &[Task] = &[
     Task { name: "test", about: test::ABOUT, run: test::run },
     Task { name: "lint", about: lint::ABOUT, run: lint::run },
     Task { name: "docs", about: docs::ABOUT, run: docs::run },
+    Task { name: "model", about: model::ABOUT, run: model::run },
     Task { name: "sim", about: sim::ABOUT, run: sim::run },
+    Task { name: "soak", about: soak::ABOUT, run: soak::run },
     Task { name: "mutants", about: sim::ABOUT_MUTANTS, run: sim::run_mutants },
+    Task { name: "lost-updates", about: soak::ABOUT_LOST_UPDATES, run: soak::run_lost_updates },
     Task { name: "bench", about: bench::ABOUT, run: bench::run },
     Task { name: "features", about: features::ABOUT, run: features::run },
 ];
@@ -58,7 +63,7 @@ fn main() -> ExitCode {
 fn help() -> String {
     let mut text = String::from("Usage: cargo xtask <task> [arguments]\n\nTasks:\n");
     for task in TASKS {
-        text += &format!("  {:<10}{}\n", task.name, task.about);
+        text += &format!("  {:<14}{}\n", task.name, task.about);
     }
     text
 }

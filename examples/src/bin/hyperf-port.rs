@@ -42,25 +42,29 @@ async fn pay(order: u64) -> Result<u64, LockError> {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     // `config/autoload/redis.php`: one pool a server.
-    let nodes: Vec<String> = match std::env::var("REDLOCK_NODES") {
-        Ok(nodes) => nodes.split(',').map(|node| node.trim().to_owned()).collect(),
-        Err(_) => Vec::new(),
+    let names = ["redis-a", "redis-b", "redis-c"];
+    let servers: Vec<Redlock> = match std::env::var("REDLOCK_NODES") {
+        Ok(nodes) => {
+            let one = |node: &str| Redlock::builder().nodes([node.trim()]).build();
+            nodes.split(',').map(one).collect::<Result<_, _>>()?
+        }
+        Err(_) => names.iter().map(|_| Redlock::in_memory(1)).collect(),
     };
-    for (index, name) in ["redis-a", "redis-b", "redis-c"].into_iter().enumerate() {
-        let pool = match nodes.get(index) {
-            Some(node) => Redlock::builder().nodes([node]).build()?,
-            None => Redlock::in_memory(1),
-        };
-        pools::install(name, pool)?;
+    if servers.len() != names.len() {
+        let given = servers.len();
+        return Err(format!("REDLOCK_NODES has {given} nodes: this example takes three").into());
     }
-    pools::install("default", pools::quorum_of(["redis-a", "redis-b", "redis-c"])?)?;
+    for (name, server) in names.into_iter().zip(servers) {
+        pools::install(name, server)?;
+    }
+    pools::install("default", pools::quorum_of(names)?)?;
 
     println!("test() alone: {}", test().await?);
     let (first, second) = tokio::join!(test(), test());
     println!("twice at once, one after the other: {}, {}", first?, second?);
 
-    let elsewhere = pools::quorum_of(["redis-a", "redis-b", "redis-c"])?;
-    let guard = elsewhere.lock("order:7").await?;
+    let all = pools::quorum_of(names)?;
+    let guard = all.lock("order:7").await?;
     match pay(7).await {
         Ok(order) => println!("order {order} was paid"),
         Err(refused) => println!("pay(7) while it is locked: {refused}"),

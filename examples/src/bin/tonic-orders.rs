@@ -1,6 +1,7 @@
 //! An order service over gRPC. A layer runs each call under the lock of the order that its metadata
 //! names, and an annotation on the service's method locks the customer as well. Refusals are
-//! statuses: `ABORTED` when somebody else is at it, `UNAVAILABLE` without a quorum and at shutdown.
+//! statuses: `ABORTED` when somebody else is at it, `UNAVAILABLE` without a quorum and at shutdown,
+//! `INVALID_ARGUMENT` for a call that names no order.
 //! The service is written by hand, so that no protoc is needed; with generated code the layer and
 //! the annotation look the same.
 //!
@@ -99,8 +100,9 @@ impl NamedService for Orders {
 async fn main() -> Result<(), Box<dyn Error>> {
     let redlock = connect().await?;
     pools::install("default", redlock.clone())?;
-    let layer = RedlockLayer::grpc(redlock, extract::metadata("order-id").prefix("order:"))
-        .wait(Duration::from_secs(2));
+    let layer =
+        RedlockLayer::grpc(redlock, extract::metadata("order-id").prefix("order:").required())
+            .wait(Duration::from_secs(2));
 
     let listener = TcpListener::bind(address("127.0.0.1:3001")).await?;
     println!("listening on http://{}", listener.local_addr()?);

@@ -20,7 +20,7 @@ use crate::{
     node::Expected,
     op::extend,
     options::Terms,
-    quorum::quorum,
+    quorum::{Round, quorum},
     telemetry,
 };
 
@@ -53,7 +53,6 @@ pub(crate) struct Hold {
     pub(crate) state: Mutex<State>,
     /// Something about the state has changed: it ended, or a doubt was cleared.
     changed: Notify,
-    clock_drift_factor: f64,
     auto_extend: bool,
     /// The end of `max_hold`, or never.
     latest: Moment,
@@ -76,20 +75,25 @@ pub(crate) struct State {
 }
 
 impl Hold {
-    pub(crate) fn new(client: &Arc<Client>, resource: String, lease: Lease, terms: &Terms) -> Self {
-        let since = lease.since;
+    /// A hold over a lease that was taken or, at `begun`, taken over.
+    pub(crate) fn new(
+        client: &Arc<Client>,
+        resource: String,
+        lease: Lease,
+        terms: &Terms,
+        begun: Moment,
+    ) -> Self {
         Self {
             client: Arc::clone(client),
             id: client.registry.fresh_id(),
             resource,
             has_body: AtomicBool::new(false),
             changed: Notify::new(),
-            clock_drift_factor: terms.clock_drift_factor,
             auto_extend: terms.auto_extend,
-            latest: terms.max_hold.map_or(Moment::NEVER, |max| since + max),
-            earliest: since + terms.min_hold,
+            latest: terms.max_hold.map_or(Moment::NEVER, |max| begun + max),
+            earliest: begun + terms.min_hold,
             state: Mutex::new(State {
-                renew_at: validity::renewal(since, terms.ttl),
+                renew_at: validity::renewal(lease.confirmed.now, terms.ttl),
                 lease,
                 ttl: terms.ttl,
                 ended: None,
@@ -155,8 +159,8 @@ impl Hold {
     /// Whether real time has run ahead by so much, since the round that the deadline counts from,
     /// that the deadline cannot be relied on (rule 2).
     fn is_behind(&self, state: &State, reading: Reading) -> bool {
-        let dated = state.lease.dated;
-        validity::in_doubt(dated, reading.wall_ahead, state.ttl, self.clock_drift_factor)
+        let Lease { dated, ttl, clock_drift_factor, .. } = state.lease;
+        validity::in_doubt(dated, reading.wall_ahead, ttl, clock_drift_factor)
     }
 
     /// Whether it may be relied on now, as [`judge`](Self::judge) finds it, without what comes of
@@ -199,6 +203,9 @@ impl Hold {
     fn tell_lost(&self, reason: LostReason) {
         telemetry::lost(&self.resource, reason);
         self.changed.notify_waiters();
+        // Who has lost it does not stand in the way of who waits, whatever becomes of his guard.
+        let key = Arc::clone(&self.state.lock().lease.claim.key);
+        self.client.lines.vacate(&self.client, &key, self.id);
     }
 
     pub(crate) fn lost_error(&self, end: End) -> LockError {
@@ -232,24 +239,20 @@ impl Hold {
 
     /// A quorum of all nodes has renewed it, in a round that started at `started` (rule 7).
     /// False when that came too late.
-    pub(crate) fn renewed(
-        &self,
-        started: Reading,
-        ttl: Duration,
-        votes: Arc<crate::quorum::Round>,
-    ) -> bool {
+    pub(crate) fn renewed(&self, started: Reading, ttl: Duration, votes: Arc<Round>) -> bool {
         let now = self.client.clock.now();
         let mut state = self.state.lock();
         if state.ended.is_some() || now >= state.lease.deadline {
             return false;
         }
-        let deadline = validity::deadline(started.now, ttl, self.clock_drift_factor);
+        let deadline = validity::deadline(started.now, ttl, state.lease.clock_drift_factor);
         // A later deadline stands, unless it is too late by the time that this clock has missed.
         if deadline > state.lease.deadline || self.is_behind(&state, started) {
             state.lease.deadline = deadline;
             state.lease.dated = started.wall_ahead;
         }
         state.lease.confirmed = started;
+        state.lease.ttl = ttl;
         state.lease.votes = votes;
         state.ttl = ttl;
         state.doubt = None;
@@ -261,11 +264,11 @@ impl Hold {
 
     /// What should be left of the key on a node that has confirmed it last time.
     pub(crate) fn expected(&self, state: &State) -> Expected {
-        let Lease { confirmed, gone, .. } = &state.lease;
+        let Lease { confirmed, gone, ttl, clock_drift_factor, .. } = &state.lease;
         Expected {
-            until: confirmed.now + state.ttl,
+            until: confirmed.now + *ttl,
             longest: gone.since(confirmed.now),
-            allowance: validity::drift(state.ttl, self.clock_drift_factor),
+            allowance: validity::drift(*ttl, *clock_drift_factor),
         }
     }
 
@@ -275,15 +278,15 @@ impl Hold {
     }
 
     /// What the scheduler does when the hold is due: end it, renew it, or look again later.
-    /// Answers when it is due next, or never.
-    pub(crate) fn tend(self: &Arc<Self>) -> Option<Moment> {
+    /// Answers when it is due next, or never, and the renewal that is under way.
+    pub(crate) fn tend(self: &Arc<Self>) -> (Option<Moment>, Option<Arc<Round>>) {
         if let Judgement::Ended(_) = self.judge() {
             if planted(Bug::RenewalOutlivesRelease) {
                 let reading = self.client.clock.read();
-                extend::renew(self, reading);
-                return Some(reading.now + self.client.settings.node_timeout);
+                let again = reading.now + self.client.settings.node_timeout;
+                return (Some(again), extend::renew(self, reading));
             }
-            return None;
+            return (None, None);
         }
         let reading = self.client.clock.read();
         let (due, renew) = {
@@ -301,10 +304,8 @@ impl Hold {
                 (wake.min(state.renew_at), true)
             }
         };
-        if renew {
-            extend::renew(self, reading);
-        }
-        Some(due)
+        let renewal = renew.then(|| extend::renew(self, reading)).flatten();
+        (Some(due), renewal)
     }
 
     /// When the scheduler has to look at a hold that is new.

@@ -11,7 +11,7 @@ mod registry;
 mod tests;
 pub(crate) mod validity;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 pub(crate) use hold::{End, Hold, Judgement, watch};
 pub(crate) use registry::{HoldId, Registry};
@@ -28,12 +28,17 @@ pub(crate) struct Lease {
     pub(crate) claim: Arc<Claim>,
     /// When the attempt that took it started, before its first SET.
     pub(crate) since: Moment,
+    /// What the last confirmed round asked for.
+    pub(crate) ttl: Duration,
+    pub(crate) clock_drift_factor: f64,
     /// The end of its validity (rule 2).
     pub(crate) deadline: Moment,
     /// How far the wall clock was ahead in the round that the deadline counts from.
     pub(crate) dated: i64,
     /// What the clock showed when the last confirmed round started.
     pub(crate) confirmed: Reading,
+    /// When the last renewal was sent, confirmed or not.
+    pub(crate) asked: Moment,
     /// When every key of it has expired by itself, those of unanswered renewals included.
     pub(crate) gone: Moment,
     /// The round that took it, for where it may be.

@@ -12,10 +12,11 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::{Hold, Judgement};
+use super::Hold;
 use crate::{
     background::Background,
     clock::{Clock, Moment, sleep_until},
+    quorum::Round,
 };
 
 /// How often the task looks at the clock at least, as long as anything is held: timers stand still
@@ -25,6 +26,10 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The wall clock has jumped when it has run ahead by this much between two looks: no lock's
 /// allowance is less.
 const JUMP: i64 = 2_000_000;
+
+/// How many renewals may be under way at once: enough for one pipeline to each node to be worth
+/// it, and few enough that a node answers all of them well within `node_timeout`.
+const MOST_AT_ONCE: usize = 512;
 
 /// Tells the holds of one client apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,7 +56,6 @@ struct Shared {
 struct Inner {
     /// Weak: a hold keeps its client alive, not the other way round.
     holds: HashMap<HoldId, (Weak<Hold>, Option<Moment>)>,
-    by_key: HashMap<String, HoldId>,
     due: BTreeSet<(Moment, HoldId)>,
     /// Until when the task sleeps.
     asleep: Option<Moment>,
@@ -83,12 +87,20 @@ impl Registry {
         HoldId(self.ids.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Makes sure that holds are renewed.
-    pub(crate) fn ensure_running(&self, clock: &Arc<dyn Clock>) {
+    /// Makes sure that holds are renewed. What `ended` makes runs when nobody does so any more.
+    pub(crate) fn ensure_running<E>(&self, clock: &Arc<dyn Clock>, ended: impl FnOnce() -> E)
+    where
+        E: FnOnce() + Send + 'static,
+    {
+        if self.task.is_running() {
+            return;
+        }
         let task = || tend(Arc::clone(&self.shared), Arc::clone(clock));
         self.task.ensure(task, {
             let shared = Arc::clone(&self.shared);
+            let ended = ended();
             move || {
+                ended();
                 shared.inner.lock().asleep = None;
                 // Whoever waits for a hold on a living runtime starts the task again there.
                 shared.all().iter().for_each(|hold| hold.nudge());
@@ -98,14 +110,12 @@ impl Registry {
 
     /// Adds a hold, unless the client is closed.
     pub(crate) fn add(&self, hold: &Arc<Hold>) -> bool {
-        let key = hold.state.lock().lease.claim.key.clone();
         let wake = {
             let mut inner = self.shared.inner.lock();
             if inner.closed {
                 return false;
             }
             inner.holds.insert(hold.id, (Arc::downgrade(hold), None));
-            inner.by_key.insert(key, hold.id);
             inner.set_due(hold.id, Some(hold.first_due()))
         };
         if wake {
@@ -115,14 +125,11 @@ impl Registry {
     }
 
     /// Forgets a hold whose keys have been let go of.
-    pub(crate) fn remove(&self, id: HoldId, key: &str) {
+    pub(crate) fn remove(&self, id: HoldId) {
         {
             let mut inner = self.shared.inner.lock();
             inner.set_due(id, None);
             inner.holds.remove(&id);
-            if inner.by_key.get(key) == Some(&id) {
-                inner.by_key.remove(key);
-            }
         }
         self.shared.gone.notify_waiters();
     }
@@ -137,16 +144,6 @@ impl Registry {
         if wake {
             self.shared.sooner.notify_one();
         }
-    }
-
-    /// Whether this client holds the key itself: a guard of a lock that is lost does not.
-    pub(crate) fn holds(&self, key: &str) -> bool {
-        let hold = {
-            let inner = self.shared.inner.lock();
-            let id = inner.by_key.get(key);
-            id.and_then(|id| inner.holds.get(id)).and_then(|(hold, _)| hold.upgrade())
-        };
-        hold.is_some_and(|hold| !matches!(hold.judge(), Judgement::Ended(_)))
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Hold>> {
@@ -181,18 +178,33 @@ impl Shared {
         holds
     }
 
+    /// Those whose time has come, [`MOST_AT_ONCE`] at most: the others stay due.
     fn take_due(&self, now: Moment) -> Vec<Arc<Hold>> {
         let mut inner = self.inner.lock();
         inner.asleep = None;
         let mut due = Vec::new();
         while let Some((at, id)) = inner.due.first().copied()
             && at <= now
+            && due.len() < MOST_AT_ONCE
         {
             inner.set_due(id, None);
             due.extend(inner.holds.get(&id).and_then(|(hold, _)| hold.upgrade()));
         }
         due
     }
+}
+
+/// Waits until renewals have their answers, so that nodes that are asked for very many at once do
+/// not run late with all of them; for no longer than a node may take.
+async fn settle(renewals: &[Arc<Round>], holds: &[Arc<Hold>]) {
+    let Some(hold) = holds.first() else { return };
+    let limit = hold.client.settings.node_timeout;
+    let settled = async {
+        for renewal in renewals {
+            renewal.settled(hold.client.patience()).await;
+        }
+    };
+    let _ = tokio::time::timeout(limit, settled).await;
 }
 
 /// Looks at each hold when it is due, and at all of them when the wall clock has jumped.
@@ -205,9 +217,14 @@ async fn tend(shared: Arc<Shared>, clock: Arc<dyn Clock>) {
             due = shared.all();
         }
         seen = reading;
-        for hold in due {
-            let next = hold.tend();
+        let mut renewals = Vec::new();
+        for hold in &due {
+            let (next, renewal) = hold.tend();
             shared.inner.lock().set_due(hold.id, next);
+            renewals.extend(renewal);
+        }
+        if renewals.len() >= MOST_AT_ONCE {
+            settle(&renewals, &due).await;
         }
         let until = {
             let mut inner = shared.inner.lock();

@@ -26,14 +26,14 @@ impl Expected {
             Reply::Missing | Reply::Foreign if !least.is_zero() => {
                 Some(format!("it is gone {least:?} before its time"))
             }
-            Reply::Extended { left } if left < least => {
+            Reply::There { left } if left < least => {
                 Some(format!("{left:?} are left of it where at least {least:?} should be"))
             }
-            Reply::Extended { left } if left > self.longest.saturating_add(self.allowance) => {
+            Reply::There { left } if left > self.longest.saturating_add(self.allowance) => {
                 let longest = self.longest;
                 Some(format!("{left:?} are left of it where at most {longest:?} were asked for"))
             }
-            Reply::Done | Reply::Missing | Reply::Foreign | Reply::Extended { .. } => None,
+            Reply::Done | Reply::Missing | Reply::Foreign | Reply::There { .. } => None,
         }
     }
 }
@@ -54,7 +54,7 @@ mod tests {
             allowance: ms(102),
         };
         let odd = |reply, now| ten_seconds.anomaly(reply, Moment::ORIGIN + ms(now)).is_some();
-        let left = |left| Reply::Extended { left: ms(left) };
+        let left = |left| Reply::There { left: ms(left) };
         // 4 s later, 6 s are left.
         assert!(!odd(left(6000), 4000));
         assert!(!odd(left(5898), 4000));

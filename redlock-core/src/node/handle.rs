@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot, watch};
 
 use super::{
-    Connector, Identity, Job, NodeSpec, Restarts,
+    Connector, Identity, Job, NodeSpec, Restarts, Watchers,
     mailbox::{Link, Mailbox},
     quarantine::Quarantine,
     supervisor,
@@ -47,6 +47,7 @@ pub(super) struct Shared {
     pub(super) mailbox: Mutex<Mailbox>,
     /// Something was put into the mailbox.
     pub(super) mail: Notify,
+    pub(super) watchers: Arc<Watchers>,
     /// Whether the first connection has been made, or has failed.
     pub(super) standing: watch::Sender<Standing>,
     /// A client of this node has had a quorum.
@@ -98,6 +99,8 @@ impl Shared {
             mailbox.forsake(self.context.clock.now())
         };
         drop(abandoned);
+        // Whoever waits on a living runtime starts the task again there.
+        self.watchers.all_changed();
     }
 }
 
@@ -130,6 +133,7 @@ impl NodeHandle {
             context,
             mailbox: Mutex::new(Mailbox::new(quarantine)),
             mail: Notify::new(),
+            watchers: Arc::default(),
             standing: watch::Sender::new(Standing::Unknown),
             in_service: AtomicBool::new(false),
             process: AtomicU64::new(0),
@@ -144,6 +148,11 @@ impl NodeHandle {
 
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.shared().name
+    }
+
+    /// Who is told when a key on this node changes.
+    pub(crate) fn watchers(&self) -> &Watchers {
+        &self.shared().watchers
     }
 
     /// Notes that a client of this node has had a quorum (rule 16).

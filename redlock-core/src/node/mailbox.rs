@@ -1,6 +1,6 @@
 //! What waits to be sent to one node, and whether sending makes sense at all.
 
-use std::{ops::Deref, sync::Arc};
+use std::{collections::VecDeque, ops::Deref, sync::Arc};
 
 use tokio::sync::oneshot;
 
@@ -15,6 +15,15 @@ use crate::{
 /// How many jobs may wait for one node. Past that the node counts as failed for new ones: what
 /// nobody can send any more should not be kept either (rule 18).
 const MOST_WAITING: usize = 1 << 16;
+
+/// How many commands may be under way to one node. It takes its time for each: a crowd that went
+/// out at once would not be answered within `node_timeout`, though the node is well, and would be
+/// sent again and again.
+const MOST_UNDER_WAY: usize = 256;
+
+/// How many of them go out as one batch, which is answered as a whole: an answer now and then shows
+/// that a node with much to do is alive.
+const MOST_IN_BATCH: usize = 64;
 
 /// A job on its way to the node.
 #[derive(Debug)]
@@ -40,7 +49,7 @@ pub(super) enum Link {
 #[derive(Debug)]
 pub(super) struct Mailbox {
     pub(super) link: Link,
-    waiting: Vec<Item>,
+    waiting: VecDeque<Item>,
     pub(super) pings: Vec<oneshot::Sender<Result<(), NodeError>>>,
     /// Jobs that have been taken and not been answered.
     under_way: usize,
@@ -54,7 +63,7 @@ impl Mailbox {
     pub(super) fn new(quarantine: Quarantine) -> Self {
         Self {
             link: Link::Opening,
-            waiting: Vec::new(),
+            waiting: VecDeque::new(),
             pings: Vec::new(),
             under_way: 0,
             debts: Debts::default(),
@@ -81,7 +90,7 @@ impl Mailbox {
                     format!("{MOST_WAITING} commands wait to be sent to it"),
                 ),
                 None => {
-                    self.waiting.push(Item { job, ballot: Some(ballot), queued: now });
+                    self.waiting.push_back(Item { job, ballot: Some(ballot), queued: now });
                     return None;
                 }
             },
@@ -110,26 +119,37 @@ impl Mailbox {
         for item in std::mem::take(&mut self.waiting) {
             match self.bars(name, &item.job, now) {
                 Some(refusal) => barred.push((item, refusal)),
-                None => self.waiting.push(item),
+                None => self.waiting.push_back(item),
             }
         }
         barred
     }
 
-    /// Takes out everything that waits, debts that are due included, in order. `spare` is room for
-    /// what comes next, and empty.
+    /// Takes out the next batch of what waits, in order, as far as there is room. Debts that are due
+    /// come last: the SET that one of them undoes may be waiting still. `spare` is empty, and what
+    /// is taken comes in it.
     pub(super) fn take(
         &mut self,
         now: &impl Deref<Target = Moment>,
         spare: Vec<Item>,
     ) -> Vec<Item> {
-        let mut items = std::mem::replace(&mut self.waiting, spare);
+        let mut items = spare;
+        let room = MOST_UNDER_WAY.saturating_sub(self.under_way).min(MOST_IN_BATCH);
+        items.extend(self.waiting.drain(..room.min(self.waiting.len())));
         if !self.debts.is_empty() {
-            let due = self.debts.due(**now);
+            let due = self.debts.due(**now, room - items.len()).into_iter();
             items.extend(due.map(|job| Item { job, ballot: None, queued: **now }));
         }
         self.under_way += items.len();
         items
+    }
+
+    /// When there is something to take: not before an answer makes room.
+    pub(super) fn next(&self, now: &impl Deref<Target = Moment>) -> Option<Moment> {
+        if self.under_way >= MOST_UNDER_WAY {
+            return None;
+        }
+        if self.waiting.is_empty() { self.debts.next_due() } else { Some(**now) }
     }
 
     /// So many of the jobs that were taken are no longer under way.
@@ -138,7 +158,7 @@ impl Mailbox {
     }
 
     /// Takes out what waits, as nobody sends it any more; clean-up becomes a debt.
-    pub(super) fn forsake(&mut self, now: Moment) -> Vec<Item> {
+    pub(super) fn forsake(&mut self, now: Moment) -> VecDeque<Item> {
         let waiting = std::mem::take(&mut self.waiting);
         for item in &waiting {
             self.debts.owe(item.job.clone(), now);
@@ -147,7 +167,7 @@ impl Mailbox {
     }
 
     /// Takes out what has waited since before `cutoff`.
-    pub(super) fn take_overdue(&mut self, cutoff: Moment) -> Vec<Item> {
+    pub(super) fn take_overdue(&mut self, cutoff: Moment) -> VecDeque<Item> {
         let (overdue, waiting) =
             std::mem::take(&mut self.waiting).into_iter().partition(|item| item.queued <= cutoff);
         self.waiting = waiting;
@@ -166,5 +186,54 @@ impl Mailbox {
     /// Nothing waits, is under way or is owed.
     pub(super) fn is_settled(&self) -> bool {
         self.waiting.is_empty() && self.under_way == 0 && self.debts.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        node::{Claim, CleanUp, Restarts},
+        quorum::Round,
+    };
+
+    const CROWD: usize = MOST_UNDER_WAY + 100;
+
+    #[test]
+    fn a_crowd_goes_out_in_order_and_no_more_of_it_than_a_node_can_answer() {
+        let now = Moment::ORIGIN;
+        let name: Arc<str> = "a:1".into();
+        let mut mailbox = Mailbox::new(Quarantine::new(Restarts::Trusted, Duration::ZERO));
+        mailbox.link = Link::Up;
+        let job = |number: usize| {
+            let claim = Claim { key: number.to_string().into(), value: String::new() };
+            let clean_up = CleanUp { since: now, until: now, keep_until: None, repeated: false };
+            Job { clean_up: Some(clean_up), ..Job::new(&Arc::new(claim), Action::Release) }
+        };
+        let round = Round::new(1, |_| false);
+        for number in 0..CROWD {
+            mailbox.debts.owe(job(CROWD + number), now);
+            assert!(mailbox.put(&name, job(number), Ballot::new(&round, 0, &name), now).is_none());
+        }
+
+        let mut sent = Vec::new();
+        while !mailbox.is_settled() {
+            let mut under_way = 0;
+            while mailbox.next(&&now).is_some() {
+                let items = mailbox.take(&&now, Vec::new());
+                assert!((1..=MOST_IN_BATCH).contains(&items.len()), "{}", items.len());
+                under_way += items.len();
+                sent.extend(items.iter().map(|item| item.job.claim.key.parse::<usize>().unwrap()));
+            }
+            assert!(
+                under_way <= MOST_UNDER_WAY && mailbox.take(&&now, Vec::new()).is_empty(),
+                "{under_way}"
+            );
+            mailbox.answered(under_way);
+        }
+        assert!(sent.is_sorted(), "debts come last");
+        assert_eq!(sent.len(), 2 * CROWD);
     }
 }

@@ -14,6 +14,7 @@ mod quarantine;
 pub(crate) mod redis;
 mod supervisor;
 mod under_way;
+mod watchers;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -23,8 +24,11 @@ pub(crate) use handle::{Context, NodeHandle, Standing};
 pub use handle::{NodeHealth, NodeState};
 pub(crate) use quarantine::Identity;
 pub use quarantine::Restarts;
+pub(crate) use watchers::Watchers;
 
 use self::memory::MemoryNode;
+#[cfg(redlock_sim)]
+pub(crate) use self::memory::data::Push;
 use crate::{
     clock::Moment,
     error::{LockError, NodeError},
@@ -32,7 +36,7 @@ use crate::{
 
 /// The key of a lock and the value with which one attempt asks for it.
 pub(crate) struct Claim {
-    pub(crate) key: String,
+    pub(crate) key: Arc<str>,
     /// `token.client_name`, ASCII: native compare commands pass through lossy UTF-8 in redis 1.x
     /// (rule 1). Never printed (rule 19).
     pub(crate) value: String,
@@ -66,6 +70,9 @@ pub(crate) enum Action {
     /// If the key has our value, let it live for exactly this long: the release of a `min_hold`
     /// that is not used up, the only action that may shorten (rule 7).
     Retire { rest: Duration },
+    /// Tell whether anybody has the key and for how long, and when that changes (once, to the
+    /// [`Watchers`]). Nothing is compared and nothing is set.
+    Watch,
 }
 
 /// A command with what its node needs to know to see it through.
@@ -115,8 +122,8 @@ impl Job {
 pub(crate) enum Reply {
     /// Done: granted, healed, released.
     Done,
-    /// Extended; this much was left before.
-    Extended { left: Duration },
+    /// The key is there, and extended if it was asked to be; this much was left of it before.
+    There { left: Duration },
     /// There is no such key.
     Missing,
     /// The key is there and has somebody else's value.
@@ -127,8 +134,8 @@ pub(crate) enum Reply {
 pub(crate) trait Connector: Send + Sync + 'static {
     /// Opens a connection that is ready for commands: authenticated, database chosen, to a master
     /// that has said who it is. The caller bounds the time. Dropping the future gives the attempt
-    /// up.
-    fn connect(&self) -> BoxFuture<'_, Result<Opened, NodeError>>;
+    /// up. What the server tells unasked of keys that were watched goes to `watchers`.
+    fn connect(&self, watchers: &Arc<Watchers>) -> BoxFuture<'_, Result<Opened, NodeError>>;
 }
 
 /// A connection, and the process at its other end.

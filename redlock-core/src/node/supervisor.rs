@@ -18,7 +18,7 @@ use futures_util::{
 };
 
 use super::{
-    Connection, Identity, Opened,
+    Connection, Identity, Opened, Reply,
     backoff::Backoff,
     debts,
     handle::Shared,
@@ -71,7 +71,8 @@ pub(super) async fn supervise(shared: Arc<Shared>) {
 /// Opens a connection, while jobs that waited too long for it fail.
 async fn open(shared: &Shared) -> Result<Opened, NodeError> {
     let limit = shared.context.connect_timeout;
-    let mut connecting = std::pin::pin!(tokio::time::timeout(limit, shared.connector.connect()));
+    let mut connecting =
+        std::pin::pin!(tokio::time::timeout(limit, shared.connector.connect(&shared.watchers)));
     loop {
         let oldest = shared.mailbox.lock().oldest();
         let overdue = oldest.map_or(Moment::NEVER, |oldest| oldest + shared.context.node_timeout);
@@ -102,6 +103,8 @@ fn admit(shared: &Shared, identity: &Identity, now: Moment) {
         (suspicion, mailbox.take_barred(&shared.name, now))
     };
     telemetry::node_up(&shared.name);
+    // What this node could have told meanwhile, it told nobody.
+    shared.watchers.all_changed();
     if let Some(suspicion) = suspicion {
         telemetry::node_sits_out(&shared.name, suspicion.describe(), shared.context.sits_out);
     }
@@ -112,7 +115,7 @@ fn admit(shared: &Shared, identity: &Identity, now: Moment) {
         telemetry::node_evicts(&shared.name, policy);
     }
     for (item, refusal) in barred {
-        fail(shared, vec![item], &refusal);
+        fail(shared, [item], &refusal);
     }
 }
 
@@ -136,7 +139,7 @@ fn go_down(shared: &Shared, error: NodeError) {
 }
 
 /// Fails jobs that were never sent; clean-up stays owed.
-fn fail(shared: &Shared, items: Vec<Item>, error: &NodeError) {
+fn fail(shared: &Shared, items: impl IntoIterator<Item = Item>, error: &NodeError) {
     let now = shared.context.clock.now();
     for item in items {
         shared.mailbox.lock().debts.owe(item.job, now);
@@ -236,9 +239,9 @@ async fn exchange(
             alarm.as_mut().reset(deadline);
             alarmed = true;
         }
-        // Asked only now: what could not be sent above is owed at once.
-        let next_debt = shared.mailbox.lock().debts.next_due();
-        let wake = next_debt.into_iter().chain(closing).min().unwrap_or(Moment::NEVER);
+        // Asked only now: what could not be sent above is owed at once, or waits.
+        let next = shared.mailbox.lock().next(&now).filter(|_| !under_way.is_full());
+        let wake = next.into_iter().chain(closing).min().unwrap_or(Moment::NEVER);
         let answered = tokio::select! {
             biased;
             // First, because it is what brings the answers.
@@ -323,6 +326,12 @@ fn settle(
             && let Some(anomaly) = expected.anomaly(*reply, *now)
         {
             telemetry::odd_expiry(&shared.name, &item.job.claim.key, &anomaly);
+        }
+    }
+    for (item, result) in items.iter().zip(&results) {
+        // A node does not tell us what we did ourselves.
+        if item.job.clean_up.is_some() && result == &Ok(Reply::Done) {
+            shared.watchers.freed(&item.job.claim.key);
         }
     }
     for result in &results {

@@ -1,7 +1,9 @@
-//! Taking a lock: one attempt, and one after the other for as long as the caller waits.
+//! Taking a lock: a turn in the line of this process, then one attempt after the other for as long
+//! as the caller waits.
 
 use std::{sync::Arc, time::Duration};
 
+use tokio::time::{sleep, timeout};
 use tracing::Instrument;
 
 use crate::{
@@ -11,10 +13,11 @@ use crate::{
     error::{LockError, NodeError},
     lease::{Hold, Lease, validity},
     node::{Action, Claim, Job},
-    op::release,
+    op::{release, watch::watch},
     options::Terms,
     quorum::{Round, Tally, ask, cast_all, quorum},
     telemetry, token,
+    wait::{Alarms, Head, Joined, Lines, Refusal, Turn, Wants},
 };
 
 /// The longest resource in bytes (api.md): keys stay readable and cheap.
@@ -45,53 +48,199 @@ async fn wait_for(
     check(&resource)?;
     client.check_open(&resource)?;
     client.ready().await?;
-    let clock = &*client.clock;
-    let begun = clock.now();
-    let mut attempts: u32 = 0;
-    loop {
-        // Their runtime may end while this one waits (rule 13).
-        client.ensure_running();
-        attempts = attempts.saturating_add(1);
-        let failure = {
-            let _arriving = client.arriving();
-            // Only now: a shutdown that this does not see yet sees that somebody is arriving.
-            client.check_open(&resource)?;
-            match attempt(client, &resource, terms).await? {
-                Ok(lease) => return admit(client, resource, lease, terms),
-                Err(failure) => failure,
-            }
-        };
-        let waited = clock.now().since(begun);
-        let left = terms.wait.saturating_sub(waited);
-        let retries_used_up = terms.retry_count.is_some_and(|count| attempts > count);
-        if retries_used_up || left.is_zero() {
-            return Err(failure.error(client, resource, attempts, waited, terms));
-        }
-        let jitter = token::up_to(&*client.entropy, terms.retry_jitter);
-        // The last attempt starts when `wait` ends, not a whole delay before.
-        let pause = terms.retry_delay.saturating_add(jitter).max(SHORTEST_PAUSE).min(left);
-        tokio::select! {
-            biased;
-            () = client.closed() => return Err(LockError::ShuttingDown { resource }),
-            () = tokio::time::sleep(pause) => {}
-        }
-    }
+    let mut request = Request {
+        client,
+        key: client.key(&resource),
+        resource,
+        terms,
+        begun: client.clock.now(),
+        attempts: 0,
+        retries: 0,
+        alarms: Alarms::default(),
+    };
+    let head = request.turn().await?;
+    request.ask(head).await
 }
 
-/// Makes a hold of what an attempt has won, unless the client was closed meanwhile.
-fn admit(
-    client: &Arc<Client>,
+/// Somebody who wants a lock.
+struct Request<'a> {
+    client: &'a Arc<Client>,
     resource: String,
-    lease: Lease,
-    terms: &Terms,
-) -> Result<Arc<Hold>, LockError> {
-    let hold = Arc::new(Hold::new(client, resource, lease.clone(), terms));
-    if client.registry.add(&hold) {
-        return Ok(hold);
+    key: Arc<str>,
+    terms: &'a Terms,
+    begun: Moment,
+    attempts: u32,
+    /// The attempts that were made because it was time, and every `retry_delay` in line.
+    retries: u32,
+    alarms: Alarms,
+}
+
+impl Request<'_> {
+    /// Waits in line.
+    async fn turn(&mut self) -> Result<Head, LockError> {
+        let wants = Wants::new(self.terms);
+        let place = match Lines::join(self.client, &self.key, wants) {
+            Joined::Head(head) => return Ok(head),
+            Joined::Waiting(place) => place,
+            Joined::Refused(refusal) => {
+                self.attempts = 1;
+                return Err(self.refused(&refusal));
+            }
+            Joined::Closed => return Err(self.shutting_down()),
+        };
+        let pace = self.terms.retry_delay.max(SHORTEST_PAUSE);
+        let limit = if wants.once() {
+            // The attempt under way is his, too.
+            self.client.patience()
+        } else {
+            let retries = self.terms.retry_count.map(|count| pace.saturating_mul(count));
+            retries.map_or(self.terms.wait, |retries| retries.min(self.terms.wait))
+        };
+        let turn = place.turn(limit).await;
+        let in_line = self.waited().as_nanos() / pace.as_nanos();
+        self.retries = u32::try_from(in_line).unwrap_or(u32::MAX);
+        // What polling would have come to.
+        self.attempts = self.retries.saturating_add(1);
+        match turn {
+            Turn::Head(head) => Ok(head),
+            Turn::Refused(refusal) => Err(self.refused(&refusal)),
+            Turn::Closed => Err(self.shutting_down()),
+        }
     }
-    // Nothing ran under it, so that not even a `min_hold` stays.
-    release::clean_up(client, &lease.claim, &lease.taken, lease.since, lease.gone);
-    Err(LockError::ShuttingDown { resource: hold.resource.clone() })
+
+    /// Takes over what the head was given, or asks the nodes until they give the lock.
+    async fn ask(mut self, mut head: Head) -> Result<Arc<Hold>, LockError> {
+        let wants = Wants::new(self.terms);
+        if let Some((lease, _arriving)) = head.take_lease(wants) {
+            let now = self.client.clock.now();
+            return self.admit(head, lease, now);
+        }
+        if let Some(pause) = head.pause().filter(|_| !wants.once()) {
+            self.unless_closed(sleep(pause)).await?;
+        }
+        let mut known = head.known();
+        loop {
+            let failure = match known.take() {
+                Some(failure) => failure,
+                None => {
+                    // Their runtime may end while this one waits (rule 13).
+                    self.client.ensure_running();
+                    self.attempts = self.attempts.saturating_add(1);
+                    let _arriving = self.client.arriving();
+                    // Only now: a shutdown that this does not see yet sees that somebody is
+                    // arriving.
+                    self.client.check_open(&self.resource)?;
+                    match attempt(self.client, &self.key, self.terms).await? {
+                        Ok(lease) => {
+                            let begun = lease.since;
+                            return self.admit(head, lease, begun);
+                        }
+                        Err(failure) => Arc::new(failure),
+                    }
+                }
+            };
+            head.failed(&failure);
+            self.pause(&head, &failure).await?;
+        }
+    }
+
+    /// Waits until it is worth asking once more, if there is time for that.
+    async fn pause(&mut self, head: &Head, failure: &Failure) -> Result<(), LockError> {
+        let terms = self.terms;
+        let left = terms.wait.saturating_sub(self.waited());
+        let retries_used_up = terms.retry_count.is_some_and(|count| self.retries >= count);
+        if retries_used_up || left.is_zero() {
+            return Err(self.failed(failure));
+        }
+        let jitter = self.up_to(terms.retry_jitter);
+        // The last attempt starts when `wait` ends, not a whole delay before.
+        let pause = terms.retry_delay.saturating_add(jitter).max(SHORTEST_PAUSE).min(left);
+        let (woken, news) = {
+            let bell = watch(self.client, &self.key);
+            let woken = self.unless_closed(timeout(pause, bell.rung())).await?.is_ok();
+            (woken, bell.has_news())
+        };
+        if !woken {
+            self.retries = self.retries.saturating_add(1);
+            return Ok(());
+        }
+        let doubtful = !news || failure.granted > 0;
+        let (hesitation, random) = self.alarms.hesitation(doubtful, head.without());
+        let left = terms.wait.saturating_sub(self.waited());
+        let delay = hesitation.saturating_add(self.up_to(random)).min(left);
+        if !delay.is_zero() {
+            self.unless_closed(sleep(delay)).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes a hold of a lease, unless the client was closed meanwhile.
+    fn admit(self, head: Head, lease: Lease, begun: Moment) -> Result<Arc<Hold>, LockError> {
+        let Self { client, resource, terms, .. } = self;
+        let hold = Arc::new(Hold::new(client, resource, lease.clone(), terms, begun));
+        if client.registry.add(&hold) {
+            head.acquired(&hold);
+            return Ok(hold);
+        }
+        // Nothing ran under it, so that not even a `min_hold` stays.
+        release::give_back(client, &lease);
+        Err(LockError::ShuttingDown { resource: hold.resource.clone() })
+    }
+
+    async fn unless_closed<F: Future>(&self, future: F) -> Result<F::Output, LockError> {
+        tokio::select! {
+            biased;
+            () = self.client.closed() => Err(self.shutting_down()),
+            output = future => Ok(output),
+        }
+    }
+
+    fn up_to(&self, most: Duration) -> Duration {
+        token::up_to(&*self.client.entropy, most)
+    }
+
+    fn waited(&self) -> Duration {
+        self.client.clock.now().since(self.begun)
+    }
+
+    fn shutting_down(&self) -> LockError {
+        LockError::ShuttingDown { resource: self.resource.clone() }
+    }
+
+    /// What somebody is told who had no turn.
+    fn refused(&self, refusal: &Refusal) -> LockError {
+        match refusal {
+            Refusal::Failed(failure) => self.failed(failure),
+            Refusal::HeldHere => self.held(true, Vec::new()),
+            Refusal::Busy => self.held(false, Vec::new()),
+        }
+    }
+
+    fn failed(&self, failure: &Failure) -> LockError {
+        let Failure { no_quorum, granted, nodes } = failure;
+        if !no_quorum {
+            return self.held(false, nodes.clone());
+        }
+        LockError::NoQuorum {
+            resource: self.resource.clone(),
+            attempts: self.attempts,
+            waited: self.waited(),
+            granted: *granted,
+            quorum: quorum(self.client.nodes.len()),
+            nodes: nodes.clone(),
+        }
+    }
+
+    fn held(&self, by_this_client: bool, nodes: Vec<NodeError>) -> LockError {
+        LockError::Held {
+            resource: self.resource.clone(),
+            attempts: self.attempts,
+            waited: self.waited(),
+            by_this_client,
+            retry_after: self.terms.retry_delay,
+            nodes,
+        }
+    }
 }
 
 fn check(resource: &str) -> Result<(), LockError> {
@@ -107,31 +256,12 @@ fn check(resource: &str) -> Result<(), LockError> {
 }
 
 /// Why an attempt did not get the lock.
-struct Failure {
+#[derive(Debug)]
+pub(crate) struct Failure {
     /// Failures alone made a quorum impossible, or it came too late.
     no_quorum: bool,
     granted: usize,
     nodes: Vec<NodeError>,
-}
-
-impl Failure {
-    fn error(
-        self,
-        client: &Client,
-        resource: String,
-        attempts: u32,
-        waited: Duration,
-        terms: &Terms,
-    ) -> LockError {
-        let Self { no_quorum, granted, nodes } = self;
-        if no_quorum {
-            let quorum = quorum(client.nodes.len());
-            return LockError::NoQuorum { resource, attempts, waited, granted, quorum, nodes };
-        }
-        let by_this_client = client.registry.holds(&client.key(&resource));
-        let retry_after = terms.retry_delay;
-        LockError::Held { resource, attempts, waited, by_this_client, retry_after, nodes }
-    }
 }
 
 /// An attempt under way. Dropped before it succeeded, for whatever reason, it cleans up on every
@@ -157,11 +287,11 @@ impl Drop for Attempt<'_> {
 /// Asks all nodes once.
 async fn attempt(
     client: &Arc<Client>,
-    resource: &str,
+    key: &Arc<str>,
     terms: &Terms,
 ) -> Result<Result<Lease, Failure>, LockError> {
     let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
-    let claim = Arc::new(Claim { key: client.key(resource), value });
+    let claim = Arc::new(Claim { key: Arc::clone(key), value });
     // From the first SET on, a key outlives what is left of `min_hold` (api.md).
     let ttl = terms.ttl.max(terms.min_hold);
     let round = Round::new(client.nodes.len(), |tally| tally.reached() || tally.impossible());
@@ -188,9 +318,12 @@ async fn attempt(
         return Ok(Ok(Lease {
             claim,
             since: started.now,
+            ttl: terms.ttl,
+            clock_drift_factor: terms.clock_drift_factor,
             deadline,
             dated: started.wall_ahead,
             confirmed: started,
+            asked: started.now,
             gone: attempt.gone,
             taken: Arc::clone(&round),
             votes: Arc::clone(&round),

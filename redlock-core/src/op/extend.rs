@@ -27,10 +27,10 @@ fn reached(tally: &Tally) -> bool {
 }
 
 /// Sends a renewal with the hold's own ttl and waits for nothing: whoever casts the deciding
-/// vote applies the outcome, so that renewing needs no task.
-pub(crate) fn renew(hold: &Arc<Hold>, started: Reading) {
+/// vote applies the outcome, so that renewing needs no task. None when the hold has ended.
+pub(crate) fn renew(hold: &Arc<Hold>, started: Reading) -> Option<Arc<Round>> {
     let ttl = hold.state.lock().ttl;
-    send(hold, started, ttl);
+    send(hold, started, ttl)
 }
 
 /// Extends for a caller who wants to know.
@@ -77,6 +77,7 @@ fn send(hold: &Arc<Hold>, started: Reading, ttl: Duration) -> Option<Arc<Round>>
         let expected = hold.expected(&state);
         // Whether or not an answer comes.
         state.lease.gone = state.lease.gone.max(started.now + key_ttl);
+        state.lease.asked = started.now;
         let job = |node: usize| {
             let expected = Some(expected).filter(|_| state.lease.votes.has_yes(node));
             Some(Job { expected, ..job.clone() })

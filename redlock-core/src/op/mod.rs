@@ -3,3 +3,4 @@
 pub(crate) mod acquire;
 pub(crate) mod extend;
 pub(crate) mod release;
+pub(crate) mod watch;

@@ -9,9 +9,9 @@ use crate::{
     clock::Moment,
     error::{LockError, LostReason},
     guard::Released,
-    lease::{End, Hold, Judgement},
+    lease::{End, Hold, Judgement, Lease},
     node::{Action, Claim, CleanUp, Job, Reply},
-    quorum::{Round, Tally, Uncast, ask, cast_all, quorum},
+    quorum::{Round, Tally, ask, cast_all, quorum},
 };
 
 /// A quorum has answered, or so many failed that none will.
@@ -22,8 +22,10 @@ fn settles(tally: &Tally) -> bool {
 /// Lets go and waits for a quorum to confirm.
 pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
     let started = hold.client.clock.now();
-    let Some(Sent { round, asked, judged }) = let_go(hold) else {
-        return Ok(Released::AlreadyLost);
+    let Sent { round, asked, judged } = match let_go(hold) {
+        LetGo::Sent(sent) => sent,
+        LetGo::PassedOn => return Ok(Released::Ours),
+        LetGo::Before => return Ok(Released::AlreadyLost),
     };
     let tally = round.settled(hold.client.patience()).await;
     let nodes = hold.client.nodes.len();
@@ -54,39 +56,77 @@ pub(crate) fn in_background(hold: &Arc<Hold>) {
     let _ = let_go(hold);
 }
 
+/// What letting go comes to.
+enum LetGo {
+    /// The nodes are being asked to delete the key.
+    Sent(Sent),
+    /// The next in line has the lease.
+    PassedOn,
+    /// It was let go of before.
+    Before,
+}
+
 struct Sent {
     round: Arc<Round>,
     asked: usize,
     judged: Judgement,
 }
 
-/// Ends the hold and asks every node that may have the key to delete it, once.
-fn let_go(hold: &Arc<Hold>) -> Option<Sent> {
+/// Ends the hold, and passes its lease on or asks every node that may have the key to delete it,
+/// once.
+fn let_go(hold: &Arc<Hold>) -> LetGo {
     let judged = hold.judge();
-    hold.end(End::Released);
-    let now = hold.client.clock.now();
-    let round = Round::new(hold.client.nodes.len(), settles);
-    let (uncast, key): (Vec<Uncast>, String) = {
-        let mut state = hold.state.lock();
-        let key = state.lease.claim.key.clone();
-        if std::mem::replace(&mut state.let_go, true) {
-            return None;
-        }
-        // A `min_hold` that is not used up keeps the key for the rest, whatever ended the hold.
-        let keep_until = Some(hold.earliest).filter(|earliest| *earliest > now);
-        let lease = &state.lease;
-        let job = removal(&lease.claim, keep_until, lease.since, lease.gone);
-        let taken = Arc::clone(&state.lease.taken);
-        let job = |node: usize| taken.may_have_happened(node).then(|| job.clone());
-        (ask(&hold.client.nodes, &round, job), key)
-    };
-    let skipped = uncast.iter().filter(|(_, result)| matches!(result, Ok(Reply::Missing))).count();
-    let asked = hold.client.nodes.len() - skipped;
-    cast_all(uncast);
-    if !planted(Bug::RenewalOutlivesRelease) {
-        hold.client.registry.remove(hold.id, &key);
+    if !planted(Bug::OldHandleStaysValid) {
+        hold.end(End::Released);
     }
-    Some(Sent { round, asked, judged })
+    let now = hold.client.clock.now();
+    let confirmed = {
+        let mut state = hold.state.lock();
+        // From here on, no extend can get in ahead of the deletes (rule 10).
+        if std::mem::replace(&mut state.let_go, true) {
+            return LetGo::Before;
+        }
+        if planted(Bug::HandOverUnconfirmed) {
+            // As if the last one had been confirmed.
+            (state.lease.deadline, state.lease.confirmed.now) =
+                (state.lease.gone, state.lease.asked);
+        }
+        state.lease.asked <= state.lease.confirmed.now
+    };
+    let Hold { client, id, .. } = &**hold;
+    if !planted(Bug::RenewalOutlivesRelease) {
+        client.registry.remove(*id);
+    }
+    // What is in doubt, what waits for an answer and what a `min_hold` keeps is not passed on.
+    let passable = matches!(judged, Judgement::Valid(_)) && confirmed && hold.earliest <= now;
+    if passable && client.lines.hand_over(hold, now) {
+        return LetGo::PassedOn;
+    }
+    hold.end(End::Released);
+    let lease = hold.state.lock().lease.clone();
+    // A `min_hold` that is not used up keeps the key for the rest, whatever ended the hold.
+    let keep_until = Some(hold.earliest).filter(|earliest| *earliest > now);
+    let (round, asked) = delete(client, &lease, keep_until);
+    // Only now: whoever is next asks behind the deletes.
+    client.lines.vacate(client, &lease.claim.key, *id);
+    LetGo::Sent(Sent { round, asked, judged })
+}
+
+/// Gives back a lease that nobody holds.
+pub(crate) fn give_back(client: &Client, lease: &Lease) {
+    client.ensure_running();
+    delete(client, lease, None);
+}
+
+/// Asks every node that may have the key to delete it; how many there were.
+fn delete(client: &Client, lease: &Lease, keep_until: Option<Moment>) -> (Arc<Round>, usize) {
+    let round = Round::new(client.nodes.len(), settles);
+    let job = removal(&lease.claim, keep_until, lease.since, lease.gone);
+    let job = |node: usize| lease.taken.may_have_happened(node).then(|| job.clone());
+    let uncast = ask(&client.nodes, &round, job);
+    let skipped = uncast.iter().filter(|(_, result)| matches!(result, Ok(Reply::Missing))).count();
+    cast_all(uncast);
+    (round, client.nodes.len() - skipped)
 }
 
 /// What neither a failed extension nor a shutdown may do: [`Bug::ExtendDeletesOnFailure`],

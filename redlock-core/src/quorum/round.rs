@@ -79,7 +79,7 @@ impl Round {
 
     fn vote(self: &Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
         let (vote, answer) = match result {
-            Ok(Reply::Done | Reply::Extended { .. }) => (Vote::Yes, Answer::Yes),
+            Ok(Reply::Done | Reply::There { .. }) => (Vote::Yes, Answer::Yes),
             Ok(Reply::Missing) => (Vote::No, Answer::Missing),
             Ok(Reply::Foreign) => (Vote::No, Answer::Foreign),
             Err(error) => (Vote::Failed, Answer::Failed(error)),
@@ -208,32 +208,44 @@ impl fmt::Debug for Round {
     }
 }
 
-/// One node's vote in a round. Must be cast; dropped, it counts as a broken connection.
+/// What the answers of the nodes are for: a [`Round`] to be decided, or a [`Bell`](super::Bell).
+pub(crate) trait Counts: Send + Sync + 'static {
+    fn count(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>);
+}
+
+impl Counts for Round {
+    fn count(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
+        self.vote(node, result);
+    }
+}
+
+/// One node's vote. Must be cast; dropped, it counts as a broken connection.
 #[must_use = "a ballot that is not cast counts as a failure"]
 pub(crate) struct Ballot {
-    round: Option<Arc<Round>>,
+    counts: Option<Arc<dyn Counts>>,
     node: usize,
     name: Arc<str>,
 }
 
 impl Ballot {
-    pub(crate) fn new(round: &Arc<Round>, node: usize, name: &Arc<str>) -> Self {
-        Self { round: Some(Arc::clone(round)), node, name: Arc::clone(name) }
+    pub(crate) fn new<C: Counts>(counts: &Arc<C>, node: usize, name: &Arc<str>) -> Self {
+        let counts: Arc<dyn Counts> = Arc::<C>::clone(counts);
+        Self { counts: Some(counts), node, name: Arc::clone(name) }
     }
 
     pub(crate) fn cast(mut self, result: Result<Reply, NodeError>) {
-        if let Some(round) = self.round.take() {
-            round.vote(self.node, result);
+        if let Some(counts) = self.counts.take() {
+            counts.count(self.node, result);
         }
     }
 }
 
 impl Drop for Ballot {
     fn drop(&mut self) {
-        if let Some(round) = self.round.take() {
+        if let Some(counts) = self.counts.take() {
             let reason = "the runtime that spoke to it ended";
             let error = NodeError::new(&self.name, NodeErrorKind::Disconnected, reason);
-            round.vote(self.node, Err(error));
+            counts.count(self.node, Err(error));
         }
     }
 }
@@ -251,17 +263,17 @@ pub(crate) type Uncast = (Ballot, Result<Reply, NodeError>);
 /// Hands every node its job, in one sweep without waiting: what is asked under one lock reaches
 /// every node in that order. A node without a job counts as having nothing of ours.
 #[must_use]
-pub(crate) fn ask(
+pub(crate) fn ask<C: Counts>(
     nodes: &[NodeHandle],
-    round: &Arc<Round>,
+    counts: &Arc<C>,
     job: impl Fn(usize) -> Option<Job>,
 ) -> Vec<Uncast> {
     let mut uncast = Vec::new();
     let Some(now) = nodes.first().map(NodeHandle::now) else { return uncast };
     for (index, node) in nodes.iter().enumerate() {
         match job(index) {
-            Some(job) => uncast.extend(ask_at(now, nodes, round, index, job)),
-            None => uncast.push((Ballot::new(round, index, node.name()), Ok(Reply::Missing))),
+            Some(job) => uncast.extend(ask_at(now, nodes, counts, index, job)),
+            None => uncast.push((Ballot::new(counts, index, node.name()), Ok(Reply::Missing))),
         }
     }
     uncast
@@ -269,24 +281,24 @@ pub(crate) fn ask(
 
 /// Hands one node its job.
 #[must_use]
-pub(crate) fn ask_one(
+pub(crate) fn ask_one<C: Counts>(
     nodes: &[NodeHandle],
-    round: &Arc<Round>,
+    counts: &Arc<C>,
     index: usize,
     job: Job,
 ) -> Option<Uncast> {
-    ask_at(nodes.get(index)?.now(), nodes, round, index, job)
+    ask_at(nodes.get(index)?.now(), nodes, counts, index, job)
 }
 
-fn ask_at(
+fn ask_at<C: Counts>(
     now: Moment,
     nodes: &[NodeHandle],
-    round: &Arc<Round>,
+    counts: &Arc<C>,
     index: usize,
     job: Job,
 ) -> Option<Uncast> {
     let node = nodes.get(index)?;
-    let ballot = Ballot::new(round, index, node.name());
+    let ballot = Ballot::new(counts, index, node.name());
     // A clean-up counts nothing.
     if job.clean_up.is_none()
         && let Some(error) = twin(nodes, index)

@@ -11,10 +11,10 @@ use std::{
 use futures_util::{FutureExt, future::BoxFuture};
 use tokio::sync::{Notify, oneshot};
 
-use super::network::Network;
+use super::{network::Network, traffic::Opening};
 use crate::{
     error::{NodeError, NodeErrorKind},
-    node::{Command, Connection, Connector, Opened, Reply},
+    node::{Command, Connection, Connector, Opened, Reply, Watchers},
 };
 
 /// Whether a connection is still there, as far as the client knows.
@@ -48,10 +48,11 @@ pub(super) struct SimConnector {
 }
 
 impl Connector for SimConnector {
-    fn connect(&self) -> BoxFuture<'_, Result<Opened, NodeError>> {
+    fn connect(&self, watchers: &Arc<Watchers>) -> BoxFuture<'_, Result<Opened, NodeError>> {
+        let watchers = Arc::clone(watchers);
         async move {
             let (tell, told) = oneshot::channel();
-            self.network.open(self.client, self.node, tell);
+            self.network.open(self.client, self.node, Opening { tell, watchers });
             let broken = || NodeError::new(&self.name, NodeErrorKind::Down, "no answer");
             let (number, end, identity) = told.await.unwrap_or_else(|_| Err(broken()))?;
             let connection = SimConnection {

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     error::{NodeError, NodeErrorKind},
-    node::{Command, NodeSpec, Reply},
+    node::{Command, NodeSpec, Push, Reply, Watchers},
 };
 
 /// Which way a link is cut.
@@ -70,6 +70,7 @@ struct State {
 struct Pipe {
     route: Route,
     end: Arc<End>,
+    watchers: Arc<Watchers>,
     calls: BTreeMap<u64, oneshot::Sender<Vec<Reply>>>,
     /// When the last message of each direction arrives: none overtakes it.
     last_to_node: u64,
@@ -238,7 +239,10 @@ impl Network {
 
     /// Deletes all keys of a node.
     pub fn flush(&self, node: usize) {
-        self.with(|state, _| state.nodes[node].memory.clear());
+        self.with(|state, now| {
+            let pushes = state.nodes[node].memory.flush();
+            state.tell(pushes, now);
+        });
     }
 
     /// A node takes what arrives and does nothing about it.
@@ -334,6 +338,7 @@ impl State {
 
     fn drop_pipe(&mut self, connection: u64) {
         if let Some(pipe) = self.connections.remove(&connection) {
+            self.nodes[pipe.route.node].memory.forget(connection);
             pipe.end.hang_up();
         }
     }
@@ -396,6 +401,11 @@ impl State {
                     witness.answered(route.client, route.node);
                 }
             }
+            Load::Push { key } => {
+                if let Some(pipe) = self.connections.get(&route.connection) {
+                    pipe.watchers.changed(&key);
+                }
+            }
             Load::Hangup => self.drop_pipe(route.connection),
         }
     }
@@ -432,6 +442,7 @@ impl State {
             let pipe = Pipe {
                 route,
                 end: Arc::clone(&end),
+                watchers: Arc::clone(&opening.watchers),
                 calls: BTreeMap::new(),
                 last_to_node: 0,
                 last_to_client: 0,
@@ -444,7 +455,7 @@ impl State {
             (route.connection, end, identity)
         });
         let connected = opened.is_ok();
-        if opening.send(opened).is_err() {
+        if opening.tell.send(opened).is_err() {
             self.connections.remove(&route.connection);
         } else if connected {
             witness.connected(route.client, route.node);
@@ -468,12 +479,22 @@ impl State {
             node.inbox.push_back(Freight { route, load: Load::Run { call, commands } });
             return;
         }
-        let replies = node.memory.execute(&commands);
+        let (replies, pushes) = node.memory.execute(&commands, route.connection);
         for (command, reply) in commands.iter().zip(&replies) {
             let act = Act::new(route.client, route.connection, route.node, command);
             witness.executed(&act, (*reply).into());
         }
         self.answer(route, Load::Answer { call, replies }, now);
+        self.tell(pushes, now);
+    }
+
+    /// Tells connections that keys have changed which they watch.
+    fn tell(&mut self, pushes: Vec<Push>, now: u64) {
+        for Push { to, key } in pushes {
+            if let Some(route) = self.connections.get(&to).map(|pipe| pipe.route) {
+                self.answer(route, Load::Push { key }, now);
+            }
+        }
     }
 }
 

@@ -36,6 +36,8 @@ pub enum Kind {
     Retire,
     /// Deletes the key.
     Release,
+    /// Asks for the state of the key and for its next change.
+    Watch,
 }
 
 /// What a node answered.
@@ -69,6 +71,7 @@ impl<'a> Act<'a> {
             Action::Extend { ttl } => (Kind::Extend, ttl),
             Action::Retire { rest } => (Kind::Retire, rest),
             Action::Release => (Kind::Release, Duration::ZERO),
+            Action::Watch => (Kind::Watch, Duration::ZERO),
         };
         let Claim { key, .. } = &*command.claim;
         Self { client, connection, node, kind, key, claim: number(&command.claim), ttl }
@@ -78,7 +81,7 @@ impl<'a> Act<'a> {
 impl From<Reply> for Outcome {
     fn from(reply: Reply) -> Self {
         match reply {
-            Reply::Done | Reply::Extended { .. } => Self::Done,
+            Reply::Done | Reply::There { .. } => Self::Done,
             Reply::Missing => Self::Missing,
             Reply::Foreign => Self::Foreign,
         }

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use super::rng::Rng;
 use crate::{
     error::NodeError,
-    node::{Command, Identity, Reply},
+    node::{Command, Identity, Reply, Watchers},
 };
 
 /// How messages fare between one client and one node. Times are in milliseconds.
@@ -90,6 +90,8 @@ pub(super) enum Load {
     Opened(Opening, Result<Identity, NodeError>),
     /// To the client: what the node replied.
     Answer { call: u64, replies: Vec<Reply> },
+    /// To the client: a key has changed that it watches.
+    Push { key: Arc<str> },
     /// To the client: the node knows nothing of this connection.
     Hangup,
 }
@@ -100,13 +102,19 @@ impl Load {
     }
 
     pub(super) fn goes_to_client(&self) -> bool {
-        matches!(self, Self::Opened(..) | Self::Answer { .. } | Self::Hangup)
+        matches!(self, Self::Opened(..) | Self::Answer { .. } | Self::Push { .. } | Self::Hangup)
     }
 }
 
-/// Where a connection is waited for. The number is that of the connection.
-pub(super) type Opening =
-    oneshot::Sender<Result<(u64, Arc<super::connection::End>, Identity), NodeError>>;
+/// Where a connection is waited for.
+#[derive(Debug)]
+pub(super) struct Opening {
+    pub(super) tell: oneshot::Sender<Result<Connected, NodeError>>,
+    pub(super) watchers: Arc<Watchers>,
+}
+
+/// The number of a connection, its client's end of it, and who is at the other one.
+pub(super) type Connected = (u64, Arc<super::connection::End>, Identity);
 
 /// Freight and when it arrives; the number keeps what arrives together in order.
 #[derive(Debug)]

@@ -52,6 +52,9 @@ impl Claims {
 
     /// A command was sent. Answers what is wrong with that.
     pub(super) fn sent(&mut self, act: &Act<'_>) -> Option<String> {
+        if act.kind == Kind::Watch {
+            return None;
+        }
         let bit = 1 << act.node;
         let known = self.claims.contains_key(&act.claim);
         let claim = self.claims.entry(act.claim).or_default();
@@ -72,7 +75,7 @@ impl Claims {
         match act.kind {
             Kind::Grant => claim.granted |= bit,
             Kind::Release | Kind::Retire => claim.let_go |= bit,
-            Kind::Heal | Kind::Extend => {}
+            Kind::Heal | Kind::Extend | Kind::Watch => {}
         }
         problem.map(|problem| {
             let Act { client, node, kind, key, claim, .. } = act;
@@ -104,7 +107,7 @@ impl Claims {
                 // A node's clock may be a little slow.
                 claim.keep_until = claim.keep_until.max(now + rest + rest / 20 + 2);
             }
-            Kind::Grant | Kind::Heal | Kind::Extend => {}
+            Kind::Grant | Kind::Heal | Kind::Extend | Kind::Watch => {}
         }
     }
 

@@ -63,7 +63,10 @@ impl<'a> Artist<'a> {
             node_timeout,
             connect_timeout: 10 * node_timeout,
             max_ttl,
-            retry_delay: pick(rng, &[(1, 5), (2, node_timeout), (2, 4 * node_timeout)]),
+            retry_delay: pick(
+                rng,
+                &[(1, 5), (2, node_timeout), (2, 4 * node_timeout), (1, 10_000)],
+            ),
             retry_jitter: pick(rng, &[(1, 1), (2, node_timeout)]),
         };
         Self {
@@ -113,11 +116,16 @@ impl<'a> Artist<'a> {
     }
 
     fn client(&mut self, extreme: bool, restarts: Restarts) -> ClientPlan {
-        let count = pick(self.rng, &[(5, 1_usize), (4, 2), (2, 3)]);
+        let count = pick(self.rng, &[(4, 1_usize), (4, 2), (3, 3)]);
         let mut tasks: Vec<Vec<Op>> = vec![Vec::new(); count];
         for number in 0..OPERATIONS {
             let op = self.op();
             tasks[usize::try_from(number).unwrap() % count].push(op);
+        }
+        if count > 1 && !self.calm && self.rng.percent(25) {
+            for (task, op) in self.baton().into_iter().enumerate() {
+                tasks[task].insert(0, op);
+            }
         }
         if self.rng.percent(8) {
             let grace = pick(self.rng, &[(1, 0), (1, self.settings.node_timeout), (1, 500)]);
@@ -179,6 +187,7 @@ impl<'a> Artist<'a> {
             0 => Some(Cancel::Polls(u32::try_from(self.rng.below(8)).unwrap())),
             1 => Some(Cancel::After(self.rng.below(2 * self.settings.node_timeout))),
             2 => Some(Cancel::After(self.rng.below(ttl))),
+            3 => Some(Cancel::Woken(u32::try_from(self.rng.below(4)).unwrap())),
             _ => None,
         };
         let key = self.rng.index(self.keys);
@@ -199,6 +208,36 @@ impl<'a> Artist<'a> {
         }
     }
 
+    /// A lock that changes hands while its holder is cut off and has asked for more.
+    fn baton(&mut self) -> [Op; 2] {
+        let [ttl, .., longest] = self.ttls;
+        let cut_off = Step::Isolate {
+            cut: pick(self.rng, &[(1, Cut::Both), (1, Cut::ToNode)]),
+            first: 0,
+            count: self.nodes,
+            span: ttl + self.rng.below(2 * ttl),
+        };
+        let take = Take { key: 0, cancel: None, retry_count: None, min_hold: 0, ..self.take() };
+        let first = Take {
+            how: How::Lock,
+            ttl,
+            wait: longest,
+            auto_extend: true,
+            max_hold: None,
+            steps: vec![Step::Sleep(2), cut_off, Step::SendExtend(longest)],
+            end: End::Drop,
+            ..take.clone()
+        };
+        let next = Take {
+            ttl: longest,
+            steps: Vec::new(),
+            end: End::UntilLost(2 * longest),
+            ..first.clone()
+        };
+        let after = self.rng.below(self.settings.node_timeout);
+        [Op { after, what: What::Take(first) }, Op { after: after + 1, what: What::Take(next) }]
+    }
+
     /// What happens while a lock is held, how that ends, and whether it renews itself.
     fn holding(&mut self, ttl: u64) -> (Vec<Step>, End, bool) {
         let end = match self.rng.below(10) {
@@ -217,7 +256,11 @@ impl<'a> Artist<'a> {
             50..60 => (vec![Step::Sleep(brief)], until_lost, false),
             60..75 => (self.extensions(), end, self.rng.percent(70)),
             // The same with nobody to hear it.
-            75..87 => {
+            75..80 => {
+                let isolated = self.isolation(ttl);
+                (vec![isolated, Step::SendExtend(self.ttls[2])], end, true)
+            }
+            80..87 => {
                 let mut steps = if self.rng.percent(50) { self.extensions() } else { Vec::new() };
                 steps.push(self.isolation(ttl));
                 (steps, until_lost, self.rng.percent(80))

@@ -90,6 +90,8 @@ pub(super) enum How {
 pub(super) enum Cancel {
     /// Dropped when it has been polled so often.
     Polls(u32),
+    /// Dropped when it has been woken so often, before it can see why.
+    Woken(u32),
     After(u64),
 }
 
@@ -98,6 +100,8 @@ pub(super) enum Cancel {
 pub(super) enum Step {
     Sleep(u64),
     Extend(u64),
+    /// An extension that is dropped as soon as it is sent.
+    SendExtend(u64),
     /// The holder is cut off from so many nodes, counted from a random one.
     Isolate {
         cut: Cut,

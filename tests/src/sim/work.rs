@@ -144,6 +144,9 @@ impl Worker {
                 self.say(33, *ttl, || format!("extends by {ttl} ms"));
                 let extended = self.bounded("extend", self.round(), guard.extend(ms(*ttl))).await;
                 self.say(34, u64::from(extended.is_ok()), || format!("extended: {extended:?}"));
+            } else if let Step::SendExtend(ttl) = step {
+                self.say(33, *ttl, || format!("extends by {ttl} ms, and waits for nothing"));
+                cancellable(guard.extend(ms(*ttl)), Some(Cancel::Polls(1))).await;
             } else {
                 self.step(step).await;
             }
@@ -184,6 +187,9 @@ impl Worker {
     }
 
     fn begin(&self, take: &Take, handle: LockHandle, body: bool) -> u64 {
+        if self.client.closed.load(Relaxed) {
+            self.violation("was given a lock after shutdown had begun (rule 13)");
+        }
         self.world.log.count(|stats| stats.locks += 1);
         self.say(36, 0, || format!("has k{}, valid for {:?}", take.key, handle.validity()));
         let life = self.client.life.clone();
@@ -214,7 +220,7 @@ impl Worker {
         match *step {
             Step::Sleep(span) => sleep(span).await,
             // Guards only.
-            Step::Extend(_) => {}
+            Step::Extend(_) | Step::SendExtend(_) => {}
             Step::Isolate { cut, first, count, span } => {
                 self.say(39, span, || format!("{step:?}"));
                 faults::isolate(&self.world, client.number, first, count, cut, span);
@@ -320,7 +326,11 @@ impl Step {
     fn span(&self) -> u64 {
         match *self {
             Self::Sleep(span) => span,
-            Self::Extend(_) | Self::Isolate { .. } | Self::Stop(_) | Self::Freeze(_) => 0,
+            Self::Extend(_)
+            | Self::SendExtend(_)
+            | Self::Isolate { .. }
+            | Self::Stop(_)
+            | Self::Freeze(_) => 0,
         }
     }
 }
@@ -341,6 +351,18 @@ async fn cancellable<F: Future>(future: F, cancel: Option<Cancel>) -> Option<F::
     match cancel {
         None => Some(future.await),
         Some(Cancel::After(span)) => tokio::time::timeout(ms(span), future).await.ok(),
+        Some(Cancel::Woken(most)) => {
+            let mut future = pin!(future);
+            let mut woken = 0;
+            poll_fn(|cx| {
+                if woken > most {
+                    return Poll::Ready(None);
+                }
+                woken += 1;
+                future.as_mut().poll(cx).map(Some)
+            })
+            .await
+        }
         Some(Cancel::Polls(most)) => {
             let mut future = pin!(future);
             let mut polls = 0;

@@ -53,6 +53,8 @@ pub(super) struct Client {
 /// For how long a process has been stopped.
 #[derive(Debug, Default)]
 struct Pauses {
+    /// How many stops and freezes have not ended yet.
+    causes: u32,
     since: Option<u64>,
     total: u64,
 }
@@ -207,7 +209,11 @@ impl World {
 
     pub(super) fn stop(&self, client: &Client) {
         let mut pauses = locked(&client.pauses);
-        if client.life.process.is_dead() || pauses.since.is_some() {
+        if client.life.process.is_dead() {
+            return;
+        }
+        pauses.causes += 1;
+        if pauses.causes > 1 {
             return;
         }
         pauses.since = Some(self.now());
@@ -222,10 +228,15 @@ impl World {
         }
     }
 
-    /// Goes on after being stopped or frozen.
+    /// A stop or a freeze ends. The last one to do so lets the process go on: a freeze that another's
+    /// end cut short could be shorter than what counts as drift.
     pub(super) fn resume(&self, client: &Client) {
         {
             let mut pauses = locked(&client.pauses);
+            pauses.causes = pauses.causes.saturating_sub(1);
+            if pauses.causes > 0 {
+                return;
+            }
             let Some(since) = pauses.since.take() else { return };
             pauses.total += self.now() - since;
         }
@@ -267,6 +278,7 @@ impl World {
                 self.network.weather(client.number, node, Weather::FAIR);
                 self.network.heal(client.number, node);
             }
+            locked(&client.pauses).causes = 0;
             self.resume(&client);
         }
         for node in 0..self.network.nodes() {

@@ -24,7 +24,7 @@ impl Script {
 /// The command as it is sent first: scripts by their hash.
 pub(super) fn encode(command: &Command, out: &mut Vec<u8>) {
     match script_of(command.action) {
-        None => set(command, out),
+        None => native(command, out),
         Some(script) => call(command, b"EVALSHA", &script.sha1, out),
     }
 }
@@ -33,9 +33,15 @@ pub(super) fn encode(command: &Command, out: &mut Vec<u8>) {
 /// remembers (rule 17). One round trip, where `SCRIPT LOAD` and a second `EVALSHA` take two.
 pub(super) fn encode_in_full(command: &Command, out: &mut Vec<u8>) {
     match script_of(command.action) {
-        None => set(command, out),
+        None => native(command, out),
         Some(script) => call(command, b"EVAL", script.source, out),
     }
+}
+
+/// The key of the next command is tracked, if it is one that reads, until it changes for the first
+/// time.
+pub(super) fn track(out: &mut Vec<u8>) {
+    write(out, &[b"CLIENT", b"CACHING", b"YES"]);
 }
 
 pub(super) fn ping(out: &mut Vec<u8>) {
@@ -44,16 +50,19 @@ pub(super) fn ping(out: &mut Vec<u8>) {
 
 fn script_of(action: Action) -> Option<&'static Script> {
     match action {
-        Action::Grant { .. } | Action::Heal { .. } => None,
+        Action::Grant { .. } | Action::Heal { .. } | Action::Watch => None,
         Action::Extend { .. } => Some(&EXTEND),
         Action::Release => Some(&RELEASE),
         Action::Retire { .. } => Some(&RETIRE),
     }
 }
 
-/// `SET key value NX PX ttl`.
-fn set(command: &Command, out: &mut Vec<u8>) {
+/// `SET key value NX PX ttl`, or `PTTL key`.
+fn native(command: &Command, out: &mut Vec<u8>) {
     let claim = &*command.claim;
+    if command.action == Action::Watch {
+        return write(out, &[b"PTTL", key(claim)]);
+    }
     let ttl = Decimal::of(milliseconds(command));
     write(out, &[b"SET", key(claim), value(claim), b"NX", b"PX", ttl.digits()]);
 }
@@ -126,7 +135,7 @@ fn milliseconds(command: &Command) -> u64 {
     let (duration, least) = match command.action {
         Action::Grant { ttl } | Action::Heal { ttl } | Action::Extend { ttl } => (ttl, 1),
         Action::Retire { rest } => (rest, 0),
-        Action::Release => (Duration::ZERO, 0),
+        Action::Release | Action::Watch => (Duration::ZERO, 0),
     };
     let rounded_up = duration.as_nanos().div_ceil(1_000_000);
     u64::try_from(rounded_up).unwrap_or(u64::MAX).max(least)
@@ -139,7 +148,7 @@ mod tests {
     use super::*;
 
     fn command(action: Action) -> Command {
-        let claim = Arc::new(Claim { key: "key".to_owned(), value: "value".to_owned() });
+        let claim = Arc::new(Claim { key: "key".into(), value: "value".to_owned() });
         Command { claim, action }
     }
 
@@ -182,7 +191,7 @@ mod tests {
     fn a_key_is_counted_in_bytes_and_may_hold_any() {
         let mut command = command(Action::Release);
         command.claim = Arc::new(Claim { key: "Stra\u{df}e\r\n$1".into(), value: "v".into() });
-        assert_eq!(words(encode, &command)[3], command.claim.key);
+        assert_eq!(words(encode, &command)[3], *command.claim.key);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 
 use super::{
     dialogue::{Batch, Dialogue},
-    wire::{Ending, Wire},
+    wire::Ending,
 };
 use crate::{
     error::NodeError,
@@ -49,9 +49,10 @@ struct Line {
 
 impl RedisConnection {
     /// A connection whose server waits for commands.
-    pub(super) fn new(node: Arc<str>, wire: Wire, ending: Ending) -> Self {
+    pub(super) fn new(dialogue: Dialogue) -> Self {
         let (driving, driven) = watch::channel(());
-        let dialogue = Mutex::new(Dialogue::new(node, wire, ending.clone()));
+        let ending = dialogue.ending();
+        let dialogue = Mutex::new(dialogue);
         Self { line: Arc::new(Line { dialogue, ending, driven }), driving: Some(driving) }
     }
 }

@@ -20,13 +20,14 @@ use tokio::net::TcpStream;
 use super::tls::Trust;
 use super::{
     connection::RedisConnection,
+    dialogue::Dialogue,
     info, reply,
     url::{Address, Endpoint, Login, Protocol},
     wire::{self, Ending, NOT_REDIS, Wire},
 };
 use crate::{
     error::{NodeError, NodeErrorKind},
-    node::{Connection, Connector, Identity, Opened},
+    node::{Connection, Connector, Identity, Opened, Watchers},
 };
 
 /// An idle connection to a host that has gone is found out within half a minute.
@@ -71,9 +72,10 @@ impl From<String> for Failure {
 }
 
 impl Connector for RedisConnector {
-    fn connect(&self) -> BoxFuture<'_, Result<Opened, NodeError>> {
+    fn connect(&self, watchers: &Arc<Watchers>) -> BoxFuture<'_, Result<Opened, NodeError>> {
+        let watchers = Arc::clone(watchers);
         Box::pin(async move {
-            match self.open().await {
+            match self.open(&watchers).await {
                 Ok((connection, identity)) => {
                     Ok((Box::new(connection) as Box<dyn Connection>, identity))
                 }
@@ -102,18 +104,18 @@ impl RedisConnector {
 
     /// RESP3 first: a server pushes to such a connection. RESP2 does all that locks need, so where
     /// `HELLO` is not to be had (Redis before 6, a proxy) nothing is lost but the push.
-    async fn open(&self) -> Result<(RedisConnection, Identity), Failure> {
+    async fn open(&self, watchers: &Arc<Watchers>) -> Result<(RedisConnection, Identity), Failure> {
         match self.endpoint.protocol {
-            Protocol::Fixed(version) => self.open_as(version).await,
+            Protocol::Fixed(version) => self.open_as(version, watchers).await,
             Protocol::Best if self.only_resp2.load(Ordering::Relaxed) => {
-                self.open_as(ProtocolVersion::RESP2).await
+                self.open_as(ProtocolVersion::RESP2, watchers).await
             }
             Protocol::Best => {
-                let hello = match self.open_as(ProtocolVersion::RESP3).await {
+                let hello = match self.open_as(ProtocolVersion::RESP3, watchers).await {
                     Err(failure) if failure.hello != Hello::Understood => failure.hello,
                     outcome => return outcome,
                 };
-                let connection = self.open_as(ProtocolVersion::RESP2).await?;
+                let connection = self.open_as(ProtocolVersion::RESP2, watchers).await?;
                 // One that hung up may just have been restarting.
                 self.only_resp2.store(hello == Hello::Refused, Ordering::Relaxed);
                 Ok(connection)
@@ -121,11 +123,13 @@ impl RedisConnector {
         }
     }
 
-    /// Sends, for RESP3, `HELLO 3 [AUTH user password]`, then `[SELECT database]`, `PING` and three
-    /// `INFO`s; for RESP2 `[AUTH [user] password]` and the same. No `CLIENT SETINFO`.
+    /// Sends, for RESP3, `HELLO 3 [AUTH user password]`, then `[SELECT database]`, `PING`, three
+    /// `INFO`s and `CLIENT TRACKING`; for RESP2 `[AUTH [user] password]` and the same without
+    /// `CLIENT TRACKING`. No `CLIENT SETINFO`.
     async fn open_as(
         &self,
         version: ProtocolVersion,
+        watchers: &Arc<Watchers>,
     ) -> Result<(RedisConnection, Identity), Failure> {
         let Endpoint { name, login, .. } = &self.endpoint;
         let ending = Ending::default();
@@ -150,11 +154,13 @@ impl RedisConnector {
             .map_err(|error| hello_failure(error, &ending, login))?;
         let driver = Box::pin(driver.fuse());
         let mut introduction = Introduction { redis, driver, ending: ending.clone() };
-        let identity = introduction.greet(login, version).await?;
+        let (identity, tracks) = introduction.greet(login, version).await?;
         // Not polled any more, redis-rs leaves the wire open.
         drop(introduction);
         let Some(wire) = loan.take_back() else { return Err(NOT_REDIS.to_owned().into()) };
-        Ok((RedisConnection::new(Arc::clone(name), wire, ending), identity))
+        let watchers = tracks.then(|| Arc::clone(watchers));
+        let dialogue = Dialogue::new(Arc::clone(name), wire, ending, watchers);
+        Ok((RedisConnection::new(dialogue), identity))
     }
 
     async fn dial(&self, ending: Ending) -> Result<Wire, String> {
@@ -216,12 +222,13 @@ struct Introduction<D> {
 impl<D: Future<Output = ()>> Introduction<D> {
     /// Logs in (RESP2; RESP3 has done it with `HELLO`), chooses the database, makes sure that the
     /// server serves (one with too many clients, one that loads its data and one that wants a
-    /// password are down, and say why), and asks who it is, before its first vote (rule 16).
+    /// password are down, and say why), and asks who it is, before its first vote (rule 16), and
+    /// whether it tells of changes to keys.
     async fn greet(
         &mut self,
         login: &Login,
         version: ProtocolVersion,
-    ) -> Result<Identity, Failure> {
+    ) -> Result<(Identity, bool), Failure> {
         let mut greeting = Pipeline::new();
         if let (Some(password), ProtocolVersion::RESP2) = (&login.password, version) {
             let auth = greeting.cmd("AUTH");
@@ -239,8 +246,15 @@ impl<D: Future<Output = ()>> Introduction<D> {
             return Err(reply::explain(error, secret(login)).into());
         }
         // On its own: a server that hangs up with more to read may take its reason with it. INFO
-        // may be refused; then it is not known who the server is, and that is all.
-        Ok(info::read(&self.ask(&info::questions()).await?)?)
+        // may be refused; then it is not known who the server is, and that is all. The same with
+        // tracking: then who waits for a lock asks for it now and then.
+        let mut questions = info::questions();
+        if version != ProtocolVersion::RESP2 {
+            questions.cmd("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN").arg("NOLOOP");
+        }
+        let answers = self.ask(&questions).await?;
+        let tracks = answers.last() == Some(&Value::Okay);
+        Ok((info::read(&answers)?, tracks))
     }
 
     async fn ask(&mut self, commands: &Pipeline) -> Result<Vec<Value>, Failure> {

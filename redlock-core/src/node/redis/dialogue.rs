@@ -13,7 +13,7 @@ use std::{
 
 use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
-use redis::{ServerErrorKind, Value};
+use redis::{PushKind, ServerErrorKind, Value};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     sync::oneshot,
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     error::{NodeError, NodeErrorKind},
-    node::{Command, Reply},
+    node::{Action, Command, Reply, Watchers},
 };
 
 /// Room for answers to begin with: those of a full batch are a few bytes each.
@@ -88,6 +88,8 @@ enum Awaited {
         in_full: bool,
     },
     Pong(oneshot::Sender<Result<(), NodeError>>),
+    /// Nobody: should the server not track the key after all, only a push is missing.
+    Nothing,
 }
 
 /// One connection that is ready for commands.
@@ -105,10 +107,17 @@ pub(super) struct Dialogue {
     awaited: VecDeque<Awaited>,
     /// Who reads.
     driver: Option<Waker>,
+    /// Who is told of changes to keys, if the server tells of them.
+    watchers: Option<Arc<Watchers>>,
 }
 
 impl Dialogue {
-    pub(super) fn new(node: Arc<str>, wire: Wire, ending: Ending) -> Self {
+    pub(super) fn new(
+        node: Arc<str>,
+        wire: Wire,
+        ending: Ending,
+        watchers: Option<Arc<Watchers>>,
+    ) -> Self {
         Self {
             node,
             wire: Some(wire),
@@ -119,13 +128,22 @@ impl Dialogue {
             filled: 0,
             awaited: VecDeque::new(),
             driver: None,
+            watchers,
         }
+    }
+
+    pub(super) fn ending(&self) -> Ending {
+        self.ending.clone()
     }
 
     /// Puts commands on their way.
     pub(super) fn ask(&mut self, commands: Vec<Command>) -> Arc<Batch> {
         let batch = Batch::new(commands.len());
         for (place, command) in commands.into_iter().enumerate() {
+            if command.action == Action::Watch && self.watchers.is_some() {
+                command::track(&mut self.out);
+                self.awaited.push_back(Awaited::Nothing);
+            }
             command::encode(&command, &mut self.out);
             let batch = Arc::clone(&batch);
             self.awaited.push_back(Awaited::Answer { batch, place, command, in_full: false });
@@ -182,6 +200,7 @@ impl Dialogue {
                 Awaited::Answer { batch, place, .. } => batch.answer(place, Err(error.clone())),
                 // Whoever asked may have gone.
                 Awaited::Pong(tell) => drop(tell.send(Err(error.clone()))),
+                Awaited::Nothing => {}
             }
         }
     }
@@ -238,14 +257,32 @@ impl Dialogue {
         while let Some(length) = frame::length(&self.heard[at..self.filled])? {
             let value = frame::read(&self.heard[at..at + length])?;
             at += length;
-            // Nothing is subscribed to: a push is no answer.
-            if !matches!(value, Value::Push { .. }) {
-                self.answer(&value)?;
+            match &value {
+                Value::Push { kind: PushKind::Invalidate, data } => self.hear(data),
+                // Nothing is subscribed to: a push is no answer.
+                Value::Push { .. } => {}
+                answer => self.answer(answer)?,
             }
         }
         self.heard.copy_within(at..self.filled, 0);
         self.filled -= at;
         Ok(())
+    }
+
+    /// Passes on that keys have changed which the server was asked to track.
+    fn hear(&self, keys: &[Value]) {
+        let Some(watchers) = &self.watchers else { return };
+        match keys.first() {
+            Some(Value::Array(keys)) => {
+                for key in keys {
+                    if let Ok(key) = redis::from_redis_value_ref::<String>(key) {
+                        watchers.changed(&key);
+                    }
+                }
+            }
+            // All of them: FLUSHALL.
+            _ => watchers.all_changed(),
+        }
     }
 
     fn answer(&mut self, answer: &Value) -> Result<(), frame::NotRedis> {
@@ -271,6 +308,7 @@ impl Dialogue {
                 // Whoever asked may have gone.
                 let _ = tell.send(pong);
             }
+            Some(Awaited::Nothing) => {}
             // Whose answer the next would be, nobody could tell.
             None => return Err(frame::NotRedis),
         }

@@ -36,7 +36,7 @@ pub(super) fn read(answers: &[Value]) -> Result<Identity, String> {
                 }
                 ("run_id", run_id) if !run_id.is_empty() => identity.run_id = Some(run_id.into()),
                 ("uptime_in_seconds", uptime) => {
-                    identity.uptime = uptime.parse().ok().map(Duration::from_secs);
+                    identity.uptime = uptime.parse().ok().map(at_least);
                 }
                 ("maxmemory_policy", policy) if policy != "noeviction" => {
                     identity.evicts = Some(policy.into());
@@ -46,6 +46,12 @@ pub(super) fn read(answers: &[Value]) -> Result<Identity, String> {
         }
     }
     Ok(identity)
+}
+
+/// The time that has gone by at the least when a server says so many seconds: it tells the
+/// difference of two times in whole seconds, which may be almost one more than what lay between.
+fn at_least(seconds: u64) -> Duration {
+    Duration::from_secs(seconds.saturating_sub(1))
 }
 
 #[cfg(test)]
@@ -65,7 +71,7 @@ mod tests {
         ];
         let identity = read(&answers).unwrap();
         assert_eq!(identity.run_id.as_deref(), Some("abc"));
-        assert_eq!(identity.uptime, Some(Duration::from_secs(12)));
+        assert_eq!(identity.uptime, Some(Duration::from_secs(11)), "started late in a second");
         assert_eq!(identity.evicts.as_deref(), Some("allkeys-lru"));
     }
 

@@ -16,14 +16,16 @@ pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Rep
         (Action::Grant { .. } | Action::Heal { .. }, Value::Okay) => Ok(Reply::Done),
         (Action::Grant { .. } | Action::Heal { .. }, Value::Nil) => Ok(Reply::Foreign),
         (Action::Grant { .. } | Action::Heal { .. }, other) => Err(unexpected(other, "OK or nil")),
-        (Action::Extend { .. }, Value::Int(-2)) => Ok(Reply::Missing),
+        (Action::Extend { .. } | Action::Watch, Value::Int(-2)) => Ok(Reply::Missing),
         (Action::Extend { .. }, Value::Int(-3)) => Ok(Reply::Foreign),
-        (Action::Extend { .. }, Value::Int(left @ -1..)) => {
+        (Action::Extend { .. } | Action::Watch, Value::Int(left @ -1..)) => {
             // A key without expiry has for ever left.
             let left = u64::try_from(*left).map_or(Duration::MAX, Duration::from_millis);
-            Ok(Reply::Extended { left })
+            Ok(Reply::There { left })
         }
-        (Action::Extend { .. }, other) => Err(unexpected(other, "-3, -2 or what is left")),
+        (Action::Extend { .. } | Action::Watch, other) => {
+            Err(unexpected(other, "-3, -2 or what is left"))
+        }
         (_, Value::Int(1)) => Ok(Reply::Done),
         (_, Value::Int(0)) => Ok(Reply::Missing),
         (_, Value::Int(-1)) => Ok(Reply::Foreign),
@@ -75,9 +77,9 @@ pub(super) fn explain(error: &ServerError, secret: &str) -> String {
 }
 
 fn advice(error: &ServerError) -> Option<&'static str> {
-    const PERMISSIONS: &str = "a lock's user needs +hello +auth +ping +set +get +del +pexpire \
-                               +pttl +eval +evalsha, +select for a database, and the keys under \
-                               key_prefix";
+    const PERMISSIONS: &str = "a lock's user needs +hello +auth +ping +info +set +get +del \
+                               +pexpire +pttl +eval +evalsha, +client|tracking +client|caching to \
+                               be woken, +select for a database, and the keys under key_prefix";
     match error.code() {
         "MOVED" | "ASK" | "CLUSTERDOWN" | "CROSSSLOT" | "TRYAGAIN" => {
             Some("the nodes of a lock are independent masters, not members of a cluster")
@@ -130,7 +132,7 @@ mod tests {
 
     #[test]
     fn an_extension_answers_what_was_left() {
-        let extended = |left| Ok(Reply::Extended { left });
+        let extended = |left| Ok(Reply::There { left });
         assert_eq!(read(EXTEND, ":1500\r\n"), extended(Duration::from_millis(1500)));
         assert_eq!(read(EXTEND, ":0\r\n"), extended(Duration::ZERO));
         assert_eq!(read(EXTEND, ":-1\r\n"), extended(Duration::MAX), "for ever");

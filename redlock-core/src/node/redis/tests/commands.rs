@@ -53,7 +53,7 @@ async fn an_extension_has_three_outcomes_and_never_shortens() {
     assert!(server.number("PTTL redlock:a") > 60_000, "rule 7: it was shortened");
 
     assert_eq!(server.number("PERSIST redlock:a"), 1);
-    let for_ever = Ok(Reply::Extended { left: Duration::MAX });
+    let for_ever = Ok(Reply::There { left: Duration::MAX });
     assert_eq!(act(&mut *node, &ours, shorter).await, for_ever);
     assert!(server.number("PTTL redlock:a") > 0, "a lock that never expires");
 }

@@ -22,10 +22,10 @@ async fn only_what_is_needed_is_sent() {
     server.admin(&format!("ACL SETUSER locks on >{CANARY} ~* +@all"));
     let login = format!("locks:{CANARY}@");
     for (login, rest, commands) in [
-        ("", "", &["hello 1", "ping 1"][..]),
+        ("", "", &["client|tracking 1", "hello 1", "ping 1"][..]),
         ("", "?protocol=resp2", &["ping 1"]),
-        (&login, "/1", &["hello 1", "ping 1", "select 1"]),
-        (&login, "/1?protocol=resp3", &["hello 1", "ping 1", "select 1"]),
+        (&login, "/1", &["client|tracking 1", "hello 1", "ping 1", "select 1"]),
+        (&login, "/1?protocol=resp3", &["client|tracking 1", "hello 1", "ping 1", "select 1"]),
         (&login, "/1?protocol=resp2", &["auth 1", "ping 1", "select 1"]),
     ] {
         server.admin("CONFIG RESETSTAT");
@@ -54,7 +54,8 @@ async fn a_server_without_hello_is_asked_for_it_once() {
     let spec = spec(&server.url("", "")).unwrap();
     server.admin("CONFIG RESETSTAT");
     for _ in 0..3 {
-        let (node, _) = within(spec.connector.connect()).await.unwrap_or_else(|e| panic!("{e}"));
+        let (node, _) =
+            within(spec.connector.connect(&Arc::default())).await.unwrap_or_else(|e| panic!("{e}"));
         let mut node = driven(node);
         assert_eq!(act(&mut *node, &claim("a", CANARY), GRANT).await, Ok(Reply::Done));
         assert_eq!(act(&mut *node, &claim("a", CANARY), Action::Release).await, Ok(Reply::Done));
@@ -188,7 +189,7 @@ async fn a_server_that_says_nothing_is_given_up_by_dropping() {
     let url = server.url("", "");
     server.pause();
     let spec = spec(&url).unwrap();
-    let mut connecting = spec.connector.connect();
+    let mut connecting = spec.connector.connect(&Arc::default());
     assert!((&mut connecting).now_or_never().is_none());
     drop(connecting);
     server.resume();
@@ -204,7 +205,7 @@ async fn a_server_tells_its_run_id_and_whether_it_may_drop_locks() {
     server.admin(&format!("ACL SETUSER dumb on >{CANARY} ~* +@all -info"));
     let identity = async |login: &str, query: &str| {
         let spec = spec(&server.url(login, query)).unwrap();
-        within(spec.connector.connect()).await.map(|(_, identity)| identity).unwrap()
+        within(spec.connector.connect(&Arc::default())).await.map(|(_, identity)| identity).unwrap()
     };
     for query in ["?protocol=resp2", "?protocol=resp3"] {
         let identity = identity("", query).await;

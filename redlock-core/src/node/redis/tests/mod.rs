@@ -30,7 +30,7 @@ const CANARY: &str = "canary0123456789";
 
 async fn connect(url: &str) -> Result<Box<dyn Connection>, NodeError> {
     let spec = spec(url).unwrap();
-    within(spec.connector.connect()).await.map(|(connection, _)| driven(connection))
+    within(spec.connector.connect(&Arc::default())).await.map(|(connection, _)| driven(connection))
 }
 
 /// A connection that a task waits on, as the supervisor of a node does.
@@ -60,7 +60,7 @@ async fn within<T>(future: impl Future<Output = T>) -> T {
 }
 
 fn claim(key: &str, value: &str) -> Arc<Claim> {
-    Arc::new(Claim { key: key.to_owned(), value: value.to_owned() })
+    Arc::new(Claim { key: key.into(), value: value.to_owned() })
 }
 
 async fn act(
@@ -85,7 +85,7 @@ async fn batch(
 /// How much was left of a key that was extended, is for the tests that ask for it.
 fn without_time(reply: Reply) -> Reply {
     match reply {
-        Reply::Extended { left } if left <= 10 * TTL => Reply::Done,
+        Reply::There { left } if left <= 10 * TTL => Reply::Done,
         other => other,
     }
 }

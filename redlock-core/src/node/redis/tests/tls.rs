@@ -60,7 +60,8 @@ async fn a_trusted_server_is_spoken_to_and_its_end_noticed() {
     for query in ["", "?protocol=resp2"] {
         let mut secure = Secure::start();
         let connector = secure.connector(&secure.url("localhost", query), secure.roots.clone());
-        let (node, _) = within(connector.connect()).await.unwrap_or_else(|e| panic!("{e}"));
+        let (node, _) =
+            within(connector.connect(&Arc::default())).await.unwrap_or_else(|e| panic!("{e}"));
         let mut node = driven(node);
         let claim = claim("redlock:a", CANARY);
         assert_eq!(act(&mut *node, &claim, GRANT).await, Ok(Reply::Done));
@@ -81,7 +82,10 @@ async fn an_impostor_is_refused() {
         ("127.0.0.1", secure.roots.clone(), "not valid for name"),
     ] {
         let connector = secure.connector(&secure.url(host, ""), roots);
-        let error = within(connector.connect()).await.err().expect("an impostor was trusted");
+        let error = within(connector.connect(&Arc::default()))
+            .await
+            .err()
+            .expect("an impostor was trusted");
         assert_eq!(error.kind, NodeErrorKind::Down);
         assert!(error.reason.starts_with("TLS: "), "{error}");
         assert!(error.reason.contains(why), "{error}");

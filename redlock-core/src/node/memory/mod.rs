@@ -1,6 +1,8 @@
 //! Nodes inside this process, for tests and demos: with everything that can go wrong with a real
 //! one, at the press of a button.
 
+pub(crate) mod data;
+
 use std::{
     collections::BTreeMap,
     fmt,
@@ -18,11 +20,9 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Action, Command, Connection, Connector, Identity, NodeSpec, Opened, Reply};
-use crate::{
-    bug::{Bug, planted},
-    error::{NodeError, NodeErrorKind},
-};
+use self::data::{Data, Push};
+use super::{Command, Connection, Connector, Identity, NodeSpec, Opened, Reply, Watchers};
+use crate::error::{NodeError, NodeErrorKind};
 
 /// A Redis node inside this process.
 ///
@@ -51,7 +51,9 @@ pub struct MemoryNode {
 
 struct Server {
     name: Arc<str>,
-    state: Mutex<State>,
+    data: Mutex<Data>,
+    /// The connections that are there, and whom to tell when a key changes that they watch.
+    connections: Mutex<BTreeMap<u64, Arc<Watchers>>>,
     /// How the node is doing; connections watch it.
     mode: watch::Sender<Mode>,
 }
@@ -68,38 +70,6 @@ struct Mode {
     started: Option<Instant>,
 }
 
-struct State {
-    keys: BTreeMap<String, Entry>,
-    clock: ServerClock,
-    /// Expired keys are swept out when this many are there.
-    sweep_at: usize,
-}
-
-struct Entry {
-    value: String,
-    /// On the node's own clock.
-    expires: f64,
-}
-
-/// The node's idea of the time, in seconds, which need not be right.
-struct ServerClock {
-    anchor: Option<Instant>,
-    shown: f64,
-    rate: f64,
-}
-
-impl ServerClock {
-    fn now(&mut self) -> f64 {
-        let now = Instant::now();
-        let anchor = *self.anchor.get_or_insert(now);
-        self.shown + now.duration_since(anchor).as_secs_f64() * self.rate
-    }
-
-    fn set(&mut self, shown: f64, rate: f64) {
-        *self = Self { anchor: Some(Instant::now()), shown, rate };
-    }
-}
-
 impl Default for MemoryNode {
     fn default() -> Self {
         Self::new()
@@ -113,12 +83,11 @@ impl MemoryNode {
         static COUNT: AtomicU64 = AtomicU64::new(1);
         let name = format!("memory-{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let mode = Mode { up: true, hung: false, delay: Duration::ZERO, life: 0, started: None };
-        let clock = ServerClock { anchor: None, shown: 0.0, rate: 1.0 };
-        let state = State { keys: BTreeMap::new(), clock, sweep_at: 1024 };
         Self {
             server: Arc::new(Server {
                 name: name.into(),
-                state: Mutex::new(state),
+                data: Mutex::new(Data::new()),
+                connections: Mutex::default(),
                 mode: watch::Sender::new(mode),
             }),
         }
@@ -174,57 +143,67 @@ impl MemoryNode {
 
     /// Sets the node's clock forward by this much: keys expire earlier.
     pub fn clock_forward(&self, by: Duration) {
-        let clock = &mut self.server.state.lock().clock;
-        let (shown, rate) = (clock.now(), clock.rate);
-        clock.set(shown + by.as_secs_f64(), rate);
+        self.server.data.lock().set_clock(by.as_secs_f64());
     }
 
     /// Sets the node's clock back by this much: keys linger.
     pub fn clock_back(&self, by: Duration) {
-        let clock = &mut self.server.state.lock().clock;
-        let (shown, rate) = (clock.now(), clock.rate);
-        clock.set(shown - by.as_secs_f64(), rate);
+        self.server.data.lock().set_clock(-by.as_secs_f64());
     }
 
     /// Lets the node's clock run at this rate; 1.0 is right, 1.02 is two percent fast. A rate
     /// that is negative or no number counts as zero.
     pub fn clock_rate(&self, rate: f64) {
-        let clock = &mut self.server.state.lock().clock;
-        let shown = clock.now();
-        clock.set(shown, if rate > 0.0 { rate } else { 0.0 });
+        self.server.data.lock().set_rate(rate);
     }
 
     /// The keys that are set and have not expired, in order.
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
-        let mut state = self.server.state.lock();
-        state.sweep();
-        state.keys.keys().cloned().collect()
+        self.server.data.lock().keys()
     }
 
     /// How long a key has left on the node's own clock, if it is there.
     #[must_use]
     pub fn remaining(&self, key: &str) -> Option<Duration> {
-        let mut state = self.server.state.lock();
-        let now = state.clock.now();
-        let left = state.keys.get(key)?.expires - now;
-        Duration::try_from_secs_f64(left).ok().filter(|left| !left.is_zero())
+        self.server.data.lock().remaining(key)
     }
 
     /// Deletes all keys, like FLUSHALL.
     pub fn clear(&self) {
-        self.server.state.lock().keys.clear();
+        let told = self.server.data.lock().clear();
+        self.server.tell(told);
     }
 
     /// Deletes one key, like an operator's DEL. True when it was there.
     pub fn remove(&self, key: &str) -> bool {
-        self.server.state.lock().keys.remove(key).is_some()
+        let told = self.server.data.lock().remove(key);
+        let was_there = told.is_some();
+        self.server.tell(told.unwrap_or_default());
+        was_there
     }
 
-    /// Runs commands that came by another way than a connection of its own.
+    /// Runs commands that came by another way than a connection of its own. Whom to tell what is
+    /// for the caller to see to.
     #[cfg(redlock_sim)]
-    pub(crate) fn execute(&self, commands: &[Command]) -> Vec<Reply> {
-        self.server.run(commands)
+    pub(crate) fn execute(
+        &self,
+        commands: &[Command],
+        connection: u64,
+    ) -> (Vec<Reply>, Vec<data::Push>) {
+        self.server.data.lock().run(commands, connection)
+    }
+
+    /// As [`clear`](Self::clear), with whom to tell.
+    #[cfg(redlock_sim)]
+    pub(crate) fn flush(&self) -> Vec<data::Push> {
+        self.server.data.lock().clear()
+    }
+
+    /// Such a connection has gone.
+    #[cfg(redlock_sim)]
+    pub(crate) fn forget(&self, connection: u64) {
+        self.server.data.lock().forget(connection);
     }
 
     pub(crate) fn spec(&self) -> NodeSpec {
@@ -244,60 +223,25 @@ impl fmt::Debug for MemoryNode {
 }
 
 impl Server {
-    fn run(&self, commands: &[Command]) -> Vec<Reply> {
-        let mut state = self.state.lock();
-        commands.iter().map(|command| state.run(command)).collect()
-    }
-}
-
-impl State {
-    fn sweep(&mut self) {
-        let now = self.clock.now();
-        self.keys.retain(|_, entry| entry.expires > now);
-        self.sweep_at = (2 * self.keys.len()).max(1024);
+    fn run(&self, commands: &[Command], connection: u64) -> Vec<Reply> {
+        let (replies, told) = self.data.lock().run(commands, connection);
+        self.tell(told);
+        replies
     }
 
-    fn run(&mut self, command: &Command) -> Reply {
-        if self.keys.len() >= self.sweep_at {
-            self.sweep();
-        }
-        let now = self.clock.now();
-        let claim = &command.claim;
-        let found = self.keys.get_mut(&claim.key).filter(|entry| entry.expires > now);
-        match (command.action, found) {
-            (Action::Grant { .. } | Action::Heal { .. }, Some(_)) => Reply::Foreign,
-            (Action::Grant { ttl } | Action::Heal { ttl }, None) => {
-                let entry = Entry { value: claim.value.clone(), expires: now + ttl.as_secs_f64() };
-                self.keys.insert(claim.key.clone(), entry);
-                Reply::Done
-            }
-            (_, None) => Reply::Missing,
-            (action, Some(entry))
-                if entry.value != claim.value
-                    && !(action == Action::Release && planted(Bug::ReleaseWithoutCompare)) =>
-            {
-                Reply::Foreign
-            }
-            (Action::Extend { ttl }, Some(entry)) => {
-                let left = Duration::try_from_secs_f64(entry.expires - now).unwrap_or_default();
-                let least = if planted(Bug::ExtendShortens) { now } else { entry.expires };
-                entry.expires = least.max(now + ttl.as_secs_f64());
-                Reply::Extended { left }
-            }
-            (Action::Retire { rest }, Some(entry)) => {
-                entry.expires = now + rest.as_secs_f64();
-                Reply::Done
-            }
-            (Action::Release, Some(_)) => {
-                self.keys.remove(&claim.key);
-                Reply::Done
+    fn tell(&self, told: Vec<Push>) {
+        for Push { to, key } in told {
+            let watchers = self.connections.lock().get(&to).map(Arc::clone);
+            if let Some(watchers) = watchers {
+                watchers.changed(&key);
             }
         }
     }
 }
 
 impl Connector for MemoryNode {
-    fn connect(&self) -> BoxFuture<'_, Result<Opened, NodeError>> {
+    fn connect(&self, watchers: &Arc<Watchers>) -> BoxFuture<'_, Result<Opened, NodeError>> {
+        let watchers = Arc::clone(watchers);
         async move {
             let mut mode = self.server.mode.subscribe();
             // The sender is in `self`, so that waiting for it cannot fail.
@@ -309,7 +253,8 @@ impl Connector for MemoryNode {
             }
             tokio::time::sleep(seen.delay).await;
             let (calls, queue) = mpsc::channel(1024);
-            tokio::spawn(answer(Arc::clone(&self.server), mode, queue, seen.life));
+            let line = Line::open(&self.server, watchers, seen.life);
+            tokio::spawn(answer(line, mode, queue));
             let connection = MemoryConnection { name: Arc::clone(&self.server.name), calls };
             let identity = Identity {
                 run_id: Some(format!("{}.{}", self.server.name, seen.life).into()),
@@ -334,13 +279,33 @@ struct MemoryConnection {
     calls: mpsc::Sender<Call>,
 }
 
-/// The node's end of one connection: first in, first out, whoever still waits for the answers.
-async fn answer(
+/// The node's end of one connection.
+struct Line {
     server: Arc<Server>,
-    mut mode: watch::Receiver<Mode>,
-    mut queue: mpsc::Receiver<Call>,
+    number: u64,
+    /// Of which process of the node.
     life: u64,
-) {
+}
+
+impl Line {
+    fn open(server: &Arc<Server>, watchers: Arc<Watchers>, life: u64) -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        server.connections.lock().insert(number, watchers);
+        Self { server: Arc::clone(server), number, life }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.server.connections.lock().remove(&self.number);
+        self.server.data.lock().forget(self.number);
+    }
+}
+
+/// Serves one connection: first in, first out, whoever still waits for the answers.
+async fn answer(line: Line, mut mode: watch::Receiver<Mode>, mut queue: mpsc::Receiver<Call>) {
+    let life = line.life;
     loop {
         let call = tokio::select! {
             biased;
@@ -360,7 +325,7 @@ async fn answer(
         if mode.borrow().life != life {
             return;
         }
-        let replies = server.run(&call.commands);
+        let replies = line.server.run(&call.commands, line.number);
         // Run all the same when nobody waits any more.
         let _ = call.reply.send(replies);
     }

@@ -1,0 +1,188 @@
+//! The keys of a node in memory: what a server would do with each command, and whom it would tell.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use crate::{
+    bug::{Bug, planted},
+    node::{Action, Command, Reply},
+};
+
+/// Everything that a node knows.
+pub(super) struct Data {
+    keys: BTreeMap<Arc<str>, Entry>,
+    /// Which connections are told of the next change to a key, once each.
+    watched: BTreeMap<Arc<str>, BTreeSet<u64>>,
+    clock: ServerClock,
+    /// Expired keys are swept out when this many are there.
+    sweep_at: usize,
+}
+
+struct Entry {
+    value: String,
+    /// On the node's own clock.
+    expires: f64,
+}
+
+/// A connection that has to be told that a key has changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Push {
+    pub(crate) to: u64,
+    pub(crate) key: Arc<str>,
+}
+
+/// The node's idea of the time, in seconds, which need not be right.
+struct ServerClock {
+    anchor: Option<Instant>,
+    shown: f64,
+    rate: f64,
+}
+
+impl ServerClock {
+    fn now(&mut self) -> f64 {
+        let now = Instant::now();
+        let anchor = *self.anchor.get_or_insert(now);
+        self.shown + now.duration_since(anchor).as_secs_f64() * self.rate
+    }
+
+    fn set(&mut self, shown: f64, rate: f64) {
+        *self = Self { anchor: Some(Instant::now()), shown, rate };
+    }
+}
+
+impl Data {
+    pub(super) fn new() -> Self {
+        let clock = ServerClock { anchor: None, shown: 0.0, rate: 1.0 };
+        Self { keys: BTreeMap::new(), watched: BTreeMap::new(), clock, sweep_at: 1024 }
+    }
+
+    /// Sets the clock this many seconds ahead.
+    pub(super) fn set_clock(&mut self, ahead: f64) {
+        let (shown, rate) = (self.clock.now(), self.clock.rate);
+        self.clock.set(shown + ahead, rate);
+    }
+
+    pub(super) fn set_rate(&mut self, rate: f64) {
+        let shown = self.clock.now();
+        self.clock.set(shown, if rate > 0.0 { rate } else { 0.0 });
+    }
+
+    /// The keys that have not expired.
+    pub(super) fn keys(&mut self) -> Vec<String> {
+        self.sweep();
+        self.keys.keys().map(|key| key.to_string()).collect()
+    }
+
+    pub(super) fn remaining(&mut self, key: &str) -> Option<Duration> {
+        let now = self.clock.now();
+        let left = self.keys.get(key)?.expires - now;
+        Duration::try_from_secs_f64(left).ok().filter(|left| !left.is_zero())
+    }
+
+    pub(super) fn clear(&mut self) -> Vec<Push> {
+        self.keys.clear();
+        let watched = std::mem::take(&mut self.watched);
+        watched.into_iter().flat_map(|(key, who)| pushes(key, who, None)).collect()
+    }
+
+    /// None when there was no such key.
+    pub(super) fn remove(&mut self, key: &str) -> Option<Vec<Push>> {
+        let (key, _) = self.keys.remove_entry(key)?;
+        let mut told = Vec::new();
+        self.tell(&key, None, &mut told);
+        Some(told)
+    }
+
+    /// A connection has gone: it is told nothing any more.
+    pub(super) fn forget(&mut self, connection: u64) {
+        self.watched.retain(|_, who| {
+            who.remove(&connection);
+            !who.is_empty()
+        });
+    }
+
+    /// Runs commands that came on one connection.
+    pub(super) fn run(&mut self, commands: &[Command], connection: u64) -> (Vec<Reply>, Vec<Push>) {
+        if self.keys.len() >= self.sweep_at {
+            self.sweep();
+        }
+        let mut told = Vec::new();
+        let reply = |command| {
+            let (reply, changed) = self.run_one(command, connection);
+            if changed {
+                self.tell(&command.claim.key, Some(connection), &mut told);
+            }
+            reply
+        };
+        let replies = commands.iter().map(reply).collect();
+        (replies, told)
+    }
+
+    /// What comes of a command, and whether it has changed its key.
+    fn run_one(&mut self, command: &Command, connection: u64) -> (Reply, bool) {
+        let now = self.clock.now();
+        let claim = &command.claim;
+        let found = self.keys.get_mut(&claim.key).filter(|entry| entry.expires > now);
+        let left = |entry: &Entry| Duration::try_from_secs_f64(entry.expires - now);
+        match (command.action, found) {
+            (Action::Watch, found) => {
+                self.watched.entry(Arc::clone(&claim.key)).or_default().insert(connection);
+                let reply = found.map_or(Reply::Missing, |entry| Reply::There {
+                    left: left(entry).unwrap_or_default(),
+                });
+                (reply, false)
+            }
+            (Action::Grant { .. } | Action::Heal { .. }, Some(_)) => (Reply::Foreign, false),
+            (Action::Grant { ttl } | Action::Heal { ttl }, None) => {
+                let entry = Entry { value: claim.value.clone(), expires: now + ttl.as_secs_f64() };
+                self.keys.insert(Arc::clone(&claim.key), entry);
+                (Reply::Done, true)
+            }
+            (_, None) => (Reply::Missing, false),
+            (action, Some(entry))
+                if entry.value != claim.value
+                    && !(action == Action::Release && planted(Bug::ReleaseWithoutCompare)) =>
+            {
+                (Reply::Foreign, false)
+            }
+            (Action::Extend { ttl }, Some(entry)) => {
+                let left = left(entry).unwrap_or_default();
+                let least = if planted(Bug::ExtendShortens) { now } else { entry.expires };
+                entry.expires = least.max(now + ttl.as_secs_f64());
+                (Reply::There { left }, true)
+            }
+            (Action::Retire { rest }, Some(entry)) => {
+                entry.expires = now + rest.as_secs_f64();
+                (Reply::Done, true)
+            }
+            (Action::Release, Some(_)) => {
+                self.keys.remove(&claim.key);
+                (Reply::Done, true)
+            }
+        }
+    }
+
+    fn sweep(&mut self) {
+        let now = self.clock.now();
+        self.keys.retain(|_, entry| entry.expires > now);
+        self.sweep_at = (2 * self.keys.len()).max(1024);
+    }
+
+    fn tell(&mut self, key: &Arc<str>, but: Option<u64>, told: &mut Vec<Push>) {
+        if let Some(who) = self.watched.remove(key) {
+            told.extend(pushes(Arc::clone(key), who, but));
+        }
+    }
+}
+
+/// Whoever makes a change is not told of it, and not of the next one either: `NOLOOP`.
+fn pushes(key: Arc<str>, who: BTreeSet<u64>, but: Option<u64>) -> impl Iterator<Item = Push> {
+    who.into_iter()
+        .filter(move |to| Some(*to) != but)
+        .map(move |to| Push { to, key: Arc::clone(&key) })
+}

@@ -1,0 +1,204 @@
+//! Being told that a lock may have become free: on how many nodes, and when the rest expires.
+
+use std::{sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::{round::Counts, votes::quorum};
+use crate::{
+    bug::{Bug, planted},
+    clock::{Clock, Moment, sleep_until},
+    error::NodeError,
+    node::Reply,
+};
+
+/// Nodes count in whole milliseconds.
+const ROUNDING: Duration = Duration::from_millis(1);
+
+/// Rings when the key is free on a quorum, or ought to have expired on one. One node alone proves
+/// nothing: nobody may hold the lock, and yet a single key may be left, or missing, for long.
+///
+/// A ring says that it is worth asking, not that the lock will be given.
+pub(crate) struct Bell {
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+    /// Something is different from what the listener last saw.
+    signal: Notify,
+}
+
+struct State {
+    sights: Vec<Sight>,
+    /// It rings, whatever the nodes have said.
+    rung: bool,
+    /// Something has changed, as opposed to what the nodes answered.
+    news: bool,
+}
+
+/// What is known of the key on one node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Sight {
+    /// A push never is outdone by an answer: that may be older.
+    Free,
+    /// Somebody has it until this moment, if he does not renew it.
+    Taken(Moment),
+    Unknown,
+}
+
+impl State {
+    fn free(&self) -> usize {
+        self.sights.iter().filter(|sight| **sight == Sight::Free).count()
+    }
+
+    /// When a quorum is free if nobody renews: never, if so many are unknown.
+    fn expires(&self) -> Moment {
+        let mut sights = self.sights.clone();
+        sights.sort_unstable();
+        match sights.get(quorum(sights.len()).saturating_sub(1)) {
+            Some(Sight::Taken(until)) => *until,
+            Some(Sight::Free | Sight::Unknown) | None => Moment::NEVER,
+        }
+    }
+}
+
+impl Bell {
+    pub(crate) fn new(nodes: usize, clock: &Arc<dyn Clock>) -> Arc<Self> {
+        Arc::new(Self {
+            clock: Arc::clone(clock),
+            state: Mutex::new(State {
+                sights: vec![Sight::Unknown; nodes],
+                rung: false,
+                news: false,
+            }),
+            signal: Notify::new(),
+        })
+    }
+
+    /// The key has changed on this node: it was deleted, or renewed, or set by somebody else. To
+    /// find out which costs as much as to ask for the lock.
+    pub(crate) fn changed(&self, node: usize) {
+        if !planted(Bug::LostWakeUp) {
+            self.state.lock().news = true;
+            self.freed(node);
+        }
+    }
+
+    /// The key is not there on this node.
+    pub(crate) fn freed(&self, node: usize) {
+        self.see(node, Sight::Free);
+    }
+
+    /// Rings at once.
+    pub(crate) fn ring(&self) {
+        let mut state = self.state.lock();
+        (state.rung, state.news) = (true, true);
+        drop(state);
+        self.signal.notify_one();
+    }
+
+    /// Whether somebody has done something: what the nodes answer may have been so before.
+    pub(crate) fn has_news(&self) -> bool {
+        self.state.lock().news
+    }
+
+    fn see(&self, node: usize, seen: Sight) {
+        let mut state = self.state.lock();
+        if let Some(sight) = state.sights.get_mut(node)
+            && *sight != Sight::Free
+        {
+            *sight = seen;
+            drop(state);
+            self.signal.notify_one();
+        }
+    }
+
+    pub(crate) fn is_rung(&self) -> bool {
+        let state = self.state.lock();
+        state.rung || state.free() >= quorum(state.sights.len())
+    }
+
+    /// Resolves when it rings. For one listener.
+    pub(crate) async fn rung(&self) {
+        while !self.is_rung() {
+            let expires = self.state.lock().expires();
+            tokio::select! {
+                biased;
+                () = self.signal.notified() => {}
+                () = sleep_until(&*self.clock, expires), if expires != Moment::NEVER => return,
+            }
+        }
+    }
+}
+
+impl Counts for Bell {
+    fn count(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
+        match result {
+            Ok(Reply::Missing) => self.freed(node),
+            Ok(Reply::There { left }) => {
+                let until = self.clock.now() + left.saturating_add(ROUNDING);
+                self.see(node, Sight::Taken(until));
+            }
+            Ok(Reply::Done | Reply::Foreign) | Err(_) => {}
+        }
+    }
+}
+
+impl std::fmt::Debug for Bell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bell").field("sights", &self.state.lock().sights).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+    use tokio::time::{Instant, timeout};
+
+    use super::*;
+    use crate::clock::TokioClock;
+
+    fn bell() -> Arc<Bell> {
+        let clock: Arc<dyn Clock> = Arc::new(TokioClock);
+        Bell::new(5, &clock)
+    }
+
+    fn taken(bell: &Arc<Bell>, node: usize, left: u64) {
+        let left = Duration::from_millis(left);
+        Arc::clone(bell).count(node, Ok(Reply::There { left }));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_rings_when_a_quorum_is_free() {
+        let bell = bell();
+        (0..5).for_each(|node| taken(&bell, node, 60_000));
+        for node in [0, 1, 1] {
+            bell.changed(node);
+            assert!(bell.rung().now_or_never().is_none());
+        }
+        // An answer that was under way when the key went.
+        taken(&bell, 1, 60_000);
+        Arc::clone(&bell).count(4, Ok(Reply::Missing));
+        assert!(bell.rung().now_or_never().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_rings_when_a_quorum_has_expired_and_not_before() {
+        let bell = bell();
+        let begun = Instant::now();
+        for (node, left) in [(0, 50), (1, 400), (2, 300), (3, 900)] {
+            taken(&bell, node, left);
+        }
+        bell.rung().await;
+        assert_eq!(begun.elapsed().as_millis(), 401);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_quorum_of_answers_there_is_nothing_to_wait_for() {
+        let bell = bell();
+        taken(&bell, 0, 10);
+        taken(&bell, 1, 10);
+        timeout(Duration::from_secs(3600), bell.rung()).await.unwrap_err();
+        bell.ring();
+        bell.rung().await;
+    }
+}

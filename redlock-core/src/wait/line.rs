@@ -1,0 +1,478 @@
+//! The line before one lock, in this process: first come, first served, and what is let go of
+//! passes straight to the next.
+//!
+//! A line is there for as long as somebody of this client holds the resource, asks for it or waits
+//! for it (rule 18). Its first place is taken by a [`Head`], who alone asks the nodes, or by a
+//! hold. Everything that a turn consists of gives the turn back when it is dropped, so that a task
+//! that goes away never leaves the line standing.
+
+use std::{
+    collections::{HashMap, VecDeque, hash_map::Entry},
+    future::poll_fn,
+    sync::{Arc, Weak},
+    task::Poll,
+    time::Duration,
+};
+
+use futures_util::task::AtomicWaker;
+use parking_lot::Mutex;
+
+use super::pace::{Recent, STAND_BACK, Streak};
+use crate::{
+    bug::{Bug, planted},
+    client::{Arriving, Client},
+    clock::Moment,
+    lease::{Hold, HoldId, Lease},
+    op::{acquire::Failure, release},
+    options::Terms,
+};
+
+/// All lines of one client, by key.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    lines: HashMap<Arc<str>, Line>,
+    recent: Recent,
+    /// No turns are given any more.
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Line {
+    first: First,
+    waiting: VecDeque<Arc<Waiter>>,
+    /// What came of the last attempt: those behind are told the same.
+    last: Option<Arc<Failure>>,
+    /// Since when the lock is not here.
+    without: Moment,
+    streak: Streak,
+}
+
+#[derive(Debug)]
+enum First {
+    /// It is somebody's turn to ask the nodes.
+    Head,
+    Hold(HoldId, Weak<Hold>),
+}
+
+/// What a request needs of a lease to take it over as it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wants {
+    ttl: Duration,
+    clock_drift_factor: f64,
+    /// Its keys have to live longer than the ttl says: they have to be set anew.
+    min_hold: bool,
+    /// It does not wait: it wants to know what comes of the attempt under way.
+    once: bool,
+}
+
+impl Wants {
+    pub(crate) fn new(terms: &Terms) -> Self {
+        Self {
+            ttl: terms.ttl,
+            clock_drift_factor: terms.clock_drift_factor,
+            min_hold: !terms.min_hold.is_zero(),
+            once: terms.wait.is_zero() || terms.retry_count == Some(0),
+        }
+    }
+
+    pub(crate) fn once(&self) -> bool {
+        self.once
+    }
+
+    /// Whether a lease will do: so much of it is left that the next holder is as well off as one
+    /// that is about to renew, and after a crash it is gone when he expects it to be.
+    fn fits(&self, lease: &Lease, now: Moment) -> bool {
+        !self.min_hold
+            && self.clock_drift_factor.total_cmp(&lease.clock_drift_factor).is_eq()
+            && lease.deadline.since(now) >= self.ttl * 2 / 3
+            && lease.gone.since(now) <= self.ttl
+    }
+}
+
+/// Why there is no turn.
+#[derive(Debug, Clone)]
+pub(crate) enum Refusal {
+    /// This very client has the lock.
+    HeldHere,
+    /// The last attempt failed like this.
+    Failed(Arc<Failure>),
+    /// Nothing is known yet, or too many wait.
+    Busy,
+}
+
+/// What a request meets when it comes.
+pub(crate) enum Joined {
+    /// Nobody was there: it may ask the nodes.
+    Head(Head),
+    Waiting(Place),
+    Refused(Refusal),
+    Closed,
+}
+
+/// What a place in the line comes to.
+pub(crate) enum Turn {
+    Head(Head),
+    Refused(Refusal),
+    Closed,
+}
+
+/// One who waits. His turn is given under the lock of the lines.
+struct Waiter {
+    wants: Wants,
+    turn: Mutex<Option<Turn>>,
+    task: AtomicWaker,
+}
+
+impl std::fmt::Debug for Waiter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Waiter").field("wants", &self.wants).finish_non_exhaustive()
+    }
+}
+
+impl Waiter {
+    fn give(&self, turn: Turn) {
+        *self.turn.lock() = Some(turn);
+        self.task.wake();
+    }
+}
+
+impl Lines {
+    /// Stands in line for a key, or asks at once when nobody is there.
+    pub(crate) fn join(client: &Arc<Client>, key: &Arc<str>, wants: Wants) -> Joined {
+        let holder = match client.lines.inner.lock().join(client, key, wants) {
+            Ok(joined) => return joined,
+            Err(holder) => holder,
+        };
+        // Validity is a matter of the clock: a holder who has lost the lock, and does not know yet,
+        // does not stand in the way. Judging tells the line.
+        if let Some(hold) = holder.upgrade() {
+            hold.judge();
+        }
+        let mut inner = client.lines.inner.lock();
+        match inner.join(client, key, wants) {
+            Ok(joined) => joined,
+            Err(_) => inner.queue(client, key, wants),
+        }
+    }
+
+    /// Passes what a hold that has ended had on to the next in line. False when it has to be
+    /// deleted: nobody waits, or it does not suit who does, or it is the others' turn.
+    pub(crate) fn hand_over(&self, hold: &Hold, now: Moment) -> bool {
+        let mut inner = self.inner.lock();
+        let state = hold.state.lock();
+        let lease = &state.lease;
+        let Some(line) = inner.lines.get_mut(&lease.claim.key) else { return false };
+        let suits = |next: &Arc<Waiter>| next.wants.fits(lease, now);
+        if !line.is_held_by(hold.id)
+            || !line.streak.goes_on(now)
+            || !line.waiting.front().is_some_and(suits)
+        {
+            return false;
+        }
+        let Some(next) = line.waiting.pop_front() else { return false };
+        line.first = First::Head;
+        line.without = now;
+        let lease = Some((lease.clone(), hold.client.arriving()));
+        let given = Given { lease, ..Given::default() };
+        next.give(Turn::Head(Head::new(&hold.client, &state.lease.claim.key, given)));
+        true
+    }
+
+    /// The hold does not have the lock any more: it is the next one's turn to ask, after a streak
+    /// only once others have had their chance.
+    pub(crate) fn vacate(&self, client: &Arc<Client>, key: &Arc<str>, id: HoldId) {
+        let now = client.clock.now();
+        let mut inner = self.inner.lock();
+        let Some(line) = inner.lines.get_mut(key) else { return };
+        if line.is_held_by(id) {
+            line.first = First::Head;
+            line.without = now;
+            inner.promote(client, key, now);
+        }
+    }
+
+    /// Gives no turns any more, and tells all who wait.
+    pub(crate) fn close(&self) {
+        let mut inner = self.inner.lock();
+        inner.closed = true;
+        for line in inner.in_order() {
+            for waiter in line.waiting.drain(..) {
+                waiter.give(Turn::Closed);
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.inner.lock().lines.is_empty()
+    }
+
+    /// As if the line had taken the lock just now.
+    #[cfg(test)]
+    pub(crate) fn begin_anew(&self, key: &str) {
+        if let Some(line) = self.inner.lock().lines.get_mut(key) {
+            line.streak.stands_back();
+        }
+    }
+
+    /// Has all who wait look after themselves: the tasks of their client have ended.
+    pub(crate) fn nudge(&self) {
+        for line in self.inner.lock().in_order() {
+            line.waiting.iter().for_each(|waiter| waiter.task.wake());
+        }
+    }
+}
+
+impl Inner {
+    /// Err with who is said to have the lock.
+    fn join(
+        &mut self,
+        client: &Arc<Client>,
+        key: &Arc<str>,
+        wants: Wants,
+    ) -> Result<Joined, Weak<Hold>> {
+        if self.closed {
+            return Ok(Joined::Closed);
+        }
+        match self.lines.entry(Arc::clone(key)) {
+            Entry::Vacant(entry) => {
+                let now = client.clock.now();
+                let mut streak = self.recent.recall(key, now).unwrap_or(Streak::new());
+                let pause = pause(&mut streak, now);
+                entry.insert(Line {
+                    first: First::Head,
+                    waiting: VecDeque::new(),
+                    last: None,
+                    without: now,
+                    streak,
+                });
+                let given = Given { pause, ..Given::default() };
+                Ok(Joined::Head(Head::new(client, key, given)))
+            }
+            Entry::Occupied(entry) => match &entry.get().first {
+                First::Hold(_, hold) => Err(Weak::clone(hold)),
+                First::Head => Ok(self.queue(client, key, wants)),
+            },
+        }
+    }
+
+    fn queue(&mut self, client: &Arc<Client>, key: &Arc<str>, wants: Wants) -> Joined {
+        let Some(line) = self.lines.get_mut(key) else { return Joined::Refused(Refusal::Busy) };
+        let refusal = line.refusal();
+        let known = !matches!(refusal, Refusal::Busy);
+        if (wants.once && known) || line.waiting.len() >= client.settings.max_waiters {
+            return Joined::Refused(refusal);
+        }
+        let waiter = Arc::new(Waiter { wants, turn: Mutex::default(), task: AtomicWaker::new() });
+        line.waiting.push_back(Arc::clone(&waiter));
+        Joined::Waiting(Place { client: Arc::clone(client), key: Arc::clone(key), waiter })
+    }
+
+    /// Makes the next in line the head. Without one there is no line.
+    fn promote(&mut self, client: &Arc<Client>, key: &Arc<str>, now: Moment) {
+        let Some(line) = self.lines.get_mut(key) else { return };
+        let Some(next) = line.waiting.pop_front() else {
+            let streak = line.streak;
+            self.lines.remove(key);
+            self.recent.note(key, streak, now);
+            return;
+        };
+        let pause = pause(&mut line.streak, now);
+        let given = Given { pause, known: line.last.clone(), lease: None };
+        next.give(Turn::Head(Head::new(client, key, given)));
+    }
+
+    /// All lines, the same way each time.
+    fn in_order(&mut self) -> Vec<&mut Line> {
+        let mut lines: Vec<_> = self.lines.iter_mut().collect();
+        lines.sort_unstable_by_key(|(key, _)| Arc::clone(key));
+        lines.into_iter().map(|(_, line)| line).collect()
+    }
+}
+
+/// How long a line has to stand back, if its streak is over.
+fn pause(streak: &mut Streak, now: Moment) -> Option<Duration> {
+    if streak.goes_on(now) {
+        return None;
+    }
+    streak.stands_back();
+    Some(STAND_BACK)
+}
+
+impl Line {
+    fn is_held_by(&self, id: HoldId) -> bool {
+        matches!(self.first, First::Hold(first, _) if first == id)
+    }
+
+    /// What those are told who do not get a turn.
+    fn refusal(&self) -> Refusal {
+        match (&self.first, &self.last) {
+            (First::Hold(..), _) => Refusal::HeldHere,
+            (First::Head, Some(failure)) => Refusal::Failed(Arc::clone(failure)),
+            (First::Head, None) => Refusal::Busy,
+        }
+    }
+
+    /// Tells those who do not wait what there is to tell.
+    fn tell_once(&mut self) {
+        let refusal = self.refusal();
+        self.waiting.retain(|waiter| {
+            if waiter.wants.once {
+                waiter.give(Turn::Refused(refusal.clone()));
+            }
+            !waiter.wants.once
+        });
+    }
+}
+
+/// A place in the line. Dropped, it is given up, and a turn that had come is passed on.
+pub(crate) struct Place {
+    client: Arc<Client>,
+    key: Arc<str>,
+    waiter: Arc<Waiter>,
+}
+
+impl Place {
+    /// Waits for its turn, at most for `limit`.
+    pub(crate) async fn turn(self, limit: Duration) -> Turn {
+        let turn = poll_fn(|cx| {
+            self.waiter.task.register(cx.waker());
+            // A runtime that ended took the client's tasks with it; whoever waits starts them
+            // again (rule 13).
+            self.client.ensure_running();
+            match self.waiter.turn.lock().take() {
+                Some(turn) => Poll::Ready(turn),
+                None => Poll::Pending,
+            }
+        });
+        match tokio::time::timeout(limit, turn).await {
+            Ok(turn) => turn,
+            Err(_) => {
+                let refusal = self.leave();
+                // It may have come at the last moment.
+                self.waiter.turn.lock().take().unwrap_or(Turn::Refused(refusal))
+            }
+        }
+    }
+
+    fn leave(&self) -> Refusal {
+        let mut inner = self.client.lines.inner.lock();
+        let Some(line) = inner.lines.get_mut(&self.key) else { return Refusal::Busy };
+        line.waiting.retain(|waiter| !Arc::ptr_eq(waiter, &self.waiter));
+        line.refusal()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.leave();
+        let turn = self.waiter.turn.lock().take();
+        if planted(Bug::HandOverToGone) {
+            std::mem::forget(turn);
+            return;
+        }
+        // Outside of the lock, which a turn that is given back takes again.
+        drop(turn);
+    }
+}
+
+/// The turn to ask the nodes, or to take over what a hold before has had. Dropped, it is the next
+/// one's, and a lease is released.
+pub(crate) struct Head {
+    client: Arc<Client>,
+    key: Arc<str>,
+    given: Given,
+    /// The lock is there: the turn is over by itself.
+    over: bool,
+}
+
+/// What a turn comes with.
+#[derive(Default)]
+struct Given {
+    /// What a hold before has had. On its way it counts as arriving: a shutdown waits for it.
+    lease: Option<(Lease, Arriving)>,
+    /// To stand back for so long before asking.
+    pause: Option<Duration>,
+    /// What came of the attempt that the one before made last: there is no need to ask again.
+    known: Option<Arc<Failure>>,
+}
+
+impl Head {
+    fn new(client: &Arc<Client>, key: &Arc<str>, given: Given) -> Self {
+        Self { client: Arc::clone(client), key: Arc::clone(key), given, over: false }
+    }
+
+    /// What a hold before has had, if it is still as good as it was.
+    pub(crate) fn take_lease(&mut self, wants: Wants) -> Option<(Lease, Arriving)> {
+        let now = self.client.clock.now();
+        if self.given.lease.as_ref().is_some_and(|(lease, _)| wants.fits(lease, now)) {
+            return self.given.lease.take();
+        }
+        self.release();
+        None
+    }
+
+    fn release(&mut self) {
+        if let Some((lease, _)) = self.given.lease.take() {
+            release::give_back(&self.client, &lease);
+        }
+    }
+
+    pub(crate) fn pause(&self) -> Option<Duration> {
+        self.given.pause
+    }
+
+    pub(crate) fn known(&mut self) -> Option<Arc<Failure>> {
+        self.given.known.take()
+    }
+
+    /// For how long the lock has not been here.
+    pub(crate) fn without(&self) -> Duration {
+        let now = self.client.clock.now();
+        self.with_line(|line| now.since(line.without)).unwrap_or_default()
+    }
+
+    fn with_line<T>(&self, change: impl FnOnce(&mut Line) -> T) -> Option<T> {
+        self.client.lines.inner.lock().lines.get_mut(&self.key).map(change)
+    }
+
+    /// An attempt has failed.
+    pub(crate) fn failed(&mut self, failure: &Arc<Failure>) {
+        self.given.pause = None;
+        self.with_line(|line| {
+            line.streak.has_company();
+            line.last = Some(Arc::clone(failure));
+            line.tell_once();
+        });
+    }
+
+    /// This hold has the lock.
+    pub(crate) fn acquired(mut self, hold: &Arc<Hold>) {
+        let now = self.client.clock.now();
+        self.over = true;
+        self.with_line(|line| {
+            if self.given.pause.is_some() {
+                line.streak.was_alone();
+            }
+            line.streak.has_lock(now);
+            line.first = First::Hold(hold.id, Arc::downgrade(hold));
+            line.last = None;
+            line.tell_once();
+        });
+    }
+}
+
+impl Drop for Head {
+    fn drop(&mut self) {
+        self.release();
+        if !self.over {
+            let now = self.client.clock.now();
+            self.client.lines.inner.lock().promote(&self.client, &self.key, now);
+        }
+    }
+}

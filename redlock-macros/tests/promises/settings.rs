@@ -1,0 +1,67 @@
+//! Each setting does what its name says.
+
+use std::time::Duration;
+
+use redlock_core::{LockError, Redlock, redlock};
+use tokio::time::sleep;
+
+use crate::{AppError, events};
+
+#[redlock(resource = "a", client = locks, ttl = ttl, clock_drift_factor = 0.5, lock = guard)]
+async fn validity(locks: &Redlock, ttl: Duration) -> Result<Duration, AppError> {
+    Ok(guard.validity())
+}
+
+#[tokio::test(start_paused = true)]
+async fn ttl_and_drift_factor_set_the_validity() {
+    let locks = Redlock::in_memory(3);
+    for ttl in [Duration::from_secs(10), Duration::from_secs(20)] {
+        let validity = validity(&locks, ttl).await.unwrap();
+        assert!(validity <= ttl / 2 && validity > ttl / 2 - Duration::from_millis(100));
+    }
+}
+
+#[redlock(resource = "a", client = locks, ttl = 3000, auto_extend = renew, on_lost = "continue", lock = guard)]
+async fn outlasts_its_ttl(locks: &Redlock, renew: bool) -> Result<bool, AppError> {
+    sleep(Duration::from_secs(10)).await;
+    Ok(guard.is_valid())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lock_renews_itself_unless_auto_extend_is_off() {
+    assert!(outlasts_its_ttl(&Redlock::in_memory(3), true).await.unwrap());
+    assert!(!outlasts_its_ttl(&Redlock::in_memory(3), false).await.unwrap());
+}
+
+#[redlock(resource = "a", client = locks, skip_if_held, min_hold = "5s")]
+async fn at_most_every_five_seconds(locks: &Redlock) -> Result<Option<u8>, LockError> {
+    Ok(Some(1))
+}
+
+#[tokio::test(start_paused = true)]
+async fn min_hold_keeps_the_key_after_the_body() {
+    let locks = Redlock::in_memory(3);
+    assert_eq!(at_most_every_five_seconds(&locks).await.unwrap(), Some(1));
+    sleep(Duration::from_secs(4)).await;
+    assert_eq!(at_most_every_five_seconds(&locks).await.unwrap(), None);
+    sleep(Duration::from_secs(4)).await;
+    assert_eq!(at_most_every_five_seconds(&locks).await.unwrap(), Some(1));
+}
+
+#[redlock(resource = "spanned", client = redlock.clone())]
+async fn in_its_span(redlock: &Redlock) -> Result<Option<&'static str>, LockError> {
+    tokio::task::yield_now().await;
+    Ok(tracing::Span::current().metadata().map(tracing::Metadata::name))
+}
+
+/// What a body logs can be told from what the rest of its task logs.
+#[tokio::test(start_paused = true)]
+async fn a_body_runs_in_the_span_of_its_lock() {
+    let redlock = Redlock::in_memory(1);
+    // The span is known before anybody listens: tracing may miss a listener that comes while a
+    // span is used for the first time, on whatever thread.
+    in_its_span(&redlock).await.unwrap();
+    let (_errors, _subscribed) = events::Errors::collect();
+    assert_eq!(in_its_span(&redlock).await.unwrap(), Some("redlock.body"));
+    assert!(tracing::Span::current().is_none(), "and leaves it");
+}

@@ -1,0 +1,211 @@
+//! What is checked: the whole protocol in several surroundings, and the protocol without each of
+//! its rules.
+
+use std::fmt;
+
+use super::{
+    properties::{CLEAN, EXCLUSIVE, UNBROKEN},
+    rules::{Bounds, Omission, Protocol},
+};
+
+/// How much there is to try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    /// What a test can wait for, whatever it was compiled with: at most some 100,000 states.
+    Small,
+    /// What takes seconds or minutes.
+    Full,
+}
+
+/// What a check has to find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// No behaviour breaks any property.
+    Holds,
+    /// This property is broken.
+    Broken(&'static str),
+}
+
+/// One check.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// What is special about it.
+    pub name: &'static str,
+    /// The rule that is left out; of `ARCHITECTURE.md`.
+    pub rule: &'static str,
+    /// How much there is to try.
+    pub size: Size,
+    /// What the check has to find.
+    pub expected: Expected,
+    pub(super) protocol: Protocol,
+}
+
+impl Case {
+    /// How many clients there are.
+    pub fn clients(&self) -> usize {
+        self.protocol.bounds.attempts.len()
+    }
+
+    /// How much may happen, in words.
+    pub fn bounds(&self) -> String {
+        self.protocol.bounds.to_string()
+    }
+}
+
+/// All checks.
+pub fn cases() -> Vec<Case> {
+    whole().into_iter().chain(without()).chain(without_in_handing_over()).chain(beyond()).collect()
+}
+
+const TWICE: Bounds = Bounds { attempts: &[2, 1], ..Bounds::LEAST };
+const THREE: Bounds = Bounds { attempts: &[1, 1, 1], ..Bounds::LEAST };
+const RESTART: Bounds = Bounds { restarts: 1, ..Bounds::LEAST };
+const DRIFTING: Bounds = Bounds { ttl: 3, drift: 1, lag: 1, ..Bounds::LEAST };
+const EXTENDED: Bounds = Bounds { extensions: 1, ..Bounds::LEAST };
+const WAITING: Bounds = Bounds { waiters: 1, ..Bounds::LEAST };
+const ORDERLY: Bounds = Bounds { orderly: true, ..TWICE };
+const ORDERLY_RESTART: Bounds =
+    Bounds { restarts: 1, extensions: 1, orderly: true, ..Bounds::LEAST };
+
+/// Nothing is left out, and what goes wrong is what the protocol is made for.
+fn whole() -> Vec<Case> {
+    use Size::{Full, Small};
+    let case = |size, name, bounds| Case {
+        name,
+        rule: "",
+        size,
+        expected: Expected::Holds,
+        protocol: Protocol { omission: None, bounds },
+    };
+    let stopping = Bounds { stops: 1, ..DRIFTING };
+    let three = Bounds { attempts: &[1, 1, 1], ..stopping };
+    let long_or_short = Bounds { ttl: 3, short: 1, ..EXTENDED };
+    let all_at_once = Bounds { restarts: 1, extensions: 1, ..stopping };
+    let orderly_twice = Bounds { attempts: &[2, 2], ..ORDERLY };
+    let orderly_three = Bounds { attempts: &[1, 1, 1], ..ORDERLY_RESTART };
+    let orderly_again = Bounds { attempts: &[2, 1], ..ORDERLY_RESTART };
+    vec![
+        case(Small, "a slow clock", DRIFTING),
+        case(Small, "a restart", RESTART),
+        case(Small, "extend and heal", EXTENDED),
+        case(Small, "no key left", ORDERLY),
+        case(Small, "hand over", WAITING),
+        case(Full, "try again", TWICE),
+        case(Full, "two restarts, one stops", Bounds { restarts: 2, ..stopping }),
+        case(Full, "extend by less or more", long_or_short),
+        case(Full, "heal, two restarts", Bounds { restarts: 2, ..EXTENDED }),
+        case(Full, "extend twice", Bounds { extensions: 2, ..Bounds::LEAST }),
+        case(Full, "all at once", all_at_once),
+        case(Full, "three clients", three),
+        case(Full, "no key left, both try again", orderly_twice),
+        case(Full, "no key left, three heal", orderly_three),
+        case(Full, "no key left, heal, try again", orderly_again),
+        case(Full, "hand over, all at once", Bounds { waiters: 1, ..all_at_once }),
+    ]
+}
+
+/// Without one rule, or part of one, in the least surroundings in which it shows.
+fn left_out(
+    rule: &'static str,
+    name: &'static str,
+    omission: Omission,
+    bounds: Bounds,
+    broken: &'static str,
+) -> Case {
+    Case {
+        name,
+        rule,
+        size: Size::Small,
+        expected: Expected::Broken(broken),
+        protocol: Protocol { omission: Some(omission), bounds },
+    }
+}
+
+/// The same, where it takes many states until it shows.
+fn long_left_out(
+    rule: &'static str,
+    name: &'static str,
+    omission: Omission,
+    bounds: Bounds,
+    broken: &'static str,
+) -> Case {
+    Case { size: Size::Full, ..left_out(rule, name, omission, bounds, broken) }
+}
+
+fn without() -> Vec<Case> {
+    use Omission as O;
+    const LEAST: Bounds = Bounds::LEAST;
+    let short = Bounds { short: 1, ..EXTENDED };
+    let healed = Bounds { restarts: 1, ..EXTENDED };
+    let three_extended = Bounds { extensions: 1, orderly: true, ..THREE };
+    let case = left_out;
+    let long = long_left_out;
+    vec![
+        long("1", "one token for all attempts", O::FreshToken, TWICE, EXCLUSIVE),
+        case("2", "validity from the answers on", O::ClockBeforeSend, LEAST, EXCLUSIVE),
+        long("2", "nothing for slow clocks", O::DriftAllowance, DRIFTING, EXCLUSIVE),
+        case("2, 9", "validity as a flag", O::ClockAtEachRead, LEAST, EXCLUSIVE),
+        case("3", "half as a quorum", O::Majority, LEAST, EXCLUSIVE),
+        case("4", "a quorum that comes too late", O::ValidityAtGrant, LEAST, EXCLUSIVE),
+        case("5, 6", "no clean-up", O::CleanUp, ORDERLY, CLEAN),
+        long("5", "clean-up without compare", O::CompareOnCleanUp, THREE, EXCLUSIVE),
+        case("5", "clean-up overtakes", O::SameConnection, ORDERLY, CLEAN),
+        case("5, 8", "no clean-up of a heal", O::CleanUpOfHeal, ORDERLY_RESTART, CLEAN),
+        case("7", "extend without compare", O::CompareOnExtend, EXTENDED, EXCLUSIVE),
+        case("7", "one renewal is enough", O::ExtendOverAll, EXTENDED, EXCLUSIVE),
+        long("7", "an extension that comes too late", O::ExtendInTime, EXTENDED, UNBROKEN),
+        case("7", "an extension that shortens", O::NeverShorten, short, EXCLUSIVE),
+        case("7", "a failed extension deletes", O::NeverDelete, EXTENDED, EXCLUSIVE),
+        long("8", "a missing key counts", O::HealAfterQuorum, healed, EXCLUSIVE),
+        long("8", "a heal overwrites", O::HealOnlyAbsent, three_extended, EXCLUSIVE),
+        case("10", "a heal behind the release", O::NothingAfterRelease, ORDERLY_RESTART, CLEAN),
+        long("11", "release without compare", O::CompareOnRelease, THREE, EXCLUSIVE),
+        case("16", "no sitting out", O::Quarantine, RESTART, EXCLUSIVE),
+        case("16", "sitting out for too short", O::WholeQuarantine, RESTART, EXCLUSIVE),
+    ]
+}
+
+/// What a lease that is handed over has to be, and what becomes of the hold before.
+fn without_in_handing_over() -> Vec<Case> {
+    use Omission as O;
+    let orderly = Bounds { orderly: true, ..WAITING };
+    let extended = Bounds { extensions: 1, ..WAITING };
+    let case =
+        |name, omission, bounds, broken| left_out("hand-over", name, omission, bounds, broken);
+    vec![
+        case("handed over unconfirmed", O::HandOverConfirmed, extended, EXCLUSIVE),
+        case("handed over, deadline anew", O::HandOverKeepsDeadline, WAITING, EXCLUSIVE),
+        case("the hold before goes on", O::HandOverEndsHold, WAITING, EXCLUSIVE),
+        case("the hold before releases", O::HandOverEndsRelease, WAITING, EXCLUSIVE),
+        case("handed over to nobody", O::HandOverToSomebody, orderly, CLEAN),
+    ]
+}
+
+/// The whole protocol where more goes wrong than it is made for: why the limits are where they are.
+fn beyond() -> Vec<Case> {
+    let case = |name, bounds| Case {
+        name,
+        rule: "",
+        size: Size::Small,
+        expected: Expected::Broken(EXCLUSIVE),
+        protocol: Protocol { omission: None, bounds },
+    };
+    vec![
+        case("a clock slower than allowed for", Bounds { lag: 2, ..DRIFTING }),
+        case("one node's clock set ahead", Bounds { jumps: 1, ..Bounds::LEAST }),
+        case("one node loses its keys unseen", Bounds { losses: 1, ..Bounds::LEAST }),
+    ]
+}
+
+/// In words, for those who read the table.
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Holds => "holds",
+            Self::Broken(EXCLUSIVE) => "two hold",
+            Self::Broken(UNBROKEN) => "held by another meanwhile",
+            Self::Broken(CLEAN) => "a key is left",
+            Self::Broken(other) => other,
+        })
+    }
+}

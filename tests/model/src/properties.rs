@@ -1,0 +1,67 @@
+//! What must hold in every state, and what has to happen in some, or the model says nothing.
+
+use stateright::Property;
+
+use super::{
+    action::tokens,
+    client::is_current,
+    rules::{Bounds, Protocol},
+    state::State,
+};
+
+/// No two rely on the lock at once.
+pub(super) const EXCLUSIVE: &str = "exclusive";
+/// Nobody relies on a lock that somebody else was given meanwhile.
+pub(super) const UNBROKEN: &str = "unbroken";
+/// What is through, and has nothing on its way, has no key anywhere.
+pub(super) const CLEAN: &str = "clean";
+
+pub(super) fn properties(bounds: &Bounds) -> Vec<Property<Protocol>> {
+    let mut properties = vec![
+        Property::always(EXCLUSIVE, exclusive),
+        Property::always(UNBROKEN, unbroken),
+        Property::sometimes(
+            "everybody has tried, and one holds",
+            |protocol, State { core, .. }| {
+                core.clients.iter().all(|client| client.tries == 0)
+                    && core.clients.iter().any(|client| protocol.relies(client))
+            },
+        ),
+    ];
+    if bounds.waiters > 0 {
+        properties.push(Property::sometimes("handed over", |protocol, State { core, .. }| {
+            core.clients.iter().any(|client| client.handed_over && protocol.relies(client))
+        }));
+    }
+    if bounds.orderly {
+        properties.push(Property::always(CLEAN, clean));
+    }
+    if bounds.extensions > 0 {
+        properties.push(Property::sometimes("extended", |_, State { core, .. }| {
+            core.clients.iter().any(|client| client.rounds[0].confirmed)
+        }));
+        properties.push(Property::sometimes("healed", |_, State { core, .. }| {
+            let links = core.nodes.iter().flat_map(|node| node.links.as_flattened());
+            links.into_iter().any(|link| link.heal > 0)
+        }));
+    }
+    properties
+}
+
+fn exclusive(protocol: &Protocol, state: &State) -> bool {
+    state.core.clients.iter().map(|client| protocol.relying(client)).sum::<usize>() <= 1
+}
+
+fn unbroken(protocol: &Protocol, state: &State) -> bool {
+    !state.core.clients.iter().any(|client| client.broken && protocol.relies(client))
+}
+
+fn clean(_: &Protocol, state: &State) -> bool {
+    let core = &state.core;
+    core.nodes.iter().all(|node| {
+        tokens().filter(|token| node.has(*token) && !is_current(core, *token)).all(|token| {
+            let links = &node.links[usize::from(token.client)];
+            links[usize::from(token.attempt)].is_requesting()
+        })
+    })
+}

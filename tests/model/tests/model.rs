@@ -1,0 +1,36 @@
+//! The share of the model check that every run of the tests can afford: as many behaviours on every
+//! machine, whatever time they take. `cargo xtask model` tries the others as well.
+
+use redlock_model::{Case, Expected, Size, cases, check};
+
+/// Checks these cases, and says what was found where it is not what should have been.
+fn come_out(chosen: impl Fn(&Case) -> bool) {
+    let chosen: Vec<Case> =
+        cases().into_iter().filter(|case| case.size == Size::Small && chosen(case)).collect();
+    assert!(!chosen.is_empty());
+    for case in chosen {
+        let outcome = check(&case, 1);
+        assert!(
+            outcome.is_as_expected(&case),
+            "{} should come out as {:?}, after {} states: {outcome:#?}",
+            case.name,
+            case.expected,
+            outcome.unique,
+        );
+    }
+}
+
+#[test]
+fn the_whole_protocol_excludes_and_leaves_no_key() {
+    come_out(|case| case.expected == Expected::Holds);
+}
+
+#[test]
+fn each_rule_left_out_has_its_counter_example() {
+    come_out(|case| case.expected != Expected::Holds && !case.rule.is_empty());
+}
+
+#[test]
+fn what_the_protocol_is_not_made_for_breaks_it() {
+    come_out(|case| case.expected != Expected::Holds && case.rule.is_empty());
+}

@@ -1,0 +1,192 @@
+//! Waiting for a lock that another process has: who waits is woken, whoever lets go and however,
+//! and asks for nothing meanwhile. Nobody here asks by himself before minutes are over, so that a
+//! wake-up that is lost fails the test.
+
+use std::{
+    future::IntoFuture,
+    time::{Duration, Instant},
+};
+
+use redlock_core::{Builder, LockError, LockGuard, Redlock, Restarts};
+use redlock_tests::{LIMIT, Nodes, history::History, wait_until, within};
+use tokio::task::JoinHandle;
+
+/// Longer than any test.
+const NEVER: Duration = Duration::from_secs(600);
+const KEY: &str = "redlock:job";
+
+fn woken_or_never(nodes: &Nodes) -> Builder {
+    nodes.client().wait(NEVER).retry_delay(NEVER)
+}
+
+async fn client(nodes: &Nodes) -> Redlock {
+    let client = woken_or_never(nodes).build().unwrap();
+    nodes.warm_up(&client).await;
+    client
+}
+
+type Waiting = JoinHandle<Result<LockGuard, LockError>>;
+
+/// Somebody who has asked once, and has had every node promise to tell him.
+async fn waiting(nodes: &Nodes, client: &Redlock) -> Waiting {
+    let waiting = tokio::spawn(client.lock("job").into_future());
+    wait_until("every node tracks the key", async || {
+        nodes.iter().all(|node| tracked(&node.info("stats")) > 0)
+    })
+    .await;
+    assert!(!waiting.is_finished());
+    waiting
+}
+
+fn tracked(stats: &str) -> usize {
+    let keys = stats.lines().find_map(|line| line.strip_prefix("tracking_total_keys:"));
+    keys.unwrap().trim().parse().unwrap()
+}
+
+async fn gets_it(waiting: Waiting) -> LockGuard {
+    within("the waiter", waiting).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn a_waiter_is_woken_when_another_process_lets_go() {
+    let nodes = Nodes::start(5);
+    let (ours, theirs) = (client(&nodes).await, client(&nodes).await);
+    let guard = theirs.lock("job").await.unwrap();
+    let next = waiting(&nodes, &ours).await;
+    guard.release().await.unwrap();
+    drop(gets_it(next).await);
+}
+
+#[tokio::test]
+async fn a_waiter_is_woken_by_another_implementation() {
+    let nodes = Nodes::start(3);
+    let ours = client(&nodes).await;
+    nodes.iter().for_each(|node| drop(node.command(&["SET", KEY, "theirs", "PX", "600000"])));
+    let next = waiting(&nodes, &ours).await;
+    // Renewed, and let go of later.
+    nodes.iter().for_each(|node| drop(node.command(&["PEXPIRE", KEY, "600000"])));
+    nodes.iter().for_each(|node| drop(node.command(&["DEL", KEY])));
+    drop(gets_it(next).await);
+}
+
+#[tokio::test]
+async fn a_waiter_is_woken_when_a_crashed_holder_runs_out() {
+    let nodes = Nodes::start(5);
+    let ours = client(&nodes).await;
+    nodes.iter().for_each(|node| drop(node.command(&["SET", KEY, "crashed", "PX", "1500"])));
+    let next = waiting(&nodes, &ours).await;
+    drop(gets_it(next).await);
+}
+
+#[tokio::test]
+async fn a_waiter_is_woken_by_nodes_that_come_back_and_by_shutdown() {
+    let nodes = Nodes::start(3);
+    let trusting = woken_or_never(&nodes).restarts(Restarts::Trusted).build().unwrap();
+    nodes.warm_up(&trusting).await;
+    nodes.iter().take(2).for_each(|node| node.kill());
+    let next = tokio::spawn(trusting.lock("job").into_future());
+    wait_until("a node is seen down", async || {
+        trusting.health().await.iter().filter(|health| !health.is_up()).count() == 2
+    })
+    .await;
+    nodes.iter().take(2).for_each(|node| node.start_again());
+    let guard = gets_it(next).await;
+
+    let in_line = tokio::spawn(trusting.lock("job").into_future());
+    let elsewhere = client(&nodes).await;
+    let at_the_nodes = waiting(&nodes, &elsewhere).await;
+    trusting.shutdown(Duration::ZERO).await;
+    elsewhere.shutdown(Duration::ZERO).await;
+    for waiting in [in_line, at_the_nodes] {
+        let error = within("the waiter", waiting).await.unwrap().unwrap_err();
+        assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
+    }
+    drop(guard);
+}
+
+#[tokio::test]
+async fn where_nothing_is_pushed_a_waiter_asks_now_and_then() {
+    let nodes = Nodes::start(3);
+    let urls = nodes.urls().into_iter().map(|url| format!("{url}/?protocol=resp2"));
+    let polling = redlock_tests::patient(urls).wait(NEVER).build().unwrap();
+    nodes.warm_up(&polling).await;
+    let theirs = client(&nodes).await;
+    let guard = theirs.lock("job").await.unwrap();
+    let next = tokio::spawn(polling.lock("job").into_future());
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!next.is_finished());
+    guard.release().await.unwrap();
+    drop(gets_it(next).await);
+}
+
+#[tokio::test]
+async fn a_waiter_asks_each_node_once() {
+    let nodes = Nodes::start(3);
+    let (ours, theirs) = (client(&nodes).await, client(&nodes).await);
+    let guard = theirs.lock("job").await.unwrap();
+    wait_until("all nodes have the lock", async || nodes.holding(KEY) == 3).await;
+    let monitors: Vec<_> = nodes.iter().map(|node| node.monitor()).collect();
+    let next = waiting(&nodes, &ours).await;
+    let behind = tokio::spawn(ours.lock("job").into_future());
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    for monitor in monitors {
+        let sent: Vec<String> = monitor.finish().iter().map(|command| command.name()).collect();
+        // What the harness itself asks is INFO.
+        let sent: Vec<&str> =
+            sent.iter().map(String::as_str).filter(|name| *name != "INFO").collect();
+        assert_eq!(sent, ["SET", "CLIENT", "PTTL"]);
+    }
+    drop(guard);
+    drop(gets_it(next).await);
+    drop(gets_it(behind).await);
+}
+
+/// The tasks of one process, over and over: the wake-up that is lost once in a thousand shows here.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_wake_up_is_lost() {
+    let nodes = Nodes::start(5);
+    let history = History::new();
+    let mut tasks = Vec::new();
+    for process in 0..4 {
+        let client = client(&nodes).await;
+        for task in 0..4 {
+            let (client, history) = (client.clone(), history.clone());
+            tasks.push(tokio::spawn(async move {
+                for _ in 0..60 {
+                    let begun = Instant::now();
+                    let guard = client.lock("job").await.unwrap();
+                    assert!(begun.elapsed() < 2 * LIMIT, "not woken for {:?}", begun.elapsed());
+                    let mut hold = history.begin("job", &format!("{process}.{task}"));
+                    tokio::task::yield_now().await;
+                    hold.confirm(|| guard.is_valid());
+                    drop(hold);
+                    drop(guard);
+                }
+            }));
+        }
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    history.assert_exclusive();
+}
+
+#[tokio::test]
+async fn waiters_that_go_away_leave_next_to_nothing_on_the_servers() {
+    const ROUNDS: usize = 500;
+    let nodes = Nodes::start(3);
+    let (ours, theirs) = (client(&nodes).await, client(&nodes).await);
+    for round in 0..ROUNDS {
+        let resource = format!("{round:x}");
+        let guard = theirs.lock(&resource).await.unwrap();
+        let given_up = ours.lock(&resource).wait(Duration::from_millis(1)).await;
+        assert!(given_up.unwrap_err().is_held());
+        guard.release().await.unwrap();
+    }
+    // A look at a key that arrives behind its delete is forgotten with the next change of that key,
+    // and by the server when there are a million of them.
+    wait_until("the nodes have forgotten who waited", async || {
+        nodes.iter().all(|node| tracked(&node.info("stats")) < ROUNDS / 20)
+    })
+    .await;
+}
