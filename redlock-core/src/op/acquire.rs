@@ -155,6 +155,7 @@ impl Request<'_> {
         let jitter = self.up_to(terms.retry_jitter);
         // The last attempt starts when `wait` ends, not a whole delay before.
         let pause = terms.retry_delay.saturating_add(jitter).max(SHORTEST_PAUSE).min(left);
+        let listening = self.client.clock.now();
         let (woken, news) = {
             let bell = watch(self.client, &self.key);
             let woken = self.unless_closed(timeout(pause, bell.rung())).await?.is_ok();
@@ -164,7 +165,8 @@ impl Request<'_> {
             self.retries = self.retries.saturating_add(1);
             return Ok(());
         }
-        let doubtful = !news || failure.granted > 0;
+        let listened = self.client.clock.now().since(listening);
+        let doubtful = !news || failure.is_in_vain() || listened < SHORTEST_PAUSE;
         let (hesitation, random) = self.alarms.hesitation(doubtful, head.without());
         let left = terms.wait.saturating_sub(self.waited());
         let delay = hesitation.saturating_add(self.up_to(random)).min(left);
@@ -262,6 +264,13 @@ pub(crate) struct Failure {
     no_quorum: bool,
     granted: usize,
     nodes: Vec<NodeError>,
+}
+
+impl Failure {
+    /// Whether nobody need have had the lock: the votes were split, or nodes were missing.
+    fn is_in_vain(&self) -> bool {
+        self.no_quorum || self.granted > 0
+    }
 }
 
 /// An attempt under way. Dropped before it succeeded, for whatever reason, it cleans up on every

@@ -121,8 +121,9 @@ pub(crate) struct Alarms {
 impl Alarms {
     /// For how long, in a line that has been without the lock for `waited`; and how much of random
     /// to add at most. `doubtful` is a bell that says no more than that the key is not there, which
-    /// it also is on a server that has no memory left for it, and one after an attempt that split
-    /// the votes: the more of these one after the other, the less there is to hurry for.
+    /// it also is on a server that has no memory left for it; one after an attempt that failed
+    /// although nobody need have the lock, since what rings may be others who try in vain; and one
+    /// that rings at once. The more of these one after the other, the less there is to hurry for.
     pub(crate) fn hesitation(&mut self, doubtful: bool, waited: Duration) -> (Duration, Duration) {
         self.in_vain = if doubtful { (self.in_vain + 1).min(MOST_DOUBTS) } else { 0 };
         let eager = (waited.as_secs_f64() / HURRY.as_secs_f64()).min(1.0);
