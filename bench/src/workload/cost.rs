@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{
-    Bench, Case, Flavor, WARM_UP, Workload,
+    Bench, Case, Flavor, WARM_UP, Workload, count,
     throughput::{NODES, TASKS},
 };
 use crate::{
@@ -33,7 +33,7 @@ fn cases(bench: &Bench) -> Vec<Case<'_>> {
                 which.visit(Cost { bench, flavor, tasks })
             };
             cases.push(Case {
-                label: format!("{tasks} tasks, {}", flavor.name()),
+                label: format!("{}, {}", count(tasks, "task"), flavor.name()),
                 clients: &[Which::Bare, Which::Ours, Which::Rslock, Which::Sockets],
                 sample: Box::new(sample),
             });

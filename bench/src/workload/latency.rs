@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Bench, Case, Flavor, WARM_UP, Workload};
+use super::{Bench, Case, Flavor, WARM_UP, Workload, count};
 use crate::{
     client::{Client, Visit, Which},
     load,
@@ -26,7 +26,7 @@ fn cases(bench: &Bench) -> Vec<Case<'_>> {
                 which.visit(Latency { bench, flavor, nodes })
             };
             cases.push(Case {
-                label: format!("{nodes} nodes, {}", flavor.name()),
+                label: format!("{}, {}", count(nodes, "node"), flavor.name()),
                 clients: &[Which::Bare, Which::Ours, Which::Rslock, Which::Sockets],
                 sample: Box::new(sample),
             });

@@ -79,6 +79,11 @@ pub(crate) const ALL: &[Workload] = &[
     first_lock::WORKLOAD,
 ];
 
+/// `1 task`, `64 tasks`.
+fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
 /// The runtimes that programs use, the same for every client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flavor {

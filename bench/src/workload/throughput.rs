@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Bench, Case, Flavor, WARM_UP, Workload};
+use super::{Bench, Case, Flavor, WARM_UP, Workload, count};
 use crate::{
     client::{Client, Visit, Which},
     load,
@@ -31,7 +31,7 @@ fn cases(bench: &Bench) -> Vec<Case<'_>> {
                 which.visit(Throughput { bench, flavor, tasks })
             };
             cases.push(Case {
-                label: format!("{tasks} tasks, {}", flavor.name()),
+                label: format!("{}, {}", count(tasks, "task"), flavor.name()),
                 clients: &[Which::Bare, Which::Ours, Which::Rslock, Which::Sockets],
                 sample: Box::new(sample),
             });

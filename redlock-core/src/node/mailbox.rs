@@ -19,11 +19,11 @@ const MOST_WAITING: usize = 1 << 16;
 /// How many commands may be under way to one node. It takes its time for each: a crowd that went
 /// out at once would not be answered within `node_timeout`, though the node is well, and would be
 /// sent again and again.
-const MOST_UNDER_WAY: usize = 256;
+const MOST_UNDER_WAY: usize = 512;
 
 /// How many of them go out as one batch, which is answered as a whole: an answer now and then shows
 /// that a node with much to do is alive.
-const MOST_IN_BATCH: usize = 64;
+const MOST_IN_BATCH: usize = 128;
 
 /// A job on its way to the node.
 #[derive(Debug)]

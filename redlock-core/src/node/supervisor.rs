@@ -228,7 +228,9 @@ async fn exchange(
         if closing.is_some_and(|until| settled || *now >= until) {
             return None;
         }
-        if !items.is_empty() {
+        if items.is_empty() {
+            spare = items;
+        } else {
             crowded = items.len() >= CROWD;
             dispatch(shared, connection, items, *now, under_way);
         }
