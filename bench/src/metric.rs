@@ -41,6 +41,14 @@ pub(crate) enum Metric {
     Allocations,
     /// Bytes allocated in this process.
     Allocated,
+    /// Locks that were held and are not any more.
+    Lost,
+    /// What a lock that is held takes of this process.
+    Memory,
+    /// Commands to all nodes.
+    CommandsPerSecond,
+    /// How many a server finds when it reads.
+    CommandsPerRead,
     /// Requests that did not end well.
     Failures,
     /// How often two held one lock at once.
@@ -48,7 +56,7 @@ pub(crate) enum Metric {
 }
 
 impl Metric {
-    const ALL: [Self; 21] = [
+    const ALL: [Self; 25] = [
         Self::P50,
         Self::P99,
         Self::P50Healthy,
@@ -68,6 +76,10 @@ impl Metric {
         Self::Together,
         Self::Allocations,
         Self::Allocated,
+        Self::Lost,
+        Self::Memory,
+        Self::CommandsPerSecond,
+        Self::CommandsPerRead,
         Self::Failures,
         Self::Violations,
     ];
@@ -123,6 +135,10 @@ impl Metric {
             Self::Together => ("together_us", "together µs"),
             Self::Allocations => ("allocations", "allocations"),
             Self::Allocated => ("allocated_bytes", "bytes"),
+            Self::Lost => ("lost", "lost"),
+            Self::Memory => ("bytes_per_lock", "bytes a lock"),
+            Self::CommandsPerSecond => ("commands_per_second", "commands per second"),
+            Self::CommandsPerRead => ("commands_per_read", "commands per read"),
             Self::Failures => ("failures", "failures"),
             Self::Violations => ("violations", "violations"),
         }

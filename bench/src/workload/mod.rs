@@ -7,6 +7,7 @@ mod faults;
 mod first_lock;
 mod herd;
 mod latency;
+mod many;
 pub(crate) mod processes;
 mod throughput;
 
@@ -77,6 +78,7 @@ pub(crate) const ALL: &[Workload] = &[
     processes::WORKLOAD,
     faults::WORKLOAD,
     first_lock::WORKLOAD,
+    many::WORKLOAD,
 ];
 
 /// `1 task`, `64 tasks`.

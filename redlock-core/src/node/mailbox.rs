@@ -135,7 +135,8 @@ impl Mailbox {
     ) -> Vec<Item> {
         let mut items = spare;
         let room = MOST_UNDER_WAY.saturating_sub(self.under_way).min(MOST_IN_BATCH);
-        items.extend(self.waiting.drain(..room.min(self.waiting.len())));
+        let wanted = |item: &Item| item.ballot.as_ref().is_none_or(Ballot::is_wanted);
+        items.extend(self.waiting.drain(..room.min(self.waiting.len())).filter(wanted));
         if !self.debts.is_empty() {
             let due = self.debts.due(**now, room - items.len()).into_iter();
             items.extend(due.map(|job| Item { job, ballot: None, queued: **now }));

@@ -44,6 +44,7 @@ impl Watch<'_> {
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
+        self.bell.take_down();
         for node in &self.client.nodes {
             node.watchers().remove(self.key, &self.bell);
         }

@@ -1,6 +1,12 @@
 //! Being told that a lock may have become free: on how many nodes, and when the rest expires.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -25,6 +31,8 @@ pub(crate) struct Bell {
     state: Mutex<State>,
     /// Something is different from what the listener last saw.
     signal: Notify,
+    /// Nobody listens any more.
+    taken_down: AtomicBool,
 }
 
 struct State {
@@ -71,6 +79,7 @@ impl Bell {
                 news: false,
             }),
             signal: Notify::new(),
+            taken_down: AtomicBool::new(false),
         })
     }
 
@@ -94,6 +103,11 @@ impl Bell {
         (state.rung, state.news) = (true, true);
         drop(state);
         self.signal.notify_one();
+    }
+
+    /// Nobody listens any more: what has not been asked yet need not be.
+    pub(crate) fn take_down(&self) {
+        self.taken_down.store(true, Ordering::Release);
     }
 
     /// Whether somebody has done something: what the nodes answer may have been so before.
@@ -140,6 +154,10 @@ impl Counts for Bell {
             }
             Ok(Reply::Done | Reply::Foreign) | Err(_) => {}
         }
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.taken_down.load(Ordering::Acquire)
     }
 }
 

@@ -211,6 +211,11 @@ impl fmt::Debug for Round {
 /// What the answers of the nodes are for: a [`Round`] to be decided, or a [`Bell`](super::Bell).
 pub(crate) trait Counts: Send + Sync + 'static {
     fn count(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>);
+
+    /// Whether a question that has not been sent yet is still worth it.
+    fn is_wanted(&self) -> bool {
+        true
+    }
 }
 
 impl Counts for Round {
@@ -231,6 +236,10 @@ impl Ballot {
     pub(crate) fn new<C: Counts>(counts: &Arc<C>, node: usize, name: &Arc<str>) -> Self {
         let counts: Arc<dyn Counts> = Arc::<C>::clone(counts);
         Self { counts: Some(counts), node, name: Arc::clone(name) }
+    }
+
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.counts.as_ref().is_none_or(|counts| counts.is_wanted())
     }
 
     pub(crate) fn cast(mut self, result: Result<Reply, NodeError>) {

@@ -3,27 +3,25 @@
 //!
 //! A line is there for as long as somebody of this client holds the resource, asks for it or waits
 //! for it (rule 18). Its first place is taken by a [`Head`], who alone asks the nodes, or by a
-//! hold. Everything that a turn consists of gives the turn back when it is dropped, so that a task
-//! that goes away never leaves the line standing.
+//! hold.
 
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
-    future::poll_fn,
     sync::{Arc, Weak},
-    task::Poll,
     time::Duration,
 };
 
-use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 
-use super::pace::{Recent, STAND_BACK, Streak};
+use super::{
+    pace::{Recent, STAND_BACK, Streak},
+    turn::{Given, Head, Place, Turn, Waiter},
+};
 use crate::{
-    bug::{Bug, planted},
-    client::{Arriving, Client},
+    client::Client,
     clock::Moment,
     lease::{Hold, HoldId, Lease},
-    op::{acquire::Failure, release},
+    op::acquire::Failure,
     options::Terms,
 };
 
@@ -42,18 +40,18 @@ struct Inner {
 }
 
 #[derive(Debug)]
-struct Line {
-    first: First,
+pub(super) struct Line {
+    pub(super) first: First,
     waiting: VecDeque<Arc<Waiter>>,
     /// What came of the last attempt: those behind are told the same.
-    last: Option<Arc<Failure>>,
+    pub(super) last: Option<Arc<Failure>>,
     /// Since when the lock is not here.
-    without: Moment,
-    streak: Streak,
+    pub(super) without: Moment,
+    pub(super) streak: Streak,
 }
 
 #[derive(Debug)]
-enum First {
+pub(super) enum First {
     /// It is somebody's turn to ask the nodes.
     Head,
     Hold(HoldId, Weak<Hold>),
@@ -67,7 +65,7 @@ pub(crate) struct Wants {
     /// Its keys have to live longer than the ttl says: they have to be set anew.
     min_hold: bool,
     /// It does not wait: it wants to know what comes of the attempt under way.
-    once: bool,
+    pub(super) once: bool,
 }
 
 impl Wants {
@@ -86,7 +84,7 @@ impl Wants {
 
     /// Whether a lease will do: so much of it is left that the next holder is as well off as one
     /// that is about to renew, and after a crash it is gone when he expects it to be.
-    fn fits(&self, lease: &Lease, now: Moment) -> bool {
+    pub(super) fn fits(&self, lease: &Lease, now: Moment) -> bool {
         !self.min_hold
             && self.clock_drift_factor.total_cmp(&lease.clock_drift_factor).is_eq()
             && lease.deadline.since(now) >= self.ttl * 2 / 3
@@ -112,33 +110,6 @@ pub(crate) enum Joined {
     Waiting(Place),
     Refused(Refusal),
     Closed,
-}
-
-/// What a place in the line comes to.
-pub(crate) enum Turn {
-    Head(Head),
-    Refused(Refusal),
-    Closed,
-}
-
-/// One who waits. His turn is given under the lock of the lines.
-struct Waiter {
-    wants: Wants,
-    turn: Mutex<Option<Turn>>,
-    task: AtomicWaker,
-}
-
-impl std::fmt::Debug for Waiter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Waiter").field("wants", &self.wants).finish_non_exhaustive()
-    }
-}
-
-impl Waiter {
-    fn give(&self, turn: Turn) {
-        *self.turn.lock() = Some(turn);
-        self.task.wake();
-    }
 }
 
 impl Lines {
@@ -196,6 +167,23 @@ impl Lines {
         }
     }
 
+    /// Gives a place up; what others are told who do not get a turn.
+    pub(super) fn leave(&self, key: &str, waiter: &Arc<Waiter>) -> Refusal {
+        let mut inner = self.inner.lock();
+        let Some(line) = inner.lines.get_mut(key) else { return Refusal::Busy };
+        line.waiting.retain(|other| !Arc::ptr_eq(other, waiter));
+        line.refusal()
+    }
+
+    /// The head gives its turn up.
+    pub(super) fn promote(&self, client: &Arc<Client>, key: &Arc<str>, now: Moment) {
+        self.inner.lock().promote(client, key, now);
+    }
+
+    pub(super) fn with_line<T>(&self, key: &str, change: impl FnOnce(&mut Line) -> T) -> Option<T> {
+        self.inner.lock().lines.get_mut(key).map(change)
+    }
+
     /// Gives no turns any more, and tells all who wait.
     pub(crate) fn close(&self) {
         let mut inner = self.inner.lock();
@@ -223,7 +211,7 @@ impl Lines {
     /// Has all who wait look after themselves: the tasks of their client have ended.
     pub(crate) fn nudge(&self) {
         for line in self.inner.lock().in_order() {
-            line.waiting.iter().for_each(|waiter| waiter.task.wake());
+            line.waiting.iter().for_each(|waiter| waiter.nudge());
         }
     }
 }
@@ -268,7 +256,7 @@ impl Inner {
         if (wants.once && known) || line.waiting.len() >= client.settings.max_waiters {
             return Joined::Refused(refusal);
         }
-        let waiter = Arc::new(Waiter { wants, turn: Mutex::default(), task: AtomicWaker::new() });
+        let waiter = Waiter::new(wants);
         line.waiting.push_back(Arc::clone(&waiter));
         Joined::Waiting(Place { client: Arc::clone(client), key: Arc::clone(key), waiter })
     }
@@ -319,7 +307,7 @@ impl Line {
     }
 
     /// Tells those who do not wait what there is to tell.
-    fn tell_once(&mut self) {
+    pub(super) fn tell_once(&mut self) {
         let refusal = self.refusal();
         self.waiting.retain(|waiter| {
             if waiter.wants.once {
@@ -327,152 +315,5 @@ impl Line {
             }
             !waiter.wants.once
         });
-    }
-}
-
-/// A place in the line. Dropped, it is given up, and a turn that had come is passed on.
-pub(crate) struct Place {
-    client: Arc<Client>,
-    key: Arc<str>,
-    waiter: Arc<Waiter>,
-}
-
-impl Place {
-    /// Waits for its turn, at most for `limit`.
-    pub(crate) async fn turn(self, limit: Duration) -> Turn {
-        let turn = poll_fn(|cx| {
-            self.waiter.task.register(cx.waker());
-            // A runtime that ended took the client's tasks with it; whoever waits starts them
-            // again (rule 13).
-            self.client.ensure_running();
-            match self.waiter.turn.lock().take() {
-                Some(turn) => Poll::Ready(turn),
-                None => Poll::Pending,
-            }
-        });
-        match tokio::time::timeout(limit, turn).await {
-            Ok(turn) => turn,
-            Err(_) => {
-                let refusal = self.leave();
-                // It may have come at the last moment.
-                self.waiter.turn.lock().take().unwrap_or(Turn::Refused(refusal))
-            }
-        }
-    }
-
-    fn leave(&self) -> Refusal {
-        let mut inner = self.client.lines.inner.lock();
-        let Some(line) = inner.lines.get_mut(&self.key) else { return Refusal::Busy };
-        line.waiting.retain(|waiter| !Arc::ptr_eq(waiter, &self.waiter));
-        line.refusal()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.leave();
-        let turn = self.waiter.turn.lock().take();
-        if planted(Bug::HandOverToGone) {
-            std::mem::forget(turn);
-            return;
-        }
-        // Outside of the lock, which a turn that is given back takes again.
-        drop(turn);
-    }
-}
-
-/// The turn to ask the nodes, or to take over what a hold before has had. Dropped, it is the next
-/// one's, and a lease is released.
-pub(crate) struct Head {
-    client: Arc<Client>,
-    key: Arc<str>,
-    given: Given,
-    /// The lock is there: the turn is over by itself.
-    over: bool,
-}
-
-/// What a turn comes with.
-#[derive(Default)]
-struct Given {
-    /// What a hold before has had. On its way it counts as arriving: a shutdown waits for it.
-    lease: Option<(Lease, Arriving)>,
-    /// To stand back for so long before asking.
-    pause: Option<Duration>,
-    /// What came of the attempt that the one before made last: there is no need to ask again.
-    known: Option<Arc<Failure>>,
-}
-
-impl Head {
-    fn new(client: &Arc<Client>, key: &Arc<str>, given: Given) -> Self {
-        Self { client: Arc::clone(client), key: Arc::clone(key), given, over: false }
-    }
-
-    /// What a hold before has had, if it is still as good as it was.
-    pub(crate) fn take_lease(&mut self, wants: Wants) -> Option<(Lease, Arriving)> {
-        let now = self.client.clock.now();
-        if self.given.lease.as_ref().is_some_and(|(lease, _)| wants.fits(lease, now)) {
-            return self.given.lease.take();
-        }
-        self.release();
-        None
-    }
-
-    fn release(&mut self) {
-        if let Some((lease, _)) = self.given.lease.take() {
-            release::give_back(&self.client, &lease);
-        }
-    }
-
-    pub(crate) fn pause(&self) -> Option<Duration> {
-        self.given.pause
-    }
-
-    pub(crate) fn known(&mut self) -> Option<Arc<Failure>> {
-        self.given.known.take()
-    }
-
-    /// For how long the lock has not been here.
-    pub(crate) fn without(&self) -> Duration {
-        let now = self.client.clock.now();
-        self.with_line(|line| now.since(line.without)).unwrap_or_default()
-    }
-
-    fn with_line<T>(&self, change: impl FnOnce(&mut Line) -> T) -> Option<T> {
-        self.client.lines.inner.lock().lines.get_mut(&self.key).map(change)
-    }
-
-    /// An attempt has failed.
-    pub(crate) fn failed(&mut self, failure: &Arc<Failure>) {
-        self.given.pause = None;
-        self.with_line(|line| {
-            line.streak.has_company();
-            line.last = Some(Arc::clone(failure));
-            line.tell_once();
-        });
-    }
-
-    /// This hold has the lock.
-    pub(crate) fn acquired(mut self, hold: &Arc<Hold>) {
-        let now = self.client.clock.now();
-        self.over = true;
-        self.with_line(|line| {
-            if self.given.pause.is_some() {
-                line.streak.was_alone();
-            }
-            line.streak.has_lock(now);
-            line.first = First::Hold(hold.id, Arc::downgrade(hold));
-            line.last = None;
-            line.tell_once();
-        });
-    }
-}
-
-impl Drop for Head {
-    fn drop(&mut self) {
-        self.release();
-        if !self.over {
-            let now = self.client.clock.now();
-            self.client.lines.inner.lock().promote(&self.client, &self.key, now);
-        }
     }
 }

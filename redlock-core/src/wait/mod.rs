@@ -2,6 +2,7 @@
 //!
 //! - [`line`]: the tasks of one client that want one resource stand in line; only the first talks
 //!   to the nodes, and a lock that is let go of passes to the next as it is.
+//! - [`turn`]: a place in the line and a turn; a task that goes away passes them on.
 //! - [`pace`]: how long a line may keep a lock to itself, and who of several processes goes first.
 //!
 //! That the nodes tell when a key has changed is [`crate::op::watch`].
@@ -10,6 +11,8 @@ mod line;
 mod pace;
 #[cfg(test)]
 mod tests;
+mod turn;
 
-pub(crate) use line::{Head, Joined, Lines, Refusal, Turn, Wants};
+pub(crate) use line::{Joined, Lines, Refusal, Wants};
 pub(crate) use pace::Alarms;
+pub(crate) use turn::{Head, Turn};
