@@ -12,6 +12,7 @@ mod mailbox;
 pub(crate) mod memory;
 mod quarantine;
 pub(crate) mod redis;
+mod strikes;
 mod supervisor;
 mod under_way;
 mod watchers;

@@ -24,6 +24,7 @@ use super::{
     handle::Shared,
     mailbox::{Item, Link},
     redis,
+    strikes::Strikes,
     under_way::{Answered, UnderWay},
 };
 use crate::{
@@ -31,10 +32,6 @@ use crate::{
     error::{NodeError, NodeErrorKind},
     telemetry, token,
 };
-
-/// This many timeouts in a row, each a `node_timeout` apart, and the connection is dropped:
-/// redis-rs never does so by itself, and a paused server would run the backlog later (rule 15).
-const STRIKES: u32 = 3;
 
 /// Where so many jobs go out at once, more are about to come.
 const CROWD: usize = 4;
@@ -376,26 +373,4 @@ fn answer_ping(
         let _ = ping.send(answer);
     }
     .boxed()
-}
-
-/// Consecutive timeouts. Those of batches sent together are one.
-#[derive(Debug, Default)]
-struct Strikes {
-    count: u32,
-    last: Option<Moment>,
-}
-
-impl Strikes {
-    fn clear(&mut self) {
-        *self = Self::default();
-    }
-
-    /// Counts a timeout; true when the connection has had its chances.
-    fn add(&mut self, now: Moment, apart: Duration) -> bool {
-        if self.last.is_none_or(|last| now.since(last) >= apart) {
-            self.count += 1;
-            self.last = Some(now);
-        }
-        self.count >= STRIKES
-    }
 }
