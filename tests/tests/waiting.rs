@@ -130,13 +130,19 @@ async fn a_waiter_asks_each_node_once() {
     let next = waiting(&nodes, &ours).await;
     let behind = tokio::spawn(ours.lock("job").into_future());
     tokio::time::sleep(Duration::from_millis(300)).await;
+    let mut cleaned_up = 0;
     for monitor in monitors {
-        let sent: Vec<String> = monitor.finish().iter().map(|command| command.name()).collect();
-        // What the harness itself asks is INFO.
-        let sent: Vec<&str> =
-            sent.iter().map(String::as_str).filter(|name| *name != "INFO").collect();
+        let mut sent: Vec<String> = monitor.finish().iter().map(|command| command.name()).collect();
+        // What the harness itself asks.
+        sent.retain(|name| name != "INFO");
+        // A node that had not answered when the other two had decided is cleaned up (rule 5).
+        if sent.get(1).is_some_and(|name| name == "EVALSHA") {
+            sent.remove(1);
+            cleaned_up += 1;
+        }
         assert_eq!(sent, ["SET", "CLIENT", "PTTL"]);
     }
+    assert!(cleaned_up <= 1, "two of three decide");
     drop(guard);
     drop(gets_it(next).await);
     drop(gets_it(behind).await);
