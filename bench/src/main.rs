@@ -120,6 +120,7 @@ fn measure(
             clients.rotate_left(first);
             for client in clients {
                 bar.set_message(format!("{}: {}, {}", workload.name, case.label, client.name()));
+                servers::clear(&bench.nodes);
                 results.add(workload.name, &case.label, client, (case.sample)(client));
                 bar.inc(1);
             }

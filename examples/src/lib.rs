@@ -2,6 +2,8 @@
 
 use redlock_core::{LockError, Redlock};
 
+pub mod orders;
+
 /// A client of the nodes in `REDLOCK_NODES` (`redis://a:6379,redis://b:6379,..`), once a quorum has
 /// answered; without it, of five nodes inside this process.
 ///

@@ -6,6 +6,7 @@ mod common;
 
 use common::{Service, locked};
 use http::uri::PathAndQuery;
+use redlock_examples::orders::{PlaceReply, PlaceRequest};
 use redlock_tests::{Nodes, wait_until, within};
 use tonic::{
     Code, Request, Status,
@@ -15,21 +16,6 @@ use tonic::{
 use tonic_prost::ProstCodec;
 
 const TONIC_ORDERS: &str = env!("CARGO_BIN_EXE_tonic-orders");
-
-/// As in `proto/orders.proto`.
-#[derive(Clone, PartialEq, prost::Message)]
-struct PlaceRequest {
-    #[prost(uint64, tag = "1")]
-    customer: u64,
-    #[prost(uint32, tag = "2")]
-    milliseconds: u32,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct PlaceReply {
-    #[prost(string, repeated, tag = "1")]
-    locks: Vec<String>,
-}
 
 async fn connect(service: &Service) -> Channel {
     Endpoint::new(service.url.clone()).unwrap().connect().await.unwrap()

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use super::{Bench, Case, Flavor, WARM_UP, Workload, throughput::NODES};
+use super::{Bench, Case, Flavor, Workload, contended, throughput::NODES};
 use crate::{
-    client::{Client, Visit, Which},
+    client::{Client, Visit},
     load::{self, Rivals, Turns},
     metric::{Metric, Sample},
     servers, stats,
@@ -19,19 +19,7 @@ pub(super) const WORKLOAD: Workload = Workload {
 };
 
 fn cases(bench: &Bench) -> Vec<Case<'_>> {
-    let mut cases = Vec::new();
-    for tasks in [16, 128] {
-        let sample = move |which: Which| {
-            servers::clear(&bench.nodes);
-            which.visit(Contended { bench, tasks })
-        };
-        cases.push(Case {
-            label: format!("{tasks} tasks"),
-            clients: &[Which::Mutex, Which::Ours, Which::Rslock, Which::Bare, Which::Queued],
-            sample: Box::new(sample),
-        });
-    }
-    cases
+    contended(|which, tasks| which.visit(Contended { bench, tasks }))
 }
 
 struct Contended<'a> {
@@ -45,9 +33,7 @@ impl Visit for Contended<'_> {
     fn with<C: Client>(self) -> Sample {
         let span = self.bench.pick(Duration::from_millis(1500), Duration::from_secs(1));
         Flavor::MultiThread.runtime().block_on(async {
-            let client = C::open(&self.bench.urls(NODES)).await;
-            client.ready().await;
-            load::uncontended(&client, 1, WARM_UP).await;
+            let client: C = self.bench.client(NODES, 1).await;
 
             let before = servers::count(&self.bench.nodes);
             let rivals = Rivals::new(span, u64::MAX);

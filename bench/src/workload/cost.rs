@@ -6,12 +6,13 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{
-    Bench, Case, Flavor, WARM_UP, Workload, count,
+    Bench, Case, Flavor, Workload,
     throughput::{NODES, TASKS},
+    uncontended,
 };
 use crate::{
     ALLOCATOR,
-    client::{Client, Visit, Which},
+    client::{Client, Visit},
     load,
     metric::{Metric, Sample},
     servers,
@@ -25,21 +26,7 @@ pub(super) const WORKLOAD: Workload = Workload {
 };
 
 fn cases(bench: &Bench) -> Vec<Case<'_>> {
-    let mut cases = Vec::new();
-    for flavor in Flavor::ALL {
-        for tasks in TASKS {
-            let sample = move |which: Which| {
-                servers::clear(&bench.nodes);
-                which.visit(Cost { bench, flavor, tasks })
-            };
-            cases.push(Case {
-                label: format!("{}, {}", count(tasks, "task"), flavor.name()),
-                clients: &[Which::Bare, Which::Ours, Which::Rslock, Which::Sockets],
-                sample: Box::new(sample),
-            });
-        }
-    }
-    cases
+    uncontended(TASKS, "task", |which, flavor, tasks| which.visit(Cost { bench, flavor, tasks }))
 }
 
 struct Cost<'a> {
@@ -54,9 +41,7 @@ impl Visit for Cost<'_> {
     fn with<C: Client>(self) -> Sample {
         let span = self.bench.pick(Duration::from_millis(400), Duration::from_millis(150));
         self.flavor.runtime().block_on(async {
-            let client = C::open(&self.bench.urls(NODES)).await;
-            client.ready().await;
-            load::uncontended(&client, self.tasks, WARM_UP).await;
+            let client: C = self.bench.client(NODES, self.tasks).await;
 
             let before = servers::count(&self.bench.nodes);
             let worked = processor();

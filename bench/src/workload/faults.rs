@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use redlock_tests::{LIMIT, Nodes};
 use tokio::runtime::Runtime;
 
-use super::{Bench, Case, Flavor, WARM_UP, Workload, throughput::NODES};
+use super::{Bench, Case, Flavor, Workload, throughput::NODES};
 use crate::{
     client::{Client, Visit, Which},
     load::{self, Uncontended},
     metric::{Metric, Sample},
-    servers, stats,
+    stats,
 };
 
 pub(super) const WORKLOAD: Workload = Workload {
@@ -54,10 +54,7 @@ fn cases(bench: &Bench) -> Vec<Case<'_>> {
     let case = |(label, fault): (&str, Fault)| Case {
         label: label.to_owned(),
         clients: &[Which::Bare, Which::Ours, Which::Rslock],
-        sample: Box::new(move |which| {
-            servers::clear(&bench.nodes);
-            which.visit(Faulty { bench, fault })
-        }),
+        sample: Box::new(move |which| which.visit(Faulty { bench, fault })),
     };
     faults.into_iter().map(case).collect()
 }
@@ -76,9 +73,7 @@ impl Visit for Faulty<'_> {
         // The worker threads go on while this thread deals with the nodes.
         let runtime = Flavor::MultiThread.runtime();
         let client = runtime.block_on(async {
-            let client = C::open(&self.bench.urls(NODES)).await;
-            client.ready().await;
-            load::uncontended(&client, 1, WARM_UP).await;
+            let client: C = self.bench.client(NODES, 1).await;
             client
         });
         let mut healthy = runtime.block_on(load::uncontended(&client, 1, span));

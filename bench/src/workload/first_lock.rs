@@ -10,7 +10,7 @@ use crate::{
     client::{Client, Visit, Which},
     load,
     metric::{Metric, Sample},
-    servers, stats,
+    stats,
 };
 
 pub(super) const WORKLOAD: Workload = Workload {
@@ -24,10 +24,7 @@ fn cases(bench: &Bench) -> Vec<Case<'_>> {
     vec![Case {
         label: "one black-holed".to_owned(),
         clients: &[Which::Ours, Which::Rslock],
-        sample: Box::new(move |which| {
-            servers::clear(&bench.nodes);
-            which.visit(FirstLock { bench })
-        }),
+        sample: Box::new(move |which| which.visit(FirstLock { bench })),
     }]
 }
 

@@ -2,12 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Bench, Case, Flavor, WARM_UP, Workload, throughput::NODES};
+use super::{Bench, Case, Flavor, Workload, contended, throughput::NODES};
 use crate::{
-    client::{Client, Visit, Which},
+    client::{Client, Visit},
     load::{self, Rivals},
     metric::{Metric, Sample},
-    servers,
 };
 
 pub(super) const WORKLOAD: Workload = Workload {
@@ -18,19 +17,7 @@ pub(super) const WORKLOAD: Workload = Workload {
 };
 
 fn cases(bench: &Bench) -> Vec<Case<'_>> {
-    let mut cases = Vec::new();
-    for tasks in [16, 128] {
-        let sample = move |which: Which| {
-            servers::clear(&bench.nodes);
-            which.visit(Herd { bench, tasks })
-        };
-        cases.push(Case {
-            label: format!("{tasks} tasks"),
-            clients: &[Which::Mutex, Which::Ours, Which::Rslock, Which::Bare, Which::Queued],
-            sample: Box::new(sample),
-        });
-    }
-    cases
+    contended(|which, tasks| which.visit(Herd { bench, tasks }))
 }
 
 struct Herd<'a> {
@@ -46,9 +33,7 @@ impl Visit for Herd<'_> {
         let enough = self.bench.pick(Duration::from_secs(1), Duration::from_millis(500));
         let limit = self.bench.pick(Duration::from_secs(15), Duration::from_secs(4));
         Flavor::MultiThread.runtime().block_on(async {
-            let client = C::open(&self.bench.urls(NODES)).await;
-            client.ready().await;
-            load::uncontended(&client, 1, WARM_UP).await;
+            let client: C = self.bench.client(NODES, 1).await;
 
             let (mut taken, mut failures, mut violations) = (0, 0, 0);
             let (mut elapsed, mut longest) = (Duration::ZERO, Duration::ZERO);

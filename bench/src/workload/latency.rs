@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Bench, Case, Flavor, WARM_UP, Workload, count};
+use super::{Bench, Case, Flavor, Workload, uncontended};
 use crate::{
-    client::{Client, Visit, Which},
+    client::{Client, Visit},
     load,
     metric::{Metric, Sample},
     servers, stats,
@@ -18,21 +18,9 @@ pub(super) const WORKLOAD: Workload = Workload {
 };
 
 fn cases(bench: &Bench) -> Vec<Case<'_>> {
-    let mut cases = Vec::new();
-    for flavor in Flavor::ALL {
-        for nodes in [1, 3, 5] {
-            let sample = move |which: Which| {
-                servers::clear(&bench.nodes);
-                which.visit(Latency { bench, flavor, nodes })
-            };
-            cases.push(Case {
-                label: format!("{}, {}", count(nodes, "node"), flavor.name()),
-                clients: &[Which::Bare, Which::Ours, Which::Rslock, Which::Sockets],
-                sample: Box::new(sample),
-            });
-        }
-    }
-    cases
+    uncontended([1, 3, 5], "node", |which, flavor, nodes| {
+        which.visit(Latency { bench, flavor, nodes })
+    })
 }
 
 struct Latency<'a> {
@@ -48,9 +36,7 @@ impl Visit for Latency<'_> {
         let span = self.bench.pick(Duration::from_millis(700), Duration::from_millis(250));
         let servers = &self.bench.nodes[..self.nodes];
         self.flavor.runtime().block_on(async {
-            let client = C::open(&self.bench.urls(self.nodes)).await;
-            client.ready().await;
-            load::uncontended(&client, 1, WARM_UP).await;
+            let client: C = self.bench.client(self.nodes, 1).await;
 
             let before = servers::count(servers);
             let mut done = load::uncontended(&client, 1, span).await;

@@ -30,10 +30,7 @@ fn cases(bench: &Bench) -> Vec<Case<'_>> {
     vec![Case {
         label: format!("{locks} locks, {ttl:?}"),
         clients: &[Which::Ours],
-        sample: Box::new(move |_| {
-            servers::clear(&bench.nodes);
-            Flavor::MultiThread.runtime().block_on(hold(bench, locks, ttl))
-        }),
+        sample: Box::new(move |_| Flavor::MultiThread.runtime().block_on(hold(bench, locks, ttl))),
     }]
 }
 

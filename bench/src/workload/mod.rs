@@ -16,7 +16,11 @@ use std::{fmt, time::Duration};
 use redlock_tests::Nodes;
 use tokio::runtime::{self, Runtime};
 
-use crate::{client::Which, metric::Sample};
+use crate::{
+    client::{Client, Which},
+    load,
+    metric::Sample,
+};
 
 /// What workloads have in common.
 #[derive(Debug)]
@@ -36,6 +40,14 @@ impl Bench {
     /// The URLs of the first servers.
     pub(crate) fn urls(&self, nodes: usize) -> Vec<String> {
         self.nodes.urls().into_iter().take(nodes).collect()
+    }
+
+    /// A client of the first servers that has worked for a while, in so many tasks.
+    async fn client<C: Client>(&self, nodes: usize, tasks: usize) -> C {
+        let client = C::open(&self.urls(nodes)).await;
+        client.ready().await;
+        load::uncontended(&client, tasks, WARM_UP).await;
+        client
     }
 }
 
@@ -81,9 +93,34 @@ pub(crate) const ALL: &[Workload] = &[
     many::WORKLOAD,
 ];
 
-/// `1 task`, `64 tasks`.
-fn count(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+/// So many of something that nobody fights over, on both runtimes.
+fn uncontended<'a>(
+    numbers: [usize; 3],
+    what: &str,
+    sample: impl Fn(Which, Flavor, usize) -> Sample + Copy + 'a,
+) -> Vec<Case<'a>> {
+    let mut cases = Vec::new();
+    for flavor in Flavor::ALL {
+        for number in numbers {
+            let plural = if number == 1 { "" } else { "s" };
+            cases.push(Case {
+                label: format!("{number} {what}{plural}, {}", flavor.name()),
+                clients: &[Which::Bare, Which::Ours, Which::Rslock, Which::Sockets],
+                sample: Box::new(move |which| sample(which, flavor, number)),
+            });
+        }
+    }
+    cases
+}
+
+/// Few and many tasks of one process that want the same lock.
+fn contended<'a>(sample: impl Fn(Which, usize) -> Sample + Copy + 'a) -> Vec<Case<'a>> {
+    let case = |tasks| Case {
+        label: format!("{tasks} tasks"),
+        clients: &[Which::Mutex, Which::Ours, Which::Rslock, Which::Bare, Which::Queued],
+        sample: Box::new(move |which| sample(which, tasks)),
+    };
+    [16, 128].map(case).into()
 }
 
 /// The runtimes that programs use, the same for every client.

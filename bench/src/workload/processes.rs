@@ -31,7 +31,6 @@ pub(super) const WORKLOAD: Workload = Workload {
 
 fn cases(bench: &Bench) -> Vec<Case<'_>> {
     let sample = move |which: Which| {
-        servers::clear(&bench.nodes);
         let span = bench.pick(Duration::from_secs(10), Duration::from_secs(2));
         match which {
             // No mutex reaches over processes: as many tasks in one.

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::{Bench, Case, Flavor, WARM_UP, Workload, count};
+use super::{Bench, Case, Flavor, Workload, uncontended};
 use crate::{
-    client::{Client, Visit, Which},
+    client::{Client, Visit},
     load,
     metric::{Metric, Sample},
-    servers, stats,
+    stats,
 };
 
 /// How many tasks lock at the same time.
@@ -23,21 +23,9 @@ pub(super) const WORKLOAD: Workload = Workload {
 };
 
 fn cases(bench: &Bench) -> Vec<Case<'_>> {
-    let mut cases = Vec::new();
-    for flavor in Flavor::ALL {
-        for tasks in TASKS {
-            let sample = move |which: Which| {
-                servers::clear(&bench.nodes);
-                which.visit(Throughput { bench, flavor, tasks })
-            };
-            cases.push(Case {
-                label: format!("{}, {}", count(tasks, "task"), flavor.name()),
-                clients: &[Which::Bare, Which::Ours, Which::Rslock, Which::Sockets],
-                sample: Box::new(sample),
-            });
-        }
-    }
-    cases
+    uncontended(TASKS, "task", |which, flavor, tasks| {
+        which.visit(Throughput { bench, flavor, tasks })
+    })
 }
 
 struct Throughput<'a> {
@@ -52,9 +40,7 @@ impl Visit for Throughput<'_> {
     fn with<C: Client>(self) -> Sample {
         let span = self.bench.pick(Duration::from_millis(800), Duration::from_millis(300));
         self.flavor.runtime().block_on(async {
-            let client = C::open(&self.bench.urls(NODES)).await;
-            client.ready().await;
-            load::uncontended(&client, self.tasks, WARM_UP).await;
+            let client: C = self.bench.client(NODES, self.tasks).await;
 
             let mut done = load::uncontended(&client, self.tasks, span).await;
             let per_second = done.latencies.len() as f64 / done.elapsed.as_secs_f64();

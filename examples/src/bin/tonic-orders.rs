@@ -21,7 +21,11 @@ use std::{
 };
 
 use redlock_core::{LockHandle, pools, redlock};
-use redlock_examples::{address, connect, told_to_stop};
+use redlock_examples::{
+    address, connect,
+    orders::{PlaceReply, PlaceRequest},
+    told_to_stop,
+};
 use redlock_tower::{RedlockLayer, extract, grpc};
 use tokio::{net::TcpListener, sync::oneshot};
 use tokio_stream::wrappers::TcpListenerStream;
@@ -31,20 +35,6 @@ use tower::{Service, service_fn};
 
 /// How long work may go on once the process has been told to stop.
 const GRACE: Duration = Duration::from_secs(5);
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct PlaceRequest {
-    #[prost(uint64, tag = "1")]
-    customer: u64,
-    #[prost(uint32, tag = "2")]
-    milliseconds: u32,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct PlaceReply {
-    #[prost(string, repeated, tag = "1")]
-    locks: Vec<String>,
-}
 
 #[derive(Clone)]
 struct Orders;

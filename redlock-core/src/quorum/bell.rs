@@ -11,7 +11,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::{round::Counts, votes::quorum};
+use super::{ballot::Counts, votes::quorum};
 use crate::{
     bug::{Bug, planted},
     clock::{Clock, Moment, sleep_until},

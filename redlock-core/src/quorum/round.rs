@@ -5,11 +5,13 @@ use std::{fmt, future::poll_fn, sync::Arc, task::Poll, time::Duration};
 use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 
-use super::votes::{Tally, Vote};
+use super::{
+    ballot::Counts,
+    votes::{Tally, Vote},
+};
 use crate::{
-    clock::Moment,
     error::{NodeError, NodeErrorKind},
-    node::{Job, NodeHandle, Reply},
+    node::Reply,
 };
 
 /// A question under way. Outlives its asker: late votes are counted as long as anybody cares.
@@ -208,135 +210,15 @@ impl fmt::Debug for Round {
     }
 }
 
-/// What the answers of the nodes are for: a [`Round`] to be decided, or a [`Bell`](super::Bell).
-pub(crate) trait Counts: Send + Sync + 'static {
-    fn count(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>);
-
-    /// Whether a question that has not been sent yet is still worth it.
-    fn is_wanted(&self) -> bool {
-        true
-    }
-}
-
 impl Counts for Round {
     fn count(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
         self.vote(node, result);
     }
 }
 
-/// One node's vote. Must be cast; dropped, it counts as a broken connection.
-#[must_use = "a ballot that is not cast counts as a failure"]
-pub(crate) struct Ballot {
-    counts: Option<Arc<dyn Counts>>,
-    node: usize,
-    name: Arc<str>,
-}
-
-impl Ballot {
-    pub(crate) fn new<C: Counts>(counts: &Arc<C>, node: usize, name: &Arc<str>) -> Self {
-        let counts: Arc<dyn Counts> = Arc::<C>::clone(counts);
-        Self { counts: Some(counts), node, name: Arc::clone(name) }
-    }
-
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.counts.as_ref().is_none_or(|counts| counts.is_wanted())
-    }
-
-    pub(crate) fn cast(mut self, result: Result<Reply, NodeError>) {
-        if let Some(counts) = self.counts.take() {
-            counts.count(self.node, result);
-        }
-    }
-}
-
-impl Drop for Ballot {
-    fn drop(&mut self) {
-        if let Some(counts) = self.counts.take() {
-            let reason = "the runtime that spoke to it ended";
-            let error = NodeError::new(&self.name, NodeErrorKind::Disconnected, reason);
-            counts.count(self.node, Err(error));
-        }
-    }
-}
-
-impl fmt::Debug for Ballot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ballot").field("node", &self.name).finish_non_exhaustive()
-    }
-}
-
-/// A ballot whose result was known at once. It is not cast on the spot, because the asker may
-/// hold a lock that the round's sequel takes too.
-pub(crate) type Uncast = (Ballot, Result<Reply, NodeError>);
-
-/// Hands every node its job, in one sweep without waiting: what is asked under one lock reaches
-/// every node in that order. A node without a job counts as having nothing of ours.
-#[must_use]
-pub(crate) fn ask<C: Counts>(
-    nodes: &[NodeHandle],
-    counts: &Arc<C>,
-    job: impl Fn(usize) -> Option<Job>,
-) -> Vec<Uncast> {
-    let mut uncast = Vec::new();
-    let Some(now) = nodes.first().map(NodeHandle::now) else { return uncast };
-    for (index, node) in nodes.iter().enumerate() {
-        match job(index) {
-            Some(job) => uncast.extend(ask_at(now, nodes, counts, index, job)),
-            None => uncast.push((Ballot::new(counts, index, node.name()), Ok(Reply::Missing))),
-        }
-    }
-    uncast
-}
-
-/// Hands one node its job.
-#[must_use]
-pub(crate) fn ask_one<C: Counts>(
-    nodes: &[NodeHandle],
-    counts: &Arc<C>,
-    index: usize,
-    job: Job,
-) -> Option<Uncast> {
-    ask_at(nodes.get(index)?.now(), nodes, counts, index, job)
-}
-
-fn ask_at<C: Counts>(
-    now: Moment,
-    nodes: &[NodeHandle],
-    counts: &Arc<C>,
-    index: usize,
-    job: Job,
-) -> Option<Uncast> {
-    let node = nodes.get(index)?;
-    let ballot = Ballot::new(counts, index, node.name());
-    // A clean-up counts nothing.
-    if job.clean_up.is_none()
-        && let Some(error) = twin(nodes, index)
-    {
-        return Some((ballot, Err(error)));
-    }
-    node.submit(job, ballot, now)
-}
-
-/// Why this node has no vote, when it is the same server as one before it: under two names it
-/// would be counted twice (rule 16).
-pub(crate) fn twin(nodes: &[NodeHandle], index: usize) -> Option<NodeError> {
-    let node = nodes.get(index)?;
-    let first = nodes.iter().take(index).find(|first| node.is_twin_of(first))?;
-    let reason =
-        format!("it is the same server as {}: give every node a server of its own", first.name());
-    Some(NodeError::new(node.name(), NodeErrorKind::Twin, reason))
-}
-
-/// Casts what [`ask`] left, with no lock held.
-pub(crate) fn cast_all(uncast: Vec<Uncast>) {
-    for (ballot, result) in uncast {
-        ballot.cast(result);
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::Ballot, *};
 
     fn name() -> Arc<str> {
         "a:1".into()
