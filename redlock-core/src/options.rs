@@ -139,6 +139,13 @@ pub(crate) struct Terms {
     pub(crate) min_hold: Duration,
 }
 
+impl Terms {
+    /// How long a key lives from its SET on: through a `min_hold`, whatever the ttl (api.md).
+    pub(crate) fn key_ttl(&self) -> Duration {
+        self.ttl.max(self.min_hold)
+    }
+}
+
 impl Settings {
     /// The terms of a call with these options, or what is wrong with them.
     pub(crate) fn terms(&self, options: &LockOptions) -> Result<Terms, LockError> {

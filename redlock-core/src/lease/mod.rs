@@ -19,6 +19,7 @@ pub(crate) use registry::{HoldId, Registry};
 use crate::{
     clock::{Moment, Reading},
     node::Claim,
+    options::Terms,
     quorum::Round,
 };
 
@@ -45,4 +46,29 @@ pub(crate) struct Lease {
     pub(crate) taken: Arc<Round>,
     /// The last confirmed round, for how many nodes have it.
     pub(crate) votes: Arc<Round>,
+}
+
+impl Lease {
+    /// What `round`, which starts now, takes if a quorum grants it. The clock starts before the
+    /// first byte is sent (rule 2).
+    pub(crate) fn sought(
+        claim: Arc<Claim>,
+        terms: &Terms,
+        started: Reading,
+        round: &Arc<Round>,
+    ) -> Self {
+        Self {
+            claim,
+            since: started.now,
+            ttl: terms.ttl,
+            clock_drift_factor: terms.clock_drift_factor,
+            deadline: validity::deadline(started.now, terms.ttl, terms.clock_drift_factor),
+            dated: started.wall_ahead,
+            confirmed: started,
+            asked: started.now,
+            gone: started.now + terms.key_ttl(),
+            taken: Arc::clone(round),
+            votes: Arc::clone(round),
+        }
+    }
 }

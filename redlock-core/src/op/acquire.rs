@@ -9,9 +9,9 @@ use tracing::Instrument;
 use crate::{
     bug::{Bug, planted},
     client::Client,
-    clock::{Moment, Reading},
+    clock::Moment,
     error::{LockError, NodeError},
-    lease::{Hold, Lease, validity},
+    lease::{Hold, Lease},
     node::{Action, Claim, Job},
     op::{release, watch::watch},
     options::Terms,
@@ -273,72 +273,54 @@ impl Failure {
     }
 }
 
-/// An attempt under way. Dropped before it succeeded, for whatever reason, it cleans up on every
-/// node to which a SET may have gone (rules 5 and 6).
+/// An attempt under way. Dropped before it succeeded, for whatever reason, it gives back what the
+/// nodes to which its SET may have gone have given it, or will (rules 5 and 6).
 struct Attempt<'a> {
-    client: &'a Arc<Client>,
-    claim: Arc<Claim>,
-    round: Arc<Round>,
-    since: Moment,
-    gone: Moment,
-    succeeded: bool,
+    client: &'a Client,
+    sought: Option<Lease>,
 }
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
-        if !self.succeeded && !planted(Bug::NoReleaseAfterFailure) {
-            self.client.ensure_running();
-            release::clean_up(self.client, &self.claim, &self.round, self.since, self.gone);
+        if let Some(lease) = &self.sought
+            && !planted(Bug::NoReleaseAfterFailure)
+        {
+            release::give_back(self.client, lease);
         }
     }
 }
 
 /// Asks all nodes once.
 async fn attempt(
-    client: &Arc<Client>,
+    client: &Client,
     key: &Arc<str>,
     terms: &Terms,
 ) -> Result<Result<Lease, Failure>, LockError> {
     let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
     let claim = Arc::new(Claim { key: Arc::clone(key), value });
-    // From the first SET on, a key outlives what is left of `min_hold` (api.md).
-    let ttl = terms.ttl.max(terms.min_hold);
     let round = Round::new(client.nodes.len(), |tally| tally.reached() || tally.impossible());
-    // The clock starts before the first byte is sent (rule 2).
-    let started: Reading = client.clock.read();
-    let mut attempt = Attempt {
-        client,
-        claim: Arc::clone(&claim),
-        round: Arc::clone(&round),
-        since: started.now,
-        gone: started.now + ttl,
-        succeeded: false,
-    };
-    let job = Job::new(&claim, Action::Grant { ttl });
+    let sought = |started| Lease::sought(Arc::clone(&claim), terms, started, &round);
+    let mut attempt = Attempt { client, sought: Some(sought(client.clock.read())) };
+    let job = Job::new(&claim, Action::Grant { ttl: terms.key_ttl() });
     cast_all(ask(&client.nodes, &round, |_| Some(job.clone())));
     let tally: Tally = round.settled(client.patience()).await;
-    let started = if planted(Bug::ClockStartedLate) { client.clock.read() } else { started };
-    let deadline = validity::deadline(started.now, terms.ttl, terms.clock_drift_factor);
-    // A grant counts only if validity remains (rule 4).
-    let in_time = client.clock.now() < deadline || planted(Bug::ValidityNotCompared);
-    if tally.reached() && in_time {
-        attempt.succeeded = true;
-        client.put_in_service();
-        return Ok(Ok(Lease {
-            claim,
-            since: started.now,
-            ttl: terms.ttl,
-            clock_drift_factor: terms.clock_drift_factor,
-            deadline,
-            dated: started.wall_ahead,
-            confirmed: started,
-            asked: started.now,
-            gone: attempt.gone,
-            taken: Arc::clone(&round),
-            votes: Arc::clone(&round),
-        }));
+    if planted(Bug::ClockStartedLate) {
+        attempt.sought = Some(sought(client.clock.read()));
     }
-    let no_quorum = tally.reached() || tally.impossible_by_failures();
-    let nodes = if tally.reached() { Vec::new() } else { round.failures() };
-    Ok(Err(Failure { no_quorum, granted: tally.yes(), nodes }))
+    if tally.reached() {
+        // A grant counts only if validity remains (rule 4).
+        let in_time = |lease: &mut Lease| {
+            client.clock.now() < lease.deadline || planted(Bug::ValidityNotCompared)
+        };
+        if let Some(lease) = attempt.sought.take_if(in_time) {
+            client.put_in_service();
+            return Ok(Ok(lease));
+        }
+        return Ok(Err(Failure { no_quorum: true, granted: tally.yes(), nodes: Vec::new() }));
+    }
+    Ok(Err(Failure {
+        no_quorum: tally.impossible_by_failures(),
+        granted: tally.yes(),
+        nodes: round.failures(),
+    }))
 }

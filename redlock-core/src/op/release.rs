@@ -10,7 +10,7 @@ use crate::{
     error::{LockError, LostReason},
     guard::Released,
     lease::{End, Hold, Judgement, Lease},
-    node::{Action, Claim, CleanUp, Job, Reply},
+    node::{Action, CleanUp, Job, Reply},
     quorum::{Round, Tally, ask, cast_all, quorum},
 };
 
@@ -102,7 +102,9 @@ fn let_go(hold: &Arc<Hold>) -> LetGo {
     if passable && client.lines.hand_over(hold, now) {
         return LetGo::PassedOn;
     }
-    hold.end(End::Released);
+    if planted(Bug::OldHandleStaysValid) {
+        hold.end(End::Released);
+    }
     let lease = hold.state.lock().lease.clone();
     // A `min_hold` that is not used up keeps the key for the rest, whatever ended the hold.
     let keep_until = Some(hold.earliest).filter(|earliest| *earliest > now);
@@ -112,7 +114,8 @@ fn let_go(hold: &Arc<Hold>) -> LetGo {
     LetGo::Sent(Sent { round, asked, judged })
 }
 
-/// Gives back a lease that nobody holds.
+/// Gives back a lease that nobody holds, or what an attempt for one has left: behind its SETs, and
+/// not on the caller's time (rule 5).
 pub(crate) fn give_back(client: &Client, lease: &Lease) {
     client.ensure_running();
     delete(client, lease, None);
@@ -121,7 +124,8 @@ pub(crate) fn give_back(client: &Client, lease: &Lease) {
 /// Asks every node that may have the key to delete it; how many there were.
 fn delete(client: &Client, lease: &Lease, keep_until: Option<Moment>) -> (Arc<Round>, usize) {
     let round = Round::new(client.nodes.len(), settles);
-    let job = removal(&lease.claim, keep_until, lease.since, lease.gone);
+    let clean_up = CleanUp { since: lease.since, until: lease.gone, keep_until, repeated: false };
+    let job = Job { clean_up: Some(clean_up), ..Job::new(&lease.claim, Action::Release) };
     let job = |node: usize| lease.taken.may_have_happened(node).then(|| job.clone());
     let uncast = ask(&client.nodes, &round, job);
     let skipped = uncast.iter().filter(|(_, result)| matches!(result, Ok(Reply::Missing))).count();
@@ -136,25 +140,6 @@ pub(crate) fn delete_everywhere(hold: &Hold) {
     let claim = Arc::clone(&hold.state.lock().lease.claim);
     let job = Job::new(&claim, Action::Release);
     cast_all(ask(&hold.client.nodes, &round, |_| Some(job.clone())));
-}
-
-/// Cleans up after an attempt that did not succeed: on every node to which its SET may have gone,
-/// behind that SET, and not on the caller's time (rule 5).
-pub(crate) fn clean_up(
-    client: &Client,
-    claim: &Arc<Claim>,
-    asked: &Round,
-    since: Moment,
-    gone: Moment,
-) {
-    let round = Round::new(client.nodes.len(), settles);
-    let job = removal(claim, None, since, gone);
-    cast_all(ask(&client.nodes, &round, |node| asked.may_have_happened(node).then(|| job.clone())));
-}
-
-fn removal(claim: &Arc<Claim>, keep_until: Option<Moment>, since: Moment, until: Moment) -> Job {
-    let clean_up = Some(CleanUp { since, until, keep_until, repeated: false });
-    Job { clean_up, ..Job::new(claim, Action::Release) }
 }
 
 /// Tells every hold of the client that it is over; the keys of bare guards are deleted too when
