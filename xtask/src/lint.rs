@@ -3,6 +3,7 @@
 use crate::{
     bench,
     shell::{self, Failure},
+    sim,
 };
 
 pub(crate) const ABOUT: &str = "checks the formatting, and clippy without a warning";
@@ -17,5 +18,6 @@ pub(crate) fn run(_: &[String]) -> Result<(), Failure> {
         "--",
         "--deny=warnings",
     ]))?;
-    bench::lint()
+    bench::lint()?;
+    sim::lint()
 }

@@ -55,6 +55,15 @@ pub(crate) fn run_mutants(arguments: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Clippy over what is behind the cfg, which no other build sees.
+pub(crate) fn lint() -> Result<(), Failure> {
+    let packages = ["-p", "redlock-core", "-p", "redlock-tests"];
+    let mut command = shell::cargo(["clippy", "--lib", "--bins"]);
+    command.args(packages).args(["--", "--deny=warnings"]);
+    with_cfg(&mut command);
+    shell::run(command)
+}
+
 fn simulation(arguments: &[String]) -> Command {
     let program =
         ["run", "--quiet", "--release", "-p", "redlock-tests", "--bin", "redlock-sim", "--"];

@@ -122,6 +122,16 @@ mod tests {
         assert!(mixed.impossible() && !mixed.impossible_by_failures());
     }
 
+    #[test]
+    fn an_answer_is_one_whatever_it_says_and_a_failure_is_none() {
+        use Vote::{Failed, No, Yes};
+        let silent = tally(5, &[Yes, No, Failed, Failed]);
+        assert!(!silent.answered());
+        let answered = tally(5, &[Yes, No, Failed, Failed, No]);
+        assert!(answered.answered());
+        assert_eq!((answered.yes(), answered.no()), (1, 2));
+    }
+
     fn votes() -> impl Strategy<Value = Vec<Vote>> {
         prop::collection::vec(
             prop_oneof![Just(Vote::Yes), Just(Vote::No), Just(Vote::Failed)],

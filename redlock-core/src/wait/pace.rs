@@ -159,7 +159,7 @@ mod tests {
         assert!(streak.goes_on(at(319)) && !streak.goes_on(at(320)));
         streak.has_company();
         streak.has_lock(at(320));
-        assert!(!streak.goes_on(at(340)));
+        assert!(streak.goes_on(at(339)) && !streak.goes_on(at(340)));
     }
 
     #[test]

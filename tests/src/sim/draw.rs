@@ -19,7 +19,7 @@ const OPERATIONS: u64 = 10;
 impl Plan {
     /// The plan of a seed.
     pub fn draw(seed: u64) -> Self {
-        let mut rng = Rng::new(seed ^ 0x5EED_0F_1A7E);
+        let mut rng = Rng::new(seed ^ 0x5E_ED0F_1A7E);
         Artist::new(&mut rng).plan(seed)
     }
 }
