@@ -114,6 +114,20 @@ mod tests {
     }
 
     #[test]
+    fn jitter_is_evenly_spread() {
+        #[derive(Debug)]
+        struct Half;
+        impl Entropy for Half {
+            fn fill(&self, bytes: &mut [u8]) -> Result<(), String> {
+                bytes.fill(0x80);
+                Ok(())
+            }
+        }
+        let half = up_to(&Half, Duration::from_secs(3)).as_secs_f64();
+        assert!((1.5..1.51).contains(&half), "{half}");
+    }
+
+    #[test]
     fn names_become_plain_ascii() {
         assert_eq!(ascii_name("Büro 1\r\n"), "B_ro_1__");
         assert_eq!(ascii_name(&"x".repeat(100)).len(), 64);

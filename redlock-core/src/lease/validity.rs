@@ -49,6 +49,12 @@ mod tests {
     }
 
     #[test]
+    fn two_more_renewals_fit_in() {
+        let renewed = renewal(Moment::ORIGIN, Duration::from_secs(30));
+        assert_eq!(renewed.since(Moment::ORIGIN), Duration::from_secs(10));
+    }
+
+    #[test]
     fn a_wall_clock_within_the_allowance_is_no_doubt() {
         let ttl = Duration::from_secs(10);
         assert!(!in_doubt(0, 102_000_000, ttl, 0.01));

@@ -43,5 +43,6 @@ mod tests {
         assert!(
             pauses.iter().all(|pause| *pause + Backoff::jitter(*pause) < Duration::from_secs(1))
         );
+        assert!(pauses.iter().all(|pause| Backoff::jitter(*pause) > *pause / 5));
     }
 }

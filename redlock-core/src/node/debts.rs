@@ -112,10 +112,18 @@ mod tests {
         debts.owe(job(0, 5000), at(2000));
         debts.owe(job(0, 5000), at(1000));
         assert_eq!((debts.len(), debts.next_due()), (2, Some(at(1000))));
+        assert!(!debts.is_empty());
         let mut due = |now| debts.due(at(now), usize::MAX).len();
         assert_eq!((due(999), due(1000)), (0, 1));
         assert_eq!(due(9000), 1, "it may have been set late, too");
         assert!(debts.is_empty());
+    }
+
+    #[test]
+    fn no_more_debts_are_paid_than_fit_into_a_batch() {
+        let mut debts = Debts::default();
+        (0..3).for_each(|_| debts.owe(job(0, 5000), at(0)));
+        assert_eq!((debts.due(at(0), 2).len(), debts.len()), (2, 1));
     }
 
     #[test]
@@ -130,8 +138,10 @@ mod tests {
     #[test]
     fn a_delete_on_a_newer_connection_is_repeated_once() {
         let mut debts = Debts::default();
-        debts.repeat(&job(1000, 60_000), at(999), &&at(1500));
-        assert!(debts.is_empty(), "same connection: first in, first out");
+        for connected in [999, 1000] {
+            debts.repeat(&job(1000, 60_000), at(connected), &&at(1500));
+            assert!(debts.is_empty(), "same connection: first in, first out");
+        }
         debts.repeat(&job(1000, 60_000), at(1200), &&at(1500));
         let again = debts.due(at(2500), 1).remove(0);
         debts.repeat(&again, at(1200), &&at(2500));

@@ -30,3 +30,35 @@ impl Strikes {
         self.count >= STRIKES
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const APART: Duration = Duration::from_millis(50);
+
+    fn at(ms: u64) -> Moment {
+        Moment::ORIGIN + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn three_timeouts_in_a_row_are_out() {
+        let mut strikes = Strikes::default();
+        assert_eq!([0, 50, 100].map(|ms| strikes.add(at(ms), APART)), [false, false, true]);
+    }
+
+    #[test]
+    fn batches_that_were_sent_together_are_one_strike() {
+        let mut strikes = Strikes::default();
+        assert_eq!([0, 1, 2, 49].map(|ms| strikes.add(at(ms), APART)), [false; 4]);
+        assert_eq!([50, 99, 100].map(|ms| strikes.add(at(ms), APART)), [false, false, true]);
+    }
+
+    #[test]
+    fn an_answer_forgives() {
+        let mut strikes = Strikes::default();
+        assert_eq!([0, 50].map(|ms| strikes.add(at(ms), APART)), [false; 2]);
+        strikes.clear();
+        assert_eq!([100, 150, 200].map(|ms| strikes.add(at(ms), APART)), [false, false, true]);
+    }
+}
