@@ -231,6 +231,8 @@ pub struct NodeError {
     pub kind: NodeErrorKind,
     /// Why, in the node's or the operating system's own words where there are any.
     pub reason: Arc<str>,
+    /// Whether the command may have run on the node all the same, or may still (rule 5).
+    pub(crate) may_have_run: bool,
 }
 
 /// The kinds of [`NodeError`].
@@ -258,20 +260,8 @@ pub enum NodeErrorKind {
 
 impl NodeError {
     pub(crate) fn new(node: &Arc<str>, kind: NodeErrorKind, reason: impl Into<Arc<str>>) -> Self {
-        Self { node: Arc::clone(node), kind, reason: reason.into() }
-    }
-
-    /// Whether the command may have run on the node, or may still (rule 5).
-    pub(crate) fn may_have_run(&self) -> bool {
-        match self.kind {
-            NodeErrorKind::Timeout | NodeErrorKind::Disconnected => true,
-            // A server that answers with an error did not execute the command.
-            NodeErrorKind::Down
-            | NodeErrorKind::Server
-            | NodeErrorKind::Overloaded
-            | NodeErrorKind::SitsOut
-            | NodeErrorKind::Twin => false,
-        }
+        let may_have_run = matches!(kind, NodeErrorKind::Timeout | NodeErrorKind::Disconnected);
+        Self { node: Arc::clone(node), kind, reason: reason.into(), may_have_run }
     }
 }
 

@@ -148,6 +148,35 @@ async fn a_waiter_asks_each_node_once() {
     drop(gets_it(behind).await);
 }
 
+/// Where nothing is pushed, standing behind somebody who asks once in ten minutes.
+#[tokio::test]
+async fn a_line_asks_as_often_as_the_most_hurried_in_it_would() {
+    let nodes = Nodes::start(3);
+    let urls: Vec<_> = nodes.urls().iter().map(|url| format!("{url}/?protocol=resp2")).collect();
+    let calm = redlock_tests::patient(urls).wait(NEVER).retry_delay(NEVER).build().unwrap();
+    nodes.warm_up(&calm).await;
+    let theirs = client(&nodes).await;
+    for hurried in [true, false] {
+        let guard = theirs.lock("job").await.unwrap();
+        let first = tokio::spawn(calm.lock("job").into_future());
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert!(!first.is_finished());
+        let request = calm.lock("job").retry_delay(Duration::from_millis(50));
+        if hurried {
+            let behind = tokio::spawn(request.into_future());
+            guard.release().await.unwrap();
+            drop(gets_it(first).await);
+            drop(gets_it(behind).await);
+        } else {
+            guard.release().await.unwrap();
+            // What was known is too old for one who does not wait: the head is sent to ask.
+            let error = request.wait(Duration::ZERO).await.unwrap_err();
+            assert!(matches!(error, LockError::Held { by_this_client: true, .. }), "{error}");
+            drop(gets_it(first).await);
+        }
+    }
+}
+
 /// The tasks of one process, over and over: the wake-up that is lost once in a thousand shows here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_wake_up_is_lost() {

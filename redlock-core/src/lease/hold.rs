@@ -239,7 +239,13 @@ impl Hold {
 
     /// A quorum of all nodes has renewed it, in a round that started at `started` (rule 7).
     /// False when that came too late.
-    pub(crate) fn renewed(&self, started: Reading, ttl: Duration, votes: Arc<Round>) -> bool {
+    pub(crate) fn renewed(
+        &self,
+        started: Reading,
+        ttl: Duration,
+        asked: Option<Duration>,
+        votes: Arc<Round>,
+    ) -> bool {
         let now = self.client.clock.now();
         let mut state = self.state.lock();
         if state.ended.is_some() || now >= state.lease.deadline {
@@ -254,7 +260,7 @@ impl Hold {
         state.lease.confirmed = started;
         state.lease.ttl = ttl;
         state.lease.votes = votes;
-        state.ttl = ttl;
+        state.ttl = asked.unwrap_or(state.ttl);
         state.doubt = None;
         state.renew_at = validity::renewal(started.now, ttl);
         drop(state);

@@ -73,6 +73,12 @@ impl Inner {
         self.due.insert((at, id));
         self.asleep.is_some_and(|until| at < until)
     }
+
+    /// The same, if it is not due sooner.
+    fn set_due_by(&mut self, id: HoldId, at: Moment) -> bool {
+        let due = self.holds.get(&id).and_then(|(_, due)| *due);
+        due.is_none_or(|due| at < due) && self.set_due(id, Some(at))
+    }
 }
 
 impl Drop for Registry {
@@ -101,7 +107,6 @@ impl Registry {
             let ended = ended();
             move || {
                 ended();
-                shared.inner.lock().asleep = None;
                 // Whoever waits for a hold on a living runtime starts the task again there.
                 shared.all().iter().for_each(|hold| hold.nudge());
             }
@@ -136,12 +141,7 @@ impl Registry {
 
     /// Has the task look at a hold at `at`, if it does not do so sooner.
     pub(crate) fn schedule(&self, id: HoldId, at: Moment) {
-        let wake = {
-            let mut inner = self.shared.inner.lock();
-            let due = inner.holds.get(&id).and_then(|(_, due)| *due);
-            due.is_none_or(|due| at < due) && inner.set_due(id, Some(at))
-        };
-        if wake {
+        if self.shared.inner.lock().set_due_by(id, at) {
             self.shared.sooner.notify_one();
         }
     }
@@ -220,12 +220,17 @@ async fn tend(shared: Arc<Shared>, clock: Arc<dyn Clock>) {
         let mut renewals = Vec::new();
         for hold in &due {
             let (next, renewal) = hold.tend();
-            shared.inner.lock().set_due(hold.id, next);
+            if let Some(next) = next {
+                // Whoever judged it meanwhile may want it looked at sooner.
+                shared.inner.lock().set_due_by(hold.id, next);
+            }
             renewals.extend(renewal);
         }
         if renewals.len() >= MOST_AT_ONCE {
             settle(&renewals, &due).await;
         }
+        // A hold keeps its client, and so this very task, alive.
+        drop((due, renewals));
         let until = {
             let mut inner = shared.inner.lock();
             let until = inner.due.first().map_or(Moment::NEVER, |(at, _)| *at);
@@ -238,5 +243,48 @@ async fn tend(shared: Arc<Shared>, clock: Arc<dyn Clock>) {
             () = shared.sooner.notified() => {}
             () = sleep_until(&*clock, look), if until != Moment::NEVER => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        runtime::{self, Runtime},
+        time::sleep,
+    };
+
+    use super::*;
+    use crate::clock::TokioClock;
+
+    fn runtime() -> Runtime {
+        runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+    }
+
+    /// Whoever notices first that a runtime has ended starts the task again elsewhere, before the
+    /// old one is quite through.
+    #[test]
+    fn a_task_that_ends_forgets_nothing_that_the_next_one_has_noted() {
+        const SOON: Duration = Duration::from_millis(1);
+        let clock: Arc<dyn Clock> = Arc::new(TokioClock);
+        let registry: &'static Registry = Box::leak(Box::default());
+        let is_asleep = || registry.shared.inner.lock().asleep.is_some();
+        let (first, second) = (runtime(), runtime());
+        let (there, again) = (second.handle().clone(), Arc::clone(&clock));
+        let ended = move || {
+            let _in = there.enter();
+            registry.shared.inner.lock().asleep = None;
+            registry.ensure_running(&again, || || ());
+            while !is_asleep() {
+                std::thread::sleep(SOON);
+            }
+        };
+        first.block_on(async {
+            registry.ensure_running(&clock, || ended);
+            while !is_asleep() {
+                sleep(SOON).await;
+            }
+        });
+        drop(first);
+        assert!(is_asleep());
     }
 }

@@ -1,10 +1,13 @@
 //! Holds over in-memory nodes on paused time.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use tokio::time::{Instant, advance, sleep, timeout};
+use tokio::{
+    runtime::{self, Runtime},
+    time::{Instant, advance, sleep, timeout},
+};
 
-use crate::{LockError, LostReason, MemoryNode, Redlock, Released, Restarts};
+use crate::{LockError, LockGuard, LostReason, MemoryNode, Redlock, Released, Restarts, pools};
 
 const TTL: Duration = Duration::from_secs(9);
 
@@ -290,4 +293,68 @@ async fn a_cold_start_waits_for_nothing() {
     nodes.iter().for_each(MemoryNode::start);
     sleep(Duration::from_secs(2)).await;
     assert_eq!(redlock.try_lock("r").await.unwrap().votes(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_whose_last_lock_was_lost_goes_with_its_last_user() {
+    for lost in [false, true] {
+        let redlock = client(&nodes(3));
+        let weak = Arc::downgrade(redlock.client());
+        let guard = redlock.lock("r").auto_extend(false).await.unwrap();
+        if lost {
+            guard.lost().await;
+        }
+        drop(guard);
+        drop(redlock);
+        sleep(10 * TTL).await;
+        assert_eq!(weak.strong_count(), 0, "lost: {lost}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_under_way_does_not_undo_an_extension() {
+    let nodes = nodes(3);
+    let redlock = client(&nodes);
+    let guard = redlock.lock("r").await.unwrap();
+    nodes.iter().for_each(|node| node.slow(Duration::from_millis(10)));
+    sleep(TTL / 3 - Duration::from_millis(5)).await;
+    guard.extend(3 * TTL).await.unwrap();
+    sleep(Duration::from_millis(50)).await;
+    assert_eq!(guard.hold().state.lock().ttl, 3 * TTL);
+}
+
+fn runtime() -> Runtime {
+    runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+/// Until it has been renewed three times more. Real time: runtimes that end do so on it.
+fn assert_renewed(guard: &LockGuard) {
+    for _ in 0..3 {
+        let confirmed = || guard.hold().state.lock().lease.confirmed.now;
+        let before = confirmed();
+        let limit = std::time::Instant::now() + Duration::from_secs(30);
+        while confirmed() == before {
+            assert!(guard.is_valid() && std::time::Instant::now() < limit);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// The nodes' tasks run where the node was used first, the one that renews where the holder is.
+#[test]
+fn a_hold_of_joined_pools_outlives_the_runtime_of_their_nodes() {
+    let (first, second) = (runtime(), runtime());
+    let names = ["joined-a", "joined-b", "joined-c"];
+    for name in names {
+        let pool = client(&nodes(1));
+        first.block_on(async { drop(pool.lock("warm").await.unwrap()) });
+        pools::install(name, pool).unwrap();
+    }
+    let joined = pools::quorum_of(names).unwrap();
+    let ttl = Duration::from_millis(1500);
+    let guard = second.block_on(async { joined.lock("r").ttl(ttl).await.unwrap() });
+    assert_renewed(&guard);
+    drop(first);
+    assert_renewed(&guard);
+    second.block_on(guard.release()).unwrap();
 }

@@ -239,7 +239,12 @@ impl NodeHandle {
                     shared.context.connect_timeout.saturating_add(shared.context.node_timeout);
                 match tokio::time::timeout(limit, told).await {
                     Ok(Ok(answer)) => answer,
-                    Ok(Err(_)) | Err(_) => Err(NodeError::new(
+                    Ok(Err(_)) => Err(NodeError::new(
+                        &shared.name,
+                        NodeErrorKind::Disconnected,
+                        "the connection ended before it answered",
+                    )),
+                    Err(_) => Err(NodeError::new(
                         &shared.name,
                         NodeErrorKind::Timeout,
                         format!("not connected within {limit:?}"),
@@ -327,6 +332,20 @@ mod tests {
         drop(guard);
         sleep(Duration::from_secs(2)).await;
         assert!(node.keys().is_empty(), "{:?}", node.keys());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn health_says_that_a_connection_broke_while_it_was_asked() {
+        let node = MemoryNode::new();
+        let redlock = Redlock::builder().nodes([&node]).build().unwrap();
+        assert!(redlock.health().await[0].is_up());
+        node.slow(Duration::from_millis(10));
+        let (health, ()) = tokio::join!(redlock.health(), async {
+            sleep(Duration::from_millis(1)).await;
+            node.stop();
+        });
+        let told = format!("{:?}", health[0].state);
+        assert!(told.contains("Disconnected") && !health[0].is_up(), "{told}");
     }
 
     #[tokio::test(start_paused = true)]

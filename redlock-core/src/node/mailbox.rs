@@ -1,6 +1,6 @@
 //! What waits to be sent to one node, and whether sending makes sense at all.
 
-use std::{collections::VecDeque, ops::Deref, sync::Arc};
+use std::{collections::VecDeque, ops::Deref, sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
 
@@ -137,7 +137,7 @@ impl Mailbox {
         let room = MOST_UNDER_WAY.saturating_sub(self.under_way).min(MOST_IN_BATCH);
         let wanted = |item: &Item| item.ballot.as_ref().is_none_or(Ballot::is_wanted);
         items.extend(self.waiting.drain(..room.min(self.waiting.len())).filter(wanted));
-        if !self.debts.is_empty() {
+        if self.waiting.is_empty() && !self.debts.is_empty() {
             let due = self.debts.due(**now, room - items.len()).into_iter();
             items.extend(due.map(|job| Item { job, ballot: None, queued: **now }));
         }
@@ -160,24 +160,27 @@ impl Mailbox {
 
     /// Takes out what waits, as nobody sends it any more; clean-up becomes a debt.
     pub(super) fn forsake(&mut self, now: Moment) -> VecDeque<Item> {
-        let waiting = std::mem::take(&mut self.waiting);
+        let waiting = self.take_all();
         for item in &waiting {
             self.debts.owe(item.job.clone(), now);
         }
         waiting
     }
 
-    /// Takes out what has waited since before `cutoff`.
-    pub(super) fn take_overdue(&mut self, cutoff: Moment) -> VecDeque<Item> {
-        let (overdue, waiting) =
-            std::mem::take(&mut self.waiting).into_iter().partition(|item| item.queued <= cutoff);
-        self.waiting = waiting;
-        overdue
+    /// Takes out what waits.
+    pub(super) fn take_all(&mut self) -> VecDeque<Item> {
+        std::mem::take(&mut self.waiting)
+    }
+
+    /// Takes out what has waited for `limit`.
+    pub(super) fn take_overdue(&mut self, now: Moment, limit: Duration) -> VecDeque<Item> {
+        let overdue = self.waiting.partition_point(|item| now.since(item.queued) >= limit);
+        self.waiting.drain(..overdue).collect()
     }
 
     /// When the job that has waited longest was handed in.
     pub(super) fn oldest(&self) -> Option<Moment> {
-        self.waiting.iter().map(|item| item.queued).min()
+        self.waiting.front().map(|item| item.queued)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -192,26 +195,33 @@ impl Mailbox {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::{
         node::{Claim, CleanUp, Restarts},
-        quorum::Round,
+        quorum::{Bell, Round},
     };
 
     const CROWD: usize = MOST_UNDER_WAY + 100;
 
+    fn up() -> Mailbox {
+        let mut mailbox = Mailbox::new(Quarantine::new(Restarts::Trusted, Duration::ZERO));
+        mailbox.link = Link::Up;
+        mailbox
+    }
+
+    fn delete(claim: &Arc<Claim>) -> Job {
+        let now = Moment::ORIGIN;
+        let clean_up = CleanUp { since: now, until: now, keep_until: None, repeated: false };
+        Job { clean_up: Some(clean_up), ..Job::new(claim, Action::Release) }
+    }
+
     #[test]
     fn a_crowd_goes_out_in_order_and_no_more_of_it_than_a_node_can_answer() {
         let now = Moment::ORIGIN;
-        let name: Arc<str> = "a:1".into();
-        let mut mailbox = Mailbox::new(Quarantine::new(Restarts::Trusted, Duration::ZERO));
-        mailbox.link = Link::Up;
+        let (name, mut mailbox) = ("a:1".into(), up());
         let job = |number: usize| {
             let claim = Claim { key: number.to_string().into(), value: String::new() };
-            let clean_up = CleanUp { since: now, until: now, keep_until: None, repeated: false };
-            Job { clean_up: Some(clean_up), ..Job::new(&Arc::new(claim), Action::Release) }
+            delete(&Arc::new(claim))
         };
         let round = Round::new(1, |_| false);
         for number in 0..CROWD {
@@ -236,5 +246,42 @@ mod tests {
         }
         assert!(sent.is_sorted(), "debts come last");
         assert_eq!(sent.len(), 2 * CROWD);
+    }
+
+    #[test]
+    fn a_debt_does_not_overtake_what_waits() {
+        let now = Moment::ORIGIN;
+        let (name, mut mailbox) = ("a:1".into(), up());
+        let claim = Arc::new(Claim { key: "k".into(), value: "v".into() });
+        let clock: Arc<dyn crate::clock::Clock> = Arc::new(crate::clock::TokioClock);
+        let (bell, round) = (Bell::new(1, &clock), Round::new(1, |_| false));
+        for _ in 0..MOST_IN_BATCH {
+            let ballot = Ballot::new(&bell, 0, &name);
+            assert!(mailbox.put(&name, Job::new(&claim, Action::Watch), ballot, now).is_none());
+        }
+        bell.take_down();
+        let set = Job::new(&claim, Action::Grant { ttl: Duration::from_secs(1) });
+        assert!(mailbox.put(&name, set, Ballot::new(&round, 0, &name), now).is_none());
+        mailbox.debts.owe(delete(&claim), now);
+        let mut sent = Vec::new();
+        while mailbox.next(&&now).is_some() {
+            sent.extend(mailbox.take(&&now, Vec::new()).iter().map(|item| item.job.action));
+        }
+        assert!(matches!(sent[..], [Action::Grant { .. }, Action::Release]), "{sent:?}");
+    }
+
+    #[test]
+    fn all_that_has_waited_for_too_long_is_taken_out_at_once() {
+        let (name, mut mailbox) = ("a:1".into(), up());
+        let claim = Arc::new(Claim { key: "k".into(), value: "v".into() });
+        let round = Round::new(1, |_| false);
+        let at = |ms| Moment::ORIGIN + Duration::from_millis(ms);
+        for queued in 0..100 {
+            let ballot = Ballot::new(&round, 0, &name);
+            assert!(mailbox.put(&name, delete(&claim), ballot, at(queued)).is_none());
+        }
+        assert_eq!(mailbox.take_overdue(at(90), Duration::from_millis(50)).len(), 41);
+        assert_eq!(mailbox.oldest(), Some(at(41)));
+        assert_eq!(mailbox.take_all().len(), 59);
     }
 }

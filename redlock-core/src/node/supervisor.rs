@@ -37,6 +37,8 @@ use crate::{
 const CROWD: usize = 4;
 
 pub(super) async fn supervise(shared: Arc<Shared>) {
+    // The end of the task before may not have got round to it.
+    shared.relink(&mut shared.mailbox.lock(), Link::Opening);
     let mut backoff = Backoff::new();
     let mut announced_down = false;
     loop {
@@ -80,7 +82,8 @@ async fn open(shared: &Shared) -> Result<Opened, NodeError> {
                 Err(NodeError::new(&shared.name, NodeErrorKind::Down, reason))
             }),
             () = sleep_until(&*shared.context.clock, overdue), if overdue != Moment::NEVER => {
-                let late = shared.mailbox.lock().take_overdue(oldest.unwrap_or(overdue));
+                let now = shared.context.clock.now();
+                let late = shared.mailbox.lock().take_overdue(now, shared.context.node_timeout);
                 let reason = "still connecting";
                 fail(shared, late, &NodeError::new(&shared.name, NodeErrorKind::Down, reason));
             }
@@ -118,7 +121,7 @@ fn admit(shared: &Shared, identity: &Identity, now: Moment) {
 
 /// Marks the node as down and fails what waits for it.
 fn go_down(shared: &Shared, error: NodeError) {
-    let error = NodeError { kind: NodeErrorKind::Down, ..error };
+    let error = NodeError::new(&error.node, NodeErrorKind::Down, error.reason);
     let (waiting, pings) = {
         let mut mailbox = shared.mailbox.lock();
         if redis::is_replica(&error) {
@@ -126,7 +129,7 @@ fn go_down(shared: &Shared, error: NodeError) {
         }
         shared.relink(&mut mailbox, Link::Down(error.clone()));
         mailbox.quarantine.went_down();
-        (mailbox.take_overdue(Moment::NEVER), std::mem::take(&mut mailbox.pings))
+        (mailbox.take_all(), std::mem::take(&mut mailbox.pings))
     };
     for ping in pings {
         // Whoever asked may have gone.

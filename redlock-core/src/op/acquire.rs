@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tracing::Instrument;
 
 use crate::{
@@ -17,14 +17,11 @@ use crate::{
     options::Terms,
     quorum::{Round, Tally, ask, cast_all, quorum},
     telemetry, token,
-    wait::{Alarms, Head, Joined, Lines, Refusal, Turn, Wants},
+    wait::{Alarms, Head, Joined, Lines, Refusal, SHORTEST_PAUSE, Turn, Wake, Wants},
 };
 
 /// The longest resource in bytes (api.md): keys stay readable and cheap.
 pub(crate) const LONGEST_RESOURCE: usize = 1024;
-
-/// A pause is never shorter, or zero delay and zero jitter would spin on the nodes.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 
 /// Takes the lock, waiting for it as the terms allow.
 pub(crate) async fn acquire(
@@ -48,12 +45,14 @@ async fn wait_for(
     check(&resource)?;
     client.check_open(&resource)?;
     client.ready().await?;
+    let begun = client.clock.now();
     let mut request = Request {
         client,
         key: client.key(&resource),
         resource,
         terms,
-        begun: client.clock.now(),
+        begun,
+        counted: begun,
         attempts: 0,
         retries: 0,
         alarms: Alarms::default(),
@@ -72,6 +71,8 @@ struct Request<'a> {
     attempts: u32,
     /// The attempts that were made because it was time, and every `retry_delay` in line.
     retries: u32,
+    /// When the last of them was.
+    counted: Moment,
     alarms: Alarms,
 }
 
@@ -89,7 +90,7 @@ impl Request<'_> {
             Joined::Closed => return Err(self.shutting_down()),
         };
         let pace = self.terms.retry_delay.max(SHORTEST_PAUSE);
-        let limit = if wants.once() {
+        let limit = if wants.once {
             // The attempt under way is his, too.
             self.client.patience()
         } else {
@@ -98,6 +99,7 @@ impl Request<'_> {
         };
         let turn = place.turn(limit).await;
         let in_line = self.waited().as_nanos() / pace.as_nanos();
+        self.counted = self.client.clock.now();
         self.retries = u32::try_from(in_line).unwrap_or(u32::MAX);
         // What polling would have come to.
         self.attempts = self.retries.saturating_add(1);
@@ -115,8 +117,12 @@ impl Request<'_> {
             let now = self.client.clock.now();
             return self.admit(head, lease, now);
         }
-        if let Some(pause) = head.pause().filter(|_| !wants.once()) {
-            self.unless_closed(sleep(pause)).await?;
+        if let Some(pause) = head.pause().filter(|_| !wants.once) {
+            let left = self.left();
+            self.unless_closed(sleep(pause.min(left))).await?;
+            if pause <= left {
+                head.stood_back();
+            }
         }
         let mut known = head.known();
         loop {
@@ -147,29 +153,35 @@ impl Request<'_> {
     /// Waits until it is worth asking once more, if there is time for that.
     async fn pause(&mut self, head: &Head, failure: &Failure) -> Result<(), LockError> {
         let terms = self.terms;
-        let left = terms.wait.saturating_sub(self.waited());
+        let left = self.left();
         let retries_used_up = terms.retry_count.is_some_and(|count| self.retries >= count);
         if retries_used_up || left.is_zero() {
             return Err(self.failed(failure));
         }
         let jitter = self.up_to(terms.retry_jitter);
         // The last attempt starts when `wait` ends, not a whole delay before.
-        let pause = terms.retry_delay.saturating_add(jitter).max(SHORTEST_PAUSE).min(left);
+        let pace = terms.retry_delay.max(SHORTEST_PAUSE).min(left);
+        let jitter = jitter.min(left - pace);
         let listening = self.client.clock.now();
-        let (woken, news) = {
+        let (wake, news) = {
             let bell = watch(self.client, &self.key);
-            let woken = self.unless_closed(timeout(pause, bell.rung())).await?.is_ok();
-            (woken, bell.has_news())
+            let wake = self.unless_closed(head.listen(bell.rung(), pace, jitter)).await?;
+            (wake, bell.has_news())
         };
-        if !woken {
+        let now = self.client.clock.now();
+        // An attempt that others had made, or for nothing new, is nobody's retry, and puts none off.
+        let counts = wake != Wake::Rung || !news;
+        if wake == Wake::Due || counts && now.since(self.counted) >= terms.retry_delay {
             self.retries = self.retries.saturating_add(1);
+            self.counted = now;
+        }
+        if wake != Wake::Rung {
             return Ok(());
         }
-        let listened = self.client.clock.now().since(listening);
+        let listened = now.since(listening);
         let doubtful = !news || failure.is_in_vain() || listened < SHORTEST_PAUSE;
         let (hesitation, random) = self.alarms.hesitation(doubtful, head.without());
-        let left = terms.wait.saturating_sub(self.waited());
-        let delay = hesitation.saturating_add(self.up_to(random)).min(left);
+        let delay = hesitation.saturating_add(self.up_to(random)).min(self.left());
         if !delay.is_zero() {
             self.unless_closed(sleep(delay)).await?;
         }
@@ -203,6 +215,11 @@ impl Request<'_> {
 
     fn waited(&self) -> Duration {
         self.client.clock.now().since(self.begun)
+    }
+
+    /// What is left of `wait`.
+    fn left(&self) -> Duration {
+        self.terms.wait.saturating_sub(self.waited())
     }
 
     fn shutting_down(&self) -> LockError {

@@ -29,8 +29,9 @@ fn reached(tally: &Tally) -> bool {
 /// Sends a renewal with the hold's own ttl and waits for nothing: whoever casts the deciding
 /// vote applies the outcome, so that renewing needs no task. None when the hold has ended.
 pub(crate) fn renew(hold: &Arc<Hold>, started: Reading) -> Option<Arc<Round>> {
-    let ttl = hold.state.lock().ttl;
-    send(hold, started, ttl)
+    // The nodes' tasks may have gone with a runtime that is not the scheduler's (rule 13).
+    hold.client.ensure_running();
+    send(hold, started, None)
 }
 
 /// Extends for a caller who wants to know.
@@ -41,7 +42,7 @@ pub(crate) async fn extend(hold: &Arc<Hold>, ttl: Duration) -> Result<(), LockEr
     }
     hold.client.ready().await?;
     let started = hold.client.clock.read();
-    let Some(round) = send(hold, started, ttl) else {
+    let Some(round) = send(hold, started, Some(ttl)) else {
         return Err(hold.lost_error(End::Released));
     };
     let tally = round.settled(hold.client.patience()).await;
@@ -63,13 +64,14 @@ pub(crate) async fn extend(hold: &Arc<Hold>, ttl: Duration) -> Result<(), LockEr
 
 /// Asks all nodes, or answers none when the hold has ended: under the lock under which it ends,
 /// so that on every node an extend is ahead of the release (rule 10).
-fn send(hold: &Arc<Hold>, started: Reading, ttl: Duration) -> Option<Arc<Round>> {
+fn send(hold: &Arc<Hold>, started: Reading, asked: Option<Duration>) -> Option<Arc<Round>> {
     let (uncast, round) = {
         let mut state = hold.state.lock();
         if (state.ended.is_some() || state.let_go) && !planted(Bug::RenewalOutlivesRelease) {
             return None;
         }
-        let renewal = Renewal { hold: Arc::downgrade(hold), started, ttl };
+        let ttl = asked.unwrap_or(state.ttl);
+        let renewal = Renewal { hold: Arc::downgrade(hold), started, ttl, asked };
         let round = Round::with_sequel(hold.client.nodes.len(), settles, renewal);
         // What is left of `min_hold` is never cut (api.md).
         let key_ttl = ttl.max(hold.earliest.since(started.now));
@@ -93,13 +95,15 @@ struct Renewal {
     hold: Weak<Hold>,
     started: Reading,
     ttl: Duration,
+    /// What its holder asked for: later renewals keep it.
+    asked: Option<Duration>,
 }
 
 impl Sequel for Renewal {
     fn settled(&self, round: &Arc<Round>, tally: Tally) {
         let Some(hold) = self.hold.upgrade() else { return };
         if reached(&tally) {
-            hold.renewed(self.started, self.ttl, Arc::clone(round));
+            hold.renewed(self.started, self.ttl, self.asked, Arc::clone(round));
             heal(&hold, round);
         } else if tally.impossible_by_refusals() {
             hold.refused();
@@ -108,7 +112,7 @@ impl Sequel for Renewal {
             release::delete_everywhere(&hold);
         }
         if planted(Bug::ResurrectWithoutQuorum) && !tally.reached() {
-            hold.renewed(self.started, self.ttl, Arc::clone(round));
+            hold.renewed(self.started, self.ttl, self.asked, Arc::clone(round));
             heal(&hold, round);
         }
     }

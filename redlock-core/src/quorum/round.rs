@@ -164,7 +164,7 @@ impl Round {
     pub(crate) fn may_have_happened(&self, node: usize) -> bool {
         match self.state.lock().answers.get(node) {
             Some(Answer::Awaited | Answer::Yes | Answer::Healing) => true,
-            Some(Answer::Failed(error)) => error.may_have_run(),
+            Some(Answer::Failed(error)) => error.may_have_run,
             Some(Answer::Missing | Answer::Foreign) | None => false,
         }
     }

@@ -12,9 +12,10 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use super::{
-    pace::{Recent, STAND_BACK, Streak},
+    pace::{Recent, SHORTEST_PAUSE, STAND_BACK, Streak},
     turn::{Given, Head, Place, Turn, Waiter},
 };
 use crate::{
@@ -43,8 +44,12 @@ struct Inner {
 pub(super) struct Line {
     pub(super) first: First,
     waiting: VecDeque<Arc<Waiter>>,
-    /// What came of the last attempt: those behind are told the same.
-    pub(super) last: Option<Arc<Failure>>,
+    /// What came of the last attempt, and when: those behind are told the same.
+    pub(super) last: Option<(Arc<Failure>, Moment)>,
+    /// How often the head would ask by itself.
+    pace: Duration,
+    /// Tells the head of somebody who is in a greater hurry.
+    pub(super) hurry: Arc<Notify>,
     /// Since when the lock is not here.
     pub(super) without: Moment,
     pub(super) streak: Streak,
@@ -65,7 +70,9 @@ pub(crate) struct Wants {
     /// Its keys have to live longer than the ttl says: they have to be set anew.
     min_hold: bool,
     /// It does not wait: it wants to know what comes of the attempt under way.
-    pub(super) once: bool,
+    pub(crate) once: bool,
+    /// How often it would ask: as long, what the nodes have said is good enough for it.
+    pub(super) retry_delay: Duration,
 }
 
 impl Wants {
@@ -75,11 +82,8 @@ impl Wants {
             clock_drift_factor: terms.clock_drift_factor,
             min_hold: !terms.min_hold.is_zero(),
             once: terms.wait.is_zero() || terms.retry_count == Some(0),
+            retry_delay: terms.retry_delay,
         }
-    }
-
-    pub(crate) fn once(&self) -> bool {
-        self.once
     }
 
     /// Whether a lease will do: so much of it is left that the next holder is as well off as one
@@ -236,6 +240,8 @@ impl Inner {
                     first: First::Head,
                     waiting: VecDeque::new(),
                     last: None,
+                    pace: Duration::ZERO,
+                    hurry: Arc::default(),
                     without: now,
                     streak,
                 });
@@ -251,13 +257,15 @@ impl Inner {
 
     fn queue(&mut self, client: &Arc<Client>, key: &Arc<str>, wants: Wants) -> Joined {
         let Some(line) = self.lines.get_mut(key) else { return Joined::Refused(Refusal::Busy) };
-        let refusal = line.refusal();
-        let known = !matches!(refusal, Refusal::Busy);
-        if (wants.once && known) || line.waiting.len() >= client.settings.max_waiters {
-            return Joined::Refused(refusal);
+        let answered = wants.once && line.knows(wants.retry_delay, client.clock.now());
+        if answered || line.waiting.len() >= client.settings.max_waiters {
+            return Joined::Refused(line.refusal());
         }
         let waiter = Waiter::new(wants);
         line.waiting.push_back(Arc::clone(&waiter));
+        if wants.retry_delay < line.pace {
+            line.hurry.notify_one();
+        }
         Joined::Waiting(Place { client: Arc::clone(client), key: Arc::clone(key), waiter })
     }
 
@@ -271,7 +279,11 @@ impl Inner {
             return;
         };
         let pause = pause(&mut line.streak, now);
-        let given = Given { pause, known: line.last.clone(), lease: None };
+        let given = Given {
+            pause,
+            known: line.last.as_ref().map(|(failure, _)| Arc::clone(failure)),
+            lease: None,
+        };
         next.give(Turn::Head(Head::new(client, key, given)));
     }
 
@@ -301,9 +313,31 @@ impl Line {
     fn refusal(&self) -> Refusal {
         match (&self.first, &self.last) {
             (First::Hold(..), _) => Refusal::HeldHere,
-            (First::Head, Some(failure)) => Refusal::Failed(Arc::clone(failure)),
+            (First::Head, Some((failure, _))) => Refusal::Failed(Arc::clone(failure)),
             (First::Head, None) => Refusal::Busy,
         }
+    }
+
+    /// Whether there is an answer for those who do not wait that is not older than this.
+    fn knows(&self, age: Duration, now: Moment) -> bool {
+        match (&self.first, &self.last) {
+            (First::Hold(..), _) => true,
+            (First::Head, Some((_, at))) => now.since(*at) < age,
+            (First::Head, None) => false,
+        }
+    }
+
+    /// By when those behind a head that asks every `pace` want the nodes to be asked again, if
+    /// one of them is in a greater hurry: standing in line costs nobody an attempt.
+    pub(super) fn hurried(&mut self, pace: Duration, jitter: Duration) -> Option<Moment> {
+        self.pace = pace;
+        let (_, asked) = self.last.as_ref()?;
+        let delays = self.waiting.iter().filter_map(|waiter| {
+            let Wants { retry_delay, once, .. } = waiter.wants;
+            let jitter = if once { Duration::ZERO } else { jitter.min(retry_delay) };
+            (retry_delay < pace).then_some(retry_delay.max(SHORTEST_PAUSE) + jitter)
+        });
+        Some(*asked + delays.min()?)
     }
 
     /// Tells those who do not wait what there is to tell.

@@ -14,5 +14,5 @@ mod tests;
 mod turn;
 
 pub(crate) use line::{Joined, Lines, Refusal, Wants};
-pub(crate) use pace::Alarms;
-pub(crate) use turn::{Head, Turn};
+pub(crate) use pace::{Alarms, SHORTEST_PAUSE};
+pub(crate) use turn::{Head, Turn, Wake};

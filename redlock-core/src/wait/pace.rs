@@ -15,6 +15,9 @@ use crate::{
     clock::Moment,
 };
 
+/// A pause between attempts is never shorter, or zero delay and zero jitter would spin on the nodes.
+pub(crate) const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+
 /// How long a line may hand a lock on when others want it too: short enough that several processes
 /// at 1 ms a hold wait for tenths of a second, long enough that changing sides, a few milliseconds,
 /// costs little.

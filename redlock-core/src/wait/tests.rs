@@ -15,7 +15,11 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use crate::{LockError, LockGuard, MemoryNode, Redlock, Released};
+use super::{Joined, Lines, Wants};
+use crate::{
+    LockError, LockGuard, MemoryNode, Redlock, Released, lease::Hold, op::release,
+    options::LockOptions,
+};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const MS: Duration = Duration::from_millis(1);
@@ -326,4 +330,63 @@ async fn time_in_line_counts_as_retries() {
     let error = redlock.lock("r").retry_count(3).retry_delay(MS * 100).await.unwrap_err();
     assert!(error.is_held(), "{error}");
     assert_eq!(begun.elapsed(), 300 * MS);
+}
+
+/// Somebody on another thread ends every hold just as this one arrives.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_ends_before_its_line_knows_it_does_not_stay_in_the_way() {
+    let redlock = client(&nodes(3));
+    let lease = {
+        let guard = redlock.lock("r").await.unwrap();
+        guard.hold().state.lock().lease.clone()
+    };
+    sleep(MINUTE).await;
+    let client = redlock.client();
+    let (key, terms) = (client.key("r"), client.settings.terms(&LockOptions::new()).unwrap());
+    let Joined::Head(head) = Lines::join(client, &key, Wants::new(&terms)) else { panic!() };
+    let hold = Arc::new(Hold::new(client, "r".into(), lease, &terms, client.clock.now()));
+    assert!(client.registry.add(&hold));
+    release::end_all(client, true);
+    head.acquired(&hold);
+    drop(LockGuard::new(hold));
+    assert!(no_lines(&redlock));
+    drop(redlock.try_lock("r").await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn retries_end_although_nodes_that_sit_out_read_free() {
+    let nodes = nodes(3);
+    let redlock = client(&nodes);
+    drop(redlock.lock("r").await.unwrap());
+    nodes.iter().for_each(MemoryNode::restart_empty);
+    sleep(2000 * MS).await;
+    let begun = Instant::now();
+    let request = redlock.lock("r").retry_count(3).retry_delay(100 * MS);
+    let error = request.retry_jitter(Duration::ZERO).await.unwrap_err();
+    assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+    assert!(begun.elapsed() < 1000 * MS, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_attempt_starts_after_wait() {
+    let redlock = client(&nodes(3));
+    let guard = redlock.lock("r").await.unwrap();
+    // So that the line stands back.
+    sleep(25 * MS).await;
+    drop(guard);
+    let begun = Instant::now();
+    let guard = redlock.lock("r").wait(MS).await;
+    assert!(guard.is_err() || begun.elapsed() <= MS, "taken after {:?}", begun.elapsed());
+}
+
+/// Who does not stand back does not find out whether anybody else wants the lock.
+#[tokio::test(start_paused = true)]
+async fn who_does_not_wait_may_not_keep_the_lock_for_longer() {
+    let redlock = client(&nodes(3));
+    for _ in 0..400 {
+        let guard = redlock.try_lock("r").await.unwrap();
+        sleep(MS).await;
+        drop(guard);
+    }
+    assert_eq!(format!("{:?}", redlock.client().lines).matches("span: 20ms").count(), 1);
 }

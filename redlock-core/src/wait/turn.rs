@@ -106,6 +106,19 @@ pub(crate) struct Head {
     given: Given,
     /// The lock is there: the turn is over by itself.
     over: bool,
+    /// It stood back before it asked.
+    stood_back: bool,
+}
+
+/// Why a head asks again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wake {
+    /// A bell rang.
+    Rung,
+    /// Its own time has come.
+    Due,
+    /// Somebody behind it would have asked by now.
+    Hurried,
 }
 
 /// What a turn comes with.
@@ -121,7 +134,13 @@ pub(super) struct Given {
 
 impl Head {
     pub(super) fn new(client: &Arc<Client>, key: &Arc<str>, given: Given) -> Self {
-        Self { client: Arc::clone(client), key: Arc::clone(key), given, over: false }
+        Self {
+            client: Arc::clone(client),
+            key: Arc::clone(key),
+            given,
+            over: false,
+            stood_back: false,
+        }
     }
 
     /// What a hold before has had, if it is still as good as it was.
@@ -144,6 +163,37 @@ impl Head {
         self.given.pause
     }
 
+    /// It has stood back for as long as it had to.
+    pub(crate) fn stood_back(&mut self) {
+        self.stood_back = true;
+    }
+
+    /// Waits for a bell, for `pace` and `jitter` at most, and for no longer than those behind it
+    /// would.
+    pub(crate) async fn listen(
+        &self,
+        rung: impl Future<Output = ()>,
+        pace: Duration,
+        jitter: Duration,
+    ) -> Wake {
+        let due = tokio::time::sleep(pace.saturating_add(jitter));
+        tokio::pin!(rung, due);
+        let hurry = self.with_line(|line| Arc::clone(&line.hurry)).unwrap_or_default();
+        loop {
+            let hurried = self.with_line(|line| line.hurried(pace, jitter)).flatten();
+            let left = hurried.map(|at| at.since(self.client.clock.now()));
+            tokio::select! {
+                biased;
+                () = &mut rung => return Wake::Rung,
+                () = &mut due => return Wake::Due,
+                () = tokio::time::sleep(left.unwrap_or_default()), if left.is_some() => {
+                    return Wake::Hurried;
+                }
+                () = hurry.notified() => {}
+            }
+        }
+    }
+
     pub(crate) fn known(&mut self) -> Option<Arc<Failure>> {
         self.given.known.take()
     }
@@ -160,27 +210,33 @@ impl Head {
 
     /// An attempt has failed.
     pub(crate) fn failed(&mut self, failure: &Arc<Failure>) {
-        self.given.pause = None;
+        self.stood_back = false;
+        let now = self.client.clock.now();
         self.with_line(|line| {
             line.streak.has_company();
-            line.last = Some(Arc::clone(failure));
+            line.last = Some((Arc::clone(failure), now));
             line.tell_once();
         });
     }
 
-    /// This hold has the lock.
+    /// This hold has the lock: it has the first place until it ends, unless it has ended already,
+    /// which then told a line that did not know it.
     pub(crate) fn acquired(mut self, hold: &Arc<Hold>) {
         let now = self.client.clock.now();
-        self.over = true;
-        self.with_line(|line| {
-            if self.given.pause.is_some() {
+        let has_place = self.with_line(|line| {
+            if self.stood_back {
                 line.streak.was_alone();
             }
             line.streak.has_lock(now);
-            line.first = First::Hold(hold.id, Arc::downgrade(hold));
             line.last = None;
+            if hold.is_over() {
+                return false;
+            }
+            line.first = First::Hold(hold.id, Arc::downgrade(hold));
             line.tell_once();
+            true
         });
+        self.over = has_place == Some(true);
     }
 }
 

@@ -74,8 +74,9 @@ impl Data {
 
     /// The keys that have not expired.
     pub(super) fn keys(&mut self) -> Vec<String> {
-        self.sweep();
-        self.keys.keys().map(|key| key.to_string()).collect()
+        let now = self.clock.now();
+        let there = self.keys.iter().filter(|(_, entry)| entry.expires > now);
+        there.map(|(key, _)| key.to_string()).collect()
     }
 
     pub(super) fn remaining(&mut self, key: &str) -> Option<Duration> {
@@ -108,10 +109,10 @@ impl Data {
 
     /// Runs commands that came on one connection.
     pub(super) fn run(&mut self, commands: &[Command], connection: u64) -> (Vec<Reply>, Vec<Push>) {
-        if self.keys.len() >= self.sweep_at {
-            self.sweep();
-        }
         let mut told = Vec::new();
+        if self.keys.len() >= self.sweep_at {
+            self.sweep(&mut told);
+        }
         let reply = |command| {
             let (reply, changed) = self.run_one(command, connection);
             if changed {
@@ -167,9 +168,17 @@ impl Data {
         }
     }
 
-    fn sweep(&mut self) {
+    /// Removes what has expired, and tells those who watch it, so that neither is kept for ever.
+    fn sweep(&mut self, told: &mut Vec<Push>) {
         let now = self.clock.now();
-        self.keys.retain(|_, entry| entry.expires > now);
+        let watched = &mut self.watched;
+        self.keys.retain(|key, entry| {
+            let there = entry.expires > now;
+            if !there && let Some(who) = watched.remove(key) {
+                told.extend(pushes(Arc::clone(key), who, None));
+            }
+            there
+        });
         self.sweep_at = (2 * self.keys.len()).max(1024);
     }
 

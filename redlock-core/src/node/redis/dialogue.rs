@@ -297,7 +297,11 @@ impl Dialogue {
                     return Ok(());
                 }
                 let decoded = reply::decode(command.action, answer, &command.claim.value);
-                batch.answer(place, decoded.map_err(|reason| self.failed(reason)));
+                let failed = |reason| {
+                    let may_have_run = !reply::is_refusal(answer);
+                    NodeError { may_have_run, ..self.failed(reason) }
+                };
+                batch.answer(place, decoded.map_err(failed));
             }
             Some(Awaited::Pong(tell)) => {
                 let pong = match answer {

@@ -33,6 +33,32 @@ pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Rep
     }
 }
 
+/// Whether a server says by this error that it has not run the command. Any other error may be a
+/// proxy's, which knows nothing of the server behind it.
+pub(super) fn is_refusal(answer: &Value) -> bool {
+    let Value::ServerError(error) = answer else { return false };
+    matches!(
+        error.code(),
+        "ASK"
+            | "BUSY"
+            | "CLUSTERDOWN"
+            | "CROSSSLOT"
+            | "LOADING"
+            | "MASTERDOWN"
+            | "MISCONF"
+            | "MOVED"
+            | "NOAUTH"
+            | "NOPERM"
+            | "NOREPLICAS"
+            | "NOSCRIPT"
+            | "OOM"
+            | "READONLY"
+            | "TRYAGAIN"
+            | "WRONGPASS"
+            | "WRONGTYPE"
+    )
+}
+
 /// Says that an answer is of the wrong kind, without its content, which may be anything.
 pub(super) fn unexpected(answer: &Value, expected: &str) -> String {
     let kind = match answer {
@@ -105,6 +131,16 @@ mod tests {
     const GRANT: Action = Action::Grant { ttl: Duration::from_secs(1) };
     const EXTEND: Action = Action::Extend { ttl: Duration::from_secs(1) };
     const RETIRE: Action = Action::Retire { rest: Duration::from_secs(1) };
+
+    #[test]
+    fn only_what_redis_itself_refuses_has_surely_not_run() {
+        for refusal in ["OOM command not allowed", "READONLY You can't", "LOADING Redis is"] {
+            assert!(is_refusal(&parse(&format!("-{refusal}\r\n"))), "{refusal}");
+        }
+        for other in ["-upstream failure\r\n", "-ERR timeout\r\n", ":5\r\n", "+QUEUED\r\n"] {
+            assert!(!is_refusal(&parse(other)), "{other}");
+        }
+    }
 
     fn parse(bytes: &str) -> Value {
         redis::parse_redis_value(bytes.as_bytes()).unwrap()
