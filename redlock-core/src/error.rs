@@ -36,7 +36,9 @@ pub enum LockError {
         /// The nodes that failed in the last attempt, if any.
         nodes: Vec<NodeError>,
     },
-    /// So many nodes failed that no quorum was possible, or it came too late to be of use.
+    /// So many nodes failed that no quorum was possible, or it came too late to be of use. An
+    /// attempt is over as soon as it cannot succeed: where some nodes refuse and others fail, who
+    /// answers first decides between this and [`Held`](Self::Held).
     #[non_exhaustive]
     NoQuorum {
         /// The resource that was asked for; empty when no single resource was.

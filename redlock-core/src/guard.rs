@@ -64,7 +64,7 @@ macro_rules! reads {
 
         /// Resolves when the lock is no longer ours, released included; at once when it is not.
         ///
-        /// The future is `'static` and owns nothing. It needs no network: validity that runs out
+        /// The future is `'static` and does not keep the lock. It needs no network: validity that runs out
         /// is enough (rule 9). Cancel safe.
         pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
             watch(Arc::clone(&self.hold), |judgement| matches!(judgement, Judgement::Ended(_)))

@@ -140,6 +140,10 @@ impl IntoFuture for LockRequest {
 /// The future of a [`LockRequest`].
 ///
 /// Cancel safe: dropped at any point, no key stays behind once clean-up has run.
+///
+/// Whoever waits has a place in the line of this process, and a lock may be handed to it at any
+/// time: a future that was polled once must be polled on or dropped, or it holds up those behind
+/// it, as with tokio's own mutex.
 #[must_use = "futures do nothing unless polled"]
 pub struct LockFuture(BoxFuture<'static, Result<LockGuard, LockError>>);
 

@@ -100,6 +100,13 @@ pub(crate) struct CleanUp {
     pub(crate) repeated: bool,
 }
 
+impl CleanUp {
+    /// Whether the key goes at once, as nothing is left of a `min_hold`.
+    fn deletes(&self, now: Moment) -> bool {
+        self.keep_until.is_none_or(|until| until <= now)
+    }
+}
+
 impl Job {
     /// A job that is over with its answer.
     pub(crate) fn new(claim: &Arc<Claim>, action: Action) -> Self {

@@ -324,21 +324,18 @@ fn settle(
         }
     }
     for (item, result) in items.iter().zip(&results) {
-        if let (Some(expected), Ok(reply)) = (&item.job.expected, result)
-            && let Some(anomaly) = expected.anomaly(*reply, *now)
-        {
-            telemetry::odd_expiry(&shared.name, &item.job.claim.key, &anomaly);
-        }
-    }
-    for (item, result) in items.iter().zip(&results) {
-        // A node does not tell us what we did ourselves.
-        if item.job.clean_up.is_some() && result == &Ok(Reply::Done) {
-            shared.watchers.freed(&item.job.claim.key);
-        }
-    }
-    for result in &results {
+        let key = &item.job.claim.key;
         match result {
-            Ok(_) => strikes.clear(),
+            Ok(reply) => {
+                strikes.clear();
+                if let Some(anomaly) = item.job.expected.and_then(|it| it.anomaly(*reply, *now)) {
+                    telemetry::odd_expiry(&shared.name, key, &anomaly);
+                }
+                // A node does not tell us what we did ourselves.
+                if *reply == Reply::Done && item.job.clean_up.is_some_and(|it| it.deletes(*now)) {
+                    shared.watchers.freed(key);
+                }
+            }
             Err(error) if error.kind == NodeErrorKind::Disconnected => over = Some(error.clone()),
             // A new connection asks for its role, and is refused until it is a master again.
             Err(error) if redis::is_replica(error) => over = Some(error.clone()),

@@ -46,7 +46,7 @@ struct State {
 /// What is known of the key on one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Sight {
-    /// A push never is outdone by an answer: that may be older.
+    /// Never outdone by an answer, which may be older: at worst it rings in vain.
     Free,
     /// Somebody has it until this moment, if he does not renew it.
     Taken(Moment),

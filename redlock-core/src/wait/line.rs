@@ -266,7 +266,7 @@ impl Inner {
         if wants.retry_delay < line.pace {
             line.hurry.notify_one();
         }
-        Joined::Waiting(Place { client: Arc::clone(client), key: Arc::clone(key), waiter })
+        Joined::Waiting(Place::new(client, key, waiter))
     }
 
     /// Makes the next in line the head. Without one there is no line.

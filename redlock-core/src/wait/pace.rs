@@ -26,8 +26,8 @@ const SHORTEST_SPAN: Duration = Duration::from_millis(20);
 /// How long it may when, again and again, nobody took the lock in between.
 const LONGEST_SPAN: Duration = Duration::from_millis(300);
 
-/// How long a line stands back once its span is over: longer than it takes another process to hear
-/// of it, to hesitate for as long as it ever does, and to ask. Timers have milliseconds.
+/// How long a line stands back once its span is over: longer than it takes another process that was
+/// told of the release to hear of it, to hesitate, and to ask. Timers have milliseconds.
 pub(super) const STAND_BACK: Duration = Duration::from_millis(3);
 
 /// How long a line hesitates that has only just begun to wait.

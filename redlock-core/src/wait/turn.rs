@@ -52,14 +52,20 @@ impl Waiter {
 
 /// A place in the line. Dropped, it is given up, and a turn that had come is passed on.
 pub(crate) struct Place {
-    pub(super) client: Arc<Client>,
-    pub(super) key: Arc<str>,
-    pub(super) waiter: Arc<Waiter>,
+    client: Arc<Client>,
+    key: Arc<str>,
+    waiter: Arc<Waiter>,
+    /// Its turn has come and was taken: there is nothing to give up.
+    served: bool,
 }
 
 impl Place {
+    pub(super) fn new(client: &Arc<Client>, key: &Arc<str>, waiter: Arc<Waiter>) -> Self {
+        Self { client: Arc::clone(client), key: Arc::clone(key), waiter, served: false }
+    }
+
     /// Waits for its turn, at most for `limit`.
-    pub(crate) async fn turn(self, limit: Duration) -> Turn {
+    pub(crate) async fn turn(mut self, limit: Duration) -> Turn {
         let turn = poll_fn(|cx| {
             self.waiter.task.register(cx.waker());
             // A runtime that ended took the client's tasks with it; whoever waits starts them
@@ -71,7 +77,10 @@ impl Place {
             }
         });
         match tokio::time::timeout(limit, turn).await {
-            Ok(turn) => turn,
+            Ok(turn) => {
+                self.served = true;
+                turn
+            }
             Err(_) => {
                 let refusal = self.leave();
                 // It may have come at the last moment.
@@ -87,6 +96,9 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        if self.served {
+            return;
+        }
         self.leave();
         let turn = self.waiter.turn.lock().take();
         if planted(Bug::HandOverToGone) {

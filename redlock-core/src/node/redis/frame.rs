@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     /// One of each kind, with nothing after it.
-    const REPLIES: [&str; 19] = [
+    const REPLIES: [&str; 20] = [
         "+OK\r\n",
         "+PONG\r\n",
         "-ERR no\r\n",
@@ -95,7 +95,8 @@ mod tests {
         "*-1\r\n",
         "*0\r\n",
         "*2\r\n*1\r\n:1\r\n$1\r\nx\r\n",
-        "%1\r\n+a\r\n*1\r\n:2\r\n",
+        "%3\r\n+a\r\n*1\r\n:2\r\n+b\r\n:1\r\n+c\r\n:1\r\n",
+        "|2\r\n+a\r\n:1\r\n+b\r\n:2\r\n+OK\r\n",
         "~2\r\n:1\r\n:2\r\n",
         ">2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n",
     ];
@@ -129,6 +130,8 @@ mod tests {
         }
         assert_eq!(length(format!("${}\r\n", LONGEST + 1).as_bytes()), Err(NotRedis));
         assert_eq!(length("*9999\r\n".repeat(9999).as_bytes()), Err(NotRedis), "grows for ever");
+        let half = format!("${}\r\n{}\r\n", LONGEST / 2, "x".repeat(LONGEST / 2));
+        assert_eq!(length(format!("*4\r\n{}", half.repeat(3)).as_bytes()), Err(NotRedis));
         assert_eq!(length(&vec![b'+'; LONGEST + 1]), Err(NotRedis), "a line without an end");
         assert_eq!(read(b":one\r\n"), Err(NotRedis));
     }

@@ -142,6 +142,25 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_answer_of_the_wrong_kind_is_told_without_its_content() {
+        for (answer, kind) in [
+            (":5\r\n", "another number"),
+            ("+secret\r\n", "a string"),
+            ("$6\r\nsecret\r\n", "a string"),
+            ("*1\r\n+secret\r\n", "an array"),
+            ("#t\r\n", "something else"),
+        ] {
+            let told = decode(GRANT, &parse(answer), "").unwrap_err();
+            assert!(told.starts_with(&format!("answered {kind} where OK or nil")), "{told}");
+        }
+        for (answer, kind) in [("_\r\n", "nil"), ("+OK\r\n", "OK")] {
+            let told = decode(EXTEND, &parse(answer), "").unwrap_err();
+            assert!(told.starts_with(&format!("answered {kind} where")), "{told}");
+        }
+        assert!(unexpected(&parse("-ERR no\r\n"), "PONG").starts_with("answered an error"));
+    }
+
     fn parse(bytes: &str) -> Value {
         redis::parse_redis_value(bytes.as_bytes()).unwrap()
     }

@@ -6,7 +6,7 @@
 use std::{net::IpAddr, path::PathBuf, sync::Arc};
 
 use redis::{ConnectionAddr, IntoConnectionInfo, ProtocolVersion};
-use url::{Host, Url};
+use url::Url;
 
 use crate::error::LockError;
 
@@ -70,12 +70,8 @@ fn tcp(mut url: Url, tls: bool) -> Result<Endpoint, LockError> {
     let port = url.port().unwrap_or(DEFAULT_PORT);
     let name: Arc<str> = match url.host() {
         // Names of hosts have no case, and one node must have one name.
-        Some(Host::Domain(host)) if !host.is_empty() => {
-            format!("{}:{port}", host.to_ascii_lowercase()).into()
-        }
-        Some(Host::Ipv4(host)) => format!("{host}:{port}").into(),
-        Some(Host::Ipv6(host)) => format!("[{host}]:{port}").into(),
-        _ => return Err(refuse("the URL of a node", "it has no host")),
+        Some(host) => format!("{host}:{port}").to_ascii_lowercase().into(),
+        None => return Err(refuse("the URL of a node", "it has no host")),
     };
     let subject = subject(&url, &name);
     let no = |problem: &str| Err(refuse(&subject, problem));
@@ -128,7 +124,8 @@ fn unix(url: Url) -> Result<Endpoint, LockError> {
     if !cfg!(unix) {
         return no("there are no Unix sockets on this platform");
     }
-    if url.host().is_some() || !url.username().is_empty() || url.password().is_some() {
+    // A user without a host is no URL.
+    if url.host().is_some() {
         return no("there is something between // and /: the path of the socket follows three \
                    slashes, user and password come behind it");
     }
@@ -331,6 +328,16 @@ mod tests {
             let problem = problem(url);
             assert!(problem.contains(wrong), "{url}: {problem}");
             assert!(problem.contains("redis://127.0.0.1:6379"), "no example: {problem}");
+        }
+    }
+
+    #[test]
+    fn the_node_is_named_unless_its_name_may_be_half_of_a_password() {
+        let problem = problem("redis://Cache.Example:7101/one");
+        assert!(problem.starts_with("the URL of node cache.example:7101 "), "{problem}");
+        for url in ["redis://u:1/x@cache.example", "redis://u:1?x@a", "redis://u:1#x@a"] {
+            let problem = self::problem(url);
+            assert!(problem.contains("percent-encoded?") && !problem.contains("u:1"), "{problem}");
         }
     }
 
