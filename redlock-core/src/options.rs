@@ -53,7 +53,8 @@ impl LockOptions {
         self
     }
 
-    /// The pause between attempts when nothing wakes a waiter earlier. Client default: 200 ms.
+    /// The pause between attempts when nothing wakes a waiter earlier; for all who wait for one
+    /// resource in this process, that of the most hurried. Client default: 200 ms.
     pub fn retry_delay(mut self, delay: Duration) -> Self {
         self.retry_delay = Some(delay);
         self
