@@ -172,7 +172,7 @@ mod tests {
     use futures_util::FutureExt;
     use tokio::time::{Instant, timeout};
 
-    use super::*;
+    use super::{super::Ballot, *};
     use crate::clock::TokioClock;
 
     fn bell() -> Arc<Bell> {
@@ -208,6 +208,26 @@ mod tests {
         }
         bell.rung().await;
         assert_eq!(begun.elapsed().as_millis(), 401);
+    }
+
+    #[test]
+    fn what_the_nodes_answer_is_no_news_and_what_they_tell_is() {
+        let silent = bell();
+        (0..5).for_each(|node| Arc::clone(&silent).count(node, Ok(Reply::Missing)));
+        assert!(silent.is_rung() && !silent.has_news());
+        let (told, rung) = (bell(), bell());
+        told.changed(0);
+        rung.ring();
+        assert!(told.has_news() && !told.is_rung() && rung.has_news() && rung.is_rung());
+    }
+
+    #[test]
+    fn nobody_is_asked_for_a_bell_that_was_taken_down() {
+        let bell = bell();
+        let ballot = Ballot::new(&bell, 0, &"a:1".into());
+        assert!(ballot.is_wanted());
+        bell.take_down();
+        assert!(!ballot.is_wanted());
     }
 
     #[tokio::test(start_paused = true)]
