@@ -22,6 +22,7 @@ pub enum Bug {
     CleanUpOnce,
     QuarantineSkipped,
     FrozenClockBelieved,
+    ShortFreezeBelieved,
     RenewalOutlivesRelease,
     ShutdownReleasesFirst,
     OldHandleStaysValid,
@@ -44,7 +45,7 @@ mod planted {
 
     impl Bug {
         /// All of them.
-        pub const ALL: [Self; 23] = [
+        pub const ALL: [Self; 24] = [
             Self::QuorumOffByOne,
             Self::ValidityNotCompared,
             Self::DriftLeftOut,
@@ -60,6 +61,7 @@ mod planted {
             Self::CleanUpOnce,
             Self::QuarantineSkipped,
             Self::FrozenClockBelieved,
+            Self::ShortFreezeBelieved,
             Self::RenewalOutlivesRelease,
             Self::ShutdownReleasesFirst,
             Self::OldHandleStaysValid,

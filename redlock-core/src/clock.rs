@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    ops::Add,
+    ops::{Add, Sub},
     sync::LazyLock,
     time::{Duration, Instant, SystemTime},
 };
@@ -55,6 +55,14 @@ impl Add<Duration> for Moment {
 
     fn add(self, span: Duration) -> Self {
         Self(self.0.saturating_add(span))
+    }
+}
+
+impl Sub<Duration> for Moment {
+    type Output = Self;
+
+    fn sub(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(span))
     }
 }
 

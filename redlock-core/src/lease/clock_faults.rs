@@ -42,6 +42,22 @@ async fn row_09_a_wall_clock_that_jumps_ahead_is_a_doubt_that_a_quorum_clears() 
     assert_eq!(guard.release().await.unwrap(), Released::Ours);
 }
 
+/// The drift allowance is for clocks that go at other rates: what a clock has missed comes off the
+/// validity, and is not a second use of the same milliseconds.
+#[tokio::test(start_paused = true)]
+async fn row_09_what_a_clock_has_missed_comes_off_the_validity() {
+    let (redlock, clock) = doubter(&nodes(3));
+    let guard = redlock.lock("r").auto_extend(false).await.unwrap();
+    let before = guard.validity();
+    clock.wall_ahead.store(80_000_000, SeqCst);
+    assert_eq!(before - guard.validity(), Duration::from_millis(80), "and no doubt");
+    let begun = Instant::now();
+    guard.lost().await;
+    let left = before - Duration::from_millis(80);
+    assert!(begun.elapsed().abs_diff(left) < Duration::from_secs(1), "{:?}", begun.elapsed());
+    guard.extend(TTL).await.unwrap_err();
+}
+
 #[tokio::test(start_paused = true)]
 async fn row_09_a_doubt_that_no_quorum_clears_is_a_loss() {
     let nodes = nodes(3);

@@ -130,13 +130,10 @@ impl Hold {
             return (Judgement::Ended(end), None, false);
         }
         let now = reading.now;
-        let deadline = state.lease.deadline.min(self.latest);
-        let reason = if now >= deadline {
-            Some(if self.latest <= state.lease.deadline {
-                LostReason::MaxHold
-            } else {
-                LostReason::Expired
-            })
+        let deadline = Self::deadline(state, reading);
+        let end = deadline.unwrap_or(state.lease.deadline).min(self.latest);
+        let reason = if now >= end {
+            Some(if end == self.latest { LostReason::MaxHold } else { LostReason::Expired })
         } else {
             state
                 .doubt
@@ -147,20 +144,28 @@ impl Hold {
             state.ended = Some(End::Lost(reason));
             return (Judgement::Ended(End::Lost(reason)), Some(reason), false);
         }
-        if self.is_behind(state, reading) {
+        if deadline.is_none() {
             let fresh = state.doubt.is_none();
             state.doubt.get_or_insert(now);
             return (Judgement::Doubtful, None, fresh);
         }
         state.doubt = None;
-        (Judgement::Valid(deadline.since(now)), None, false)
+        (Judgement::Valid(end.since(now)), None, false)
     }
 
-    /// Whether real time has run ahead by so much, since the round that the deadline counts from,
-    /// that the deadline cannot be relied on (rule 2).
-    fn is_behind(&self, state: &State, reading: Reading) -> bool {
-        let Lease { dated, ttl, clock_drift_factor, .. } = state.lease;
-        validity::in_doubt(dated, reading.wall_ahead, ttl, clock_drift_factor)
+    /// The end of its validity on a clock that has missed some of the time since the round that it
+    /// counts from. None when that is so much that it cannot be relied on (rule 2).
+    fn deadline(state: &State, reading: Reading) -> Option<Moment> {
+        let Lease { deadline, dated, ttl, clock_drift_factor, .. } = state.lease;
+        let missed = validity::missed(dated, reading.wall_ahead, ttl, clock_drift_factor)?;
+        Some(deadline - missed)
+    }
+
+    /// When it has to be looked at, at the latest.
+    fn end_at(&self, state: &State, reading: Reading) -> Moment {
+        let deadline = Self::deadline(state, reading).unwrap_or(state.lease.deadline);
+        let end = deadline.min(self.latest);
+        state.doubt.map_or(end, |since| end.min(since + self.doubt_limit()))
     }
 
     /// Whether it may be relied on now, as [`judge`](Self::judge) finds it, without what comes of
@@ -246,14 +251,15 @@ impl Hold {
         asked: Option<Duration>,
         votes: Arc<Round>,
     ) -> bool {
-        let now = self.client.clock.now();
+        let reading = self.client.clock.read();
         let mut state = self.state.lock();
-        if state.ended.is_some() || now >= state.lease.deadline {
+        let before = Self::deadline(&state, reading).unwrap_or(state.lease.deadline);
+        if state.ended.is_some() || reading.now >= before {
             return false;
         }
         let deadline = validity::deadline(started.now, ttl, state.lease.clock_drift_factor);
-        // A later deadline stands, unless it is too late by the time that this clock has missed.
-        if deadline > state.lease.deadline || self.is_behind(&state, started) {
+        // A later deadline stands, unless it cannot be relied on.
+        if Self::deadline(&state, started).is_none_or(|before| deadline > before) {
             state.lease.deadline = deadline;
             state.lease.dated = started.wall_ahead;
         }
@@ -297,8 +303,7 @@ impl Hold {
         let reading = self.client.clock.read();
         let (due, renew) = {
             let mut state = self.state.lock();
-            let end = state.lease.deadline.min(self.latest);
-            let wake = state.doubt.map_or(end, |since| end.min(since + self.doubt_limit()));
+            let wake = self.end_at(&state, reading);
             if !self.auto_extend {
                 (wake, false)
             } else if reading.now < state.renew_at {
@@ -316,8 +321,9 @@ impl Hold {
 
     /// When the scheduler has to look at a hold that is new.
     pub(crate) fn first_due(&self) -> Moment {
+        let reading = self.client.clock.read();
         let state = self.state.lock();
-        let end = state.lease.deadline.min(self.latest);
+        let end = self.end_at(&state, reading);
         if self.auto_extend { end.min(state.renew_at) } else { end }
     }
 

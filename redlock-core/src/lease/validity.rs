@@ -29,11 +29,16 @@ pub(crate) fn renewal(start: Moment, ttl: Duration) -> Moment {
     start + ttl / 3
 }
 
-/// Whether a wall clock that led by `confirmed` nanoseconds when the lease was last confirmed and
-/// leads by `now` today puts the lease in doubt: it ran ahead by more than the drift allowance.
-pub(crate) fn in_doubt(confirmed: i64, now: i64, ttl: Duration, factor: f64) -> bool {
-    let allowance = i64::try_from(drift(ttl, factor).as_nanos()).unwrap_or(i64::MAX);
-    now.saturating_sub(confirmed) > allowance && !planted(Bug::FrozenClockBelieved)
+/// What a wall clock that led by `dated` nanoseconds when a round started, and leads by `now`
+/// today, says of the time in between: the clock that the deadline counts on has missed so much
+/// of it. None when that is more than the drift allowance, and the deadline is in doubt.
+pub(crate) fn missed(dated: i64, now: i64, ttl: Duration, factor: f64) -> Option<Duration> {
+    if planted(Bug::FrozenClockBelieved) {
+        return Some(Duration::ZERO);
+    }
+    let missed = Duration::from_nanos(u64::try_from(now.saturating_sub(dated)).unwrap_or(0));
+    let within = missed <= drift(ttl, factor);
+    within.then_some(if planted(Bug::ShortFreezeBelieved) { Duration::ZERO } else { missed })
 }
 
 #[cfg(test)]
@@ -55,12 +60,13 @@ mod tests {
     }
 
     #[test]
-    fn a_wall_clock_within_the_allowance_is_no_doubt() {
-        let ttl = Duration::from_secs(10);
-        assert!(!in_doubt(0, 102_000_000, ttl, 0.01));
-        assert!(in_doubt(0, 102_000_001, ttl, 0.01));
-        assert!(!in_doubt(0, -5_000_000_000, ttl, 0.01));
-        assert!(!in_doubt(i64::MAX, i64::MIN, ttl, 0.01));
+    fn what_a_clock_has_missed_is_a_doubt_beyond_the_allowance() {
+        let missed = |dated, now| missed(dated, now, Duration::from_secs(10), 0.01);
+        assert_eq!(missed(5, 102_000_005), Some(Duration::from_millis(102)));
+        assert_eq!(missed(5, 102_000_006), None);
+        assert_eq!(missed(0, -5_000_000_000), Some(Duration::ZERO), "it was set back");
+        assert_eq!(missed(i64::MAX, i64::MIN), Some(Duration::ZERO));
+        assert_eq!(missed(i64::MIN, i64::MAX), None);
     }
 
     proptest! {

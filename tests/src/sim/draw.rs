@@ -271,7 +271,7 @@ impl<'a> Artist<'a> {
             }
             _ => {
                 let mut steps = if self.rng.percent(50) { self.extensions() } else { Vec::new() };
-                let span = self.unseen() + self.rng.below(2 * ttl);
+                let span = 1 + self.rng.below(2 * ttl);
                 steps.extend([Step::Freeze(span), Step::Sleep(brief)]);
                 if self.rng.percent(40) {
                     steps.push(self.isolation(ttl));
@@ -280,12 +280,6 @@ impl<'a> Artist<'a> {
                 (steps, end, true)
             }
         }
-    }
-
-    /// A freeze that is shorter may go unnoticed, and counts as drift.
-    fn unseen(&self) -> u64 {
-        let Settings { max_ttl, drift, .. } = self.settings;
-        (max_ttl as f64 * drift * 1.1) as u64 + 5
     }
 
     fn extensions(&mut self) -> Vec<Step> {
@@ -328,7 +322,6 @@ impl<'a> Artist<'a> {
 
     fn planned(&mut self, fault: Fault) -> Planned {
         let Settings { node_timeout, max_ttl, .. } = self.settings;
-        let least = if let Fault::Freeze { .. } = fault { self.unseen() } else { 1 };
         let span = pick(
             self.rng,
             &[(3, 3 * node_timeout), (3, self.ttls[0]), (2, self.ttls[1]), (1, max_ttl)],
@@ -336,7 +329,7 @@ impl<'a> Artist<'a> {
         Planned {
             operation: self.rng.below(OPERATIONS * self.clients as u64),
             after: if self.rng.percent(50) { 0 } else { self.rng.below(self.ttls[0]) },
-            span: least + self.rng.below(2 * span),
+            span: 1 + self.rng.below(2 * span),
             fault,
         }
     }

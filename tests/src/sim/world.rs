@@ -228,11 +228,14 @@ impl World {
         }
     }
 
-    /// A stop or a freeze ends. The last one to do so lets the process go on: a freeze that another's
-    /// end cut short could be shorter than what counts as drift.
+    /// A stop or a freeze ends. The last one to do so lets the process go on.
     pub(super) fn resume(&self, client: &Client) {
         {
             let mut pauses = locked(&client.pauses);
+            // What came after its end did not stop it.
+            if client.life.process.is_dead() {
+                return;
+            }
             pauses.causes = pauses.causes.saturating_sub(1);
             if pauses.causes > 0 {
                 return;
