@@ -150,6 +150,12 @@ impl Registry {
         self.shared.all()
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        let inner = self.shared.inner.lock();
+        inner.holds.is_empty() && inner.due.is_empty()
+    }
+
     /// Lets no hold in any more.
     pub(crate) fn close(&self) {
         self.shared.inner.lock().closed = true;

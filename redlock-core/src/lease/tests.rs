@@ -308,7 +308,19 @@ async fn a_client_whose_last_lock_was_lost_goes_with_its_last_user() {
         drop(redlock);
         sleep(10 * TTL).await;
         assert_eq!(weak.strong_count(), 0, "lost: {lost}");
+        // Those of the nodes in memory are theirs.
+        let metrics = runtime::Handle::current().metrics();
+        assert_eq!(metrics.num_alive_tasks(), 0, "lost: {lost}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_kept_of_a_lock_that_was_let_go_of() {
+    let redlock = client(&nodes(1));
+    for number in 0..10 {
+        drop(redlock.lock(number.to_string()).await.unwrap());
+    }
+    assert!(redlock.client().registry.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

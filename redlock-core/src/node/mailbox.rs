@@ -197,7 +197,7 @@ impl Mailbox {
 mod tests {
     use super::*;
     use crate::{
-        node::{Claim, CleanUp, Restarts},
+        node::{Claim, CleanUp, Identity, Restarts},
         quorum::{Bell, Round},
     };
 
@@ -246,6 +246,43 @@ mod tests {
         }
         assert!(sent.is_sorted(), "debts come last");
         assert_eq!(sent.len(), 2 * CROWD);
+    }
+
+    #[test]
+    fn what_waits_for_a_node_that_turns_out_to_sit_out_is_taken_back_unless_it_is_no_vote() {
+        let (now, name) = (Moment::ORIGIN, "a:1".into());
+        let span = Duration::from_secs(60);
+        let mut mailbox = Mailbox::new(Quarantine::new(Restarts::Strict, span));
+        let claim = Arc::new(Claim { key: "k".into(), value: "v".into() });
+        let round = Round::new(1, |_| false);
+        let ttl = Duration::from_secs(1);
+        let grant = || Job::new(&claim, Action::Grant { ttl });
+        for job in [grant(), Job::new(&claim, Action::Extend { ttl }), delete(&claim)] {
+            assert!(mailbox.put(&name, job, Ballot::new(&round, 0, &name), now).is_none());
+        }
+        mailbox.quarantine.admit(&Identity::default(), true, now).unwrap();
+        let barred = mailbox.take_barred(&name, now);
+        let [(item, error)] = &barred[..] else { panic!("{} are barred", barred.len()) };
+        assert!(matches!(item.job.action, Action::Grant { .. }));
+        assert_eq!(error.kind, NodeErrorKind::SitsOut);
+        assert_eq!(mailbox.take_all().len(), 2);
+        let (_, refused) = mailbox.put(&name, grant(), Ballot::new(&round, 0, &name), now).unwrap();
+        assert_eq!(refused.unwrap_err().kind, NodeErrorKind::SitsOut);
+        let later = mailbox.put(&name, grant(), Ballot::new(&round, 0, &name), now + span);
+        assert!(later.is_none());
+    }
+
+    #[test]
+    fn what_waits_is_bounded() {
+        let (now, name) = (Moment::ORIGIN, "a:1".into());
+        let mut mailbox = up();
+        let claim = Arc::new(Claim { key: "k".into(), value: "v".into() });
+        let round = Round::new(1, |_| false);
+        let mut put = || mailbox.put(&name, delete(&claim), Ballot::new(&round, 0, &name), now);
+        assert!((0..MOST_WAITING).all(|_| put().is_none()));
+        let (_, refused) = put().unwrap();
+        assert_eq!(refused.unwrap_err().kind, NodeErrorKind::Overloaded);
+        assert_eq!(mailbox.debts.len(), 1, "it is done later");
     }
 
     #[test]
