@@ -217,11 +217,7 @@ async fn exchange(
         let now = LazyCell::new(|| clock.now());
         let (items, asked, closing, settled) = {
             let mut mailbox = shared.mailbox.lock();
-            let items = if under_way.is_full() {
-                Vec::new()
-            } else {
-                mailbox.take(&now, std::mem::take(&mut spare))
-            };
+            let items = mailbox.take(&now, std::mem::take(&mut spare));
             let asked = std::mem::take(&mut mailbox.pings);
             (items, asked, mailbox.closed, mailbox.is_settled())
         };
@@ -242,14 +238,14 @@ async fn exchange(
             alarmed = true;
         }
         // Asked only now: what could not be sent above is owed at once, or waits.
-        let next = shared.mailbox.lock().next(&now).filter(|_| !under_way.is_full());
+        let next = shared.mailbox.lock().next(&now);
         let wake = next.into_iter().chain(closing).min().unwrap_or(Moment::NEVER);
         let answered = tokio::select! {
             biased;
             // First, because it is what brings the answers.
             error = &mut *closed => return Some(error),
             answered = under_way.next() => answered,
-            () = shared.mail.notified(), if !under_way.is_full() => {
+            () = shared.mail.notified() => {
                 if crowded {
                     // Whoever else is about to ask may come along: one write for all of them.
                     tokio::task::yield_now().await;

@@ -16,9 +16,6 @@ use tokio::time::Instant;
 use super::{Reply, handle::Shared, mailbox::Item};
 use crate::error::{NodeError, NodeErrorKind};
 
-/// How many batches may wait for an answer at once; past that, jobs gather in the mailbox.
-const MOST: usize = 256;
-
 /// A batch and what came of each of its items.
 pub(super) struct Answered {
     pub(super) items: Vec<Item>,
@@ -45,10 +42,6 @@ enum Answers {
 impl UnderWay {
     pub(super) fn new(shared: &Arc<Shared>) -> Self {
         Self { shared: Arc::clone(shared), batches: VecDeque::new() }
-    }
-
-    pub(super) fn is_full(&self) -> bool {
-        self.batches.len() >= MOST
     }
 
     /// Adds a batch, and sends it: its first poll happens here, so that batches leave in order.
