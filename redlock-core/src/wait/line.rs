@@ -86,6 +86,11 @@ impl Wants {
         }
     }
 
+    /// Whether a head that asks every `pace` is too slow for it.
+    fn hurries(&self, pace: Duration) -> bool {
+        self.once || self.retry_delay < pace
+    }
+
     /// Whether a lease will do: so much of it is left that the next holder is as well off as one
     /// that is about to renew, and after a crash it is gone when he expects it to be.
     pub(super) fn fits(&self, lease: &Lease, now: Moment) -> bool {
@@ -263,7 +268,7 @@ impl Inner {
         }
         let waiter = Waiter::new(wants);
         line.waiting.push_back(Arc::clone(&waiter));
-        if wants.retry_delay < line.pace {
+        if wants.hurries(line.pace) {
             line.hurry.notify_one();
         }
         Joined::Waiting(Place::new(client, key, waiter))
@@ -335,7 +340,7 @@ impl Line {
         let delays = self.waiting.iter().filter_map(|waiter| {
             let Wants { retry_delay, once, .. } = waiter.wants;
             let jitter = if once { Duration::ZERO } else { jitter.min(retry_delay) };
-            (retry_delay < pace).then_some(retry_delay.max(SHORTEST_PAUSE) + jitter)
+            waiter.wants.hurries(pace).then_some(retry_delay.max(SHORTEST_PAUSE) + jitter)
         });
         Some(*asked + delays.min()?)
     }

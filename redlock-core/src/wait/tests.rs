@@ -379,6 +379,24 @@ async fn no_attempt_starts_after_wait() {
     assert!(guard.is_err() || begun.elapsed() <= MS, "taken after {:?}", begun.elapsed());
 }
 
+/// Behind a head, what was heard long ago is no answer; what was heard just now is one.
+#[tokio::test(start_paused = true)]
+async fn who_does_not_wait_has_a_fresh_answer_at_once() {
+    let nodes = nodes(3);
+    let (ours, theirs) = (client(&nodes), client(&nodes));
+    let guard = theirs.lock("r").await.unwrap();
+    let head = ours.lock("r").retry_delay(200 * MS).retry_jitter(MINUTE);
+    let head = tokio::spawn(head.into_future());
+    for after in [10, 10, 199, 200, 250, 1000, 1000] {
+        sleep(after * MS).await;
+        let begun = Instant::now();
+        let error = ours.lock("r").wait(Duration::ZERO).retry_delay(200 * MS).await.unwrap_err();
+        assert!(error.is_held() && begun.elapsed() < 2 * MS, "{error} {:?}", begun.elapsed());
+    }
+    drop(guard);
+    drop(head.await.unwrap().unwrap());
+}
+
 /// Who does not stand back does not find out whether anybody else wants the lock.
 #[tokio::test(start_paused = true)]
 async fn who_does_not_wait_may_not_keep_the_lock_for_longer() {
