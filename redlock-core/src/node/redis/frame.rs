@@ -96,7 +96,7 @@ mod tests {
         "*0\r\n",
         "*2\r\n*1\r\n:1\r\n$1\r\nx\r\n",
         "%3\r\n+a\r\n*1\r\n:2\r\n+b\r\n:1\r\n+c\r\n:1\r\n",
-        "|2\r\n+a\r\n:1\r\n+b\r\n:2\r\n+OK\r\n",
+        "|3\r\n+a\r\n:1\r\n+b\r\n:2\r\n+c\r\n:3\r\n+OK\r\n",
         "~2\r\n:1\r\n:2\r\n",
         ">2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n",
     ];
