@@ -20,7 +20,7 @@ impl ClockShim {
         let shim = Self { directory };
         let output = Command::new("cc")
             .args(["-shared", "-fPIC", "-O1", "-o"])
-            .arg(shim.library())
+            .arg(shim.path())
             .arg(&source)
             .output()
             .map_err(|error| format!("cc cannot be run: {error}"))?;
@@ -32,7 +32,7 @@ impl ClockShim {
         }
     }
 
-    pub(crate) fn library(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.directory.path().join("clock.so")
     }
 }

@@ -93,7 +93,7 @@ impl ServerBuilder {
 
     /// With a wall clock that the test sets. The shim must outlive it.
     pub fn clock(mut self, shim: &ClockShim) -> Self {
-        self.clock = Some(shim.library());
+        self.clock = Some(shim.path());
         self
     }
 
