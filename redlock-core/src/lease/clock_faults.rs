@@ -215,6 +215,21 @@ async fn a_grant_that_comes_too_late_is_no_quorum() {
     assert!(nodes.iter().all(|node| node.keys().is_empty()));
 }
 
+/// A machine that was frozen between the question and the answer, which only the wall clock shows.
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_came_through_a_freeze_is_not_relied_on() {
+    let nodes = nodes(3);
+    let (redlock, clock) = doubter(&nodes);
+    redlock.lock("warm").await.unwrap().release().await.unwrap();
+    nodes.iter().for_each(|node| node.slow(Duration::from_millis(10)));
+    let asking = tokio::spawn(redlock.try_lock("r").into_future());
+    sleep(Duration::from_millis(5)).await;
+    clock.wall_ahead.store(JUMP, SeqCst);
+    let error = asking.await.unwrap().unwrap_err();
+    assert!(error.to_string().contains("came too late"), "{error}");
+    assert!(redlock.try_lock("r").await.unwrap().is_valid());
+}
+
 /// The deadline of a long extension counts from before the freeze, and the keys no longer live as
 /// long as that.
 #[tokio::test(start_paused = true)]

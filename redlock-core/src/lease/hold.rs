@@ -130,7 +130,7 @@ impl Hold {
             return (Judgement::Ended(end), None, false);
         }
         let now = reading.now;
-        let deadline = Self::deadline(state, reading);
+        let deadline = state.lease.deadline_on(reading);
         let end = deadline.unwrap_or(state.lease.deadline).min(self.latest);
         let reason = if now >= end {
             Some(if end == self.latest { LostReason::MaxHold } else { LostReason::Expired })
@@ -153,17 +153,9 @@ impl Hold {
         (Judgement::Valid(end.since(now)), None, false)
     }
 
-    /// The end of its validity on a clock that has missed some of the time since the round that it
-    /// counts from. None when that is so much that it cannot be relied on (rule 2).
-    fn deadline(state: &State, reading: Reading) -> Option<Moment> {
-        let Lease { deadline, dated, ttl, clock_drift_factor, .. } = state.lease;
-        let missed = validity::missed(dated, reading.wall_ahead, ttl, clock_drift_factor)?;
-        Some(deadline - missed)
-    }
-
     /// When it has to be looked at, at the latest.
     fn end_at(&self, state: &State, reading: Reading) -> Moment {
-        let deadline = Self::deadline(state, reading).unwrap_or(state.lease.deadline);
+        let deadline = state.lease.deadline_on(reading).unwrap_or(state.lease.deadline);
         let end = deadline.min(self.latest);
         state.doubt.map_or(end, |since| end.min(since + self.doubt_limit()))
     }
@@ -253,13 +245,13 @@ impl Hold {
     ) -> bool {
         let reading = self.client.clock.read();
         let mut state = self.state.lock();
-        let before = Self::deadline(&state, reading).unwrap_or(state.lease.deadline);
+        let before = state.lease.deadline_on(reading).unwrap_or(state.lease.deadline);
         if state.ended.is_some() || reading.now >= before {
             return false;
         }
         let deadline = validity::deadline(started.now, ttl, state.lease.clock_drift_factor);
         // A later deadline stands, unless it cannot be relied on.
-        if Self::deadline(&state, started).is_none_or(|before| deadline > before) {
+        if state.lease.deadline_on(started).is_none_or(|before| deadline > before) {
             state.lease.deadline = deadline;
             state.lease.dated = started.wall_ahead;
         }

@@ -71,4 +71,17 @@ impl Lease {
             votes: Arc::clone(round),
         }
     }
+
+    /// The end of its validity on a clock that has missed some of the time since the round that it
+    /// counts from. None when that is so much that it cannot be relied on (rule 2).
+    pub(crate) fn deadline_on(&self, clock: Reading) -> Option<Moment> {
+        let Self { deadline, dated, ttl, clock_drift_factor, .. } = *self;
+        let missed = validity::missed(dated, clock.wall_ahead, ttl, clock_drift_factor)?;
+        Some(deadline - missed)
+    }
+
+    /// Whether it may be relied on now.
+    pub(crate) fn is_valid_on(&self, clock: Reading) -> bool {
+        self.deadline_on(clock).is_some_and(|deadline| clock.now < deadline)
+    }
 }

@@ -165,7 +165,7 @@ pub(crate) trait Connection: Send + 'static {
 
     /// Resolves when the connection has broken, commands under way or not.
     ///
-    /// The first of these may be what carries the bytes: somebody must wait for it, and a task that
+    /// Asked for once. It may be what carries the bytes: somebody must wait for it, and a task that
     /// waits for answers beside it must poll it before them.
     fn closed(&mut self) -> BoxFuture<'static, NodeError>;
 }

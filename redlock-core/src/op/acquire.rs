@@ -327,7 +327,7 @@ async fn attempt(
     if tally.reached() {
         // A grant counts only if validity remains (rule 4).
         let in_time = |lease: &mut Lease| {
-            client.clock.now() < lease.deadline || planted(Bug::ValidityNotCompared)
+            lease.is_valid_on(client.clock.read()) || planted(Bug::ValidityNotCompared)
         };
         if let Some(lease) = attempt.sought.take_if(in_time) {
             client.put_in_service();

@@ -397,6 +397,23 @@ async fn who_does_not_wait_has_a_fresh_answer_at_once() {
     drop(head.await.unwrap().unwrap());
 }
 
+/// What the head before has heard is no newer for being handed on.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_was_handed_on_is_as_old_as_it_was() {
+    let nodes = nodes(3);
+    let (ours, theirs) = (client(&nodes), client(&nodes));
+    let _guard = theirs.lock("r").await.unwrap();
+    let head = waiting(&ours, MINUTE).await;
+    let _next = waiting(&ours, MINUTE).await;
+    sleep(MINUTE / 4).await;
+    head.abort();
+    sleep(MS).await;
+    nodes.iter().for_each(MemoryNode::stop);
+    sleep(MS).await;
+    let error = ours.lock("r").wait(Duration::ZERO).retry_delay(200 * MS).await.unwrap_err();
+    assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+}
+
 /// Who does not stand back does not find out whether anybody else wants the lock.
 #[tokio::test(start_paused = true)]
 async fn who_does_not_wait_may_not_keep_the_lock_for_longer() {

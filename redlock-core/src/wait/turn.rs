@@ -220,12 +220,16 @@ impl Head {
         self.client.lines.with_line(&self.key, change)
     }
 
-    /// An attempt has failed.
+    /// An attempt has failed: its own, or one that it has been told of and that is as old as it
+    /// was.
     pub(crate) fn failed(&mut self, failure: &Arc<Failure>) {
         self.stood_back = false;
         let now = self.client.clock.now();
         self.with_line(|line| {
             line.streak.has_company();
+            if line.last.as_ref().is_some_and(|(last, _)| Arc::ptr_eq(last, failure)) {
+                return;
+            }
             line.last = Some((Arc::clone(failure), now));
             line.tell_once();
         });

@@ -19,7 +19,6 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use tokio::sync::watch;
 
 use super::{
     dialogue::{Batch, Dialogue},
@@ -35,25 +34,19 @@ type Answers = Vec<Result<Reply, NodeError>>;
 /// A connection to a server. Dropping it closes the socket, whatever is still on its way.
 pub(super) struct RedisConnection {
     line: Arc<Line>,
-    /// For the first who waits for the end.
-    driving: Option<watch::Sender<()>>,
 }
 
 /// What everything that uses one connection knows of it.
 struct Line {
     dialogue: Mutex<Dialogue>,
     ending: Ending,
-    /// Closes when the connection has ended.
-    driven: watch::Receiver<()>,
 }
 
 impl RedisConnection {
     /// A connection whose server waits for commands.
     pub(super) fn new(dialogue: Dialogue) -> Self {
-        let (driving, driven) = watch::channel(());
         let ending = dialogue.ending();
-        let dialogue = Mutex::new(dialogue);
-        Self { line: Arc::new(Line { dialogue, ending, driven }), driving: Some(driving) }
+        Self { line: Arc::new(Line { dialogue: Mutex::new(dialogue), ending }) }
     }
 }
 
@@ -77,17 +70,11 @@ impl Connection for RedisConnection {
     }
 
     fn closed(&mut self) -> BoxFuture<'static, NodeError> {
-        let line = Arc::clone(&self.line);
-        match self.driving.take() {
-            Some(driving) => {
-                let driver = Driver { line, _driving: driving };
-                Box::pin(async move {
-                    poll_fn(|cx| driver.line.dialogue.lock().drive(cx)).await;
-                    driver.line.disconnected()
-                })
-            }
-            None => Box::pin(async move { line.ended().await }),
-        }
+        let driver = Driver { line: Arc::clone(&self.line) };
+        Box::pin(async move {
+            poll_fn(|cx| driver.line.dialogue.lock().drive(cx)).await;
+            driver.line.disconnected()
+        })
     }
 }
 
@@ -100,21 +87,12 @@ impl Line {
     fn disconnected(&self) -> NodeError {
         self.dialogue.lock().disconnected()
     }
-
-    async fn ended(&self) -> NodeError {
-        let mut driven = self.driven.clone();
-        // Nothing is ever sent: an error says that the driver has gone.
-        while driven.changed().await.is_ok() {}
-        self.disconnected()
-    }
 }
 
 /// Carries the bytes. Dropped before the end, which is what a runtime does at its own, it takes
 /// the connection with it.
 struct Driver {
     line: Arc<Line>,
-    /// Closes after everything else is over.
-    _driving: watch::Sender<()>,
 }
 
 impl Drop for Driver {

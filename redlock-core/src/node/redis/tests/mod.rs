@@ -9,7 +9,10 @@ mod tls;
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::FutureExt;
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, Shared},
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
@@ -35,8 +38,32 @@ async fn connect(url: &str) -> Result<Box<dyn Connection>, NodeError> {
 
 /// A connection that a task waits on, as the supervisor of a node does.
 fn driven(mut connection: Box<dyn Connection>) -> Box<dyn Connection> {
-    tokio::spawn(connection.closed());
-    connection
+    let closed = connection.closed().shared();
+    tokio::spawn(closed.clone());
+    Box::new(Driven { connection, closed })
+}
+
+/// Its end can be waited for by all.
+struct Driven {
+    connection: Box<dyn Connection>,
+    closed: Shared<BoxFuture<'static, NodeError>>,
+}
+
+impl Connection for Driven {
+    fn send(
+        &mut self,
+        commands: Vec<Command>,
+    ) -> BoxFuture<'static, Vec<Result<Reply, NodeError>>> {
+        self.connection.send(commands)
+    }
+
+    fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>> {
+        self.connection.ping()
+    }
+
+    fn closed(&mut self) -> BoxFuture<'static, NodeError> {
+        self.closed.clone().boxed()
+    }
 }
 
 async fn connected(url: &str) -> Box<dyn Connection> {
