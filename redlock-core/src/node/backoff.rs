@@ -3,8 +3,6 @@
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(20);
-/// Below one second, so that a node that is back is used again within one.
-const LONGEST: Duration = Duration::from_millis(800);
 
 /// Doubling pauses. The caller adds the chance: `jitter` is how much of it fits under a second.
 #[derive(Debug)]
@@ -13,6 +11,9 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
+    /// Below one second, so that a node that is back is used again within one.
+    pub(super) const LONGEST: Duration = Duration::from_millis(800);
+
     pub(super) fn new() -> Self {
         Self { next: FIRST }
     }
@@ -20,7 +21,7 @@ impl Backoff {
     /// The pause before the next try.
     pub(super) fn pause(&mut self) -> Duration {
         let pause = self.next;
-        self.next = (pause * 2).min(LONGEST);
+        self.next = (pause * 2).min(Self::LONGEST);
         pause
     }
 
@@ -39,7 +40,7 @@ mod tests {
         let mut backoff = Backoff::new();
         let pauses: Vec<Duration> = (0..20).map(|_| backoff.pause()).collect();
         assert_eq!(pauses[0], FIRST);
-        assert!(pauses.windows(2).all(|pair| pair[1] == (pair[0] * 2).min(LONGEST)));
+        assert!(pauses.windows(2).all(|pair| pair[1] == (pair[0] * 2).min(Backoff::LONGEST)));
         assert!(
             pauses.iter().all(|pause| *pause + Backoff::jitter(*pause) < Duration::from_secs(1))
         );

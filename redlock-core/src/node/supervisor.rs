@@ -46,8 +46,13 @@ pub(super) async fn supervise(shared: Arc<Shared>) {
             Ok((connection, identity)) => {
                 let since = shared.context.clock.now();
                 admit(&shared, &identity, since);
-                (backoff, announced_down) = (Backoff::new(), false);
-                match serve(&shared, connection, since).await {
+                announced_down = false;
+                let ended = serve(&shared, connection, since).await;
+                // A server that takes connections and breaks them is not asked without a pause.
+                if shared.context.clock.now().since(since) >= Backoff::LONGEST {
+                    backoff = Backoff::new();
+                }
+                match ended {
                     Some(error) => error,
                     None => return,
                 }

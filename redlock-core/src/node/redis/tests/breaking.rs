@@ -147,3 +147,21 @@ async fn a_ping_tells_alive_from_not() {
     server.kill();
     assert_eq!(within(node.ping()).await.unwrap_err().kind, NodeErrorKind::Disconnected);
 }
+
+#[tokio::test]
+async fn a_server_that_hangs_up_on_everybody_is_not_asked_without_a_pause() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}?protocol=resp2", listener.local_addr().unwrap());
+    let redlock = crate::Redlock::builder().nodes([url]).build().unwrap();
+    let begun = std::time::Instant::now();
+    redlock.try_lock("r").into_future().now_or_never();
+    for _ in 0..6 {
+        let (mut stream, _) = within(listener.accept()).await.unwrap();
+        for reply in ["+PONG\r\n", TELLS_NOTHING] {
+            assert_ne!(stream.read(&mut [0; 4096]).await.unwrap(), 0);
+            stream.write_all(reply.as_bytes()).await.unwrap();
+        }
+    }
+    // 20, 40, 80, 160 and 320 ms lie between six.
+    assert!(begun.elapsed() >= Duration::from_millis(620), "{:?}", begun.elapsed());
+}
