@@ -17,6 +17,7 @@ mod process;
 mod rng;
 mod sight;
 mod traffic;
+mod transit;
 
 use std::sync::Arc;
 

@@ -1,0 +1,282 @@
+//! What is under way between clients and nodes, in one queue, and what becomes of it.
+//!
+//! A connection is TCP: first in, first out, and what cannot get through is sent again later. So a
+//! cut holds messages back until it is healed, a node that hangs runs what has arrived once it goes
+//! on, and commands outlive the connection on which they were sent.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, BinaryHeap},
+    sync::Arc,
+};
+
+use tokio::sync::oneshot;
+
+use super::{
+    connection::End,
+    node::SimNode,
+    rng::Rng,
+    sight::{Act, Witness},
+    traffic::{Due, Freight, Link, Load, Opening, Route},
+};
+use crate::{
+    error::{NodeError, NodeErrorKind},
+    node::{Command, Identity, Push, Reply, Watchers},
+};
+
+/// Everything that is under way, and between whom.
+pub(super) struct Transit {
+    pub(super) rng: Rng,
+    pub(super) nodes: Vec<SimNode>,
+    /// By client, then node.
+    links: Vec<Link>,
+    pub(super) connections: BTreeMap<u64, Pipe>,
+    /// Connections whose last words were lost.
+    pub(super) silenced: BTreeSet<u64>,
+    pub(super) queue: BinaryHeap<Due>,
+    next: u64,
+    pub(super) asleep_until: u64,
+}
+
+/// A connection that its client has not closed.
+pub(super) struct Pipe {
+    pub(super) route: Route,
+    end: Arc<End>,
+    watchers: Arc<Watchers>,
+    calls: BTreeMap<u64, oneshot::Sender<Vec<Reply>>>,
+    /// When the last message of each direction arrives: none overtakes it.
+    last_to_node: u64,
+    last_to_client: u64,
+}
+
+impl Transit {
+    pub(super) fn new(seed: u64, nodes: Vec<SimNode>, clients: usize) -> Self {
+        Self {
+            rng: Rng::new(seed),
+            links: (0..nodes.len() * clients).map(|_| Link::new()).collect(),
+            nodes,
+            connections: BTreeMap::new(),
+            silenced: BTreeSet::new(),
+            queue: BinaryHeap::new(),
+            next: 0,
+            asleep_until: 0,
+        }
+    }
+
+    pub(super) fn link(&mut self, client: usize, node: usize) -> &mut Link {
+        &mut self.links[client * self.nodes.len() + node]
+    }
+
+    pub(super) fn delay(&mut self, route: &Route) -> u64 {
+        let weather = self.link(route.client, route.node).weather;
+        weather.delay(&mut self.rng)
+    }
+
+    pub(super) fn push(&mut self, at: u64, freight: Freight) {
+        self.next += 1;
+        self.queue.push(Due { at, number: self.next, freight });
+    }
+
+    pub(super) fn call(
+        &mut self,
+        connection: u64,
+        commands: Vec<Command>,
+        tell: oneshot::Sender<Vec<Reply>>,
+        now: u64,
+        witness: &dyn Witness,
+    ) {
+        // Dropping the sender is how the caller learns that the connection is broken.
+        let Some(route) = self.connections.get(&connection).map(|pipe| pipe.route) else { return };
+        for command in &commands {
+            witness.sent(&Act::new(route.client, connection, route.node, command));
+        }
+        let at = now + self.delay(&route);
+        self.next += 1;
+        let call = self.next;
+        if let Some(pipe) = self.connections.get_mut(&connection) {
+            pipe.last_to_node = pipe.last_to_node.max(at);
+            pipe.calls.insert(call, tell);
+            let at = pipe.last_to_node;
+            self.push(at, Freight { route, load: Load::Call { call, commands } });
+        }
+        let losses = self.link(route.client, route.node).weather.losses;
+        if losses > 0 && self.rng.below(1000) < losses {
+            self.reset(|other| other.connection == connection);
+        }
+    }
+
+    pub(super) fn reset(&mut self, broken: impl Fn(&Route) -> bool) {
+        let gone: Vec<u64> = self
+            .connections
+            .iter()
+            .filter(|(_, pipe)| broken(&pipe.route))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in gone {
+            if self.rng.percent(50) {
+                self.silenced.insert(number);
+            }
+            self.drop_pipe(number);
+        }
+    }
+
+    fn drop_pipe(&mut self, connection: u64) {
+        if let Some(pipe) = self.connections.remove(&connection) {
+            self.nodes[pipe.route.node].memory.forget(connection);
+            pipe.end.hang_up();
+        }
+    }
+
+    /// Tells everybody who is connected to an earlier process of a node.
+    pub(super) fn hang_up_on(&mut self, node: usize, now: u64) {
+        let life = self.nodes[node].life;
+        let stale = |route: &Route| route.node == node && route.life != life;
+        let routes: Vec<Route> =
+            self.connections.values().map(|pipe| pipe.route).filter(stale).collect();
+        for route in routes {
+            self.answer(route, Load::Hangup, now);
+        }
+    }
+
+    /// Sends something back to the client, behind all that was sent before.
+    fn answer(&mut self, route: Route, load: Load, now: u64) {
+        let at = now + self.delay(&route);
+        if let Some(pipe) = self.connections.get_mut(&route.connection) {
+            pipe.last_to_client = pipe.last_to_client.max(at);
+            let at = pipe.last_to_client;
+            self.push(at, Freight { route, load });
+        }
+    }
+
+    pub(super) fn arrive(&mut self, freight: Freight, now: u64, witness: &dyn Witness) {
+        let Freight { route, load } = freight;
+        let link = self.link(route.client, route.node);
+        if (link.cut_to_node && load.goes_to_node())
+            || (link.cut_to_client && load.goes_to_client())
+        {
+            link.held.push_back(Freight { route, load });
+            return;
+        }
+        match load {
+            Load::Open(opening) => self.admit(route, opening, now),
+            Load::Opened(opening, result) => self.opened(route, opening, result, witness),
+            Load::Call { call, commands } => {
+                let node = &mut self.nodes[route.node];
+                if self.silenced.contains(&route.connection) || node.life != route.life {
+                    self.answer(route, Load::Hangup, now);
+                    return;
+                }
+                let at = (now + node.delay).max(node.busy_until);
+                node.busy_until = at;
+                let freight = Freight { route, load: Load::Run { call, commands } };
+                if at == now {
+                    self.arrive(freight, now, witness);
+                } else {
+                    self.push(at, freight);
+                }
+            }
+            Load::Run { call, commands } => self.run(route, call, commands, now, witness),
+            Load::Answer { call, replies } => {
+                if let Some(pipe) = self.connections.get_mut(&route.connection)
+                    && let Some(tell) = pipe.calls.remove(&call)
+                {
+                    // Whoever asked may have given up.
+                    let _ = tell.send(replies);
+                    witness.answered(route.client, route.node);
+                }
+            }
+            Load::Push { key } => {
+                if let Some(pipe) = self.connections.get(&route.connection) {
+                    pipe.watchers.changed(&key);
+                }
+            }
+            Load::Hangup => self.drop_pipe(route.connection),
+        }
+    }
+
+    /// A client knocks at a node.
+    fn admit(&mut self, mut route: Route, opening: Opening, now: u64) {
+        let node = &mut self.nodes[route.node];
+        if node.hung {
+            node.inbox.push_back(Freight { route, load: Load::Open(opening) });
+            return;
+        }
+        let result = if node.up {
+            Ok(node.identity(now))
+        } else {
+            Err(NodeError::new(&node.name, NodeErrorKind::Down, "connection refused"))
+        };
+        route.life = node.life;
+        let at = now + self.delay(&route);
+        self.push(at, Freight { route, load: Load::Opened(opening, result) });
+    }
+
+    /// A client hears that its knock was answered.
+    fn opened(
+        &mut self,
+        mut route: Route,
+        opening: Opening,
+        result: Result<Identity, NodeError>,
+        witness: &dyn Witness,
+    ) {
+        let opened = result.map(|identity| {
+            self.next += 1;
+            route.connection = self.next;
+            let end = Arc::new(End::default());
+            let pipe = Pipe {
+                route,
+                end: Arc::clone(&end),
+                watchers: Arc::clone(&opening.watchers),
+                calls: BTreeMap::new(),
+                last_to_node: 0,
+                last_to_client: 0,
+            };
+            self.connections.insert(route.connection, pipe);
+            if self.nodes[route.node].life != route.life {
+                // It has died meanwhile.
+                end.hang_up();
+            }
+            (route.connection, end, identity)
+        });
+        let connected = opened.is_ok();
+        if opening.tell.send(opened).is_err() {
+            self.connections.remove(&route.connection);
+        } else if connected {
+            witness.connected(route.client, route.node);
+        }
+    }
+
+    /// A node runs commands.
+    fn run(
+        &mut self,
+        route: Route,
+        call: u64,
+        commands: Vec<Command>,
+        now: u64,
+        witness: &dyn Witness,
+    ) {
+        let node = &mut self.nodes[route.node];
+        if node.life != route.life {
+            return;
+        }
+        if node.hung {
+            node.inbox.push_back(Freight { route, load: Load::Run { call, commands } });
+            return;
+        }
+        let (replies, pushes) = node.memory.execute(&commands, route.connection);
+        for (command, reply) in commands.iter().zip(&replies) {
+            let act = Act::new(route.client, route.connection, route.node, command);
+            witness.executed(&act, (*reply).into());
+        }
+        self.answer(route, Load::Answer { call, replies }, now);
+        self.tell(pushes, now);
+    }
+
+    /// Tells connections that keys have changed which they watch.
+    pub(super) fn tell(&mut self, pushes: Vec<Push>, now: u64) {
+        for Push { to, key } in pushes {
+            if let Some(route) = self.connections.get(&to).map(|pipe| pipe.route) {
+                self.answer(route, Load::Push { key }, now);
+            }
+        }
+    }
+}
