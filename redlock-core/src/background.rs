@@ -2,15 +2,22 @@
 
 use std::{
     future::Future,
+    panic::catch_unwind,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
-/// Whether the caller can wait for time to pass.
+use parking_lot::Mutex;
+use tokio::runtime::{Handle, Id};
+
+/// Whether the caller can wait for time to pass: in a runtime, and one that was built with timers.
 pub(crate) fn in_runtime() -> bool {
-    tokio::runtime::Handle::try_current().is_ok()
+    // Tokio has no other way to ask. The panic is reported, which is as well: it says what to do.
+    let timer = || drop(tokio::time::sleep(Duration::ZERO));
+    Handle::try_current().is_ok() && catch_unwind(timer).is_ok()
 }
 
 /// Whether a background task runs. It is started on the runtime of whoever needs it first, and
@@ -19,11 +26,21 @@ pub(crate) fn in_runtime() -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct Background {
     running: Arc<AtomicBool>,
+    /// Where it was started last.
+    runtime: Mutex<Option<Id>>,
 }
 
 impl Background {
     pub(crate) fn is_running(&self) -> bool {
         self.running.load(Ordering::Acquire)
+    }
+
+    /// Whether it runs on another runtime than that of the caller, who has one: that one may be
+    /// blocked, or not be driven at all.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        let here = Handle::try_current().map(|runtime| runtime.id());
+        here.is_ok_and(|here| self.runtime.lock().is_some_and(|there| there != here))
+            && in_runtime()
     }
 
     /// Makes sure that the task runs. `task` is called only when it has to be started. Does
@@ -38,10 +55,14 @@ impl Background {
         if self.is_running() {
             return;
         }
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let Ok(runtime) = Handle::try_current() else { return };
+        if !in_runtime() {
+            return;
+        }
         if self.running.swap(true, Ordering::AcqRel) {
             return;
         }
+        *self.runtime.lock() = Some(runtime.id());
         let over = Over { running: Arc::clone(&self.running), ended: Some(ended) };
         let task = task();
         #[cfg(redlock_sim)]
@@ -78,7 +99,8 @@ mod tests {
         let background = Background::default();
         background.ensure(|| async { unreachable!("there is no runtime") }, || ());
         for _ in 0..2 {
-            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
             let (tell, told) = std::sync::mpsc::channel();
             runtime.block_on(async {
                 background.ensure(pending::<()>, move || tell.send(()).unwrap());

@@ -16,7 +16,7 @@ use tracing::Span;
 use crate::{
     error::LockError,
     guard::{LockGuard, LockHandle, Released},
-    lease::{Judgement, watch},
+    lease::{Judgement, until},
     telemetry,
 };
 
@@ -83,8 +83,7 @@ impl BodyGuard {
                 Judgement::Valid(_) => {
                     if let Some(poll) = poll.take() {
                         self.started = true;
-                        let body = || self.span.in_scope(|| poll(cx));
-                        let polled = CURRENT.sync_scope(self.guard.handle(), body);
+                        let polled = self.in_scope(|| poll(cx));
                         if let Poll::Ready(output) = polled {
                             return Poll::Ready(Ok(output));
                         }
@@ -95,13 +94,18 @@ impl BodyGuard {
             // Judges again once it listens, so that no change falls between the two.
             let changed = self.changed.get_or_insert_with(|| {
                 let unlike = std::mem::discriminant(&judged);
-                watch(Arc::clone(hold), move |now| std::mem::discriminant(&now) != unlike).boxed()
+                until(Arc::clone(hold), move |now| std::mem::discriminant(&now) != unlike).boxed()
             });
             match changed.as_mut().poll(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(()) => self.changed = None,
             }
         }
+    }
+
+    /// Runs what belongs to the body: `LockHandle::current()` is this lock meanwhile.
+    fn in_scope<R>(&self, part: impl FnOnce() -> R) -> R {
+        CURRENT.sync_scope(self.guard.handle(), || self.span.in_scope(part))
     }
 
     /// Releases; the body must be gone.
@@ -147,17 +151,23 @@ async fn run_to_loss<T>(
     })
     .await;
     // A lock is never released while its body may still be running (rule 13).
-    body.set(None);
+    let dropped = guard.in_scope(|| catch_unwind(AssertUnwindSafe(|| body.set(None))));
     let _ = guard.release().await;
-    match outcome {
-        Ok(Ok(output)) => Ok(output),
-        Ok(Err(panic)) => resume_unwind(panic),
-        Err(lost) => Err(lost),
+    match (outcome, dropped) {
+        (Ok(Err(panic)), _) | (_, Err(panic)) => resume_unwind(panic),
+        (Ok(Ok(output)), Ok(())) => Ok(output),
+        (Err(lost), Ok(())) => Err(lost),
     }
 }
 
 async fn run_to_end<T>(guard: LockGuard, body: impl Future<Output = T>) -> Result<T, LockError> {
-    guard.has_body();
+    guard.mark_body();
+    let hold = guard.hold();
+    // It has not started: what is lost by now, or in doubt, does not have to go on (rule 2).
+    until(Arc::clone(hold), |judged| judged != Judgement::Doubtful).await;
+    if let Judgement::Ended(end) = hold.judge() {
+        return Err(hold.unused_error(end));
+    }
     let outcome = {
         let mut body = pin!(body);
         let handle = guard.handle();
@@ -194,7 +204,7 @@ mod tests {
     use tokio::time::sleep;
 
     use super::*;
-    use crate::Redlock;
+    use crate::{Redlock, op::release};
 
     /// What comes of a body that is polled for the first time now.
     async fn first_poll(mut guard: BodyGuard) -> Result<(), LockError> {
@@ -222,6 +232,56 @@ mod tests {
         redlock.release_all().await;
         assert_eq!(running.await.unwrap().unwrap(), ["redlock:r"], "while it ran");
         assert_eq!(keys(&redlock), [""; 0]);
+    }
+
+    /// A closure that does something before it makes its future is part of the body.
+    #[tokio::test(start_paused = true)]
+    async fn what_a_closure_does_at_once_is_under_the_lock_too() {
+        let redlock = Redlock::in_memory(3);
+        let mut current = None;
+        let body = |_: &LockHandle| {
+            current = LockHandle::current().map(|lock| lock.resource().to_owned());
+            async { sleep(Duration::from_secs(1)).await }
+        };
+        redlock.lock("r").run(body).await.unwrap();
+        assert_eq!(current.as_deref(), Some("r"));
+
+        let panics = |_: &LockHandle| -> std::future::Ready<()> { panic!("at once") };
+        let panicked = AssertUnwindSafe(redlock.lock("r").run(panics)).catch_unwind().await;
+        assert!(panicked.is_err());
+        assert_eq!(redlock.memory_nodes()[0].keys(), [""; 0], "released before");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_panic_in_the_end_of_a_body_goes_on_after_the_release() {
+        struct Panics;
+
+        impl Drop for Panics {
+            fn drop(&mut self) {
+                assert!(LockHandle::current().is_some_and(|lock| lock.resource() == "r"));
+                panic!("while it is dropped");
+            }
+        }
+
+        let redlock = Redlock::in_memory(3);
+        let body = async |_: &LockHandle| {
+            let _panics = Panics;
+            sleep(Duration::from_secs(60)).await;
+        };
+        let request = redlock.lock("r").auto_extend(false);
+        let panicked = AssertUnwindSafe(request.run(body)).catch_unwind().await.unwrap_err();
+        assert_eq!(panicked.downcast_ref::<&str>(), Some(&"while it is dropped"));
+        assert_eq!(redlock.memory_nodes()[0].keys(), [""; 0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_is_to_finish_does_not_start_without_its_lock() {
+        let redlock = Redlock::in_memory(3);
+        let guard = redlock.lock("r").await.unwrap();
+        release::end_all(redlock.client(), true);
+        let body = async { panic!("it ran") };
+        let error = run::<()>(guard, OnLost::Continue, body).await.unwrap_err();
+        assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
     }
 
     #[tokio::test(start_paused = true)]

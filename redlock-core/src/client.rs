@@ -103,12 +103,17 @@ impl Client {
             return Ok(());
         }
         // Whatever came of it, the attempt that follows finds out.
-        let _ = tokio::time::timeout(self.settings.connect_timeout, self.settle()).await;
-        self.ready.store(true, Ordering::Release);
+        tokio::select! {
+            biased;
+            () = self.closed() => {}
+            _ = tokio::time::timeout(self.settings.connect_timeout, self.connections()) => {
+                self.ready.store(true, Ordering::Release);
+            }
+        }
         Ok(())
     }
 
-    async fn settle(&self) {
+    async fn connections(&self) {
         let needed = quorum(self.nodes.len());
         let mut standings: FuturesUnordered<_> =
             self.nodes.iter().map(NodeHandle::standing).collect();
@@ -176,6 +181,12 @@ impl Client {
 /// An attempt that is under way, or a lease on its way from one hold to the next.
 pub(crate) struct Arriving(Arc<Client>);
 
+impl Arriving {
+    pub(crate) fn client(&self) -> &Arc<Client> {
+        &self.0
+    }
+}
+
 impl Drop for Arriving {
     fn drop(&mut self) {
         self.0.arriving.fetch_sub(1, Ordering::AcqRel);
@@ -188,7 +199,8 @@ pub(crate) fn check_runtime() -> Result<(), LockError> {
         return Ok(());
     }
     Err(LockError::config(
-        "a lock must be awaited inside a tokio runtime: use #[tokio::main] or Runtime::block_on",
+        "a lock must be awaited inside a tokio runtime with timers: use #[tokio::main] or \
+         Runtime::block_on, and enable_all() where the runtime is built",
     ))
 }
 

@@ -11,7 +11,7 @@ use crate::{
     body::{BodyGuard, current},
     client::check_runtime,
     error::LockError,
-    lease::{Hold, Judgement, watch},
+    lease::{Hold, Judgement, until},
     op::{extend, release},
 };
 
@@ -67,7 +67,7 @@ macro_rules! reads {
         /// The future is `'static` and does not keep the lock. It needs no network: validity that runs out
         /// is enough (rule 9). Cancel safe.
         pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
-            watch(Arc::clone(&self.hold), |judgement| matches!(judgement, Judgement::Ended(_)))
+            until(Arc::clone(&self.hold), |judgement| matches!(judgement, Judgement::Ended(_)))
         }
 
         /// How many nodes hold the lock for us, as of the last confirmed round; late answers
@@ -129,12 +129,12 @@ impl LockGuard {
     /// This lock as that of a body that can be dropped.
     #[doc(hidden)]
     pub fn into_body(self) -> BodyGuard {
-        self.has_body();
+        self.mark_body();
         BodyGuard::new(self)
     }
 
     /// Notes that a body runs under it: nobody lets go of the keys before that has ended (rule 13).
-    pub(crate) fn has_body(&self) {
+    pub(crate) fn mark_body(&self) {
         self.hold.has_body.store(true, Ordering::Release);
     }
 

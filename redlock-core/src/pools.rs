@@ -101,27 +101,33 @@ pub(crate) fn require(name: &str) -> Result<Redlock, LockError> {
     POOLS.lock().require(name)
 }
 
-/// One client over all the nodes of several pools, the same one each time. It shares their
-/// connections, and takes its settings from the first; but of all `max_ttl`s the shortest, since
-/// a node that restarted sits out that of its own pool, and of all timeouts the longest.
+/// One client over all the nodes of several pools, the same one each time, in whatever order they
+/// are named. It shares their connections, and takes its settings from the first by name; but of all
+/// `max_ttl`s the shortest, since a node that restarted sits out that of its own pool, and of all
+/// timeouts the longest.
 ///
 /// # Errors
 ///
 /// [`LockError::UnknownPool`] for a name that is not installed, [`LockError::Config`] for no names,
-/// for pools that share a node, and when the first one's ttl does not fit the limits of the others.
-/// When one of them has been shut down, the client is there and gives no lock.
+/// for pools that share a node or have other key prefixes, and when the first one's ttl does not fit
+/// the limits of the others. When one of them has been shut down, the client is there and gives no lock.
 pub fn quorum_of<I>(names: I) -> Result<Redlock, LockError>
 where
     I: IntoIterator,
     I::Item: AsRef<str>,
 {
-    let names: Vec<String> = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
+    let mut names: Vec<String> = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
+    names.sort_unstable();
     let mut pools = POOLS.lock();
     let parts = names.iter().map(|name| pools.require(name)).collect::<Result<Vec<_>, _>>()?;
     let Some(first) = parts.first() else {
         return Err(LockError::config("no pools: name at least one"));
     };
+    let is_closed = parts.iter().any(|part| part.client().is_closed());
     if let Some((_, joined)) = pools.joined.get(&names) {
+        if is_closed {
+            joined.client().close();
+        }
         return Ok(joined.clone());
     }
     let nodes: Vec<_> = parts.iter().flat_map(|part| part.client().nodes.to_vec()).collect();
@@ -137,7 +143,7 @@ where
         Arc::clone(&first.client().entropy),
     );
     // Who asks for it only while they shut down gets no lock either (rule 13).
-    if parts.iter().any(|part| part.client().is_closed()) {
+    if is_closed {
         client.close();
     }
     let joined = Redlock::from_client(Arc::new(client));
@@ -148,9 +154,16 @@ where
 /// The settings of the first, within what every node of every part can keep.
 fn joined_settings(first: &Redlock, parts: &[Redlock]) -> Result<Settings, LockError> {
     let mut settings = first.client().settings.clone();
-    for Settings { max_ttl, node_timeout, connect_timeout, .. } in
+    for Settings { max_ttl, node_timeout, connect_timeout, key_prefix, .. } in
         parts.iter().map(|part| &part.client().settings)
     {
+        if *key_prefix != settings.key_prefix {
+            return Err(LockError::config(format!(
+                "pools with the key prefixes {:?} and {key_prefix:?} lock different keys: give all \
+                 of them one",
+                settings.key_prefix
+            )));
+        }
         settings.max_ttl = settings.max_ttl.min(*max_ttl);
         settings.node_timeout = settings.node_timeout.max(*node_timeout);
         settings.connect_timeout = settings.connect_timeout.max(*connect_timeout);
@@ -200,6 +213,24 @@ mod tests {
         assert_eq!(min_hold_of(["older", "younger"]).await, [Some(secs(20)); 3]);
         sleep(secs(20)).await;
         assert_eq!(min_hold_of(["younger", "older"]).await, [Some(secs(20)); 3]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pools_lock_the_same_in_whatever_order_they_are_named() {
+        install("one", Redlock::in_memory(1)).unwrap();
+        install("two", Redlock::in_memory(2)).unwrap();
+        let _guard = quorum_of(["two", "one"]).unwrap().lock("r").await.unwrap();
+        let error = quorum_of(["one", "two"]).unwrap().try_lock("r").await.unwrap_err();
+        assert!(matches!(error, LockError::Held { by_this_client: true, .. }), "{error}");
+
+        let other = Redlock::builder().nodes([MemoryNode::new()]).key_prefix("other:");
+        install("other keys", other.build().unwrap()).unwrap();
+        let error = quorum_of(["one", "other keys"]).unwrap_err();
+        assert!(error.to_string().contains("key prefixes"), "{error}");
+
+        get("one").unwrap().shutdown(Duration::ZERO).await;
+        let error = quorum_of(["one", "two"]).unwrap().lock("s").await.unwrap_err();
+        assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
     }
 
     #[tokio::test(start_paused = true)]

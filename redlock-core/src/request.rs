@@ -13,7 +13,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 
 use crate::{
     body::{self, OnLost},
-    client::Client,
+    client::{Client, check_runtime},
     error::LockError,
     guard::{LockGuard, LockHandle},
     op::acquire,
@@ -104,7 +104,8 @@ impl LockRequest {
     {
         let guard = self.await?;
         let handle = guard.handle();
-        body::run(guard, OnLost::Cancel, body(&handle)).await
+        // Called in the body: what it does before it makes its future is under the lock, too.
+        body::run(guard, OnLost::Cancel, async { body(&handle).await }).await
     }
 
     /// As [`run`](Self::run), over a body that owns its handle.
@@ -115,8 +116,8 @@ impl LockRequest {
         Fut: Future<Output = T>,
     {
         let guard = self.await?;
-        let body = body(guard.handle());
-        body::run(guard, on_lost, body).await
+        let handle = guard.handle();
+        body::run(guard, on_lost, async move { body(handle).await }).await
     }
 }
 
@@ -129,8 +130,7 @@ impl IntoFuture for LockRequest {
         LockFuture(
             async move {
                 let terms = client.settings.terms(&options)?;
-                let hold = acquire::acquire(&client, resource, &terms).await?;
-                Ok(LockGuard::new(hold))
+                acquire::acquire(&client, resource, &terms).await
             }
             .boxed(),
         )
@@ -151,6 +151,8 @@ impl Future for LockFuture {
     type Output = Result<LockGuard, LockError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // Its timers need one at each poll, not only at the first.
+        check_runtime()?;
         self.0.as_mut().poll(cx)
     }
 }

@@ -6,6 +6,7 @@ use crate::{
     background::in_runtime,
     bug::{Bug, planted},
     client::Client,
+    lease::Hold,
     node::NodeHandle,
     op::release,
 };
@@ -23,7 +24,9 @@ pub(crate) async fn shutdown(client: &Arc<Client>, grace: Duration) {
         client.registry.all().iter().for_each(|hold| release::delete_everywhere(hold));
     }
     if in_runtime() {
-        let _ = tokio::time::timeout(grace, client.registry.until(<[_]>::is_empty)).await;
+        // A guard whose lock is lost has nothing left to finish.
+        let done = |holds: &[Arc<Hold>]| holds.iter().all(|hold| hold.is_over() && !hold.is_body());
+        let _ = tokio::time::timeout(grace, client.registry.until(done)).await;
     }
     release::end_all(client, false);
     // An attempt that was under way may win yet, and has to let go of that first.
@@ -62,7 +65,7 @@ mod tests {
     };
 
     use futures_util::FutureExt;
-    use tokio::time::sleep;
+    use tokio::time::{Instant, sleep, timeout};
 
     use super::*;
     use crate::{LockError, LockFuture, MemoryNode, Redlock};
@@ -94,6 +97,27 @@ mod tests {
         assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
         shutdown.await.unwrap();
         assert_eq!(keys(&nodes), [""; 0], "nothing ran: a min_hold has no reason to stay");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_the_first_connections_is_told() {
+        let node = MemoryNode::new();
+        node.hang();
+        let redlock = Redlock::builder().nodes([&node]).connect_timeout(MIN_HOLD).build().unwrap();
+        let waiting = tokio::spawn(redlock.lock("r").into_future());
+        sleep(LAST / 2).await;
+        redlock.shutdown(Duration::ZERO).await;
+        let error = timeout(LAST, waiting).await.unwrap().unwrap().unwrap_err();
+        assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_guard_whose_lock_is_lost_gets_no_grace() {
+        let redlock = Redlock::in_memory(3);
+        let _guard = redlock.lock("r").max_hold(LAST).await.unwrap();
+        let begun = Instant::now();
+        redlock.shutdown(MIN_HOLD).await;
+        assert!(begun.elapsed() < 2 * LAST, "{:?}", begun.elapsed());
     }
 
     #[tokio::test(start_paused = true)]

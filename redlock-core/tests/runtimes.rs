@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "these are tests, if not all of them are #[test]")]
 
 use std::{
-    future::Future,
+    future::{Future, IntoFuture},
     pin::pin,
     sync::Arc,
     task::{Context, Poll, Wake, Waker},
@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt;
 use redlock_core::{LockError, MemoryNode, Redlock};
 use tokio::{runtime::Runtime, time::sleep};
 
@@ -103,4 +104,51 @@ fn nothing_panics_outside_a_runtime() {
     block_on(redlock.shutdown(Duration::from_secs(60)));
     let error = of_tasks.block_on(async { redlock.lock("r").await.unwrap_err() });
     assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
+}
+
+/// Not a panic in the caller's task, and not one after the other in the background.
+#[test]
+fn a_runtime_without_timers_or_io_is_refused_by_name() {
+    let redlock = Redlock::in_memory(3);
+    let no_timers = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    no_timers.block_on(async {
+        let error = redlock.lock("r").await.unwrap_err();
+        assert!(error.to_string().contains("enable_all"), "{error}");
+        assert!(!redlock.health().await[0].is_up());
+        redlock.release_all().await;
+        redlock.shutdown(Duration::ZERO).await;
+    });
+
+    let no_io = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    no_io.block_on(async {
+        let error = Redlock::connect(["redis://127.0.0.1:1"]).await.unwrap_err();
+        assert!(error.to_string().contains("enable_all"), "{error}");
+    });
+}
+
+#[test]
+fn a_future_that_leaves_its_runtime_ends_with_an_error() {
+    let redlock = Redlock::in_memory(3);
+    let (guard, waiting) = runtime().block_on(async {
+        let guard = redlock.lock("r").await.unwrap();
+        let mut waiting = redlock.lock("r").into_future();
+        assert!((&mut waiting).now_or_never().is_none());
+        (guard, waiting)
+    });
+    drop(guard);
+    let error = waiting.now_or_never().unwrap().unwrap_err();
+    assert!(matches!(error, LockError::Config { .. }), "{error}");
+}
+
+/// The clock alone ends a lock (rule 9), whatever becomes of the runtime that renews it.
+#[test]
+fn a_loss_is_told_although_the_runtime_of_the_scheduler_stands_still() {
+    let (first, second) = (runtime(), runtime());
+    let redlock = Redlock::in_memory(3);
+    let ttl = Duration::from_millis(300);
+    let guard = first.block_on(async { redlock.lock("r").ttl(ttl).await.unwrap() });
+    second.block_on(async {
+        tokio::time::timeout(Duration::from_secs(30), guard.lost()).await.unwrap();
+    });
+    assert!(!guard.is_valid());
 }

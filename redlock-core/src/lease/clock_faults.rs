@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{LockError, LostReason, MemoryNode, Redlock, Released, clock::manual::ManualClock};
@@ -228,6 +229,18 @@ async fn a_grant_that_came_through_a_freeze_is_not_relied_on() {
     let error = asking.await.unwrap().unwrap_err();
     assert!(error.to_string().contains("came too late"), "{error}");
     assert!(redlock.try_lock("r").await.unwrap().is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_passed_on_through_a_freeze_is_not_relied_on() {
+    let (redlock, clock) = doubter(&nodes(3));
+    let first = redlock.lock("r").await.unwrap();
+    let mut next = redlock.lock("r").into_future();
+    assert!((&mut next).now_or_never().is_none());
+    drop(first);
+    // The lease is the next one's, who has not looked yet.
+    clock.wall_ahead.store(JUMP, SeqCst);
+    assert!(next.await.unwrap().is_valid());
 }
 
 /// The deadline of a long extension counts from before the freeze, and the keys no longer live as

@@ -15,7 +15,7 @@ use super::{HoldId, Lease, validity};
 use crate::{
     bug::{Bug, planted},
     client::Client,
-    clock::{Moment, Reading},
+    clock::{Moment, Reading, sleep_until},
     error::{LockError, LostReason},
     node::Expected,
     op::extend,
@@ -90,7 +90,7 @@ impl Hold {
             has_body: AtomicBool::new(false),
             changed: Notify::new(),
             auto_extend: terms.auto_extend,
-            latest: terms.max_hold.map_or(Moment::NEVER, |max| begun + max),
+            latest: terms.max_hold.map_or(Moment::NEVER, |max| client.clock.now() + max),
             earliest: begun + terms.min_hold,
             state: Mutex::new(State {
                 renew_at: validity::renewal(lease.confirmed.now, terms.ttl),
@@ -130,8 +130,7 @@ impl Hold {
             return (Judgement::Ended(end), None, false);
         }
         let now = reading.now;
-        let deadline = state.lease.deadline_on(reading);
-        let end = deadline.unwrap_or(state.lease.deadline).min(self.latest);
+        let end = state.lease.ends_on(reading).min(self.latest);
         let reason = if now >= end {
             Some(if end == self.latest { LostReason::MaxHold } else { LostReason::Expired })
         } else {
@@ -144,7 +143,7 @@ impl Hold {
             state.ended = Some(End::Lost(reason));
             return (Judgement::Ended(End::Lost(reason)), Some(reason), false);
         }
-        if deadline.is_none() {
+        if state.lease.deadline_on(reading).is_none() {
             let fresh = state.doubt.is_none();
             state.doubt.get_or_insert(now);
             return (Judgement::Doubtful, None, fresh);
@@ -155,7 +154,7 @@ impl Hold {
 
     /// When it has to be looked at, at the latest.
     fn end_at(&self, state: &State, reading: Reading) -> Moment {
-        let deadline = state.lease.deadline_on(reading).unwrap_or(state.lease.deadline);
+        let deadline = state.lease.ends_on(reading);
         let end = deadline.min(self.latest);
         state.doubt.map_or(end, |since| end.min(since + self.doubt_limit()))
     }
@@ -200,6 +199,7 @@ impl Hold {
     fn tell_lost(&self, reason: LostReason) {
         telemetry::lost(&self.resource, reason);
         self.changed.notify_waiters();
+        self.client.registry.tell_end();
         // Who has lost it does not stand in the way of who waits, whatever becomes of his guard.
         let key = Arc::clone(&self.state.lock().lease.claim.key);
         self.client.lines.vacate(&self.client, &key, self.id);
@@ -245,7 +245,7 @@ impl Hold {
     ) -> bool {
         let reading = self.client.clock.read();
         let mut state = self.state.lock();
-        let before = state.lease.deadline_on(reading).unwrap_or(state.lease.deadline);
+        let before = state.lease.ends_on(reading);
         if state.ended.is_some() || reading.now >= before {
             return false;
         }
@@ -345,18 +345,27 @@ impl Hold {
     }
 }
 
-/// Resolves when the hold has changed its standing since the future was first polled: ended, in
-/// which case it resolves at once, or cleared of a doubt. Judged by the clock each time.
-pub(crate) async fn watch(hold: Arc<Hold>, mut unless: impl FnMut(Judgement) -> bool) {
+/// Resolves once `done` says so of the hold's judgement, looked at now and at each change.
+pub(crate) async fn until(hold: Arc<Hold>, mut done: impl FnMut(Judgement) -> bool) {
     loop {
         // A runtime that ended took the scheduler with it; whoever waits starts it again
         // (rule 13).
         hold.client.ensure_running();
         let mut changed = std::pin::pin!(hold.changed.notified());
         changed.as_mut().enable();
-        if unless(hold.judge()) {
+        if done(hold.judge()) {
             return;
         }
-        changed.await;
+        // The clock is enough to end it (rule 9), and somebody has to look at it. As a rule that is
+        // the scheduler; if that one's runtime stands still, this one's need not.
+        if hold.client.registry.is_tended_elsewhere() {
+            let end = hold.end_at(&hold.state.lock(), hold.client.clock.read());
+            tokio::select! {
+                () = changed => {}
+                () = sleep_until(&*hold.client.clock, end) => {}
+            }
+        } else {
+            changed.await;
+        }
     }
 }

@@ -9,12 +9,14 @@ mod hold;
 mod registry;
 #[cfg(test)]
 mod tests;
+mod unheld;
 pub(crate) mod validity;
 
 use std::{sync::Arc, time::Duration};
 
-pub(crate) use hold::{End, Hold, Judgement, watch};
+pub(crate) use hold::{End, Hold, Judgement, until};
 pub(crate) use registry::{HoldId, Registry};
+pub(crate) use unheld::Unheld;
 
 use crate::{
     clock::{Moment, Reading},
@@ -78,6 +80,11 @@ impl Lease {
         let Self { deadline, dated, ttl, clock_drift_factor, .. } = *self;
         let missed = validity::missed(dated, clock.wall_ahead, ttl, clock_drift_factor)?;
         Some(deadline - missed)
+    }
+
+    /// The same, for what has to be decided although it is in doubt.
+    pub(crate) fn ends_on(&self, clock: Reading) -> Moment {
+        self.deadline_on(clock).unwrap_or(self.deadline)
     }
 
     /// Whether it may be relied on now.

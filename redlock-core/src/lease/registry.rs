@@ -47,7 +47,7 @@ struct Shared {
     inner: Mutex<Inner>,
     /// Something is due earlier than the task sleeps.
     sooner: Notify,
-    /// A hold has gone.
+    /// A hold has gone, or ended.
     gone: Notify,
     orphaned: AtomicBool,
 }
@@ -129,7 +129,17 @@ impl Registry {
         true
     }
 
-    /// Forgets a hold whose keys have been let go of.
+    /// Whether holds are renewed on another runtime than the caller's.
+    pub(crate) fn is_tended_elsewhere(&self) -> bool {
+        self.task.is_elsewhere()
+    }
+
+    /// Tells who waits for holds to end that one has, if it is still in somebody's hands.
+    pub(crate) fn tell_end(&self) {
+        self.shared.gone.notify_waiters();
+    }
+
+    /// Forgets a hold whose keys are being let go of.
     pub(crate) fn remove(&self, id: HoldId) {
         {
             let mut inner = self.shared.inner.lock();
@@ -207,7 +217,7 @@ async fn settle(renewals: &[Arc<Round>], holds: &[Arc<Hold>]) {
     let limit = hold.client.settings.node_timeout;
     let settled = async {
         for renewal in renewals {
-            renewal.settled(hold.client.patience()).await;
+            renewal.settled(&hold.client.nodes, hold.client.patience()).await;
         }
     };
     let _ = tokio::time::timeout(limit, settled).await;

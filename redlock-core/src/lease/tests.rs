@@ -19,6 +19,15 @@ fn client(nodes: &[MemoryNode]) -> Redlock {
     Redlock::builder().nodes(nodes).ttl(TTL).build().unwrap()
 }
 
+/// What it took to get the lock is no part of it.
+#[tokio::test(start_paused = true)]
+async fn max_hold_begins_with_the_hold() {
+    let redlock = Redlock::in_memory(3);
+    redlock.memory_nodes().iter().for_each(|node| node.slow(Duration::from_millis(20)));
+    let request = redlock.lock("r").max_hold(Duration::from_millis(10));
+    request.run(async |lock| assert!(lock.is_valid())).await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lock_renews_itself_for_many_ttls() {
     let nodes = nodes(5);

@@ -110,15 +110,13 @@ pub(crate) struct NodeHandle {
     owner: Arc<Owner>,
 }
 
-/// How long clean-up may go on after the last client has let go of the node.
-const LAST_WORDS: Duration = Duration::from_secs(2);
-
-/// Ends the background task when the last client lets go.
+/// Ends the background task when the last client lets go, once nothing is owed any more.
 struct Owner(Arc<Shared>);
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        let until = self.0.context.clock.now() + LAST_WORDS;
+        // No key lives for longer than a node sits out: both are `max_ttl`.
+        let until = self.0.context.clock.now() + self.0.context.sits_out;
         self.0.mailbox.lock().closed = Some(until);
         self.0.mail.notify_one();
     }
@@ -187,7 +185,8 @@ impl NodeHandle {
     pub(crate) fn submit(&self, job: Job, ballot: Ballot, now: Moment) -> Option<Uncast> {
         let shared = self.shared();
         let mut mailbox = shared.mailbox.lock();
-        let wake = mailbox.is_empty();
+        // Whatever waits already has woken it.
+        let wake = mailbox.nothing_waits();
         let known = mailbox.put(&shared.name, job, ballot, now);
         drop(mailbox);
         if wake && known.is_none() {
@@ -318,9 +317,11 @@ pub enum NodeState {
 mod tests {
     use std::time::Duration;
 
-    use tokio::time::sleep;
+    use tokio::time::{Instant, sleep};
 
-    use crate::{MemoryNode, Redlock, Restarts};
+    use crate::{LockError, MemoryNode, Redlock, Restarts};
+
+    const TEN_SECONDS: Duration = Duration::from_secs(10);
 
     #[tokio::test(start_paused = true)]
     async fn the_last_client_leaves_no_key_on_a_node_that_reconnects() {
@@ -328,9 +329,10 @@ mod tests {
         let redlock = Redlock::builder().nodes([&node]).restarts(Restarts::Trusted);
         let guard = redlock.build().unwrap().lock("r").await.unwrap();
         node.stop();
-        node.start();
         drop(guard);
-        sleep(Duration::from_secs(2)).await;
+        sleep(TEN_SECONDS).await;
+        node.start();
+        sleep(TEN_SECONDS / 5).await;
         assert!(node.keys().is_empty(), "{:?}", node.keys());
     }
 
@@ -346,6 +348,41 @@ mod tests {
         });
         let told = format!("{:?}", health[0].state);
         assert!(told.contains("Disconnected") && !health[0].is_up(), "{told}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_for_a_connection_is_not_hidden_by_a_ping() {
+        let nodes: [_; 3] = std::array::from_fn(|_| MemoryNode::new());
+        let other = Redlock::builder().nodes(&nodes[..1]).build().unwrap();
+        let _theirs = other.lock("r").await.unwrap();
+        nodes[2].hang();
+        let redlock =
+            Redlock::builder().nodes(&nodes).connect_timeout(TEN_SECONDS).build().unwrap();
+        drop(redlock.lock("warm").await.unwrap());
+        sleep(TEN_SECONDS / 10).await;
+        let asking = tokio::spawn({
+            let redlock = redlock.clone();
+            async move { redlock.health().await }
+        });
+        sleep(TEN_SECONDS / 10).await;
+        let error = redlock.try_lock("r").await.unwrap_err();
+        let LockError::Held { nodes, .. } = &error else { panic!("{error}") };
+        assert_eq!(&*nodes[0].reason, "still connecting");
+        asking.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_hangs_is_found_out_by_pings_alone() {
+        let node = MemoryNode::new();
+        let redlock = Redlock::builder().nodes([&node]).build().unwrap();
+        assert!(redlock.health().await[0].is_up());
+        node.hang();
+        for _ in 0..3 {
+            assert!(!redlock.health().await[0].is_up());
+        }
+        let asked = Instant::now();
+        assert!(!redlock.health().await[0].is_up());
+        assert_eq!(asked.elapsed(), Duration::ZERO, "it was asked once more");
     }
 
     #[tokio::test(start_paused = true)]

@@ -183,8 +183,8 @@ impl Mailbox {
         self.waiting.front().map(|item| item.queued)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.pings.is_empty()
+    pub(super) fn nothing_waits(&self) -> bool {
+        self.waiting.is_empty()
     }
 
     /// Nothing waits, is under way or is owed.

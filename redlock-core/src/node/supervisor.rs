@@ -208,7 +208,7 @@ async fn exchange(
     closed: &mut Fuse<BoxFuture<'static, NodeError>>,
 ) -> Option<NodeError> {
     let clock = &*shared.context.clock;
-    let mut pings: FuturesUnordered<BoxFuture<'static, ()>> = FuturesUnordered::new();
+    let mut pings: FuturesUnordered<BoxFuture<'static, bool>> = FuturesUnordered::new();
     let mut strikes = Strikes::default();
     // One timer for all batches. It is left to ring when what it was set for has been answered:
     // setting and stopping one a batch costs more than the batch.
@@ -257,7 +257,16 @@ async fn exchange(
                 }
                 None
             }
-            Some(()) = pings.next() => None,
+            Some(timed_out) = pings.next() => {
+                // It is a command like any other (rule 15).
+                if !timed_out {
+                    strikes.clear();
+                } else if strikes.add(clock.now(), shared.context.node_timeout) {
+                    let reason = format!("no answer within {:?}", shared.context.node_timeout);
+                    return Some(NodeError::new(&shared.name, NodeErrorKind::Timeout, reason));
+                }
+                None
+            }
             () = &mut alarm, if alarmed => {
                 alarmed = false;
                 under_way.expire()
@@ -357,21 +366,25 @@ fn settle(
     over.map_or(Ok(items), Err)
 }
 
+/// Whether its time ran out.
 fn answer_ping(
     shared: &Shared,
     connection: &mut dyn Connection,
     ping: tokio::sync::oneshot::Sender<Result<(), NodeError>>,
-) -> BoxFuture<'static, ()> {
+) -> BoxFuture<'static, bool> {
     let limit = shared.context.node_timeout;
     let name = Arc::clone(&shared.name);
     let pong = connection.ping();
     async move {
-        let answer = tokio::time::timeout(limit, pong).await.unwrap_or_else(|_| {
+        let answered = tokio::time::timeout(limit, pong).await;
+        let timed_out = answered.is_err();
+        let answer = answered.unwrap_or_else(|_| {
             let reason = format!("no answer within {limit:?}");
             Err(NodeError::new(&name, NodeErrorKind::Timeout, reason))
         });
         // Whoever asked may have gone.
         let _ = ping.send(answer);
+        timed_out
     }
     .boxed()
 }

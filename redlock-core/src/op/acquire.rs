@@ -11,13 +11,14 @@ use crate::{
     client::Client,
     clock::Moment,
     error::{LockError, NodeError},
-    lease::{Hold, Lease},
+    guard::LockGuard,
+    lease::{Hold, Lease, Unheld},
     node::{Action, Claim, Job},
-    op::{release, watch::watch},
+    op::watch::watch,
     options::Terms,
-    quorum::{Round, Tally, ask, cast_all, quorum},
+    quorum::{Round, ask, cast_all, quorum},
     telemetry, token,
-    wait::{Alarms, Head, Joined, Lines, Refusal, SHORTEST_PAUSE, Turn, Wake, Wants},
+    wait::{Alarms, Head, Joined, Lines, NoTurn, SHORTEST_PAUSE, Wake, Wants},
 };
 
 /// The longest resource in bytes (api.md): keys stay readable and cheap.
@@ -28,7 +29,7 @@ pub(crate) async fn acquire(
     client: &Arc<Client>,
     resource: String,
     terms: &Terms,
-) -> Result<Arc<Hold>, LockError> {
+) -> Result<LockGuard, LockError> {
     let span = telemetry::acquiring(&resource);
     let acquired = wait_for(client, resource, terms).instrument(span).await;
     if let Err(error) = &acquired {
@@ -41,9 +42,10 @@ async fn wait_for(
     client: &Arc<Client>,
     resource: String,
     terms: &Terms,
-) -> Result<Arc<Hold>, LockError> {
+) -> Result<LockGuard, LockError> {
     check(&resource)?;
     client.check_open(&resource)?;
+    let called = client.clock.now();
     client.ready().await?;
     let begun = client.clock.now();
     let mut request = Request {
@@ -51,6 +53,7 @@ async fn wait_for(
         key: client.key(&resource),
         resource,
         terms,
+        called,
         begun,
         counted: begun,
         attempts: 0,
@@ -67,9 +70,13 @@ struct Request<'a> {
     resource: String,
     key: Arc<str>,
     terms: &'a Terms,
+    called: Moment,
+    /// When the nodes were connected, or could not be: `wait` begins then.
     begun: Moment,
     attempts: u32,
-    /// The attempts that were made because it was time, and every `retry_delay` in line.
+    /// What `retry_count` limits: attempts that were made because it was time, those that came
+    /// `retry_delay` or more after the last that counted without anybody having let go, and every
+    /// `retry_delay` in line.
     retries: u32,
     /// When the last of them was.
     counted: Moment,
@@ -80,106 +87,100 @@ impl Request<'_> {
     /// Waits in line.
     async fn turn(&mut self) -> Result<Head, LockError> {
         let wants = Wants::new(self.terms);
-        let place = match Lines::join(self.client, &self.key, wants) {
-            Joined::Head(head) => return Ok(head),
-            Joined::Waiting(place) => place,
-            Joined::Refused(refusal) => {
+        let turn = match Lines::join(self.client, &self.key, wants) {
+            Joined::Now(Ok(head)) => return Ok(head),
+            Joined::Now(Err(no_turn)) => {
                 self.attempts = 1;
-                return Err(self.refused(&refusal));
+                Err(no_turn)
             }
-            Joined::Closed => return Err(self.shutting_down()),
+            Joined::Waiting(place) => {
+                let pace = self.terms.retry_delay.max(SHORTEST_PAUSE);
+                let limit = if wants.tries_once {
+                    // The attempt under way is his, too.
+                    self.client.patience()
+                } else {
+                    let retries = self.terms.retry_count.map(|count| pace.saturating_mul(count));
+                    retries.map_or(self.terms.wait, |retries| retries.min(self.terms.wait))
+                };
+                let turn = place.turn(limit).await;
+                self.counted = self.client.clock.now();
+                let in_line = self.counted.since(self.begun).as_nanos() / pace.as_nanos();
+                self.retries = u32::try_from(in_line).unwrap_or(u32::MAX);
+                // What polling would have come to.
+                self.attempts = self.retries.saturating_add(1);
+                turn
+            }
         };
-        let pace = self.terms.retry_delay.max(SHORTEST_PAUSE);
-        let limit = if wants.once {
-            // The attempt under way is his, too.
-            self.client.patience()
-        } else {
-            let retries = self.terms.retry_count.map(|count| pace.saturating_mul(count));
-            retries.map_or(self.terms.wait, |retries| retries.min(self.terms.wait))
-        };
-        let turn = place.turn(limit).await;
-        let in_line = self.waited().as_nanos() / pace.as_nanos();
-        self.counted = self.client.clock.now();
-        self.retries = u32::try_from(in_line).unwrap_or(u32::MAX);
-        // What polling would have come to.
-        self.attempts = self.retries.saturating_add(1);
-        match turn {
-            Turn::Head(head) => Ok(head),
-            Turn::Refused(refusal) => Err(self.refused(&refusal)),
-            Turn::Closed => Err(self.shutting_down()),
-        }
+        turn.map_err(|no_turn| self.no_turn(&no_turn))
     }
 
     /// Takes over what the head was given, or asks the nodes until they give the lock.
-    async fn ask(mut self, mut head: Head) -> Result<Arc<Hold>, LockError> {
+    async fn ask(mut self, mut head: Head) -> Result<LockGuard, LockError> {
         let wants = Wants::new(self.terms);
-        if let Some((lease, _arriving)) = head.take_lease(wants) {
+        if let Some(unheld) = head.take_lease(wants) {
             let now = self.client.clock.now();
-            return self.admit(head, lease, now);
+            return self.admit(head, unheld, now);
         }
-        if let Some(pause) = head.pause().filter(|_| !wants.once) {
+        if !wants.tries_once {
             let left = self.left();
-            self.unless_closed(sleep(pause.min(left))).await?;
-            if pause <= left {
-                head.stood_back();
-            }
+            self.unless_closed(head.stand_back(left)).await?;
         }
-        let mut known = head.known();
+        if let Some(known) = head.known(wants) {
+            self.pause(&head, &known).await?;
+        }
         loop {
-            let failure = match known.take() {
-                Some(failure) => failure,
-                None => {
-                    // Their runtime may end while this one waits (rule 13).
-                    self.client.ensure_running();
-                    self.attempts = self.attempts.saturating_add(1);
-                    let _arriving = self.client.arriving();
-                    // Only now: a shutdown that this does not see yet sees that somebody is
-                    // arriving.
-                    self.client.check_open(&self.resource)?;
-                    match attempt(self.client, &self.key, self.terms).await? {
-                        Ok(lease) => {
-                            let begun = lease.since;
-                            return self.admit(head, lease, begun);
-                        }
-                        Err(failure) => Arc::new(failure),
-                    }
+            // Their runtime may end while this one waits (rule 13).
+            self.client.ensure_running();
+            self.attempts = self.attempts.saturating_add(1);
+            match self.attempt().await? {
+                Ok(unheld) => {
+                    let begun = unheld.lease.since;
+                    return self.admit(head, unheld, begun);
                 }
-            };
-            head.failed(&failure);
-            self.pause(&head, &failure).await?;
+                Err(failure) => {
+                    let failure = Arc::new(failure);
+                    head.failed(&failure);
+                    self.pause(&head, &failure).await?;
+                }
+            }
         }
     }
 
     /// Waits until it is worth asking once more, if there is time for that.
     async fn pause(&mut self, head: &Head, failure: &Failure) -> Result<(), LockError> {
-        let terms = self.terms;
         let left = self.left();
-        let retries_used_up = terms.retry_count.is_some_and(|count| self.retries >= count);
-        if retries_used_up || left.is_zero() {
+        let used_up = self.terms.retry_count.is_some_and(|count| self.retries >= count);
+        if used_up || left.is_zero() {
             return Err(self.failed(failure));
         }
-        let jitter = self.up_to(terms.retry_jitter);
-        // The last attempt starts when `wait` ends, not a whole delay before.
-        let pace = terms.retry_delay.max(SHORTEST_PAUSE).min(left);
-        let jitter = jitter.min(left - pace);
         let listening = self.client.clock.now();
-        let (wake, news) = {
-            let bell = watch(self.client, &self.key);
-            let wake = self.unless_closed(head.listen(bell.rung(), pace, jitter)).await?;
-            (wake, bell.has_news())
-        };
+        let (wake, news) = self.listen(head, left).await?;
         let now = self.client.clock.now();
         // An attempt that others had made, or for nothing new, is nobody's retry, and puts none off.
         let counts = wake != Wake::Rung || !news;
-        if wake == Wake::Due || counts && now.since(self.counted) >= terms.retry_delay {
+        if wake == Wake::Due || counts && now.since(self.counted) >= self.terms.retry_delay {
             self.retries = self.retries.saturating_add(1);
             self.counted = now;
         }
-        if wake != Wake::Rung {
-            return Ok(());
+        if wake == Wake::Rung {
+            let at_once = now.since(listening) < SHORTEST_PAUSE;
+            self.hesitate(head, !news || failure.is_in_vain() || at_once).await?;
         }
-        let listened = now.since(listening);
-        let doubtful = !news || failure.is_in_vain() || listened < SHORTEST_PAUSE;
+        Ok(())
+    }
+
+    /// Listens for a bell; whether it had news.
+    async fn listen(&self, head: &Head, left: Duration) -> Result<(Wake, bool), LockError> {
+        // The last attempt starts when `wait` ends, not a whole delay before.
+        let pace = self.terms.retry_delay.max(SHORTEST_PAUSE).min(left);
+        let jitter = self.up_to(self.terms.retry_jitter).min(left - pace);
+        let bell = watch(self.client, &self.key);
+        let wake = self.unless_closed(head.listen(bell.rung(), pace, jitter)).await?;
+        Ok((wake, bell.has_news()))
+    }
+
+    /// Lets others go first who have waited for longer.
+    async fn hesitate(&mut self, head: &Head, doubtful: bool) -> Result<(), LockError> {
         let (hesitation, random) = self.alarms.hesitation(doubtful, head.without());
         let delay = hesitation.saturating_add(self.up_to(random)).min(self.left());
         if !delay.is_zero() {
@@ -188,17 +189,55 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// Makes a hold of a lease, unless the client was closed meanwhile.
-    fn admit(self, head: Head, lease: Lease, begun: Moment) -> Result<Arc<Hold>, LockError> {
-        let Self { client, resource, terms, .. } = self;
-        let hold = Arc::new(Hold::new(client, resource, lease.clone(), terms, begun));
-        if client.registry.add(&hold) {
-            head.acquired(&hold);
-            return Ok(hold);
+    /// Asks all nodes once.
+    async fn attempt(&self) -> Result<Result<Unheld, Failure>, LockError> {
+        let Self { client, terms, .. } = self;
+        let arriving = client.arriving();
+        // Only now: a shutdown that this does not see yet sees that somebody is arriving.
+        client.check_open(&self.resource)?;
+        let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
+        let claim = Arc::new(Claim { key: Arc::clone(&self.key), value });
+        let round = Round::new(client.nodes.len(), |tally| tally.reached() || tally.impossible());
+        let sought = |started| Lease::sought(Arc::clone(&claim), terms, started, &round);
+        let mut unheld = Unheld::new(sought(client.clock.read()), arriving);
+        let job = Job::new(&claim, Action::Grant { ttl: terms.key_ttl() });
+        cast_all(ask(&client.nodes, &round, |_| Some(job.clone())));
+        let mut tally = round.settled(&client.nodes, client.patience()).await;
+        if planted(Bug::ClockStartedLate) {
+            unheld.lease = sought(client.clock.read());
         }
-        // Nothing ran under it, so that not even a `min_hold` stays.
-        release::give_back(client, &lease);
-        Err(LockError::ShuttingDown { resource: hold.resource.clone() })
+        if tally.reached() {
+            // A grant counts only if validity remains (rule 4).
+            if unheld.lease.is_valid_on(client.clock.read()) || planted(Bug::ValidityNotCompared) {
+                client.put_in_service();
+                return Ok(Ok(unheld));
+            }
+            return Ok(Err(Failure { no_quorum: true, granted: tally.yes(), nodes: Vec::new() }));
+        }
+        if !tally.impossible_by_failures() && round.has_timeouts() {
+            // What was asked together runs out together, and whether anybody need have the lock
+            // hangs on how many that are, not on who comes first.
+            sleep(SHORTEST_PAUSE).await;
+            tally = round.tally();
+        }
+        Ok(Err(Failure {
+            no_quorum: tally.impossible_by_failures(),
+            granted: tally.yes(),
+            nodes: round.failures(),
+        }))
+    }
+
+    /// Makes a hold of a lease, unless the client was closed meanwhile.
+    fn admit(self, head: Head, unheld: Unheld, begun: Moment) -> Result<LockGuard, LockError> {
+        let Self { client, resource, terms, .. } = self;
+        let hold = Arc::new(Hold::new(client, resource, unheld.lease.clone(), terms, begun));
+        if !client.registry.add(&hold) {
+            // Nothing ran under it, so that not even a `min_hold` stays.
+            return Err(LockError::ShuttingDown { resource: hold.resource.clone() });
+        }
+        unheld.taken();
+        head.acquired(&hold);
+        Ok(LockGuard::new(hold))
     }
 
     async fn unless_closed<F: Future>(&self, future: F) -> Result<F::Output, LockError> {
@@ -213,13 +252,14 @@ impl Request<'_> {
         token::up_to(&*self.client.entropy, most)
     }
 
-    fn waited(&self) -> Duration {
-        self.client.clock.now().since(self.begun)
-    }
-
     /// What is left of `wait`.
     fn left(&self) -> Duration {
-        self.terms.wait.saturating_sub(self.waited())
+        self.terms.wait.saturating_sub(self.client.clock.now().since(self.begun))
+    }
+
+    /// For errors: since the call.
+    fn waited(&self) -> Duration {
+        self.client.clock.now().since(self.called)
     }
 
     fn shutting_down(&self) -> LockError {
@@ -227,11 +267,12 @@ impl Request<'_> {
     }
 
     /// What somebody is told who had no turn.
-    fn refused(&self, refusal: &Refusal) -> LockError {
-        match refusal {
-            Refusal::Failed(failure) => self.failed(failure),
-            Refusal::HeldHere => self.held(true, Vec::new()),
-            Refusal::Busy => self.held(false, Vec::new()),
+    fn no_turn(&self, no_turn: &NoTurn) -> LockError {
+        match no_turn {
+            NoTurn::Failed(failure) => self.failed(failure),
+            NoTurn::HeldHere => self.held(true, Vec::new()),
+            NoTurn::Busy => self.held(false, Vec::new()),
+            NoTurn::Closed => self.shutting_down(),
         }
     }
 
@@ -288,56 +329,4 @@ impl Failure {
     fn is_in_vain(&self) -> bool {
         self.no_quorum || self.granted > 0
     }
-}
-
-/// An attempt under way. Dropped before it succeeded, for whatever reason, it gives back what the
-/// nodes to which its SET may have gone have given it, or will (rules 5 and 6).
-struct Attempt<'a> {
-    client: &'a Client,
-    sought: Option<Lease>,
-}
-
-impl Drop for Attempt<'_> {
-    fn drop(&mut self) {
-        if let Some(lease) = &self.sought
-            && !planted(Bug::NoReleaseAfterFailure)
-        {
-            release::give_back(self.client, lease);
-        }
-    }
-}
-
-/// Asks all nodes once.
-async fn attempt(
-    client: &Client,
-    key: &Arc<str>,
-    terms: &Terms,
-) -> Result<Result<Lease, Failure>, LockError> {
-    let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
-    let claim = Arc::new(Claim { key: Arc::clone(key), value });
-    let round = Round::new(client.nodes.len(), |tally| tally.reached() || tally.impossible());
-    let sought = |started| Lease::sought(Arc::clone(&claim), terms, started, &round);
-    let mut attempt = Attempt { client, sought: Some(sought(client.clock.read())) };
-    let job = Job::new(&claim, Action::Grant { ttl: terms.key_ttl() });
-    cast_all(ask(&client.nodes, &round, |_| Some(job.clone())));
-    let tally: Tally = round.settled(client.patience()).await;
-    if planted(Bug::ClockStartedLate) {
-        attempt.sought = Some(sought(client.clock.read()));
-    }
-    if tally.reached() {
-        // A grant counts only if validity remains (rule 4).
-        let in_time = |lease: &mut Lease| {
-            lease.is_valid_on(client.clock.read()) || planted(Bug::ValidityNotCompared)
-        };
-        if let Some(lease) = attempt.sought.take_if(in_time) {
-            client.put_in_service();
-            return Ok(Ok(lease));
-        }
-        return Ok(Err(Failure { no_quorum: true, granted: tally.yes(), nodes: Vec::new() }));
-    }
-    Ok(Err(Failure {
-        no_quorum: tally.impossible_by_failures(),
-        granted: tally.yes(),
-        nodes: round.failures(),
-    }))
 }

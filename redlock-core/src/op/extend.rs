@@ -43,9 +43,13 @@ pub(crate) async fn extend(hold: &Arc<Hold>, ttl: Duration) -> Result<(), LockEr
     hold.client.ready().await?;
     let started = hold.client.clock.read();
     let Some(round) = send(hold, started, Some(ttl)) else {
-        return Err(hold.lost_error(End::Released));
+        let end = match hold.judge() {
+            Judgement::Ended(end) => end,
+            Judgement::Valid(_) | Judgement::Doubtful => End::Released,
+        };
+        return Err(hold.lost_error(end));
     };
-    let tally = round.settled(hold.client.patience()).await;
+    let tally = round.settled(&hold.client.nodes, hold.client.patience()).await;
     if let Judgement::Ended(end) = hold.judge() {
         return Err(hold.lost_error(end));
     }
@@ -143,7 +147,7 @@ fn heal(hold: &Arc<Hold>, round: &Arc<Round>) {
         for node in round.take_missing() {
             // A heal counts as a SET: the release has to go there (rule 5).
             if !planted(Bug::HealWithoutCleanUp) {
-                state.lease.taken.asked_again(node);
+                state.lease.taken.set_again(node);
             }
             uncast.extend(ask_one(&hold.client.nodes, round, node, job.clone()));
         }

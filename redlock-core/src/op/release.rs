@@ -27,7 +27,7 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
         LetGo::PassedOn => return Ok(Released::Ours),
         LetGo::Before => return Ok(Released::AlreadyLost),
     };
-    let tally = round.settled(hold.client.patience()).await;
+    let tally = round.settled(&hold.client.nodes, hold.client.patience()).await;
     let nodes = hold.client.nodes.len();
     if !tally.answered() {
         return Err(LockError::NoQuorum {
@@ -79,7 +79,8 @@ fn let_go(hold: &Arc<Hold>) -> LetGo {
     if !planted(Bug::OldHandleStaysValid) {
         hold.end(End::Released);
     }
-    let now = hold.client.clock.now();
+    let reading = hold.client.clock.read();
+    let now = reading.now;
     let confirmed = {
         let mut state = hold.state.lock();
         // From here on, no extend can get in ahead of the deletes (rule 10).
@@ -94,12 +95,15 @@ fn let_go(hold: &Arc<Hold>) -> LetGo {
         state.lease.asked <= state.lease.confirmed.now
     };
     let Hold { client, id, .. } = &**hold;
-    if !planted(Bug::RenewalOutlivesRelease) {
-        client.registry.remove(*id);
-    }
+    let gone = || {
+        if !planted(Bug::RenewalOutlivesRelease) {
+            client.registry.remove(*id);
+        }
+    };
     // What is in doubt, what waits for an answer and what a `min_hold` keeps is not passed on.
     let passable = matches!(judged, Judgement::Valid(_)) && confirmed && hold.earliest <= now;
-    if passable && client.lines.hand_over(hold, now) {
+    if passable && client.lines.hand_over(hold, reading) {
+        gone();
         return LetGo::PassedOn;
     }
     if planted(Bug::OldHandleStaysValid) {
@@ -109,7 +113,9 @@ fn let_go(hold: &Arc<Hold>) -> LetGo {
     // A `min_hold` that is not used up keeps the key for the rest, whatever ended the hold.
     let keep_until = Some(hold.earliest).filter(|earliest| *earliest > now);
     let (round, asked) = delete(client, &lease, keep_until);
-    // Only now: whoever is next asks behind the deletes.
+    // Only now: a shutdown that does not see it any more finds the deletes with the nodes.
+    gone();
+    // And whoever is next asks behind them.
     client.lines.vacate(client, &lease.claim.key, *id);
     LetGo::Sent(Sent { round, asked, judged })
 }

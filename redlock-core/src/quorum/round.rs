@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     error::{NodeError, NodeErrorKind},
-    node::Reply,
+    node::{NodeHandle, Reply},
 };
 
 /// A question under way. Outlives its asker: late votes are counted as long as anybody cares.
@@ -26,6 +26,8 @@ struct State {
     tally: Tally,
     answers: Vec<Answer>,
     settled: bool,
+    /// And what comes of it by itself has come: the asker may hear of it.
+    concluded: bool,
 }
 
 /// What comes of a round by itself: run by whoever casts the vote, so that it needs no task.
@@ -75,6 +77,7 @@ impl Round {
             tally: Tally::new(nodes),
             answers: vec![Answer::Awaited; nodes],
             settled: false,
+            concluded: false,
         };
         Arc::new(Self { settles, state: Mutex::new(state), asker: AtomicWaker::new(), sequel })
     }
@@ -87,7 +90,7 @@ impl Round {
             Err(error) => (Vote::Failed, Answer::Failed(error)),
         };
         let mut state = self.state.lock();
-        let State { tally, answers, settled } = &mut *state;
+        let State { tally, answers, settled, concluded } = &mut *state;
         match answers.get_mut(node) {
             Some(slot @ Answer::Awaited) => {
                 *slot = answer;
@@ -108,10 +111,14 @@ impl Round {
             return;
         }
         *settled = true;
+        *concluded |= self.sequel.is_none();
         let tally = *tally;
         drop(state);
         match &self.sequel {
-            Some(sequel) if !late => sequel.settled(self, tally),
+            Some(sequel) if !late => {
+                sequel.settled(self, tally);
+                self.state.lock().concluded = true;
+            }
             Some(sequel) if tally.reached() => sequel.late(self),
             Some(_) | None => {}
         }
@@ -124,19 +131,19 @@ impl Round {
     ///
     /// Every command is bounded by `node_timeout` where it is sent; `limit` is for the case that
     /// nobody is left to send it, and counts what is missing then as failed.
-    pub(crate) async fn settled(self: &Arc<Self>, limit: Duration) -> Tally {
+    pub(crate) async fn settled(self: &Arc<Self>, nodes: &[NodeHandle], limit: Duration) -> Tally {
         let settled = poll_fn(|cx| {
             self.asker.register(cx.waker());
             let state = self.state.lock();
-            if state.settled { Poll::Ready(state.tally) } else { Poll::Pending }
+            if state.concluded { Poll::Ready(state.tally) } else { Poll::Pending }
         });
         match tokio::time::timeout(limit, settled).await {
             Ok(tally) => tally,
-            Err(_) => self.give_up(limit),
+            Err(_) => self.give_up(nodes, limit),
         }
     }
 
-    fn give_up(self: &Arc<Self>, limit: Duration) -> Tally {
+    fn give_up(self: &Arc<Self>, nodes: &[NodeHandle], limit: Duration) -> Tally {
         let awaited: Vec<usize> = {
             let state = self.state.lock();
             (0..state.answers.len())
@@ -145,8 +152,14 @@ impl Round {
         };
         for node in awaited {
             let reason = format!("nothing was heard for {limit:?}");
-            self.vote(node, Err(NodeError::new(&"a node".into(), NodeErrorKind::Timeout, reason)));
+            let name = nodes.get(node).map_or_else(|| "a node".into(), |it| Arc::clone(it.name()));
+            self.vote(node, Err(NodeError::new(&name, NodeErrorKind::Timeout, reason)));
         }
+        self.tally()
+    }
+
+    /// How the votes stand, late ones included.
+    pub(crate) fn tally(&self) -> Tally {
         self.state.lock().tally
     }
 
@@ -182,13 +195,21 @@ impl Round {
         missing
     }
 
-    /// Notes that this node is being asked once more: from now on it may have happened there.
-    pub(crate) fn asked_again(&self, node: usize) {
+    /// Notes that this node is being asked once more, in another round, which has its answer: from
+    /// now on it may have happened there. Its own vote on this one was cast before, since a node
+    /// answers in order.
+    pub(crate) fn set_again(&self, node: usize) {
         if let Some(answer) = self.state.lock().answers.get_mut(node)
             && *answer != Answer::Yes
         {
             *answer = Answer::Healing;
         }
+    }
+
+    /// Whether a node has not answered in time.
+    pub(crate) fn has_timeouts(&self) -> bool {
+        let is_late = |answer: &Answer| matches!(answer, Answer::Failed(error) if error.kind == NodeErrorKind::Timeout);
+        self.state.lock().answers.iter().any(is_late)
     }
 
     /// What went wrong where, in the order of the nodes.
@@ -218,6 +239,8 @@ impl Counts for Round {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::{super::Ballot, *};
 
     fn name() -> Arc<str> {
@@ -244,8 +267,25 @@ mod tests {
         for node in 0..3 {
             Ballot::new(&round, node, &name()).cast(Ok(Reply::Done));
         }
-        assert_eq!(round.settled(Duration::from_secs(1)).await.yes(), 3);
+        assert_eq!(round.settled(&[], Duration::from_secs(1)).await.yes(), 3);
         assert_eq!(*calls.0.lock(), ["settled with 2", "late, 3 in all"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_asks_hears_of_it_once_what_comes_of_it_has_come() {
+        struct Unheard;
+
+        impl Sequel for Unheard {
+            fn settled(&self, round: &Arc<Round>, _: Tally) {
+                assert!(round.settled(&[], Duration::from_secs(1)).now_or_never().is_none());
+            }
+
+            fn late(&self, _: &Arc<Round>) {}
+        }
+
+        let round = Round::with_sequel(1, Tally::reached, Unheard);
+        Ballot::new(&round, 0, &name()).cast(Ok(Reply::Done));
+        assert!(round.settled(&[], Duration::from_secs(1)).now_or_never().is_some());
     }
 
     #[tokio::test(start_paused = true)]
@@ -275,7 +315,7 @@ mod tests {
     async fn a_dropped_ballot_is_a_failure_that_may_have_run() {
         let round = Round::new(1, Tally::impossible);
         drop(Ballot::new(&round, 0, &name()));
-        assert!(round.settled(Duration::from_secs(1)).await.impossible_by_failures());
+        assert!(round.settled(&[], Duration::from_secs(1)).await.impossible_by_failures());
         assert!(round.may_have_happened(0));
         assert_eq!(round.failures().len(), 1);
     }
@@ -283,6 +323,6 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn silence_ends_at_the_limit() {
         let round = Round::new(3, |tally| tally.reached() || tally.impossible());
-        assert!(round.settled(Duration::from_secs(1)).await.impossible_by_failures());
+        assert!(round.settled(&[], Duration::from_secs(1)).await.impossible_by_failures());
     }
 }

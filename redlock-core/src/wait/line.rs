@@ -2,8 +2,7 @@
 //! passes straight to the next.
 //!
 //! A line is there for as long as somebody of this client holds the resource, asks for it or waits
-//! for it (rule 18). Its first place is taken by a [`Head`], who alone asks the nodes, or by a
-//! hold.
+//! for it (rule 18).
 
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
@@ -15,13 +14,13 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::{
-    pace::{Recent, SHORTEST_PAUSE, STAND_BACK, Streak},
-    turn::{Given, Head, Place, Turn, Waiter},
+    pace::{Recent, SHORTEST_PAUSE, Streak},
+    turn::{Head, Place, Turn, Waiter},
 };
 use crate::{
     client::Client,
-    clock::Moment,
-    lease::{Hold, HoldId, Lease},
+    clock::{Moment, Reading},
+    lease::{Hold, HoldId, Lease, Unheld},
     op::acquire::Failure,
     options::Terms,
 };
@@ -42,7 +41,7 @@ struct Inner {
 
 #[derive(Debug)]
 pub(super) struct Line {
-    pub(super) first: First,
+    pub(super) occupant: Occupant,
     waiting: VecDeque<Arc<Waiter>>,
     /// What came of the last attempt, and when: those behind are told the same.
     pub(super) last: Option<(Arc<Failure>, Moment)>,
@@ -50,16 +49,16 @@ pub(super) struct Line {
     pace: Duration,
     /// Tells the head of somebody who is in a greater hurry.
     pub(super) hurry: Arc<Notify>,
-    /// Since when the lock is not here.
-    pub(super) without: Moment,
+    /// When this line last had the lock, or began: the longer ago, the less it hesitates.
+    pub(super) waiting_since: Moment,
     pub(super) streak: Streak,
 }
 
 #[derive(Debug)]
-pub(super) enum First {
-    /// It is somebody's turn to ask the nodes.
-    Head,
-    Hold(HoldId, Weak<Hold>),
+pub(super) enum Occupant {
+    /// There is one [`Head`], given to somebody or on its way to him.
+    Asking,
+    Held(HoldId, Weak<Hold>),
 }
 
 /// What a request needs of a lease to take it over as it is.
@@ -69,8 +68,9 @@ pub(crate) struct Wants {
     clock_drift_factor: f64,
     /// Its keys have to live longer than the ttl says: they have to be set anew.
     min_hold: bool,
-    /// It does not wait: it wants to know what comes of the attempt under way.
-    pub(crate) once: bool,
+    /// It makes one attempt at most, because it does not wait or may not retry: what comes of the
+    /// attempt under way is its answer, too.
+    pub(crate) tries_once: bool,
     /// How often it would ask: as long, what the nodes have said is good enough for it.
     pub(super) retry_delay: Duration,
 }
@@ -81,44 +81,44 @@ impl Wants {
             ttl: terms.ttl,
             clock_drift_factor: terms.clock_drift_factor,
             min_hold: !terms.min_hold.is_zero(),
-            once: terms.wait.is_zero() || terms.retry_count == Some(0),
+            tries_once: terms.wait.is_zero() || terms.retry_count == Some(0),
             retry_delay: terms.retry_delay,
         }
     }
 
     /// Whether a head that asks every `pace` is too slow for it.
     fn hurries(&self, pace: Duration) -> bool {
-        self.once || self.retry_delay < pace
+        self.tries_once || self.retry_delay < pace
     }
 
     /// Whether a lease will do: so much of it is left that the next holder is as well off as one
     /// that is about to renew, and after a crash it is gone when he expects it to be.
-    pub(super) fn fits(&self, lease: &Lease, now: Moment) -> bool {
+    pub(super) fn fits(&self, lease: &Lease, clock: Reading) -> bool {
         !self.min_hold
             && self.clock_drift_factor.total_cmp(&lease.clock_drift_factor).is_eq()
-            && lease.deadline.since(now) >= self.ttl * 2 / 3
-            && lease.gone.since(now) <= self.ttl
+            && lease.deadline_on(clock).is_some_and(|it| it.since(clock.now) >= self.ttl * 2 / 3)
+            && lease.gone.since(clock.now) <= self.ttl
     }
 }
 
 /// Why there is no turn.
 #[derive(Debug, Clone)]
-pub(crate) enum Refusal {
+pub(crate) enum NoTurn {
     /// This very client has the lock.
     HeldHere,
     /// The last attempt failed like this.
     Failed(Arc<Failure>),
     /// Nothing is known yet, or too many wait.
     Busy,
+    /// No turns are given any more.
+    Closed,
 }
 
 /// What a request meets when it comes.
 pub(crate) enum Joined {
-    /// Nobody was there: it may ask the nodes.
-    Head(Head),
+    /// Nobody was there, or there is no waiting.
+    Now(Turn),
     Waiting(Place),
-    Refused(Refusal),
-    Closed,
 }
 
 impl Lines {
@@ -142,24 +142,24 @@ impl Lines {
 
     /// Passes what a hold that has ended had on to the next in line. False when it has to be
     /// deleted: nobody waits, or it does not suit who does, or it is the others' turn.
-    pub(crate) fn hand_over(&self, hold: &Hold, now: Moment) -> bool {
+    pub(crate) fn hand_over(&self, hold: &Hold, clock: Reading) -> bool {
         let mut inner = self.inner.lock();
         let state = hold.state.lock();
         let lease = &state.lease;
         let Some(line) = inner.lines.get_mut(&lease.claim.key) else { return false };
-        let suits = |next: &Arc<Waiter>| next.wants.fits(lease, now);
+        let suits = |next: &Arc<Waiter>| next.wants.fits(lease, clock);
         if !line.is_held_by(hold.id)
-            || !line.streak.goes_on(now)
+            || !line.streak.may_go_on(clock.now)
             || !line.waiting.front().is_some_and(suits)
         {
             return false;
         }
         let Some(next) = line.waiting.pop_front() else { return false };
-        line.first = First::Head;
-        line.without = now;
-        let lease = Some((lease.clone(), hold.client.arriving()));
-        let given = Given { lease, ..Given::default() };
-        next.give(Turn::Head(Head::new(&hold.client, &state.lease.claim.key, given)));
+        line.occupant = Occupant::Asking;
+        // It may not suit him any more when he gets to look at it.
+        line.waiting_since = clock.now;
+        let lease = Unheld::new(lease.clone(), hold.client.arriving());
+        next.give(Ok(Head::new(&hold.client, &state.lease.claim.key).with(lease)));
         true
     }
 
@@ -170,18 +170,18 @@ impl Lines {
         let mut inner = self.inner.lock();
         let Some(line) = inner.lines.get_mut(key) else { return };
         if line.is_held_by(id) {
-            line.first = First::Head;
-            line.without = now;
+            line.occupant = Occupant::Asking;
+            line.waiting_since = now;
             inner.promote(client, key, now);
         }
     }
 
     /// Gives a place up; what others are told who do not get a turn.
-    pub(super) fn leave(&self, key: &str, waiter: &Arc<Waiter>) -> Refusal {
+    pub(super) fn leave(&self, key: &str, waiter: &Arc<Waiter>) -> NoTurn {
         let mut inner = self.inner.lock();
-        let Some(line) = inner.lines.get_mut(key) else { return Refusal::Busy };
+        let Some(line) = inner.lines.get_mut(key) else { return NoTurn::Busy };
         line.waiting.retain(|other| !Arc::ptr_eq(other, waiter));
-        line.refusal()
+        line.no_turn()
     }
 
     /// The head gives its turn up.
@@ -199,7 +199,7 @@ impl Lines {
         inner.closed = true;
         for line in inner.in_order() {
             for waiter in line.waiting.drain(..) {
-                waiter.give(Turn::Closed);
+                waiter.give(Err(NoTurn::Closed));
             }
         }
     }
@@ -213,7 +213,7 @@ impl Lines {
     #[cfg(test)]
     pub(crate) fn begin_anew(&self, key: &str) {
         if let Some(line) = self.inner.lock().lines.get_mut(key) {
-            line.streak.stands_back();
+            line.streak.begin_anew();
         }
     }
 
@@ -234,37 +234,38 @@ impl Inner {
         wants: Wants,
     ) -> Result<Joined, Weak<Hold>> {
         if self.closed {
-            return Ok(Joined::Closed);
+            return Ok(Joined::Now(Err(NoTurn::Closed)));
         }
         match self.lines.entry(Arc::clone(key)) {
             Entry::Vacant(entry) => {
                 let now = client.clock.now();
                 let mut streak = self.recent.recall(key, now).unwrap_or(Streak::new());
-                let pause = pause(&mut streak, now);
+                let stands_back = stands_back(&mut streak, now);
                 entry.insert(Line {
-                    first: First::Head,
+                    occupant: Occupant::Asking,
                     waiting: VecDeque::new(),
                     last: None,
                     pace: Duration::ZERO,
                     hurry: Arc::default(),
-                    without: now,
+                    waiting_since: now,
                     streak,
                 });
-                let given = Given { pause, ..Given::default() };
-                Ok(Joined::Head(Head::new(client, key, given)))
+                Ok(Joined::Now(Ok(Head::new(client, key).standing_back(stands_back))))
             }
-            Entry::Occupied(entry) => match &entry.get().first {
-                First::Hold(_, hold) => Err(Weak::clone(hold)),
-                First::Head => Ok(self.queue(client, key, wants)),
+            Entry::Occupied(entry) => match &entry.get().occupant {
+                Occupant::Held(_, hold) => Err(Weak::clone(hold)),
+                Occupant::Asking => Ok(self.queue(client, key, wants)),
             },
         }
     }
 
     fn queue(&mut self, client: &Arc<Client>, key: &Arc<str>, wants: Wants) -> Joined {
-        let Some(line) = self.lines.get_mut(key) else { return Joined::Refused(Refusal::Busy) };
-        let answered = wants.once && line.knows(wants.retry_delay, client.clock.now());
-        if answered || line.waiting.len() >= client.settings.max_waiters {
-            return Joined::Refused(line.refusal());
+        let Some(line) = self.lines.get_mut(key) else { return Joined::Now(Err(NoTurn::Busy)) };
+        if wants.tries_once && line.knows(wants.retry_delay, client.clock.now()) {
+            return Joined::Now(Err(line.no_turn()));
+        }
+        if line.waiting.len() >= client.settings.max_waiters {
+            return Joined::Now(Err(line.no_room()));
         }
         let waiter = Waiter::new(wants);
         line.waiting.push_back(Arc::clone(&waiter));
@@ -283,13 +284,8 @@ impl Inner {
             self.recent.note(key, streak, now);
             return;
         };
-        let pause = pause(&mut line.streak, now);
-        let given = Given {
-            pause,
-            known: line.last.as_ref().map(|(failure, _)| Arc::clone(failure)),
-            lease: None,
-        };
-        next.give(Turn::Head(Head::new(client, key, given)));
+        let stands_back = stands_back(&mut line.streak, now);
+        next.give(Ok(Head::new(client, key).standing_back(stands_back)));
     }
 
     /// All lines, the same way each time.
@@ -300,59 +296,69 @@ impl Inner {
     }
 }
 
-/// How long a line has to stand back, if its streak is over.
-fn pause(streak: &mut Streak, now: Moment) -> Option<Duration> {
-    if streak.goes_on(now) {
-        return None;
+/// Whether a line has to stand back, because its streak is over.
+fn stands_back(streak: &mut Streak, now: Moment) -> bool {
+    let is_over = !streak.may_go_on(now);
+    if is_over {
+        streak.begin_anew();
     }
-    streak.stands_back();
-    Some(STAND_BACK)
+    is_over
 }
 
 impl Line {
     fn is_held_by(&self, id: HoldId) -> bool {
-        matches!(self.first, First::Hold(first, _) if first == id)
+        matches!(self.occupant, Occupant::Held(holder, _) if holder == id)
     }
 
     /// What those are told who do not get a turn.
-    fn refusal(&self) -> Refusal {
-        match (&self.first, &self.last) {
-            (First::Hold(..), _) => Refusal::HeldHere,
-            (First::Head, Some((failure, _))) => Refusal::Failed(Arc::clone(failure)),
-            (First::Head, None) => Refusal::Busy,
+    fn no_turn(&self) -> NoTurn {
+        match (&self.occupant, &self.last) {
+            (Occupant::Held(..), _) => NoTurn::HeldHere,
+            (Occupant::Asking, Some((failure, _))) => NoTurn::Failed(Arc::clone(failure)),
+            (Occupant::Asking, None) => NoTurn::Busy,
+        }
+    }
+
+    /// What those are told who find too many before them: it is held, whatever the nodes last said
+    /// (api.md, `max_waiters`).
+    fn no_room(&self) -> NoTurn {
+        match self.occupant {
+            Occupant::Held(..) => NoTurn::HeldHere,
+            Occupant::Asking => NoTurn::Busy,
         }
     }
 
     /// Whether there is an answer for those who do not wait that is not older than this.
-    fn knows(&self, age: Duration, now: Moment) -> bool {
-        match (&self.first, &self.last) {
-            (First::Hold(..), _) => true,
-            (First::Head, Some((_, at))) => now.since(*at) < age,
-            (First::Head, None) => false,
+    pub(super) fn knows(&self, age: Duration, now: Moment) -> bool {
+        match (&self.occupant, &self.last) {
+            (Occupant::Held(..), _) => true,
+            (Occupant::Asking, Some((_, at))) => now.since(*at) < age,
+            (Occupant::Asking, None) => false,
         }
     }
 
-    /// By when those behind a head that asks every `pace` want the nodes to be asked again, if
-    /// one of them is in a greater hurry: standing in line costs nobody an attempt.
-    pub(super) fn hurried(&mut self, pace: Duration, jitter: Duration) -> Option<Moment> {
+    /// The head listens, and would ask every `pace`. By when those behind it want the nodes to be
+    /// asked, if one of them is in a greater hurry: standing in line costs nobody an attempt.
+    pub(super) fn listens(&mut self, pace: Duration, jitter: Duration) -> Option<Moment> {
         self.pace = pace;
         let (_, asked) = self.last.as_ref()?;
         let delays = self.waiting.iter().filter_map(|waiter| {
-            let Wants { retry_delay, once, .. } = waiter.wants;
-            let jitter = if once { Duration::ZERO } else { jitter.min(retry_delay) };
-            waiter.wants.hurries(pace).then_some(retry_delay.max(SHORTEST_PAUSE) + jitter)
+            let Wants { retry_delay, tries_once, .. } = waiter.wants;
+            let jitter = if tries_once { Duration::ZERO } else { jitter.min(retry_delay) };
+            let delay = retry_delay.max(SHORTEST_PAUSE).saturating_add(jitter);
+            waiter.wants.hurries(pace).then_some(delay)
         });
         Some(*asked + delays.min()?)
     }
 
     /// Tells those who do not wait what there is to tell.
-    pub(super) fn tell_once(&mut self) {
-        let refusal = self.refusal();
+    pub(super) fn answer_those_who_try_once(&mut self) {
+        let no_turn = self.no_turn();
         self.waiting.retain(|waiter| {
-            if waiter.wants.once {
-                waiter.give(Turn::Refused(refusal.clone()));
+            if waiter.wants.tries_once {
+                waiter.give(Err(no_turn.clone()));
             }
-            !waiter.wants.once
+            !waiter.wants.tries_once
         });
     }
 }

@@ -37,7 +37,7 @@ const HESITATION: Duration = Duration::from_millis(1);
 const MOST_DOUBTS: u32 = 7;
 
 /// A line that has waited for this long does not hesitate.
-const HURRY: Duration = Duration::from_millis(60);
+const EAGER_AFTER: Duration = Duration::from_millis(60);
 
 /// A lock that stays with one line.
 #[derive(Debug, Clone, Copy)]
@@ -53,28 +53,28 @@ impl Streak {
     }
 
     /// The line has the lock.
-    pub(super) fn has_lock(&mut self, now: Moment) {
+    pub(super) fn lock_taken(&mut self, now: Moment) {
         self.since.get_or_insert(now);
     }
 
     /// It may be handed on.
-    pub(super) fn goes_on(&self, now: Moment) -> bool {
+    pub(super) fn may_go_on(&self, now: Moment) -> bool {
         self.since.is_none_or(|since| now.since(since) < self.span)
             || planted(Bug::NeverLetsOthersIn)
     }
 
     /// The line stands back, and then may begin anew.
-    pub(super) fn stands_back(&mut self) {
+    pub(super) fn begin_anew(&mut self) {
         self.since = None;
     }
 
     /// The line stood back, and nobody came.
-    pub(super) fn was_alone(&mut self) {
+    pub(super) fn unchallenged(&mut self) {
         self.span = (self.span * 2).min(LONGEST_SPAN);
     }
 
     /// Somebody else has the lock.
-    pub(super) fn has_company(&mut self) {
+    pub(super) fn contended(&mut self) {
         *self = Self::new();
     }
 }
@@ -118,18 +118,21 @@ impl Recent {
 /// How long to hesitate once a bell has rung.
 #[derive(Debug, Default)]
 pub(crate) struct Alarms {
+    /// How many doubtful ones came one after the other.
     in_vain: u32,
 }
 
 impl Alarms {
-    /// For how long, in a line that has been without the lock for `waited`; and how much of random
-    /// to add at most. `doubtful` is a bell that says no more than that the key is not there, which
-    /// it also is on a server that has no memory left for it; one after an attempt that failed
-    /// although nobody need have the lock, since what rings may be others who try in vain; and one
-    /// that rings at once. The more of these one after the other, the less there is to hurry for.
+    /// A fixed part, which shrinks to nothing for a line that has `waited` for long enough, and the
+    /// most to add at random.
+    ///
+    /// A ring is `doubtful` when it says nothing new (the key read as missing, as it also does on a
+    /// server that has no memory left for it), when it came at once, and when the last attempt
+    /// failed although nobody need have the lock, since what rings may be others who try in vain.
+    /// Each doubtful ring in a row doubles the random part; a good one ends that.
     pub(crate) fn hesitation(&mut self, doubtful: bool, waited: Duration) -> (Duration, Duration) {
         self.in_vain = if doubtful { (self.in_vain + 1).min(MOST_DOUBTS) } else { 0 };
-        let eager = (waited.as_secs_f64() / HURRY.as_secs_f64()).min(1.0);
+        let eager = (waited.as_secs_f64() / EAGER_AFTER.as_secs_f64()).min(1.0);
         let random = Duration::from_millis((1 << self.in_vain) - 1);
         (HESITATION.mul_f64(1.0 - eager), random)
     }
@@ -150,28 +153,28 @@ mod tests {
     #[test]
     fn a_span_grows_while_nobody_comes_and_shrinks_at_once() {
         let mut streak = Streak::new();
-        assert!(streak.goes_on(at(1000)), "it begins with the lock");
-        streak.has_lock(at(0));
-        streak.has_lock(at(15));
-        assert!(streak.goes_on(at(19)) && !streak.goes_on(at(20)));
+        assert!(streak.may_go_on(at(1000)), "it begins with the lock");
+        streak.lock_taken(at(0));
+        streak.lock_taken(at(15));
+        assert!(streak.may_go_on(at(19)) && !streak.may_go_on(at(20)));
         for _ in 0..10 {
-            streak.was_alone();
+            streak.unchallenged();
         }
-        streak.stands_back();
-        streak.has_lock(at(20));
-        assert!(streak.goes_on(at(319)) && !streak.goes_on(at(320)));
-        streak.has_company();
-        streak.has_lock(at(320));
-        assert!(streak.goes_on(at(339)) && !streak.goes_on(at(340)));
+        streak.begin_anew();
+        streak.lock_taken(at(20));
+        assert!(streak.may_go_on(at(319)) && !streak.may_go_on(at(320)));
+        streak.contended();
+        streak.lock_taken(at(320));
+        assert!(streak.may_go_on(at(339)) && !streak.may_go_on(at(340)));
     }
 
     #[test]
     fn a_streak_goes_on_when_the_lock_is_taken_again_at_once() {
         let mut recent = Recent::default();
         let mut streak = Streak::new();
-        streak.has_lock(at(0));
+        streak.lock_taken(at(0));
         recent.note("a", streak, at(19));
-        assert!(!recent.recall("a", at(21)).unwrap().goes_on(at(21)));
+        assert!(!recent.recall("a", at(21)).unwrap().may_go_on(at(21)));
         assert!(recent.recall("a", at(22)).is_none(), "others had their chance");
         assert!(recent.recall("b", at(19)).is_none());
     }
@@ -180,8 +183,8 @@ mod tests {
     fn who_has_waited_longest_goes_first() {
         let delay = |waited| Alarms::default().hesitation(false, waited).0;
         assert_eq!(delay(Duration::ZERO), HESITATION);
-        assert_eq!(delay(HURRY / 2), HESITATION / 2);
-        assert_eq!(delay(HURRY), Duration::ZERO);
+        assert_eq!(delay(EAGER_AFTER / 2), HESITATION / 2);
+        assert_eq!(delay(EAGER_AFTER), Duration::ZERO);
         assert_eq!(delay(Duration::MAX), Duration::ZERO);
         assert!(HESITATION < STAND_BACK);
     }
@@ -189,7 +192,7 @@ mod tests {
     #[test]
     fn what_rings_in_vain_again_and_again_is_believed_less_each_time() {
         let mut alarms = Alarms::default();
-        let mut random = |doubtful| alarms.hesitation(doubtful, HURRY).1;
+        let mut random = |doubtful| alarms.hesitation(doubtful, EAGER_AFTER).1;
         assert_eq!([true; 3].map(&mut random), [ms(1), ms(3), ms(7)]);
         assert_eq!(random(false), ms(0), "somebody has let go");
         for _ in 0..100 {

@@ -320,6 +320,40 @@ async fn a_line_has_an_end() {
     let error = redlock.lock("r").into_future().now_or_never().unwrap().unwrap_err();
     assert!(error.is_held(), "{error}");
     assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
+
+    // Whatever the nodes said last.
+    let nodes = self::nodes(3);
+    nodes.iter().for_each(MemoryNode::stop);
+    let redlock = Redlock::builder().nodes(&nodes).max_waiters(1).build().unwrap();
+    let _waiters = [waiting(&redlock, MINUTE).await, waiting(&redlock, MINUTE).await];
+    let error = redlock.lock("r").into_future().now_or_never().unwrap().unwrap_err();
+    assert!(error.is_held(), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_delay_is_too_long_to_stand_in_line_with() {
+    let nodes = nodes(3);
+    let (ours, theirs) = (client(&nodes), client(&nodes));
+    let guard = theirs.lock("r").await.unwrap();
+    let head = waiting(&ours, MINUTE).await;
+    let behind = ours.lock("r").retry_delay(Duration::MAX).retry_jitter(Duration::MAX);
+    let behind = tokio::spawn(behind.into_future());
+    sleep(MINUTE / 2).await;
+    drop(guard);
+    drop(head.await.unwrap().unwrap());
+    drop(behind.await.unwrap().unwrap());
+}
+
+/// Two of three did not answer: nobody need have the lock, although one node says that somebody has.
+#[tokio::test(start_paused = true)]
+async fn whether_a_lock_is_held_does_not_hang_on_whose_time_runs_out_first() {
+    let nodes = nodes(3);
+    let _theirs = client(&nodes[..1]).lock("r").await.unwrap();
+    let ours = client(&nodes);
+    drop(ours.lock("warm").await.unwrap());
+    nodes[1..].iter().for_each(MemoryNode::hang);
+    let error = ours.try_lock("r").await.unwrap_err();
+    assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -343,7 +377,8 @@ async fn a_hold_that_ends_before_its_line_knows_it_does_not_stay_in_the_way() {
     sleep(MINUTE).await;
     let client = redlock.client();
     let (key, terms) = (client.key("r"), client.settings.terms(&LockOptions::new()).unwrap());
-    let Joined::Head(head) = Lines::join(client, &key, Wants::new(&terms)) else { panic!() };
+    let joined = Lines::join(client, &key, Wants::new(&terms));
+    let Joined::Now(Ok(head)) = joined else { panic!() };
     let hold = Arc::new(Hold::new(client, "r".into(), lease, &terms, client.clock.now()));
     assert!(client.registry.add(&hold));
     release::end_all(client, true);
@@ -411,6 +446,23 @@ async fn an_answer_that_was_handed_on_is_as_old_as_it_was() {
     nodes.iter().for_each(MemoryNode::stop);
     sleep(MS).await;
     let error = ours.lock("r").wait(Duration::ZERO).retry_delay(200 * MS).await.unwrap_err();
+    assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+}
+
+/// Not either when the turn that he is given comes with it.
+#[tokio::test(start_paused = true)]
+async fn who_does_not_wait_does_not_inherit_an_old_answer() {
+    let nodes = nodes(3);
+    let (ours, theirs) = (client(&nodes), client(&nodes));
+    let _guard = theirs.lock("r").await.unwrap();
+    let head = waiting(&ours, MINUTE).await;
+    sleep(MINUTE / 4).await;
+    nodes.iter().for_each(MemoryNode::hang);
+    let asking = ours.lock("r").wait(Duration::ZERO).retry_delay(200 * MS);
+    let asking = tokio::spawn(asking.into_future());
+    sleep(MS).await;
+    head.abort();
+    let error = asking.await.unwrap().unwrap_err();
     assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
 }
 

@@ -6,20 +6,19 @@ use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 
-use super::line::{First, Line, Refusal, Wants};
+use super::{
+    line::{Line, NoTurn, Occupant, Wants},
+    pace::STAND_BACK,
+};
 use crate::{
     bug::{Bug, planted},
-    client::{Arriving, Client},
-    lease::{Hold, Lease},
-    op::{acquire::Failure, release},
+    client::Client,
+    lease::{Hold, Unheld},
+    op::acquire::Failure,
 };
 
 /// What a place in the line comes to.
-pub(crate) enum Turn {
-    Head(Head),
-    Refused(Refusal),
-    Closed,
-}
+pub(crate) type Turn = Result<Head, NoTurn>;
 
 /// One who waits. His turn is given under the lock of the lines.
 pub(super) struct Waiter {
@@ -55,13 +54,13 @@ pub(crate) struct Place {
     client: Arc<Client>,
     key: Arc<str>,
     waiter: Arc<Waiter>,
-    /// Its turn has come and was taken: there is nothing to give up.
-    served: bool,
+    /// It is no longer in the line, and what came of it was taken.
+    gone: bool,
 }
 
 impl Place {
     pub(super) fn new(client: &Arc<Client>, key: &Arc<str>, waiter: Arc<Waiter>) -> Self {
-        Self { client: Arc::clone(client), key: Arc::clone(key), waiter, served: false }
+        Self { client: Arc::clone(client), key: Arc::clone(key), waiter, gone: false }
     }
 
     /// Waits for its turn, at most for `limit`.
@@ -76,27 +75,26 @@ impl Place {
                 None => Poll::Pending,
             }
         });
-        match tokio::time::timeout(limit, turn).await {
-            Ok(turn) => {
-                self.served = true;
-                turn
-            }
+        let turn = match tokio::time::timeout(limit, turn).await {
+            Ok(turn) => turn,
             Err(_) => {
-                let refusal = self.leave();
+                let no_turn = self.leave();
                 // It may have come at the last moment.
-                self.waiter.turn.lock().take().unwrap_or(Turn::Refused(refusal))
+                self.waiter.turn.lock().take().unwrap_or(Err(no_turn))
             }
-        }
+        };
+        self.gone = true;
+        turn
     }
 
-    fn leave(&self) -> Refusal {
+    fn leave(&self) -> NoTurn {
         self.client.lines.leave(&self.key, &self.waiter)
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if self.served {
+        if self.gone {
             return;
         }
         self.leave();
@@ -111,15 +109,18 @@ impl Drop for Place {
 }
 
 /// The turn to ask the nodes, or to take over what a hold before has had. Dropped, it is the next
-/// one's, and a lease is released.
+/// one's, and a lease is given back.
 pub(crate) struct Head {
     client: Arc<Client>,
     key: Arc<str>,
-    given: Given,
+    /// What a hold before has had.
+    lease: Option<Unheld>,
+    /// Others are to have their chance before it asks.
+    stands_back: bool,
+    /// It has stood back, and has not been refused since.
+    stood_back: bool,
     /// The lock is there: the turn is over by itself.
     over: bool,
-    /// It stood back before it asked.
-    stood_back: bool,
 }
 
 /// Why a head asks again.
@@ -133,51 +134,40 @@ pub(crate) enum Wake {
     Hurried,
 }
 
-/// What a turn comes with.
-#[derive(Default)]
-pub(super) struct Given {
-    /// What a hold before has had. On its way it counts as arriving: a shutdown waits for it.
-    pub(super) lease: Option<(Lease, Arriving)>,
-    /// To stand back for so long before asking.
-    pub(super) pause: Option<Duration>,
-    /// What came of the attempt that the one before made last: there is no need to ask again.
-    pub(super) known: Option<Arc<Failure>>,
-}
-
 impl Head {
-    pub(super) fn new(client: &Arc<Client>, key: &Arc<str>, given: Given) -> Self {
+    pub(super) fn new(client: &Arc<Client>, key: &Arc<str>) -> Self {
         Self {
             client: Arc::clone(client),
             key: Arc::clone(key),
-            given,
-            over: false,
+            lease: None,
+            stands_back: false,
             stood_back: false,
+            over: false,
         }
+    }
+
+    pub(super) fn with(mut self, lease: Unheld) -> Self {
+        self.lease = Some(lease);
+        self
+    }
+
+    pub(super) fn standing_back(mut self, stands_back: bool) -> Self {
+        self.stands_back = stands_back;
+        self
     }
 
     /// What a hold before has had, if it is still as good as it was.
-    pub(crate) fn take_lease(&mut self, wants: Wants) -> Option<(Lease, Arriving)> {
-        let now = self.client.clock.now();
-        if self.given.lease.as_ref().is_some_and(|(lease, _)| wants.fits(lease, now)) {
-            return self.given.lease.take();
+    pub(crate) fn take_lease(&mut self, wants: Wants) -> Option<Unheld> {
+        let reading = self.client.clock.read();
+        self.lease.take().filter(|unheld| wants.fits(&unheld.lease, reading))
+    }
+
+    /// Stands back if it has to, for no longer than `limit`.
+    pub(crate) async fn stand_back(&mut self, limit: Duration) {
+        if self.stands_back {
+            tokio::time::sleep(STAND_BACK.min(limit)).await;
+            self.stood_back = STAND_BACK <= limit;
         }
-        self.release();
-        None
-    }
-
-    fn release(&mut self) {
-        if let Some((lease, _)) = self.given.lease.take() {
-            release::give_back(&self.client, &lease);
-        }
-    }
-
-    pub(crate) fn pause(&self) -> Option<Duration> {
-        self.given.pause
-    }
-
-    /// It has stood back for as long as it had to.
-    pub(crate) fn stood_back(&mut self) {
-        self.stood_back = true;
     }
 
     /// Waits for a bell, for `pace` and `jitter` at most, and for no longer than those behind it
@@ -192,7 +182,7 @@ impl Head {
         tokio::pin!(rung, due);
         let hurry = self.with_line(|line| Arc::clone(&line.hurry)).unwrap_or_default();
         loop {
-            let hurried = self.with_line(|line| line.hurried(pace, jitter)).flatten();
+            let hurried = self.with_line(|line| line.listens(pace, jitter)).flatten();
             let left = hurried.map(|at| at.since(self.client.clock.now()));
             tokio::select! {
                 biased;
@@ -206,32 +196,35 @@ impl Head {
         }
     }
 
-    pub(crate) fn known(&mut self) -> Option<Arc<Failure>> {
-        self.given.known.take()
+    /// What came of the attempt that the head before made last, if it is fresh enough for this
+    /// one: then there is no need to ask again.
+    pub(crate) fn known(&self, wants: Wants) -> Option<Arc<Failure>> {
+        let now = self.client.clock.now();
+        self.with_line(|line| {
+            let known = !wants.tries_once || line.knows(wants.retry_delay, now);
+            line.last.as_ref().filter(|_| known).map(|(failure, _)| Arc::clone(failure))
+        })
+        .flatten()
     }
 
     /// For how long the lock has not been here.
     pub(crate) fn without(&self) -> Duration {
         let now = self.client.clock.now();
-        self.with_line(|line| now.since(line.without)).unwrap_or_default()
+        self.with_line(|line| now.since(line.waiting_since)).unwrap_or_default()
     }
 
     fn with_line<T>(&self, change: impl FnOnce(&mut Line) -> T) -> Option<T> {
         self.client.lines.with_line(&self.key, change)
     }
 
-    /// An attempt has failed: its own, or one that it has been told of and that is as old as it
-    /// was.
+    /// Its attempt has failed.
     pub(crate) fn failed(&mut self, failure: &Arc<Failure>) {
         self.stood_back = false;
         let now = self.client.clock.now();
         self.with_line(|line| {
-            line.streak.has_company();
-            if line.last.as_ref().is_some_and(|(last, _)| Arc::ptr_eq(last, failure)) {
-                return;
-            }
+            line.streak.contended();
             line.last = Some((Arc::clone(failure), now));
-            line.tell_once();
+            line.answer_those_who_try_once();
         });
     }
 
@@ -241,15 +234,15 @@ impl Head {
         let now = self.client.clock.now();
         let has_place = self.with_line(|line| {
             if self.stood_back {
-                line.streak.was_alone();
+                line.streak.unchallenged();
             }
-            line.streak.has_lock(now);
+            line.streak.lock_taken(now);
             line.last = None;
             if hold.is_over() {
                 return false;
             }
-            line.first = First::Hold(hold.id, Arc::downgrade(hold));
-            line.tell_once();
+            line.occupant = Occupant::Held(hold.id, Arc::downgrade(hold));
+            line.answer_those_who_try_once();
             true
         });
         self.over = has_place == Some(true);
@@ -258,7 +251,8 @@ impl Head {
 
 impl Drop for Head {
     fn drop(&mut self) {
-        self.release();
+        // Whoever is next asks behind the deletes.
+        drop(self.lease.take());
         if !self.over {
             let now = self.client.clock.now();
             self.client.lines.promote(&self.client, &self.key, now);

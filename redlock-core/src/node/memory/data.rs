@@ -13,6 +13,10 @@ use crate::{
     node::{Action, Command, Reply},
 };
 
+/// How many keys may be watched, as a server has `tracking-table-max-keys`: past that, whoever
+/// watches one of them is told that it has changed.
+const MOST_WATCHED: usize = 1 << 14;
+
 /// Everything that a node knows.
 pub(super) struct Data {
     keys: BTreeMap<Arc<str>, Entry>,
@@ -113,6 +117,11 @@ impl Data {
         if self.keys.len() >= self.sweep_at {
             self.sweep(&mut told);
         }
+        while self.watched.len() > MOST_WATCHED
+            && let Some((key, who)) = self.watched.pop_first()
+        {
+            told.extend(pushes(key, who, None));
+        }
         let reply = |command| {
             let (reply, changed) = self.run_one(command, connection);
             if changed {
@@ -194,4 +203,24 @@ fn pushes(key: Arc<str>, who: BTreeSet<u64>, but: Option<u64>) -> impl Iterator<
     who.into_iter()
         .filter(move |to| Some(*to) != but)
         .map(move |to| Push { to, key: Arc::clone(&key) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::Claim;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_watches_one_missing_key_after_the_other_is_told_when_it_is_forgotten() {
+        let mut data = Data::new();
+        let mut told = 0;
+        for number in 0..MOST_WATCHED + 101 {
+            let claim = Claim { key: number.to_string().into(), value: String::new() };
+            let watch = Command { claim: Arc::new(claim), action: Action::Watch };
+            let (replies, pushes) = data.run(&[watch], 1);
+            assert_eq!(replies, [Reply::Missing]);
+            told += pushes.len();
+        }
+        assert_eq!((data.watched.len(), told), (MOST_WATCHED + 1, 100));
+    }
 }

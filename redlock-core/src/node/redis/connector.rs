@@ -1,6 +1,7 @@
 //! From an address to a connection that is ready for commands.
 
 use std::{
+    panic::AssertUnwindSafe,
     pin::{Pin, pin},
     sync::{
         Arc,
@@ -164,6 +165,14 @@ impl RedisConnector {
     }
 
     async fn dial(&self, ending: Ending) -> Result<Wire, String> {
+        // Tokio panics in a runtime that was built without IO.
+        let dialled = AssertUnwindSafe(self.dial_in_runtime_with_io(ending)).catch_unwind().await;
+        dialled.unwrap_or_else(|_| {
+            Err("its tokio runtime has no IO: build it with enable_all()".to_owned())
+        })
+    }
+
+    async fn dial_in_runtime_with_io(&self, ending: Ending) -> Result<Wire, String> {
         match &self.endpoint.address {
             Address::Tcp { host, port } => Ok(Wire::new(tcp(host, *port).await?, ending)),
             #[cfg(feature = "tls-rustls")]

@@ -1,0 +1,36 @@
+//! A lease between holders.
+
+use super::Lease;
+use crate::{
+    bug::{Bug, planted},
+    client::Arriving,
+    op::release,
+};
+
+/// A lease that nobody holds: an attempt for it is under way, or it is on its way from one hold to
+/// the next. A shutdown waits for it. Dropped, for whatever reason, it is given back by every node
+/// to which a SET of it may have gone (rules 5 and 6).
+pub(crate) struct Unheld {
+    pub(crate) lease: Lease,
+    arriving: Arriving,
+    held: bool,
+}
+
+impl Unheld {
+    pub(crate) fn new(lease: Lease, arriving: Arriving) -> Self {
+        Self { lease, arriving, held: false }
+    }
+
+    /// A hold has it from now on.
+    pub(crate) fn taken(mut self) {
+        self.held = true;
+    }
+}
+
+impl Drop for Unheld {
+    fn drop(&mut self) {
+        if !self.held && !planted(Bug::NoReleaseAfterFailure) {
+            release::give_back(self.arriving.client(), &self.lease);
+        }
+    }
+}
