@@ -6,7 +6,9 @@
 use std::future::Future;
 
 use crate::{
-    LockError, LockHandle, LockOptions, LockRequest, Redlock, body::OnLost, pools, telemetry,
+    LockError, LockHandle, LockOptions, LockRequest, Redlock,
+    body::{self, OnLost},
+    pools, telemetry,
 };
 
 pub use std::{format, time::Duration};
@@ -52,8 +54,12 @@ where
     F: FnOnce(LockHandle) -> Fut,
     Fut: Future<Output = R>,
 {
-    let outcome = match request {
-        Ok(request) => request.run_with(on_lost, body).await,
+    let guard = match request {
+        Ok(request) => request.await,
+        Err(error) => Err(error),
+    };
+    let outcome = match guard {
+        Ok(guard) => body::run(guard, on_lost, body).await,
         Err(error) => Err(error),
     };
     match outcome {

@@ -5,7 +5,7 @@ use std::{
     fmt,
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    pin::pin,
+    pin::Pin,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -83,7 +83,7 @@ impl BodyGuard {
                 Judgement::Valid(_) => {
                     if let Some(poll) = poll.take() {
                         self.started = true;
-                        let polled = self.in_scope(|| poll(cx));
+                        let polled = in_scope(&self.guard, &self.span, || poll(cx));
                         if let Poll::Ready(output) = polled {
                             return Poll::Ready(Ok(output));
                         }
@@ -101,11 +101,6 @@ impl BodyGuard {
                 Poll::Ready(()) => self.changed = None,
             }
         }
-    }
-
-    /// Runs what belongs to the body: `LockHandle::current()` is this lock meanwhile.
-    fn in_scope<R>(&self, part: impl FnOnce() -> R) -> R {
-        CURRENT.sync_scope(self.guard.handle(), || self.span.in_scope(part))
     }
 
     /// Releases; the body must be gone.
@@ -126,32 +121,48 @@ impl fmt::Debug for BodyGuard {
 ///
 /// A body that finishes keeps its result; what the release finds never replaces it (rule 11). A
 /// panic goes on after the release.
-pub(crate) async fn run<T>(
+pub(crate) fn run<T, Fut>(
     guard: LockGuard,
     on_lost: OnLost,
-    body: impl Future<Output = T>,
-) -> Result<T, LockError> {
-    match on_lost {
-        OnLost::Cancel => run_to_loss(guard.into_body(), body).await,
-        OnLost::Continue => run_to_end(guard, body).await,
+    body: impl FnOnce(LockHandle) -> Fut,
+) -> impl Future<Output = Result<T, LockError>>
+where
+    Fut: Future<Output = T>,
+{
+    let handle = guard.handle();
+    // On the heap, or each of the futures around it would have room for it once more.
+    let body = Box::pin(call(body, handle));
+    async move {
+        match on_lost {
+            OnLost::Cancel => run_to_loss(guard.into_body(), body).await,
+            OnLost::Continue => run_to_end(guard, body).await,
+        }
     }
+}
+
+/// What the closure does before it makes its future is part of the body, and under the lock.
+async fn call<T, Fut>(body: impl FnOnce(LockHandle) -> Fut, lock: LockHandle) -> T
+where
+    Fut: Future<Output = T>,
+{
+    body(lock).await
 }
 
 async fn run_to_loss<T>(
     mut guard: BodyGuard,
-    body: impl Future<Output = T>,
+    body: Pin<Box<impl Future<Output = T>>>,
 ) -> Result<T, LockError> {
     // Declared after the guard, hence dropped before it.
-    let mut body = pin!(Some(body));
+    let mut body = Some(body);
     let outcome = poll_fn(|cx| {
-        guard.poll_body(cx, |cx| match body.as_mut().as_pin_mut() {
-            Some(body) => caught(body, cx),
+        guard.poll_body(cx, |cx| match &mut body {
+            Some(body) => poll_caught(body.as_mut(), cx),
             None => Poll::Pending,
         })
     })
     .await;
     // A lock is never released while its body may still be running (rule 13).
-    let dropped = guard.in_scope(|| catch_unwind(AssertUnwindSafe(|| body.set(None))));
+    let dropped = in_scope(&guard.guard, &guard.span, || caught(|| body = None));
     let _ = guard.release().await;
     match (outcome, dropped) {
         (Ok(Err(panic)), _) | (_, Err(panic)) => resume_unwind(panic),
@@ -160,7 +171,10 @@ async fn run_to_loss<T>(
     }
 }
 
-async fn run_to_end<T>(guard: LockGuard, body: impl Future<Output = T>) -> Result<T, LockError> {
+async fn run_to_end<T>(
+    guard: LockGuard,
+    mut body: Pin<Box<impl Future<Output = T>>>,
+) -> Result<T, LockError> {
     guard.mark_body();
     let hold = guard.hold();
     // It has not started: what is lost by now, or in doubt, does not have to go on (rule 2).
@@ -168,29 +182,32 @@ async fn run_to_end<T>(guard: LockGuard, body: impl Future<Output = T>) -> Resul
     if let Judgement::Ended(end) = hold.judge() {
         return Err(hold.unused_error(end));
     }
-    let outcome = {
-        let mut body = pin!(body);
-        let handle = guard.handle();
-        let span = telemetry::body(guard.resource());
-        poll_fn(|cx| {
-            let body = || span.in_scope(|| caught(body.as_mut(), cx));
-            CURRENT.sync_scope(handle.clone(), body)
-        })
-        .await
-    };
+    let span = telemetry::body(guard.resource());
+    let mut poll = |cx: &mut Context<'_>| poll_caught(body.as_mut(), cx);
+    let outcome = poll_fn(|cx| in_scope(&guard, &span, || poll(cx))).await;
+    let dropped = in_scope(&guard, &span, || caught(|| drop(body)));
     let _ = guard.release().await;
-    match outcome {
-        Ok(output) => Ok(output),
-        Err(panic) => resume_unwind(panic),
+    match (outcome, dropped) {
+        (Err(panic), _) | (_, Err(panic)) => resume_unwind(panic),
+        (Ok(output), Ok(())) => Ok(output),
     }
 }
 
-/// Polls, and catches a panic so that it can go on later. The body is not polled again after one.
-fn caught<F: Future>(
-    body: std::pin::Pin<&mut F>,
+/// Runs what belongs to a body: `LockHandle::current()` is its lock meanwhile.
+fn in_scope<R>(guard: &LockGuard, span: &Span, part: impl FnOnce() -> R) -> R {
+    CURRENT.sync_scope(guard.handle(), || span.in_scope(part))
+}
+
+/// Catches a panic so that it can go on later. What has panicked is not used again, only dropped.
+fn caught<R>(part: impl FnOnce() -> R) -> std::thread::Result<R> {
+    catch_unwind(AssertUnwindSafe(part))
+}
+
+fn poll_caught<F: Future>(
+    body: Pin<&mut F>,
     cx: &mut Context<'_>,
 ) -> Poll<std::thread::Result<F::Output>> {
-    match catch_unwind(AssertUnwindSafe(|| body.poll(cx))) {
+    match caught(|| body.poll(cx)) {
         Ok(Poll::Pending) => Poll::Pending,
         Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
         Err(panic) => Poll::Ready(Err(panic)),
@@ -223,7 +240,8 @@ mod tests {
                     sleep(Duration::from_secs(1)).await;
                     keys(&redlock)
                 };
-                redlock.lock("r").run_with(OnLost::Continue, body).await
+                let guard = redlock.lock("r").await?;
+                run(guard, OnLost::Continue, body).await
             }
         });
         while redlock.held().is_empty() {
@@ -232,6 +250,17 @@ mod tests {
         redlock.release_all().await;
         assert_eq!(running.await.unwrap().unwrap(), ["redlock:r"], "while it ran");
         assert_eq!(keys(&redlock), [""; 0]);
+    }
+
+    #[test]
+    fn a_large_body_makes_no_large_future() {
+        let redlock = Redlock::in_memory(1);
+        let running = redlock.lock("r").run(async |_: &LockHandle| {
+            let large = [0_u8; 10_000];
+            sleep(Duration::from_secs(1)).await;
+            large.len()
+        });
+        assert!(size_of_val(&running) < 1000, "{} bytes", size_of_val(&running));
     }
 
     /// A closure that does something before it makes its future is part of the body.
@@ -279,8 +308,8 @@ mod tests {
         let redlock = Redlock::in_memory(3);
         let guard = redlock.lock("r").await.unwrap();
         release::end_all(redlock.client(), true);
-        let body = async { panic!("it ran") };
-        let error = run::<()>(guard, OnLost::Continue, body).await.unwrap_err();
+        let body = async |_| panic!("it ran");
+        let error = run::<(), _>(guard, OnLost::Continue, body).await.unwrap_err();
         assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
     }
 

@@ -103,21 +103,7 @@ impl LockRequest {
         F: AsyncFnOnce(&LockHandle) -> T,
     {
         let guard = self.await?;
-        let handle = guard.handle();
-        // Called in the body: what it does before it makes its future is under the lock, too.
-        body::run(guard, OnLost::Cancel, async { body(&handle).await }).await
-    }
-
-    /// As [`run`](Self::run), over a body that owns its handle.
-    #[doc(hidden)]
-    pub async fn run_with<T, F, Fut>(self, on_lost: OnLost, body: F) -> Result<T, LockError>
-    where
-        F: FnOnce(LockHandle) -> Fut,
-        Fut: Future<Output = T>,
-    {
-        let guard = self.await?;
-        let handle = guard.handle();
-        body::run(guard, on_lost, async move { body(handle).await }).await
+        body::run(guard, OnLost::Cancel, async move |lock: LockHandle| body(&lock).await).await
     }
 }
 
