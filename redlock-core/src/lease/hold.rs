@@ -43,6 +43,24 @@ pub(crate) enum Judgement {
     Ended(End),
 }
 
+/// A judgement, and what has to be done about it once no lock is held.
+struct Verdict {
+    judgement: Judgement,
+    effect: Effect,
+}
+
+enum Effect {
+    None,
+    TellLost(LostReason),
+    Renew,
+}
+
+impl From<Judgement> for Verdict {
+    fn from(judgement: Judgement) -> Self {
+        Self { judgement, effect: Effect::None }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) client: Arc<Client>,
@@ -64,11 +82,12 @@ pub(crate) struct Hold {
 #[cfg_attr(redlock_sim, derive(Clone))]
 pub(crate) struct State {
     pub(crate) lease: Lease,
-    pub(crate) ttl: Duration,
+    /// What renewals ask for; that of the lease is what the last confirmed one asked for.
+    pub(crate) renewal_ttl: Duration,
     pub(crate) ended: Option<End>,
     /// Since when it is in doubt.
     doubt: Option<Moment>,
-    /// The keys were asked to be deleted: once is enough.
+    /// Deleting or passing on has begun: whoever set this sees it through.
     pub(crate) let_go: bool,
     /// When the renewal that is due next is to be sent.
     renew_at: Moment,
@@ -95,7 +114,7 @@ impl Hold {
             state: Mutex::new(State {
                 renew_at: validity::renewal(lease.confirmed.now, terms.ttl),
                 lease,
-                ttl: terms.ttl,
+                renewal_ttl: terms.ttl,
                 ended: None,
                 doubt: None,
                 let_go: false,
@@ -103,31 +122,30 @@ impl Hold {
         }
     }
 
-    /// Judges the hold by the clock, never by what some task has got round to (rule 2).
+    /// Judges the hold by the clock, never by what some task has got round to (rule 2), and does
+    /// what comes of that: a hold whose time has run out ends here, and makes way for the next in
+    /// line; one in doubt is renewed. Not to be called with a lock of lines or holds in hand.
     pub(crate) fn judge(self: &Arc<Self>) -> Judgement {
         let reading = self.client.clock.read();
-        let (judgement, lost, suspect) = {
+        let Verdict { judgement, effect } = {
             let mut state = self.state.lock();
             self.judge_locked(&mut state, reading)
         };
-        if let Some(reason) = lost {
-            self.tell_lost(reason);
-        }
-        if suspect {
-            // One renewal at once; the answer clears the doubt or ends the hold.
-            extend::renew(self, reading);
-            self.client.registry.schedule(self.id, reading.now + self.doubt_limit());
+        match effect {
+            Effect::None => {}
+            Effect::TellLost(reason) => self.tell_lost(reason),
+            Effect::Renew => {
+                // One renewal at once; the answer clears the doubt or ends the hold.
+                extend::renew(self, reading);
+                self.client.registry.schedule(self.id, reading.now + self.doubt_limit());
+            }
         }
         judgement
     }
 
-    fn judge_locked(
-        &self,
-        state: &mut State,
-        reading: Reading,
-    ) -> (Judgement, Option<LostReason>, bool) {
+    fn judge_locked(&self, state: &mut State, reading: Reading) -> Verdict {
         if let Some(end) = state.ended {
-            return (Judgement::Ended(end), None, false);
+            return Judgement::Ended(end).into();
         }
         let now = reading.now;
         let end = state.lease.ends_on(reading).min(self.latest);
@@ -141,15 +159,16 @@ impl Hold {
         };
         if let Some(reason) = reason {
             state.ended = Some(End::Lost(reason));
-            return (Judgement::Ended(End::Lost(reason)), Some(reason), false);
+            let judgement = Judgement::Ended(End::Lost(reason));
+            return Verdict { judgement, effect: Effect::TellLost(reason) };
         }
         if state.lease.deadline_on(reading).is_none() {
-            let fresh = state.doubt.is_none();
+            let effect = if state.doubt.is_none() { Effect::Renew } else { Effect::None };
             state.doubt.get_or_insert(now);
-            return (Judgement::Doubtful, None, fresh);
+            return Verdict { judgement: Judgement::Doubtful, effect };
         }
         state.doubt = None;
-        (Judgement::Valid(end.since(now)), None, false)
+        Judgement::Valid(end.since(now)).into()
     }
 
     /// When it has to be looked at, at the latest.
@@ -164,8 +183,8 @@ impl Hold {
     #[cfg(redlock_sim)]
     pub(crate) fn glance(&self) -> bool {
         let mut state = self.state.lock().clone();
-        let (judgement, ..) = self.judge_locked(&mut state, self.client.clock.read());
-        matches!(judgement, Judgement::Valid(_))
+        let verdict = self.judge_locked(&mut state, self.client.clock.read());
+        matches!(verdict.judgement, Judgement::Valid(_))
     }
 
     /// A doubt that no quorum clears within this is a loss (rule 2).
@@ -221,8 +240,8 @@ impl Hold {
             return LockError::ShuttingDown { resource };
         }
         let (since, round) = {
-            let Lease { since, votes, .. } = &self.state.lock().lease;
-            (*since, Arc::clone(votes))
+            let Lease { since, confirmed_round, .. } = &self.state.lock().lease;
+            (*since, Arc::clone(confirmed_round))
         };
         LockError::NoQuorum {
             resource,
@@ -241,24 +260,23 @@ impl Hold {
         started: Reading,
         ttl: Duration,
         asked: Option<Duration>,
-        votes: Arc<Round>,
+        round: Arc<Round>,
     ) -> bool {
         let reading = self.client.clock.read();
         let mut state = self.state.lock();
-        let before = state.lease.ends_on(reading);
-        if state.ended.is_some() || reading.now >= before {
+        if state.ended.is_some() || reading.now >= state.lease.ends_on(reading) {
             return false;
         }
         let deadline = validity::deadline(started.now, ttl, state.lease.clock_drift_factor);
-        // A later deadline stands, unless it cannot be relied on.
-        if state.lease.deadline_on(started).is_none_or(|before| deadline > before) {
+        // The old one stands if it is later, unless it was in doubt when this round started.
+        if state.lease.deadline_on(started).is_none_or(|old| deadline > old) {
             state.lease.deadline = deadline;
-            state.lease.dated = started.wall_ahead;
+            state.lease.wall_ahead = started.wall_ahead;
         }
         state.lease.confirmed = started;
         state.lease.ttl = ttl;
-        state.lease.votes = votes;
-        state.ttl = asked.unwrap_or(state.ttl);
+        state.lease.confirmed_round = round;
+        state.renewal_ttl = asked.unwrap_or(state.renewal_ttl);
         state.doubt = None;
         state.renew_at = validity::renewal(started.now, ttl);
         drop(state);
@@ -268,10 +286,10 @@ impl Hold {
 
     /// What should be left of the key on a node that has confirmed it last time.
     pub(crate) fn expected(&self, state: &State) -> Expected {
-        let Lease { confirmed, gone, ttl, clock_drift_factor, .. } = &state.lease;
+        let Lease { confirmed, expired_by, ttl, clock_drift_factor, .. } = &state.lease;
         Expected {
             until: confirmed.now + *ttl,
-            longest: gone.since(confirmed.now),
+            longest: expired_by.since(confirmed.now),
             allowance: validity::drift(*ttl, *clock_drift_factor),
         }
     }
@@ -302,7 +320,7 @@ impl Hold {
                 (wake.min(state.renew_at), false)
             } else {
                 // Unknown keeps the old deadline and tries again (rule 7).
-                let again = (state.ttl / 20).max(self.client.settings.node_timeout);
+                let again = (state.renewal_ttl / 20).max(self.client.settings.node_timeout);
                 state.renew_at = reading.now + again;
                 (wake.min(state.renew_at), true)
             }
@@ -325,7 +343,7 @@ impl Hold {
             if state.ended.is_some() {
                 return 0;
             }
-            Arc::clone(&state.lease.votes)
+            Arc::clone(&state.lease.confirmed_round)
         };
         round.yes()
     }

@@ -36,18 +36,19 @@ pub(crate) struct Lease {
     pub(crate) clock_drift_factor: f64,
     /// The end of its validity (rule 2).
     pub(crate) deadline: Moment,
-    /// How far the wall clock was ahead in the round that the deadline counts from.
-    pub(crate) dated: i64,
+    /// How far the wall clock was ahead when the round started that the deadline counts from.
+    pub(crate) wall_ahead: i64,
     /// What the clock showed when the last confirmed round started.
     pub(crate) confirmed: Reading,
-    /// When the last renewal was sent, confirmed or not.
-    pub(crate) asked: Moment,
+    /// When the last renewal was sent, confirmed or not: once it is later than `confirmed`, nobody
+    /// knows what the nodes have, and the lease is not passed on.
+    pub(crate) renewal_sent: Moment,
     /// When every key of it has expired by itself, those of unanswered renewals included.
-    pub(crate) gone: Moment,
-    /// The round that took it, for where it may be.
-    pub(crate) taken: Arc<Round>,
-    /// The last confirmed round, for how many nodes have it.
-    pub(crate) votes: Arc<Round>,
+    pub(crate) expired_by: Moment,
+    /// The round whose SETs took it, and heals since: where its key may be.
+    pub(crate) set_round: Arc<Round>,
+    /// The last confirmed round: how many nodes have it.
+    pub(crate) confirmed_round: Arc<Round>,
 }
 
 impl Lease {
@@ -65,20 +66,20 @@ impl Lease {
             ttl: terms.ttl,
             clock_drift_factor: terms.clock_drift_factor,
             deadline: validity::deadline(started.now, terms.ttl, terms.clock_drift_factor),
-            dated: started.wall_ahead,
+            wall_ahead: started.wall_ahead,
             confirmed: started,
-            asked: started.now,
-            gone: started.now + terms.key_ttl(),
-            taken: Arc::clone(round),
-            votes: Arc::clone(round),
+            renewal_sent: started.now,
+            expired_by: started.now + terms.key_ttl(),
+            set_round: Arc::clone(round),
+            confirmed_round: Arc::clone(round),
         }
     }
 
     /// The end of its validity on a clock that has missed some of the time since the round that it
     /// counts from. None when that is so much that it cannot be relied on (rule 2).
     pub(crate) fn deadline_on(&self, clock: Reading) -> Option<Moment> {
-        let Self { deadline, dated, ttl, clock_drift_factor, .. } = *self;
-        let missed = validity::missed(dated, clock.wall_ahead, ttl, clock_drift_factor)?;
+        let Self { deadline, wall_ahead, ttl, clock_drift_factor, .. } = *self;
+        let missed = validity::missed(wall_ahead, clock.wall_ahead, ttl, clock_drift_factor)?;
         Some(deadline - missed)
     }
 

@@ -212,7 +212,7 @@ impl Shared {
 
 /// Waits until renewals have their answers, so that nodes that are asked for very many at once do
 /// not run late with all of them; for no longer than a node may take.
-async fn settle(renewals: &[Arc<Round>], holds: &[Arc<Hold>]) {
+async fn answered(renewals: &[Arc<Round>], holds: &[Arc<Hold>]) {
     let Some(hold) = holds.first() else { return };
     let limit = hold.client.settings.node_timeout;
     let settled = async {
@@ -243,7 +243,7 @@ async fn tend(shared: Arc<Shared>, clock: Arc<dyn Clock>) {
             renewals.extend(renewal);
         }
         if renewals.len() >= MOST_AT_ONCE {
-            settle(&renewals, &due).await;
+            answered(&renewals, &due).await;
         }
         // A hold keeps its client, and so this very task, alive.
         drop((due, renewals));

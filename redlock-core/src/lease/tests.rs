@@ -83,8 +83,8 @@ async fn keys_are_expected_to_live_as_long_as_a_lost_answer_may_have_made_them()
     nodes.iter().take(2).for_each(MemoryNode::hang);
     guard.extend(3 * TTL).await.unwrap_err();
     let lives = nodes[2].remaining("redlock:r").unwrap();
-    let gone = guard.hold().state.lock().lease.gone;
-    assert!(gone.since(redlock.client().clock.now()) >= lives, "{lives:?}");
+    let expired_by = guard.hold().state.lock().lease.expired_by;
+    assert!(expired_by.since(redlock.client().clock.now()) >= lives, "{lives:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -341,7 +341,7 @@ async fn a_renewal_under_way_does_not_undo_an_extension() {
     sleep(TTL / 3 - Duration::from_millis(5)).await;
     guard.extend(3 * TTL).await.unwrap();
     sleep(Duration::from_millis(50)).await;
-    assert_eq!(guard.hold().state.lock().ttl, 3 * TTL);
+    assert_eq!(guard.hold().state.lock().renewal_ttl, 3 * TTL);
 }
 
 fn runtime() -> Runtime {

@@ -29,14 +29,14 @@ pub(crate) fn renewal(start: Moment, ttl: Duration) -> Moment {
     start + ttl / 3
 }
 
-/// What a wall clock that led by `dated` nanoseconds when a round started, and leads by `now`
+/// What a wall clock that led by `then` nanoseconds when a round started, and leads by `now`
 /// today, says of the time in between: the clock that the deadline counts on has missed so much
 /// of it. None when that is more than the drift allowance, and the deadline is in doubt.
-pub(crate) fn missed(dated: i64, now: i64, ttl: Duration, factor: f64) -> Option<Duration> {
+pub(crate) fn missed(then: i64, now: i64, ttl: Duration, factor: f64) -> Option<Duration> {
     if planted(Bug::FrozenClockBelieved) {
         return Some(Duration::ZERO);
     }
-    let missed = Duration::from_nanos(u64::try_from(now.saturating_sub(dated)).unwrap_or(0));
+    let missed = Duration::from_nanos(u64::try_from(now.saturating_sub(then)).unwrap_or(0));
     let within = missed <= drift(ttl, factor);
     within.then_some(if planted(Bug::ShortFreezeBelieved) { Duration::ZERO } else { missed })
 }
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn what_a_clock_has_missed_is_a_doubt_beyond_the_allowance() {
-        let missed = |dated, now| missed(dated, now, Duration::from_secs(10), 0.01);
+        let missed = |then, now| missed(then, now, Duration::from_secs(10), 0.01);
         assert_eq!(missed(5, 102_000_005), Some(Duration::from_millis(102)));
         assert_eq!(missed(5, 102_000_006), None);
         assert_eq!(missed(0, -5_000_000_000), Some(Duration::ZERO), "it was set back");

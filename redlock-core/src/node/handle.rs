@@ -117,7 +117,7 @@ impl Drop for Owner {
     fn drop(&mut self) {
         // No key lives for longer than a node sits out: both are `max_ttl`.
         let until = self.0.context.clock.now() + self.0.context.sits_out;
-        self.0.mailbox.lock().closed = Some(until);
+        self.0.mailbox.lock().ends_at = Some(until);
         self.0.mail.notify_one();
     }
 }
@@ -207,7 +207,7 @@ impl NodeHandle {
     /// Whether everything handed in has been seen through, or cannot be because the node is down.
     pub(crate) fn is_drained(&self) -> bool {
         let mailbox = self.shared().mailbox.lock();
-        matches!(mailbox.link, Link::Down(_)) || mailbox.is_settled()
+        matches!(mailbox.link, Link::Down(_)) || mailbox.is_idle()
     }
 
     /// Asks the node whether it answers.

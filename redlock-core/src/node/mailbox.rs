@@ -55,8 +55,8 @@ pub(super) struct Mailbox {
     under_way: usize,
     pub(super) debts: Debts,
     pub(super) quarantine: Quarantine,
-    /// Nobody will hand in anything any more; clean-up may go on until then.
-    pub(super) closed: Option<Moment>,
+    /// Set when the last client has gone: clean-up may go on until then.
+    pub(super) ends_at: Option<Moment>,
 }
 
 impl Mailbox {
@@ -68,7 +68,7 @@ impl Mailbox {
             under_way: 0,
             debts: Debts::default(),
             quarantine,
-            closed: None,
+            ends_at: None,
         }
     }
 
@@ -126,8 +126,8 @@ impl Mailbox {
     }
 
     /// Takes out the next batch of what waits, in order, as far as there is room. Debts that are due
-    /// come last: the SET that one of them undoes may be waiting still. `spare` is empty, and what
-    /// is taken comes in it.
+    /// come last: the SET that one of them undoes may be waiting still. `now` is looked at only when
+    /// something may be due. `spare` is empty, and what is taken comes in it.
     pub(super) fn take(
         &mut self,
         now: &impl Deref<Target = Moment>,
@@ -135,6 +135,7 @@ impl Mailbox {
     ) -> Vec<Item> {
         let mut items = spare;
         let room = MOST_UNDER_WAY.saturating_sub(self.under_way).min(MOST_IN_BATCH);
+        // A ballot that is not wanted is a bell's, and dropping it takes no lock.
         let wanted = |item: &Item| item.ballot.as_ref().is_none_or(Ballot::is_wanted);
         items.extend(self.waiting.drain(..room.min(self.waiting.len())).filter(wanted));
         if self.waiting.is_empty() && !self.debts.is_empty() {
@@ -188,7 +189,7 @@ impl Mailbox {
     }
 
     /// Nothing waits, is under way or is owed.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.under_way == 0 && self.debts.is_empty()
     }
 }
@@ -230,7 +231,7 @@ mod tests {
         }
 
         let mut sent = Vec::new();
-        while !mailbox.is_settled() {
+        while !mailbox.is_idle() {
             let mut under_way = 0;
             while mailbox.next(&&now).is_some() {
                 let items = mailbox.take(&&now, Vec::new());

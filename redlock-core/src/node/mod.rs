@@ -69,7 +69,8 @@ pub(crate) enum Action {
     /// If the key has our value, delete it.
     Release,
     /// If the key has our value, let it live for exactly this long: the release of a `min_hold`
-    /// that is not used up, the only action that may shorten (rule 7).
+    /// that is not used up, the only action that may shorten (rule 7). Made of a [`CleanUp`] when it
+    /// is sent.
     Retire { rest: Duration },
     /// Tell whether anybody has the key and for how long, and when that changes (once, to the
     /// [`Watchers`]). Nothing is compared and nothing is set.
@@ -81,7 +82,8 @@ pub(crate) enum Action {
 pub(crate) struct Job {
     pub(crate) claim: Arc<Claim>,
     pub(crate) action: Action,
-    /// Set for what removes a key: it goes on after its asker has its answer (rule 5).
+    /// Set for what removes a key, whose action is [`Action::Release`]: it goes on after its asker
+    /// has its answer (rule 5).
     pub(crate) clean_up: Option<CleanUp>,
     /// Set for an extension of a key that this node has confirmed before.
     pub(crate) expected: Option<Expected>,
@@ -96,7 +98,8 @@ pub(crate) struct CleanUp {
     pub(crate) until: Moment,
     /// Until when `min_hold` keeps the key: it is shortened to that instead of deleted.
     pub(crate) keep_until: Option<Moment>,
-    /// It was done on this connection before and is done once more to be sure.
+    /// It was confirmed on a newer connection than that of its SET: this is the second time there,
+    /// and the last.
     pub(crate) repeated: bool,
 }
 

@@ -65,13 +65,22 @@ impl Suspicion {
     }
 }
 
+/// Who has answered last.
+#[derive(Debug)]
+enum Seen {
+    Nobody,
+    /// It does not tell its run id: whoever answers next may be another one.
+    Nameless,
+    Process(Arc<str>),
+}
+
 /// What is known of the process behind one node.
 #[derive(Debug)]
 pub(super) struct Quarantine {
     restarts: Restarts,
     /// How long a node sits out.
     span: Duration,
-    seen: Option<Option<Arc<str>>>,
+    seen: Seen,
     was_down: bool,
     was_replica: bool,
     sits_out: Option<(Suspicion, Moment)>,
@@ -79,7 +88,14 @@ pub(super) struct Quarantine {
 
 impl Quarantine {
     pub(super) fn new(restarts: Restarts, span: Duration) -> Self {
-        Self { restarts, span, seen: None, was_down: false, was_replica: false, sits_out: None }
+        Self {
+            restarts,
+            span,
+            seen: Seen::Nobody,
+            was_down: false,
+            was_replica: false,
+            sits_out: None,
+        }
     }
 
     /// The node could not be reached.
@@ -104,14 +120,14 @@ impl Quarantine {
         let was_replica = std::mem::take(&mut self.was_replica);
         let suspicion = match &self.seen {
             _ if was_replica => Some(Suspicion::WasReplica),
-            Some(Some(before)) if identity.run_id.as_ref() == Some(before) => None,
-            Some(_) => Some(Suspicion::Restarted),
-            None if self.was_down && in_service => Some(Suspicion::WasDown),
-            None => (self.restarts == Restarts::Strict
+            Seen::Process(before) if identity.run_id.as_ref() == Some(before) => None,
+            Seen::Process(_) | Seen::Nameless => Some(Suspicion::Restarted),
+            Seen::Nobody if self.was_down && in_service => Some(Suspicion::WasDown),
+            Seen::Nobody => (self.restarts == Restarts::Strict
                 && identity.uptime.is_none_or(|uptime| uptime < self.span))
             .then_some(Suspicion::Young),
         };
-        self.seen = Some(identity.run_id.clone());
+        self.seen = identity.run_id.clone().map_or(Seen::Nameless, Seen::Process);
         let suspicion = suspicion.filter(|_| self.restarts != Restarts::Trusted)?;
         // By this client's own clock: the node's uptime jumps with its wall clock.
         self.sits_out = Some((suspicion, now + self.span));

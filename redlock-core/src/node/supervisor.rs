@@ -6,6 +6,7 @@
 
 use std::{
     cell::LazyCell,
+    ops::Deref,
     pin::pin,
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -18,7 +19,7 @@ use futures_util::{
 };
 
 use super::{
-    Connection, Identity, Opened, Reply,
+    Connection, Identity, Job, Opened, Reply,
     backoff::Backoff,
     debts,
     handle::Shared,
@@ -160,7 +161,7 @@ async fn wait_closed(shared: &Shared, pause: Duration) -> bool {
     loop {
         let (last, nothing_owed) = {
             let mailbox = shared.mailbox.lock();
-            (mailbox.closed, mailbox.debts.is_empty())
+            (mailbox.ends_at, mailbox.debts.is_empty())
         };
         let over = |last| nothing_owed || last <= shared.context.clock.now();
         if last.is_some_and(over) {
@@ -194,7 +195,7 @@ async fn serve(
         };
         if let Some(answered) = answered {
             // It is over already.
-            let _ = settle(shared, answered, connected, &mut Strikes::default());
+            let _ = conclude(shared, answered, connected, &mut Strikes::default());
         }
     }
     ended
@@ -224,7 +225,7 @@ async fn exchange(
             let mut mailbox = shared.mailbox.lock();
             let items = mailbox.take(&now, std::mem::take(&mut spare));
             let asked = std::mem::take(&mut mailbox.pings);
-            (items, asked, mailbox.closed, mailbox.is_settled())
+            (items, asked, mailbox.ends_at, mailbox.is_idle())
         };
         if closing.is_some_and(|until| settled || *now >= until) {
             return None;
@@ -274,7 +275,7 @@ async fn exchange(
             () = sleep_until(clock, wake), if wake != Moment::NEVER => None,
         };
         if let Some(answered) = answered {
-            match settle(shared, answered, connected, &mut strikes) {
+            match conclude(shared, answered, connected, &mut strikes) {
                 Ok(emptied) => spare = emptied,
                 Err(error) => return Some(error),
             }
@@ -307,55 +308,28 @@ fn dispatch(
     }
 }
 
-/// Casts the votes of a batch, notes what is still owed, and says whether the connection is over.
-/// What held the items comes back empty, for the next.
-fn settle(
+/// Sees a batch through to its answers, and says whether the connection is over. What held the
+/// items comes back empty, for the next.
+fn conclude(
     shared: &Shared,
     Answered { mut items, results }: Answered,
     connected: Moment,
     strikes: &mut Strikes,
 ) -> Result<Vec<Item>, NodeError> {
     let now = LazyCell::new(|| shared.context.clock.now());
+    // Before the votes: whoever one of them wakes may look whether all is done.
+    note_debts(shared, &items, &results, connected, &now);
     let mut over = None;
-    {
-        let mut mailbox = shared.mailbox.lock();
-        mailbox.answered(items.len());
-        for (item, result) in items.iter().zip(&results) {
-            if item.job.clean_up.is_none() {
-                continue;
-            }
-            match result {
-                Ok(_) => mailbox.debts.repeat(&item.job, connected, &now),
-                Err(error) if error.kind == NodeErrorKind::Server => {
-                    mailbox.debts.owe_until_expiry(item.job.clone(), *now + debts::PAUSE);
-                }
-                Err(_) => mailbox.debts.owe(item.job.clone(), *now + debts::PAUSE),
-            }
-        }
-    }
     for (item, result) in items.iter().zip(&results) {
-        let key = &item.job.claim.key;
         match result {
             Ok(reply) => {
                 strikes.clear();
-                if let Some(anomaly) = item.job.expected.and_then(|it| it.anomaly(*reply, *now)) {
-                    telemetry::odd_expiry(&shared.name, key, &anomaly);
-                }
-                // A node does not tell us what we did ourselves.
-                if *reply == Reply::Done && item.job.clean_up.is_some_and(|it| it.deletes(*now)) {
-                    shared.watchers.freed(key);
-                }
+                hear(shared, &item.job, *reply, &now);
             }
-            Err(error) if error.kind == NodeErrorKind::Disconnected => over = Some(error.clone()),
-            // A new connection asks for its role, and is refused until it is a master again.
-            Err(error) if redis::is_replica(error) => over = Some(error.clone()),
-            Err(error) if error.kind == NodeErrorKind::Timeout => {
-                if strikes.add(*now, shared.context.node_timeout) {
-                    over = Some(error.clone());
-                }
+            Err(error) if breaks(error, strikes, &now, shared.context.node_timeout) => {
+                over = Some(error.clone());
             }
-            // The node answered, if only with an error.
-            Err(_) => strikes.clear(),
+            Err(_) => {}
         }
     }
     for (item, result) in items.drain(..).zip(results) {
@@ -364,6 +338,62 @@ fn settle(
         }
     }
     over.map_or(Ok(items), Err)
+}
+
+/// Makes room for others, and notes what is still owed.
+fn note_debts(
+    shared: &Shared,
+    items: &[Item],
+    results: &[Result<Reply, NodeError>],
+    connected: Moment,
+    now: &impl Deref<Target = Moment>,
+) {
+    let mut mailbox = shared.mailbox.lock();
+    mailbox.answered(items.len());
+    for (item, result) in items.iter().zip(results) {
+        if item.job.clean_up.is_none() {
+            continue;
+        }
+        match result {
+            Ok(_) => mailbox.debts.repeat(&item.job, connected, now),
+            Err(error) if error.kind == NodeErrorKind::Server => {
+                mailbox.debts.owe_until_expiry(item.job.clone(), **now + debts::PAUSE);
+            }
+            Err(_) => mailbox.debts.owe(item.job.clone(), **now + debts::PAUSE),
+        }
+    }
+}
+
+/// What a reply says beside its vote: that a clock does not keep up, that a key of ours has gone.
+fn hear(shared: &Shared, job: &Job, reply: Reply, now: &impl Deref<Target = Moment>) {
+    let key = &job.claim.key;
+    if let Some(anomaly) = job.expected.and_then(|it| it.anomaly(reply, **now)) {
+        telemetry::odd_expiry(&shared.name, key, &anomaly);
+    }
+    // A node does not tell us what we did ourselves.
+    if reply == Reply::Done && job.clean_up.is_some_and(|it| it.deletes(**now)) {
+        shared.watchers.freed(key);
+    }
+}
+
+/// Whether this is the end of the connection.
+fn breaks(
+    error: &NodeError,
+    strikes: &mut Strikes,
+    now: &impl Deref<Target = Moment>,
+    node_timeout: Duration,
+) -> bool {
+    match error.kind {
+        NodeErrorKind::Disconnected => true,
+        NodeErrorKind::Timeout => strikes.add(**now, node_timeout),
+        // A new connection asks for its role, and is refused until it is a master again.
+        _ if redis::is_replica(error) => true,
+        // The node answered, if only with an error.
+        _ => {
+            strikes.clear();
+            false
+        }
+    }
 }
 
 /// Whether its time ran out.

@@ -74,7 +74,7 @@ fn send(hold: &Arc<Hold>, started: Reading, asked: Option<Duration>) -> Option<A
         if (state.ended.is_some() || state.let_go) && !planted(Bug::RenewalOutlivesRelease) {
             return None;
         }
-        let ttl = asked.unwrap_or(state.ttl);
+        let ttl = asked.unwrap_or(state.renewal_ttl);
         let renewal = Renewal { hold: Arc::downgrade(hold), started, ttl, asked };
         let round = Round::with_sequel(hold.client.nodes.len(), settles, renewal);
         // What is left of `min_hold` is never cut (api.md).
@@ -82,10 +82,10 @@ fn send(hold: &Arc<Hold>, started: Reading, asked: Option<Duration>) -> Option<A
         let job = Job::new(&state.lease.claim, Action::Extend { ttl: key_ttl });
         let expected = hold.expected(&state);
         // Whether or not an answer comes.
-        state.lease.gone = state.lease.gone.max(started.now + key_ttl);
-        state.lease.asked = started.now;
+        state.lease.expired_by = state.lease.expired_by.max(started.now + key_ttl);
+        state.lease.renewal_sent = started.now;
         let job = |node: usize| {
-            let expected = Some(expected).filter(|_| state.lease.votes.has_yes(node));
+            let expected = Some(expected).filter(|_| state.lease.confirmed_round.has_yes(node));
             Some(Job { expected, ..job.clone() })
         };
         (ask(&hold.client.nodes, &round, job), round)
@@ -137,7 +137,7 @@ fn heal(hold: &Arc<Hold>, round: &Arc<Round>) {
     {
         // As with an extend, ahead of the release on every node (rule 10).
         let state = hold.state.lock();
-        let confirmed = Arc::ptr_eq(&state.lease.votes, round);
+        let confirmed = Arc::ptr_eq(&state.lease.confirmed_round, round);
         let until = hold.expected(&state).until.max(state.lease.deadline).max(hold.earliest);
         let ttl = until.since(now);
         if state.ended.is_some() || state.let_go || !confirmed || ttl.is_zero() {
@@ -147,7 +147,7 @@ fn heal(hold: &Arc<Hold>, round: &Arc<Round>) {
         for node in round.take_missing() {
             // A heal counts as a SET: the release has to go there (rule 5).
             if !planted(Bug::HealWithoutCleanUp) {
-                state.lease.taken.set_again(node);
+                state.lease.set_round.set_again(node);
             }
             uncast.extend(ask_one(&hold.client.nodes, round, node, job.clone()));
         }

@@ -90,9 +90,9 @@ fn let_go(hold: &Arc<Hold>) -> LetGo {
         if planted(Bug::HandOverUnconfirmed) {
             // As if the last one had been confirmed.
             (state.lease.deadline, state.lease.confirmed.now) =
-                (state.lease.gone, state.lease.asked);
+                (state.lease.expired_by, state.lease.renewal_sent);
         }
-        state.lease.asked <= state.lease.confirmed.now
+        state.lease.renewal_sent <= state.lease.confirmed.now
     };
     let Hold { client, id, .. } = &**hold;
     let gone = || {
@@ -130,9 +130,10 @@ pub(crate) fn give_back(client: &Client, lease: &Lease) {
 /// Asks every node that may have the key to delete it; how many there were.
 fn delete(client: &Client, lease: &Lease, keep_until: Option<Moment>) -> (Arc<Round>, usize) {
     let round = Round::new(client.nodes.len(), settles);
-    let clean_up = CleanUp { since: lease.since, until: lease.gone, keep_until, repeated: false };
+    let clean_up =
+        CleanUp { since: lease.since, until: lease.expired_by, keep_until, repeated: false };
     let job = Job { clean_up: Some(clean_up), ..Job::new(&lease.claim, Action::Release) };
-    let job = |node: usize| lease.taken.may_have_happened(node).then(|| job.clone());
+    let job = |node: usize| lease.set_round.may_have_happened(node).then(|| job.clone());
     let uncast = ask(&client.nodes, &round, job);
     let skipped = uncast.iter().filter(|(_, result)| matches!(result, Ok(Reply::Missing))).count();
     cast_all(uncast);

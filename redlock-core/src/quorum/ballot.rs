@@ -8,11 +8,13 @@ use crate::{
     node::{Job, NodeHandle, Reply},
 };
 
-/// What the answers of the nodes are for: a [`Round`](super::Round) to be decided, or a [`Bell`](super::Bell).
+/// What the answers of the nodes are for: a [`Round`](super::Round) to be decided, or a
+/// [`Bell`](super::Bell), which they tell how things stand.
 pub(crate) trait Counts: Send + Sync + 'static {
     fn count(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>);
 
-    /// Whether a question that has not been sent yet is still worth it.
+    /// Whether a question that has not been sent yet is still worth it. What is not wanted may be
+    /// dropped under the lock of a mailbox: counting that takes no lock of ours.
     fn is_wanted(&self) -> bool {
         true
     }
@@ -64,7 +66,8 @@ impl fmt::Debug for Ballot {
 pub(crate) type Uncast = (Ballot, Result<Reply, NodeError>);
 
 /// Hands every node its job, in one sweep without waiting: what is asked under one lock reaches
-/// every node in that order. A node without a job counts as having nothing of ours.
+/// every node in that order. A node without a job counts as having nothing of ours: as one that
+/// says [`Reply::Missing`].
 #[must_use]
 pub(crate) fn ask<C: Counts>(
     nodes: &[NodeHandle],

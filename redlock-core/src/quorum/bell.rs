@@ -22,8 +22,8 @@ use crate::{
 /// Nodes count in whole milliseconds.
 const ROUNDING: Duration = Duration::from_millis(1);
 
-/// Rings when the key is free on a quorum, or ought to have expired on one. One node alone proves
-/// nothing: nobody may hold the lock, and yet a single key may be left, or missing, for long.
+/// Rings when the key is free on a quorum of nodes, or ought to have expired on a quorum by what they
+/// said was left of it. One node alone proves nothing: nobody may hold the lock, and yet a single key may be left, or missing, for long.
 ///
 /// A ring says that it is worth asking, not that the lock will be given.
 pub(crate) struct Bell {
@@ -84,7 +84,7 @@ impl Bell {
     }
 
     /// The key has changed on this node: it was deleted, or renewed, or set by somebody else. To
-    /// find out which costs as much as to ask for the lock.
+    /// find out which costs as much as to ask for the lock, so that all of them count as free.
     pub(crate) fn changed(&self, node: usize) {
         if !planted(Bug::LostWakeUp) {
             self.state.lock().news = true;

@@ -97,7 +97,7 @@ impl Wants {
         !self.min_hold
             && self.clock_drift_factor.total_cmp(&lease.clock_drift_factor).is_eq()
             && lease.deadline_on(clock).is_some_and(|it| it.since(clock.now) >= self.ttl * 2 / 3)
-            && lease.gone.since(clock.now) <= self.ttl
+            && lease.expired_by.since(clock.now) <= self.ttl
     }
 }
 

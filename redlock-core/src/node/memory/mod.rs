@@ -253,8 +253,8 @@ impl Connector for MemoryNode {
             }
             tokio::time::sleep(seen.delay).await;
             let (calls, queue) = mpsc::channel(1024);
-            let line = Line::open(&self.server, watchers, seen.life);
-            tokio::spawn(answer(line, mode, queue));
+            let session = Session::open(&self.server, watchers, seen.life);
+            tokio::spawn(answer(session, mode, queue));
             let connection = MemoryConnection { name: Arc::clone(&self.server.name), calls };
             let identity = Identity {
                 run_id: Some(format!("{}.{}", self.server.name, seen.life).into()),
@@ -280,14 +280,14 @@ struct MemoryConnection {
 }
 
 /// The node's end of one connection.
-struct Line {
+struct Session {
     server: Arc<Server>,
     number: u64,
     /// Of which process of the node.
     life: u64,
 }
 
-impl Line {
+impl Session {
     fn open(server: &Arc<Server>, watchers: Arc<Watchers>, life: u64) -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -296,7 +296,7 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for Session {
     fn drop(&mut self) {
         self.server.connections.lock().remove(&self.number);
         self.server.data.lock().forget(self.number);
@@ -304,8 +304,12 @@ impl Drop for Line {
 }
 
 /// Serves one connection: first in, first out, whoever still waits for the answers.
-async fn answer(line: Line, mut mode: watch::Receiver<Mode>, mut queue: mpsc::Receiver<Call>) {
-    let life = line.life;
+async fn answer(
+    session: Session,
+    mut mode: watch::Receiver<Mode>,
+    mut queue: mpsc::Receiver<Call>,
+) {
+    let life = session.life;
     loop {
         let call = tokio::select! {
             biased;
@@ -325,7 +329,7 @@ async fn answer(line: Line, mut mode: watch::Receiver<Mode>, mut queue: mpsc::Re
         if mode.borrow().life != life {
             return;
         }
-        let replies = line.server.run(&call.commands, line.number);
+        let replies = session.server.run(&call.commands, session.number);
         // Run all the same when nobody waits any more.
         let _ = call.reply.send(replies);
     }

@@ -33,11 +33,11 @@ type Answers = Vec<Result<Reply, NodeError>>;
 
 /// A connection to a server. Dropping it closes the socket, whatever is still on its way.
 pub(super) struct RedisConnection {
-    line: Arc<Line>,
+    channel: Arc<Channel>,
 }
 
 /// What everything that uses one connection knows of it.
-struct Line {
+struct Channel {
     dialogue: Mutex<Dialogue>,
     ending: Ending,
 }
@@ -46,39 +46,39 @@ impl RedisConnection {
     /// A connection whose server waits for commands.
     pub(super) fn new(dialogue: Dialogue) -> Self {
         let ending = dialogue.ending();
-        Self { line: Arc::new(Line { dialogue: Mutex::new(dialogue), ending }) }
+        Self { channel: Arc::new(Channel { dialogue: Mutex::new(dialogue), ending }) }
     }
 }
 
 impl Drop for RedisConnection {
     fn drop(&mut self) {
-        self.line.close("this client closed the connection");
+        self.channel.close("this client closed the connection");
     }
 }
 
 impl Connection for RedisConnection {
     fn send(&mut self, commands: Vec<Command>) -> BoxFuture<'static, Answers> {
-        Box::pin(Sending { line: Arc::clone(&self.line), commands, sent: None })
+        Box::pin(Sending { channel: Arc::clone(&self.channel), commands, sent: None })
     }
 
     fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>> {
-        let line = Arc::clone(&self.line);
+        let channel = Arc::clone(&self.channel);
         Box::pin(async move {
-            let told = line.dialogue.lock().ping();
-            told.await.unwrap_or_else(|_| Err(line.disconnected()))
+            let told = channel.dialogue.lock().ping();
+            told.await.unwrap_or_else(|_| Err(channel.disconnected()))
         })
     }
 
     fn closed(&mut self) -> BoxFuture<'static, NodeError> {
-        let driver = Driver { line: Arc::clone(&self.line) };
+        let driver = Driver { channel: Arc::clone(&self.channel) };
         Box::pin(async move {
-            poll_fn(|cx| driver.line.dialogue.lock().drive(cx)).await;
-            driver.line.disconnected()
+            poll_fn(|cx| driver.channel.dialogue.lock().drive(cx)).await;
+            driver.channel.disconnected()
         })
     }
 }
 
-impl Line {
+impl Channel {
     fn close(&self, reason: &str) {
         self.ending.set(reason);
         self.dialogue.lock().end();
@@ -92,18 +92,18 @@ impl Line {
 /// Carries the bytes. Dropped before the end, which is what a runtime does at its own, it takes
 /// the connection with it.
 struct Driver {
-    line: Arc<Line>,
+    channel: Arc<Channel>,
 }
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.line.close("its tokio runtime ended");
+        self.channel.close("its tokio runtime ended");
     }
 }
 
 /// Commands that go out when this is first polled; dropped later, it gives up the answers alone.
 struct Sending {
-    line: Arc<Line>,
+    channel: Arc<Channel>,
     commands: Vec<Command>,
     sent: Option<Arc<Batch>>,
 }
@@ -112,8 +112,8 @@ impl Future for Sending {
     type Output = Answers;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answers> {
-        let Self { line, commands, sent } = self.get_mut();
-        let mut dialogue = line.dialogue.lock();
+        let Self { channel, commands, sent } = self.get_mut();
+        let mut dialogue = channel.dialogue.lock();
         let batch = sent.get_or_insert_with(|| dialogue.ask(std::mem::take(commands)));
         // A task that reads answers itself, and before it looks here, would only wake itself to
         // look once more.
