@@ -65,7 +65,7 @@ macro_rules! reads {
         /// Resolves when the lock is no longer ours, released included; at once when it is not.
         ///
         /// The future is `'static` and does not keep the lock. It needs no network: validity that runs out
-        /// is enough (rule 9). Cancel safe.
+        /// is enough (rule 9). It does need a tokio runtime to be woken by the clock. Cancel safe.
         pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
             until(Arc::clone(&self.hold), |judgement| matches!(judgement, Judgement::Ended(_)))
         }

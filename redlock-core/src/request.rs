@@ -10,6 +10,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
+use tokio::runtime::Handle;
 
 use crate::{
     body::{self, OnLost},
@@ -138,7 +139,9 @@ impl Future for LockFuture {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // Its timers need one at each poll, not only at the first.
-        check_runtime()?;
+        if Handle::try_current().is_err() {
+            check_runtime()?;
+        }
         self.0.as_mut().poll(cx)
     }
 }

@@ -104,8 +104,8 @@ impl Claims {
             }
             Kind::Retire => {
                 let rest = u64::try_from(act.ttl.as_millis()).unwrap();
-                // A node's clock may be a little slow.
-                claim.keep_until = claim.keep_until.max(now + rest + rest / 20 + 2);
+                // A node's clock may be slow by half of the largest drift factor.
+                claim.keep_until = claim.keep_until.max(now + rest + rest / 16 + 2);
             }
             Kind::Grant | Kind::Heal | Kind::Extend | Kind::Watch => {}
         }
