@@ -5,18 +5,19 @@ use std::{future::pending, time::Duration};
 use axum::{
     Router,
     body::Body,
+    error_handling::HandleErrorLayer,
     extract::{Path, Query, Request, State},
     http::{StatusCode, header},
     response::IntoResponse,
     routing::{get, post},
 };
 use redlock_core::{LockError, LockHandle, Redlock};
-use redlock_tower::{RedlockLayer, extract, http::LockRejection};
+use redlock_tower::{BoxError, RedlockLayer, extract, http::LockRejection};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
 };
-use tower::ServiceExt;
+use tower::{ServiceBuilder, ServiceExt};
 
 use crate::support::{Answer, ErrorEvents, Witness, eventually, freed, held_elsewhere, redlock};
 
@@ -162,6 +163,22 @@ async fn a_handler_that_asks_for_a_lock_it_has_not_is_not_run() {
         .route("/", get(needs))
         .layer(RedlockLayer::http(redlock(), extract::uri_path()));
     assert_eq!(get_answer(&app, "/").await.text, "it ran");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_finds_the_lock_of_a_layer_that_knows_no_http() {
+    async fn needs(lock: LockHandle, same: Option<LockHandle>) -> String {
+        assert_eq!(same.unwrap().resource(), lock.resource());
+        lock.resource().to_owned()
+    }
+    let layer = RedlockLayer::new(redlock(), |request: &Request| {
+        Some(format!("path:{}", request.uri().path()))
+    });
+    let refused = async |error: BoxError| (StatusCode::LOCKED, error.to_string());
+    let app = Router::new()
+        .route("/orders/{id}", get(needs))
+        .layer(ServiceBuilder::new().layer(HandleErrorLayer::new(refused)).layer(layer));
+    assert_eq!(get_answer(&app, "/orders/42").await.text, "path:/orders/42");
 }
 
 #[tokio::test(start_paused = true)]
