@@ -135,6 +135,15 @@ async fn anything_axum_extracts_can_be_a_key() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_name_of_a_path_parameter_need_not_live_on() {
+    let by_name = |name: &str| extract::path_param(name).prefix("order:");
+    let app = Router::new()
+        .route("/orders/{id}", get(resource))
+        .route_layer(RedlockLayer::http(redlock(), by_name(&String::from("id"))));
+    assert_eq!(get_answer(&app, "/orders/42").await.text, "order:42");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_empty_key_from_parts_is_refused_before_its_prefix() {
     let empty = extract::from_parts::<Path<String>, _>(|_| Some("")).prefix("order:");
     let app = Router::new()
