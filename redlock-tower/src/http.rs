@@ -8,6 +8,8 @@ use http_body::Body;
 use http_body_util::{BodyExt, Full};
 use redlock_core::{__private::BodyGuard, LockError, LockHandle, Redlock};
 
+#[cfg(feature = "axum")]
+use crate::reject::refused_by_extractor;
 use crate::{
     BoxError, RedlockLayer,
     body::{AtLoss, RefusalBody, ResponseBody},
@@ -116,7 +118,10 @@ where
                 (self.reject)(error)
             }
             #[cfg(feature = "axum")]
-            Refusal::Response(response) => *response,
+            Refusal::Response(response) => {
+                report_mistake(&refused_by_extractor(response.status()));
+                *response
+            }
         };
         Ok(response.map(ResponseBody::refusal))
     }

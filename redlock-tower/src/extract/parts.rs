@@ -109,8 +109,8 @@ pub struct FromParts<E> {
 /// A key from anything that axum can find in the head of a request.
 ///
 /// When `E` refuses a request, so does the layer: an http layer with the response that `E` asks
-/// for, and without a call of `on_reject`, the others as with an unusable key. There is no state:
-/// `E` must be `FromRequestParts<()>`.
+/// for, and without a call of `on_reject`, the others as with an unusable key. A 5xx is a mistake
+/// in the program, and an error event. There is no state: `E` must be `FromRequestParts<()>`.
 ///
 /// ```
 /// use axum::extract::Path;

@@ -3,7 +3,7 @@
 use std::{future::pending, time::Duration};
 
 use axum::{
-    Router,
+    Extension, Router,
     body::Body,
     error_handling::HandleErrorLayer,
     extract::{Path, Query, Request, State},
@@ -132,6 +132,26 @@ async fn anything_axum_extracts_can_be_a_key() {
         (get_answer(&app, "/orders/x?shop=eu").await, get_answer(&plain, "/orders/x").await);
     assert_eq!((layered.status, layered.text), (by_hand.status, by_hand.text));
     assert_eq!(get_answer(&app, "/orders/42").await.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_extractor_of_parts_that_fails_by_the_programs_mistake_is_an_event() {
+    let events = ErrorEvents::watch();
+    // Nobody has put the extension there: axum answers 500.
+    let by_extension =
+        extract::from_parts::<Extension<u64>, _>(|Extension(id)| Some(id.to_string()));
+    let app = Router::new()
+        .route("/{id}", get(resource))
+        .route_layer(RedlockLayer::http(redlock(), by_extension));
+    assert_eq!(get_answer(&app, "/42").await.status, StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(events.count(), 1);
+
+    let by_path = extract::from_parts::<Path<u64>, _>(|Path(id)| Some(id.to_string()));
+    let app = Router::new()
+        .route("/{id}", get(resource))
+        .route_layer(RedlockLayer::http(redlock(), by_path));
+    assert_eq!(get_answer(&app, "/x").await.status, StatusCode::BAD_REQUEST);
+    assert_eq!(events.count(), 1);
 }
 
 #[tokio::test(start_paused = true)]
