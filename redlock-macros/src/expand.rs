@@ -59,9 +59,8 @@ struct Locked<'a> {
 }
 
 impl Locked<'_> {
-    fn statements(&self, mut work: Group, receiver: Option<&Ident>) -> TokenStream {
-        // As the user's own, the braces would be reported as needless around one expression.
-        work.set_span(mixed(work.span()));
+    /// The braces of `work` stay the user's: by their edition the body drops its temporaries.
+    fn statements(&self, work: Group, receiver: Option<&Ident>) -> TokenStream {
         let mut request = self.request();
         let mut refusal = self.refusal(&self.plan.refusal);
         if let Some(receiver) = receiver {
@@ -82,7 +81,11 @@ impl Locked<'_> {
         quote_mixed! {
             let __redlock_request = #request;
             let __redlock_refusal = #refusal;
-            let __redlock_body = move |#handle: #krate::LockHandle| async move { #typed #work };
+            let __redlock_body = move |#handle: #krate::LockHandle| async move {
+                #typed
+                #[allow(unused_braces)]
+                #work
+            };
             #private::run(
                 __redlock_request,
                 __redlock_refusal,
