@@ -81,6 +81,8 @@ impl Locked<'_> {
         quote_mixed! {
             let __redlock_request = #request;
             let __redlock_refusal = #refusal;
+            // A body may well give something to await, such as a task it has started.
+            #[allow(unknown_lints, clippy::async_yields_async)]
             let __redlock_body = move |#handle: #krate::LockHandle| async move {
                 #typed
                 #[allow(unused_braces)]
