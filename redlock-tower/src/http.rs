@@ -81,7 +81,8 @@ impl<X> RedlockLayer<X, Http> {
     /// service has answered.
     ///
     /// If the lock is lost meanwhile, the body ends with the [`LockError`] as its error, and the
-    /// client sees a response that was cut off.
+    /// client sees a response that was cut off. A body that nobody polls keeps the lock: give
+    /// `.options(LockOptions::new().max_hold(..))`.
     pub fn hold_until_body_end(self) -> Self {
         self.map_protocol(|protocol| Http { hold: true, ..protocol })
     }
