@@ -110,7 +110,8 @@ impl Locked<'_> {
                 quote_mixed!(#private::of_pool(#name, #resource, #options))
             }
             Source::Pool(PoolName::Expr(name)) => {
-                quote_mixed!(#private::of_pool(&(#name), #resource, #options))
+                let borrowed = quote_spanned!(mixed(name.span())=> &(#name));
+                quote_mixed!(#private::of_pool(#borrowed, #resource, #options))
             }
             Source::Pools(PoolNames(names)) => {
                 quote_mixed!(#private::of_pools(#names, #resource, #options))
@@ -135,7 +136,8 @@ impl Locked<'_> {
                 // The literal keeps the user's scope: a spec may name a variable, as in `width$`.
                 let mut format = proc_macro2::Literal::string(format);
                 format.set_span(*span);
-                quote_mixed!(#private::format!(#format, #((#arguments)),*))
+                // A type that cannot be written is shown at the template.
+                quote_spanned!(mixed(*span)=> #private::format!(#format, #((#arguments)),*))
             }
             Resource::Expr(resource) => resource.to_token_stream(),
         }
