@@ -7,7 +7,8 @@ use http::{StatusCode, request::Parts};
 
 use crate::LockHandle;
 
-/// The lock that redlock-tower's layer took for this request.
+/// The lock that redlock-tower's layer took for this request: the one in its extensions, else
+/// [`LockHandle::current`].
 ///
 /// A handler that asks for it behind no layer, or whose request was let through without a lock,
 /// answers 500: without the lock it was written for it must not run. `Option<LockHandle>` is
@@ -16,7 +17,7 @@ impl<S: Send + Sync> FromRequestParts<S> for LockHandle {
     type Rejection = (StatusCode, &'static str);
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
-        parts.extensions.get::<Self>().cloned().ok_or_else(|| {
+        lock_of(parts).ok_or_else(|| {
             // The client is told nothing it could use; whoever runs the service is.
             tracing::error!(
                 method = %parts.method,
@@ -36,6 +37,11 @@ impl<S: Send + Sync> OptionalFromRequestParts<S> for LockHandle {
         parts: &mut Parts,
         _state: &S,
     ) -> Result<Option<Self>, Self::Rejection> {
-        Ok(parts.extensions.get::<Self>().cloned())
+        Ok(lock_of(parts))
     }
+}
+
+/// `RedlockLayer::new` goes around requests of any type, and cannot put the lock into them.
+fn lock_of(parts: &Parts) -> Option<LockHandle> {
+    parts.extensions.get().cloned().or_else(LockHandle::current)
 }

@@ -69,6 +69,8 @@ pub(crate) struct Args {
     pub(crate) auto_extend: Option<Arg<Expr>>,
     pub(crate) on_lost: Option<Arg<OnLost>>,
     pub(crate) krate: Option<Arg<Path>>,
+    /// Whether a `map_err` or an `on_reject` may be absent only for a mistake in it or before it.
+    pub(crate) refusal_unread: bool,
 }
 
 impl Args {
@@ -76,7 +78,9 @@ impl Args {
     pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Self {
         let mut entries = Entries::default();
         // What was read before a syntax error is kept: the fallback wants to know `lock`.
-        errors.catch(Parser::parse2(|input: ParseStream<'_>| entries.parse(input), tokens));
+        let read =
+            errors.catch(Parser::parse2(|input: ParseStream<'_>| entries.parse(input), tokens));
+        let refusal_unread = read.is_none() || entries.has("map_err") || entries.has("on_reject");
         let mut take = Take { entries: &mut entries, errors };
         Self {
             resource: take.value("resource", resource::resource),
@@ -98,6 +102,7 @@ impl Args {
             auto_extend: take.value("auto_extend", value::toggle),
             on_lost: take.value("on_lost", value::on_lost),
             krate: take.value("crate", value::path),
+            refusal_unread,
         }
     }
 }
@@ -128,6 +133,10 @@ impl Entries {
             input.parse::<Option<Token![,]>>()?;
         }
         Ok(())
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(key, _)| key == name)
     }
 
     fn key(input: ParseStream<'_>) -> syn::Result<Ident> {

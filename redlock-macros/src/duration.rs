@@ -18,14 +18,24 @@ pub(crate) fn millis(words: &str) -> Result<u64, String> {
             "{words:?} has no unit: write \"{words}ms\", \"{words}s\", \"{words}m\", \"{words}h\" or \"{words}d\""
         ));
     }
-    let Some((_, factor)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+    let Some(factor) = factor(unit) else {
         return Err(format!("{unit:?} is not a unit: write `ms`, `s`, `m`, `h` or `d`"));
     };
     digits
         .parse::<u64>()
         .ok()
-        .and_then(|count| count.checked_mul(*factor))
+        .and_then(|count| count.checked_mul(factor))
         .ok_or_else(|| format!("{words:?} is too long: it must fit 64 bits of milliseconds"))
+}
+
+/// Whether this is how a unit is written.
+pub(crate) fn is_unit(name: &str) -> bool {
+    factor(name).is_some()
+}
+
+/// How many milliseconds one of a unit has.
+fn factor(unit: &str) -> Option<u64> {
+    UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor)
 }
 
 #[cfg(test)]

@@ -59,9 +59,8 @@ struct Locked<'a> {
 }
 
 impl Locked<'_> {
-    fn statements(&self, mut work: Group, receiver: Option<&Ident>) -> TokenStream {
-        // As the user's own, the braces would be reported as needless around one expression.
-        work.set_span(mixed(work.span()));
+    /// The braces of `work` stay the user's: by their edition the body drops its temporaries.
+    fn statements(&self, work: Group, receiver: Option<&Ident>) -> TokenStream {
         let mut request = self.request();
         let mut refusal = self.refusal(&self.plan.refusal);
         if let Some(receiver) = receiver {
@@ -82,7 +81,13 @@ impl Locked<'_> {
         quote_mixed! {
             let __redlock_request = #request;
             let __redlock_refusal = #refusal;
-            let __redlock_body = move |#handle: #krate::LockHandle| async move { #typed #work };
+            // A body may well give something to await, such as a task it has started.
+            #[allow(unknown_lints, clippy::async_yields_async)]
+            let __redlock_body = move |#handle: #krate::LockHandle| async move {
+                #typed
+                #[allow(unused_braces)]
+                #work
+            };
             #private::run(
                 __redlock_request,
                 __redlock_refusal,
@@ -105,7 +110,8 @@ impl Locked<'_> {
                 quote_mixed!(#private::of_pool(#name, #resource, #options))
             }
             Source::Pool(PoolName::Expr(name)) => {
-                quote_mixed!(#private::of_pool(&(#name), #resource, #options))
+                let borrowed = quote_spanned!(mixed(name.span())=> &(#name));
+                quote_mixed!(#private::of_pool(#borrowed, #resource, #options))
             }
             Source::Pools(PoolNames(names)) => {
                 quote_mixed!(#private::of_pools(#names, #resource, #options))
@@ -130,7 +136,8 @@ impl Locked<'_> {
                 // The literal keeps the user's scope: a spec may name a variable, as in `width$`.
                 let mut format = proc_macro2::Literal::string(format);
                 format.set_span(*span);
-                quote_mixed!(#private::format!(#format, #((#arguments)),*))
+                // A type that cannot be written is shown at the template.
+                quote_spanned!(mixed(*span)=> #private::format!(#format, #((#arguments)),*))
             }
             Resource::Expr(resource) => resource.to_token_stream(),
         }

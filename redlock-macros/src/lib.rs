@@ -123,6 +123,20 @@ mod tests {
     }
 
     #[test]
+    fn a_mistake_that_hides_on_reject_is_the_only_one_told() {
+        let item = quote!(
+            async fn f() -> u8 {
+                1
+            }
+        );
+        for wrong in ["on_reject = 5", "on_reject", "tll = 5, on_reject = |_| 1", "on_reject = ,"] {
+            let attribute = format!("resource = \"a\", {wrong}").parse().unwrap();
+            let code = expand(attribute, item.clone()).to_string();
+            assert_eq!(code.matches("compile_error").count(), 1, "{wrong}: {code}");
+        }
+    }
+
+    #[test]
     fn a_function_is_never_left_without_a_lock_and_without_an_error() {
         for wrong in
             ["", "ttl = 1", "resource = \"\"", "resource", "x = 1", "resource = \"a\", lock = _"]

@@ -36,6 +36,7 @@ pub(crate) fn pool(key: &Ident, value: Expr) -> syn::Result<PoolName> {
                 format!("`{key}` is one pool: for a quorum over several write `pools = [..]`");
             Err(syn::Error::new_spanned(value, told))
         }
+        value @ Expr::Lit(_) => Err(not_a_name(key, value)),
         value => Ok(PoolName::Expr(value)),
     }
 }
@@ -62,10 +63,11 @@ fn distinct_names(key: &Ident, names: &ExprArray) -> syn::Result<()> {
     }
     let mut seen: Vec<String> = Vec::new();
     for name in &names.elems {
-        let Expr::Lit(ExprLit { lit: Lit::Str(name), .. }) = ungrouped(name.clone()) else {
-            continue;
+        let name = match ungrouped(name.clone()) {
+            Expr::Lit(ExprLit { lit: Lit::Str(name), .. }) => pool_literal(name)?,
+            value @ Expr::Lit(_) => return Err(not_a_name(key, value)),
+            _ => continue,
         };
-        let name = pool_literal(name)?;
         if seen.contains(&name.value()) {
             let told = format!("the pool {:?} is named twice: one node has one vote", name.value());
             return Err(syn::Error::new(name.span(), told));
@@ -73,6 +75,14 @@ fn distinct_names(key: &Ident, names: &ExprArray) -> syn::Result<()> {
         seen.push(name.value());
     }
     Ok(())
+}
+
+fn not_a_name(key: &Ident, value: Expr) -> syn::Error {
+    let example = if key == "pools" { "[\"a\", \"b\"]" } else { "\"orders\"" };
+    let told = format!(
+        "a pool goes by the name that `pools::install` was given: `{key} = {example}`, or an expression that gives it"
+    );
+    syn::Error::new_spanned(value, told)
 }
 
 fn pool_literal(name: LitStr) -> syn::Result<LitStr> {

@@ -3,7 +3,7 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::{
-    AssocType, Path, ReturnType, Signature, Token, Type, TypeInfer,
+    AssocType, Ident, ReturnType, Signature, Token, Type, TypeInfer,
     spanned::Spanned,
     visit::Visit,
     visit_mut::{VisitMut, visit_type_mut},
@@ -15,6 +15,8 @@ pub(crate) struct Output {
     /// As it may be written inside the body.
     pub(crate) ty: TokenStream,
     pub(crate) is_result: bool,
+    /// A name that the program gave it, which may be an alias.
+    pub(crate) is_named: bool,
     /// Where to show what it lacks.
     pub(crate) place: Span,
 }
@@ -24,7 +26,8 @@ impl Output {
     pub(crate) fn of_async(signature: &Signature) -> Self {
         match &signature.output {
             ReturnType::Default => {
-                Self { ty: quote!(()), is_result: false, place: signature.ident.span() }
+                let place = signature.ident.span();
+                Self { ty: quote!(()), is_result: false, is_named: false, place }
             }
             ReturnType::Type(_, ty) => Self::of_type(ty, signature),
         }
@@ -51,23 +54,26 @@ impl Output {
         // async-trait writes the `()` that the user left away.
         let unit = matches!(ty, Type::Tuple(tuple) if tuple.elems.is_empty());
         let place = if unit { signature.ident.span() } else { ty.span() };
-        Self { ty: written.into_token_stream(), is_result: is_result(ty), place }
+        let last = last_segment(ty).map(ToString::to_string);
+        Self {
+            ty: written.into_token_stream(),
+            is_result: last.as_ref().is_some_and(|name| name == "Result"),
+            // Lower case is for the primitive types.
+            is_named: last.is_some_and(|name| name.starts_with(char::is_uppercase)),
+            place,
+        }
     }
 }
 
-/// A return type is a Result when its last path segment is `Result`: an alias such as
-/// `io::Result<T>` counts, and what cannot be known here, rustc tells later.
-fn is_result(ty: &Type) -> bool {
+/// By which a return type is told to be a Result: an alias such as `io::Result<T>` counts, and
+/// what cannot be known here, rustc tells later.
+fn last_segment(ty: &Type) -> Option<&Ident> {
     match ty {
-        Type::Path(path) => ends_in_result(&path.path),
-        Type::Paren(inner) => is_result(&inner.elem),
-        Type::Group(inner) => is_result(&inner.elem),
-        _ => false,
+        Type::Path(path) => path.path.segments.last().map(|last| &last.ident),
+        Type::Paren(inner) => last_segment(&inner.elem),
+        Type::Group(inner) => last_segment(&inner.elem),
+        _ => None,
     }
-}
-
-fn ends_in_result(path: &Path) -> bool {
-    path.segments.last().is_some_and(|last| last.ident == "Result")
 }
 
 /// `impl Trait` and `!` are types of return positions only; inside the body rustc infers them.

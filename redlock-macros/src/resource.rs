@@ -55,6 +55,11 @@ fn template(literal: &LitStr) -> syn::Result<Resource> {
                             "`{expression}` in the template is not an expression: {error}"
                         ))
                     })?;
+                if matches!(argument, Expr::Lit(ExprLit { lit: Lit::Int(_), .. })) {
+                    return Err(fail(format!(
+                        "`{expression}` in the template counts arguments, which a template has not: name one, such as `{{order_id}}`"
+                    )));
+                }
                 arguments.push(argument);
                 let colon = if spec.is_empty() { "" } else { ":" };
                 format.push_str(&format!("{{{colon}{spec}}}"));

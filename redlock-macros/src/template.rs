@@ -73,7 +73,7 @@ pub(crate) fn parse(template: &str) -> Result<Vec<Piece>, String> {
 
 /// What stands between one pair of braces.
 fn hole(source: &str, position: usize) -> Result<Piece, String> {
-    let (expression, spec) = match colon(source) {
+    let (expression, spec) = match expression_end(source) {
         Some(at) => (&source[..at], &source[at + 1..]),
         None => (source, ""),
     };
@@ -103,30 +103,28 @@ fn takes_positions(spec: &str) -> bool {
 
 /// Where the brace is that ends a hole, in what follows its opening brace.
 fn closing(source: &str) -> Option<usize> {
-    let mut depth = 0_usize;
-    outside_quotes(source, |at, c, _| match c {
-        '{' => {
-            depth += 1;
-            None
-        }
-        '}' if depth == 0 => Some(at),
-        '}' => {
-            depth -= 1;
-            None
-        }
-        _ => None,
-    })
+    let end = expression_end(source)?;
+    let Some(spec) = source[end..].strip_prefix(':') else { return Some(end) };
+    // In a spec nothing is quoted or in brackets, and even a brace may fill: `{id:}>5}`.
+    let mut chars = spec.chars();
+    let fill = chars.next().filter(|_| chars.as_str().starts_with(['<', '^', '>']));
+    let start = source.len() - spec.len() + fill.map_or(0, char::len_utf8);
+    source[start..].find('}').map(|at| start + at)
 }
 
-/// Where the colon is that starts a spec.
-fn colon(source: &str) -> Option<usize> {
-    let mut depth = 0_usize;
+/// Where the colon is that starts a spec, or the brace that ends the hole.
+fn expression_end(source: &str) -> Option<usize> {
+    let mut braces = 0_usize;
+    let mut brackets = 0_usize;
     let mut path_until = 0;
     outside_quotes(source, |at, c, rest| {
         match c {
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            ':' if depth == 0 && at >= path_until => {
+            '{' => braces += 1,
+            '}' if braces == 0 => return Some(at),
+            '}' => braces -= 1,
+            '(' | '[' => brackets += 1,
+            ')' | ']' => brackets = brackets.saturating_sub(1),
+            ':' if braces == 0 && brackets == 0 && at >= path_until => {
                 if !rest.starts_with(':') {
                     return Some(at);
                 }
@@ -278,6 +276,17 @@ mod tests {
             ("{f::<'static>(\"}\")}", hole("f::<'static>(\"}\")", "")),
         ] {
             assert_eq!(parse(template), Ok(vec![expected]), "{template}");
+        }
+    }
+
+    #[test]
+    fn any_character_fills() {
+        for fill in ['"', '\'', '}', '{', '(', 'r', '锁'] {
+            for align in ['<', '^', '>'] {
+                let spec = format!("{fill}{align}5");
+                let expected = vec![text("a"), hole("id", &spec), text("b")];
+                assert_eq!(parse(&format!("a{{id:{spec}}}b")), Ok(expected), "{spec}");
+            }
         }
     }
 

@@ -76,7 +76,12 @@ impl Plan {
         let lock = args.lock.and_then(|arg| errors.catch(not_an_argument(arg.value, function)));
         let source = errors.catch(source(args.pool, args.pools, args.client));
         let skips = args.skip_if_held.is_some();
-        let refusal = errors.catch(refusal(skips, args.map_err, args.on_reject, output));
+        let refusal = if args.refusal_unread && args.map_err.is_none() && args.on_reject.is_none() {
+            // Its mistake is told already.
+            None
+        } else {
+            errors.catch(refusal(skips, args.map_err, args.on_reject, output))
+        };
         let options = Options {
             ttl: value(args.ttl),
             // Who skips does not queue: one attempt, unless the user says how long to wait.
@@ -148,6 +153,7 @@ fn refusal(
         }
         (Some(map_err), None) if !output.is_result => {
             let told = "`map_err` makes the error of a `Result`, which this function does not return: use `on_reject = |error| ..`, which makes the return value";
+            let told = format!("{told}{}", about_aliases(output));
             return Err(syn::Error::new(map_err.key.span(), told));
         }
         (Some(map_err), None) => Refusal::MapErr(map_err.value),
@@ -156,6 +162,7 @@ fn refusal(
         (None, None) if skips => return Ok(Refusal::Default),
         (None, None) => {
             let told = "this function cannot say that the lock was refused: return a `Result`, or add `on_reject = |error| ..` to say what to return, or `skip_if_held` to return the default";
+            let told = format!("{told}{}", about_aliases(output));
             return Err(syn::Error::new(output.place, told));
         }
     };
@@ -164,4 +171,13 @@ fn refusal(
         (true, true) => Refusal::SkipOk(Box::new(otherwise)),
         (true, false) => Refusal::Skip(Box::new(otherwise)),
     })
+}
+
+/// What to add when the return type may be a `Result` by another name.
+fn about_aliases(output: &Output) -> &'static str {
+    if output.is_named {
+        "; an alias of `Result` by another name is not recognised: write `Result<..>`, or `on_reject = |error| Err(error.into())`"
+    } else {
+        ""
+    }
 }

@@ -52,12 +52,16 @@ pub(crate) fn time(key: &Ident, value: Expr) -> syn::Result<Time> {
 }
 
 fn millis(key: &Ident, number: &LitInt) -> Result<u64, String> {
+    let digits = number.base10_digits();
     match number.suffix() {
         "" | "u8" | "u16" | "u32" | "u64" => number
             .base10_parse()
             .map_err(|_| format!("`{key}` is too long: it must fit 64 bits of milliseconds")),
-        _ => Err(format!(
-            "a bare number is in milliseconds and has no unit: write `{key} = \"{number}\"` for a duration in words"
+        unit if duration::is_unit(unit) => Err(format!(
+            "a bare number is in milliseconds and has no unit: write `{key} = \"{digits}{unit}\"` for a duration in words"
+        )),
+        suffix => Err(format!(
+            "`{key}` is in whole milliseconds: leave `{suffix}` away, `{key} = {digits}`, or write a duration in words, such as `{key} = \"30s\"`"
         )),
     }
 }

@@ -81,6 +81,13 @@ impl<B> ResponseBody<B> {
     }
 }
 
+/// Without a lock. Layers around this one, such as tower-http's timeout and CORS, answer with it.
+impl<B: Default> Default for ResponseBody<B> {
+    fn default() -> Self {
+        Self::unlocked(B::default())
+    }
+}
+
 impl<B> Body for ResponseBody<B>
 where
     B: Body<Data = Bytes>,

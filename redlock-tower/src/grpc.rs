@@ -70,7 +70,8 @@ impl<X> RedlockLayer<X, Grpc> {
     /// Keeps the lock until the response is sent, or dropped. Default: until the handler has
     /// answered, which for a server stream is before its first message.
     ///
-    /// If the lock is lost meanwhile, the stream is dropped and the trailers say `ABORTED`.
+    /// If the lock is lost meanwhile, the stream is dropped and the trailers say `ABORTED`. A
+    /// stream that nobody polls keeps the lock: give `.options(LockOptions::new().max_hold(..))`.
     pub fn hold_until_body_end(self) -> Self {
         self.map_protocol(|protocol| Grpc { hold: true, ..protocol })
     }

@@ -8,6 +8,8 @@ use http_body::Body;
 use http_body_util::{BodyExt, Full};
 use redlock_core::{__private::BodyGuard, LockError, LockHandle, Redlock};
 
+#[cfg(feature = "axum")]
+use crate::reject::refused_by_extractor;
 use crate::{
     BoxError, RedlockLayer,
     body::{AtLoss, RefusalBody, ResponseBody},
@@ -79,7 +81,8 @@ impl<X> RedlockLayer<X, Http> {
     /// service has answered.
     ///
     /// If the lock is lost meanwhile, the body ends with the [`LockError`] as its error, and the
-    /// client sees a response that was cut off.
+    /// client sees a response that was cut off. A body that nobody polls keeps the lock: give
+    /// `.options(LockOptions::new().max_hold(..))`.
     pub fn hold_until_body_end(self) -> Self {
         self.map_protocol(|protocol| Http { hold: true, ..protocol })
     }
@@ -116,7 +119,10 @@ where
                 (self.reject)(error)
             }
             #[cfg(feature = "axum")]
-            Refusal::Response(response) => *response,
+            Refusal::Response(response) => {
+                report_mistake(&refused_by_extractor(response.status()));
+                *response
+            }
         };
         Ok(response.map(ResponseBody::refusal))
     }

@@ -30,17 +30,20 @@ impl Refusal {
         match self {
             Self::Lock(error) => error,
             #[cfg(feature = "axum")]
-            Self::Response(response) => {
-                use redlock_core::__private as core;
-                let status = response.status();
-                let problem = format!("the extractor of its key refused the request: {status}");
-                if status.is_server_error() {
-                    core::config_error(problem)
-                } else {
-                    core::invalid_resource("", problem)
-                }
-            }
+            Self::Response(response) => refused_by_extractor(response.status()),
         }
+    }
+}
+
+/// Whose mistake it was that an axum extractor found no key.
+#[cfg(feature = "axum")]
+pub(crate) fn refused_by_extractor(status: http::StatusCode) -> LockError {
+    use redlock_core::__private as core;
+    let problem = format!("the extractor of its key refused the request: {status}");
+    if status.is_server_error() {
+        core::config_error(problem)
+    } else {
+        core::invalid_resource("", problem)
     }
 }
 

@@ -62,6 +62,12 @@ where
     }
 }
 
+/// So that `Server::add_service` takes it.
+#[cfg(feature = "tonic")]
+impl<S: tonic::server::NamedService, X, P> tonic::server::NamedService for RedlockService<S, X, P> {
+    const NAME: &'static str = S::NAME;
+}
+
 // By hand, here and below: derived, these would ask `Clone` and `Debug` of the extractor.
 impl<S: Clone, X, P> Clone for RedlockService<S, X, P> {
     fn clone(&self) -> Self {

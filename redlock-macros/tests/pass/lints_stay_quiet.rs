@@ -3,7 +3,8 @@
 
 use crate::{AppError, memory};
 use redlock_core::{LockError, Redlock, redlock};
-use std::time::Duration;
+use std::{pin::Pin, time::Duration};
+use tokio::task::JoinHandle;
 
 pub(crate) struct Shop {
     locks: Redlock,
@@ -72,6 +73,21 @@ pub(crate) async fn complex() -> Vec<Box<dyn Fn(u8, u8) -> Result<Option<u8>, St
     Vec::new()
 }
 
+#[redlock(resource = "a", client = memory())]
+pub(crate) async fn started() -> Result<JoinHandle<()>, LockError> {
+    Ok(tokio::spawn(async {}))
+}
+
+#[redlock(resource = "a", client = memory(), on_reject = |_| tokio::spawn(async {}))]
+pub(crate) async fn a_task() -> JoinHandle<()> {
+    tokio::spawn(async {})
+}
+
+#[redlock(resource = "a", client = memory(), on_reject = |_| Box::pin(async {}))]
+pub(crate) async fn a_future() -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(async {})
+}
+
 #[tokio::test]
 async fn it_all_runs() {
     let mut shop = Shop { locks: memory(), name: "x".into() };
@@ -83,4 +99,7 @@ async fn it_all_runs() {
     assert_eq!(one_line("n").await.unwrap(), 1);
     assert_eq!(branches(7).await.unwrap(), 3);
     assert!(complex().await.is_empty());
+    started().await.unwrap().await.unwrap();
+    a_task().await.await.unwrap();
+    a_future().await.await;
 }

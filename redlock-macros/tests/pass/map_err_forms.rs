@@ -33,6 +33,16 @@ async fn inferred(name: &str) -> Result<(), Box<str>> {
     Ok(())
 }
 
+#[redlock(
+    resource = "{name}",
+    map_err = { let name = name.clone(); move |error| format!("{name}: {error}") },
+    client = memory()
+)]
+async fn over_a_copy(name: String) -> Result<(), String> {
+    drop(name);
+    Ok(())
+}
+
 #[redlock(resource = name, map_err = drop, client = memory())]
 async fn discarded(name: &str) -> Result<u8, ()> {
     Ok(1)
@@ -49,6 +59,7 @@ async fn any_function_of_the_error_makes_the_error() {
     assert_eq!(path("").await, Err(Refused::Empty(true)));
     assert_eq!(closure("", 4).await, Err(Refused::Number(4)));
     assert_eq!(inferred("").await, Err("empty".into()));
+    assert!(over_a_copy("".into()).await.unwrap_err().starts_with(": "));
     assert_eq!((discarded("").await, discarded("x").await), (Err(()), Ok(1)));
     assert!(as_it_is("").await.is_err());
 }

@@ -16,6 +16,11 @@ async fn paths_have_no_spec(price: f64, digits: usize) -> Result<String, AppErro
     Ok(locked())
 }
 
+#[redlock(resource = "{id:\">5}:{id:}>5}:{id:{>5}:{id:'^5}", client = memory())]
+async fn anything_fills(id: u64) -> Result<String, AppError> {
+    Ok(locked())
+}
+
 #[tokio::test]
 async fn a_spec_writes_as_it_does_in_format() {
     assert_eq!(
@@ -23,4 +28,5 @@ async fn a_spec_writes_as_it_does_in_format() {
         "000042:0x2a:Invoice:  ada:**ada**"
     );
     assert_eq!(paths_have_no_spec(1.5, 1).await.unwrap(), "Invoice:1.50:1.5");
+    assert_eq!(anything_fills(7).await.unwrap(), "\"\"\"\"7:}}}}7:{{{{7:''7''");
 }

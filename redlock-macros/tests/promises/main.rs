@@ -1,6 +1,10 @@
 //! What the attribute promises about a call, one test a promise, on nodes inside the process and
 //! on tokio's paused clock.
-#![allow(clippy::unwrap_used, reason = "these are tests, if not all of them are #[test]")]
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "these are tests, if not all of them are #[test]"
+)]
 
 mod bodies;
 mod events;

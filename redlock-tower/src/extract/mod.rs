@@ -14,8 +14,9 @@
 //! });
 //! ```
 //!
-//! `None` lets the request through without a lock. A key that is empty, or longer than 1024 bytes
-//! with its prefix, is refused: it never becomes "no lock".
+//! The key outlives the request: it is owned or `'static`, and what is borrowed from the request
+//! is copied, `.map(str::to_owned)`. `None` lets the request through without a lock. A key that is
+//! empty, or longer than 1024 bytes with its prefix, is refused: it never becomes "no lock".
 //!
 //! # Keys that a client chooses
 //!
@@ -50,7 +51,8 @@ pub use target::{Target, method_and_path, uri_path};
     message = "`{Self}` finds no key in a `{Req}`",
     note = "an extractor is a closure that names its argument's type, \
             `|request: &{Req}| Some(format!(\"job:{{}}\", request.id))`, or one of \
-            `redlock_tower::extract`, most of which read an `http::Request`"
+            `redlock_tower::extract`, most of which read an `http::Request`; the key that a \
+            closure returns is owned or `'static`: `.map(str::to_owned)`"
 )]
 pub trait Extract<Req>: sealed::Extract<Req> {}
 

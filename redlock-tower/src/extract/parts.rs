@@ -1,6 +1,6 @@
 //! Keys from what axum finds in a request.
 
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use axum::{
     extract::{FromRequestParts, RawPathParams},
@@ -21,7 +21,7 @@ use crate::reject::Refusal;
 #[derive(Debug, Clone)]
 #[must_use = "an extractor does nothing until a layer takes it"]
 pub struct PathParam {
-    name: Cow<'static, str>,
+    name: Arc<str>,
     prefix: Prefix,
     optional: bool,
 }
@@ -38,8 +38,8 @@ pub struct PathParam {
 /// let key = extract::path_param("id").prefix("order:");
 /// # let _ = key;
 /// ```
-pub fn path_param(name: impl Into<Cow<'static, str>>) -> PathParam {
-    PathParam { name: name.into(), prefix: Prefix::default(), optional: false }
+pub fn path_param(name: impl AsRef<str>) -> PathParam {
+    PathParam { name: name.as_ref().into(), prefix: Prefix::default(), optional: false }
 }
 
 impl PathParam {
@@ -59,7 +59,7 @@ impl PathParam {
         &self,
         params: Result<RawPathParams, impl IntoResponse>,
     ) -> Result<Option<String>, LockError> {
-        let name = &self.name;
+        let name = &*self.name;
         let params = match params {
             Ok(params) => Some(params),
             // Either the client's text, or no axum route around this layer.
@@ -71,7 +71,7 @@ impl PathParam {
             }
         };
         let mut values =
-            params.iter().flatten().filter(|(param, _)| param == name).map(|(_, value)| value);
+            params.iter().flatten().filter(|(param, _)| *param == name).map(|(_, value)| value);
         match (values.next(), values.next()) {
             (Some(value), None) => self.prefix.key(value).map(Some),
             (None, _) if self.optional => Ok(None),
@@ -109,8 +109,8 @@ pub struct FromParts<E> {
 /// A key from anything that axum can find in the head of a request.
 ///
 /// When `E` refuses a request, so does the layer: an http layer with the response that `E` asks
-/// for, and without a call of `on_reject`, the others as with an unusable key. There is no state:
-/// `E` must be `FromRequestParts<()>`.
+/// for, and without a call of `on_reject`, the others as with an unusable key. A 5xx is a mistake
+/// in the program, and an error event. There is no state: `E` must be `FromRequestParts<()>`.
 ///
 /// ```
 /// use axum::extract::Path;

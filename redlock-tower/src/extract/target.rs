@@ -38,6 +38,8 @@ pub fn uri_path() -> Target {
 }
 
 /// The method and the path, `POST /orders/42`; as [`uri_path`] otherwise.
+///
+/// `HEAD` and `GET` have different keys, although axum serves `HEAD` by the handler of `GET`.
 pub fn method_and_path() -> Target {
     Target { part: Part::MethodAndPath, prefix: Prefix::default() }
 }

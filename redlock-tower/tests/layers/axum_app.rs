@@ -3,20 +3,21 @@
 use std::{future::pending, time::Duration};
 
 use axum::{
-    Router,
+    Extension, Router,
     body::Body,
+    error_handling::HandleErrorLayer,
     extract::{Path, Query, Request, State},
     http::{StatusCode, header},
     response::IntoResponse,
     routing::{get, post},
 };
 use redlock_core::{LockError, LockHandle, Redlock};
-use redlock_tower::{RedlockLayer, extract, http::LockRejection};
+use redlock_tower::{BoxError, RedlockLayer, extract, http::LockRejection};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
 };
-use tower::ServiceExt;
+use tower::{ServiceBuilder, ServiceExt};
 
 use crate::support::{Answer, ErrorEvents, Witness, eventually, freed, held_elsewhere, redlock};
 
@@ -134,6 +135,35 @@ async fn anything_axum_extracts_can_be_a_key() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_extractor_of_parts_that_fails_by_the_programs_mistake_is_an_event() {
+    let events = ErrorEvents::watch();
+    // Nobody has put the extension there: axum answers 500.
+    let by_extension =
+        extract::from_parts::<Extension<u64>, _>(|Extension(id)| Some(id.to_string()));
+    let app = Router::new()
+        .route("/{id}", get(resource))
+        .route_layer(RedlockLayer::http(redlock(), by_extension));
+    assert_eq!(get_answer(&app, "/42").await.status, StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(events.count(), 1);
+
+    let by_path = extract::from_parts::<Path<u64>, _>(|Path(id)| Some(id.to_string()));
+    let app = Router::new()
+        .route("/{id}", get(resource))
+        .route_layer(RedlockLayer::http(redlock(), by_path));
+    assert_eq!(get_answer(&app, "/x").await.status, StatusCode::BAD_REQUEST);
+    assert_eq!(events.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_of_a_path_parameter_need_not_live_on() {
+    let by_name = |name: &str| extract::path_param(name).prefix("order:");
+    let app = Router::new()
+        .route("/orders/{id}", get(resource))
+        .route_layer(RedlockLayer::http(redlock(), by_name(&String::from("id"))));
+    assert_eq!(get_answer(&app, "/orders/42").await.text, "order:42");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_empty_key_from_parts_is_refused_before_its_prefix() {
     let empty = extract::from_parts::<Path<String>, _>(|_| Some("")).prefix("order:");
     let app = Router::new()
@@ -162,6 +192,22 @@ async fn a_handler_that_asks_for_a_lock_it_has_not_is_not_run() {
         .route("/", get(needs))
         .layer(RedlockLayer::http(redlock(), extract::uri_path()));
     assert_eq!(get_answer(&app, "/").await.text, "it ran");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_finds_the_lock_of_a_layer_that_knows_no_http() {
+    async fn needs(lock: LockHandle, same: Option<LockHandle>) -> String {
+        assert_eq!(same.unwrap().resource(), lock.resource());
+        lock.resource().to_owned()
+    }
+    let layer = RedlockLayer::new(redlock(), |request: &Request| {
+        Some(format!("path:{}", request.uri().path()))
+    });
+    let refused = async |error: BoxError| (StatusCode::LOCKED, error.to_string());
+    let app = Router::new()
+        .route("/orders/{id}", get(needs))
+        .layer(ServiceBuilder::new().layer(HandleErrorLayer::new(refused)).layer(layer));
+    assert_eq!(get_answer(&app, "/orders/42").await.text, "path:/orders/42");
 }
 
 #[tokio::test(start_paused = true)]

@@ -223,6 +223,9 @@ async fn the_layer_goes_into_a_stack_and_around_one_service() {
     let stacked: Router<Stack<Stack<_, _>, _>> = stacked;
     let client = connect(stacked).await;
     assert_eq!(unary(client, place, None).await.unwrap(), "call:test.Orders/Place");
+
+    let client = connect(Server::builder().add_service(layer.layer(setup.orders))).await;
+    assert_eq!(unary(client, place, None).await.unwrap(), "call:test.Orders/Place");
 }
 
 #[tokio::test]

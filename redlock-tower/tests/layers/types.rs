@@ -5,7 +5,8 @@ use std::{convert::Infallible, io, marker::PhantomData, time::Duration};
 
 use axum::{Router, body::Body, extract::Request, response::Response, routing::get};
 use bytes::Bytes;
-use http_body_util::Full;
+use http_body::Body as _;
+use http_body_util::{BodyExt, Full};
 use redlock_core::{LockError, LockHandle, LockOptions, Redlock};
 use redlock_tower::{
     BoxError, Plain, RedlockLayer, RedlockService,
@@ -54,6 +55,14 @@ fn bodies_are_as_their_inside_is() {
     send::<ResponseBody<Body>>();
     unpin::<ResponseBody<Full<Bytes>>>();
     debug::<ResponseBody<NotSendSync>>();
+}
+
+/// Layers of tower-http that answer for themselves make an empty body of the same type.
+#[tokio::test]
+async fn a_body_can_be_made_of_nothing() {
+    let body = ResponseBody::<Full<Bytes>>::default();
+    assert!(body.is_end_stream());
+    assert!(body.collect().await.unwrap().to_bytes().is_empty());
 }
 
 #[test]
