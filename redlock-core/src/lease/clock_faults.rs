@@ -200,34 +200,32 @@ async fn row_20_clocks_within_the_drift_factor_keep_a_lock_for_all_of_its_validi
     assert!(!outlives_its_validity(1.02).await, "the factor would not be needed");
 }
 
-/// The process was stopped between its SETs and their answers (rule 4).
-#[tokio::test(start_paused = true)]
-async fn a_grant_that_comes_too_late_is_no_quorum() {
+/// Sees a lock refused when `freeze` happens between the questions and the answers.
+async fn refused_through(freeze: impl FnOnce(&ManualClock)) -> (Redlock, Vec<MemoryNode>) {
     let nodes = nodes(3);
     let (redlock, clock) = doubter(&nodes);
     redlock.lock("warm").await.unwrap().release().await.unwrap();
     nodes.iter().for_each(|node| node.slow(Duration::from_millis(10)));
     let asking = tokio::spawn(redlock.try_lock("r").into_future());
     sleep(Duration::from_millis(5)).await;
-    clock.sleep(TTL);
+    freeze(&clock);
     let error = asking.await.unwrap().unwrap_err();
     assert!(error.to_string().contains("came too late"), "{error}");
+    (redlock, nodes)
+}
+
+/// The process was stopped between its SETs and their answers (rule 4).
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_comes_too_late_is_no_quorum() {
+    let (_redlock, nodes) = refused_through(|clock| clock.sleep(TTL)).await;
     sleep(Duration::from_millis(100)).await;
     assert!(nodes.iter().all(|node| node.keys().is_empty()));
 }
 
-/// A machine that was frozen between the question and the answer, which only the wall clock shows.
+/// A machine that was frozen in between, which only the wall clock shows.
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_came_through_a_freeze_is_not_relied_on() {
-    let nodes = nodes(3);
-    let (redlock, clock) = doubter(&nodes);
-    redlock.lock("warm").await.unwrap().release().await.unwrap();
-    nodes.iter().for_each(|node| node.slow(Duration::from_millis(10)));
-    let asking = tokio::spawn(redlock.try_lock("r").into_future());
-    sleep(Duration::from_millis(5)).await;
-    clock.wall_ahead.store(JUMP, SeqCst);
-    let error = asking.await.unwrap().unwrap_err();
-    assert!(error.to_string().contains("came too late"), "{error}");
+    let (redlock, _) = refused_through(|clock| clock.wall_ahead.store(JUMP, SeqCst)).await;
     assert!(redlock.try_lock("r").await.unwrap().is_valid());
 }
 

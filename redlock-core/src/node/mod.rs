@@ -10,6 +10,7 @@ mod expiry;
 mod handle;
 mod mailbox;
 pub(crate) mod memory;
+mod outcome;
 mod quarantine;
 pub(crate) mod redis;
 mod strikes;
