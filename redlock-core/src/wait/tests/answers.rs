@@ -1,0 +1,100 @@
+//! What those are told who do not get a turn.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn those_behind_are_told_what_the_one_in_front_was() {
+    let nodes = nodes(3);
+    nodes.iter().for_each(MemoryNode::stop);
+    let redlock = client(&nodes);
+    let head = waiting(&redlock, MINUTE).await;
+    let behind = redlock.lock("r").wait(10 * MS).await.unwrap_err();
+    for error in [behind, redlock.try_lock("r").await.unwrap_err()] {
+        let LockError::NoQuorum { nodes, attempts, .. } = &error else { panic!("{error}") };
+        assert_eq!((nodes.len(), *attempts), (3, 1));
+    }
+    assert!(!head.is_finished());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_has_an_end() {
+    let nodes = nodes(3);
+    let redlock = Redlock::builder().nodes(&nodes).max_waiters(2).build().unwrap();
+    let _first = redlock.lock("r").await.unwrap();
+    let waiters = [waiting(&redlock, MINUTE).await, waiting(&redlock, MINUTE).await];
+    let error = redlock.lock("r").into_future().now_or_never().unwrap().unwrap_err();
+    assert!(error.is_held(), "{error}");
+    assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
+
+    // Whatever the nodes said last.
+    let nodes = self::nodes(3);
+    nodes.iter().for_each(MemoryNode::stop);
+    let redlock = Redlock::builder().nodes(&nodes).max_waiters(1).build().unwrap();
+    let _waiters = [waiting(&redlock, MINUTE).await, waiting(&redlock, MINUTE).await];
+    let error = redlock.lock("r").into_future().now_or_never().unwrap().unwrap_err();
+    assert!(error.is_held(), "{error}");
+}
+
+/// Two of three did not answer: nobody need have the lock, although one node says that somebody has.
+#[tokio::test(start_paused = true)]
+async fn whether_a_lock_is_held_does_not_hang_on_whose_time_runs_out_first() {
+    let nodes = nodes(3);
+    let _theirs = client(&nodes[..1]).lock("r").await.unwrap();
+    let ours = client(&nodes);
+    drop(ours.lock("warm").await.unwrap());
+    nodes[1..].iter().for_each(MemoryNode::hang);
+    let error = ours.try_lock("r").await.unwrap_err();
+    assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+}
+
+/// Behind a head, what was heard long ago is no answer; what was heard just now is one.
+#[tokio::test(start_paused = true)]
+async fn who_does_not_wait_has_a_fresh_answer_at_once() {
+    let nodes = nodes(3);
+    let (ours, theirs) = (client(&nodes), client(&nodes));
+    let guard = theirs.lock("r").await.unwrap();
+    let head = ours.lock("r").retry_delay(200 * MS).retry_jitter(MINUTE);
+    let head = tokio::spawn(head.into_future());
+    for after in [10, 10, 199, 200, 250, 1000, 1000] {
+        sleep(after * MS).await;
+        let begun = Instant::now();
+        let error = ours.lock("r").wait(Duration::ZERO).retry_delay(200 * MS).await.unwrap_err();
+        assert!(error.is_held() && begun.elapsed() < 2 * MS, "{error} {:?}", begun.elapsed());
+    }
+    drop(guard);
+    drop(head.await.unwrap().unwrap());
+}
+
+/// What the head before has heard is no newer for being handed on.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_was_handed_on_is_as_old_as_it_was() {
+    let nodes = nodes(3);
+    let (ours, theirs) = (client(&nodes), client(&nodes));
+    let _guard = theirs.lock("r").await.unwrap();
+    let head = waiting(&ours, MINUTE).await;
+    let _next = waiting(&ours, MINUTE).await;
+    sleep(MINUTE / 4).await;
+    head.abort();
+    sleep(MS).await;
+    nodes.iter().for_each(MemoryNode::stop);
+    sleep(MS).await;
+    let error = ours.lock("r").wait(Duration::ZERO).retry_delay(200 * MS).await.unwrap_err();
+    assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+}
+
+/// Not either when the turn that he is given comes with it.
+#[tokio::test(start_paused = true)]
+async fn who_does_not_wait_does_not_inherit_an_old_answer() {
+    let nodes = nodes(3);
+    let (ours, theirs) = (client(&nodes), client(&nodes));
+    let _guard = theirs.lock("r").await.unwrap();
+    let head = waiting(&ours, MINUTE).await;
+    sleep(MINUTE / 4).await;
+    nodes.iter().for_each(MemoryNode::hang);
+    let asking = ours.lock("r").wait(Duration::ZERO).retry_delay(200 * MS);
+    let asking = tokio::spawn(asking.into_future());
+    sleep(MS).await;
+    head.abort();
+    let error = asking.await.unwrap().unwrap_err();
+    assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+}

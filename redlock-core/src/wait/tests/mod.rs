@@ -1,0 +1,59 @@
+//! Lines and bells over in-memory nodes on paused time.
+
+mod answers;
+mod passing_on;
+mod waking;
+
+use std::{
+    future::IntoFuture,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use futures_util::{FutureExt, future::join_all};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, sleep, timeout},
+};
+
+use super::{Joined, Lines, Wants};
+use crate::{
+    LockError, LockGuard, MemoryNode, Redlock, Released, lease::Hold, op::release,
+    options::LockOptions,
+};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const MS: Duration = Duration::from_millis(1);
+
+fn nodes(count: usize) -> Vec<MemoryNode> {
+    (0..count).map(|_| MemoryNode::new()).collect()
+}
+
+/// One that is woken or waits in vain.
+fn client(nodes: &[MemoryNode]) -> Redlock {
+    Redlock::builder().nodes(nodes).wait(5 * MINUTE).retry_delay(MINUTE).build().unwrap()
+}
+
+type Waiting = JoinHandle<Result<LockGuard, LockError>>;
+
+/// Somebody who waits, after everybody before.
+async fn waiting(redlock: &Redlock, wait: Duration) -> Waiting {
+    let waiting = tokio::spawn(redlock.lock("r").wait(wait).into_future());
+    sleep(MS).await;
+    assert!(!waiting.is_finished());
+    waiting
+}
+
+fn value(redlock: &Redlock) -> String {
+    let holds = redlock.client().registry.all();
+    let hold = holds.last().unwrap();
+    let state = hold.state.lock();
+    state.lease.claim.value.clone()
+}
+
+fn no_lines(redlock: &Redlock) -> bool {
+    redlock.client().lines.is_empty()
+}

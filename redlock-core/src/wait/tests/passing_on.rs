@@ -1,0 +1,220 @@
+//! What is let go of: to whom it passes, and when it does not.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn what_is_let_go_of_passes_to_the_next_without_a_word_to_the_nodes() {
+    let redlock = client(&nodes(3));
+    let first = redlock.lock("r").await.unwrap();
+    let (mine, handle) = (value(&redlock), first.handle());
+    let second = waiting(&redlock, MINUTE).await;
+    redlock.memory_nodes().iter().for_each(MemoryNode::hang);
+    assert_eq!(first.release().now_or_never().unwrap().unwrap(), Released::Ours);
+    let second = second.await.unwrap().unwrap();
+    assert_eq!(value(&redlock), mine);
+    assert!(second.is_valid() && !handle.is_valid(), "the hold before has ended");
+    handle.lost().await;
+    redlock.memory_nodes().iter().for_each(MemoryNode::resume);
+    second.release().await.unwrap();
+    assert!(redlock.memory_nodes().iter().all(|node| node.keys().is_empty()));
+    assert!(no_lines(&redlock));
+}
+
+#[tokio::test(start_paused = true)]
+async fn first_come_first_served() {
+    let redlock = client(&nodes(5));
+    let first = redlock.lock("r").await.unwrap();
+    let turns = Arc::new(AtomicUsize::new(0));
+    let mut waiters = Vec::new();
+    for place in 0..200 {
+        let (redlock, turns) = (redlock.clone(), Arc::clone(&turns));
+        waiters.push(tokio::spawn(async move {
+            let _guard = redlock.lock("r").await.unwrap();
+            assert_eq!(turns.fetch_add(1, SeqCst), place);
+            sleep(MS).await;
+        }));
+        tokio::task::yield_now().await;
+    }
+    drop(first);
+    let begun = Instant::now();
+    for waiter in waiters {
+        waiter.await.unwrap();
+    }
+    assert!(begun.elapsed() < 250 * MS, "{:?} for 200 ms of work", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_goes_on_only_if_it_is_as_good_as_a_new_one() {
+    let minute = |redlock: &Redlock| redlock.lock("r").ttl(MINUTE).auto_extend(false);
+    for (what, passes, age) in [("new", true, 0), ("two thirds", true, 19), ("less", false, 20)] {
+        let redlock = client(&nodes(3));
+        let first = minute(&redlock).await.unwrap();
+        let mine = value(&redlock);
+        // Not for the streak's sake.
+        sleep(Duration::from_secs(age)).await;
+        redlock.client().lines.begin_anew("redlock:r");
+        let second = tokio::spawn(minute(&redlock).into_future());
+        sleep(MS).await;
+        drop(first);
+        let _second = second.await.unwrap().unwrap();
+        assert_eq!(value(&redlock) == mine, passes, "{what}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_suits_the_next_one_badly_is_not_passed_on() {
+    type Change = fn(crate::LockRequest) -> crate::LockRequest;
+    let changes: [(&str, Change); 4] = [
+        ("its keys would outlive a crash for longer", |next| next.ttl(MINUTE / 10)),
+        ("its keys are to stay", |next| next.min_hold(MINUTE)),
+        ("other clocks", |next| next.clock_drift_factor(0.02)),
+        ("a longer ttl", |next| next.ttl(MINUTE)),
+    ];
+    for (why, change) in changes {
+        let redlock = client(&nodes(3));
+        let first = redlock.lock("r").await.unwrap();
+        let mine = value(&redlock);
+        let second = tokio::spawn(change(redlock.lock("r")).into_future());
+        sleep(MS).await;
+        drop(first);
+        let second = second.await.unwrap().unwrap();
+        assert_ne!(value(&redlock), mine, "{why}");
+        drop(second);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_min_hold_that_is_not_used_up_keeps_the_next_one_waiting() {
+    let redlock = client(&nodes(3));
+    let first = redlock.lock("r").min_hold(MINUTE / 2).await.unwrap();
+    let begun = Instant::now();
+    let second = waiting(&redlock, MINUTE).await;
+    drop(first);
+    let _second = second.await.unwrap().unwrap();
+    assert!(begun.elapsed() >= MINUTE / 2 && begun.elapsed() < MINUTE / 2 + 100 * MS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_whose_renewal_is_not_confirmed_is_not_passed_on() {
+    let nodes = nodes(3);
+    let redlock = client(&nodes);
+    let first = redlock.lock("r").await.unwrap();
+    let mine = value(&redlock);
+    let second = waiting(&redlock, MINUTE).await;
+    nodes.iter().for_each(MemoryNode::hang);
+    first.extend(MINUTE / 2).await.unwrap_err();
+    nodes.iter().for_each(MemoryNode::resume);
+    drop(first);
+    let _second = second.await.unwrap().unwrap();
+    assert_ne!(value(&redlock), mine);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_lost_the_lock_does_not_stand_in_the_way() {
+    let nodes = nodes(3);
+    let redlock = client(&nodes);
+    let lost = redlock.lock("r").auto_extend(false).await.unwrap();
+    let next = waiting(&redlock, MINUTE).await;
+    lost.lost().await;
+    let next = next.await.unwrap().unwrap();
+    assert!(next.is_valid() && !lost.is_valid());
+    drop(lost);
+    sleep(MS).await;
+    assert!(next.is_valid() && redlock.try_lock("r").await.unwrap_err().is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_goes_away_leaves_no_trace() {
+    let nodes = nodes(3);
+    let redlock = client(&nodes);
+    let first = redlock.lock("r").await.unwrap();
+    let gone = waiting(&redlock, MINUTE).await;
+    let next = waiting(&redlock, MINUTE).await;
+    gone.abort();
+    drop(first);
+    drop(next.await.unwrap().unwrap());
+
+    // With the lease in hand already.
+    let first = redlock.lock("r").await.unwrap();
+    let mut gone = redlock.lock("r").into_future();
+    assert!((&mut gone).now_or_never().is_none());
+    drop(first);
+    drop(gone);
+    sleep(10 * MS).await;
+    assert!(nodes.iter().all(|node| node.keys().is_empty()));
+
+    // At the head of the line.
+    let other = client(&nodes);
+    let theirs = other.lock("r").await.unwrap();
+    let head = waiting(&redlock, MINUTE).await;
+    let next = waiting(&redlock, MINUTE).await;
+    head.abort();
+    drop(theirs);
+    drop(timeout(100 * MS, next).await.unwrap().unwrap().unwrap());
+    sleep(100 * MS).await;
+    assert!(no_lines(&redlock) && no_lines(&other));
+    assert!(nodes.iter().all(|node| node.keys().is_empty()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_lets_others_in() {
+    let nodes = nodes(5);
+    let clients = [client(&nodes), client(&nodes), client(&nodes)];
+    let turns: Vec<Arc<AtomicUsize>> = clients.iter().map(|_| Arc::default()).collect();
+    let end = Instant::now() + Duration::from_secs(10);
+    let mut tasks = Vec::new();
+    for (process, redlock) in clients.iter().enumerate() {
+        // One of them has a single task: it has to get its share, and to give the others theirs.
+        for _ in 0..if process == 0 { 1 } else { 4 } {
+            let (redlock, turns) = (redlock.clone(), Arc::clone(&turns[process]));
+            tasks.push(tokio::spawn(async move {
+                while Instant::now() < end {
+                    let begun = Instant::now();
+                    let _guard = redlock.lock("r").await.unwrap();
+                    assert!(begun.elapsed() < 250 * MS, "waited for {:?}", begun.elapsed());
+                    sleep(MS).await;
+                    turns.fetch_add(1, SeqCst);
+                }
+            }));
+        }
+    }
+    join_all(tasks).await.into_iter().for_each(|task| task.unwrap());
+    let turns: Vec<usize> = turns.iter().map(|turns| turns.load(SeqCst)).collect();
+    let all: usize = turns.iter().sum();
+    assert!(turns.iter().all(|turns| *turns >= all / 6), "{turns:?}");
+    assert!(all > 7000, "{turns:?} in 10 s");
+}
+
+/// Who does not stand back does not find out whether anybody else wants the lock.
+#[tokio::test(start_paused = true)]
+async fn who_does_not_wait_may_not_keep_the_lock_for_longer() {
+    let redlock = client(&nodes(3));
+    for _ in 0..400 {
+        let guard = redlock.try_lock("r").await.unwrap();
+        sleep(MS).await;
+        drop(guard);
+    }
+    assert_eq!(format!("{:?}", redlock.client().lines).matches("span: 20ms").count(), 1);
+}
+
+/// Somebody on another thread ends every hold just as this one arrives.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_ends_before_its_line_knows_it_does_not_stay_in_the_way() {
+    let redlock = client(&nodes(3));
+    let lease = {
+        let guard = redlock.lock("r").await.unwrap();
+        guard.hold().state.lock().lease.clone()
+    };
+    sleep(MINUTE).await;
+    let client = redlock.client();
+    let (key, terms) = (client.key("r"), client.settings.terms(&LockOptions::new()).unwrap());
+    let joined = Lines::join(client, &key, Wants::new(&terms));
+    let Joined::Now(Ok(head)) = joined else { panic!() };
+    let hold = Arc::new(Hold::new(client, "r".into(), lease, &terms, client.clock.now()));
+    assert!(client.registry.add(&hold));
+    release::end_all(client, true);
+    head.acquired(&hold);
+    drop(LockGuard::new(hold));
+    assert!(no_lines(&redlock));
+    drop(redlock.try_lock("r").await.unwrap());
+}

@@ -1,0 +1,113 @@
+//! Who waits is woken, and for how long he waits.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_is_woken_by_a_release_elsewhere() {
+    let nodes = nodes(5);
+    let (ours, theirs) = (client(&nodes), client(&nodes));
+    let guard = theirs.lock("r").await.unwrap();
+    let next = waiting(&ours, MINUTE).await;
+    drop(guard);
+    let guard = timeout(20 * MS, next).await.unwrap().unwrap().unwrap();
+
+    // Renewed meanwhile, and deleted by hand.
+    let next = waiting(&theirs, 3 * MINUTE).await;
+    sleep(MINUTE / 2).await;
+    assert!(!next.is_finished());
+    nodes.iter().for_each(|node| assert!(node.remove("redlock:r")));
+    let _next = timeout(20 * MS, next).await.unwrap().unwrap().unwrap();
+    drop(guard);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_is_woken_when_the_lock_expires() {
+    let nodes = nodes(5);
+    let (ours, theirs) = (client(&nodes), client(&nodes));
+    let begun = Instant::now();
+    let crashed = theirs.lock("r").ttl(MINUTE / 2).auto_extend(false).await.unwrap();
+    let next = waiting(&ours, MINUTE).await;
+    let _next = next.await.unwrap().unwrap();
+    let late = begun.elapsed().saturating_sub(MINUTE / 2);
+    assert!(late < 20 * MS, "{late:?}");
+    drop(crashed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_is_woken_by_nodes_that_come_back() {
+    let nodes = nodes(3);
+    let redlock = Redlock::builder().nodes(&nodes).wait(5 * MINUTE).retry_delay(MINUTE);
+    let redlock = redlock.restarts(crate::Restarts::Trusted).build().unwrap();
+    nodes.iter().for_each(MemoryNode::stop);
+    let next = waiting(&redlock, MINUTE).await;
+    sleep(Duration::from_secs(2)).await;
+    nodes.iter().for_each(MemoryNode::start);
+    let _next = timeout(Duration::from_secs(2), next).await.unwrap().unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_tells_all_who_wait_and_nothing_is_passed_on() {
+    let nodes = nodes(3);
+    let redlock = client(&nodes);
+    let first = redlock.lock("r").await.unwrap();
+    let second = waiting(&redlock, MINUTE).await;
+    let shutdown = tokio::spawn({
+        let redlock = redlock.clone();
+        async move { redlock.shutdown(MINUTE).await }
+    });
+    let error = second.await.unwrap().unwrap_err();
+    assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
+    drop(first);
+    shutdown.await.unwrap();
+    assert!(nodes.iter().all(|node| node.keys().is_empty()) && no_lines(&redlock));
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_in_line_counts_as_retries() {
+    let redlock = client(&nodes(3));
+    let _first = redlock.lock("r").await.unwrap();
+    let begun = Instant::now();
+    let error = redlock.lock("r").retry_count(3).retry_delay(MS * 100).await.unwrap_err();
+    assert!(error.is_held(), "{error}");
+    assert_eq!(begun.elapsed(), 300 * MS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn retries_end_although_nodes_that_sit_out_read_free() {
+    let nodes = nodes(3);
+    let redlock = client(&nodes);
+    drop(redlock.lock("r").await.unwrap());
+    nodes.iter().for_each(MemoryNode::restart_empty);
+    sleep(2000 * MS).await;
+    let begun = Instant::now();
+    let request = redlock.lock("r").retry_count(3).retry_delay(100 * MS);
+    let error = request.retry_jitter(Duration::ZERO).await.unwrap_err();
+    assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+    assert!(begun.elapsed() < 1000 * MS, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_attempt_starts_after_wait() {
+    let redlock = client(&nodes(3));
+    let guard = redlock.lock("r").await.unwrap();
+    // So that the line stands back.
+    sleep(25 * MS).await;
+    drop(guard);
+    let begun = Instant::now();
+    let guard = redlock.lock("r").wait(MS).await;
+    assert!(guard.is_err() || begun.elapsed() <= MS, "taken after {:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_delay_is_too_long_to_stand_in_line_with() {
+    let nodes = nodes(3);
+    let (ours, theirs) = (client(&nodes), client(&nodes));
+    let guard = theirs.lock("r").await.unwrap();
+    let head = waiting(&ours, MINUTE).await;
+    let behind = ours.lock("r").retry_delay(Duration::MAX).retry_jitter(Duration::MAX);
+    let behind = tokio::spawn(behind.into_future());
+    sleep(MINUTE / 2).await;
+    drop(guard);
+    drop(head.await.unwrap().unwrap());
+    drop(behind.await.unwrap().unwrap());
+}
