@@ -5,10 +5,10 @@ use std::convert::Infallible;
 use axum_core::extract::{FromRequestParts, OptionalFromRequestParts};
 use http::{StatusCode, request::Parts};
 
-use crate::LockHandle;
+use crate::{LockHandle, extension::NoLock};
 
-/// The lock that redlock-tower's layer took for this request: the one in its extensions, else
-/// [`LockHandle::current`].
+/// The lock that redlock-tower's layer took for this request: the one in its extensions, else, unless
+/// a layer has let the request through without one, [`LockHandle::current`].
 ///
 /// A handler that asks for it behind no layer, or whose request was let through without a lock,
 /// answers 500: without the lock it was written for it must not run. `Option<LockHandle>` is
@@ -43,5 +43,7 @@ impl<S: Send + Sync> OptionalFromRequestParts<S> for LockHandle {
 
 /// `RedlockLayer::new` goes around requests of any type, and cannot put the lock into them.
 fn lock_of(parts: &Parts) -> Option<LockHandle> {
-    parts.extensions.get().cloned().or_else(LockHandle::current)
+    let none = parts.extensions.get::<NoLock>();
+    let lock = parts.extensions.get().cloned();
+    lock.or_else(|| if none.is_none() { LockHandle::current() } else { None })
 }

@@ -1,6 +1,7 @@
 //! Tasks that belong to a client and outlive any one caller (rules 12 and 13).
 
 use std::{
+    cell::Cell,
     future::Future,
     panic::catch_unwind,
     sync::{
@@ -13,11 +14,31 @@ use std::{
 use parking_lot::Mutex;
 use tokio::runtime::{Handle, Id};
 
-/// Whether the caller can wait for time to pass: in a runtime, and one that was built with timers.
+thread_local! {
+    /// The runtime that was looked at last, and whether it has timers.
+    static LOOKED_AT: Cell<Option<(Id, bool)>> = const { Cell::new(None) };
+}
+
+/// The caller's runtime, if it was built with timers: where one can wait for time to pass.
+fn runtime() -> Option<Handle> {
+    let runtime = Handle::try_current().ok()?;
+    let id = runtime.id();
+    let has_timers = match LOOKED_AT.get() {
+        Some((there, has_timers)) if there == id => has_timers,
+        _ => {
+            // Tokio has no other way to ask. The panic is reported, which is as well: it says what
+            // to do.
+            let has_timers = catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok();
+            LOOKED_AT.set(Some((id, has_timers)));
+            has_timers
+        }
+    };
+    has_timers.then_some(runtime)
+}
+
+/// Whether the caller can wait for time to pass.
 pub(crate) fn in_runtime() -> bool {
-    // Tokio has no other way to ask. The panic is reported, which is as well: it says what to do.
-    let timer = || drop(tokio::time::sleep(Duration::ZERO));
-    Handle::try_current().is_ok() && catch_unwind(timer).is_ok()
+    runtime().is_some()
 }
 
 /// Whether a background task runs. It is started on the runtime of whoever needs it first, and
@@ -35,12 +56,11 @@ impl Background {
         self.running.load(Ordering::Acquire)
     }
 
-    /// Whether it runs on another runtime than that of the caller, who has one: that one may be
-    /// blocked, or not be driven at all.
-    pub(crate) fn is_elsewhere(&self) -> bool {
-        let here = Handle::try_current().map(|runtime| runtime.id());
-        here.is_ok_and(|here| self.runtime.lock().is_some_and(|there| there != here))
-            && in_runtime()
+    /// The caller's runtime, if it is another one than that of the task: that one may be blocked, or
+    /// not be driven at all.
+    pub(crate) fn elsewhere(&self) -> Option<Id> {
+        let here = runtime()?.id();
+        self.runtime.lock().is_some_and(|there| there != here).then_some(here)
     }
 
     /// Makes sure that the task runs. `task` is called only when it has to be started. Does
@@ -55,14 +75,14 @@ impl Background {
         if self.is_running() {
             return;
         }
-        let Ok(runtime) = Handle::try_current() else { return };
-        if !in_runtime() {
-            return;
+        let Some(runtime) = runtime() else { return };
+        {
+            let mut there = self.runtime.lock();
+            if self.running.swap(true, Ordering::AcqRel) {
+                return;
+            }
+            *there = Some(runtime.id());
         }
-        if self.running.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        *self.runtime.lock() = Some(runtime.id());
         let over = Over { running: Arc::clone(&self.running), ended: Some(ended) };
         let task = task();
         #[cfg(redlock_sim)]

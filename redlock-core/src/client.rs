@@ -35,7 +35,7 @@ pub(crate) struct Client {
     pub(crate) registry: Registry,
     /// Who waits for which lock.
     pub(crate) lines: Arc<Lines>,
-    /// How many attempts are under way.
+    /// How many attempts are under way, and leases on their way to the next hold.
     arriving: AtomicUsize,
     /// True once no new lock is given.
     closed: watch::Sender<bool>,
@@ -103,13 +103,8 @@ impl Client {
             return Ok(());
         }
         // Whatever came of it, the attempt that follows finds out.
-        tokio::select! {
-            biased;
-            () = self.closed() => {}
-            _ = tokio::time::timeout(self.settings.connect_timeout, self.connections()) => {
-                self.ready.store(true, Ordering::Release);
-            }
-        }
+        let _ = tokio::time::timeout(self.settings.connect_timeout, self.connections()).await;
+        self.ready.store(true, Ordering::Release);
         Ok(())
     }
 
@@ -141,13 +136,13 @@ impl Client {
         }
     }
 
-    /// Counts an attempt as under way for as long as what comes back lives.
+    /// Counts an attempt, or a lease, as under way for as long as what comes back lives.
     pub(crate) fn arriving(self: &Arc<Self>) -> Arriving {
         self.arriving.fetch_add(1, Ordering::AcqRel);
         Arriving(Arc::clone(self))
     }
 
-    /// Whether an attempt is under way, which may still win keys that nobody wants any more.
+    /// Whether something is under way that may still come to keys that nobody wants any more.
     pub(crate) fn is_arriving(&self) -> bool {
         self.arriving.load(Ordering::Acquire) > 0
     }

@@ -16,6 +16,12 @@ pub fn config_error(problem: impl Into<String>) -> LockError {
     LockError::config(problem)
 }
 
+/// In the extensions of a request that a layer has let through without a lock: whatever lock is
+/// around it is not the handler's.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub struct NoLock;
+
 /// These options, changed by what `later` sets: what `LockRequest::options` does to a request.
 #[doc(hidden)]
 pub fn merge_options(options: LockOptions, later: LockOptions) -> LockOptions {

@@ -110,7 +110,8 @@ pub(crate) fn require(name: &str) -> Result<Redlock, LockError> {
 ///
 /// [`LockError::UnknownPool`] for a name that is not installed, [`LockError::Config`] for no names,
 /// for pools that share a node or have other key prefixes, and when the first one's ttl does not fit
-/// the limits of the others. When one of them has been shut down, the client is there and gives no lock.
+/// the limits of the others. When one of them has been shut down, the client is there and gives no
+/// lock.
 pub fn quorum_of<I>(names: I) -> Result<Redlock, LockError>
 where
     I: IntoIterator,

@@ -9,8 +9,10 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{FutureExt, future::BoxFuture};
-use tokio::runtime::Handle;
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, pending},
+};
 
 use crate::{
     body::{self, OnLost},
@@ -139,8 +141,10 @@ impl Future for LockFuture {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // Its timers need one at each poll, not only at the first.
-        if Handle::try_current().is_err() {
-            check_runtime()?;
+        if let Err(error) = check_runtime() {
+            // Its place in the line, and what it may have been given, go at once.
+            self.0 = pending().boxed();
+            return Poll::Ready(Err(error));
         }
         self.0.as_mut().poll(cx)
     }

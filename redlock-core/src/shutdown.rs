@@ -25,7 +25,8 @@ pub(crate) async fn shutdown(client: &Arc<Client>, grace: Duration) {
     }
     if in_runtime() {
         // A guard whose lock is lost has nothing left to finish.
-        let done = |holds: &[Arc<Hold>]| holds.iter().all(|hold| hold.is_over() && !hold.is_body());
+        let done =
+            |holds: &[Arc<Hold>]| holds.iter().all(|hold| hold.is_over() && !hold.is_leaving());
         let _ = tokio::time::timeout(grace, client.registry.until(done)).await;
     }
     release::end_all(client, false);
@@ -39,17 +40,14 @@ pub(crate) async fn release_all(client: &Arc<Client>) {
     finish(client, || true).await;
 }
 
-/// Waits until the bodies that were told have gone, `all_here` says that no others come, and every
-/// node that answers has confirmed; outside a runtime, where nobody can wait, it is left to the background.
+/// Waits until the bodies that were told have gone and whoever lets go has asked the nodes, `all_here`
+/// says that no others come, and every node that answers has confirmed; outside a runtime, where nobody can wait, it is left to the background.
 async fn finish(client: &Client, all_here: impl Fn() -> bool) {
     if !in_runtime() {
         return;
     }
     let finished = async {
-        client
-            .registry
-            .until(|holds| !holds.iter().any(|hold| hold.is_body() && hold.is_over()))
-            .await;
+        client.registry.until(|holds| !holds.iter().any(|hold| hold.is_leaving())).await;
         while !(all_here() && client.nodes.iter().all(NodeHandle::is_drained)) {
             tokio::time::sleep(LOOK).await;
         }

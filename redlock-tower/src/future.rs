@@ -108,7 +108,7 @@ where
         let (outcome, guard) = loop {
             match this.state.as_mut().project() {
                 StateProj::Extracting { key, service } => {
-                    let (request, key) = ready!(key.poll(cx));
+                    let (mut request, key) = ready!(key.poll(cx));
                     let Some(mut service) = service.take() else { return Poll::Pending };
                     let next = match key {
                         Ok(Some(key)) => {
@@ -118,7 +118,10 @@ where
                                 call: Some((service, request)),
                             }
                         }
-                        Ok(None) => State::Unlocked { response: service.call(request) },
+                        Ok(None) => {
+                            P::attach(&mut request, None);
+                            State::Unlocked { response: service.call(request) }
+                        }
                         Err(refusal) => break (Err(refusal), None),
                     };
                     this.state.set(next);
@@ -127,7 +130,7 @@ where
                     Ok(guard) => {
                         let guard = guard.into_body();
                         let call = call.take().map(|(service, mut request)| {
-                            P::attach(&mut request, guard.handle());
+                            P::attach(&mut request, Some(guard.handle()));
                             (service, request)
                         });
                         this.state.set(State::Calling { call, guard: Some(guard) });

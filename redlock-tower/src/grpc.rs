@@ -107,8 +107,10 @@ where
     type Response = Response<ResponseBody<ResBody>>;
     type Error = Err;
 
-    fn attach(request: &mut Request<ReqBody>, lock: LockHandle) {
-        request.extensions_mut().insert(lock);
+    fn attach(request: &mut Request<ReqBody>, lock: Option<LockHandle>) {
+        if let Some(lock) = lock {
+            request.extensions_mut().insert(lock);
+        }
     }
 
     fn refuse(&self, refusal: Refusal) -> Result<Self::Response, Err> {

@@ -6,7 +6,10 @@ use ::http::{Request, Response, StatusCode};
 use bytes::Bytes;
 use http_body::Body;
 use http_body_util::{BodyExt, Full};
-use redlock_core::{__private::BodyGuard, LockError, LockHandle, Redlock};
+use redlock_core::{
+    __private::{BodyGuard, NoLock},
+    LockError, LockHandle, Redlock,
+};
 
 #[cfg(feature = "axum")]
 use crate::reject::refused_by_extractor;
@@ -108,8 +111,11 @@ where
     type Response = Response<ResponseBody<ResBody>>;
     type Error = Err;
 
-    fn attach(request: &mut Request<ReqBody>, lock: LockHandle) {
-        request.extensions_mut().insert(lock);
+    fn attach(request: &mut Request<ReqBody>, lock: Option<LockHandle>) {
+        match lock {
+            Some(lock) => drop(request.extensions_mut().insert(lock)),
+            None => drop(request.extensions_mut().insert(NoLock)),
+        }
     }
 
     fn refuse(&self, refusal: Refusal) -> Result<Self::Response, Err> {

@@ -61,9 +61,9 @@ pub trait Protocol<Req, Res, Err>: Clone {
     /// What it fails with.
     type Error;
 
-    /// Gives the lock to the handler.
+    /// Gives the lock to the handler, or tells it that there is none.
     #[doc(hidden)]
-    fn attach(request: &mut Req, lock: LockHandle);
+    fn attach(request: &mut Req, lock: Option<LockHandle>);
 
     /// The answer to a request that was refused, or whose lock was lost.
     #[doc(hidden)]
@@ -110,7 +110,7 @@ impl<Req, Res, Err: Into<BoxError>> Protocol<Req, Res, Err> for Plain {
     type Response = Res;
     type Error = BoxError;
 
-    fn attach(_: &mut Req, _: LockHandle) {}
+    fn attach(_: &mut Req, _: Option<LockHandle>) {}
 
     fn refuse(&self, refusal: Refusal) -> Result<Res, BoxError> {
         Err(refusal.into_lock_error().into())

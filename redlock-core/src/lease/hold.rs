@@ -1,21 +1,24 @@
 //! The state that a guard, its handles and a body share: held, in doubt, or ended.
 
 use std::{
+    future::poll_fn,
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    task::Poll,
     time::Duration,
 };
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::{runtime::Id, sync::Notify, time::Sleep};
 
 use super::{HoldId, Lease, validity};
 use crate::{
     bug::{Bug, planted},
     client::Client,
-    clock::{Moment, Reading, sleep_until},
+    clock::{Moment, Reading},
     error::{LockError, LostReason},
     node::Expected,
     op::extend,
@@ -178,6 +181,12 @@ impl Hold {
         state.doubt.map_or(end, |since| end.min(since + self.doubt_limit()))
     }
 
+    /// How long until it has to be looked at.
+    fn left(&self) -> Duration {
+        let reading = self.client.clock.read();
+        self.end_at(&self.state.lock(), reading).since(reading.now)
+    }
+
     /// Whether it may be relied on now, as [`judge`](Self::judge) finds it, without what comes of
     /// judging.
     #[cfg(redlock_sim)]
@@ -218,7 +227,7 @@ impl Hold {
     fn tell_lost(&self, reason: LostReason) {
         telemetry::lost(&self.resource, reason);
         self.changed.notify_waiters();
-        self.client.registry.tell_end();
+        self.client.registry.tell_loss();
         // Who has lost it does not stand in the way of who waits, whatever becomes of his guard.
         let key = Arc::clone(&self.state.lock().lease.claim.key);
         self.client.lines.vacate(&self.client, &key, self.id);
@@ -348,6 +357,14 @@ impl Hold {
         round.yes()
     }
 
+    /// It has ended, and somebody is about to let go of its keys: its body, when it has gone, or who
+    /// has begun to.
+    pub(crate) fn is_leaving(&self) -> bool {
+        let state = self.state.lock();
+        let by_hand = state.let_go || state.ended == Some(End::Released);
+        state.ended.is_some() && (by_hand || self.is_body())
+    }
+
     /// It has ended, whether or not its keys were let go of.
     pub(crate) fn is_over(&self) -> bool {
         self.state.lock().ended.is_some()
@@ -376,14 +393,19 @@ pub(crate) async fn until(hold: Arc<Hold>, mut done: impl FnMut(Judgement) -> bo
         }
         // The clock is enough to end it (rule 9), and somebody has to look at it. As a rule that is
         // the scheduler; if that one's runtime stands still, this one's need not.
-        if hold.client.registry.is_tended_elsewhere() {
-            let end = hold.end_at(&hold.state.lock(), hold.client.clock.read());
-            tokio::select! {
-                () = changed => {}
-                () = sleep_until(&*hold.client.clock, end) => {}
+        let mut alarm: Option<(Id, Pin<Box<Sleep>>)> = None;
+        poll_fn(|cx| {
+            if changed.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
             }
-        } else {
-            changed.await;
-        }
+            let Some(here) = hold.client.registry.elsewhere() else { return Poll::Pending };
+            // A timer is its runtime's, which may end before this future does.
+            let (_, alarm) = match &mut alarm {
+                Some(alarm) if alarm.0 == here => alarm,
+                alarm => alarm.insert((here, Box::pin(tokio::time::sleep(hold.left())))),
+            };
+            alarm.as_mut().poll(cx)
+        })
+        .await;
     }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::{runtime::Id, sync::Notify};
 
 use super::Hold;
 use crate::{
@@ -47,7 +47,7 @@ struct Shared {
     inner: Mutex<Inner>,
     /// Something is due earlier than the task sleeps.
     sooner: Notify,
-    /// A hold has gone, or ended.
+    /// A hold has gone, or was lost.
     gone: Notify,
     orphaned: AtomicBool,
 }
@@ -129,13 +129,13 @@ impl Registry {
         true
     }
 
-    /// Whether holds are renewed on another runtime than the caller's.
-    pub(crate) fn is_tended_elsewhere(&self) -> bool {
-        self.task.is_elsewhere()
+    /// The caller's runtime, if holds are renewed on another one.
+    pub(crate) fn elsewhere(&self) -> Option<Id> {
+        self.task.elsewhere()
     }
 
-    /// Tells who waits for holds to end that one has, if it is still in somebody's hands.
-    pub(crate) fn tell_end(&self) {
+    /// Tells who waits for holds to go that one was lost, whose guard may be there for long.
+    pub(crate) fn tell_loss(&self) {
         self.shared.gone.notify_waiters();
     }
 

@@ -110,7 +110,8 @@ pub(crate) struct NodeHandle {
     owner: Arc<Owner>,
 }
 
-/// Ends the background task when the last client lets go, once nothing is owed any more.
+/// Ends the background task when the last client lets go, once nothing is owed any more: for a node
+/// that stays away, after `max_ttl`.
 struct Owner(Arc<Shared>);
 
 impl Drop for Owner {
@@ -215,11 +216,12 @@ impl NodeHandle {
         let shared = self.shared();
         let asked = shared.context.clock.now();
         let (tell, told) = oneshot::channel();
+        let can_wait = in_runtime();
         let down = {
             let mut mailbox = shared.mailbox.lock();
             match &mailbox.link {
                 Link::Down(error) => Some(error.clone()),
-                _ if !in_runtime() => Some(NodeError::new(
+                _ if !can_wait => Some(NodeError::new(
                     &shared.name,
                     NodeErrorKind::Down,
                     "it was asked outside a tokio runtime: use #[tokio::main] or Runtime::block_on",

@@ -46,7 +46,11 @@ async fn wait_for(
     check(&resource)?;
     client.check_open(&resource)?;
     let called = client.clock.now();
-    client.ready().await?;
+    tokio::select! {
+        biased;
+        ready = client.ready() => ready?,
+        () = client.closed() => client.check_open(&resource)?,
+    }
     let begun = client.clock.now();
     let mut request = Request {
         client,
@@ -156,7 +160,8 @@ impl Request<'_> {
         let listening = self.client.clock.now();
         let (wake, news) = self.listen(head, left).await?;
         let now = self.client.clock.now();
-        // An attempt that others had made, or for nothing new, is nobody's retry, and puts none off.
+        // An attempt that others had made, or for nothing new, is no retry before `retry_delay`, and
+        // puts none off.
         let counts = wake != Wake::Rung || !news;
         if wake == Wake::Due || counts && now.since(self.counted) >= self.terms.retry_delay {
             self.retries = self.retries.saturating_add(1);

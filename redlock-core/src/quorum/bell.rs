@@ -22,8 +22,9 @@ use crate::{
 /// Nodes count in whole milliseconds.
 const ROUNDING: Duration = Duration::from_millis(1);
 
-/// Rings when the key is free on a quorum of nodes, or ought to have expired on a quorum by what they
-/// said was left of it. One node alone proves nothing: nobody may hold the lock, and yet a single key may be left, or missing, for long.
+/// Rings when the key is free on a quorum of nodes, or ought to have expired on a quorum by what
+/// they said was left of it. One node alone proves nothing: nobody may hold the lock, and yet a
+/// single key may be left, or missing, for long.
 ///
 /// A ring says that it is worth asking, not that the lock will be given.
 pub(crate) struct Bell {

@@ -196,8 +196,8 @@ impl Head {
         }
     }
 
-    /// What came of the attempt that the head before made last, if it is fresh enough for this
-    /// one: then there is no need to ask again.
+    /// What came of the attempt that the head before made last: then there is no need to ask again,
+    /// unless who tries once finds it too old.
     pub(crate) fn known(&self, wants: Wants) -> Option<Arc<Failure>> {
         let now = self.client.clock.now();
         self.with_line(|line| {

@@ -204,10 +204,14 @@ async fn a_handler_finds_the_lock_of_a_layer_that_knows_no_http() {
         Some(format!("path:{}", request.uri().path()))
     });
     let refused = async |error: BoxError| (StatusCode::LOCKED, error.to_string());
+    let free = RedlockLayer::http(redlock(), |_: &Request| None::<String>);
     let app = Router::new()
         .route("/orders/{id}", get(needs))
+        .route("/free", get(async |lock: Option<LockHandle>| format!("{lock:?}")).layer(free))
         .layer(ServiceBuilder::new().layer(HandleErrorLayer::new(refused)).layer(layer));
     assert_eq!(get_answer(&app, "/orders/42").await.text, "path:/orders/42");
+    // The lock around it is not the one that its own layer did not take.
+    assert_eq!(get_answer(&app, "/free").await.text, "None");
 }
 
 #[tokio::test(start_paused = true)]

@@ -165,14 +165,16 @@ impl RedisConnector {
     }
 
     async fn dial(&self, ending: Ending) -> Result<Wire, String> {
-        // Tokio panics in a runtime that was built without IO.
-        let dialled = AssertUnwindSafe(self.dial_in_runtime_with_io(ending)).catch_unwind().await;
-        dialled.unwrap_or_else(|_| {
-            Err("its tokio runtime has no IO: build it with enable_all()".to_owned())
+        // Tokio panics in a runtime that was built without IO, and says what to do about it.
+        let dialled = AssertUnwindSafe(self.dial_or_panic(ending)).catch_unwind().await;
+        dialled.unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<&str>().copied();
+            let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+            Err(format!("connecting panicked: {}", text.unwrap_or("it does not say why")))
         })
     }
 
-    async fn dial_in_runtime_with_io(&self, ending: Ending) -> Result<Wire, String> {
+    async fn dial_or_panic(&self, ending: Ending) -> Result<Wire, String> {
         match &self.endpoint.address {
             Address::Tcp { host, port } => Ok(Wire::new(tcp(host, *port).await?, ending)),
             #[cfg(feature = "tls-rustls")]
