@@ -2,15 +2,20 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, LazyLock, Mutex, PoisonError},
 };
 
 use tracing::{
-    Event, Level, Metadata, Subscriber,
+    Dispatch, Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
     span,
-    subscriber::DefaultGuard,
+    subscriber::{DefaultGuard, NoSubscriber},
 };
+
+/// While only one subscriber is alive, tracing asks it by way of the thread that meets an event first
+/// whether anybody wants that, once and for all: a thread that does not listen says no for those that
+/// do.
+static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
 
 /// Records the `tracing` events of this thread for as long as it lives: all those of a client on
 /// a current-thread runtime.
@@ -24,6 +29,7 @@ pub struct Events {
 impl Events {
     /// Records from now on.
     pub fn record() -> Self {
+        LazyLock::force(&SECOND);
         let told = Recorder::default();
         let default = tracing::subscriber::set_default(told.clone());
         Self { told, _default: default }

@@ -1,9 +1,18 @@
 //! What is logged as an error.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
-use tracing::{Level, Subscriber, field::Visit, subscriber::DefaultGuard};
+use tracing::{
+    Dispatch, Level, Subscriber,
+    field::Visit,
+    subscriber::{DefaultGuard, NoSubscriber},
+};
 use tracing_subscriber::{Layer, layer::Context, prelude::*};
+
+/// While only one subscriber is alive, tracing asks it by way of the thread that meets an event first
+/// whether anybody wants that, once and for all: a thread that does not listen says no for those that
+/// do.
+static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
 
 /// The error events of this thread.
 #[derive(Clone, Default)]
@@ -12,6 +21,7 @@ pub(crate) struct Errors(Arc<Mutex<Vec<String>>>);
 impl Errors {
     /// Collects for as long as the returned guard lives.
     pub(crate) fn collect() -> (Self, DefaultGuard) {
+        LazyLock::force(&SECOND);
         let errors = Self::default();
         let subscriber = tracing_subscriber::registry().with(errors.clone());
         (errors, subscriber.set_default())

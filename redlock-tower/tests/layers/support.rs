@@ -6,7 +6,7 @@ use std::{
     convert::Infallible,
     future::{Future, Ready, ready},
     sync::{
-        Arc, Mutex,
+        Arc, LazyLock, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll},
@@ -19,7 +19,7 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use redlock_core::{LockGuard, LockHandle, Redlock};
 use tower::Service;
-use tracing::{Level, Metadata, span};
+use tracing::{Dispatch, Level, Metadata, span, subscriber::NoSubscriber};
 
 /// Five nodes in this process.
 pub(crate) fn redlock() -> Redlock {
@@ -227,6 +227,11 @@ impl Answer {
     }
 }
 
+/// While only one subscriber is alive, tracing asks it by way of the thread that meets an event first
+/// whether anybody wants that, once and for all: a thread that does not listen says no for those that
+/// do.
+static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
+
 /// Counts the error events of this thread while it lives.
 pub(crate) struct ErrorEvents {
     count: Arc<AtomicUsize>,
@@ -237,6 +242,7 @@ impl ErrorEvents {
     pub(crate) fn watch() -> Self {
         let count = Arc::<AtomicUsize>::default();
         let counter = Counter(Arc::clone(&count));
+        LazyLock::force(&SECOND);
         Self { count, _default: tracing::subscriber::set_default(counter) }
     }
 
