@@ -31,6 +31,11 @@ pub enum Bug {
     HandOverDuringShutdown,
     LostWakeUp,
     NeverLetsOthersIn,
+    WrongPlaces,
+    SuccessorNotWoken,
+    ReleaseOvertakesSet,
+    WatchNotRearmed,
+    RenewalsBehindPolls,
 }
 
 #[cfg(redlock_sim)]
@@ -45,7 +50,7 @@ mod planted {
 
     impl Bug {
         /// All of them.
-        pub const ALL: [Self; 24] = [
+        pub const ALL: [Self; 29] = [
             Self::QuorumOffByOne,
             Self::ValidityNotCompared,
             Self::DriftLeftOut,
@@ -70,6 +75,11 @@ mod planted {
             Self::HandOverDuringShutdown,
             Self::LostWakeUp,
             Self::NeverLetsOthersIn,
+            Self::WrongPlaces,
+            Self::SuccessorNotWoken,
+            Self::ReleaseOvertakesSet,
+            Self::WatchNotRearmed,
+            Self::RenewalsBehindPolls,
         ];
 
         /// The one with this name, as it is written here.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::{
     background::in_runtime,
@@ -25,6 +25,10 @@ use crate::{
     wait::Lines,
 };
 
+/// How many attempts may be under way at once. A caller beyond them waits before its validity clock
+/// starts: a crowd that asked all at once would get its answers too late.
+const MAX_ATTEMPTS: usize = 512;
+
 pub(crate) struct Client {
     pub(crate) settings: Settings,
     pub(crate) nodes: Box<[NodeHandle]>,
@@ -35,6 +39,8 @@ pub(crate) struct Client {
     pub(crate) registry: Registry,
     /// Who waits for which lock.
     pub(crate) lines: Arc<Lines>,
+    /// Lets in as many attempts as the nodes can answer in time.
+    pub(crate) gate: Semaphore,
     /// How many attempts are under way, and leases on their way to the next hold.
     arriving: AtomicUsize,
     /// True once no new lock is given.
@@ -61,6 +67,7 @@ impl Client {
             entropy,
             registry: Registry::default(),
             lines: Arc::default(),
+            gate: Semaphore::new(MAX_ATTEMPTS),
             arriving: AtomicUsize::new(0),
             closed: watch::Sender::new(false),
             ready: AtomicBool::new(false),
@@ -83,6 +90,13 @@ impl Client {
     }
 
     /// Starts the background tasks, or starts them again when their runtime has ended (rule 13).
+    /// How long a quorum takes to answer; zero before its first answer.
+    pub(crate) fn round_trip(&self) -> Duration {
+        let mut all: Vec<_> = self.nodes.iter().map(NodeHandle::round_trip).collect();
+        all.sort_unstable();
+        all.get(quorum(all.len()).saturating_sub(1)).copied().unwrap_or_default()
+    }
+
     pub(crate) fn ensure_running(&self) {
         if !self.nodes.iter().all(NodeHandle::is_running) {
             self.ready.store(false, Ordering::Release);

@@ -83,3 +83,11 @@ pub(crate) fn odd_expiry(node: &str, key: &str, anomaly: &str) {
         "odd expiry of a lock: {anomaly}; was it deleted or evicted, or was the node's clock set?"
     );
 }
+
+/// No node keeps a queue for this client.
+pub(crate) fn no_queue(resource: &str) {
+    tracing::debug!(
+        resource,
+        "no node keeps a queue of waiting clients: this one asks for the lock now and then"
+    );
+}

@@ -33,7 +33,7 @@ impl Expected {
                 let longest = self.longest;
                 Some(format!("{left:?} are left of it where at most {longest:?} were asked for"))
             }
-            Reply::Done | Reply::Missing | Reply::Foreign | Reply::There { .. } => None,
+            _ => None,
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::{
     fmt,
-    hash::{DefaultHasher, Hash, Hasher},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -14,9 +13,11 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot, watch};
 
 use super::{
-    Connector, Identity, Job, NodeSpec, Restarts, Watchers,
-    mailbox::{Link, Mailbox},
+    Connector, Identity, Job, Listener, NodeSpec, Restarts, Watchers,
+    outbox::{Link, Outbox},
+    pipe::Pipe,
     quarantine::Quarantine,
+    round_trip::RoundTrip,
     supervisor,
 };
 use crate::{
@@ -44,9 +45,14 @@ pub(super) struct Shared {
     pub(super) name: Arc<str>,
     pub(super) connector: Arc<dyn Connector>,
     pub(super) context: Context,
-    pub(super) mailbox: Mutex<Mailbox>,
-    /// Something was put into the mailbox.
+    /// Locked after the pipe where both are needed.
+    pub(super) outbox: Mutex<Outbox>,
+    pub(super) pipe: Mutex<Pipe>,
+    /// Something was put into the outbox, or sent by its caller.
     pub(super) mail: Notify,
+    pub(super) round_trip: RoundTrip,
+    /// Whether the node pushes changes of keys over the present connection.
+    pub(super) tells: AtomicBool,
     pub(super) watchers: Arc<Watchers>,
     /// Whether the first connection has been made, or has failed.
     pub(super) standing: watch::Sender<Standing>,
@@ -67,40 +73,42 @@ pub(crate) enum Standing {
 
 impl Shared {
     /// Changes the link and tells who waits for it.
-    pub(super) fn relink(&self, mailbox: &mut Mailbox, link: Link) {
+    pub(super) fn relink(&self, outbox: &mut Outbox, link: Link) {
         let standing = match &link {
             Link::Opening => Standing::Unknown,
             Link::Up => Standing::Up,
             Link::Down(_) => Standing::Down,
         };
-        mailbox.link = link;
+        outbox.link = link;
         self.standing.send_replace(standing);
     }
 
     /// Remembers which process answers.
     pub(super) fn recognise(&self, identity: &Identity) {
-        let fingerprint = identity.run_id.as_ref().map_or(0, |run_id| {
-            let mut hasher = DefaultHasher::new();
-            run_id.hash(&mut hasher);
-            hasher.finish()
-        });
+        let fingerprint = identity.run_id.as_ref().map_or(0, |run_id| fnv1a(run_id.as_bytes()));
         self.process.store(fingerprint, Ordering::Release);
     }
 
     /// The background task is over. What must not be sent late fails; clean-up waits for the
     /// next task (rule 13).
     fn forsake(&self) {
+        let now = self.context.clock.now();
         let abandoned = {
-            let mut mailbox = self.mailbox.lock();
+            let mut outbox = self.outbox.lock();
             if self.task.is_running() {
                 return;
             }
-            self.relink(&mut mailbox, Link::Opening);
-            mailbox.forsake(self.context.clock.now())
+            self.relink(&mut outbox, Link::Opening);
+            let abandoned = outbox.disconnect(now);
+            for item in &abandoned {
+                outbox.owe(item.job.clone(), now);
+            }
+            abandoned
         };
+        // Each ballot is cast as it is dropped, with no lock held.
         drop(abandoned);
-        // Whoever waits on a living runtime starts the task again there.
-        self.watchers.all_changed();
+        // A waiter on a living runtime starts the task again there.
+        self.watchers.disconnected();
     }
 }
 
@@ -118,7 +126,7 @@ impl Drop for Owner {
     fn drop(&mut self) {
         // No key lives for longer than a node sits out: both are `max_ttl`.
         let until = self.0.context.clock.now() + self.0.context.sits_out;
-        self.0.mailbox.lock().ends_at = Some(until);
+        self.0.outbox.lock().ends_at = Some(until);
         self.0.mail.notify_one();
     }
 }
@@ -130,7 +138,10 @@ impl NodeHandle {
             name: spec.name,
             connector: spec.connector,
             context,
-            mailbox: Mutex::new(Mailbox::new(quarantine)),
+            outbox: Mutex::new(Outbox::new(quarantine)),
+            pipe: Mutex::default(),
+            round_trip: RoundTrip::default(),
+            tells: AtomicBool::new(false),
             mail: Notify::new(),
             watchers: Arc::default(),
             standing: watch::Sender::new(Standing::Unknown),
@@ -147,11 +158,6 @@ impl NodeHandle {
 
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.shared().name
-    }
-
-    /// Who is told when a key on this node changes.
-    pub(crate) fn watchers(&self) -> &Watchers {
-        &self.shared().watchers
     }
 
     /// Notes that a client of this node has had a quorum (rule 16).
@@ -182,18 +188,66 @@ impl NodeHandle {
         self.shared().context.clock.now()
     }
 
-    /// Hands a job in at `now`. What is known at once comes back instead.
-    pub(crate) fn submit(&self, job: Job, ballot: Ballot, now: Moment) -> Option<Uncast> {
+    /// Hands a job in at `now`. What is known at once comes back.
+    ///
+    /// A job for an idle node is on its way when this returns, whatever becomes of the caller's
+    /// runtime.
+    pub(crate) fn submit(&self, job: Job, ballot: Ballot, now: Moment) -> Vec<Uncast> {
         let shared = self.shared();
-        let mut mailbox = shared.mailbox.lock();
-        // Whatever waits already has woken it.
-        let wake = mailbox.nothing_waits();
-        let known = mailbox.put(&shared.name, job, ballot, now);
-        drop(mailbox);
-        if wake && known.is_none() {
+        let mut outbox = shared.outbox.lock();
+        // What waits already has woken the supervisor.
+        let (first, quiet) = (outbox.nothing_waits(), outbox.is_quiet());
+        let early = outbox.put(&shared.name, job, ballot, now);
+        drop(outbox);
+        if first && !(quiet && self.send_now()) {
             shared.mail.notify_one();
         }
-        known
+        early
+    }
+
+    /// Sends what waits from here. False when the supervisor has to see to it.
+    fn send_now(&self) -> bool {
+        let Some(mut pipe) = self.shared().pipe.try_lock() else { return false };
+        let sent = pipe.send_waiting(self.shared());
+        sent.largest > 0 && !sent.tell_supervisor
+    }
+
+    /// Why this node gives no vote for a new lock at `now`, as far as is known without asking it.
+    pub(crate) fn refuses_votes(&self, now: Moment) -> Option<NodeError> {
+        let shared = self.shared();
+        shared.outbox.lock().refuses_votes(&shared.name, now)
+    }
+
+    /// How long this node takes to answer; zero before its first answer.
+    pub(crate) fn round_trip(&self) -> Duration {
+        self.shared().round_trip.get()
+    }
+
+    /// Whether it pushes changes of keys to this client.
+    pub(crate) fn tells_changes(&self) -> bool {
+        self.shared().tells.load(Ordering::Acquire) && self.is_up()
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        *self.shared().standing.borrow() == Standing::Up
+    }
+
+    /// A number that all clients have for this server: from its run id, or from its address where
+    /// it tells none.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        match self.shared().process.load(Ordering::Acquire) {
+            0 => fnv1a(self.name().as_bytes()),
+            process => process,
+        }
+    }
+
+    /// Registers a listener for a key.
+    pub(crate) fn listen(&self, key: &Arc<str>, node: usize, listener: Arc<dyn Listener>) {
+        self.shared().watchers.add(key, node, listener);
+    }
+
+    pub(crate) fn stop_listening<L: Listener>(&self, key: &str, listener: &Arc<L>) {
+        self.shared().watchers.remove(key, listener);
     }
 
     /// Waits until the first connection is made or has failed.
@@ -207,8 +261,8 @@ impl NodeHandle {
 
     /// Whether everything handed in has been seen through, or cannot be because the node is down.
     pub(crate) fn is_drained(&self) -> bool {
-        let mailbox = self.shared().mailbox.lock();
-        matches!(mailbox.link, Link::Down(_)) || mailbox.is_idle()
+        let outbox = self.shared().outbox.lock();
+        matches!(outbox.link, Link::Down(_)) || outbox.is_idle()
     }
 
     /// Asks the node whether it answers.
@@ -218,8 +272,8 @@ impl NodeHandle {
         let (tell, told) = oneshot::channel();
         let can_wait = in_runtime();
         let down = {
-            let mut mailbox = shared.mailbox.lock();
-            match &mailbox.link {
+            let mut outbox = shared.outbox.lock();
+            match &outbox.link {
                 Link::Down(error) => Some(error.clone()),
                 _ if !can_wait => Some(NodeError::new(
                     &shared.name,
@@ -227,7 +281,7 @@ impl NodeHandle {
                     "it was asked outside a tokio runtime: use #[tokio::main] or Runtime::block_on",
                 )),
                 Link::Opening | Link::Up => {
-                    mailbox.pings.push(tell);
+                    outbox.pings.push(tell);
                     None
                 }
             }
@@ -258,14 +312,21 @@ impl NodeHandle {
             Err(error) => NodeState::Down { error },
         };
         let now = shared.context.clock.now();
-        let mailbox = shared.mailbox.lock();
+        let outbox = shared.outbox.lock();
         NodeHealth {
             node: Arc::clone(&shared.name),
             state,
-            sits_out: mailbox.quarantine.sits_out(now).map(|(_, left)| left),
-            pending_cleanups: mailbox.debts.len(),
+            sits_out: outbox.quarantine.sits_out(now).map(|(_, left)| left),
+            pending_cleanups: outbox.cleanups(),
         }
     }
+}
+
+/// A hash that is the same in every client and every language (FNV-1a, 64 bits).
+pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }
 
 impl fmt::Debug for NodeHandle {

@@ -5,28 +5,31 @@
 //! this process ([`memory`]); the state machine that supervises a connection is shared by both.
 
 mod backoff;
-mod debts;
 mod expiry;
 mod handle;
-mod mailbox;
 pub(crate) mod memory;
+mod outbox;
+#[cfg(test)]
+mod outbox_tests;
 mod outcome;
+mod pipe;
 mod quarantine;
+pub(crate) mod queue;
 pub(crate) mod redis;
+mod round_trip;
 mod strikes;
 mod supervisor;
-mod under_way;
 mod watchers;
 
 use std::{fmt, sync::Arc, time::Duration};
 
 pub(crate) use expiry::Expected;
 use futures_util::future::BoxFuture;
-pub(crate) use handle::{Context, NodeHandle, Standing};
+pub(crate) use handle::{Context, NodeHandle, Standing, fnv1a};
 pub use handle::{NodeHealth, NodeState};
 pub(crate) use quarantine::Identity;
 pub use quarantine::Restarts;
-pub(crate) use watchers::Watchers;
+pub(crate) use watchers::{Listener, Watchers};
 
 use self::memory::MemoryNode;
 #[cfg(redlock_sim)]
@@ -67,15 +70,28 @@ pub(crate) enum Action {
     /// If the key has our value, let it live for at least this long from now. Never shortens
     /// (rule 7).
     Extend { ttl: Duration },
-    /// If the key has our value, delete it.
-    Release,
+    /// If the key has our value, delete it. Where this node keeps the queue of the lock, also give
+    /// the turn to its front (`wakes`).
+    Release { wakes: bool },
     /// If the key has our value, let it live for exactly this long: the release of a `min_hold`
     /// that is not used up, the only action that may shorten (rule 7). Made of a [`CleanUp`] when it
     /// is sent.
     Retire { rest: Duration },
-    /// Tell whether anybody has the key and for how long, and when that changes (once, to the
+    /// Tell whether the key is there and for how long, and when that changes (once, to the
     /// [`Watchers`]). Nothing is compared and nothing is set.
     Watch,
+    /// Stand in the queue before the key under the claim's value: at the end, or at a place that was
+    /// had before. Said again, it shows that the waiter is alive.
+    Join {
+        /// Zero for the end.
+        place: u64,
+        /// How long the entry outlives a waiter that says nothing.
+        life: Duration,
+        /// The node is to push the turn (once, to the [`Watchers`]).
+        listens: bool,
+    },
+    /// Leave the queue before the key, and pass on a turn that came.
+    Leave,
 }
 
 /// A command with what its node needs to know to see it through.
@@ -102,6 +118,8 @@ pub(crate) struct CleanUp {
     /// It was confirmed on a newer connection than that of its SET: this is the second time there,
     /// and the last.
     pub(crate) repeated: bool,
+    /// The SET may still wait in the outbox of the node.
+    pub(crate) may_be_unsent: bool,
 }
 
 impl CleanUp {
@@ -138,8 +156,22 @@ pub(crate) enum Reply {
     There { left: Duration },
     /// There is no such key.
     Missing,
-    /// The key is there and has somebody else's value.
+    /// The key is there and has another client's value.
     Foreign,
+    /// The key is not there any more, whether or not it had our value until now (`deleted`), and the
+    /// turn went to a waiter in the queue.
+    Woke { deleted: bool },
+    /// Stands in the queue.
+    Queued {
+        /// The place, to come back to.
+        place: u64,
+        /// How many stand before it.
+        ahead: u64,
+        /// What is left of the lock on this node; `None` when the key is not there.
+        left: Option<Duration>,
+    },
+    /// The queue takes no more entries.
+    Full,
 }
 
 /// Opens connections to one node.
@@ -155,23 +187,35 @@ pub(crate) type Opened = (Box<dyn Connection>, Identity);
 
 /// One connection to one node. Commands run on the node in the order in which they were sent.
 pub(crate) trait Connection: Send + 'static {
-    /// Sends commands in one go and answers one result each, in order.
-    ///
-    /// The commands are on their way, behind all earlier ones, once the future has been polled
-    /// for the first time. Dropping it later gives up the answers, not the commands. When the
-    /// connection is broken, every result without an answer is
-    /// [`Disconnected`](crate::NodeErrorKind::Disconnected).
-    fn send(&mut self, commands: Vec<Command>)
-    -> BoxFuture<'static, Vec<Result<Reply, NodeError>>>;
+    /// What puts commands onto it, from any thread.
+    fn sender(&self) -> Arc<dyn Sender>;
+
+    /// Whether the server pushes changes of keys that are watched.
+    fn tells(&self) -> bool;
 
     /// Asks the node whether it is alive.
     fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>>;
 
     /// Resolves when the connection has broken, commands under way or not.
     ///
-    /// Asked for once. It may be what carries the bytes: somebody must wait for it, and a task that
-    /// waits for answers beside it must poll it before them.
+    /// Asked for once. It may be what carries the bytes: a task must wait for it, and if that task
+    /// waits for answers beside it, it must poll this before them.
     fn closed(&mut self) -> BoxFuture<'static, NodeError>;
+}
+
+/// The sending end of a [`Connection`].
+pub(crate) trait Sender: Send + Sync + 'static {
+    /// Sends commands in one go and answers one result each, in order.
+    ///
+    /// The commands are on their way, behind all earlier ones, once the future has been polled
+    /// for the first time. Dropping it later gives up the answers, not the commands. When the
+    /// connection is broken, every result without an answer is
+    /// [`Disconnected`](crate::NodeErrorKind::Disconnected).
+    fn send(&self, commands: Vec<Command>) -> BoxFuture<'static, Vec<Result<Reply, NodeError>>>;
+
+    /// Whether the task that waits for the end of the connection is woken by answers, even to
+    /// commands that it has not sent itself.
+    fn wakes_reader(&self) -> bool;
 }
 
 /// How to build the [`Connector`] of a node, decided at `build()`.

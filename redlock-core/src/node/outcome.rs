@@ -3,7 +3,12 @@
 use std::{cell::LazyCell, ops::Deref, time::Duration};
 
 use super::{
-    Job, Reply, debts, handle::Shared, mailbox::Item, redis, strikes::Strikes, under_way::Answered,
+    Action, Job, Reply,
+    handle::Shared,
+    outbox::{self, Item},
+    pipe::Answered,
+    redis,
+    strikes::Strikes,
 };
 use crate::{
     clock::Moment,
@@ -11,17 +16,20 @@ use crate::{
     telemetry,
 };
 
-/// Sees a batch through to its answers, and says whether the connection is over. What held the
-/// items comes back empty, for the next.
+/// Sees a batch through to its answers. Err when the connection is over; otherwise what held the
+/// items comes back empty, for the next batch.
 pub(super) fn conclude(
     shared: &Shared,
-    Answered { mut items, results }: Answered,
-    connected: Moment,
+    answered: Answered,
     strikes: &mut Strikes,
 ) -> Result<Vec<Item>, NodeError> {
+    let Answered { mut items, results, sent, in_time } = answered;
     let now = LazyCell::new(|| shared.context.clock.now());
-    // Before the votes: whoever one of them wakes may look whether all is done.
-    note_debts(shared, &items, &results, connected, &now);
+    if in_time {
+        shared.round_trip.note(sent.elapsed());
+    }
+    // Before the votes: a caller that a vote wakes may look whether all is done.
+    note_cleanups(shared, &items, &results, &now);
     let mut over = None;
     for (item, result) in items.iter().zip(&results) {
         match result {
@@ -36,33 +44,56 @@ pub(super) fn conclude(
         }
     }
     for (item, result) in items.drain(..).zip(results) {
-        if let Some(ballot) = item.ballot {
-            ballot.cast(result);
+        match again_at(shared, &item, &result, &now) {
+            Some(due) => shared.outbox.lock().ask_again(item, due),
+            None => {
+                if let Some(ballot) = item.ballot {
+                    ballot.cast(result);
+                }
+            }
         }
     }
     over.map_or(Ok(items), Err)
 }
 
+/// When a watch has to be asked again instead of being answered. A request that failed has armed
+/// nothing. A node that sits out may have forgotten the key: it reads as free, and is not.
+fn again_at(
+    shared: &Shared,
+    item: &Item,
+    result: &Result<Reply, NodeError>,
+    now: &impl Deref<Target = Moment>,
+) -> Option<Moment> {
+    if item.job.action != Action::Watch || !item.is_wanted() {
+        return None;
+    }
+    match result {
+        // The next connection asks for all listeners.
+        Err(error) if error.kind == NodeErrorKind::Disconnected => None,
+        Err(_) => Some(**now + outbox::PAUSE),
+        Ok(_) => shared.outbox.lock().quarantine.sits_out(**now).map(|(_, left)| **now + left),
+    }
+}
+
 /// Makes room for others, and notes what is still owed.
-fn note_debts(
+fn note_cleanups(
     shared: &Shared,
     items: &[Item],
     results: &[Result<Reply, NodeError>],
-    connected: Moment,
     now: &impl Deref<Target = Moment>,
 ) {
-    let mut mailbox = shared.mailbox.lock();
-    mailbox.answered(items.len());
+    let mut outbox = shared.outbox.lock();
+    outbox.answered(items.len());
     for (item, result) in items.iter().zip(results) {
         if item.job.clean_up.is_none() {
             continue;
         }
         match result {
-            Ok(_) => mailbox.debts.repeat(&item.job, connected, now),
+            Ok(_) => outbox.repeat(&item.job, **now),
             Err(error) if error.kind == NodeErrorKind::Server => {
-                mailbox.debts.owe_until_expiry(item.job.clone(), **now + debts::PAUSE);
+                outbox.owe_until_expiry(item.job.clone(), **now + outbox::PAUSE);
             }
-            Err(_) => mailbox.debts.owe(item.job.clone(), **now + debts::PAUSE),
+            Err(_) => outbox.owe(item.job.clone(), **now + outbox::PAUSE),
         }
     }
 }
@@ -74,7 +105,8 @@ fn hear(shared: &Shared, job: &Job, reply: Reply, now: &impl Deref<Target = Mome
         telemetry::odd_expiry(&shared.name, key, &anomaly);
     }
     // A node does not tell us what we did ourselves.
-    if reply == Reply::Done && job.clean_up.is_some_and(|it| it.deletes(**now)) {
+    let done = matches!(reply, Reply::Done | Reply::Woke { deleted: true });
+    if done && job.clean_up.is_some_and(|it| it.deletes(**now)) {
         shared.watchers.freed(key);
     }
 }

@@ -1,12 +1,12 @@
 //! Keeps one node connected and sees its jobs through (rules 14 and 15).
 //!
 //! The connection is in one of three states ([`Link`]). Opening: jobs wait for it, each for
-//! `node_timeout`. Up: whatever waits goes out in one batch, and several batches may be under
-//! way. Down: jobs are answered in no time, and a new connection is tried with backoff.
+//! `node_timeout`. Up: whatever waits goes out in one batch, and several batches may be in flight.
+//! Down: jobs are answered in no time, and a new connection is tried with backoff.
 
 use std::{
-    cell::LazyCell,
-    pin::pin,
+    future::poll_fn,
+    pin::{Pin, pin},
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -16,16 +16,17 @@ use futures_util::{
     future::{BoxFuture, Fuse, FusedFuture},
     stream::FuturesUnordered,
 };
+use tokio::time::Sleep;
 
 use super::{
     Connection, Identity, Opened,
     backoff::Backoff,
     handle::Shared,
-    mailbox::{Item, Link},
+    outbox::{Item, Link},
     outcome::conclude,
+    pipe::Answered,
     redis,
     strikes::Strikes,
-    under_way::UnderWay,
 };
 use crate::{
     clock::{Moment, sleep_until},
@@ -38,16 +39,17 @@ const CROWD: usize = 4;
 
 pub(super) async fn supervise(shared: Arc<Shared>) {
     // The end of the task before may not have got round to it.
-    shared.relink(&mut shared.mailbox.lock(), Link::Opening);
+    shared.relink(&mut shared.outbox.lock(), Link::Opening);
     let mut backoff = Backoff::new();
     let mut announced_down = false;
     loop {
         let ended = match open(&shared).await {
             Ok((connection, identity)) => {
                 let since = shared.context.clock.now();
+                let session = Session::open(&shared, connection);
                 admit(&shared, &identity, since);
                 announced_down = false;
-                let ended = serve(&shared, connection, since).await;
+                let ended = session.serve().await;
                 // A server that takes connections and breaks them is not asked without a pause.
                 if shared.context.clock.now().since(since) >= Backoff::LONGEST {
                     backoff = Backoff::new();
@@ -76,9 +78,9 @@ pub(super) async fn supervise(shared: Arc<Shared>) {
 async fn open(shared: &Shared) -> Result<Opened, NodeError> {
     let limit = shared.context.connect_timeout;
     let mut connecting =
-        std::pin::pin!(tokio::time::timeout(limit, shared.connector.connect(&shared.watchers)));
+        pin!(tokio::time::timeout(limit, shared.connector.connect(&shared.watchers)));
     loop {
-        let oldest = shared.mailbox.lock().oldest();
+        let oldest = shared.outbox.lock().oldest();
         let overdue = oldest.map_or(Moment::NEVER, |oldest| oldest + shared.context.node_timeout);
         tokio::select! {
             biased;
@@ -88,7 +90,7 @@ async fn open(shared: &Shared) -> Result<Opened, NodeError> {
             }),
             () = sleep_until(&*shared.context.clock, overdue), if overdue != Moment::NEVER => {
                 let now = shared.context.clock.now();
-                let late = shared.mailbox.lock().take_overdue(now, shared.context.node_timeout);
+                let late = shared.outbox.lock().take_overdue(now, shared.context.node_timeout);
                 let reason = "still connecting";
                 fail(shared, late, &NodeError::new(&shared.name, NodeErrorKind::Down, reason));
             }
@@ -102,14 +104,17 @@ fn admit(shared: &Shared, identity: &Identity, now: Moment) {
     shared.recognise(identity);
     let in_service = shared.in_service.load(Ordering::Acquire);
     let (suspicion, barred) = {
-        let mut mailbox = shared.mailbox.lock();
-        let suspicion = mailbox.quarantine.admit(identity, in_service, now);
-        shared.relink(&mut mailbox, Link::Up);
-        (suspicion, mailbox.take_barred(&shared.name, now))
+        let mut outbox = shared.outbox.lock();
+        let suspicion = outbox.quarantine.admit(identity, in_service, now);
+        shared.relink(&mut outbox, Link::Up);
+        (suspicion, outbox.take_barred(&shared.name, now))
     };
     telemetry::node_up(&shared.name);
-    // What this node could have told meanwhile, it told nobody.
-    shared.watchers.all_changed();
+    // What this node could have told meanwhile was lost: the listeners ask it anew.
+    for (job, ballot) in shared.watchers.reconnected(&shared.name) {
+        let early = shared.outbox.lock().put(&shared.name, job, ballot, now);
+        crate::quorum::cast_all(early);
+    }
     if let Some(suspicion) = suspicion {
         telemetry::node_sits_out(&shared.name, suspicion.describe(), shared.context.sits_out);
     }
@@ -126,28 +131,30 @@ fn admit(shared: &Shared, identity: &Identity, now: Moment) {
 
 /// Marks the node as down and fails what waits for it.
 fn go_down(shared: &Shared, error: NodeError) {
-    let error = NodeError::new(&error.node, NodeErrorKind::Down, error.reason);
+    let error = NodeError { kind: NodeErrorKind::Down, may_have_run: false, ..error };
+    let now = shared.context.clock.now();
     let (waiting, pings) = {
-        let mut mailbox = shared.mailbox.lock();
+        let mut outbox = shared.outbox.lock();
         if redis::is_replica(&error) {
-            mailbox.quarantine.was_replica();
+            outbox.quarantine.was_replica();
         }
-        shared.relink(&mut mailbox, Link::Down(error.clone()));
-        mailbox.quarantine.went_down();
-        (mailbox.take_all(), std::mem::take(&mut mailbox.pings))
+        shared.relink(&mut outbox, Link::Down(error.clone()));
+        outbox.quarantine.went_down();
+        (outbox.disconnect(now), std::mem::take(&mut outbox.pings))
     };
     for ping in pings {
-        // Whoever asked may have gone.
+        // The caller may have gone.
         let _ = ping.send(Err(error.clone()));
     }
     fail(shared, waiting, &error);
+    shared.watchers.disconnected();
 }
 
-/// Fails jobs that were never sent; clean-up stays owed.
+/// Fails jobs that were never sent; deletes stay owed.
 fn fail(shared: &Shared, items: impl IntoIterator<Item = Item>, error: &NodeError) {
     let now = shared.context.clock.now();
     for item in items {
-        shared.mailbox.lock().debts.owe(item.job, now);
+        shared.outbox.lock().owe(item.job, now);
         if let Some(ballot) = item.ballot {
             ballot.cast(Err(error.clone()));
         }
@@ -159,8 +166,8 @@ async fn wait_closed(shared: &Shared, pause: Duration) -> bool {
     let until = shared.context.clock.now() + pause;
     loop {
         let (last, nothing_owed) = {
-            let mailbox = shared.mailbox.lock();
-            (mailbox.ends_at, mailbox.debts.is_empty())
+            let outbox = shared.outbox.lock();
+            (outbox.ends_at, outbox.owes_nothing())
         };
         let over = |last| nothing_owed || last <= shared.context.clock.now();
         if last.is_some_and(over) {
@@ -174,136 +181,205 @@ async fn wait_closed(shared: &Shared, pause: Duration) -> bool {
     }
 }
 
-/// Serves one connection until it breaks, with the reason, or until nobody needs it.
-async fn serve(
-    shared: &Arc<Shared>,
-    mut connection: Box<dyn Connection>,
-    connected: Moment,
-) -> Option<NodeError> {
-    let mut under_way = UnderWay::new(shared);
-    let mut closed = connection.closed().fuse();
-    let ended = exchange(shared, &mut *connection, connected, &mut under_way, &mut closed).await;
-    // What is under way may have run or not. A broken connection answers each batch at once, and
-    // the timeout of each bounds what does not.
-    while let Some(deadline) = under_way.deadline() {
-        let answered = tokio::select! {
-            biased;
-            _ = &mut closed, if !closed.is_terminated() => continue,
-            answered = under_way.next() => answered,
-            () = tokio::time::sleep_until(deadline) => under_way.expire(),
-        };
-        if let Some(answered) = answered {
-            // It is over already.
-            let _ = conclude(shared, answered, connected, &mut Strikes::default());
-        }
-    }
-    ended
+/// One connection, from its opening to its end.
+struct Session<'a> {
+    shared: &'a Arc<Shared>,
+    connection: Box<dyn Connection>,
+    closed: Fuse<BoxFuture<'static, NodeError>>,
+    pings: FuturesUnordered<BoxFuture<'static, bool>>,
+    strikes: Strikes,
+    /// As many as a crowd went out last time.
+    crowded: bool,
 }
 
-async fn exchange(
-    shared: &Arc<Shared>,
-    connection: &mut dyn Connection,
-    connected: Moment,
-    under_way: &mut UnderWay,
-    closed: &mut Fuse<BoxFuture<'static, NodeError>>,
-) -> Option<NodeError> {
-    let clock = &*shared.context.clock;
-    let mut pings: FuturesUnordered<BoxFuture<'static, bool>> = FuturesUnordered::new();
-    let mut strikes = Strikes::default();
-    // One timer for all batches. It is left to ring when what it was set for has been answered:
-    // setting and stopping one a batch costs more than the batch.
-    let mut alarm = pin!(tokio::time::sleep(Duration::ZERO));
-    let mut alarmed = false;
-    let mut spare = Vec::new();
-    // As many as a crowd went out last time.
-    let mut crowded = false;
-    loop {
-        // Not looked at when nothing is due.
-        let now = LazyCell::new(|| clock.now());
-        let (items, asked, closing, settled) = {
-            let mut mailbox = shared.mailbox.lock();
-            let items = mailbox.take(&now, std::mem::take(&mut spare));
-            let asked = std::mem::take(&mut mailbox.pings);
-            (items, asked, mailbox.ends_at, mailbox.is_idle())
+/// What a session waits for.
+enum Event {
+    /// The connection has ended.
+    Closed(NodeError),
+    Answered(Answered),
+    /// Something was put into the outbox, or sent by its caller.
+    Mail,
+    Ponged {
+        timed_out: bool,
+    },
+    /// The first batch in flight may have run out of time.
+    Alarm,
+    /// Something is due to be sent again, or the last client has gone.
+    Due,
+}
+
+impl<'a> Session<'a> {
+    fn open(shared: &'a Arc<Shared>, mut connection: Box<dyn Connection>) -> Self {
+        shared.tells.store(connection.tells(), Ordering::Release);
+        shared.pipe.lock().connect(connection.sender());
+        let closed = connection.closed().fuse();
+        Self {
+            shared,
+            connection,
+            closed,
+            pings: FuturesUnordered::new(),
+            strikes: Strikes::default(),
+            crowded: false,
+        }
+    }
+
+    /// Serves the connection until it breaks, with the reason, or until it is not needed any more.
+    async fn serve(mut self) -> Option<NodeError> {
+        // One timer for all batches. It is left to ring when what it was set for has been answered:
+        // setting and stopping one a batch costs more than the batch.
+        let mut alarm = pin!(tokio::time::sleep(Duration::ZERO));
+        let ended = loop {
+            if self.is_over() {
+                break None;
+            }
+            self.send_waiting();
+            self.send_pings();
+            self.arm(&mut alarm);
+            let event = self.next_event(&mut alarm).await;
+            if let Err(error) = self.handle(event).await {
+                break Some(error);
+            }
         };
-        if closing.is_some_and(|until| settled || *now >= until) {
-            return None;
+        self.drain().await;
+        ended
+    }
+
+    /// The last client has gone, and nothing is owed or it has had its time.
+    fn is_over(&self) -> bool {
+        let (ends_at, settled) = {
+            let outbox = self.shared.outbox.lock();
+            (outbox.ends_at, outbox.is_idle())
+        };
+        ends_at.is_some_and(|until| settled || self.shared.context.clock.now() >= until)
+    }
+
+    fn send_waiting(&mut self) {
+        let sent = self.shared.pipe.lock().send_waiting(self.shared);
+        if sent.largest > 0 {
+            self.crowded = sent.largest >= CROWD;
         }
-        if items.is_empty() {
-            spare = items;
-        } else {
-            crowded = items.len() >= CROWD;
-            dispatch(shared, connection, items, *now, under_way);
-        }
+    }
+
+    fn send_pings(&mut self) {
+        let asked = std::mem::take(&mut self.shared.outbox.lock().pings);
         for ping in asked {
-            pings.push(answer_ping(shared, connection, ping));
+            let pong = answer_ping(self.shared, &mut *self.connection, ping);
+            self.pings.push(pong);
         }
-        if let Some(deadline) = under_way.deadline().filter(|_| !alarmed) {
+    }
+
+    /// Sets the timer for the first batch in flight, unless it is set already.
+    fn arm(&self, alarm: &mut Pin<&mut Sleep>) {
+        let mut pipe = self.shared.pipe.lock();
+        if !pipe.is_timed
+            && let Some(deadline) = pipe.deadline(self.shared)
+        {
             alarm.as_mut().reset(deadline);
-            alarmed = true;
+            pipe.is_timed = true;
         }
-        // Asked only now: what could not be sent above is owed at once, or waits.
-        let next = shared.mailbox.lock().next(&now);
-        let wake = next.into_iter().chain(closing).min().unwrap_or(Moment::NEVER);
-        let answered = tokio::select! {
+    }
+
+    async fn next_event(&mut self, alarm: &mut Pin<&mut Sleep>) -> Event {
+        let clock = &*self.shared.context.clock;
+        let wake = {
+            let outbox = self.shared.outbox.lock();
+            let next = outbox.next(&std::cell::LazyCell::new(|| clock.now()));
+            next.into_iter().chain(outbox.ends_at).min().unwrap_or(Moment::NEVER)
+        };
+        let timed = self.shared.pipe.lock().is_timed;
+        tokio::select! {
             biased;
             // First, because it is what brings the answers.
-            error = &mut *closed => return Some(error),
-            answered = under_way.next() => answered,
-            () = shared.mail.notified() => {
-                if crowded {
-                    // Whoever else is about to ask may come along: one write for all of them.
+            error = &mut self.closed => Event::Closed(error),
+            answered = poll_fn(|cx| self.shared.pipe.lock().poll_first(cx)) => {
+                Event::Answered(answered)
+            }
+            () = self.shared.mail.notified() => Event::Mail,
+            Some(timed_out) = self.pings.next() => Event::Ponged { timed_out },
+            () = alarm.as_mut(), if timed => Event::Alarm,
+            () = sleep_until(clock, wake), if wake != Moment::NEVER => Event::Due,
+        }
+    }
+
+    /// Err when the connection is over.
+    async fn handle(&mut self, event: Event) -> Result<(), NodeError> {
+        match event {
+            Event::Closed(error) => return Err(error),
+            Event::Answered(answered) => return self.conclude(answered),
+            Event::Mail => {
+                if self.crowded {
+                    // Callers that are about to ask may come along: one write for all of them.
                     tokio::task::yield_now().await;
                 }
-                None
             }
-            Some(timed_out) = pings.next() => {
-                // It is a command like any other (rule 15).
-                if !timed_out {
-                    strikes.clear();
-                } else if strikes.add(clock.now(), shared.context.node_timeout) {
-                    let reason = format!("no answer within {:?}", shared.context.node_timeout);
-                    return Some(NodeError::new(&shared.name, NodeErrorKind::Timeout, reason));
+            Event::Ponged { timed_out: false } => self.strikes.clear(),
+            // It is a command like any other (rule 15).
+            Event::Ponged { timed_out: true } => {
+                let limit = self.shared.context.node_timeout;
+                if self.strikes.add(self.shared.context.clock.now(), limit) {
+                    let reason = format!("no answer within {limit:?}");
+                    return Err(NodeError::new(&self.shared.name, NodeErrorKind::Timeout, reason));
                 }
-                None
             }
-            () = &mut alarm, if alarmed => {
-                alarmed = false;
-                under_way.expire()
+            Event::Alarm => {
+                let expired = {
+                    let mut pipe = self.shared.pipe.lock();
+                    pipe.is_timed = false;
+                    pipe.expire(self.shared)
+                };
+                if let Some(expired) = expired {
+                    return self.conclude(expired);
+                }
             }
-            () = sleep_until(clock, wake), if wake != Moment::NEVER => None,
-        };
-        if let Some(answered) = answered {
-            match conclude(shared, answered, connected, &mut strikes) {
-                Ok(emptied) => spare = emptied,
-                Err(error) => return Some(error),
+            Event::Due => {}
+        }
+        Ok(())
+    }
+
+    fn conclude(&mut self, answered: Answered) -> Result<(), NodeError> {
+        let spare = conclude(self.shared, answered, &mut self.strikes)?;
+        self.shared.pipe.lock().reuse(spare);
+        Ok(())
+    }
+
+    /// What is in flight may have run or not. A broken connection answers each batch at once, and the
+    /// timeout of each bounds what does not.
+    async fn drain(&mut self) {
+        self.shared.pipe.lock().disconnect();
+        while let Some(deadline) = {
+            let pipe = self.shared.pipe.lock();
+            (!pipe.is_empty()).then(|| pipe.deadline(self.shared)).flatten()
+        } {
+            let answered = tokio::select! {
+                biased;
+                _ = &mut self.closed, if !self.closed.is_terminated() => continue,
+                answered = poll_fn(|cx| self.shared.pipe.lock().poll_first(cx)) => Some(answered),
+                () = tokio::time::sleep_until(deadline) => {
+                    self.shared.pipe.lock().expire(self.shared)
+                }
+            };
+            if let Some(answered) = answered {
+                // It is over already.
+                let _ = conclude(self.shared, answered, &mut Strikes::default());
             }
         }
     }
 }
 
-/// Puts a batch on the wire, which was taken at `now`.
-fn dispatch(
-    shared: &Arc<Shared>,
-    connection: &mut dyn Connection,
-    mut items: Vec<Item>,
-    now: Moment,
-    under_way: &mut UnderWay,
-) {
-    let limit = shared.context.node_timeout;
-    // A job that waited too long for its turn has been given up on: sent now, its SET would be a
-    // key without an owner.
-    let is_stale = |item: &Item| now.since(item.queued) >= limit && item.ballot.is_some();
-    if items.iter().any(is_stale) {
-        let (stale, fresh): (Vec<_>, Vec<_>) = items.into_iter().partition(is_stale);
-        items = fresh;
-        shared.mailbox.lock().answered(stale.len());
-        let reason = format!("not sent within {limit:?}");
-        fail(shared, stale, &NodeError::new(&shared.name, NodeErrorKind::Overloaded, reason));
-    }
-    if !items.is_empty() {
-        let answers = connection.send(items.iter().map(|item| item.job.command(now)).collect());
-        under_way.push(items, answers);
+/// Jobs that are dropped without an answer, which is what a runtime does at its end, leave what
+/// they had to clean up to the next one (rules 5 and 13).
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        let now = self.shared.context.clock.now();
+        let unanswered = self.shared.pipe.lock().abandon();
+        let mut outbox = self.shared.outbox.lock();
+        outbox.answered(unanswered.len());
+        for item in &unanswered {
+            outbox.owe(item.job.clone(), now);
+        }
+        drop(outbox);
+        // Each ballot is cast as it is dropped, with no lock held.
+        drop(unanswered);
     }
 }
 
@@ -323,7 +399,7 @@ fn answer_ping(
             let reason = format!("no answer within {limit:?}");
             Err(NodeError::new(&name, NodeErrorKind::Timeout, reason))
         });
-        // Whoever asked may have gone.
+        // The caller may have gone.
         let _ = ping.send(answer);
         timed_out
     }

@@ -1,56 +1,108 @@
-//! Who wants to know when a key changes on one node.
+//! The listeners that want to know when a key changes on one node.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use parking_lot::Mutex;
 
-use crate::quorum::Bell;
+use super::Job;
+use crate::quorum::Ballot;
 
-/// A bell, and the number that its client has for this node.
-type Hung = (usize, Arc<Bell>);
+/// What is told of a key. Called with the lock of a connection held: it must take no lock of a
+/// client, and poll nothing.
+pub(crate) trait Listener: Send + Sync + 'static {
+    /// The key was deleted or changed on this node, or it has expired there.
+    fn changed(&self, node: usize, key: &str);
 
-/// The bells that hang on one node, by key. A hint may be lost with a connection, and may come for
-/// a change that frees nothing: whoever waits looks for himself now and then, too.
-#[derive(Debug, Default)]
+    /// This client has deleted the key on this node.
+    fn freed(&self, node: usize);
+
+    /// The connection to this node has ended: it tells nothing until there is another one.
+    fn disconnected(&self, node: usize);
+
+    /// The connection to this node is another one: what happened meanwhile was told to nobody.
+    /// What comes back is asked on it.
+    fn reconnected(self: Arc<Self>, node: usize, name: &Arc<str>) -> Option<(Job, Ballot)>;
+}
+
+/// A listener, and the number that its client has for this node.
+type Registered = (usize, Arc<dyn Listener>);
+
+/// The listeners of one node, by key. A push may be lost with a connection, and may come for a
+/// change that frees nothing: a listener is told sooner by it, and never depends on it.
+#[derive(Default)]
 pub(crate) struct Watchers {
     /// In order, so that a simulation is the same each time.
-    bells: Mutex<BTreeMap<Arc<str>, Vec<Hung>>>,
+    listeners: Mutex<BTreeMap<Arc<str>, Vec<Registered>>>,
 }
 
 impl Watchers {
-    pub(crate) fn add(&self, key: &Arc<str>, node: usize, bell: &Arc<Bell>) {
-        let mut bells = self.bells.lock();
-        bells.entry(Arc::clone(key)).or_default().push((node, Arc::clone(bell)));
+    pub(crate) fn add(&self, key: &Arc<str>, node: usize, listener: Arc<dyn Listener>) {
+        let mut listeners = self.listeners.lock();
+        listeners.entry(Arc::clone(key)).or_default().push((node, listener));
     }
 
-    pub(crate) fn remove(&self, key: &str, bell: &Arc<Bell>) {
-        let mut bells = self.bells.lock();
-        if let Some(hung) = bells.get_mut(key) {
-            hung.retain(|(_, other)| !Arc::ptr_eq(other, bell));
-            if hung.is_empty() {
-                bells.remove(key);
+    /// Removes a listener. Its address tells it apart.
+    pub(crate) fn remove<L: Listener>(&self, key: &str, listener: &Arc<L>) {
+        let gone = Arc::as_ptr(listener).cast::<()>();
+        let mut listeners = self.listeners.lock();
+        if let Some(registered) = listeners.get_mut(key) {
+            registered.retain(|(_, other)| Arc::as_ptr(other).cast::<()>() != gone);
+            if registered.is_empty() {
+                listeners.remove(key);
             }
         }
     }
 
+    fn of(&self, key: &str) -> Vec<Registered> {
+        self.listeners.lock().get(key).cloned().unwrap_or_default()
+    }
+
     /// The key was deleted or changed on this node, or has expired.
     pub(crate) fn changed(&self, key: &str) {
-        for (node, bell) in self.bells.lock().get(key).into_iter().flatten() {
-            bell.changed(*node);
+        for (node, listener) in self.of(key) {
+            listener.changed(node, key);
         }
     }
 
     /// This very client has deleted the key.
     pub(crate) fn freed(&self, key: &str) {
-        for (node, bell) in self.bells.lock().get(key).into_iter().flatten() {
-            bell.freed(*node);
+        for (node, listener) in self.of(key) {
+            listener.freed(node);
         }
     }
 
-    /// Nobody knows what has changed: the connection is another one.
+    /// Any key may have changed.
     pub(crate) fn all_changed(&self) {
-        for (_, bell) in self.bells.lock().values().flatten() {
-            bell.ring();
+        let all: Vec<_> = {
+            let listeners = self.listeners.lock();
+            let each = listeners.iter().flat_map(|(key, registered)| {
+                registered
+                    .iter()
+                    .map(|(node, listener)| (Arc::clone(key), *node, Arc::clone(listener)))
+            });
+            each.collect()
+        };
+        for (key, node, listener) in all {
+            listener.changed(node, &key);
         }
+    }
+
+    /// The connection has ended.
+    pub(crate) fn disconnected(&self) {
+        let all: Vec<Registered> = self.listeners.lock().values().flatten().cloned().collect();
+        all.into_iter().for_each(|(node, listener)| listener.disconnected(node));
+    }
+
+    /// What the listeners ask on a new connection.
+    pub(crate) fn reconnected(&self, name: &Arc<str>) -> Vec<(Job, Ballot)> {
+        let all: Vec<Registered> = self.listeners.lock().values().flatten().cloned().collect();
+        all.into_iter().filter_map(|(node, it)| it.reconnected(node, name)).collect()
+    }
+}
+
+impl std::fmt::Debug for Watchers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let keys = self.listeners.lock().len();
+        f.debug_struct("Watchers").field("keys", &keys).finish_non_exhaustive()
     }
 }

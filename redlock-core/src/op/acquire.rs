@@ -3,23 +3,34 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::sleep;
+use futures_util::future::pending;
+use tokio::{
+    sync::SemaphorePermit,
+    time::{sleep, timeout},
+};
 use tracing::Instrument;
 
 use crate::{
     bug::{Bug, planted},
     client::Client,
     clock::Moment,
-    error::{LockError, NodeError},
+    error::{LockError, NodeError, NodeErrorKind},
     guard::LockGuard,
     lease::{Hold, Lease, Unheld},
-    node::{Action, Claim, Job},
-    op::watch::watch,
+    node::{Action, Claim, Job, NodeHandle},
+    op::watch::{Watch, watch},
     options::Terms,
     quorum::{Round, ask, cast_all, quorum},
     telemetry, token,
-    wait::{Alarms, Head, Joined, Lines, NoTurn, SHORTEST_PAUSE, Wake, Wants},
+    wait::{
+        Alarms, Entry, Head, Joined, Lines, NoTurn, REFRESH, SHORTEST_PAUSE, Signal, Standing,
+        Wants, grace, watches_after,
+    },
 };
+
+/// How long a caller waits to make its attempt, at the least, where more callers come than the
+/// processor serves.
+const LONGEST_IN_CROWD: Duration = Duration::from_secs(10);
 
 /// The longest resource in bytes (api.md): keys stay readable and cheap.
 pub(crate) const LONGEST_RESOURCE: usize = 1024;
@@ -63,6 +74,8 @@ async fn wait_for(
         attempts: 0,
         retries: 0,
         alarms: Alarms::default(),
+        bell: None,
+        had_turn: false,
     };
     let head = request.turn().await?;
     request.ask(head).await
@@ -85,6 +98,35 @@ struct Request<'a> {
     /// When the last of them was.
     counted: Moment,
     alarms: Alarms,
+    /// Watches the lock on all nodes, until it rings.
+    bell: Option<Watch>,
+    /// The last attempt was made because it was this client's turn.
+    had_turn: bool,
+}
+
+/// Why it is worth asking for the lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Chance {
+    /// A release gave it the turn.
+    Turn,
+    /// It is the front of the queue, and the lock is free where that is kept.
+    Free,
+    /// The lock became free on a quorum of nodes.
+    Rung,
+    /// It is time: nothing is pushed, or this is the last attempt.
+    Due,
+    /// A request behind it in this process would have asked by now.
+    Hurried,
+    /// There is none: its time is up, and other clients are before it.
+    Behind,
+}
+
+/// What a waiting client hears.
+enum Event {
+    Told(Signal),
+    Rung,
+    Hurried,
+    Time,
 }
 
 impl Request<'_> {
@@ -125,12 +167,12 @@ impl Request<'_> {
             let now = self.client.clock.now();
             return self.admit(head, unheld, now);
         }
-        if !wants.tries_once {
-            let left = self.left();
-            self.unless_closed(head.stand_back(left)).await?;
-        }
-        if let Some(known) = head.known(wants) {
-            self.pause(&head, &known).await?;
+        let known = head.known(wants);
+        if known.is_some() || head.stands_back() && !wants.tries_once {
+            let chance = self.pause(&mut head, known.as_deref()).await?;
+            if chance != Chance::Free {
+                head.challenged();
+            }
         }
         loop {
             // Their runtime may end while this one waits (rule 13).
@@ -144,50 +186,241 @@ impl Request<'_> {
                 Err(failure) => {
                     let failure = Arc::new(failure);
                     head.failed(&failure);
-                    self.pause(&head, &failure).await?;
+                    if failure.granted > 0 || failure.no_quorum && failure.was_asked {
+                        // A node does not push what this client has changed itself.
+                        self.bell = None;
+                    }
+                    self.pause(&mut head, Some(&failure)).await?;
                 }
             }
         }
     }
 
-    /// Waits until it is worth asking once more, if there is time for that.
-    async fn pause(&mut self, head: &Head, failure: &Failure) -> Result<(), LockError> {
-        let left = self.left();
-        let used_up = self.terms.retry_count.is_some_and(|count| self.retries >= count);
-        if used_up || left.is_zero() {
-            return Err(self.failed(failure));
+    /// Waits until it is worth asking, if there is time for that. Without a `failure`, nothing has
+    /// been asked yet, and other clients go first.
+    async fn pause(
+        &mut self,
+        head: &mut Head,
+        failure: Option<&Failure>,
+    ) -> Result<Chance, LockError> {
+        let limit = self.limit();
+        if limit.is_zero() {
+            return Err(self.told(failure));
         }
-        let listening = self.client.clock.now();
-        let (wake, news) = self.listen(head, left).await?;
+        let begun = self.client.clock.now();
+        let chance = self.chance(head, failure, begun + limit).await?;
         let now = self.client.clock.now();
+        let news = self.bell.as_ref().is_none_or(Watch::has_news);
         // An attempt that others had made, or for nothing new, is no retry before `retry_delay`, and
         // puts none off.
-        let counts = wake != Wake::Rung || !news;
-        if wake == Wake::Due || counts && now.since(self.counted) >= self.terms.retry_delay {
-            self.retries = self.retries.saturating_add(1);
-            self.counted = now;
+        let late = now.since(self.counted) >= self.terms.retry_delay;
+        if chance == Chance::Due || late && (chance != Chance::Rung || !news) {
+            self.count_retries(now);
         }
-        if wake == Wake::Rung {
-            let at_once = now.since(listening) < SHORTEST_PAUSE;
-            self.hesitate(head, !news || failure.is_in_vain() || at_once).await?;
+        match chance {
+            Chance::Rung => {
+                self.bell = None;
+                let at_once = now.since(begun) < SHORTEST_PAUSE;
+                let in_vain = failure.is_some_and(Failure::is_in_vain);
+                self.hesitate(head, !news || in_vain || at_once).await?;
+            }
+            Chance::Behind => return Err(self.told(failure)),
+            Chance::Turn | Chance::Free | Chance::Due | Chance::Hurried => {}
         }
-        Ok(())
+        Ok(chance)
     }
 
-    /// Listens for a bell; whether it had news.
-    async fn listen(&self, head: &Head, left: Duration) -> Result<(Wake, bool), LockError> {
-        // The last attempt starts when `wait` ends, not a whole delay before.
-        let pace = self.terms.retry_delay.max(SHORTEST_PAUSE).min(left);
-        let jitter = self.up_to(self.terms.retry_jitter).min(left - pace);
-        let bell = watch(self.client, &self.key);
-        let wake = self.unless_closed(head.listen(bell.rung(), pace, jitter)).await?;
-        Ok((wake, bell.has_news()))
+    /// Every `retry_delay` that has gone by is a retry, and one at least.
+    fn count_retries(&mut self, now: Moment) {
+        let pace = self.terms.retry_delay.max(SHORTEST_PAUSE);
+        let spent = now.since(self.counted).as_nanos() / pace.as_nanos();
+        let spent = u32::try_from(spent).unwrap_or(u32::MAX).max(1);
+        self.retries = self.retries.saturating_add(spent);
+        self.counted = now;
+    }
+
+    /// How long it may wait for its next attempt: what is left of `wait`, and of the retries.
+    fn limit(&self) -> Duration {
+        let left = self.left();
+        let Some(count) = self.terms.retry_count else { return left };
+        let pace = self.terms.retry_delay.max(SHORTEST_PAUSE);
+        let retries = pace.saturating_mul(count.saturating_sub(self.retries));
+        left.min((self.counted + retries).since(self.client.clock.now()))
+    }
+
+    /// Waits for a chance to get the lock, until `end` at the latest.
+    ///
+    /// It stands in the queue of the clients, where one node keeps that, and waits for its turn. The
+    /// front of that queue, and a client without one, also watches the lock on all nodes: a holder
+    /// that crashed, or that knows nothing of the queue, gives no turns.
+    async fn chance(
+        &mut self,
+        head: &mut Head,
+        failure: Option<&Failure>,
+        end: Moment,
+    ) -> Result<Chance, LockError> {
+        let client = Arc::clone(self.client);
+        let clock = &client.clock;
+        let round_trip = client.round_trip();
+        let begun = clock.now();
+        let has_quorum = failure.is_none_or(|failure| !failure.no_quorum);
+        if !has_quorum || Wants::new(self.terms).tries_once {
+            // A client that is cut off from the quorum must not hold up the others.
+            head.entry = None;
+        } else if head.entry.is_none() && end.since(begun) >= round_trip * 2 {
+            head.entry = Some(Entry::new(&client, &self.key)?);
+        }
+        let pace = self.terms.retry_delay.max(SHORTEST_PAUSE);
+        let polls = pace.saturating_add(self.up_to(self.terms.retry_jitter));
+        // After a turn that came to nothing, it waits for a holder that took the lock out of turn.
+        let mut watch_at = match head.entry {
+            Some(_) if !std::mem::take(&mut self.had_turn) => begun + watches_after(round_trip),
+            _ => begun,
+        };
+        let mut standing: Option<Standing> = None;
+        let mut looks_free = 0_u32;
+        let mut watched = begun;
+        let mut say_at = begun;
+        loop {
+            let now = clock.now();
+            if head.entry.is_some() && now >= say_at {
+                standing = self.say(head).await?;
+                match standing {
+                    None => {
+                        head.entry = None;
+                        watch_at = now;
+                    }
+                    Some(Standing { ahead: 0, left: None }) if !head.yields() => {
+                        return Ok(Chance::Free);
+                    }
+                    Some(Standing { ahead, left: None }) if ahead > 0 => {
+                        looks_free += 1;
+                        if looks_free > 1 {
+                            // The front does not take it: one after the other, the rest tries.
+                            let turn = u32::try_from(ahead).unwrap_or(u32::MAX);
+                            let pause = grace(round_trip).saturating_mul(turn).min(REFRESH);
+                            self.unless_closed(sleep(pause)).await?;
+                            return Ok(Chance::Due);
+                        }
+                    }
+                    Some(_) => looks_free = 0,
+                }
+                say_at = clock.now() + self.refresh(head, standing, polls);
+            }
+            let is_front = standing.is_none_or(|it| it.ahead == 0);
+            let now = clock.now();
+            if is_front && self.bell.is_none() && now >= watch_at {
+                self.bell = Some(watch(&client, &self.key));
+                watched = now;
+            }
+            let armed = self.bell.as_ref().is_some_and(Watch::is_armed);
+            if now >= end {
+                return Ok(if is_front { Chance::Due } else { Chance::Behind });
+            }
+            // Where nothing is pushed, the client that is first asks now and then.
+            let poll_at = match &self.bell {
+                Some(_) if is_front && !armed => watched + polls.max(round_trip * 2),
+                _ => Moment::NEVER,
+            };
+            if now >= poll_at {
+                return Ok(Chance::Due);
+            }
+            let mut wake = end.min(poll_at);
+            if is_front && self.bell.is_none() {
+                wake = wake.min(watch_at);
+            }
+            if head.entry.is_some() {
+                wake = wake.min(say_at);
+            } else {
+                wake = wake.min(now + REFRESH);
+            }
+            let quiet = if armed || head.entry.is_some() { Duration::ZERO } else { pace };
+            let hurried = head.hurried(quiet, Duration::ZERO);
+            let signal = async {
+                match &mut head.entry {
+                    Some(entry) => entry.signal().await,
+                    None => pending().await,
+                }
+            };
+            let rung = async {
+                match &self.bell {
+                    Some(bell) => bell.rung().await,
+                    None => pending().await,
+                }
+            };
+            let event = self
+                .unless_closed(async {
+                    tokio::select! {
+                        biased;
+                        signal = signal => Event::Told(signal),
+                        () = rung => Event::Rung,
+                        () = hurried => Event::Hurried,
+                        () = sleep(wake.since(now)) => Event::Time,
+                    }
+                })
+                .await;
+            match event? {
+                Event::Told(Signal::Turn) => {
+                    self.had_turn = true;
+                    return Ok(Chance::Turn);
+                }
+                Event::Told(Signal::Next) => {
+                    if let Some(standing) = &mut standing {
+                        standing.ahead = 0;
+                    }
+                    let now = clock.now();
+                    say_at = now + grace(round_trip);
+                    watch_at = say_at;
+                }
+                Event::Told(Signal::Moved) => {
+                    // The tasks of the nodes may have ended with their runtime (rule 13).
+                    client.ensure_running();
+                    say_at = clock.now();
+                }
+                Event::Rung => return Ok(Chance::Rung),
+                Event::Hurried => return Ok(Chance::Hurried),
+                Event::Time => client.ensure_running(),
+            }
+        }
+    }
+
+    /// Joins the queue of the clients, or says that this one is still there.
+    async fn say(&self, head: &mut Head) -> Result<Option<Standing>, LockError> {
+        let Some(entry) = &mut head.entry else { return Ok(None) };
+        let said = self.unless_closed(entry.say()).await?;
+        if said.is_none() {
+            telemetry::no_queue(&self.resource);
+        }
+        Ok(said)
+    }
+
+    /// When the queue is to be asked next.
+    fn refresh(&self, head: &Head, standing: Option<Standing>, polls: Duration) -> Duration {
+        let Some(Standing { ahead, left }) = standing else { return REFRESH };
+        let is_told = head.entry.as_ref().is_some_and(Entry::is_told);
+        let refresh = if is_told {
+            REFRESH
+        } else {
+            // Without pushes, those in front look more often.
+            let places = u32::try_from(ahead.saturating_add(1)).unwrap_or(u32::MAX);
+            polls.saturating_mul(places).min(REFRESH)
+        };
+        match left {
+            // It may be gone then, if its holder crashed.
+            Some(left) if ahead == 0 => refresh.min(left.saturating_add(SHORTEST_PAUSE)),
+            // Another client has its turn, or had it.
+            None if ahead == 0 => refresh.min(grace(self.client.round_trip())),
+            _ => refresh,
+        }
     }
 
     /// Lets others go first who have waited for longer.
     async fn hesitate(&mut self, head: &Head, doubtful: bool) -> Result<(), LockError> {
-        let (hesitation, random) = self.alarms.hesitation(doubtful, head.without());
-        let delay = hesitation.saturating_add(self.up_to(random)).min(self.left());
+        let round_trip = self.client.round_trip();
+        let (fixed, random) = self.alarms.hesitation(doubtful, head.without(), round_trip);
+        // The front of a queue has no equals to let in.
+        let fixed = if head.entry.is_some() { Duration::ZERO } else { fixed };
+        let delay = fixed.saturating_add(self.up_to(random)).min(self.left());
         if !delay.is_zero() {
             self.unless_closed(sleep(delay)).await?;
         }
@@ -195,11 +428,18 @@ impl Request<'_> {
     }
 
     /// Asks all nodes once.
-    async fn attempt(&self) -> Result<Result<Unheld, Failure>, LockError> {
-        let Self { client, terms, .. } = self;
+    async fn attempt(&mut self) -> Result<Result<Unheld, Failure>, LockError> {
+        let client = Arc::clone(self.client);
+        let Some(_permit) = self.admission(&client).await? else {
+            return Ok(Err(self.crowded_out()));
+        };
+        let terms = self.terms;
         let arriving = client.arriving();
-        // Only now: a shutdown that this does not see yet sees that somebody is arriving.
+        // Only now: a shutdown that this does not see yet sees that an attempt is arriving.
         client.check_open(&self.resource)?;
+        if let Some(failure) = self.in_vain() {
+            return Ok(Err(failure));
+        }
         let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
         let claim = Arc::new(Claim { key: Arc::clone(&self.key), value });
         let round = Round::new(client.nodes.len(), |tally| tally.reached() || tally.impossible());
@@ -217,19 +457,62 @@ impl Request<'_> {
                 client.put_in_service();
                 return Ok(Ok(unheld));
             }
-            return Ok(Err(Failure { no_quorum: true, granted: tally.yes(), nodes: Vec::new() }));
+            return Ok(Err(Failure {
+                no_quorum: true,
+                was_asked: true,
+                granted: tally.yes(),
+                nodes: Vec::new(),
+            }));
         }
         if !tally.impossible_by_failures() && round.has_timeouts() {
-            // What was asked together runs out together, and whether anybody need have the lock
-            // hangs on how many that are, not on who comes first.
+            // What was asked together runs out together, and whether a holder need exist hangs on
+            // how many that are, not on which of them comes first.
             sleep(SHORTEST_PAUSE).await;
             tally = round.tally();
         }
         Ok(Err(Failure {
             no_quorum: tally.impossible_by_failures(),
+            was_asked: true,
             granted: tally.yes(),
             nodes: round.failures(),
         }))
+    }
+
+    /// Waits until fewer attempts are under way than the nodes can answer in time. `None` when that
+    /// takes too long.
+    async fn admission<'c>(
+        &self,
+        client: &'c Client,
+    ) -> Result<Option<SemaphorePermit<'c>>, LockError> {
+        if let Ok(permit) = client.gate.try_acquire() {
+            return Ok(Some(permit));
+        }
+        let limit = self.left().max(LONGEST_IN_CROWD);
+        let admitted = timeout(limit, client.gate.acquire());
+        Ok(self.unless_closed(admitted).await?.ok().and_then(Result::ok))
+    }
+
+    fn crowded_out(&self) -> Failure {
+        let reason = "this client makes as many attempts as it can: use fewer tasks, or more \
+                      processes";
+        let overloaded =
+            |node: &NodeHandle| NodeError::new(node.name(), NodeErrorKind::Overloaded, reason);
+        let nodes = self.client.nodes.iter().map(overloaded).collect();
+        Failure { no_quorum: true, was_asked: false, granted: 0, nodes }
+    }
+
+    /// Why no quorum can be had, as far as that is known without asking: then nothing is sent.
+    fn in_vain(&self) -> Option<Failure> {
+        let nodes = &self.client.nodes;
+        let now = self.client.clock.now();
+        let refusals: Vec<_> = nodes.iter().filter_map(|node| node.refuses_votes(now)).collect();
+        let is_in_vain = refusals.len() > nodes.len() - quorum(nodes.len());
+        is_in_vain.then_some(Failure {
+            no_quorum: true,
+            was_asked: false,
+            granted: 0,
+            nodes: refusals,
+        })
     }
 
     /// Makes a hold of a lease, unless the client was closed meanwhile.
@@ -281,8 +564,16 @@ impl Request<'_> {
         }
     }
 
+    /// What came of the last attempt, or that other clients go first.
+    fn told(&self, failure: Option<&Failure>) -> LockError {
+        match failure {
+            Some(failure) => self.failed(failure),
+            None => self.held(false, Vec::new()),
+        }
+    }
+
     fn failed(&self, failure: &Failure) -> LockError {
-        let Failure { no_quorum, granted, nodes } = failure;
+        let Failure { no_quorum, granted, nodes, .. } = failure;
         if !no_quorum {
             return self.held(false, nodes.clone());
         }
@@ -325,6 +616,8 @@ fn check(resource: &str) -> Result<(), LockError> {
 pub(crate) struct Failure {
     /// Failures alone made a quorum impossible, or it came too late.
     no_quorum: bool,
+    /// Something was sent.
+    was_asked: bool,
     granted: usize,
     nodes: Vec<NodeError>,
 }

@@ -7,11 +7,12 @@ use crate::{
     bug::{Bug, planted},
     client::Client,
     clock::Moment,
-    error::{LockError, LostReason},
+    error::{LockError, LostReason, NodeError},
     guard::Released,
     lease::{End, Hold, Judgement, Lease},
     node::{Action, CleanUp, Job, Reply},
-    quorum::{Round, Tally, ask, cast_all, quorum},
+    quorum::{Ballot, Counts, Round, Tally, ask, cast_all, quorum},
+    wait::{Lines, grace, queue_node},
 };
 
 /// A quorum has answered, or so many failed that none will.
@@ -120,24 +121,79 @@ fn let_go(hold: &Arc<Hold>) -> LetGo {
     LetGo::Sent(Sent { round, asked, judged })
 }
 
-/// Gives back a lease that nobody holds, or what an attempt for one has left: behind its SETs, and
+/// Gives back a lease that is not held, or what an attempt for one has left: behind its SETs, and
 /// not on the caller's time (rule 5).
 pub(crate) fn give_back(client: &Client, lease: &Lease) {
     client.ensure_running();
     delete(client, lease, None);
 }
 
-/// Asks every node that may have the key to delete it; how many there were.
+/// Asks every node that may have the key to delete it; how many there were. Where the queue of the
+/// lock is kept, the next waiter gets its turn.
 fn delete(client: &Client, lease: &Lease, keep_until: Option<Moment>) -> (Arc<Round>, usize) {
-    let round = Round::new(client.nodes.len(), settles);
-    let clean_up =
-        CleanUp { since: lease.since, until: lease.expired_by, keep_until, repeated: false };
-    let job = Job { clean_up: Some(clean_up), ..Job::new(&lease.claim, Action::Release) };
-    let job = |node: usize| lease.set_round.may_have_happened(node).then(|| job.clone());
-    let uncast = ask(&client.nodes, &round, job);
-    let skipped = uncast.iter().filter(|(_, result)| matches!(result, Ok(Reply::Missing))).count();
+    let nodes = &client.nodes;
+    let round = Round::new(nodes.len(), settles);
+    let key = &lease.claim.key;
+    // What no quorum ever granted kept no client from the lock.
+    let was_held = lease.confirmed_round.yes() >= quorum(nodes.len());
+    let queue_node = if was_held { queue_node(client, key) } else { None };
+    let mut uncast = Vec::new();
+    let mut asked = 0;
+    for (index, node) in nodes.iter().enumerate() {
+        let wakes = queue_node == Some(index);
+        let is_there = lease.set_round.may_have_happened(index);
+        if !is_there && !wakes {
+            uncast.push((Ballot::new(&round, index, node.name()), Ok(Reply::Missing)));
+            continue;
+        }
+        asked += usize::from(is_there);
+        let clean_up = CleanUp {
+            since: lease.since,
+            until: lease.expired_by,
+            keep_until,
+            repeated: false,
+            may_be_unsent: is_there && !lease.set_round.has_yes(index),
+        };
+        let action = Action::Release { wakes };
+        let job = Job { clean_up: Some(clean_up), ..Job::new(&lease.claim, action) };
+        let ballot = if wakes {
+            let now = node.now();
+            let until = now + grace(client.round_trip());
+            let told = Told { round: Arc::clone(&round), key: Arc::clone(key), until };
+            let told = Arc::new(Telling { told, lines: Arc::clone(&client.lines) });
+            Ballot::new(&told, index, node.name())
+        } else {
+            Ballot::new(&round, index, node.name())
+        };
+        uncast.extend(node.submit(job, ballot, node.now()));
+    }
     cast_all(uncast);
-    (round, client.nodes.len() - skipped)
+    (round, asked)
+}
+
+/// Hears from the node that keeps the queue whether other clients wait.
+struct Telling {
+    told: Told,
+    lines: Arc<Lines>,
+}
+
+struct Told {
+    round: Arc<Round>,
+    key: Arc<str>,
+    /// How long the waiter that was woken has to take the lock.
+    until: Moment,
+}
+
+impl Counts for Telling {
+    fn count(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
+        let Told { round, key, until } = &self.told;
+        match result {
+            Ok(Reply::Woke { .. }) => self.lines.others_wait(key, *until),
+            Ok(Reply::Done | Reply::Missing) => self.lines.nobody_waits(key),
+            _ => {}
+        }
+        Arc::clone(round).count(node, result);
+    }
 }
 
 /// What neither a failed extension nor a shutdown may do: [`Bug::ExtendDeletesOnFailure`],
@@ -145,7 +201,7 @@ fn delete(client: &Client, lease: &Lease, keep_until: Option<Moment>) -> (Arc<Ro
 pub(crate) fn delete_everywhere(hold: &Hold) {
     let round = Round::new(hold.client.nodes.len(), settles);
     let claim = Arc::clone(&hold.state.lock().lease.claim);
-    let job = Job::new(&claim, Action::Release);
+    let job = Job::new(&claim, Action::Release { wakes: false });
     cast_all(ask(&hold.client.nodes, &round, |_| Some(job.clone())));
 }
 

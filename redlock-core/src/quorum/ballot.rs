@@ -92,8 +92,9 @@ pub(crate) fn ask_one<C: Counts>(
     counts: &Arc<C>,
     index: usize,
     job: Job,
-) -> Option<Uncast> {
-    ask_at(nodes.get(index)?.now(), nodes, counts, index, job)
+) -> Vec<Uncast> {
+    let Some(node) = nodes.get(index) else { return Vec::new() };
+    ask_at(node.now(), nodes, counts, index, job)
 }
 
 fn ask_at<C: Counts>(
@@ -102,14 +103,14 @@ fn ask_at<C: Counts>(
     counts: &Arc<C>,
     index: usize,
     job: Job,
-) -> Option<Uncast> {
-    let node = nodes.get(index)?;
+) -> Vec<Uncast> {
+    let Some(node) = nodes.get(index) else { return Vec::new() };
     let ballot = Ballot::new(counts, index, node.name());
     // A clean-up counts nothing.
     if job.clean_up.is_none()
         && let Some(error) = twin(nodes, index)
     {
-        return Some((ballot, Err(error)));
+        return vec![(ballot, Err(error))];
     }
     node.submit(job, ballot, now)
 }

@@ -11,12 +11,12 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::{ballot::Counts, votes::quorum};
+use super::{Ballot, ballot::Counts, votes::quorum};
 use crate::{
     bug::{Bug, planted},
     clock::{Clock, Moment, sleep_until},
     error::NodeError,
-    node::Reply,
+    node::{Action, Claim, Job, Listener, Reply},
 };
 
 /// Nodes count in whole milliseconds.
@@ -28,6 +28,8 @@ const ROUNDING: Duration = Duration::from_millis(1);
 ///
 /// A ring says that it is worth asking, not that the lock will be given.
 pub(crate) struct Bell {
+    /// Of the key alone: watching compares nothing.
+    claim: Arc<Claim>,
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
     /// Something is different from what the listener last saw.
@@ -38,8 +40,6 @@ pub(crate) struct Bell {
 
 struct State {
     sights: Vec<Sight>,
-    /// It rings, whatever the nodes have said.
-    rung: bool,
     /// Something has changed, as opposed to what the nodes answered.
     news: bool,
 }
@@ -71,39 +71,19 @@ impl State {
 }
 
 impl Bell {
-    pub(crate) fn new(nodes: usize, clock: &Arc<dyn Clock>) -> Arc<Self> {
+    pub(crate) fn new(key: &Arc<str>, nodes: usize, clock: &Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(Self {
+            claim: Arc::new(Claim { key: Arc::clone(key), value: String::new() }),
             clock: Arc::clone(clock),
-            state: Mutex::new(State {
-                sights: vec![Sight::Unknown; nodes],
-                rung: false,
-                news: false,
-            }),
+            state: Mutex::new(State { sights: vec![Sight::Unknown; nodes], news: false }),
             signal: Notify::new(),
             taken_down: AtomicBool::new(false),
         })
     }
 
-    /// The key has changed on this node: it was deleted, or renewed, or set by somebody else. To
-    /// find out which costs as much as to ask for the lock, so that all of them count as free.
-    pub(crate) fn changed(&self, node: usize) {
-        if !planted(Bug::LostWakeUp) {
-            self.state.lock().news = true;
-            self.freed(node);
-        }
-    }
-
-    /// The key is not there on this node.
-    pub(crate) fn freed(&self, node: usize) {
-        self.see(node, Sight::Free);
-    }
-
-    /// Rings at once.
-    pub(crate) fn ring(&self) {
-        let mut state = self.state.lock();
-        (state.rung, state.news) = (true, true);
-        drop(state);
-        self.signal.notify_one();
+    /// What has a node tell the state of the key and its next change.
+    pub(crate) fn job(&self) -> Job {
+        Job::new(&self.claim, Action::Watch)
     }
 
     /// Nobody listens any more: what has not been asked yet need not be.
@@ -129,7 +109,12 @@ impl Bell {
 
     pub(crate) fn is_rung(&self) -> bool {
         let state = self.state.lock();
-        state.rung || state.free() >= quorum(state.sights.len())
+        state.free() >= quorum(state.sights.len())
+    }
+
+    /// How many nodes have said how the key stands there.
+    pub(crate) fn known(&self) -> usize {
+        self.state.lock().sights.iter().filter(|sight| **sight != Sight::Unknown).count()
     }
 
     /// Resolves when it rings. For one listener.
@@ -153,12 +138,44 @@ impl Counts for Bell {
                 let until = self.clock.now() + left.saturating_add(ROUNDING);
                 self.see(node, Sight::Taken(until));
             }
-            Ok(Reply::Done | Reply::Foreign) | Err(_) => {}
+            // The node asks again by itself where a request has failed.
+            Ok(_) | Err(_) => {}
         }
     }
 
     fn is_wanted(&self) -> bool {
         !self.taken_down.load(Ordering::Acquire)
+    }
+}
+
+impl Listener for Bell {
+    /// The key was deleted, or renewed, or set by another client. To find out which costs as much as
+    /// to ask for the lock, so that all of them count as free.
+    fn changed(&self, node: usize, _: &str) {
+        if !planted(Bug::LostWakeUp) {
+            self.state.lock().news = true;
+            self.freed(node);
+        }
+    }
+
+    /// The key is not there on this node.
+    fn freed(&self, node: usize) {
+        self.see(node, Sight::Free);
+    }
+
+    fn disconnected(&self, node: usize) {
+        if let Some(sight) = self.state.lock().sights.get_mut(node) {
+            *sight = Sight::Unknown;
+        }
+        // The listener may have to start the tasks of the node again.
+        self.signal.notify_one();
+    }
+
+    fn reconnected(self: Arc<Self>, node: usize, name: &Arc<str>) -> Option<(Job, Ballot)> {
+        if !self.is_wanted() {
+            return None;
+        }
+        Some((self.job(), Ballot::new(&self, node, name)))
     }
 }
 
@@ -173,12 +190,12 @@ mod tests {
     use futures_util::FutureExt;
     use tokio::time::{Instant, timeout};
 
-    use super::{super::Ballot, *};
+    use super::*;
     use crate::clock::TokioClock;
 
     fn bell() -> Arc<Bell> {
         let clock: Arc<dyn Clock> = Arc::new(TokioClock);
-        Bell::new(5, &clock)
+        Bell::new(&"k".into(), 5, &clock)
     }
 
     fn taken(bell: &Arc<Bell>, node: usize, left: u64) {
@@ -191,7 +208,7 @@ mod tests {
         let bell = bell();
         (0..5).for_each(|node| taken(&bell, node, 60_000));
         for node in [0, 1, 1] {
-            bell.changed(node);
+            bell.changed(node, "k");
             assert!(bell.rung().now_or_never().is_none());
         }
         // An answer that was under way when the key went.
@@ -216,10 +233,9 @@ mod tests {
         let silent = bell();
         (0..5).for_each(|node| Arc::clone(&silent).count(node, Ok(Reply::Missing)));
         assert!(silent.is_rung() && !silent.has_news());
-        let (told, rung) = (bell(), bell());
-        told.changed(0);
-        rung.ring();
-        assert!(told.has_news() && !told.is_rung() && rung.has_news() && rung.is_rung());
+        let told = bell();
+        told.changed(0, "k");
+        assert!(told.has_news() && !told.is_rung());
     }
 
     #[test]
@@ -237,7 +253,24 @@ mod tests {
         taken(&bell, 0, 10);
         taken(&bell, 1, 10);
         timeout(Duration::from_secs(3600), bell.rung()).await.unwrap_err();
-        bell.ring();
-        bell.rung().await;
+        assert_eq!(bell.known(), 2);
+    }
+
+    /// What it told on the connection before is not so any more, or nobody knows.
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_is_connected_again_is_asked_again_and_rings_nothing() {
+        let bell = bell();
+        (0..3).for_each(|node| taken(&bell, node, 60_000));
+        bell.changed(0, "k");
+        bell.changed(1, "k");
+        bell.disconnected(1);
+        let (job, ballot) = Arc::clone(&bell).reconnected(1, &"a:1".into()).unwrap();
+        assert_eq!((job.action, bell.known()), (Action::Watch, 2));
+        bell.changed(2, "k");
+        assert!(!bell.is_rung(), "node 1 is not known to be free");
+        ballot.cast(Ok(Reply::Missing));
+        assert!(bell.is_rung());
+        bell.take_down();
+        assert!(Arc::clone(&bell).reconnected(1, &"a:1".into()).is_none());
     }
 }

@@ -5,7 +5,7 @@ mod bell;
 mod round;
 mod votes;
 
-pub(crate) use ballot::{Ballot, Uncast, ask, ask_one, cast_all, twin};
+pub(crate) use ballot::{Ballot, Counts, Uncast, ask, ask_one, cast_all, twin};
 pub(crate) use bell::Bell;
 pub(crate) use round::{Round, Sequel};
 pub(crate) use votes::{Tally, quorum};

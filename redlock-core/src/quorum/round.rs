@@ -84,9 +84,11 @@ impl Round {
 
     fn vote(self: &Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
         let (vote, answer) = match result {
-            Ok(Reply::Done | Reply::There { .. }) => (Vote::Yes, Answer::Yes),
-            Ok(Reply::Missing) => (Vote::No, Answer::Missing),
-            Ok(Reply::Foreign) => (Vote::No, Answer::Foreign),
+            Ok(Reply::Done | Reply::There { .. } | Reply::Woke { deleted: true }) => {
+                (Vote::Yes, Answer::Yes)
+            }
+            Ok(Reply::Missing | Reply::Woke { deleted: false }) => (Vote::No, Answer::Missing),
+            Ok(Reply::Foreign | Reply::Queued { .. } | Reply::Full) => (Vote::No, Answer::Foreign),
             Err(error) => (Vote::Failed, Answer::Failed(error)),
         };
         let mut state = self.state.lock();

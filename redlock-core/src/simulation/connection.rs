@@ -14,7 +14,7 @@ use tokio::sync::{Notify, oneshot};
 use super::{network::Network, traffic::Opening};
 use crate::{
     error::{NodeError, NodeErrorKind},
-    node::{Command, Connection, Connector, Opened, Reply, Watchers},
+    node::{Command, Connection, Connector, Opened, Reply, Sender, Watchers},
 };
 
 /// Whether a connection is still there, as far as the client knows.
@@ -55,12 +55,8 @@ impl Connector for SimConnector {
             self.network.open(self.client, self.node, Opening { tell, watchers });
             let broken = || NodeError::new(&self.name, NodeErrorKind::Down, "no answer");
             let (number, end, identity) = told.await.unwrap_or_else(|_| Err(broken()))?;
-            let connection = SimConnection {
-                network: self.network.clone(),
-                number,
-                end,
-                name: Arc::clone(&self.name),
-            };
+            let (network, name) = (self.network.clone(), Arc::clone(&self.name));
+            let connection = SimConnection { sender: SimSender { network, number, name }, end };
             Ok((Box::new(connection) as Box<dyn Connection>, identity))
         }
         .boxed()
@@ -68,15 +64,20 @@ impl Connector for SimConnector {
 }
 
 struct SimConnection {
+    sender: SimSender,
+    end: Arc<End>,
+}
+
+#[derive(Clone)]
+struct SimSender {
     network: Network,
     number: u64,
-    end: Arc<End>,
     name: Arc<str>,
 }
 
 impl Drop for SimConnection {
     fn drop(&mut self) {
-        self.network.close(self.number);
+        self.sender.network.close(self.sender.number);
     }
 }
 
@@ -84,7 +85,7 @@ fn broken(name: &Arc<str>) -> NodeError {
     NodeError::new(name, NodeErrorKind::Disconnected, "connection reset")
 }
 
-impl SimConnection {
+impl SimSender {
     fn call(&self, commands: Vec<Command>) -> oneshot::Receiver<Vec<Reply>> {
         let (tell, told) = oneshot::channel();
         self.network.call(self.number, commands, tell);
@@ -92,11 +93,8 @@ impl SimConnection {
     }
 }
 
-impl Connection for SimConnection {
-    fn send(
-        &mut self,
-        commands: Vec<Command>,
-    ) -> BoxFuture<'static, Vec<Result<Reply, NodeError>>> {
+impl Sender for SimSender {
+    fn send(&self, commands: Vec<Command>) -> BoxFuture<'static, Vec<Result<Reply, NodeError>>> {
         let count = commands.len();
         let told = self.call(commands);
         let name = Arc::clone(&self.name);
@@ -109,15 +107,29 @@ impl Connection for SimConnection {
         .boxed()
     }
 
+    fn wakes_reader(&self) -> bool {
+        false
+    }
+}
+
+impl Connection for SimConnection {
+    fn sender(&self) -> Arc<dyn Sender> {
+        Arc::new(self.sender.clone())
+    }
+
+    fn tells(&self) -> bool {
+        true
+    }
+
     fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>> {
-        let told = self.call(Vec::new());
-        let name = Arc::clone(&self.name);
+        let told = self.sender.call(Vec::new());
+        let name = Arc::clone(&self.sender.name);
         async move { told.await.map(drop).map_err(|_| broken(&name)) }.boxed()
     }
 
     fn closed(&mut self) -> BoxFuture<'static, NodeError> {
         let end = Arc::clone(&self.end);
-        let name = Arc::clone(&self.name);
+        let name = Arc::clone(&self.sender.name);
         async move {
             end.gone().await;
             broken(&name)

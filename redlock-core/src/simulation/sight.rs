@@ -38,6 +38,10 @@ pub enum Kind {
     Release,
     /// Asks for the state of the key and for its next change.
     Watch,
+    /// Stands in the queue before the key.
+    Join,
+    /// Leaves it.
+    Leave,
 }
 
 /// What a node answered.
@@ -70,7 +74,9 @@ impl<'a> Act<'a> {
             Action::Heal { ttl } => (Kind::Heal, ttl),
             Action::Extend { ttl } => (Kind::Extend, ttl),
             Action::Retire { rest } => (Kind::Retire, rest),
-            Action::Release => (Kind::Release, Duration::ZERO),
+            Action::Release { .. } => (Kind::Release, Duration::ZERO),
+            Action::Join { .. } => (Kind::Join, Duration::ZERO),
+            Action::Leave => (Kind::Leave, Duration::ZERO),
             Action::Watch => (Kind::Watch, Duration::ZERO),
         };
         let Claim { key, .. } = &*command.claim;
@@ -81,9 +87,10 @@ impl<'a> Act<'a> {
 impl From<Reply> for Outcome {
     fn from(reply: Reply) -> Self {
         match reply {
-            Reply::Done | Reply::There { .. } => Self::Done,
-            Reply::Missing => Self::Missing,
-            Reply::Foreign => Self::Foreign,
+            Reply::Done | Reply::There { .. } | Reply::Woke { deleted: true } => Self::Done,
+            Reply::Queued { .. } => Self::Done,
+            Reply::Missing | Reply::Woke { deleted: false } => Self::Missing,
+            Reply::Foreign | Reply::Full => Self::Foreign,
         }
     }
 }

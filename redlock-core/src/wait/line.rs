@@ -5,7 +5,10 @@
 //! for it (rule 18).
 
 use std::{
-    collections::{HashMap, VecDeque, hash_map::Entry},
+    collections::{
+        HashMap, VecDeque,
+        hash_map::Entry::{Occupied, Vacant},
+    },
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -14,8 +17,10 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::{
-    pace::{Recent, SHORTEST_PAUSE, Streak},
+    entry::Entry,
+    pace::{SHORTEST_PAUSE, Streak},
     turn::{Head, Place, Turn, Waiter},
+    yielding::Yielding,
 };
 use crate::{
     client::Client,
@@ -34,7 +39,7 @@ pub(crate) struct Lines {
 #[derive(Debug, Default)]
 struct Inner {
     lines: HashMap<Arc<str>, Line>,
-    recent: Recent,
+    yielding: Yielding,
     /// No turns are given any more.
     closed: bool,
 }
@@ -156,7 +161,8 @@ impl Lines {
         }
         let Some(next) = line.waiting.pop_front() else { return false };
         line.occupant = Occupant::Asking;
-        // It may not suit him any more when he gets to look at it.
+        line.streak.handed_on();
+        // It may not suit the waiter any more when it gets to look at it.
         line.waiting_since = clock.now;
         let lease = Unheld::new(lease.clone(), hold.client.arriving());
         next.give(Ok(Head::new(&hold.client, &state.lease.claim.key).with(lease)));
@@ -172,8 +178,30 @@ impl Lines {
         if line.is_held_by(id) {
             line.occupant = Occupant::Asking;
             line.waiting_since = now;
-            inner.promote(client, key, now);
+            let none = inner.promote(client, key, now, None);
+            debug_assert!(none.is_none());
         }
+    }
+
+    /// A node has told that other clients wait for this lock: the one whose turn it is gets until
+    /// then to take it.
+    pub(crate) fn others_wait(&self, key: &Arc<str>, until: Moment) {
+        let mut inner = self.inner.lock();
+        inner.yielding.add(key, until);
+        if let Some(line) = inner.lines.get_mut(key) {
+            line.streak.contended();
+        }
+    }
+
+    /// A node has told that no other client waits for this lock.
+    pub(crate) fn nobody_waits(&self, key: &str) {
+        let mut inner = self.inner.lock();
+        inner.yielding.remove(key);
+    }
+
+    /// Whether another client has its turn now.
+    pub(crate) fn yields(&self, key: &str, now: Moment) -> bool {
+        self.inner.lock().yielding.contains(key, now)
     }
 
     /// Gives a place up; what others are told who do not get a turn.
@@ -184,9 +212,17 @@ impl Lines {
         line.no_turn()
     }
 
-    /// The head gives its turn up.
-    pub(super) fn promote(&self, client: &Arc<Client>, key: &Arc<str>, now: Moment) {
-        self.inner.lock().promote(client, key, now);
+    /// The head gives its turn up, and with it its place among other clients. That comes back when
+    /// nobody here takes it.
+    #[must_use]
+    pub(super) fn promote(
+        &self,
+        client: &Arc<Client>,
+        key: &Arc<str>,
+        now: Moment,
+        entry: Option<Entry>,
+    ) -> Option<Entry> {
+        self.inner.lock().promote(client, key, now, entry)
     }
 
     pub(super) fn with_line<T>(&self, key: &str, change: impl FnOnce(&mut Line) -> T) -> Option<T> {
@@ -237,10 +273,17 @@ impl Inner {
             return Ok(Joined::Now(Err(NoTurn::Closed)));
         }
         match self.lines.entry(Arc::clone(key)) {
-            Entry::Vacant(entry) => {
+            Vacant(entry) => {
                 let now = client.clock.now();
-                let mut streak = self.recent.recall(key, now).unwrap_or(Streak::new());
-                let stands_back = stands_back(&mut streak, now);
+                let yields = self.yielding.contains(key, now);
+                if yields && wants.tries_once {
+                    // It stands back like every other attempt.
+                    return Ok(Joined::Now(Err(NoTurn::Busy)));
+                }
+                let mut streak = Streak::new();
+                if yields {
+                    streak.contended();
+                }
                 entry.insert(Line {
                     occupant: Occupant::Asking,
                     waiting: VecDeque::new(),
@@ -250,9 +293,9 @@ impl Inner {
                     waiting_since: now,
                     streak,
                 });
-                Ok(Joined::Now(Ok(Head::new(client, key).standing_back(stands_back))))
+                Ok(Joined::Now(Ok(Head::new(client, key).standing_back(yields))))
             }
-            Entry::Occupied(entry) => match &entry.get().occupant {
+            Occupied(entry) => match &entry.get().occupant {
                 Occupant::Held(_, hold) => Err(Weak::clone(hold)),
                 Occupant::Asking => Ok(self.queue(client, key, wants)),
             },
@@ -275,17 +318,25 @@ impl Inner {
         Joined::Waiting(Place::new(client, key, waiter))
     }
 
-    /// Makes the next in line the head. Without one there is no line.
-    fn promote(&mut self, client: &Arc<Client>, key: &Arc<str>, now: Moment) {
-        let Some(line) = self.lines.get_mut(key) else { return };
+    /// Makes the next in line the head. Without one there is no line, and the entry is the caller's
+    /// to drop, with no lock held.
+    fn promote(
+        &mut self,
+        client: &Arc<Client>,
+        key: &Arc<str>,
+        now: Moment,
+        entry: Option<Entry>,
+    ) -> Option<Entry> {
+        let Some(line) = self.lines.get_mut(key) else { return entry };
         let Some(next) = line.waiting.pop_front() else {
-            let streak = line.streak;
             self.lines.remove(key);
-            self.recent.note(key, streak, now);
-            return;
+            return entry;
         };
-        let stands_back = stands_back(&mut line.streak, now);
-        next.give(Ok(Head::new(client, key).standing_back(stands_back)));
+        let lets_others_in = line.streak.is_contended() || !line.streak.may_go_on(now);
+        line.streak.begin_anew();
+        let head = Head::new(client, key).standing_back(lets_others_in && entry.is_none());
+        next.give(Ok(head.in_queue(entry)));
+        None
     }
 
     /// All lines, the same way each time.
@@ -296,18 +347,14 @@ impl Inner {
     }
 }
 
-/// Whether a line has to stand back, because its streak is over.
-fn stands_back(streak: &mut Streak, now: Moment) -> bool {
-    let is_over = !streak.may_go_on(now);
-    if is_over {
-        streak.begin_anew();
-    }
-    is_over
-}
-
 impl Line {
     fn is_held_by(&self, id: HoldId) -> bool {
         matches!(self.occupant, Occupant::Held(holder, _) if holder == id)
+    }
+
+    /// How many wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
     }
 
     /// What those are told who do not get a turn.

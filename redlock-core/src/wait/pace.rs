@@ -5,10 +5,7 @@
 //! lock hurries the more, the longer its line has waited: so the processes take turns, and two
 //! that start at the same moment and split the votes are rare.
 
-use std::{
-    hash::{DefaultHasher, Hash, Hasher},
-    time::Duration,
-};
+use std::time::Duration;
 
 use crate::{
     bug::{Bug, planted},
@@ -26,9 +23,26 @@ const SHORTEST_SPAN: Duration = Duration::from_millis(20);
 /// How long it may when, again and again, nobody took the lock in between.
 const LONGEST_SPAN: Duration = Duration::from_millis(300);
 
-/// How long a line stands back once its span is over: longer than it takes another process that was
-/// told of the release to hear of it, to hesitate, and to ask. Timers have milliseconds.
-pub(super) const STAND_BACK: Duration = Duration::from_millis(3);
+/// How often a waiter in the queue between processes says that it is alive, and hears how things
+/// stand: what a push that is lost can cost.
+pub(crate) const REFRESH: Duration = Duration::from_millis(1500);
+
+/// How long an entry in that queue outlives a waiter that says nothing.
+pub(super) const LIFE: Duration = Duration::from_secs(5);
+
+/// How long a waiter may take to use its turn, where a quorum answers within `round_trip`: to hear
+/// of it and to ask is one round trip and a half. After that the next waiter looks whether the lock
+/// is still free, and a client that let go may take it again.
+pub(crate) fn grace(round_trip: Duration) -> Duration {
+    round_trip.saturating_mul(4).saturating_add(Duration::from_millis(100))
+}
+
+/// How long the front of the queue trusts that it will be given its turn, before it also watches the
+/// lock on all nodes: a holder that knows nothing of the queue gives no turns. Longer than it takes
+/// to hand a lock over, so that short holds cost no watches.
+pub(crate) fn watches_after(round_trip: Duration) -> Duration {
+    round_trip.saturating_mul(2).saturating_add(Duration::from_millis(10))
+}
 
 /// How long a line hesitates that has only just begun to wait.
 const HESITATION: Duration = Duration::from_millis(1);
@@ -36,82 +50,71 @@ const HESITATION: Duration = Duration::from_millis(1);
 /// So often a doubt doubles: to an eighth of a second.
 const MOST_DOUBTS: u32 = 7;
 
+/// The random part never grows beyond this, or one unit.
+const LONGEST_RANDOM: Duration = Duration::from_millis(250);
+
 /// A line that has waited for this long does not hesitate.
 const EAGER_AFTER: Duration = Duration::from_millis(60);
 
 /// A lock that stays with one line.
+///
+/// Where no other client waits, a line works for longer and longer between two looks at the queue.
+/// Where others do, half of those who wait here get a turn, and then another client does: tasks of
+/// all clients are served about alike, however far the nodes are.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Streak {
     /// None until the lock is taken next.
     since: Option<Moment>,
     span: Duration,
+    /// Others want it too: so many times it may still be handed on.
+    turns: Option<usize>,
+    contended: bool,
 }
 
 impl Streak {
     pub(super) fn new() -> Self {
-        Self { since: None, span: SHORTEST_SPAN }
+        Self { since: None, span: SHORTEST_SPAN, turns: None, contended: false }
     }
 
-    /// The line has the lock.
-    pub(super) fn lock_taken(&mut self, now: Moment) {
-        self.since.get_or_insert(now);
+    /// The line has the lock, and so many wait for it there.
+    pub(super) fn lock_taken(&mut self, now: Moment, waiting: usize) {
+        if self.since.is_none() {
+            self.since = Some(now);
+            self.turns = self.contended.then_some(waiting / 2);
+        }
     }
 
     /// It may be handed on.
     pub(super) fn may_go_on(&self, now: Moment) -> bool {
-        self.since.is_none_or(|since| now.since(since) < self.span)
-            || planted(Bug::NeverLetsOthersIn)
+        let in_time = self.since.is_none_or(|since| now.since(since) < self.span);
+        in_time && self.turns != Some(0) || planted(Bug::NeverLetsOthersIn)
     }
 
-    /// The line stands back, and then may begin anew.
+    /// It was handed on.
+    pub(super) fn handed_on(&mut self) {
+        self.turns = self.turns.map(|turns| turns.saturating_sub(1));
+    }
+
+    /// The line lets others in, and then may begin anew.
     pub(super) fn begin_anew(&mut self) {
         self.since = None;
+        self.turns = None;
     }
 
-    /// The line stood back, and nobody came.
+    /// The line let others in, and no other client came.
     pub(super) fn unchallenged(&mut self) {
+        self.contended = false;
         self.span = (self.span * 2).min(LONGEST_SPAN);
     }
 
-    /// Somebody else has the lock.
+    /// Another client has the lock, or waits for it.
     pub(super) fn contended(&mut self) {
-        *self = Self::new();
-    }
-}
-
-/// The streaks of some locks that were let go of a moment ago with nobody in line: a single task
-/// that takes a lock again and again must not keep it to itself either. As few as they are, a
-/// streak that is pushed out by another one is no more than begun anew (rule 18).
-#[derive(Debug)]
-pub(super) struct Recent([Option<(u64, Moment, Streak)>; 64]);
-
-impl Default for Recent {
-    fn default() -> Self {
-        Self([None; 64])
-    }
-}
-
-impl Recent {
-    fn place(key: &str) -> (usize, u64) {
-        let mut hasher = DefaultHasher::new();
-        key.hash(&mut hasher);
-        let hash = hasher.finish();
-        ((hash % 64) as usize, hash)
+        self.contended = true;
+        self.span = SHORTEST_SPAN;
     }
 
-    pub(super) fn note(&mut self, key: &str, streak: Streak, now: Moment) {
-        let (place, hash) = Self::place(key);
-        if let Some(slot) = self.0.get_mut(place) {
-            *slot = Some((hash, now, streak));
-        }
-    }
-
-    /// The streak that goes on with this key, unless the lock was free for long enough that others
-    /// had their chance.
-    pub(super) fn recall(&self, key: &str, now: Moment) -> Option<Streak> {
-        let (place, hash) = Self::place(key);
-        let (noted, left, streak) = (*self.0.get(place)?)?;
-        (noted == hash && now.since(left) < STAND_BACK).then_some(streak)
+    pub(super) fn is_contended(&self) -> bool {
+        self.contended
     }
 }
 
@@ -124,17 +127,24 @@ pub(crate) struct Alarms {
 
 impl Alarms {
     /// A fixed part, which shrinks to nothing for a line that has `waited` for long enough, and the
-    /// most to add at random.
+    /// most to add at random. Both follow the `round_trip` to the nodes: clients that ask within it
+    /// of each other split the votes.
     ///
     /// A ring is `doubtful` when it says nothing new (the key read as missing, as it also does on a
     /// server that has no memory left for it), when it came at once, and when the last attempt
     /// failed although nobody need have the lock, since what rings may be others who try in vain.
-    /// Each doubtful ring in a row doubles the random part; a good one ends that.
-    pub(crate) fn hesitation(&mut self, doubtful: bool, waited: Duration) -> (Duration, Duration) {
+    /// Each doubtful ring in a row doubles the random part.
+    pub(crate) fn hesitation(
+        &mut self,
+        doubtful: bool,
+        waited: Duration,
+        round_trip: Duration,
+    ) -> (Duration, Duration) {
         self.in_vain = if doubtful { (self.in_vain + 1).min(MOST_DOUBTS) } else { 0 };
         let eager = (waited.as_secs_f64() / EAGER_AFTER.as_secs_f64()).min(1.0);
-        let random = Duration::from_millis((1 << self.in_vain) - 1);
-        (HESITATION.mul_f64(1.0 - eager), random)
+        let unit = round_trip.max(Duration::from_millis(1));
+        let random = unit * ((1 << self.in_vain) - 1);
+        (HESITATION.max(round_trip).mul_f64(1.0 - eager), random.min(LONGEST_RANDOM.max(unit)))
     }
 }
 
@@ -154,50 +164,68 @@ mod tests {
     fn a_span_grows_while_nobody_comes_and_shrinks_at_once() {
         let mut streak = Streak::new();
         assert!(streak.may_go_on(at(1000)), "it begins with the lock");
-        streak.lock_taken(at(0));
-        streak.lock_taken(at(15));
+        streak.lock_taken(at(0), 9);
+        streak.lock_taken(at(15), 9);
         assert!(streak.may_go_on(at(19)) && !streak.may_go_on(at(20)));
         for _ in 0..10 {
             streak.unchallenged();
         }
         streak.begin_anew();
-        streak.lock_taken(at(20));
+        streak.lock_taken(at(20), 9);
         assert!(streak.may_go_on(at(319)) && !streak.may_go_on(at(320)));
         streak.contended();
-        streak.lock_taken(at(320));
+        streak.begin_anew();
+        streak.lock_taken(at(320), 9);
         assert!(streak.may_go_on(at(339)) && !streak.may_go_on(at(340)));
     }
 
     #[test]
-    fn a_streak_goes_on_when_the_lock_is_taken_again_at_once() {
-        let mut recent = Recent::default();
-        let mut streak = Streak::new();
-        streak.lock_taken(at(0));
-        recent.note("a", streak, at(19));
-        assert!(!recent.recall("a", at(21)).unwrap().may_go_on(at(21)));
-        assert!(recent.recall("a", at(22)).is_none(), "others had their chance");
-        assert!(recent.recall("b", at(19)).is_none());
+    fn half_of_those_who_wait_here_are_served_before_another_client_is() {
+        for (waiting, served) in [(0, 0), (1, 0), (2, 1), (3, 1), (9, 4)] {
+            let mut streak = Streak::new();
+            streak.contended();
+            streak.lock_taken(at(0), waiting);
+            for _ in 0..served {
+                assert!(streak.may_go_on(at(1)), "{waiting}");
+                streak.handed_on();
+                streak.lock_taken(at(1), 100);
+            }
+            assert!(!streak.may_go_on(at(1)), "{waiting}");
+        }
     }
 
     #[test]
-    fn who_has_waited_longest_goes_first() {
-        let delay = |waited| Alarms::default().hesitation(false, waited).0;
+    fn a_line_that_has_waited_longest_goes_first() {
+        let delay = |waited| Alarms::default().hesitation(false, waited, ms(0)).0;
         assert_eq!(delay(Duration::ZERO), HESITATION);
         assert_eq!(delay(EAGER_AFTER / 2), HESITATION / 2);
         assert_eq!(delay(EAGER_AFTER), Duration::ZERO);
         assert_eq!(delay(Duration::MAX), Duration::ZERO);
-        assert!(HESITATION < STAND_BACK);
+        let far = Alarms::default().hesitation(false, Duration::ZERO, ms(40)).0;
+        assert_eq!(far, ms(40), "closer together, they split the votes");
     }
 
     #[test]
     fn what_rings_in_vain_again_and_again_is_believed_less_each_time() {
         let mut alarms = Alarms::default();
-        let mut random = |doubtful| alarms.hesitation(doubtful, EAGER_AFTER).1;
+        let mut random = |doubtful| alarms.hesitation(doubtful, EAGER_AFTER, ms(0)).1;
         assert_eq!([true; 3].map(&mut random), [ms(1), ms(3), ms(7)]);
-        assert_eq!(random(false), ms(0), "somebody has let go");
+        assert_eq!(random(false), ms(0), "a holder has let go");
         for _ in 0..100 {
             random(true);
         }
         assert_eq!(random(true), ms(127));
+        let far = alarms.hesitation(true, EAGER_AFTER, ms(40)).1;
+        assert_eq!(far, LONGEST_RANDOM);
+    }
+
+    #[test]
+    fn what_waits_for_others_waits_for_longer_where_they_are_far() {
+        for round_trip in [0, 1, 40].map(ms) {
+            // Told of the turn in half a round trip, a waiter has its answers one later.
+            assert!(grace(round_trip) > round_trip * 3 / 2);
+            assert!(watches_after(round_trip) > round_trip * 3 / 2);
+        }
+        assert!(2 * REFRESH < LIFE, "one refresh may be lost");
     }
 }

@@ -7,8 +7,8 @@ use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 
 use super::{
+    entry::Entry,
     line::{Line, NoTurn, Occupant, Wants},
-    pace::STAND_BACK,
 };
 use crate::{
     bug::{Bug, planted},
@@ -115,23 +115,14 @@ pub(crate) struct Head {
     key: Arc<str>,
     /// What a hold before has had.
     lease: Option<Unheld>,
-    /// Others are to have their chance before it asks.
+    /// Its place among the clients that wait for the lock.
+    pub(crate) entry: Option<Entry>,
+    /// Other clients are to have their chance before it asks.
     stands_back: bool,
     /// It has stood back, and has not been refused since.
     stood_back: bool,
     /// The lock is there: the turn is over by itself.
     over: bool,
-}
-
-/// Why a head asks again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wake {
-    /// A bell rang.
-    Rung,
-    /// Its own time has come.
-    Due,
-    /// Somebody behind it would have asked by now.
-    Hurried,
 }
 
 impl Head {
@@ -140,6 +131,7 @@ impl Head {
             client: Arc::clone(client),
             key: Arc::clone(key),
             lease: None,
+            entry: None,
             stands_back: false,
             stood_back: false,
             over: false,
@@ -148,6 +140,11 @@ impl Head {
 
     pub(super) fn with(mut self, lease: Unheld) -> Self {
         self.lease = Some(lease);
+        self
+    }
+
+    pub(super) fn in_queue(mut self, entry: Option<Entry>) -> Self {
+        self.entry = entry;
         self
     }
 
@@ -162,38 +159,44 @@ impl Head {
         self.lease.take().filter(|unheld| wants.fits(&unheld.lease, reading))
     }
 
-    /// Stands back if it has to, for no longer than `limit`.
-    pub(crate) async fn stand_back(&mut self, limit: Duration) {
-        if self.stands_back {
-            tokio::time::sleep(STAND_BACK.min(limit)).await;
-            self.stood_back = STAND_BACK <= limit;
+    /// Whether other clients are to have their chance before it asks. Said once.
+    pub(crate) fn stands_back(&mut self) -> bool {
+        self.stood_back = std::mem::take(&mut self.stands_back);
+        self.stood_back
+    }
+
+    /// It stood back, and another client came.
+    pub(crate) fn challenged(&mut self) {
+        self.stood_back = false;
+    }
+
+    /// Resolves when a request behind it would have asked by now: standing in line costs nobody an
+    /// attempt. The head itself would ask every `pace`.
+    pub(crate) fn hurried(
+        &self,
+        pace: Duration,
+        jitter: Duration,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let (client, key) = (Arc::clone(&self.client), Arc::clone(&self.key));
+        async move {
+            let lines = &client.lines;
+            let hurry = lines.with_line(&key, |line| Arc::clone(&line.hurry)).unwrap_or_default();
+            loop {
+                let listens = |line: &mut Line| line.listens(pace, jitter);
+                let hurried = lines.with_line(&key, listens).flatten();
+                let left = hurried.map(|at| at.since(client.clock.now()));
+                tokio::select! {
+                    biased;
+                    () = tokio::time::sleep(left.unwrap_or_default()), if left.is_some() => return,
+                    () = hurry.notified() => {}
+                }
+            }
         }
     }
 
-    /// Waits for a bell, for `pace` and `jitter` at most, and for no longer than those behind it
-    /// would.
-    pub(crate) async fn listen(
-        &self,
-        rung: impl Future<Output = ()>,
-        pace: Duration,
-        jitter: Duration,
-    ) -> Wake {
-        let due = tokio::time::sleep(pace.saturating_add(jitter));
-        tokio::pin!(rung, due);
-        let hurry = self.with_line(|line| Arc::clone(&line.hurry)).unwrap_or_default();
-        loop {
-            let hurried = self.with_line(|line| line.listens(pace, jitter)).flatten();
-            let left = hurried.map(|at| at.since(self.client.clock.now()));
-            tokio::select! {
-                biased;
-                () = &mut rung => return Wake::Rung,
-                () = &mut due => return Wake::Due,
-                () = tokio::time::sleep(left.unwrap_or_default()), if left.is_some() => {
-                    return Wake::Hurried;
-                }
-                () = hurry.notified() => {}
-            }
-        }
+    /// Whether another client has its turn now.
+    pub(crate) fn yields(&self) -> bool {
+        self.client.lines.yields(&self.key, self.client.clock.now())
     }
 
     /// What came of the attempt that the head before made last: then there is no need to ask again,
@@ -231,12 +234,15 @@ impl Head {
     /// This hold has the lock: it has the first place until it ends, unless it has ended already,
     /// which then told a line that did not know it.
     pub(crate) fn acquired(mut self, hold: &Arc<Hold>) {
+        if let Some(entry) = self.entry.take() {
+            entry.acquired();
+        }
         let now = self.client.clock.now();
         let has_place = self.with_line(|line| {
             if self.stood_back {
                 line.streak.unchallenged();
             }
-            line.streak.lock_taken(now);
+            line.streak.lock_taken(now, line.waiting());
             line.last = None;
             if hold.is_over() {
                 return false;
@@ -255,7 +261,10 @@ impl Drop for Head {
         drop(self.lease.take());
         if !self.over {
             let now = self.client.clock.now();
-            self.client.lines.promote(&self.client, &self.key, now);
+            let entry = self.entry.take();
+            let left = self.client.lines.promote(&self.client, &self.key, now, entry);
+            // With no lock held: it leaves the queue.
+            drop(left);
         }
     }
 }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::{
     bug::{Bug, planted},
-    node::{Action, Command, Reply},
+    node::{Action, Claim, Command, Reply, queue},
 };
 
 /// How many keys may be watched before a batch, as a server has `tracking-table-max-keys`: past that,
@@ -20,6 +20,8 @@ const MOST_WATCHED: usize = 1 << 14;
 /// Everything that a node knows.
 pub(super) struct Data {
     keys: BTreeMap<Arc<str>, Entry>,
+    /// The waiters in line for a key, the first in front.
+    queues: BTreeMap<Arc<str>, BTreeMap<u64, Waiter>>,
     /// Which connections are told of the next change to a key, once each.
     watched: BTreeMap<Arc<str>, BTreeSet<u64>>,
     clock: ServerClock,
@@ -31,6 +33,13 @@ struct Entry {
     value: String,
     /// On the node's own clock.
     expires: f64,
+}
+
+/// An entry in a queue. On a real server, keys beside the lock: see [`queue`].
+struct Waiter {
+    name: String,
+    /// On the node's own clock: when it counts as dead, if it says nothing until then.
+    dead_at: f64,
 }
 
 /// A connection that has to be told that a key has changed.
@@ -62,7 +71,13 @@ impl ServerClock {
 impl Data {
     pub(super) fn new() -> Self {
         let clock = ServerClock { anchor: None, shown: 0.0, rate: 1.0 };
-        Self { keys: BTreeMap::new(), watched: BTreeMap::new(), clock, sweep_at: 1024 }
+        Self {
+            keys: BTreeMap::new(),
+            queues: BTreeMap::new(),
+            watched: BTreeMap::new(),
+            clock,
+            sweep_at: 1024,
+        }
     }
 
     /// Sets the clock this many seconds ahead.
@@ -91,6 +106,7 @@ impl Data {
 
     pub(super) fn clear(&mut self) -> Vec<Push> {
         self.keys.clear();
+        self.queues.clear();
         self.tell_all()
     }
 
@@ -124,12 +140,23 @@ impl Data {
         if self.watched.len() >= MOST_WATCHED {
             told.extend(self.tell_all());
         }
-        let reply = |command| {
-            let (reply, changed) = self.run_one(command, connection);
-            if changed {
-                self.tell(&command.claim.key, Some(connection), &mut told);
+        let reply = |command: &Command| match command.action {
+            Action::Join { place, life, listens } => {
+                if listens {
+                    for key in queue::wake_keys(&command.claim) {
+                        self.watched.entry(key.into()).or_default().insert(connection);
+                    }
+                }
+                self.join(&command.claim, place, life)
             }
-            reply
+            Action::Leave => self.leave(&command.claim, connection, &mut told),
+            _ => {
+                let (reply, changed) = self.run_one(command, connection);
+                if changed {
+                    self.tell(&command.claim.key, Some(connection), &mut told);
+                }
+                self.wake(command, reply, connection, &mut told)
+            }
         };
         let replies = commands.iter().map(reply).collect();
         (replies, told)
@@ -158,7 +185,8 @@ impl Data {
             (_, None) => (Reply::Missing, false),
             (action, Some(entry))
                 if entry.value != claim.value
-                    && !(action == Action::Release && planted(Bug::ReleaseWithoutCompare)) =>
+                    && !(matches!(action, Action::Release { .. })
+                        && planted(Bug::ReleaseWithoutCompare)) =>
             {
                 (Reply::Foreign, false)
             }
@@ -172,10 +200,113 @@ impl Data {
                 entry.expires = now + rest.as_secs_f64();
                 (Reply::Done, true)
             }
-            (Action::Release, Some(_)) => {
+            // Seen to before.
+            (Action::Join { .. } | Action::Leave, Some(_)) => (Reply::Foreign, false),
+            (Action::Release { .. }, Some(_)) => {
                 self.keys.remove(&claim.key);
                 (Reply::Done, true)
             }
+        }
+    }
+
+    /// `join.lua`.
+    fn join(&mut self, claim: &Claim, place: u64, life: Duration) -> Reply {
+        let now = self.clock.now();
+        let left = self.remaining(&claim.key);
+        let queue = self.queues.entry(Arc::clone(&claim.key)).or_default();
+        let found = queue.iter().find(|(_, waiter)| waiter.name == claim.value);
+        let place = match (found.map(|(place, _)| *place), place) {
+            (Some(place), _) => place,
+            (None, 0) => {
+                // The node's own time, and never before an entry that is there.
+                let last = queue.last_key_value().map_or(0, |(place, _)| *place);
+                ((now * 1e6) as u64).max(last + 1)
+            }
+            (None, mut place) => {
+                while queue.contains_key(&place) {
+                    place += 1;
+                }
+                place
+            }
+        };
+        let dead_at = now + life.as_secs_f64();
+        queue.insert(place, Waiter { name: claim.value.clone(), dead_at });
+        while let Some(first) = queue.first_entry()
+            && *first.key() < place
+            && first.get().dead_at <= now
+        {
+            first.remove();
+        }
+        let ahead = queue.range(..place).count() as u64;
+        let wrong = planted(Bug::WrongPlaces);
+        Reply::Queued { place, ahead: if wrong { 0 } else { ahead }, left: left.filter(|_| !wrong) }
+    }
+
+    /// `leave.lua`.
+    fn leave(&mut self, claim: &Claim, connection: u64, told: &mut Vec<Push>) -> Reply {
+        let queue = self.queues.entry(Arc::clone(&claim.key)).or_default();
+        let found = queue.iter().find(|(_, waiter)| waiter.name == claim.value);
+        let Some(place) = found.map(|(place, _)| *place) else {
+            // It had the turn and did not use it.
+            if self.remaining(&claim.key).is_none() {
+                self.give_turn(&claim.key, connection, told);
+            }
+            self.drop_empty(&claim.key);
+            return Reply::Missing;
+        };
+        let was_first = queue.first_key_value().is_some_and(|(first, _)| *first == place);
+        queue.remove(&place);
+        let next = queue.first_key_value().map(|(_, next)| next.name.clone());
+        if let Some(next) = next.filter(|_| was_first) {
+            let [_, key] = queue::wake_keys(&Claim { key: Arc::clone(&claim.key), value: next });
+            self.tell(&key.into(), Some(connection), told);
+        }
+        self.drop_empty(&claim.key);
+        Reply::Done
+    }
+
+    /// What is left to do for a release where the queue is kept.
+    fn wake(
+        &mut self,
+        command: &Command,
+        reply: Reply,
+        connection: u64,
+        told: &mut Vec<Push>,
+    ) -> Reply {
+        let wakes = command.action == Action::Release { wakes: true };
+        if !wakes || reply == Reply::Foreign || planted(Bug::SuccessorNotWoken) {
+            return reply;
+        }
+        let woke = self.give_turn(&command.claim.key, connection, told);
+        self.drop_empty(&command.claim.key);
+        if woke { Reply::Woke { deleted: reply == Reply::Done } } else { reply }
+    }
+
+    /// `wake.lua`.
+    fn give_turn(&mut self, key: &Arc<str>, connection: u64, told: &mut Vec<Push>) -> bool {
+        let now = self.clock.now();
+        let Some(queue) = self.queues.get_mut(key) else { return false };
+        let keys = |waiter: String| {
+            queue::wake_keys(&Claim { key: Arc::clone(key), value: waiter }).map(Arc::<str>::from)
+        };
+        while let Some((_, first)) = queue.pop_first() {
+            if first.dead_at <= now {
+                continue;
+            }
+            let next = queue.first_key_value().map(|(_, next)| keys(next.name.clone()));
+            let [turn, _] = keys(first.name);
+            self.tell(&turn, Some(connection), told);
+            if let Some([_, next]) = next {
+                self.tell(&next, Some(connection), told);
+            }
+            return true;
+        }
+        false
+    }
+
+    fn drop_empty(&mut self, key: &str) {
+        if self.queues.get(key).is_some_and(BTreeMap::is_empty) {
+            self.queues.remove(key);
         }
     }
 
@@ -189,6 +320,10 @@ impl Data {
                 told.extend(pushes(Arc::clone(key), who, None));
             }
             there
+        });
+        self.queues.retain(|_, waiters| {
+            waiters.retain(|_, waiter| waiter.dead_at > now);
+            !waiters.is_empty()
         });
         self.sweep_at = (2 * self.keys.len()).max(1024);
     }
@@ -210,7 +345,6 @@ fn pushes(key: Arc<str>, who: BTreeSet<u64>, but: Option<u64>) -> impl Iterator<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::Claim;
 
     #[tokio::test(start_paused = true)]
     async fn who_watches_one_missing_key_after_the_other_is_told_when_it_is_forgotten() {

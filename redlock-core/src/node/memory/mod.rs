@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use self::data::{Data, Push};
-use super::{Command, Connection, Connector, Identity, NodeSpec, Opened, Reply, Watchers};
+use super::{Command, Connection, Connector, Identity, NodeSpec, Opened, Reply, Sender, Watchers};
 use crate::error::{NodeError, NodeErrorKind};
 
 /// A Redis node inside this process.
@@ -274,6 +274,7 @@ struct Call {
     reply: oneshot::Sender<Vec<Reply>>,
 }
 
+#[derive(Clone)]
 struct MemoryConnection {
     name: Arc<str>,
     calls: mpsc::Sender<Call>,
@@ -348,11 +349,8 @@ impl MemoryConnection {
     }
 }
 
-impl Connection for MemoryConnection {
-    fn send(
-        &mut self,
-        commands: Vec<Command>,
-    ) -> BoxFuture<'static, Vec<Result<Reply, NodeError>>> {
+impl Sender for MemoryConnection {
+    fn send(&self, commands: Vec<Command>) -> BoxFuture<'static, Vec<Result<Reply, NodeError>>> {
         let count = commands.len();
         let answered = self.call(commands);
         let name = Arc::clone(&self.name);
@@ -363,6 +361,20 @@ impl Connection for MemoryConnection {
             }
         }
         .boxed()
+    }
+
+    fn wakes_reader(&self) -> bool {
+        false
+    }
+}
+
+impl Connection for MemoryConnection {
+    fn sender(&self) -> Arc<dyn Sender> {
+        Arc::new(self.clone())
+    }
+
+    fn tells(&self) -> bool {
+        true
     }
 
     fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>> {

@@ -3,11 +3,18 @@
 
 use std::{sync::LazyLock, time::Duration};
 
-use crate::node::{Action, Claim, Command};
+use crate::node::{Action, Claim, Command, queue};
 
 static EXTEND: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("extend.lua")));
-static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("release.lua")));
+static RELEASE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(concat!(include_str!("wake.lua"), include_str!("release.lua"))));
 static RETIRE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("retire.lua")));
+static JOIN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("join.lua")));
+static LEAVE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(concat!(include_str!("wake.lua"), include_str!("leave.lua"))));
+
+/// How many waiters may stand in one queue. Beyond that a waiter asks now and then.
+const MAX_IN_QUEUE: u64 = 10_000;
 
 /// A script and the name under which servers remember it.
 struct Script {
@@ -21,21 +28,72 @@ impl Script {
     }
 }
 
-/// The command as it is sent first: scripts by their hash.
-pub(super) fn encode(command: &Command, out: &mut Vec<u8>) {
-    match script_of(command.action) {
-        None => native(command, out),
-        Some(script) => call(command, b"EVALSHA", &script.sha1, out),
+/// How a script is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    /// By its hash: `EVALSHA`.
+    ByHash,
+    /// With its source, which a server that answered `NOSCRIPT` then remembers (rule 17). One round
+    /// trip, where `SCRIPT LOAD` and a second `EVALSHA` take two.
+    InFull,
+}
+
+/// How many of the first commands go out as one call. Locks that are released together share one:
+/// a call costs a server more than what it does.
+pub(super) fn together(commands: &[Command]) -> usize {
+    let is_release = |it: &&Command| matches!(it.action, Action::Release { .. });
+    commands.iter().take_while(is_release).count().max(1)
+}
+
+/// Commands that go out as one call, which [`together`] has counted.
+pub(super) fn encode(commands: &[Command], how: How, out: &mut Vec<u8>) {
+    let Some(command) = commands.first() else { return };
+    let claim = &*command.claim;
+    let time = Decimal::of(milliseconds(command));
+    match command.action {
+        Action::Grant { .. } | Action::Heal { .. } => {
+            write(out, &[b"SET", key(claim), value(claim), b"NX", b"PX", time.digits()]);
+        }
+        Action::Watch => write(out, &[b"PTTL", key(claim)]),
+        Action::Extend { .. } => {
+            call(&EXTEND, how, 1, 2, out);
+            words(out, &[key(claim), value(claim), time.digits()]);
+        }
+        Action::Retire { .. } => {
+            call(&RETIRE, how, 1, 2, out);
+            words(out, &[key(claim), value(claim), time.digits()]);
+        }
+        Action::Release { .. } => {
+            call(&RELEASE, how, commands.len(), 2 * commands.len(), out);
+            for command in commands {
+                word(out, key(&command.claim));
+            }
+            for Command { claim, action } in commands {
+                word(out, value(claim));
+                let wakes = matches!(action, Action::Release { wakes: true });
+                word(out, if wakes { queue::prefix(&claim.key) } else { String::new() }.as_bytes());
+            }
+        }
+        Action::Join { place, .. } => {
+            call(&JOIN, how, 1, 5, out);
+            let (prefix, place) = (queue::prefix(&claim.key), Decimal::of(place));
+            let most = Decimal::of(MAX_IN_QUEUE);
+            let life = time.digits();
+            words(out, &[key(claim), prefix.as_bytes(), value(claim), place.digits()]);
+            words(out, &[life, most.digits()]);
+        }
+        Action::Leave => {
+            call(&LEAVE, how, 1, 2, out);
+            words(out, &[key(claim), queue::prefix(&claim.key).as_bytes(), value(claim)]);
+        }
     }
 }
 
-/// The command for a server that answered `NOSCRIPT`: with the source, which the server then
-/// remembers (rule 17). One round trip, where `SCRIPT LOAD` and a second `EVALSHA` take two.
-pub(super) fn encode_in_full(command: &Command, out: &mut Vec<u8>) {
-    match script_of(command.action) {
-        None => native(command, out),
-        Some(script) => call(command, b"EVAL", script.source, out),
-    }
+/// The keys that are pushed to the waiter of a [`Action::Join`], to be tracked as the next command
+/// reads them.
+pub(super) fn listen(claim: &Claim, out: &mut Vec<u8>) {
+    let [turn, next] = queue::wake_keys(claim);
+    write(out, &[b"MGET", turn.as_bytes(), next.as_bytes()]);
 }
 
 /// The key of the next command is tracked, if it is one that reads, until it changes for the first
@@ -48,33 +106,14 @@ pub(super) fn ping(out: &mut Vec<u8>) {
     write(out, &[b"PING"]);
 }
 
-fn script_of(action: Action) -> Option<&'static Script> {
-    match action {
-        Action::Grant { .. } | Action::Heal { .. } | Action::Watch => None,
-        Action::Extend { .. } => Some(&EXTEND),
-        Action::Release => Some(&RELEASE),
-        Action::Retire { .. } => Some(&RETIRE),
-    }
-}
-
-/// `SET key value NX PX ttl`, or `PTTL key`.
-fn native(command: &Command, out: &mut Vec<u8>) {
-    let claim = &*command.claim;
-    if command.action == Action::Watch {
-        return write(out, &[b"PTTL", key(claim)]);
-    }
-    let ttl = Decimal::of(milliseconds(command));
-    write(out, &[b"SET", key(claim), value(claim), b"NX", b"PX", ttl.digits()]);
-}
-
-/// `how script 1 key value milliseconds`; a script that needs no time has none.
-fn call(command: &Command, how: &[u8], script: &str, out: &mut Vec<u8>) {
-    let claim = &*command.claim;
-    if command.action == Action::Release {
-        return write(out, &[how, script.as_bytes(), b"1", key(claim), value(claim)]);
-    }
-    let time = Decimal::of(milliseconds(command));
-    write(out, &[how, script.as_bytes(), b"1", key(claim), value(claim), time.digits()]);
+/// `EVALSHA hash keys`, with so many words to come.
+fn call(script: &Script, how: How, keys: usize, arguments: usize, out: &mut Vec<u8>) {
+    let (verb, script): (&[u8], _) = match how {
+        How::ByHash => (b"EVALSHA", script.sha1.as_str()),
+        How::InFull => (b"EVAL", script.source),
+    };
+    head(out, b'*', 3 + keys + arguments);
+    words(out, &[verb, script.as_bytes(), Decimal::of(keys as u64).digits()]);
 }
 
 fn key(claim: &Claim) -> &[u8] {
@@ -86,13 +125,19 @@ fn value(claim: &Claim) -> &[u8] {
 }
 
 /// An array of strings, as servers read commands.
-fn write(out: &mut Vec<u8>, words: &[&[u8]]) {
-    head(out, b'*', words.len());
-    for word in words {
-        head(out, b'$', word.len());
-        out.extend_from_slice(word);
-        out.extend_from_slice(b"\r\n");
-    }
+fn write(out: &mut Vec<u8>, all: &[&[u8]]) {
+    head(out, b'*', all.len());
+    words(out, all);
+}
+
+fn words(out: &mut Vec<u8>, all: &[&[u8]]) {
+    all.iter().for_each(|it| word(out, it));
+}
+
+fn word(out: &mut Vec<u8>, bytes: &[u8]) {
+    head(out, b'$', bytes.len());
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
 }
 
 fn head(out: &mut Vec<u8>, kind: u8, count: usize) {
@@ -135,7 +180,8 @@ fn milliseconds(command: &Command) -> u64 {
     let (duration, least) = match command.action {
         Action::Grant { ttl } | Action::Heal { ttl } | Action::Extend { ttl } => (ttl, 1),
         Action::Retire { rest } => (rest, 0),
-        Action::Release | Action::Watch => (Duration::ZERO, 0),
+        Action::Join { life, .. } => (life, 1),
+        Action::Release { .. } | Action::Watch | Action::Leave => (Duration::ZERO, 0),
     };
     let rounded_up = duration.as_nanos().div_ceil(1_000_000);
     u64::try_from(rounded_up).unwrap_or(u64::MAX).max(least)
@@ -153,9 +199,9 @@ mod tests {
     }
 
     /// What a server reads.
-    fn words(encode: fn(&Command, &mut Vec<u8>), command: &Command) -> Vec<String> {
+    fn read(commands: &[Command], how: How) -> Vec<String> {
         let mut bytes = Vec::new();
-        encode(command, &mut bytes);
+        encode(commands, how, &mut bytes);
         redis::from_redis_value(redis::parse_redis_value(&bytes).unwrap()).unwrap()
     }
 
@@ -163,7 +209,7 @@ mod tests {
     fn grants_and_heals_are_one_native_set() {
         let ttl = Duration::from_secs(30);
         for action in [Action::Grant { ttl }, Action::Heal { ttl }] {
-            let words = words(encode, &command(action));
+            let words = read(&[command(action)], How::ByHash);
             assert_eq!(words, ["SET", "key", "value", "NX", "PX", "30000"]);
         }
     }
@@ -173,25 +219,49 @@ mod tests {
         let ttl = Duration::from_secs(30);
         for (action, source, time) in [
             (Action::Extend { ttl }, EXTEND.source, Some("30000")),
-            (Action::Release, RELEASE.source, None),
+            (Action::Release { wakes: false }, RELEASE.source, Some("")),
+            (Action::Release { wakes: true }, RELEASE.source, Some("key:{key}")),
             (Action::Retire { rest: ttl }, RETIRE.source, Some("30000")),
         ] {
             let command = command(action);
             let hash = redis::Script::new(source).get_hash().to_owned();
             let mut expected = vec!["EVALSHA", &hash, "1", "key", "value"];
             expected.extend(time);
-            assert_eq!(words(encode, &command), expected);
+            assert_eq!(read(&[command.clone()], How::ByHash), expected);
             expected[0] = "EVAL";
             expected[1] = source;
-            assert_eq!(words(encode_in_full, &command), expected);
+            assert_eq!(read(&[command], How::InFull), expected);
         }
     }
 
     #[test]
+    fn locks_that_are_released_together_share_one_call() {
+        let release = |wakes| command(Action::Release { wakes });
+        let commands = [release(false), release(true), command(Action::Watch), release(false)];
+        assert_eq!(together(&commands), 2);
+        assert_eq!(together(&commands[2..]), 1);
+        let read = read(&commands[..2], How::ByHash);
+        assert_eq!(read[2..], ["2", "key", "key", "value", "", "value", "key:{key}"]);
+    }
+
+    #[test]
+    fn a_waiter_joins_a_queue_beside_the_lock_and_listens_to_keys_of_its_own() {
+        let join = Action::Join { place: 7, life: Duration::from_secs(5), listens: true };
+        let command = command(join);
+        let joined = read(&[command.clone()], How::ByHash);
+        assert_eq!(joined[2..], ["1", "key", "key:{key}", "value", "7", "5000", "10000"]);
+        let mut bytes = Vec::new();
+        listen(&command.claim, &mut bytes);
+        let listens: Vec<String> =
+            redis::from_redis_value(redis::parse_redis_value(&bytes).unwrap()).unwrap();
+        assert_eq!(listens, ["MGET", "key:{key}:turn:value", "key:{key}:next:value"]);
+    }
+
+    #[test]
     fn a_key_is_counted_in_bytes_and_may_hold_any() {
-        let mut command = command(Action::Release);
+        let mut command = command(Action::Release { wakes: false });
         command.claim = Arc::new(Claim { key: "Stra\u{df}e\r\n$1".into(), value: "v".into() });
-        assert_eq!(words(encode, &command)[3], *command.claim.key);
+        assert_eq!(read(&[command.clone()], How::ByHash)[3], *command.claim.key);
     }
 
     #[test]

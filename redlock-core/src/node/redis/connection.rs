@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     error::NodeError,
-    node::{Command, Connection, Reply},
+    node::{Command, Connection, Reply, Sender},
 };
 
 type Answers = Vec<Result<Reply, NodeError>>;
@@ -57,8 +57,12 @@ impl Drop for RedisConnection {
 }
 
 impl Connection for RedisConnection {
-    fn send(&mut self, commands: Vec<Command>) -> BoxFuture<'static, Answers> {
-        Box::pin(Sending { channel: Arc::clone(&self.channel), commands, sent: None })
+    fn sender(&self) -> Arc<dyn Sender> {
+        Arc::new(RedisSender(Arc::clone(&self.channel)))
+    }
+
+    fn tells(&self) -> bool {
+        self.channel.dialogue.lock().tells()
     }
 
     fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>> {
@@ -75,6 +79,19 @@ impl Connection for RedisConnection {
             poll_fn(|cx| driver.channel.dialogue.lock().drive(cx)).await;
             driver.channel.disconnected()
         })
+    }
+}
+
+struct RedisSender(Arc<Channel>);
+
+impl Sender for RedisSender {
+    fn send(&self, commands: Vec<Command>) -> BoxFuture<'static, Answers> {
+        Box::pin(Sending { channel: Arc::clone(&self.0), commands, sent: None })
+    }
+
+    /// Answers come with bytes, and bytes wake the driver.
+    fn wakes_reader(&self) -> bool {
+        true
     }
 }
 

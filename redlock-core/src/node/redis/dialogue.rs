@@ -20,7 +20,8 @@ use tokio::{
 };
 
 use super::{
-    command, frame, reply,
+    command::{self, How},
+    frame, reply,
     wire::{Ending, NOT_REDIS, Wire},
 };
 use crate::{
@@ -33,6 +34,7 @@ const ROOM: usize = 4096;
 
 /// Commands that were asked together, and their answers so far.
 pub(super) struct Batch {
+    commands: Vec<Command>,
     answers: Mutex<Answers>,
     asker: AtomicWaker,
 }
@@ -43,10 +45,10 @@ struct Answers {
 }
 
 impl Batch {
-    fn new(commands: usize) -> Arc<Self> {
-        let given = std::iter::repeat_with(|| None).take(commands).collect();
-        let answers = Mutex::new(Answers { given, missing: commands });
-        Arc::new(Self { answers, asker: AtomicWaker::new() })
+    fn new(commands: Vec<Command>) -> Arc<Self> {
+        let given = std::iter::repeat_with(|| None).take(commands.len()).collect();
+        let answers = Mutex::new(Answers { given, missing: commands.len() });
+        Arc::new(Self { commands, answers, asker: AtomicWaker::new() })
     }
 
     fn answer(&self, place: usize, result: Result<Reply, NodeError>) {
@@ -80,12 +82,12 @@ impl Batch {
 
 /// Who gets the next answer.
 enum Awaited {
+    /// So many commands of a batch, from a place on, which went out as one call.
     Answer {
         batch: Arc<Batch>,
-        place: usize,
-        command: Command,
-        /// Its script was sent in full.
-        in_full: bool,
+        first: usize,
+        count: usize,
+        how: How,
     },
     Pong(oneshot::Sender<Result<(), NodeError>>),
     /// Nobody: should the server not track the key after all, only a push is missing.
@@ -132,24 +134,54 @@ impl Dialogue {
         }
     }
 
+    /// Whether the server pushes changes of keys.
+    pub(super) fn tells(&self) -> bool {
+        self.watchers.is_some()
+    }
+
     pub(super) fn ending(&self) -> Ending {
         self.ending.clone()
     }
 
     /// Puts commands on their way.
     pub(super) fn ask(&mut self, commands: Vec<Command>) -> Arc<Batch> {
-        let batch = Batch::new(commands.len());
-        for (place, command) in commands.into_iter().enumerate() {
-            if command.action == Action::Watch && self.watchers.is_some() {
-                command::track(&mut self.out);
-                self.awaited.push_back(Awaited::Nothing);
-            }
-            command::encode(&command, &mut self.out);
-            let batch = Arc::clone(&batch);
-            self.awaited.push_back(Awaited::Answer { batch, place, command, in_full: false });
+        let batch = Batch::new(commands);
+        let mut first = 0;
+        while let Some(command) = batch.commands.get(first) {
+            let count = command::together(&batch.commands[first..]);
+            self.track(command);
+            let how = How::ByHash;
+            command::encode(&batch.commands[first..first + count], how, &mut self.out);
+            self.awaited.push_back(Awaited::Answer {
+                batch: Arc::clone(&batch),
+                first,
+                count,
+                how,
+            });
+            first += count;
         }
         self.write();
         batch
+    }
+
+    /// Has the server push what a command wants to hear of. A waiter listens before it joins, so that
+    /// its turn cannot come in between.
+    fn track(&mut self, command: &Command) {
+        if self.watchers.is_none() {
+            return;
+        }
+        match command.action {
+            Action::Watch => {
+                command::track(&mut self.out);
+                self.awaited.push_back(Awaited::Nothing);
+            }
+            Action::Join { listens: true, .. } => {
+                command::track(&mut self.out);
+                command::listen(&command.claim, &mut self.out);
+                self.awaited.extend([Awaited::Nothing, Awaited::Nothing]);
+            }
+            _ => {}
+        }
     }
 
     /// Asks whether the server is alive.
@@ -197,7 +229,11 @@ impl Dialogue {
         let error = self.disconnected();
         for awaited in std::mem::take(&mut self.awaited) {
             match awaited {
-                Awaited::Answer { batch, place, .. } => batch.answer(place, Err(error.clone())),
+                Awaited::Answer { batch, first, count, .. } => {
+                    for place in first..first + count {
+                        batch.answer(place, Err(error.clone()));
+                    }
+                }
                 // Whoever asked may have gone.
                 Awaited::Pong(tell) => drop(tell.send(Err(error.clone()))),
                 Awaited::Nothing => {}
@@ -287,21 +323,31 @@ impl Dialogue {
 
     fn answer(&mut self, answer: &Value) -> Result<(), frame::NotRedis> {
         match self.awaited.pop_front() {
-            Some(Awaited::Answer { batch, place, command, in_full }) => {
+            Some(Awaited::Answer { batch, first, count, how }) => {
+                let commands = &batch.commands[first..first + count];
                 // A server that did not know a script has run nothing: it gets the source, whether
-                // or not somebody still waits (rules 5 and 17).
-                if is_no_script(answer) && !in_full {
-                    command::encode_in_full(&command, &mut self.out);
-                    let again = Awaited::Answer { batch, place, command, in_full: true };
-                    self.awaited.push_back(again);
+                // or not the caller still waits (rules 5 and 17).
+                if is_no_script(answer) && how == How::ByHash {
+                    let how = How::InFull;
+                    command::encode(commands, how, &mut self.out);
+                    self.awaited.push_back(Awaited::Answer { batch, first, count, how });
                     return Ok(());
                 }
-                let decoded = reply::decode(command.action, answer, &command.claim.value);
-                let failed = |reason| {
-                    let may_have_run = !reply::is_refusal(answer);
-                    NodeError { may_have_run, ..self.failed(reason) }
-                };
-                batch.answer(place, decoded.map_err(failed));
+                let may_have_run = !reply::is_refusal(answer);
+                for (place, command) in commands.iter().enumerate() {
+                    let failed = |reason| NodeError { may_have_run, ..self.failed(reason) };
+                    // A call for several locks is answered by a list, unless it failed as a whole.
+                    let decoded = match answer {
+                        Value::Array(answers) if count > 1 => match answers.get(place) {
+                            Some(answer) if answers.len() == count => {
+                                reply::decode(command.action, answer, &command.claim.value)
+                            }
+                            _ => Err(reply::unexpected(answer, "one number for each lock")),
+                        },
+                        answer => reply::decode(command.action, answer, &command.claim.value),
+                    };
+                    batch.answer(first + place, decoded.map_err(failed));
+                }
             }
             Some(Awaited::Pong(tell)) => {
                 let pong = match answer {

@@ -26,11 +26,32 @@ pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Rep
         (Action::Extend { .. } | Action::Watch, other) => {
             Err(unexpected(other, "-3, -2 or what is left"))
         }
+        (Action::Join { .. }, Value::Int(-1)) => Ok(Reply::Full),
+        (Action::Join { .. }, Value::Array(answers)) => {
+            queued(answers).ok_or_else(|| unexpected(answer, "a place in a queue"))
+        }
+        (Action::Join { .. }, other) => Err(unexpected(other, "a place in a queue")),
+        (Action::Release { .. }, Value::Int(answer @ 2..=3)) => {
+            Ok(Reply::Woke { deleted: *answer == 3 })
+        }
         (_, Value::Int(1)) => Ok(Reply::Done),
         (_, Value::Int(0)) => Ok(Reply::Missing),
         (_, Value::Int(-1)) => Ok(Reply::Foreign),
         (_, other) => Err(unexpected(other, "1, 0 or -1")),
     }
+}
+
+/// Reads `place, how many stand before it, PTTL`.
+fn queued(answers: &[Value]) -> Option<Reply> {
+    let [place, ahead, left] = answers else { return None };
+    let place = redis::from_redis_value_ref(place).ok()?;
+    let ahead = redis::from_redis_value_ref(ahead).ok()?;
+    let left = match redis::from_redis_value_ref::<i64>(left).ok()? {
+        -2 => None,
+        // A key without expiry has for ever left.
+        left => Some(u64::try_from(left).map_or(Duration::MAX, Duration::from_millis)),
+    };
+    Some(Reply::Queued { place, ahead, left })
 }
 
 /// Whether a server says by this error that it has not run the command. Any other error may be a
@@ -104,8 +125,10 @@ pub(super) fn explain(error: &ServerError, secret: &str) -> String {
 
 fn advice(error: &ServerError) -> Option<&'static str> {
     const PERMISSIONS: &str = "a lock's user needs +hello +auth +ping +info +set +get +del \
-                               +pexpire +pttl +eval +evalsha, +client|tracking +client|caching to \
-                               be woken, +select for a database, and the keys under key_prefix";
+                               +pexpire +pttl +eval +evalsha, +client|tracking +client|caching \
+                               +mget to be woken, +zadd +zrem +zrange +zrank +zscore +zcard \
+                               +exists +time to wait in turn with other processes, +select for a \
+                               database, and the keys under key_prefix";
     match error.code() {
         "MOVED" | "ASK" | "CLUSTERDOWN" | "CROSSSLOT" | "TRYAGAIN" => {
             Some("the nodes of a lock are independent masters, not members of a cluster")
@@ -130,6 +153,7 @@ mod tests {
 
     const GRANT: Action = Action::Grant { ttl: Duration::from_secs(1) };
     const EXTEND: Action = Action::Extend { ttl: Duration::from_secs(1) };
+    const RELEASE: Action = Action::Release { wakes: true };
     const RETIRE: Action = Action::Retire { rest: Duration::from_secs(1) };
 
     #[test]
@@ -178,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_script_answers_one_of_three_numbers() {
-        for action in [Action::Release, RETIRE] {
+        for action in [RELEASE, RETIRE] {
             assert_eq!(read(action, ":1\r\n"), Ok(Reply::Done));
             assert_eq!(read(action, ":0\r\n"), Ok(Reply::Missing));
             assert_eq!(read(action, ":-1\r\n"), Ok(Reply::Foreign));
@@ -203,13 +227,13 @@ mod tests {
             let reason = read(GRANT, answer).unwrap_err();
             assert!(reason.contains("OK or nil was expected"), "{reason}");
         }
-        for action in [EXTEND, Action::Release, RETIRE] {
+        for action in [EXTEND, RELEASE, RETIRE] {
             for answer in ["+OK\r\n", "$-1\r\n", "$1\r\n1\r\n", "#t\r\n", "*0\r\n"] {
                 let reason = read(action, answer).unwrap_err();
                 assert!(reason.contains("was expected"), "{reason}");
             }
         }
-        let reason = read(Action::Release, ":2\r\n").unwrap_err();
+        let reason = read(RELEASE, ":4\r\n").unwrap_err();
         assert!(reason.contains("1, 0 or -1 was expected"), "{reason}");
         let reason = read(GRANT, "$6\r\ns3cret\r\n").unwrap_err();
         assert!(!reason.contains("s3cret"), "{reason}");
@@ -225,7 +249,7 @@ mod tests {
             "NOREPLICAS Not enough good replicas to write.",
             "ERR max number of clients reached",
         ] {
-            for action in [GRANT, EXTEND, Action::Release, RETIRE] {
+            for action in [GRANT, EXTEND, RELEASE, RETIRE] {
                 assert_eq!(read(action, &format!("-{text}\r\n")), Err(text.to_owned()));
             }
         }

@@ -1,5 +1,6 @@
 //! Lines and bells over in-memory nodes on paused time.
 
+mod across;
 mod answers;
 mod passing_on;
 mod waking;

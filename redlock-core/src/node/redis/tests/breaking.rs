@@ -20,7 +20,7 @@ async fn a_killed_server_is_noticed_at_rest() {
         assert_eq!(within(node.closed()).await, error);
         let claim = claim("a", CANARY);
         assert_eq!(act(&mut *node, &claim, GRANT).await, Err(error.clone()));
-        let commands = [(&claim, GRANT), (&claim, Action::Release)];
+        let commands = [(&claim, GRANT), (&claim, RELEASE)];
         assert_eq!(batch(&mut *node, &commands).await, [Err(error.clone()), Err(error.clone())]);
         assert_eq!(within(node.ping()).await, Err(error));
     }
@@ -33,8 +33,8 @@ async fn a_server_killed_at_work_answers_nothing_for_everything() {
         let mut node = connected(&server.url("", query)).await;
         server.pause();
         let claim = claim("a", CANARY);
-        let one = node.send(vec![command(&(&claim, GRANT))]);
-        let two = node.send(vec![command(&(&claim, GRANT)), command(&(&claim, Action::Release))]);
+        let one = node.sender().send(vec![command(&(&claim, GRANT))]);
+        let two = node.sender().send(vec![command(&(&claim, GRANT)), command(&(&claim, RELEASE))]);
         let ping = node.ping();
         let ((one, two, ping), ()) = within(async {
             tokio::join!(async { tokio::join!(one, two, ping) }, async {
@@ -101,7 +101,7 @@ async fn a_connection_that_breaks_between_a_script_and_its_source_has_no_answer(
         fake(&["+PONG\r\n", TELLS_NOTHING, "+OK\r\n-NOSCRIPT No matching script.\r\n"]).await;
     let mut node = connected(&format!("redis://127.0.0.1:{port}?protocol=resp2")).await;
     let claim = claim("a", CANARY);
-    let answers = batch(&mut *node, &[(&claim, GRANT), (&claim, Action::Release)]).await;
+    let answers = batch(&mut *node, &[(&claim, GRANT), (&claim, RELEASE)]).await;
     assert_eq!(answers[0], Ok(Reply::Done));
     assert_eq!(answers[1].as_ref().unwrap_err().kind, NodeErrorKind::Disconnected);
 }
@@ -112,7 +112,7 @@ async fn dropping_a_connection_ends_what_is_under_way() {
     let mut node = connected(&server.url("", "")).await;
     server.pause();
     let claim = claim("a", CANARY);
-    let mut sending = node.send(vec![command(&(&claim, GRANT))]);
+    let mut sending = node.sender().send(vec![command(&(&claim, GRANT))]);
     assert!((&mut sending).now_or_never().is_none());
     let closed = node.closed();
     drop(node);

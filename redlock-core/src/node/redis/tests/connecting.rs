@@ -58,7 +58,7 @@ async fn a_server_without_hello_is_asked_for_it_once() {
             within(spec.connector.connect(&Arc::default())).await.unwrap_or_else(|e| panic!("{e}"));
         let mut node = driven(node);
         assert_eq!(act(&mut *node, &claim("a", CANARY), GRANT).await, Ok(Reply::Done));
-        assert_eq!(act(&mut *node, &claim("a", CANARY), Action::Release).await, Ok(Reply::Done));
+        assert_eq!(act(&mut *node, &claim("a", CANARY), RELEASE).await, Ok(Reply::Done));
         let stats = server.text("INFO errorstats");
         assert!(stats.contains("errorstat_ERR:count=1\r\n"), "{stats}");
     }
@@ -107,7 +107,7 @@ async fn a_unix_socket_is_as_good_as_tcp() {
         let claim = claim("redlock:a", CANARY);
         assert_eq!(act(&mut *node, &claim, GRANT).await, Ok(Reply::Done));
         assert!(server.text("INFO keyspace").contains("db2:keys=1"));
-        assert_eq!(act(&mut *node, &claim, Action::Release).await, Ok(Reply::Done));
+        assert_eq!(act(&mut *node, &claim, RELEASE).await, Ok(Reply::Done));
     }
     let url = format!("unix:///nowhere/redis.sock?pass={CANARY}");
     assert!(refusal(&url).await.contains("No such file"));

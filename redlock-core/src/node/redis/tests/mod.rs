@@ -22,11 +22,12 @@ use self::server::{LIMIT, Server};
 use super::spec;
 use crate::{
     error::{NodeError, NodeErrorKind},
-    node::{Action, Claim, Command, Connection, Reply},
+    node::{Action, Claim, Command, Connection, Reply, Sender},
 };
 
 const TTL: Duration = Duration::from_secs(60);
 const GRANT: Action = Action::Grant { ttl: TTL };
+const RELEASE: Action = Action::Release { wakes: false };
 
 /// What must never be seen: a password, or the value of a lock.
 const CANARY: &str = "canary0123456789";
@@ -50,11 +51,12 @@ struct Driven {
 }
 
 impl Connection for Driven {
-    fn send(
-        &mut self,
-        commands: Vec<Command>,
-    ) -> BoxFuture<'static, Vec<Result<Reply, NodeError>>> {
-        self.connection.send(commands)
+    fn sender(&self) -> Arc<dyn Sender> {
+        self.connection.sender()
+    }
+
+    fn tells(&self) -> bool {
+        self.connection.tells()
     }
 
     fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>> {
@@ -103,7 +105,7 @@ async fn batch(
     connection: &mut dyn Connection,
     commands: &[(&Arc<Claim>, Action)],
 ) -> Vec<Result<Reply, NodeError>> {
-    let answers = within(connection.send(commands.iter().map(command).collect())).await;
+    let answers = within(connection.sender().send(commands.iter().map(command).collect())).await;
     assert_eq!(answers.len(), commands.len());
     answers.iter().filter_map(|answer| answer.as_ref().err()).for_each(discreet);
     answers.into_iter().map(|answer| answer.map(without_time)).collect()
@@ -123,7 +125,7 @@ fn command(&(claim, action): &(&Arc<Claim>, Action)) -> Command {
 
 /// Sends commands and leaves before even the first byte can have gone out.
 fn send_and_leave(connection: &mut dyn Connection, commands: &[(&Arc<Claim>, Action)]) {
-    let sending = connection.send(commands.iter().map(command).collect());
+    let sending = connection.sender().send(commands.iter().map(command).collect());
     assert!(sending.now_or_never().is_none(), "there cannot be an answer yet");
 }
 

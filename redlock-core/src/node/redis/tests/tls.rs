@@ -65,7 +65,7 @@ async fn a_trusted_server_is_spoken_to_and_its_end_noticed() {
         let mut node = driven(node);
         let claim = claim("redlock:a", CANARY);
         assert_eq!(act(&mut *node, &claim, GRANT).await, Ok(Reply::Done));
-        assert_eq!(act(&mut *node, &claim, Action::Release).await, Ok(Reply::Done));
+        assert_eq!(act(&mut *node, &claim, RELEASE).await, Ok(Reply::Done));
 
         let closed = node.closed();
         secure.server.kill();

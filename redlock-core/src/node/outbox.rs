@@ -1,0 +1,403 @@
+//! What is still to be sent to one node: for each claim, the one state that it should have there.
+//!
+//! A claim wants to be set, extended, gone or watched. A newer wish replaces an older one that was
+//! not sent: a delete withdraws its own unsent `SET`, and nothing is left to undo. What was sent is
+//! out of reach, and later wishes follow it on the same connection (rule 5).
+//!
+//! Renewals and deletes leave first, new grants next, joins and watches last. A node with much to do
+//! is late for the least important, and a lock that is held is not lost to a crowd that asks for
+//! others.
+//!
+//! The size is bounded by what is held, asked for, waited for or owed (rule 18).
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ops::Deref,
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::sync::oneshot;
+
+use super::{Action, Claim, CleanUp, Job, quarantine::Quarantine};
+use crate::{
+    bug::{Bug, planted},
+    clock::Moment,
+    error::{NodeError, NodeErrorKind},
+    quorum::{Ballot, Uncast},
+};
+
+/// Between two tries of a delete, and between a delete on a new connection and its repetition.
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
+
+/// How many commands may be in flight to one node before new grants wait. A node takes its time for
+/// each: a larger crowd would not be answered within `node_timeout`, though the node is well.
+const MAX_IN_FLIGHT: usize = 512;
+
+/// The same for joins and watches, so that grants always find room.
+const MAX_WATCHING: usize = MAX_IN_FLIGHT / 2;
+
+/// The same for renewals and deletes, so that they always find room.
+const MAX_UPKEEP: usize = 2 * MAX_IN_FLIGHT;
+
+/// How many of them go out as one batch, which is answered as a whole: an answer now and then shows
+/// that a node with much to do is alive.
+const MAX_IN_BATCH: usize = 128;
+
+/// A job on its way to the node.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) job: Job,
+    /// Where the answer goes. A delete that is tried again has no asker left.
+    pub(super) ballot: Option<Ballot>,
+    queued: Moment,
+}
+
+/// What is known of the connection.
+#[derive(Debug, Clone)]
+pub(super) enum Link {
+    /// Not connected yet, or not since the runtime before this one: jobs wait for it, for as long
+    /// as they may.
+    Opening,
+    /// Connected.
+    Up,
+    /// Not connected, for this reason: answered in no time (rule 14).
+    Down(NodeError),
+}
+
+#[derive(Debug)]
+pub(super) struct Outbox {
+    pub(super) link: Link,
+    /// Renewals and heals.
+    renewals: VecDeque<Item>,
+    /// Deletes, and entries that leave a queue.
+    deletes: VecDeque<Item>,
+    grants: VecDeque<Item>,
+    /// Joins and watches.
+    watches: VecDeque<Item>,
+    /// What has to be sent again, by when it is due; the number keeps the order.
+    later: BTreeMap<(Moment, u64), Item>,
+    numbered: u64,
+    /// How many of those are deletes.
+    owed: usize,
+    in_flight: usize,
+    pub(super) pings: Vec<oneshot::Sender<Result<(), NodeError>>>,
+    /// When the connection before this one ended, if there was one.
+    previous_ended: Option<Moment>,
+    pub(super) quarantine: Quarantine,
+    /// Set when the last client has gone: clean-up may go on until then.
+    pub(super) ends_at: Option<Moment>,
+}
+
+impl Outbox {
+    pub(super) fn new(quarantine: Quarantine) -> Self {
+        Self {
+            link: Link::Opening,
+            renewals: VecDeque::new(),
+            deletes: VecDeque::new(),
+            grants: VecDeque::new(),
+            watches: VecDeque::new(),
+            later: BTreeMap::new(),
+            numbered: 0,
+            owed: 0,
+            in_flight: 0,
+            pings: Vec::new(),
+            previous_ended: None,
+            quarantine,
+            ends_at: None,
+        }
+    }
+
+    /// Takes a job in. What comes back is known already: the answer to this job, or that to an
+    /// older one which it replaces.
+    pub(super) fn put(
+        &mut self,
+        name: &Arc<str>,
+        job: Job,
+        ballot: Ballot,
+        now: Moment,
+    ) -> Vec<Uncast> {
+        if let Link::Down(error) = &self.link {
+            let error = error.clone();
+            self.owe(job, now);
+            return vec![(ballot, Err(error))];
+        }
+        if let Some(refusal) = self.bars(name, &job, now) {
+            return vec![(ballot, Err(refusal))];
+        }
+        let mut early = Vec::new();
+        match job.action {
+            Action::Extend { .. } => {
+                withdraw(&mut self.renewals, &job.claim, name, &mut early);
+                self.renewals.push_back(Item::new(job, ballot, now));
+            }
+            // The renewal that is on its way finds out again whether the key is missing.
+            Action::Heal { .. } if is_unsent(&self.renewals, &job.claim) => {
+                early.push((ballot, Err(withdrawn(name))));
+            }
+            Action::Heal { .. } => self.renewals.push_back(Item::new(job, ballot, now)),
+            Action::Grant { .. } => self.grants.push_back(Item::new(job, ballot, now)),
+            Action::Release { .. } | Action::Retire { .. } | Action::Leave => {
+                withdraw(&mut self.renewals, &job.claim, name, &mut early);
+                let may_wait = job.clean_up.is_some_and(|it| it.may_be_unsent);
+                let overtakes = planted(Bug::ReleaseOvertakesSet);
+                if may_wait
+                    && !overtakes
+                    && withdraw(&mut self.grants, &job.claim, name, &mut early)
+                {
+                    // A claim is granted once a node: nothing of it ever got here.
+                    early.push((ballot, Ok(super::Reply::Missing)));
+                } else {
+                    self.deletes.push_back(Item::new(job, ballot, now));
+                }
+            }
+            Action::Watch | Action::Join { .. } => {
+                self.watches.push_back(Item::new(job, ballot, now));
+            }
+        }
+        early
+    }
+
+    /// Why the node must not be asked this, when it sits out: only votes for new locks (rule 16).
+    fn bars(&self, name: &Arc<str>, job: &Job, now: Moment) -> Option<NodeError> {
+        let Action::Grant { .. } = job.action else { return None };
+        if planted(Bug::QuarantineSkipped) {
+            return None;
+        }
+        self.sits_out(name, now)
+    }
+
+    /// Why the node gives no votes, if it does not.
+    pub(super) fn sits_out(&self, name: &Arc<str>, now: Moment) -> Option<NodeError> {
+        let (suspicion, left) = self.quarantine.sits_out(now)?;
+        let reason = format!(
+            "{} and may have forgotten locks, so it votes again in {left:.1?}",
+            suspicion.describe()
+        );
+        Some(NodeError::new(name, NodeErrorKind::SitsOut, reason))
+    }
+
+    /// Why a vote for a new lock cannot be had, as far as is known.
+    pub(super) fn refuses_votes(&self, name: &Arc<str>, now: Moment) -> Option<NodeError> {
+        match &self.link {
+            Link::Down(error) => Some(error.clone()),
+            Link::Opening => None,
+            Link::Up => self.sits_out(name, now),
+        }
+    }
+
+    /// Takes out what the node must not be asked any more, with the reason.
+    pub(super) fn take_barred(&mut self, name: &Arc<str>, now: Moment) -> Vec<(Item, NodeError)> {
+        let grants = std::mem::take(&mut self.grants);
+        let mut barred = Vec::new();
+        for item in grants {
+            match self.bars(name, &item.job, now) {
+                Some(refusal) => barred.push((item, refusal)),
+                None => self.grants.push_back(item),
+            }
+        }
+        barred
+    }
+
+    /// Takes out the next batch, as far as there is room. `now` is looked at only when something may
+    /// be due. `spare` is empty, and what is taken comes in it.
+    pub(super) fn take(
+        &mut self,
+        now: &impl Deref<Target = Moment>,
+        spare: Vec<Item>,
+    ) -> Vec<Item> {
+        if !self.later.is_empty() {
+            self.bring_forward(**now);
+        }
+        let mut items = spare;
+        let Self { renewals, deletes, grants, watches, in_flight, .. } = self;
+        let mut lanes = [
+            (renewals, MAX_UPKEEP),
+            (deletes, MAX_UPKEEP),
+            (grants, MAX_IN_FLIGHT),
+            (watches, MAX_WATCHING),
+        ];
+        if planted(Bug::RenewalsBehindPolls) {
+            lanes.reverse();
+        }
+        for (lane, most) in lanes {
+            // A ballot that is not wanted belongs to a listener that has gone.
+            while *in_flight + items.len() < most
+                && items.len() < MAX_IN_BATCH
+                && let Some(item) = lane.pop_front()
+            {
+                if item.is_wanted() {
+                    items.push(item);
+                }
+            }
+        }
+        self.in_flight += items.len();
+        items
+    }
+
+    /// Puts what is due into its lane again.
+    fn bring_forward(&mut self, now: Moment) {
+        while let Some(first) = self.later.first_entry()
+            && first.key().0 <= now
+        {
+            let item = first.remove();
+            if item.job.clean_up.is_some() {
+                self.owed -= 1;
+                self.deletes.push_back(item);
+            } else {
+                self.watches.push_back(item);
+            }
+        }
+    }
+
+    /// When there is something to take: not before an answer makes room.
+    pub(super) fn next(&self, now: &impl Deref<Target = Moment>) -> Option<Moment> {
+        let upkeep = !self.renewals.is_empty() || !self.deletes.is_empty();
+        if upkeep && self.in_flight < MAX_UPKEEP
+            || !self.grants.is_empty() && self.in_flight < MAX_IN_FLIGHT
+            || !self.watches.is_empty() && self.in_flight < MAX_WATCHING
+        {
+            return Some(**now);
+        }
+        // What is due finds room once an answer came.
+        if self.in_flight >= MAX_WATCHING { None } else { self.next_due() }
+    }
+
+    /// When something has to be sent again.
+    fn next_due(&self) -> Option<Moment> {
+        self.later.first_key_value().map(|((due, _), _)| *due)
+    }
+
+    /// So many of the jobs that were taken are no longer in flight.
+    pub(super) fn answered(&mut self, jobs: usize) {
+        self.in_flight = self.in_flight.saturating_sub(jobs);
+    }
+
+    /// Remembers to do this delete at `due`, however much later that comes to be: a node that does
+    /// not answer may still have the SET before it, and run that when it comes back.
+    pub(super) fn owe(&mut self, job: Job, due: Moment) {
+        if job.clean_up.is_some() {
+            self.owed += 1;
+            self.put_off(Item { job, ballot: None, queued: due }, due);
+        }
+    }
+
+    /// The same for a node that answers, if only with an error: it has run what was sent before,
+    /// so that nothing is left to do once the key has expired.
+    pub(super) fn owe_until_expiry(&mut self, job: Job, due: Moment) {
+        if job.clean_up.is_some_and(|clean_up| due < clean_up.until) {
+            self.owe(job, due);
+        }
+    }
+
+    /// After an answer: a delete that went out on another connection than its SET may have overtaken
+    /// it, because the old socket's commands may run after the new one's first. It is done once more
+    /// a moment later (rule 5).
+    pub(super) fn repeat(&mut self, job: &Job, now: Moment) {
+        let Some(clean_up @ CleanUp { repeated: false, .. }) = job.clean_up else { return };
+        let may_be_behind = self.previous_ended.is_some_and(|ended| clean_up.since <= ended);
+        if may_be_behind && !planted(Bug::CleanUpOnce) {
+            let clean_up = Some(CleanUp { repeated: true, ..clean_up });
+            self.owe(Job { clean_up, ..job.clone() }, now + PAUSE);
+        }
+    }
+
+    /// Asks this again later: a watch whose request failed.
+    pub(super) fn ask_again(&mut self, item: Item, due: Moment) {
+        if !planted(Bug::WatchNotRearmed) {
+            self.put_off(item, due);
+        }
+    }
+
+    fn put_off(&mut self, item: Item, due: Moment) {
+        self.later.insert((due, self.numbered), item);
+        self.numbered += 1;
+    }
+
+    /// The connection has ended. What is unsent comes back, and so do watches that were put off.
+    pub(super) fn disconnect(&mut self, now: Moment) -> Vec<Item> {
+        self.previous_ended = Some(now);
+        self.later.retain(|_, item| item.job.clean_up.is_some());
+        let lanes = [&mut self.renewals, &mut self.deletes, &mut self.grants, &mut self.watches];
+        lanes.into_iter().flat_map(std::mem::take).collect()
+    }
+
+    /// Takes out what has waited for `limit`.
+    pub(super) fn take_overdue(&mut self, now: Moment, limit: Duration) -> Vec<Item> {
+        let lanes = [&mut self.renewals, &mut self.deletes, &mut self.grants, &mut self.watches];
+        let mut overdue = Vec::new();
+        for lane in lanes {
+            let until = lane.partition_point(|item| now.since(item.queued) >= limit);
+            overdue.extend(lane.drain(..until));
+        }
+        overdue
+    }
+
+    /// When the job that has waited longest was handed in.
+    pub(super) fn oldest(&self) -> Option<Moment> {
+        let lanes = [&self.renewals, &self.deletes, &self.grants, &self.watches];
+        lanes.into_iter().filter_map(|lane| lane.front()).map(|item| item.queued).min()
+    }
+
+    pub(super) fn nothing_waits(&self) -> bool {
+        self.renewals.is_empty()
+            && self.deletes.is_empty()
+            && self.grants.is_empty()
+            && self.watches.is_empty()
+    }
+
+    /// Nothing waits or is in flight: what is put in now may leave at once.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.in_flight == 0 && self.nothing_waits()
+    }
+
+    /// How many deletes are not confirmed: unsent ones and those to be tried again.
+    pub(super) fn cleanups(&self) -> usize {
+        self.owed + self.deletes.len()
+    }
+
+    /// No delete is owed.
+    pub(super) fn owes_nothing(&self) -> bool {
+        self.cleanups() == 0
+    }
+
+    /// Nothing waits, is in flight or is owed.
+    pub(super) fn is_idle(&self) -> bool {
+        self.owed == 0 && self.is_quiet()
+    }
+}
+
+impl Item {
+    pub(super) fn is_wanted(&self) -> bool {
+        self.ballot.as_ref().is_none_or(Ballot::is_wanted)
+    }
+
+    fn new(job: Job, ballot: Ballot, queued: Moment) -> Self {
+        Self { job, ballot: Some(ballot), queued }
+    }
+}
+
+fn is_unsent(lane: &VecDeque<Item>, claim: &Arc<Claim>) -> bool {
+    lane.iter().any(|item| Arc::ptr_eq(&item.job.claim, claim))
+}
+
+/// Takes what this claim wants out of a lane, if it is there.
+fn withdraw(
+    lane: &mut VecDeque<Item>,
+    claim: &Arc<Claim>,
+    name: &Arc<str>,
+    early: &mut Vec<Uncast>,
+) -> bool {
+    let Some(at) = lane.iter().rposition(|item| Arc::ptr_eq(&item.job.claim, claim)) else {
+        return false;
+    };
+    if let Some(Item { ballot: Some(ballot), .. }) = lane.remove(at) {
+        early.push((ballot, Err(withdrawn(name))));
+    }
+    true
+}
+
+fn withdrawn(name: &Arc<str>) -> NodeError {
+    let reason = "it was not sent: a later command for the same lock took its place";
+    NodeError::new(name, NodeErrorKind::Overloaded, reason)
+}

@@ -1,0 +1,301 @@
+//! What leaves an outbox, in which order, and what does not leave at all.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    Action, Claim, CleanUp, Identity, Job, Reply, Restarts,
+    outbox::{Item, Link, Outbox, PAUSE},
+    quarantine::Quarantine,
+};
+use crate::{
+    clock::{Clock, Moment, TokioClock},
+    error::NodeErrorKind,
+    quorum::{Ballot, Bell, Round, Uncast, cast_all},
+};
+
+const TTL: Duration = Duration::from_secs(1);
+const GRANT: Action = Action::Grant { ttl: TTL };
+const EXTEND: Action = Action::Extend { ttl: TTL };
+const HEAL: Action = Action::Heal { ttl: TTL };
+const MAX_IN_FLIGHT: usize = 512;
+const MAX_IN_BATCH: usize = 128;
+
+fn at(ms: u64) -> Moment {
+    Moment::ORIGIN + Duration::from_millis(ms)
+}
+
+fn name() -> Arc<str> {
+    "a:1".into()
+}
+
+fn up() -> Outbox {
+    let mut outbox = Outbox::new(Quarantine::new(Restarts::Trusted, Duration::ZERO));
+    outbox.link = Link::Up;
+    outbox
+}
+
+fn claim(key: impl ToString) -> Arc<Claim> {
+    Arc::new(Claim { key: key.to_string().into(), value: "v".into() })
+}
+
+fn ballot() -> Ballot {
+    Ballot::new(&Round::new(1, |_| false), 0, &name())
+}
+
+fn put(outbox: &mut Outbox, job: Job) -> Vec<Uncast> {
+    outbox.put(&name(), job, ballot(), at(0))
+}
+
+fn clean_up(since: u64, until: u64) -> CleanUp {
+    CleanUp {
+        since: at(since),
+        until: at(until),
+        keep_until: None,
+        repeated: false,
+        may_be_unsent: true,
+    }
+}
+
+fn delete(claim: &Arc<Claim>) -> Job {
+    let release = Action::Release { wakes: false };
+    Job { clean_up: Some(clean_up(0, 5000)), ..Job::new(claim, release) }
+}
+
+fn take(outbox: &mut Outbox, ms: u64) -> Vec<Item> {
+    outbox.take(&&at(ms), Vec::new())
+}
+
+fn actions(items: &[Item]) -> Vec<Action> {
+    items.iter().map(|item| item.job.action).collect()
+}
+
+fn bell() -> Arc<Bell> {
+    let clock: Arc<dyn Clock> = Arc::new(TokioClock);
+    Bell::new(&"k".into(), 1, &clock)
+}
+
+#[test]
+fn renewals_and_deletes_leave_first_grants_next_watches_last() {
+    let mut outbox = up();
+    let bell = bell();
+    assert!(outbox.put(&name(), bell.job(), Ballot::new(&bell, 0, &name()), at(0)).is_empty());
+    let release = Action::Release { wakes: false };
+    assert!(put(&mut outbox, Job::new(&claim("a"), GRANT)).is_empty());
+    assert!(put(&mut outbox, delete(&claim("b"))).is_empty());
+    assert!(put(&mut outbox, Job::new(&claim("c"), EXTEND)).is_empty());
+    let sent = take(&mut outbox, 0);
+    assert_eq!(actions(&sent), [EXTEND, release, GRANT, Action::Watch]);
+}
+
+#[test]
+fn a_delete_withdraws_its_own_set_and_only_that() {
+    let mut outbox = up();
+    let (ours, other) = (claim("k"), claim("k"));
+    assert!(put(&mut outbox, Job::new(&ours, GRANT)).is_empty());
+    assert!(put(&mut outbox, Job::new(&other, GRANT)).is_empty());
+    let early = put(&mut outbox, delete(&ours));
+    let [(_, set), (_, gone)] = &early[..] else { panic!("{early:?}") };
+    assert!(!set.as_ref().unwrap_err().may_have_run, "nothing of it is on the node");
+    assert_eq!(*gone, Ok(Reply::Missing));
+    let sent = take(&mut outbox, 0);
+    assert!(matches!(&sent[..], [one] if Arc::ptr_eq(&one.job.claim, &other)));
+    cast_all(early);
+}
+
+#[test]
+fn a_delete_follows_a_set_that_was_sent() {
+    let mut outbox = up();
+    let ours = claim("k");
+    put(&mut outbox, Job::new(&ours, GRANT));
+    assert_eq!(actions(&take(&mut outbox, 0)), [GRANT]);
+    assert!(put(&mut outbox, delete(&ours)).is_empty());
+    assert_eq!(take(&mut outbox, 0).len(), 1);
+}
+
+#[test]
+fn a_newer_wish_replaces_a_renewal_that_was_not_sent() {
+    let mut outbox = up();
+    let ours = claim("k");
+    let longer = Action::Extend { ttl: 2 * TTL };
+    put(&mut outbox, Job::new(&ours, EXTEND));
+    assert_eq!(put(&mut outbox, Job::new(&ours, longer)).len(), 1, "the older one is told");
+    assert_eq!(put(&mut outbox, Job::new(&ours, HEAL)).len(), 1, "the renewal finds out");
+    assert_eq!(actions(&take(&mut outbox, 0)), [longer]);
+
+    put(&mut outbox, Job::new(&ours, HEAL));
+    assert_eq!(put(&mut outbox, delete(&ours)).len(), 1);
+    assert_eq!(actions(&take(&mut outbox, 0)), [Action::Release { wakes: false }]);
+}
+
+#[test]
+fn a_crowd_leaves_in_order_and_no_more_of_it_than_a_node_can_answer() {
+    let mut outbox = up();
+    let crowd = MAX_IN_FLIGHT + 100;
+    for number in 0..crowd {
+        assert!(put(&mut outbox, Job::new(&claim(number), GRANT)).is_empty());
+    }
+    let mut sent = Vec::new();
+    while !outbox.is_idle() {
+        let mut in_flight = 0;
+        while outbox.next(&&at(0)).is_some() {
+            let items = take(&mut outbox, 0);
+            assert!((1..=MAX_IN_BATCH).contains(&items.len()), "{}", items.len());
+            in_flight += items.len();
+            sent.extend(items.iter().map(|item| item.job.claim.key.parse::<usize>().unwrap()));
+        }
+        assert!(in_flight <= MAX_IN_FLIGHT && take(&mut outbox, 0).is_empty(), "{in_flight}");
+        outbox.answered(in_flight);
+    }
+    assert!(sent.is_sorted());
+    assert_eq!(sent.len(), crowd);
+}
+
+#[test]
+fn what_is_held_finds_room_behind_a_crowd_of_grants_and_grants_behind_watches() {
+    let mut outbox = up();
+    let bell = bell();
+    for _ in 0..2 * MAX_IN_FLIGHT {
+        let ballot = Ballot::new(&bell, 0, &name());
+        outbox.put(&name(), bell.job(), ballot, at(0));
+    }
+    let drain = |outbox: &mut Outbox| {
+        let mut sent = Vec::new();
+        while outbox.next(&&at(0)).is_some() {
+            sent.extend(take(outbox, 0));
+        }
+        actions(&sent)
+    };
+    assert_eq!(drain(&mut outbox).len(), MAX_IN_FLIGHT / 2);
+    for number in 0..MAX_IN_FLIGHT {
+        put(&mut outbox, Job::new(&claim(number), GRANT));
+    }
+    let sent = drain(&mut outbox);
+    assert_eq!((sent.len(), sent[0]), (MAX_IN_FLIGHT / 2, GRANT));
+    put(&mut outbox, Job::new(&claim("held"), EXTEND));
+    assert_eq!(drain(&mut outbox), [EXTEND]);
+}
+
+#[test]
+fn a_watch_without_a_listener_is_not_sent() {
+    let mut outbox = up();
+    let bell = bell();
+    outbox.put(&name(), bell.job(), Ballot::new(&bell, 0, &name()), at(0));
+    bell.take_down();
+    assert!(take(&mut outbox, 0).is_empty());
+}
+
+#[test]
+fn a_watch_that_failed_is_asked_again_until_the_connection_ends() {
+    let mut outbox = up();
+    let bell = bell();
+    outbox.put(&name(), bell.job(), Ballot::new(&bell, 0, &name()), at(0));
+    let item = take(&mut outbox, 0).remove(0);
+    outbox.answered(1);
+    outbox.ask_again(item, at(1000));
+    assert!(outbox.owes_nothing() && take(&mut outbox, 999).is_empty());
+    assert_eq!(outbox.next(&&at(999)), Some(at(1000)));
+    let item = take(&mut outbox, 1000).remove(0);
+    outbox.answered(1);
+    outbox.ask_again(item, at(2000));
+    // The next connection asks for every listener.
+    assert!(outbox.disconnect(at(1500)).is_empty());
+    assert!(take(&mut outbox, 9000).is_empty());
+}
+
+#[test]
+fn what_waits_for_a_node_that_turns_out_to_sit_out_is_taken_back_unless_it_is_no_vote() {
+    let (now, name) = (at(0), name());
+    let span = Duration::from_secs(60);
+    let mut outbox = Outbox::new(Quarantine::new(Restarts::Strict, span));
+    let ours = claim("k");
+    for job in [Job::new(&ours, GRANT), Job::new(&claim("l"), EXTEND), delete(&claim("m"))] {
+        assert!(put(&mut outbox, job).is_empty());
+    }
+    outbox.quarantine.admit(&Identity::default(), true, now).unwrap();
+    outbox.link = Link::Up;
+    assert_eq!(outbox.refuses_votes(&name, now).unwrap().kind, NodeErrorKind::SitsOut);
+    let barred = outbox.take_barred(&name, now);
+    let [(item, error)] = &barred[..] else { panic!("{} are barred", barred.len()) };
+    assert_eq!((item.job.action, error.kind), (GRANT, NodeErrorKind::SitsOut));
+    assert_eq!(take(&mut outbox, 0).len(), 2);
+    let early = put(&mut outbox, Job::new(&ours, GRANT));
+    assert_eq!(early[0].1.as_ref().unwrap_err().kind, NodeErrorKind::SitsOut);
+    let later = outbox.put(&name, Job::new(&ours, GRANT), ballot(), now + span);
+    assert!(later.is_empty() && outbox.refuses_votes(&name, now + span).is_none());
+}
+
+#[test]
+fn no_number_of_deletes_is_too_large_to_be_owed() {
+    let mut outbox = up();
+    let most = 200_000;
+    for number in 0..most {
+        assert!(put(&mut outbox, delete(&claim(number))).is_empty());
+    }
+    let unsent = outbox.disconnect(at(0));
+    for item in unsent {
+        outbox.owe(item.job, at(0));
+    }
+    assert_eq!(outbox.cleanups(), most);
+    let mut paid = 0;
+    while !outbox.is_idle() {
+        let items = take(&mut outbox, 0);
+        paid += items.len();
+        outbox.answered(items.len());
+    }
+    assert_eq!(paid, most);
+}
+
+#[test]
+fn what_is_owed_comes_due_in_order() {
+    let mut outbox = up();
+    outbox.owe(delete(&claim("late")), at(2000));
+    outbox.owe(delete(&claim("early")), at(1000));
+    assert_eq!((outbox.cleanups(), outbox.next(&&at(0))), (2, Some(at(1000))));
+    assert!(!outbox.owes_nothing() && !outbox.is_idle());
+    assert!(take(&mut outbox, 999).is_empty());
+    assert_eq!(&*take(&mut outbox, 1000)[0].job.claim.key, "early");
+    assert_eq!(take(&mut outbox, 9000).len(), 1, "it may have been set late, too");
+    assert!(outbox.owes_nothing());
+    outbox.owe(Job::new(&claim("k"), GRANT), at(1));
+    assert!(outbox.owes_nothing(), "only deletes are owed");
+}
+
+#[test]
+fn what_a_node_refuses_to_do_ends_with_the_key() {
+    let mut outbox = up();
+    let job = || Job { clean_up: Some(clean_up(0, 1001)), ..delete(&claim("k")) };
+    outbox.owe_until_expiry(job(), at(1001));
+    assert!(outbox.owes_nothing());
+    outbox.owe_until_expiry(job(), at(1000));
+    assert_eq!(outbox.cleanups(), 1);
+}
+
+#[test]
+fn a_delete_on_a_newer_connection_than_its_set_is_repeated_once() {
+    let job = || Job { clean_up: Some(clean_up(1000, 60_000)), ..delete(&claim("k")) };
+    let mut outbox = up();
+    outbox.repeat(&job(), at(1500));
+    assert!(outbox.owes_nothing(), "the first connection: first in, first out");
+    outbox.disconnect(at(999));
+    outbox.repeat(&job(), at(1500));
+    assert!(outbox.owes_nothing(), "the SET went out on this one");
+    outbox.disconnect(at(1200));
+    outbox.repeat(&job(), at(1500));
+    assert_eq!(outbox.cleanups(), 1, "the SET may be on the old socket");
+    let again = take(&mut outbox, 2500).remove(0).job;
+    assert_eq!(PAUSE, Duration::from_secs(1));
+    outbox.repeat(&again, at(2500));
+    assert!(outbox.owes_nothing(), "once is enough");
+}
+
+#[test]
+fn all_that_has_waited_for_too_long_is_taken_out_at_once() {
+    let mut outbox = up();
+    for queued in 0..100 {
+        let job = Job::new(&claim(queued), GRANT);
+        assert!(outbox.put(&name(), job, ballot(), at(queued)).is_empty());
+    }
+    assert_eq!(outbox.take_overdue(at(90), Duration::from_millis(50)).len(), 41);
+    assert_eq!(outbox.oldest(), Some(at(41)));
+    assert_eq!(outbox.disconnect(at(90)).len(), 59);
+}

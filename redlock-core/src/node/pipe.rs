@@ -1,0 +1,157 @@
+//! The way to one node: what leaves the outbox goes onto the connection here, and what was sent is
+//! kept until it is answered.
+//!
+//! Callers and the supervisor both send. The pipe's lock is held from taking a batch out of the
+//! outbox until it is on the wire, so that batches leave in the order in which they were taken. A
+//! caller that finds the node idle sends at once: its command does not wait for a task to be
+//! scheduled, and a guard that is dropped as the last act of `main` still deletes its key.
+//!
+//! A node answers in order, so that only the first batch is looked at, and a time limit that is the
+//! same for all runs out for the first one first (rule 15).
+
+use std::{
+    cell::LazyCell,
+    collections::VecDeque,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use futures_util::{FutureExt, future::BoxFuture};
+use tokio::time::Instant;
+
+use super::{Reply, Sender, handle::Shared, outbox::Item};
+use crate::error::{NodeError, NodeErrorKind};
+
+/// A batch and what came of each of its items.
+pub(super) struct Answered {
+    pub(super) items: Vec<Item>,
+    pub(super) results: Vec<Result<Reply, NodeError>>,
+    /// When it was sent.
+    pub(super) sent: Instant,
+    /// Whether the node answered, as opposed to its time running out.
+    pub(super) in_time: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Pipe {
+    /// Puts commands onto the connection; `None` without one.
+    sender: Option<Arc<dyn Sender>>,
+    batches: VecDeque<Batch>,
+    /// The supervisor wakes up in time to see the first batch expire.
+    pub(super) is_timed: bool,
+    /// Room for the next batch.
+    spare: Vec<Item>,
+}
+
+struct Batch {
+    items: Vec<Item>,
+    answers: Answers,
+    sent: Instant,
+}
+
+enum Answers {
+    Awaited(BoxFuture<'static, Vec<Result<Reply, NodeError>>>),
+    /// They came while earlier ones were awaited.
+    There(Vec<Result<Reply, NodeError>>),
+}
+
+/// What came of an attempt to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sent {
+    /// How many commands left in the largest batch.
+    pub(super) largest: usize,
+    /// The supervisor has to look: it would not hear of the answers, or of their absence.
+    pub(super) tell_supervisor: bool,
+}
+
+impl Pipe {
+    pub(super) fn connect(&mut self, sender: Arc<dyn Sender>) {
+        self.sender = Some(sender);
+        self.is_timed = false;
+    }
+
+    /// Nothing is sent any more; what was sent may still be answered.
+    pub(super) fn disconnect(&mut self) {
+        self.sender = None;
+    }
+
+    /// Sends what waits, batch by batch, as far as there is room.
+    pub(super) fn send_waiting(&mut self, shared: &Shared) -> Sent {
+        let mut sent = Sent { largest: 0, tell_supervisor: false };
+        let Some(sender) = &self.sender else { return sent };
+        loop {
+            let now = LazyCell::new(|| shared.context.clock.now());
+            let items = shared.outbox.lock().take(&now, std::mem::take(&mut self.spare));
+            if items.is_empty() {
+                self.spare = items;
+                return sent;
+            }
+            sent.largest = sent.largest.max(items.len());
+            sent.tell_supervisor |= !self.is_timed || !sender.wakes_reader();
+            let now = *now;
+            let mut answers = sender.send(items.iter().map(|item| item.job.command(now)).collect());
+            // The first poll sends, so that batches leave in order.
+            let answers = match (&mut answers).now_or_never() {
+                Some(there) => {
+                    sent.tell_supervisor = true;
+                    Answers::There(there)
+                }
+                None => Answers::Awaited(answers),
+            };
+            self.batches.push_back(Batch { items, answers, sent: Instant::now() });
+        }
+    }
+
+    /// By when the first batch must be answered.
+    pub(super) fn deadline(&self, shared: &Shared) -> Option<Instant> {
+        let first = self.batches.front()?;
+        first.sent.checked_add(shared.context.node_timeout)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+    }
+
+    /// The answers of the first batch, once they are there.
+    pub(super) fn poll_first(&mut self, cx: &mut Context<'_>) -> Poll<Answered> {
+        let results = match self.batches.front_mut().map(|batch| &mut batch.answers) {
+            Some(Answers::Awaited(answers)) => std::task::ready!(answers.as_mut().poll(cx)),
+            Some(Answers::There(answers)) => std::mem::take(answers),
+            None => return Poll::Pending,
+        };
+        match self.batches.pop_front() {
+            Some(batch) => Poll::Ready(batch.answered(results, true)),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Gives up on the first batch, if its time has run out.
+    pub(super) fn expire(&mut self, shared: &Shared) -> Option<Answered> {
+        self.deadline(shared).filter(|deadline| *deadline <= Instant::now())?;
+        let batch = self.batches.pop_front()?;
+        let limit = shared.context.node_timeout;
+        let reason = format!("no answer within {limit:?}");
+        let error = NodeError::new(&shared.name, NodeErrorKind::Timeout, reason);
+        let results = vec![Err(error); batch.items.len()];
+        Some(batch.answered(results, false))
+    }
+
+    /// The vector of a batch that is done, for the next.
+    pub(super) fn reuse(&mut self, spare: Vec<Item>) {
+        if spare.capacity() > self.spare.capacity() {
+            self.spare = spare;
+        }
+    }
+
+    /// Everything that was sent and has no answer. A runtime that ends leaves it behind.
+    pub(super) fn abandon(&mut self) -> Vec<Item> {
+        self.sender = None;
+        std::mem::take(&mut self.batches).into_iter().flat_map(|batch| batch.items).collect()
+    }
+}
+
+impl Batch {
+    fn answered(self, results: Vec<Result<Reply, NodeError>>, in_time: bool) -> Answered {
+        Answered { items: self.items, results, sent: self.sent, in_time }
+    }
+}

@@ -1,0 +1,42 @@
+//! The keys beside a lock that a queue between processes is made of, the same for all clients.
+//!
+//! | key | what |
+//! |---|---|
+//! | `LOCK:{LOCK}:queue` | a ZSET of the waiters, by their places |
+//! | `LOCK:{LOCK}:alive:WAITER` | there while the waiter says that it is alive |
+//! | `LOCK:{LOCK}:turn:WAITER` | written when it is the waiter's turn |
+//! | `LOCK:{LOCK}:next:WAITER` | written when the waiter is the next to get the turn |
+//!
+//! The last two are pushed to the waiter that tracks them, and are deleted as soon as they are written.
+
+use super::Claim;
+
+/// What the names of these keys begin with. They share the hash slot of the lock, and they begin as
+/// it does, so that a user who may touch the locks (`~redlock:*`) may touch them too.
+pub(crate) fn prefix(key: &str) -> String {
+    match key.split_once('{') {
+        // Servers hash what stands between the first brace and the next closing one, if anything.
+        Some((_, rest)) if rest.find('}').is_some_and(|end| end > 0) => key.to_owned(),
+        // A brace that closes nothing would end the tag too early.
+        _ if key.contains(['{', '}']) => key.to_owned(),
+        _ => format!("{key}:{{{key}}}"),
+    }
+}
+
+/// The keys through which the waiter of this claim is told of its turn, and that it is the next.
+pub(crate) fn wake_keys(claim: &Claim) -> [String; 2] {
+    let (prefix, waiter) = (prefix(&claim.key), &claim.value);
+    [format!("{prefix}:turn:{waiter}"), format!("{prefix}:next:{waiter}")]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::prefix;
+
+    #[test]
+    fn companions_share_the_slot_of_their_lock() {
+        assert_eq!(prefix("redlock:a"), "redlock:a:{redlock:a}");
+        assert_eq!(prefix("redlock:{a}:b"), "redlock:{a}:b", "it has a tag already");
+        assert_eq!(prefix("a}b"), "a}b", "no tag can hold it");
+    }
+}

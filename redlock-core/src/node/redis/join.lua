@@ -1,0 +1,36 @@
+-- Stands in the queue before a lock, or says again that the waiter there is alive.
+--
+-- KEYS[1] the lock   ARGV[1] the prefix of the queue's keys   ARGV[2] the waiter
+-- ARGV[3] the place it had before, or 0 for the end   ARGV[4] how long its entry lives, in ms
+-- ARGV[5] how many entries there may be
+-- Answers -1 the queue is full, or the place, how many stand before it, and PTTL of the lock.
+local queue = ARGV[1] .. ':queue'
+local alive = ARGV[1] .. ':alive:'
+local place = redis.call('ZSCORE', queue, ARGV[2])
+if not place then
+  if redis.call('ZCARD', queue) >= tonumber(ARGV[5]) then
+    return -1
+  end
+  place = ARGV[3]
+  if place == '0' then
+    -- The server's own time, and never before an entry that is there.
+    local now = redis.call('TIME')
+    local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
+    place = math.max(now[1] * 1000000 + now[2], (tonumber(last) or 0) + 1)
+  end
+  place = string.format('%.0f', place)
+  redis.call('ZADD', queue, place, ARGV[2])
+end
+redis.call('SET', alive .. ARGV[2], 1, 'PX', ARGV[4])
+redis.call('PEXPIRE', queue, 2 * ARGV[4])
+local ahead = redis.call('ZRANK', queue, ARGV[2])
+-- Dead waiters are dropped from the front, where they would cost time.
+while ahead > 0 do
+  local first = redis.call('ZRANGE', queue, 0, 0)[1]
+  if redis.call('EXISTS', alive .. first) == 1 then
+    break
+  end
+  redis.call('ZREM', queue, first)
+  ahead = ahead - 1
+end
+return {string.format('%.0f', place), ahead, redis.call('PTTL', KEYS[1])}

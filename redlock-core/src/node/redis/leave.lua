@@ -1,0 +1,22 @@
+-- Leaves the queue before a lock. A turn that came already goes to the next waiter.
+--
+-- KEYS[1] the lock   ARGV[1] the prefix of the queue's keys   ARGV[2] the waiter
+-- Answers 1 it stood in the queue, 0 it did not.
+local queue = ARGV[1] .. ':queue'
+
+redis.call('DEL', ARGV[1] .. ':alive:' .. ARGV[2])
+local place = redis.call('ZRANK', queue, ARGV[2])
+if place then
+  redis.call('ZREM', queue, ARGV[2])
+end
+if place == 0 then
+  -- The next waiter is the first from now on.
+  local first = redis.call('ZRANGE', queue, 0, 0)[1]
+  if first then
+    tell(ARGV[1] .. ':next:' .. first)
+  end
+elseif not place and redis.call('EXISTS', KEYS[1]) == 0 then
+  -- It had the turn and did not use it.
+  wake(ARGV[1])
+end
+return place and 1 or 0

@@ -1,0 +1,46 @@
+//! How far away a node is: what delays that depend on distance are made of.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+/// The smoothed time from sending a batch to its answers. Zero until the first answer.
+#[derive(Debug, Default)]
+pub(super) struct RoundTrip(AtomicU64);
+
+/// A new sample counts for one eighth, as in TCP (RFC 6298).
+const WEIGHT: u64 = 8;
+
+impl RoundTrip {
+    pub(super) fn note(&self, sample: Duration) {
+        let sample = u64::try_from(sample.as_nanos()).unwrap_or(u64::MAX);
+        let old = self.0.load(Ordering::Relaxed);
+        let new = if old == 0 { sample } else { old - old / WEIGHT + sample / WEIGHT };
+        // Two threads at once lose a sample, which is as well.
+        self.0.store(new, Ordering::Relaxed);
+    }
+
+    pub(super) fn get(&self) -> Duration {
+        Duration::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_follows_what_is_measured() {
+        let round_trip = RoundTrip::default();
+        assert_eq!(round_trip.get(), Duration::ZERO);
+        round_trip.note(Duration::from_millis(8));
+        assert_eq!(round_trip.get(), Duration::from_millis(8), "the first is all there is");
+        round_trip.note(Duration::from_millis(16));
+        assert_eq!(round_trip.get(), Duration::from_millis(9));
+        (0..100).for_each(|_| round_trip.note(Duration::from_millis(40)));
+        assert!(round_trip.get() > Duration::from_millis(39));
+        round_trip.note(Duration::MAX);
+        round_trip.note(Duration::ZERO);
+    }
+}

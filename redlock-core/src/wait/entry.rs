@@ -1,0 +1,327 @@
+//! A place in the queue between processes, which one node keeps for each lock.
+//!
+//! The queue decides which client asks, never which client holds: a lock stays with the quorum, and a
+//! queue that is lost, split or wrong costs order for a moment and nothing else. So all of it is soft
+//! state. Entries expire, refusals are passed over, and nothing that a queue says is ever a vote.
+//!
+//! All clients agree on the node without a word: the first that can be reached in the order of
+//! [`rank`]. A release gives the turn to the first waiter there, and tells the one behind it that it
+//! is the next; both are pushed, so that the others need not ask. A waiter that was told to be the
+//! next looks for itself when the turn was not used (`pace::grace`).
+
+use std::{sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::pace::LIFE;
+use crate::{
+    bug::{Bug, planted},
+    client::Client,
+    error::{LockError, NodeError},
+    node::{Action, Claim, Job, Listener, NodeHandle, Reply, fnv1a, queue},
+    quorum::{Ballot, Counts, cast_all},
+    token,
+};
+
+/// The keys of a waiter expire on the node's side of pushes too; after so long they are listened to
+/// anew. Pushes that were lost without a trace cost no more than this.
+const LISTEN_AGAIN: u32 = 8;
+
+/// The rank of a node for a key: the highest keeps the queue. The same in every client that knows
+/// the server by its run id, whatever it calls it.
+fn rank(key: u64, node: u64) -> u64 {
+    // The finalizer of SplitMix64: nodes differ in all bits of the result.
+    let mut mixed = key ^ node.rotate_left(32);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// The node that keeps the queue before this key, of those that are connected and not `refused`.
+fn keeper(nodes: &[NodeHandle], key: &str, refused: &[usize]) -> Option<usize> {
+    if let ([only], []) = (nodes, refused) {
+        return only.is_up().then_some(0);
+    }
+    let key = fnv1a(key.as_bytes());
+    let reached = nodes.iter().enumerate().filter(|(_, node)| node.is_up());
+    let left = reached.filter(|(index, _)| !refused.contains(index));
+    left.max_by_key(|(_, node)| rank(key, node.fingerprint())).map(|(index, _)| index)
+}
+
+/// Where a release of this key has to give the turn to the next waiter.
+pub(crate) fn queue_node(client: &Client, key: &str) -> Option<usize> {
+    keeper(&client.nodes, key, &[])
+}
+
+/// How a waiter stands in the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// How many wait before it.
+    pub(crate) ahead: u64,
+    /// What is left of the lock on the node that keeps the queue; `None` when it is free there.
+    pub(crate) left: Option<Duration>,
+}
+
+/// What a waiter is told without asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Signal {
+    /// The lock was let go of, and this waiter is to take it.
+    Turn,
+    /// The turn went to the waiter before this one.
+    Next,
+    /// The connection to the node that keeps the queue has ended.
+    Moved,
+}
+
+/// An entry in the queue. Dropped, it is taken out, and a turn that had come goes on.
+pub(crate) struct Entry {
+    client: Arc<Client>,
+    /// The key of the lock, and the name of this waiter.
+    claim: Arc<Claim>,
+    keys: [Arc<str>; 2],
+    wake: Arc<Wake>,
+    /// Which node keeps the entry.
+    node: Option<usize>,
+    /// Zero before the first answer.
+    place: u64,
+    /// How often it was said that the waiter is alive since it last began to listen.
+    said: u32,
+    /// Every node that may have an entry.
+    asked: Vec<usize>,
+    /// The turn came: the entry is out of the queue already.
+    has_turn: bool,
+}
+
+impl Entry {
+    pub(crate) fn new(client: &Arc<Client>, key: &Arc<str>) -> Result<Self, LockError> {
+        let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
+        let claim = Arc::new(Claim { key: Arc::clone(key), value });
+        let keys = queue::wake_keys(&claim).map(Arc::from);
+        let wake = Arc::new(Wake { turn: Arc::clone(&keys[0]), ..Wake::default() });
+        Ok(Self {
+            client: Arc::clone(client),
+            claim,
+            keys,
+            wake,
+            node: None,
+            place: 0,
+            said: 0,
+            asked: Vec::new(),
+            has_turn: false,
+        })
+    }
+
+    /// Joins the queue, or says that the waiter is still there. `None` when no node takes it.
+    pub(crate) async fn say(&mut self) -> Option<Standing> {
+        let client = Arc::clone(&self.client);
+        let mut refused = Vec::new();
+        loop {
+            // An entry stays where it is for as long as that node answers.
+            let stays = self.node.filter(|node| {
+                !refused.contains(node) && client.nodes.get(*node).is_some_and(NodeHandle::is_up)
+            });
+            let node = match stays {
+                Some(node) => node,
+                None => {
+                    let node = keeper(&client.nodes, &self.claim.key, &refused)?;
+                    self.move_to(node);
+                    node
+                }
+            };
+            match self.ask(node).await {
+                Ok(Reply::Queued { place, ahead, left }) => {
+                    self.place = place;
+                    self.has_turn = false;
+                    return Some(Standing { ahead, left });
+                }
+                Ok(_) => return None,
+                Err(_) => refused.push(node),
+            }
+        }
+    }
+
+    /// Joins on another node than before.
+    fn move_to(&mut self, node: usize) {
+        if let Some(before) = self.node.replace(node).and_then(|it| self.client.nodes.get(it)) {
+            self.keys.iter().for_each(|key| before.stop_listening(key, &self.wake));
+        }
+        if let Some(handle) = self.client.nodes.get(node) {
+            let wake = || -> Arc<dyn Listener> { Arc::<Wake>::clone(&self.wake) };
+            self.keys.iter().for_each(|key| handle.listen(key, node, wake()));
+        }
+        if !self.asked.contains(&node) {
+            self.asked.push(node);
+        }
+        self.said = 0;
+    }
+
+    async fn ask(&mut self, node: usize) -> Result<Reply, NodeError> {
+        let told = self.wake.take_all();
+        let listens = self.said == 0 || told || self.has_turn;
+        self.said = if listens { 1 } else { (self.said + 1) % LISTEN_AGAIN };
+        let action = Action::Join { place: self.place, life: LIFE, listens };
+        let answer = Arc::<Answer>::default();
+        let Some(handle) = self.client.nodes.get(node) else { return answer.wait().await };
+        let ballot = Ballot::new(&answer, node, handle.name());
+        let early = handle.submit(Job::new(&self.claim, action), ballot, handle.now());
+        cast_all(early);
+        answer.wait().await
+    }
+
+    /// Waits for a signal. Cancel safe.
+    pub(crate) async fn signal(&mut self) -> Signal {
+        let signal = self.wake.signal().await;
+        if signal == Signal::Turn {
+            self.has_turn = true;
+        }
+        signal
+    }
+
+    /// Whether the node that keeps the entry pushes what it has to tell.
+    pub(crate) fn is_told(&self) -> bool {
+        self.node
+            .and_then(|node| self.client.nodes.get(node))
+            .is_some_and(NodeHandle::tells_changes)
+    }
+
+    /// The waiter has the lock: nothing is passed on.
+    pub(crate) fn acquired(mut self) {
+        if self.has_turn {
+            // The release that gave the turn took the entry out.
+            let node = self.node;
+            self.asked.retain(|asked| Some(*asked) != node);
+        }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if let Some(node) = self.node.and_then(|node| self.client.nodes.get(node)) {
+            self.keys.iter().for_each(|key| node.stop_listening(key, &self.wake));
+        }
+        for node in std::mem::take(&mut self.asked) {
+            let Some(handle) = self.client.nodes.get(node) else { continue };
+            // Behind a join that is still on its way, on the same connection. An entry that is not
+            // reached expires by itself.
+            let ballot = Ballot::new(&Arc::<Answer>::default(), node, handle.name());
+            cast_all(handle.submit(Job::new(&self.claim, Action::Leave), ballot, handle.now()));
+        }
+    }
+}
+
+/// What pushes have told a waiter.
+#[derive(Debug)]
+struct Wake {
+    /// The key whose push gives the turn; the other one says that it is next.
+    turn: Arc<str>,
+    /// By importance, those that were not looked at.
+    told: Mutex<[bool; 3]>,
+    notify: Notify,
+}
+
+impl Default for Wake {
+    fn default() -> Self {
+        Self { turn: "".into(), told: Mutex::default(), notify: Notify::new() }
+    }
+}
+
+impl Wake {
+    fn tell(&self, signal: Signal) {
+        self.told.lock()[signal as usize] = true;
+        self.notify.notify_one();
+    }
+
+    /// Forgets everything, since the node is about to be asked; whether there was anything.
+    fn take_all(&self) -> bool {
+        std::mem::take(&mut *self.told.lock()).contains(&true)
+    }
+
+    async fn signal(&self) -> Signal {
+        loop {
+            {
+                let mut told = self.told.lock();
+                for signal in [Signal::Turn, Signal::Next, Signal::Moved] {
+                    if std::mem::take(&mut told[signal as usize]) {
+                        return signal;
+                    }
+                }
+            }
+            self.notify.notified().await;
+        }
+    }
+}
+
+impl Listener for Wake {
+    fn changed(&self, _: usize, key: &str) {
+        if !planted(Bug::LostWakeUp) {
+            self.tell(if *key == *self.turn { Signal::Turn } else { Signal::Next });
+        }
+    }
+
+    fn freed(&self, _: usize) {}
+
+    fn disconnected(&self, _: usize) {
+        self.tell(Signal::Moved);
+    }
+
+    fn reconnected(self: Arc<Self>, _: usize, _: &Arc<str>) -> Option<(Job, Ballot)> {
+        None
+    }
+}
+
+/// The answer to one command, for the task that waits for it, if it still does.
+#[derive(Debug, Default)]
+struct Answer {
+    result: Mutex<Option<Result<Reply, NodeError>>>,
+    there: Notify,
+}
+
+impl Answer {
+    /// Every command is bounded by `node_timeout` where it is sent.
+    async fn wait(&self) -> Result<Reply, NodeError> {
+        loop {
+            if let Some(result) = self.result.lock().take() {
+                return result;
+            }
+            self.there.notified().await;
+        }
+    }
+}
+
+impl Counts for Answer {
+    fn count(self: Arc<Self>, _: usize, result: Result<Reply, NodeError>) {
+        *self.result.lock() = Some(result);
+        self.there.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_queues_of_many_locks_are_spread_over_the_nodes() {
+        let nodes: Vec<u64> = (0..5).map(|it| fnv1a(format!("run-{it}").as_bytes())).collect();
+        let mut kept = [0_u32; 5];
+        for key in 0..1000 {
+            let key = fnv1a(format!("redlock:{key}").as_bytes());
+            let best = (0..5).max_by_key(|node| rank(key, nodes[*node])).unwrap();
+            kept[best] += 1;
+        }
+        assert!(kept.iter().all(|kept| (120..280).contains(kept)), "{kept:?}");
+    }
+
+    /// Written down: clients of different versions must agree.
+    #[test]
+    fn the_order_of_the_nodes_is_fixed() {
+        assert_eq!(fnv1a(b"redlock:a"), 16_458_218_217_413_237_854);
+        let order = |key: &str| {
+            let mut nodes = ["n0", "n1", "n2", "n3", "n4"];
+            nodes.sort_by_key(|it| rank(fnv1a(key.as_bytes()), fnv1a(it.as_bytes())));
+            nodes
+        };
+        assert_eq!(order("redlock:a"), order("redlock:a"));
+        assert_ne!(order("redlock:a"), order("redlock:b"));
+    }
+}

@@ -1,0 +1,142 @@
+//! Clients that wait for one lock take turns, however many they are and however far the nodes.
+
+use super::*;
+
+/// What a task that takes the lock again and again has come to.
+#[derive(Debug, Clone, Copy, Default)]
+struct Turns {
+    count: u32,
+    longest: Duration,
+}
+
+/// Each client has so many tasks, and each task takes the lock, holds it for 1 ms and lets go, until
+/// `span` has passed.
+async fn take_turns(nodes: &[MemoryNode], tasks: &[usize], span: Duration) -> Vec<Vec<Turns>> {
+    let end = Instant::now() + span;
+    let mut clients = Vec::new();
+    for count in tasks {
+        let redlock = Redlock::builder().nodes(nodes).wait(5 * MINUTE).build().unwrap();
+        clients.push(join_all((0..*count).map(|_| {
+            let redlock = redlock.clone();
+            let task = tokio::spawn(async move {
+                let mut turns = Turns::default();
+                while Instant::now() < end {
+                    let begun = Instant::now();
+                    let guard = redlock.lock("r").await.unwrap();
+                    turns.longest = turns.longest.max(begun.elapsed());
+                    sleep(MS).await;
+                    guard.release().await.unwrap();
+                    turns.count += 1;
+                }
+                turns
+            });
+            async { task.await.unwrap() }
+        })));
+    }
+    join_all(clients).await
+}
+
+fn all(turns: &[Vec<Turns>]) -> Vec<u32> {
+    turns.iter().flatten().map(|it| it.count).collect()
+}
+
+/// One for equal shares, and less the more unequal they are.
+fn jain(shares: &[u32]) -> f64 {
+    let sum: f64 = shares.iter().map(|it| f64::from(*it)).sum();
+    let squares: f64 = shares.iter().map(|it| f64::from(*it) * f64::from(*it)).sum();
+    sum * sum / (shares.len() as f64 * squares)
+}
+
+fn distant(one_way: u64) -> Vec<MemoryNode> {
+    let nodes = nodes(5);
+    nodes.iter().for_each(|node| node.slow(Duration::from_millis(one_way)));
+    nodes
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_clients_of_one_task_are_served_in_turn() {
+    let mut paces = Vec::new();
+    for clients in [4, 16, 64] {
+        for delay in [0, 5] {
+            let nodes = distant(delay);
+            let turns = take_turns(&nodes, &vec![1; clients], 5000 * MS).await;
+            let counts = all(&turns);
+            let sum: u32 = counts.iter().sum();
+            let fair = jain(&counts);
+            assert!(fair > 0.95, "{clients} clients at {delay} ms: {fair:.2} {counts:?}");
+            let longest = turns.iter().flatten().map(|it| it.longest).max().unwrap();
+            let pace = f64::from(sum) / 5.0;
+            let most = Duration::from_secs_f64(2.0 * clients as f64 / pace);
+            assert!(longest <= most, "{clients} clients at {delay} ms: {longest:?} of {most:?}");
+            paces.push((clients, delay, sum));
+        }
+    }
+    for (clients, delay, sum) in &paces {
+        let (_, _, few) = paces.iter().find(|(few, at, _)| *few == 4 && at == delay).unwrap();
+        assert!(f64::from(*sum) > 0.9 * f64::from(*few), "{clients} at {delay} ms: {paces:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_single_task_gets_its_share_beside_many_at_any_distance() {
+    for delay in [0, 3, 20] {
+        for many in [2, 8] {
+            let nodes = distant(delay);
+            let turns = take_turns(&nodes, &[many, 1], 8000 * MS).await;
+            let (busy, single) = (&turns[0], turns[1][0]);
+            let most = busy.iter().map(|it| it.count).max().unwrap();
+            assert!(2 * single.count >= most, "{many} tasks at {delay} ms: {turns:?}");
+            let longest = turns.iter().flatten().map(|it| it.longest).max().unwrap();
+            assert!(longest < 1000 * MS, "{many} tasks at {delay} ms: {longest:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_never_waits_lets_a_waiter_in() {
+    for delay in [0, 5, 20] {
+        let nodes = distant(delay);
+        let (ours, theirs) = (client(&nodes), client(&nodes));
+        let looping = tokio::spawn(async move {
+            loop {
+                match ours.try_lock("r").await {
+                    Ok(guard) => {
+                        sleep(MS).await;
+                        drop(guard);
+                    }
+                    Err(error) => {
+                        assert!(error.is_held(), "{error}");
+                        sleep(MS).await;
+                    }
+                }
+            }
+        });
+        sleep(1000 * MS).await;
+        for _ in 0..10 {
+            let begun = Instant::now();
+            drop(theirs.lock("r").await.unwrap());
+            assert!(begun.elapsed() < 1000 * MS, "{:?} at {delay} ms", begun.elapsed());
+            sleep(100 * MS).await;
+        }
+        assert!(!looping.is_finished());
+        looping.abort();
+    }
+}
+
+/// The front dies with its process: here, its task is never polled again, and its connections end.
+#[tokio::test(start_paused = true)]
+async fn a_front_that_died_costs_the_next_waiter_a_moment() {
+    let nodes = nodes(5);
+    let holder = client(&nodes);
+    let guard = holder.lock("r").await.unwrap();
+    let dead = client(&nodes);
+    let mut front = Box::pin(dead.lock("r").into_future());
+    assert!((&mut front).now_or_never().is_none());
+    sleep(5 * MS).await;
+    assert!((&mut front).now_or_never().is_none(), "it joins");
+    sleep(5 * MS).await;
+    let next = waiting(&client(&nodes), MINUTE).await;
+    std::mem::forget(front);
+    drop(guard);
+    drop(timeout(500 * MS, next).await.unwrap().unwrap().unwrap());
+}
