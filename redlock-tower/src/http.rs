@@ -114,7 +114,7 @@ where
     fn attach(request: &mut Request<ReqBody>, lock: Option<LockHandle>) {
         match lock {
             Some(lock) => drop(request.extensions_mut().insert(lock)),
-            None => drop(request.extensions_mut().insert(NoLock)),
+            None => drop(request.extensions_mut().insert(NoLock::here())),
         }
     }
 

@@ -214,6 +214,43 @@ async fn a_handler_finds_the_lock_of_a_layer_that_knows_no_http() {
     assert_eq!(get_answer(&app, "/free").await.text, "None");
 }
 
+/// Which lock a handler finds: the innermost, whether its layer speaks http or not.
+#[tokio::test(start_paused = true)]
+async fn of_several_layers_the_innermost_lock_is_the_handlers() {
+    async fn needs(lock: LockHandle, same: Option<LockHandle>) -> String {
+        assert_eq!(same.unwrap().resource(), lock.resource());
+        assert_eq!(LockHandle::current().unwrap().resource(), lock.resource());
+        lock.resource().to_owned()
+    }
+    let refused = async |error: BoxError| (StatusCode::LOCKED, error.to_string());
+    let redlock = redlock();
+    let http =
+        |key: Option<&'static str>| RedlockLayer::http(redlock.clone(), move |_: &Request| key);
+    let plain = |key: Option<&'static str>| {
+        ServiceBuilder::new()
+            .layer(HandleErrorLayer::new(refused))
+            .layer(RedlockLayer::new(redlock.clone(), move |_: &Request| key))
+    };
+    let route = || Router::new().route("/", get(needs));
+    for (app, lock) in [
+        (route().layer(http(Some("inner"))).layer(http(None)), "inner"),
+        (route().layer(plain(Some("inner"))).layer(http(None)), "inner"),
+        (route().layer(plain(Some("inner"))).layer(http(Some("outer"))), "inner"),
+        (route().layer(http(Some("inner"))).layer(plain(Some("outer"))), "inner"),
+        (route().layer(plain(None)).layer(http(Some("outer"))), "outer"),
+        (route().layer(plain(None)).layer(plain(Some("outer"))), "outer"),
+        (route().layer(http(None)).layer(http(Some("outer"))), "outer"),
+        // The lock around the middle layer is hidden by it, the one inside is not.
+        (
+            route().layer(plain(Some("inner"))).layer(http(None)).layer(plain(Some("outer"))),
+            "inner",
+        ),
+    ] {
+        let answer = get_answer(&app, "/").await;
+        assert_eq!((answer.status, answer.text.as_str()), (StatusCode::OK, lock));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_rejection_is_an_error_that_handlers_can_return() {
     async fn pay(
