@@ -32,8 +32,9 @@ impl NoLock {
         Self { around: LockHandle::current() }
     }
 
-    #[cfg(feature = "axum")]
-    pub(crate) fn around(&self) -> Option<&LockHandle> {
+    /// The lock around the layer.
+    #[must_use]
+    pub fn around(&self) -> Option<&LockHandle> {
         self.around.as_ref()
     }
 }

@@ -23,7 +23,7 @@ use redlock_core::{__private::BodyGuard, LockError, LockFuture, Released};
 use tower_service::Service;
 
 use crate::{
-    extract::Extract,
+    extract::{Extract, checked},
     layer::Settings,
     reject::{Protocol, Refusal},
 };
@@ -110,7 +110,7 @@ where
                 StateProj::Extracting { key, service } => {
                     let (mut request, key) = ready!(key.poll(cx));
                     let Some(mut service) = service.take() else { return Poll::Pending };
-                    let next = match key {
+                    let next = match key.and_then(checked) {
                         Ok(Some(key)) => {
                             let lock = settings.redlock.lock(key).options(settings.options.clone());
                             State::Locking {

@@ -16,7 +16,8 @@
 //!
 //! The key outlives the request: it is owned or `'static`, and what is borrowed from the request
 //! is copied, `.map(str::to_owned)`. `None` lets the request through without a lock. A key that is
-//! empty, or longer than 1024 bytes with its prefix, is refused: it never becomes "no lock".
+//! empty, is longer than 1024 bytes with its prefix, or contains control characters is refused: it
+//! never becomes "no lock".
 //!
 //! # Keys that a client chooses
 //!
@@ -34,6 +35,10 @@ mod parts;
 #[cfg(feature = "http")]
 mod target;
 
+use redlock_core::__private as core;
+
+use crate::reject::Refusal;
+
 #[cfg(feature = "tonic")]
 pub use header::metadata;
 #[cfg(feature = "http")]
@@ -44,6 +49,16 @@ pub use parts::{FromParts, PathParam, from_parts, path_param};
 pub use target::grpc_method;
 #[cfg(feature = "http")]
 pub use target::{Target, method_and_path, uri_path};
+
+/// The key as an extractor found it, unless no log and no terminal could show it as it is: a line
+/// break in a key would write log lines of the client's choice.
+pub(crate) fn checked(key: Option<String>) -> Result<Option<String>, Refusal> {
+    if !key.as_deref().is_some_and(|key| key.contains(char::is_control)) {
+        return Ok(key);
+    }
+    let shown: String = key.iter().flat_map(|key| key.chars()).take(64).collect();
+    Err(core::invalid_resource(shown, "it contains control characters").into())
+}
 
 /// Something that finds the keys of requests of type `Req`. It cannot be implemented outside this
 /// crate; a closure `Fn(&Req) -> Option<impl Into<String>>` is one.

@@ -173,6 +173,34 @@ async fn an_empty_key_from_parts_is_refused_before_its_prefix() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn control_characters_in_what_axum_finds_are_refused() {
+    let layer = |on_reject: bool| {
+        let by_path = extract::from_parts::<Path<String>, _>(|Path(id)| Some(id)).prefix("order:");
+        let layer = RedlockLayer::http(redlock(), by_path);
+        if !on_reject {
+            return layer;
+        }
+        layer.on_reject(|error: LockError| {
+            assert!(matches!(error, LockError::InvalidResource { .. }), "{error}");
+            // What is printed has no line break of the client's.
+            assert!(!error.to_string().contains('\n'), "{error}");
+            StatusCode::IM_A_TEAPOT.into_response()
+        })
+    };
+    let app = Router::new()
+        .route("/parts/{id}", get(resource).layer(layer(false)))
+        .route("/param/{id}", get(resource).layer(RedlockLayer::http(redlock(), by_id())))
+        .route("/rejected/{id}", get(resource).layer(layer(true)));
+    for uri in ["/parts/4%0a2", "/param/4%0a2"] {
+        let answer = get_answer(&app, uri).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{uri}");
+        assert_eq!(answer.problem()["code"], "invalid_key", "{uri}");
+    }
+    assert_eq!(get_answer(&app, "/rejected/4%0a2").await.status, StatusCode::IM_A_TEAPOT);
+    assert_eq!(get_answer(&app, "/rejected/42").await.text, "order:42");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_handler_that_asks_for_a_lock_it_has_not_is_not_run() {
     async fn needs(_: LockHandle) -> &'static str {
         "it ran"

@@ -125,7 +125,7 @@ async fn a_refusal_is_a_lock_error_and_nothing_runs() {
 async fn an_unusable_key_is_refused() {
     let service = RedlockLayer::new(redlock(), |key: &String| Some(key.clone()))
         .layer(strict(answering("done")));
-    for key in [String::new(), "x".repeat(1025)] {
+    for key in [String::new(), "x".repeat(1025), "a\nb".to_owned()] {
         let error = service.clone().oneshot(key).await.unwrap_err();
         let error = error.downcast_ref::<LockError>().unwrap();
         assert!(matches!(error, LockError::InvalidResource { .. }), "{error}");
