@@ -70,7 +70,7 @@ enum State<S, Req, K, F, R, E> {
         response: F,
         guard: Option<BodyGuard>,
     },
-    /// The extractor gave no key.
+    /// The extractor gave no key, or was not asked for one.
     Unlocked {
         #[pin]
         response: F,
@@ -88,9 +88,15 @@ where
     X: Extract<Req>,
     P: Protocol<Req, S::Response, S::Error>,
 {
-    pub(crate) fn new(ready: S, request: Req, settings: Arc<Settings<X, P>>) -> Self {
-        let key = settings.extract.extract(request);
-        Self { state: State::Extracting { key, service: Some(ready) }, settings }
+    pub(crate) fn new(mut ready: S, mut request: Req, settings: Arc<Settings<X, P>>) -> Self {
+        let state = if settings.protocol.locks(&request) {
+            let key = settings.extract.extract(request);
+            State::Extracting { key, service: Some(ready) }
+        } else {
+            P::attach(&mut request, None);
+            State::Unlocked { response: ready.call(request) }
+        };
+        Self { state, settings }
     }
 }
 

@@ -71,7 +71,8 @@ impl<X> RedlockLayer<X, Grpc> {
     /// answered, which for a server stream is before its first message.
     ///
     /// If the lock is lost meanwhile, the stream is dropped and the trailers say `ABORTED`. A
-    /// stream that nobody polls keeps the lock: give `.options(LockOptions::new().max_hold(..))`.
+    /// stream that is not polled, since the client does not read, keeps the lock: give
+    /// [`max_hold`](RedlockLayer::max_hold).
     pub fn hold_until_body_end(self) -> Self {
         self.map_protocol(|protocol| Grpc { hold: true, ..protocol })
     }

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use ::http::{Request, Response, StatusCode};
+use ::http::{Method, Request, Response, StatusCode};
 use bytes::Bytes;
 use http_body::Body;
 use http_body_util::{BodyExt, Full};
@@ -24,6 +24,8 @@ use crate::{
 /// [`RedlockLayer::http`](crate::RedlockLayer::http) speaks.
 #[derive(Clone)]
 pub struct Http {
+    /// Those that are locked; all when unset.
+    methods: Option<Arc<[Method]>>,
     hold: bool,
     reject: Arc<dyn Fn(LockError) -> Response<RefusalBody> + Send + Sync>,
 }
@@ -74,18 +76,60 @@ impl<X> RedlockLayer<X, Http> {
     /// [RFC 9457]: https://www.rfc-editor.org/rfc/rfc9457
     pub fn http(redlock: Redlock, extract: X) -> Self {
         let protocol = Http {
+            methods: None,
             hold: false,
             reject: Arc::new(|error| Problem::of(&error).response::<Full<Bytes>>().map(boxed)),
         };
         Self::with_protocol(redlock, extract, protocol)
     }
 
+    /// Locks requests with these methods only. All others pass without a lock, and no key is looked
+    /// for in them. Default: every method.
+    ///
+    /// `Router::layer` and `Router::route_layer` go around every method of their routes, also those
+    /// that end in 405, and around the preflights of CORS, which are `OPTIONS`. Such requests would
+    /// wait for a lock that they do not need, and be refused while it is held. The alternative in
+    /// axum is `MethodRouter::route_layer`, as in `post(pay).route_layer(layer)`.
+    ///
+    /// axum serves `HEAD` by the handler of `GET`, but here it is a method of its own. A later call
+    /// replaces an earlier one.
+    ///
+    #[cfg_attr(feature = "axum", doc = "```")]
+    #[cfg_attr(not(feature = "axum"), doc = "```ignore")]
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::time::Duration;
+    /// use axum::{Router, body::Body, http::{Method, Request, StatusCode}, routing::post};
+    /// use redlock_core::Redlock;
+    /// use redlock_tower::{RedlockLayer, extract};
+    /// # use tower::ServiceExt;
+    ///
+    /// let redlock = Redlock::in_memory(3);
+    /// let layer = RedlockLayer::http(redlock.clone(), extract::path_param("id").prefix("order:"))
+    ///     .methods([Method::POST, Method::PUT])
+    ///     .wait(Duration::ZERO);
+    /// let app: Router =
+    ///     Router::new().route("/orders/{id}", post(async || "paid")).route_layer(layer);
+    ///
+    /// let _guard = redlock.lock("order:42").await?;
+    /// # let app = async |method| {
+    /// #     let request = Request::builder().method(method).uri("/orders/42");
+    /// #     app.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+    /// # };
+    /// assert_eq!(app(Method::POST).await.status(), StatusCode::LOCKED);
+    /// assert_eq!(app(Method::OPTIONS).await.status(), StatusCode::METHOD_NOT_ALLOWED);
+    /// # Ok::<(), redlock_tower::BoxError>(()) }).unwrap();
+    /// ```
+    pub fn methods(self, methods: impl IntoIterator<Item = Method>) -> Self {
+        let methods = Some(methods.into_iter().collect());
+        self.map_protocol(|protocol| Http { methods, ..protocol })
+    }
+
     /// Keeps the lock until the body of the response is sent, or dropped. Default: until the
     /// service has answered.
     ///
     /// If the lock is lost meanwhile, the body ends with the [`LockError`] as its error, and the
-    /// client sees a response that was cut off. A body that nobody polls keeps the lock: give
-    /// `.options(LockOptions::new().max_hold(..))`.
+    /// client sees a response that was cut off. A body that is not polled, since the client does not
+    /// read, keeps the lock: give [`max_hold`](RedlockLayer::max_hold).
     pub fn hold_until_body_end(self) -> Self {
         self.map_protocol(|protocol| Http { hold: true, ..protocol })
     }
@@ -110,6 +154,10 @@ where
 {
     type Response = Response<ResponseBody<ResBody>>;
     type Error = Err;
+
+    fn locks(&self, request: &Request<ReqBody>) -> bool {
+        self.methods.as_ref().is_none_or(|methods| methods.contains(request.method()))
+    }
 
     fn attach(request: &mut Request<ReqBody>, lock: Option<LockHandle>) {
         match lock {
@@ -175,7 +223,10 @@ where
 
 impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Http").field("hold_until_body_end", &self.hold).finish_non_exhaustive()
+        f.debug_struct("Http")
+            .field("methods", &self.methods)
+            .field("hold_until_body_end", &self.hold)
+            .finish_non_exhaustive()
     }
 }
 

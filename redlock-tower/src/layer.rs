@@ -89,6 +89,16 @@ impl<X, P> RedlockLayer<X, P> {
         self.options(LockOptions::new().retry_count(count))
     }
 
+    /// The lock is lost, at the latest, when a request has held it this long: its handler is dropped,
+    /// and the client is told as after any loss. Unset by default.
+    ///
+    /// It is what limits a client that sends its request, or takes its response, byte by byte: a
+    /// lock renews itself for as long as its handler runs. Give it to every layer whose handler
+    /// reads a body.
+    pub fn max_hold(self, max: Duration) -> Self {
+        self.options(LockOptions::new().max_hold(max))
+    }
+
     /// Any other setting of a lock. What is left unset is left alone; the later call wins.
     pub fn options(mut self, options: LockOptions) -> Self {
         self.settings.options = core::merge_options(self.settings.options, options);

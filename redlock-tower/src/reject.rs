@@ -61,6 +61,12 @@ pub trait Protocol<Req, Res, Err>: Clone {
     /// What it fails with.
     type Error;
 
+    /// Whether this request is locked at all. One that is not has no key to be found.
+    #[doc(hidden)]
+    fn locks(&self, _: &Req) -> bool {
+        true
+    }
+
     /// Gives the lock to the handler, or tells it that there is none.
     #[doc(hidden)]
     fn attach(request: &mut Req, lock: Option<LockHandle>);

@@ -7,7 +7,7 @@ use axum::{
     body::Body,
     error_handling::HandleErrorLayer,
     extract::{Path, Query, Request, State},
-    http::{StatusCode, header},
+    http::{Method, StatusCode, header},
     response::IntoResponse,
     routing::{get, post},
 };
@@ -17,6 +17,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
 };
+use tokio_stream::StreamExt;
 use tower::{ServiceBuilder, ServiceExt};
 
 use crate::support::{Answer, ErrorEvents, Witness, eventually, freed, held_elsewhere, redlock};
@@ -67,6 +68,88 @@ async fn a_request_whose_lock_is_held_is_refused_and_others_are_served() {
     assert_eq!(get_answer(&app, "/orders/42").await.status, StatusCode::LOCKED);
     assert_eq!(get_answer(&app, "/orders/43").await.status, StatusCode::OK);
     assert_eq!(get_answer(&app, "/nowhere").await.status, StatusCode::NOT_FOUND);
+}
+
+async fn answer_to(app: &Router, method: Method, uri: &str) -> Answer {
+    let request = Request::builder().method(method).uri(uri).body(Body::empty()).unwrap();
+    Answer::read(app.clone().oneshot(request).await.unwrap()).await
+}
+
+/// The forms that the documentation recommends, and the one that it warns of.
+#[tokio::test(start_paused = true)]
+async fn requests_that_end_in_405_and_preflights_are_not_locked_in_the_right_form() {
+    let redlock = redlock();
+    let _held = held_elsewhere(&redlock, "order:42").await;
+    let layer = RedlockLayer::http(redlock, by_id()).wait(Duration::ZERO);
+    let limited = layer.clone().methods([Method::POST]);
+    let preflight = async || StatusCode::NO_CONTENT;
+    let routes = || Router::new().route("/orders/{id}", post(resource).options(preflight));
+    for (app, refused) in [
+        (routes().route_layer(limited.clone()), vec![Method::POST]),
+        (routes().layer(limited.clone()), vec![Method::POST]),
+        (
+            Router::new().route(
+                "/orders/{id}",
+                post(resource).route_layer(layer.clone()).options(preflight),
+            ),
+            vec![Method::POST],
+        ),
+        // All that come, and none.
+        (routes().route_layer(layer.clone()), vec![Method::POST, Method::OPTIONS, Method::PUT]),
+        (routes().route_layer(layer.clone().methods([])), vec![]),
+        // The later call wins.
+        (routes().route_layer(limited.clone().methods([Method::PUT])), vec![Method::PUT]),
+    ] {
+        for (method, unlocked) in [
+            (Method::POST, StatusCode::OK),
+            (Method::OPTIONS, StatusCode::NO_CONTENT),
+            (Method::PUT, StatusCode::METHOD_NOT_ALLOWED),
+        ] {
+            let expected = if refused.contains(&method) { StatusCode::LOCKED } else { unlocked };
+            let answer = answer_to(&app, method.clone(), "/orders/42").await;
+            assert_eq!(answer.status, expected, "{method}, where {refused:?} are locked");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_method_that_is_not_locked_needs_no_key_and_finds_no_lock() {
+    let events = ErrorEvents::watch();
+    let layer = RedlockLayer::http(redlock(), by_id()).methods([Method::POST]);
+    let around = RedlockLayer::http(redlock(), |_: &Request| Some("around"));
+    // No route of these has the parameter, which would be 500.
+    let app = Router::new().route("/orders", get(resource).post(resource)).layer(layer);
+    assert_eq!(get_answer(&app, "/orders").await.text, "no lock");
+    let answer = answer_to(&app, Method::POST, "/orders").await;
+    assert_eq!((answer.status, events.count()), (StatusCode::INTERNAL_SERVER_ERROR, 1));
+    assert_eq!(get_answer(&app.layer(around), "/orders").await.text, "around");
+}
+
+/// A client that sends its body byte by byte keeps its handler running, and the lock with it.
+#[tokio::test(start_paused = true)]
+async fn max_hold_ends_an_upload_that_trickles() {
+    let redlock = redlock();
+    let layer = RedlockLayer::http(redlock.clone(), by_id()).max_hold(Duration::from_secs(60));
+    let app = Router::new()
+        .route("/orders/{id}", post(async |body: String| format!("{} bytes", body.len())))
+        .route_layer(layer);
+    let upload = async |seconds: usize| {
+        let bytes = tokio_stream::iter(0..seconds).then(async |_| {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Ok::<_, std::convert::Infallible>("x")
+        });
+        let request = Request::post("/orders/42").body(Body::from_stream(bytes)).unwrap();
+        Answer::read(app.clone().oneshot(request).await.unwrap()).await
+    };
+    assert_eq!(upload(50).await.text, "50 bytes");
+
+    let begun = tokio::time::Instant::now();
+    let answer = upload(1_000_000).await;
+    assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(answer.problem()["code"], "lost");
+    let held = begun.elapsed();
+    assert!((Duration::from_secs(59)..Duration::from_secs(61)).contains(&held), "{held:?}");
+    freed(&redlock).await;
 }
 
 #[tokio::test(start_paused = true)]
