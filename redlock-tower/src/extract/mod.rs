@@ -44,9 +44,11 @@ pub use header::metadata;
 #[cfg(feature = "http")]
 pub use header::{Header, header};
 #[cfg(feature = "axum")]
-pub use parts::{FromParts, PathParam, from_parts, path_param};
+pub use parts::{FromParts, PathParam, from_parts, from_parts_with_state, path_param};
 #[cfg(feature = "tonic")]
 pub use target::grpc_method;
+#[cfg(feature = "axum")]
+pub use target::original_uri_path;
 #[cfg(feature = "http")]
 pub use target::{Target, method_and_path, uri_path};
 

@@ -218,6 +218,56 @@ async fn anything_axum_extracts_can_be_a_key() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_can_depend_on_the_state() {
+    /// Is not `Clone`.
+    struct Tenant(&'static str);
+    struct Name(String);
+
+    impl axum::extract::FromRequestParts<Tenant> for Name {
+        type Rejection = StatusCode;
+
+        async fn from_request_parts(
+            parts: &mut axum::http::request::Parts,
+            state: &Tenant,
+        ) -> Result<Self, StatusCode> {
+            let id = parts.uri.path().strip_prefix("/orders/").ok_or(StatusCode::IM_A_TEAPOT)?;
+            if id == "0" { Err(StatusCode::GONE) } else { Ok(Self(format!("{}:{id}", state.0))) }
+        }
+    }
+    let by_name = extract::from_parts_with_state::<Name, _, _>(Tenant("eu"), |name| Some(name.0));
+    let app = Router::new()
+        .route("/orders/{id}", get(resource))
+        .route_layer(RedlockLayer::http(redlock(), by_name.prefix("order:")));
+    assert_eq!(get_answer(&app, "/orders/42").await.text, "order:eu:42");
+    assert_eq!(get_answer(&app, "/orders/0").await.status, StatusCode::GONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_original_path_is_whole_in_a_nested_router() {
+    let nested = |key| {
+        let layer = RedlockLayer::http(redlock(), key);
+        let inner = Router::new().route("/orders/{id}", get(resource)).layer(layer);
+        Router::new().nest("/shop", Router::new().nest("/eu", inner))
+    };
+    let uri = "/shop/eu/orders/%34%32?page=1";
+    let original = extract::original_uri_path;
+    assert_eq!(get_answer(&nested(original()), uri).await.text, "/shop/eu/orders/42");
+    let prefixed = nested(original().prefix("path:"));
+    assert_eq!(get_answer(&prefixed, uri).await.text, "path:/shop/eu/orders/42");
+    assert_eq!(get_answer(&nested(extract::uri_path()), uri).await.text, "/orders/42");
+    let answer = get_answer(&nested(original()), "/shop/eu/orders/%ff").await;
+    assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+
+    // Outside of the router, and without any.
+    let layer = RedlockLayer::http(redlock(), original());
+    let app = Router::new().nest("/shop", Router::new().route("/{id}", get(resource))).layer(layer);
+    assert_eq!(get_answer(&app, "/shop/42").await.text, "/shop/42");
+    let service = tower::Layer::layer(&RedlockLayer::http(redlock(), original()), get(resource));
+    let request = Request::get("/42").body(Body::empty()).unwrap();
+    assert_eq!(Answer::read(service.oneshot(request).await.unwrap()).await.text, "/42");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_extractor_of_parts_that_fails_by_the_programs_mistake_is_an_event() {
     let events = ErrorEvents::watch();
     // Nobody has put the extension there: axum answers 500.

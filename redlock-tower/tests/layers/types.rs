@@ -45,6 +45,7 @@ fn what_is_shared_is_send_sync_clone_and_debug() {
         RedlockService<(), Header, Grpc>,
         // What an extractor finds need not be anything.
         FromParts<NotSendSync>,
+        FromParts<NotSendSync, Redlock>,
         LockRejection,
     );
 }
