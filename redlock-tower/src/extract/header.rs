@@ -5,10 +5,7 @@ use std::future::{Ready, ready};
 use http::{HeaderMap, HeaderName, Request};
 use redlock_core::{__private as core, LockError};
 
-use super::{
-    key::Prefix,
-    sealed::{Extract, Found},
-};
+use super::{Extract, Found, key::Prefix};
 
 /// The value of one header or metadata entry; made by [`header`] or `metadata`.
 #[derive(Debug, Clone)]

@@ -35,6 +35,8 @@ mod parts;
 #[cfg(feature = "http")]
 mod target;
 
+use std::future::{Future, Ready, ready};
+
 use redlock_core::__private as core;
 
 use crate::reject::Refusal;
@@ -65,44 +67,39 @@ pub(crate) fn checked(key: Option<String>) -> Result<Option<String>, Refusal> {
 /// Something that finds the keys of requests of type `Req`. It cannot be implemented outside this
 /// crate; a closure `Fn(&Req) -> Option<impl Into<String>>` is one.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` finds no key in a `{Req}`",
-    note = "an extractor is a closure that names its argument's type, \
-            `|request: &{Req}| Some(format!(\"job:{{}}\", request.id))`, or one of \
-            `redlock_tower::extract`, most of which read an `http::Request`; the key that a \
-            closure returns is owned or `'static`: `.map(str::to_owned)`"
+    message = "`{Self}` is no extractor for requests of type `{Req}`",
+    label = "this layer cannot find the key of its requests",
+    note = "write a closure that names its argument's type and returns an `Option` of text, such as \
+            `|request: &{Req}| Some(format!(\"order:{{}}\", ..))`; the text is owned or `'static`: \
+            `.map(str::to_owned)`",
+    note = "or take one of `redlock_tower::extract`, such as `extract::header(\"order-id\")`; most of \
+            them read an `http::Request`"
 )]
-pub trait Extract<Req>: sealed::Extract<Req> {}
+pub trait Extract<Req> {
+    /// [`Ready`] for those that need not wait: they cost no allocation.
+    #[doc(hidden)]
+    type Future: Future<Output = Found<Req>>;
 
-// What the trait says of itself above helps more than which bound is not met.
+    /// Takes the request, since some have to take it apart to look into it.
+    #[doc(hidden)]
+    fn extract(&self, request: Req) -> Self::Future;
+}
+
+/// A request and its key, `None` for no lock. What it names is private, so that nothing outside can
+/// implement the trait.
+pub(crate) type Found<Req> = (Req, Result<Option<String>, Refusal>);
+
+// What the trait says of itself above helps more than a bound of closures that is not met.
 #[diagnostic::do_not_recommend]
-impl<Req, X: sealed::Extract<Req>> Extract<Req> for X {}
+impl<F, Req, K> Extract<Req> for F
+where
+    F: Fn(&Req) -> Option<K>,
+    K: Into<String>,
+{
+    type Future = Ready<Found<Req>>;
 
-pub(crate) mod sealed {
-    use std::future::{Future, Ready, ready};
-
-    use crate::reject::Refusal;
-
-    /// A request and its key, `None` for no lock.
-    pub(crate) type Found<Req> = (Req, Result<Option<String>, Refusal>);
-
-    pub trait Extract<Req> {
-        /// [`Ready`] for those that need not wait: they cost no allocation.
-        type Future: Future<Output = Found<Req>>;
-
-        /// Takes the request, since some have to take it apart to look into it.
-        fn extract(&self, request: Req) -> Self::Future;
-    }
-
-    impl<F, Req, K> Extract<Req> for F
-    where
-        F: Fn(&Req) -> Option<K>,
-        K: Into<String>,
-    {
-        type Future = Ready<Found<Req>>;
-
-        fn extract(&self, request: Req) -> Self::Future {
-            let key = self(&request).map(Into::into);
-            ready((request, Ok(key)))
-        }
+    fn extract(&self, request: Req) -> Self::Future {
+        let key = self(&request).map(Into::into);
+        ready((request, Ok(key)))
     }
 }

@@ -11,10 +11,7 @@ use http::Request;
 use http_body_util::BodyExt;
 use redlock_core::{__private as core, LockError};
 
-use super::{
-    key::Prefix,
-    sealed::{Extract, Found},
-};
+use super::{Extract, Found, key::Prefix};
 use crate::reject::Refusal;
 
 /// A parameter of the route's path; made by [`path_param`].
