@@ -35,6 +35,30 @@ impl<X> RedlockLayer<X, Grpc> {
     ///
     /// The handler finds its [`LockHandle`] in the extensions of its request.
     ///
+    /// With gRPC-web, `tonic_web::GrpcWebLayer` goes outside of this layer:
+    /// `Server::builder().layer(GrpcWebLayer::new()).layer(redlock)`. It translates refusals, too.
+    ///
+    /// On the side of the client, this is the layer to put around a `Channel` as well. With
+    /// [`RedlockLayer::new`], tonic would take a refusal for a failure of the connection, and report
+    /// `UNKNOWN` with the text of the error.
+    ///
+    /// ```
+    /// use redlock_core::Redlock;
+    /// use redlock_tower::{RedlockLayer, extract};
+    /// use tonic::transport::Endpoint;
+    /// use tower::Layer;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let by_order = extract::metadata("order-id").prefix("order:");
+    /// let channel = Endpoint::from_static("http://localhost:50051").connect_lazy();
+    /// let channel = RedlockLayer::grpc(Redlock::in_memory(3), by_order).layer(channel);
+    /// let client = tonic::client::Grpc::new(channel); // or the generated client
+    /// # drop(client);
+    /// # });
+    /// ```
+    ///
+    /// On the side of the server:
+    ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// use std::{convert::Infallible, time::Duration};

@@ -58,15 +58,15 @@ impl<X> RedlockLayer<X, Http> {
     /// let redlock = Redlock::in_memory(3);
     /// let mut service = ServiceBuilder::new()
     ///     .layer(
-    ///         RedlockLayer::http(redlock.clone(), extract::header("idempotency-key").prefix("idem:"))
+    ///         RedlockLayer::http(redlock.clone(), extract::header("order-id").prefix("order:"))
     ///             .wait(Duration::ZERO),
     ///     )
     ///     .service_fn(async |_: Request<String>| {
     ///         Ok::<_, Infallible>(Response::new("paid".to_owned()))
     ///     });
     ///
-    /// let _guard = redlock.lock("idem:42").await?;
-    /// let request = Request::builder().header("idempotency-key", "42").body(String::new())?;
+    /// let _guard = redlock.lock("order:42").await?;
+    /// let request = Request::builder().header("order-id", "42").body(String::new())?;
     /// let response = service.ready().await?.call(request).await?;
     /// assert_eq!(response.status(), StatusCode::LOCKED);
     /// assert!(response.headers().contains_key("retry-after"));
@@ -126,6 +126,10 @@ impl<X> RedlockLayer<X, Http> {
 
     /// Keeps the lock until the body of the response is sent, or dropped. Default: until the
     /// service has answered.
+    ///
+    /// It holds nothing for a response without a body. That includes the 101 of a WebSocket or
+    /// another upgrade: the lock is released before the first message. The [crate docs](crate) show
+    /// how to keep a lock for as long as a socket is open.
     ///
     /// If the lock is lost meanwhile, the body ends with the [`LockError`] as its error, and the
     /// client sees a response that was cut off. A body that is not polled, since the client does not

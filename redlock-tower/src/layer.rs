@@ -33,6 +33,9 @@ impl<X> RedlockLayer<X> {
     /// `|job: &Job| Some(format!("job:{}", job.id))`. The service finds its lock by
     /// [`LockHandle::current`](redlock_core::LockHandle::current).
     ///
+    /// For http services, and for a `Channel` of tonic, use `RedlockLayer::http` and
+    /// `RedlockLayer::grpc`: their callers expect responses and statuses, not boxed errors.
+    ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// use std::{convert::Infallible, time::Duration};

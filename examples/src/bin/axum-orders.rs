@@ -11,11 +11,14 @@
 
 use std::{error::Error, future::IntoFuture, time::Duration};
 
-use axum::{Router, extract::Path, routing::post};
+use axum::{Router, extract::Path, http::Method, routing::post};
 use redlock_core::{LockError, LockHandle, pools, redlock};
 use redlock_examples::{address, connect, told_to_stop};
 use redlock_tower::{RedlockLayer, extract, http::LockRejection};
 use tokio::{net::TcpListener, sync::oneshot};
+
+/// How long a request may hold its order, however slowly its client sends the body.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// How long work may go on once the process has been told to stop.
 const GRACE: Duration = Duration::from_secs(5);
@@ -50,7 +53,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let redlock = connect().await?;
     pools::install("default", redlock.clone())?;
     let layer = RedlockLayer::http(redlock, extract::path_param("id").prefix("order:"))
-        .wait(Duration::from_secs(2));
+        .methods([Method::POST])
+        .wait(Duration::from_secs(2))
+        .max_hold(LONGEST);
     let app = Router::new()
         .route("/orders/{id}", post(place_order))
         .route_layer(layer)

@@ -33,6 +33,9 @@ use tonic::{Request, Response, Status, body::Body, server::NamedService, transpo
 use tonic_prost::ProstCodec;
 use tower::{Service, service_fn};
 
+/// How long a call may hold its order, however slowly its client sends the message.
+const LONGEST: Duration = Duration::from_secs(60);
+
 /// How long work may go on once the process has been told to stop.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -92,7 +95,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     pools::install("default", redlock.clone())?;
     let layer =
         RedlockLayer::grpc(redlock, extract::metadata("order-id").prefix("order:").required())
-            .wait(Duration::from_secs(2));
+            .wait(Duration::from_secs(2))
+            .max_hold(LONGEST);
 
     let listener = TcpListener::bind(address("127.0.0.1:3001")).await?;
     println!("listening on http://{}", listener.local_addr()?);

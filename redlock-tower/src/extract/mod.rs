@@ -19,6 +19,22 @@
 //! empty, is longer than 1024 bytes with its prefix, or contains control characters is refused: it
 //! never becomes "no lock".
 //!
+//! # Beside axum
+//!
+//! axum has a module `extract`, too. Where one name is to mean this module, import it by that name,
+//! as in `use redlock_tower::extract;`: that also works beside `use axum::*;`. Two globs,
+//! `use axum::*;` and `use redlock_tower::*;`, leave `extract` ambiguous, which is an error. Where
+//! both modules are needed, rename one, or write axum's items out:
+//!
+#![cfg_attr(feature = "axum", doc = "```")]
+#![cfg_attr(not(feature = "axum"), doc = "```ignore")]
+//! use axum::extract::{Path, State};
+//! use redlock_tower::extract as lock_key;
+//!
+//! let by_order = lock_key::from_parts::<Path<u64>, _>(|Path(id)| Some(id.to_string()));
+//! # let _ = by_order;
+//! ```
+//!
 //! # Keys that a client chooses
 //!
 //! Everything in a request is chosen by its client. Without a **prefix** of its own a layer lets

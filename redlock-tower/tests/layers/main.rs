@@ -19,3 +19,4 @@ mod readiness;
 mod support;
 mod tonic_server;
 mod types;
+mod upgrades;
