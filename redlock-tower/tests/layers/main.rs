@@ -14,6 +14,7 @@ mod grpc;
 mod http_answers;
 mod keys;
 mod loss;
+mod pauses;
 mod plain;
 mod readiness;
 mod support;

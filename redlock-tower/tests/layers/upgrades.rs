@@ -113,5 +113,7 @@ async fn a_socket_whose_lock_is_lost_is_closed() {
     let (mut client, _) = open(rooms(&redlock)).await;
     exchange(&mut client).await;
     redlock.release_all().await;
-    assert_eq!(client.read(&mut [0; 16]).await.unwrap_or(0), 0);
+    let mut rest = [0; 16];
+    let closed = tokio::time::timeout(Duration::from_secs(20), client.read(&mut rest)).await;
+    assert_eq!(closed.unwrap().unwrap_or(0), 0);
 }
