@@ -1,22 +1,23 @@
 //! The body of a response that may be sent under the lock of its request.
 
+#[cfg(feature = "tonic")]
+use std::sync::Arc;
 use std::{
     fmt,
     pin::Pin,
     task::{Context, Poll, ready},
 };
 
+#[cfg(feature = "tonic")]
+use ::http::HeaderMap;
+use ::http::Response;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::combinators::UnsyncBoxBody;
 use pin_project::pin_project;
 use redlock_core::{__private::BodyGuard, LockError, Released};
 
-use crate::BoxError;
-
-/// The body of a refusal, whoever made it.
-pub(crate) type RefusalBody = UnsyncBoxBody<Bytes, BoxError>;
+use crate::protocol::{BoxError, RefusalBody};
 
 /// The body of a response behind [`RedlockLayer::http`](crate::RedlockLayer::http) or `grpc`: the
 /// one of the service inside, or that of a refusal.
@@ -34,9 +35,9 @@ pub struct ResponseBody<B> {
 pub(crate) enum AtLoss {
     /// The [`LockError`].
     Error,
-    /// The trailers of a gRPC status.
+    /// The trailers of the gRPC status that this function gives.
     #[cfg(feature = "tonic")]
-    Trailers(crate::grpc::Grpc),
+    Trailers(Arc<dyn Fn(LockError) -> tonic::Status + Send + Sync>),
 }
 
 // The body inside is dropped before its lock: hence the order of the fields (rule 13).
@@ -158,12 +159,31 @@ where
     }
 }
 
+/// The answer with the lock in its body, if it is to be held and there is a body to send.
+pub(crate) fn finish<B: Body, Err>(
+    result: Result<Response<B>, Err>,
+    guard: BodyGuard,
+    hold: Option<AtLoss>,
+) -> (Result<Response<ResponseBody<B>>, Err>, Option<BodyGuard>) {
+    match (result, hold) {
+        (Ok(response), Some(at_loss)) if !response.body().is_end_stream() => {
+            (Ok(response.map(|body| ResponseBody::held(body, guard, at_loss))), None)
+        }
+        (result, _) => (result.map(|response| response.map(ResponseBody::unlocked)), Some(guard)),
+    }
+}
+
 impl AtLoss {
     fn frame(&self, lost: LockError) -> Result<Frame<Bytes>, BoxError> {
         match self {
             Self::Error => Err(lost.into()),
             #[cfg(feature = "tonic")]
-            Self::Trailers(grpc) => Ok(Frame::trailers(grpc.trailers(lost))),
+            Self::Trailers(status) => {
+                let mut trailers = HeaderMap::new();
+                // It fails over a message that cannot be a header, when the code is in already.
+                let _complete = status(lost).add_header(&mut trailers);
+                Ok(Frame::trailers(trailers))
+            }
         }
     }
 }

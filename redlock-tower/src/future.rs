@@ -24,8 +24,8 @@ use tower_service::Service;
 
 use crate::{
     extract::{Extract, checked},
-    layer::Settings,
-    reject::{Protocol, Refusal},
+    protocol::{Protocol, Refusal},
+    settings::Settings,
 };
 
 /// The answer to one request; made by [`RedlockService`](crate::RedlockService).

@@ -2,17 +2,16 @@
 
 use std::{fmt, sync::Arc};
 
-use ::http::{HeaderMap, Request, Response};
+use ::http::{Request, Response};
 use bytes::Bytes;
 use http_body::Body;
 use redlock_core::{__private::BodyGuard, LockError, LockHandle, Redlock};
 use tonic::{Code, Status};
 
 use crate::{
-    BoxError, RedlockLayer,
-    body::{AtLoss, ResponseBody},
-    http::finish,
-    reject::{Protocol, Refusal, report_mistake},
+    body::{AtLoss, ResponseBody, finish},
+    layer::RedlockLayer,
+    protocol::{BoxError, Protocol, Refusal, report_mistake},
 };
 
 /// Refusals are gRPC statuses. What [`RedlockLayer::grpc`](crate::RedlockLayer::grpc) speaks.
@@ -115,13 +114,6 @@ impl Grpc {
         report_mistake(&error);
         (self.reject)(error)
     }
-
-    pub(crate) fn trailers(&self, error: LockError) -> HeaderMap {
-        let mut trailers = HeaderMap::new();
-        // It fails over a message that cannot be a header, when the code is in already.
-        let _complete = self.status(error).add_header(&mut trailers);
-        trailers
-    }
 }
 
 impl<ReqBody, ResBody, Err> Protocol<Request<ReqBody>, Response<ResBody>, Err> for Grpc
@@ -156,7 +148,7 @@ where
         result: Result<Response<ResBody>, Err>,
         guard: BodyGuard,
     ) -> (Result<Self::Response, Err>, Option<BodyGuard>) {
-        let at_loss = self.hold.then(|| AtLoss::Trailers(self.clone()));
+        let at_loss = self.hold.then(|| AtLoss::Trailers(Arc::clone(&self.reject)));
         finish(result, guard, at_loss)
     }
 }

@@ -12,12 +12,12 @@ use redlock_core::{
 };
 
 #[cfg(feature = "axum")]
-use crate::reject::refused_by_extractor;
+use crate::protocol::refused_by_extractor;
 use crate::{
-    BoxError, RedlockLayer,
-    body::{AtLoss, RefusalBody, ResponseBody},
+    body::{AtLoss, ResponseBody, finish},
+    layer::RedlockLayer,
     problem::Problem,
-    reject::{Protocol, Refusal, report_mistake},
+    protocol::{BoxError, Protocol, Refusal, RefusalBody, report_mistake},
 };
 
 /// Refusals are responses, the error stays the service's own. What
@@ -200,20 +200,6 @@ where
     ) -> (Result<Self::Response, Err>, Option<BodyGuard>) {
         let at_loss = self.hold.then_some(AtLoss::Error);
         finish(result, guard, at_loss)
-    }
-}
-
-/// The answer with the lock in its body, if it is to be held and there is a body to send.
-pub(crate) fn finish<B: Body, Err>(
-    result: Result<Response<B>, Err>,
-    guard: BodyGuard,
-    hold: Option<AtLoss>,
-) -> (Result<Response<ResponseBody<B>>, Err>, Option<BodyGuard>) {
-    match (result, hold) {
-        (Ok(response), Some(at_loss)) if !response.body().is_end_stream() => {
-            (Ok(response.map(|body| ResponseBody::held(body, guard, at_loss))), None)
-        }
-        (result, _) => (result.map(|response| response.map(ResponseBody::unlocked)), Some(guard)),
     }
 }
 

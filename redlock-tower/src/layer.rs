@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use redlock_core::{__private as core, LockOptions, Redlock};
 use tower_layer::Layer;
 
-use crate::{reject::Plain, service::RedlockService};
+use crate::{plain::Plain, service::RedlockService, settings::Settings};
 
 /// Puts a lock around every request of a service. See the [crate docs](crate) for where to put
 /// it and for examples.
@@ -15,14 +15,6 @@ use crate::{reject::Plain, service::RedlockService};
 #[must_use = "a layer does nothing until it is put around a service"]
 pub struct RedlockLayer<X, P = Plain> {
     settings: Settings<X, P>,
-}
-
-/// What the layer, its services and their futures share.
-pub(crate) struct Settings<X, P> {
-    pub(crate) redlock: Redlock,
-    pub(crate) options: LockOptions,
-    pub(crate) extract: Arc<X>,
-    pub(crate) protocol: P,
 }
 
 impl<X> RedlockLayer<X> {
@@ -71,9 +63,7 @@ impl<X> RedlockLayer<X> {
 
 impl<X, P> RedlockLayer<X, P> {
     pub(crate) fn with_protocol(redlock: Redlock, extract: X, protocol: P) -> Self {
-        let extract = Arc::new(extract);
-        let settings = Settings { redlock, options: LockOptions::new(), extract, protocol };
-        Self { settings }
+        Self { settings: Settings::new(redlock, extract, protocol) }
     }
 
     /// How long a node keeps the lock if nobody renews it. Default: the client's.
@@ -132,17 +122,6 @@ impl<S, X, P: Clone> Layer<S> for RedlockLayer<X, P> {
 impl<X, P: Clone> Clone for RedlockLayer<X, P> {
     fn clone(&self) -> Self {
         Self { settings: self.settings.clone() }
-    }
-}
-
-impl<X, P: Clone> Clone for Settings<X, P> {
-    fn clone(&self) -> Self {
-        Self {
-            redlock: self.redlock.clone(),
-            options: self.options.clone(),
-            extract: Arc::clone(&self.extract),
-            protocol: self.protocol.clone(),
-        }
     }
 }
 

@@ -162,11 +162,14 @@ pub mod grpc;
 #[cfg(feature = "http")]
 pub mod http;
 mod layer;
+mod plain;
 #[cfg(feature = "http")]
 mod problem;
-mod reject;
+mod protocol;
 mod service;
+mod settings;
 
 pub use layer::RedlockLayer;
-pub use reject::{BoxError, Plain, Protocol};
+pub use plain::Plain;
+pub use protocol::{BoxError, Protocol};
 pub use service::RedlockService;

@@ -8,7 +8,7 @@ use std::{
 
 use tower_service::Service;
 
-use crate::{extract::Extract, future::ResponseFuture, layer::Settings, reject::Protocol};
+use crate::{extract::Extract, future::ResponseFuture, protocol::Protocol, settings::Settings};
 
 /// A service whose requests run under a lock; made by [`RedlockLayer`](crate::RedlockLayer).
 pub struct RedlockService<S, X, P> {

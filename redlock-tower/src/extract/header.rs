@@ -5,7 +5,10 @@ use std::future::{Ready, ready};
 use http::{HeaderMap, HeaderName, Request};
 use redlock_core::{__private as core, LockError};
 
-use super::{Extract, Found, key::Prefix};
+use super::{
+    extractor::{Extract, Found},
+    key::Prefix,
+};
 
 /// The value of one header or metadata entry; made by [`header`] or `metadata`.
 #[derive(Debug, Clone)]

@@ -11,8 +11,11 @@ use http::Request;
 use http_body_util::BodyExt;
 use redlock_core::{__private as core, LockError};
 
-use super::{Extract, Found, key::Prefix};
-use crate::reject::Refusal;
+use super::{
+    extractor::{Extract, Found},
+    key::Prefix,
+};
+use crate::protocol::Refusal;
 
 /// A parameter of the route's path; made by [`path_param`].
 #[derive(Debug, Clone)]

@@ -6,7 +6,10 @@ use http::{Request, Uri};
 use percent_encoding::percent_decode_str;
 use redlock_core::LockError;
 
-use super::{Extract, Found, key::Prefix};
+use super::{
+    extractor::{Extract, Found},
+    key::Prefix,
+};
 
 /// The path of a request, alone or with its method; made by [`uri_path`], `original_uri_path`,
 /// [`method_and_path`] or `grpc_method`.

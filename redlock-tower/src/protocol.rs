@@ -1,12 +1,18 @@
 //! How a refusal is told: what the three layers differ in.
 
-use std::fmt;
-
+#[cfg(feature = "http")]
+use bytes::Bytes;
+#[cfg(feature = "http")]
+use http_body_util::combinators::UnsyncBoxBody;
 use redlock_core::{__private::BodyGuard, LockError, LockHandle};
 
 /// The error of [`RedlockLayer::new`](crate::RedlockLayer::new): a [`LockError`], or what the
 /// service itself failed with. `error.downcast_ref::<LockError>()` tells.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The body of a refusal, whatever made it.
+#[cfg(feature = "http")]
+pub(crate) type RefusalBody = UnsyncBoxBody<Bytes, BoxError>;
 
 /// Why a request was refused before its handler was called, or ended without its answer.
 #[derive(Debug)]
@@ -15,7 +21,7 @@ pub enum Refusal {
     Lock(LockError),
     /// By the axum extractor that was to find the key, which answers for itself.
     #[cfg(feature = "axum")]
-    Response(Box<http::Response<crate::body::RefusalBody>>),
+    Response(Box<http::Response<RefusalBody>>),
 }
 
 impl From<LockError> for Refusal {
@@ -47,7 +53,7 @@ pub(crate) fn refused_by_extractor(status: http::StatusCode) -> LockError {
     }
 }
 
-/// How the service inside is answered for. Implemented by [`Plain`], `http::Http` and
+/// How the service inside is answered for. Implemented by [`Plain`](crate::Plain), `http::Http` and
 /// `grpc::Grpc`, and by nothing else: its methods are not part of the interface.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot speak for a service of this kind",
@@ -91,43 +97,6 @@ pub trait Protocol<Req, Res, Err>: Clone {
         guard: BodyGuard,
     ) -> (Result<Self::Response, Self::Error>, Option<BodyGuard>) {
         (self.answer(result), Some(guard))
-    }
-}
-
-/// Refusals are errors. What [`RedlockLayer::new`](crate::RedlockLayer::new) speaks.
-#[derive(Clone)]
-pub struct Plain {
-    _private: (),
-}
-
-impl Plain {
-    pub(crate) fn new() -> Self {
-        Self { _private: () }
-    }
-}
-
-impl fmt::Debug for Plain {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Plain")
-    }
-}
-
-impl<Req, Res, Err: Into<BoxError>> Protocol<Req, Res, Err> for Plain {
-    type Response = Res;
-    type Error = BoxError;
-
-    fn attach(_: &mut Req, _: Option<LockHandle>) {}
-
-    fn refuse(&self, refusal: Refusal) -> Result<Res, BoxError> {
-        Err(refusal.into_lock_error().into())
-    }
-
-    fn error(error: Err) -> BoxError {
-        error.into()
-    }
-
-    fn answer(&self, result: Result<Res, Err>) -> Result<Res, BoxError> {
-        result.map_err(Into::into)
     }
 }
 
