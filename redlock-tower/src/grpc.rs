@@ -9,12 +9,12 @@ use redlock_core::{__private::BodyGuard, LockError, LockHandle, Redlock};
 use tonic::{Code, Status};
 
 use crate::{
-    body::{AtLoss, ResponseBody, finish},
+    body::{OnLoss, ResponseBody, finish},
     layer::RedlockLayer,
     protocol::{BoxError, Protocol, Refusal, report_mistake},
 };
 
-/// Refusals are gRPC statuses. What [`RedlockLayer::grpc`](crate::RedlockLayer::grpc) speaks.
+/// The protocol of [`RedlockLayer::grpc`](crate::RedlockLayer::grpc): refusals are gRPC statuses.
 #[derive(Clone)]
 pub struct Grpc {
     hold: bool,
@@ -38,8 +38,8 @@ impl<X> RedlockLayer<X, Grpc> {
     /// `Server::builder().layer(GrpcWebLayer::new()).layer(redlock)`. It translates refusals, too.
     ///
     /// On the side of the client, this is the layer to put around a `Channel` as well. With
-    /// [`RedlockLayer::new`], tonic would take a refusal for a failure of the connection, and report
-    /// `UNKNOWN` with the text of the error.
+    /// [`RedlockLayer::new`], tonic would take a refusal for a failure of the connection, and
+    /// report `UNKNOWN` with the text of the error.
     ///
     /// ```
     /// use redlock_core::Redlock;
@@ -148,8 +148,8 @@ where
         result: Result<Response<ResBody>, Err>,
         guard: BodyGuard,
     ) -> (Result<Self::Response, Err>, Option<BodyGuard>) {
-        let at_loss = self.hold.then(|| AtLoss::Trailers(Arc::clone(&self.reject)));
-        finish(result, guard, at_loss)
+        let on_loss = self.hold.then(|| OnLoss::Trailers(Arc::clone(&self.reject)));
+        finish(result, guard, on_loss)
     }
 }
 
@@ -162,9 +162,9 @@ impl fmt::Debug for Grpc {
 /// A [`LockError`] as the status that [`RedlockLayer::grpc`](crate::RedlockLayer::grpc) gives,
 /// for annotated tonic handlers: `#[redlock(.., map_err = redlock_tower::grpc::status)]`.
 ///
-/// The message names no node and no resource. What becomes `INTERNAL` is an error event.
+/// The message names no node and no resource. An `INTERNAL` is also an error event.
 #[must_use]
-// By value: `map_err` and `Result::map_err` give it away.
+// By value: `map_err` and `Result::map_err` pass it so.
 #[allow(clippy::needless_pass_by_value)]
 pub fn status(error: LockError) -> Status {
     report_mistake(&error);

@@ -14,17 +14,17 @@ use redlock_core::{
 #[cfg(feature = "axum")]
 use crate::protocol::refused_by_extractor;
 use crate::{
-    body::{AtLoss, ResponseBody, finish},
+    body::{OnLoss, ResponseBody, finish},
     layer::RedlockLayer,
     problem::Problem,
     protocol::{BoxError, Protocol, Refusal, RefusalBody, report_mistake},
 };
 
-/// Refusals are responses, the error stays the service's own. What
-/// [`RedlockLayer::http`](crate::RedlockLayer::http) speaks.
+/// The protocol of [`RedlockLayer::http`](crate::RedlockLayer::http): refusals are responses, and
+/// the error stays the service's own.
 #[derive(Clone)]
 pub struct Http {
-    /// Those that are locked; all when unset.
+    /// The methods that are locked. Unset, all of them.
     methods: Option<Arc<[Method]>>,
     hold: bool,
     reject: Arc<dyn Fn(LockError) -> Response<RefusalBody> + Send + Sync>,
@@ -132,14 +132,14 @@ impl<X> RedlockLayer<X, Http> {
     /// how to keep a lock for as long as a socket is open.
     ///
     /// If the lock is lost meanwhile, the body ends with the [`LockError`] as its error, and the
-    /// client sees a response that was cut off. A body that is not polled, since the client does not
-    /// read, keeps the lock: give [`max_hold`](RedlockLayer::max_hold).
+    /// client sees a response that was cut off. A body that is not polled, since the client does
+    /// not read, keeps the lock: give [`max_hold`](RedlockLayer::max_hold).
     pub fn hold_until_body_end(self) -> Self {
         self.map_protocol(|protocol| Http { hold: true, ..protocol })
     }
 
     /// Answers refused requests, and those whose lock was lost, in place of the responses above.
-    /// It is not asked about a lock that is lost while the body is sent: the head is gone then.
+    /// It is not called for a lock that is lost while the body is sent: the head is gone then.
     pub fn on_reject<F, B>(self, f: F) -> Self
     where
         F: Fn(LockError) -> Response<B> + Send + Sync + 'static,
@@ -198,8 +198,8 @@ where
         result: Result<Response<ResBody>, Err>,
         guard: BodyGuard,
     ) -> (Result<Self::Response, Err>, Option<BodyGuard>) {
-        let at_loss = self.hold.then_some(AtLoss::Error);
-        finish(result, guard, at_loss)
+        let on_loss = self.hold.then_some(OnLoss::Error);
+        finish(result, guard, on_loss)
     }
 }
 

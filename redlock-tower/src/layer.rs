@@ -1,4 +1,4 @@
-//! What a stack is built with.
+//! The layer, and the settings that all layers have.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -10,8 +10,8 @@ use crate::{plain::Plain, service::RedlockService, settings::Settings};
 /// Puts a lock around every request of a service. See the [crate docs](crate) for where to put
 /// it and for examples.
 ///
-/// `X` finds the key of a request (see [`extract`](crate::extract)), `P` says how a refusal is
-/// told: [`new`](RedlockLayer::new) for any service, `http` and `grpc` for those that speak it.
+/// `X` finds the key of a request (see [`extract`](crate::extract)), `P` says how a request is
+/// refused: [`new`](RedlockLayer::new) for any service, `http` and `grpc` for those that speak it.
 #[must_use = "a layer does nothing until it is put around a service"]
 pub struct RedlockLayer<X, P = Plain> {
     settings: Settings<X, P>,
@@ -66,7 +66,7 @@ impl<X, P> RedlockLayer<X, P> {
         Self { settings: Settings::new(redlock, extract, protocol) }
     }
 
-    /// How long a node keeps the lock if nobody renews it. Default: the client's.
+    /// How long a node keeps the lock unless it is renewed. Default: the client's.
     pub fn ttl(self, ttl: Duration) -> Self {
         self.options(LockOptions::new().ttl(ttl))
     }
@@ -87,8 +87,8 @@ impl<X, P> RedlockLayer<X, P> {
         self.options(LockOptions::new().retry_count(count))
     }
 
-    /// The lock is lost, at the latest, when a request has held it this long: its handler is dropped,
-    /// and the client is told as after any loss. Unset by default.
+    /// The lock is lost, at the latest, when a request has held it this long: its handler is
+    /// dropped, and the client is told as after any loss. Unset by default.
     ///
     /// It is what limits a client that sends its request, or takes its response, byte by byte: a
     /// lock renews itself for as long as its handler runs. Give it to every layer whose handler
@@ -118,7 +118,7 @@ impl<S, X, P: Clone> Layer<S> for RedlockLayer<X, P> {
     }
 }
 
-// By hand, here and below: derived, these would ask `Clone` and `Debug` of closures.
+// Not derived, here and below: that would require `Clone` and `Debug` of closures.
 impl<X, P: Clone> Clone for RedlockLayer<X, P> {
     fn clone(&self) -> Self {
         Self { settings: self.settings.clone() }

@@ -33,7 +33,7 @@
 //! # Ok::<(), redlock_tower::BoxError>(()) }).unwrap();
 //! ```
 //!
-//! There are three layers, which differ in how a refusal is told:
+//! There are three layers, which differ in how they refuse a request:
 //!
 //! | layer | for | a refusal is |
 //! |---|---|---|
@@ -43,14 +43,14 @@
 //!
 //! # What a request goes through
 //!
-//! The [extractor](extract) finds the key; without one, the request passes without a lock. The
-//! lock is waited for, the service called, the lock released, and only then the answer given: a
-//! client that has it finds the lock free. With `hold_until_body_end` the same is true of the end
-//! of the body.
+//! The [extractor](extract) finds the key. A request without a key passes without a lock. The layer
+//! waits for the lock, calls the service, releases the lock, and only then gives the answer: a
+//! client that has the answer finds the lock free. With `hold_until_body_end` the same is true of
+//! the end of the body.
 //!
 //! If the lock is lost meanwhile, the service's future is dropped and the client is told. If the
-//! client goes away, or the service panics, the future is dropped, then the lock is released. Work
-//! that the service has spawned is beyond the layer: it watches [`LockHandle::lost`].
+//! client goes away, or the service panics, the future is dropped, then the lock is released. The
+//! layer cannot stop work that the service has spawned: such work watches [`LockHandle::lost`].
 //!
 //! A graceful shutdown first lets the server finish its requests, then calls
 //! [`Redlock::shutdown`]; requests that come in between are refused as shutting down.
@@ -127,8 +127,8 @@
 //! of its own**: without one, a client can take any lock of the pool by naming it, and block what
 //! has nothing to do with it. See [`extract`].
 //!
-//! **A lock does not deduplicate.** Requests with one `idempotency-key` run one after the other, but
-//! each of them runs. What recognizes a repetition is a record of the answer: `extract::header`
+//! **A lock does not deduplicate.** Requests with one `idempotency-key` run one after the other,
+//! but each of them runs. What recognizes a repetition is a record of the answer: `extract::header`
 //! shows it.
 //!
 //! # One lock, one key

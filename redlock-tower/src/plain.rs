@@ -6,7 +6,7 @@ use redlock_core::LockHandle;
 
 use crate::protocol::{BoxError, Protocol, Refusal};
 
-/// Refusals are errors. What [`RedlockLayer::new`](crate::RedlockLayer::new) speaks.
+/// The protocol of [`RedlockLayer::new`](crate::RedlockLayer::new): refusals are errors.
 #[derive(Clone)]
 pub struct Plain {
     _private: (),

@@ -1,4 +1,4 @@
-//! How a refusal is told: what the three layers differ in.
+//! How a service is answered for. This is what the three layers differ in.
 
 #[cfg(feature = "http")]
 use bytes::Bytes;
@@ -17,9 +17,9 @@ pub(crate) type RefusalBody = UnsyncBoxBody<Bytes, BoxError>;
 /// Why a request was refused before its handler was called, or ended without its answer.
 #[derive(Debug)]
 pub enum Refusal {
-    /// For want of the lock.
+    /// The lock was not given, or was lost.
     Lock(LockError),
-    /// By the axum extractor that was to find the key, which answers for itself.
+    /// The axum extractor that looks for the key refused the request, with this response.
     #[cfg(feature = "axum")]
     Response(Box<http::Response<RefusalBody>>),
 }
@@ -31,7 +31,7 @@ impl From<LockError> for Refusal {
 }
 
 impl Refusal {
-    /// For those who cannot send an http response.
+    /// For protocols that cannot send an http response.
     pub(crate) fn into_lock_error(self) -> LockError {
         match self {
             Self::Lock(error) => error,
@@ -41,7 +41,8 @@ impl Refusal {
     }
 }
 
-/// Whose mistake it was that an axum extractor found no key.
+/// A server error of an axum extractor is a mistake in the program. Any other is a key that cannot
+/// be used.
 #[cfg(feature = "axum")]
 pub(crate) fn refused_by_extractor(status: http::StatusCode) -> LockError {
     use redlock_core::__private as core;
@@ -67,7 +68,7 @@ pub trait Protocol<Req, Res, Err>: Clone {
     /// What it fails with.
     type Error;
 
-    /// Whether this request is locked at all. One that is not has no key to be found.
+    /// Whether this request is locked at all. If it is not, no key is looked for.
     #[doc(hidden)]
     fn locks(&self, _: &Req) -> bool {
         true
@@ -89,7 +90,8 @@ pub trait Protocol<Req, Res, Err>: Clone {
     #[doc(hidden)]
     fn answer(&self, result: Result<Res, Err>) -> Result<Self::Response, Self::Error>;
 
-    /// The answer of the service inside, and the lock, unless a body goes on under it.
+    /// The answer of the service inside, and the lock to be released. No lock if the body of the
+    /// answer keeps it.
     #[doc(hidden)]
     fn finish(
         &self,
@@ -100,7 +102,7 @@ pub trait Protocol<Req, Res, Err>: Clone {
     }
 }
 
-/// The client of a service learns nothing of a mistake in its program, so whoever runs it must.
+/// A mistake in the program is an event for the operator. The client learns nothing of it.
 #[cfg(feature = "http")]
 pub(crate) fn report_mistake(error: &LockError) {
     if matches!(error, LockError::Config { .. } | LockError::UnknownPool { .. }) {

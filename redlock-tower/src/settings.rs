@@ -1,4 +1,4 @@
-//! How a layer locks.
+//! What a layer was built with.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ impl<X, P> Settings<X, P> {
     }
 }
 
-// By hand: derived, it would ask `Clone` of the extractor.
+// Not derived: that would require `Clone` of the extractor.
 impl<X, P: Clone> Clone for Settings<X, P> {
     fn clone(&self) -> Self {
         Self {

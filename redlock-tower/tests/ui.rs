@@ -1,5 +1,5 @@
-//! What a mistake with a layer looks like to the person who made it. Each file in `ui/fail` holds one
-//! kind of mistake, the `.stderr` beside it what rustc says.
+//! What rustc says to a mistake with a layer. Each file in `ui/fail` holds one
+//! kind of mistake, the `.stderr` beside it the messages.
 //!
 //! After a change, read the new messages as a user would, then:
 //! `TRYBUILD=overwrite cargo test -p redlock-tower --all-features --test ui`.

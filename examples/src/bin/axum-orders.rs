@@ -1,8 +1,8 @@
 //! An order service over HTTP. A layer runs each `POST /orders/{id}` under the lock of its order,
 //! an annotation locks the customer of a `POST /refunds/{customer}`, and another keeps one
 //! reconciliation running in the whole fleet. At Ctrl-C or SIGTERM it takes no new work, lets what
-//! runs finish for five seconds, answers everybody and leaves no lock behind. The body of a request
-//! is the number of milliseconds that its work takes.
+//! runs finish for five seconds, answers every request and leaves no lock behind. The body of a
+//! request is the number of milliseconds that its work takes.
 //!
 //! ```sh
 //! REDLOCK_NODES=redis://127.0.0.1:6379 cargo run --bin axum-orders
@@ -27,7 +27,7 @@ async fn work(milliseconds: &str) {
     tokio::time::sleep(Duration::from_millis(milliseconds.trim().parse().unwrap_or(100))).await;
 }
 
-/// Runs under the lock that the layer took; the handle is for who wants to know more.
+/// Runs under the lock that the layer took. The handle shows it, and is optional.
 async fn place_order(lock: LockHandle, body: String) -> String {
     work(&body).await;
     format!("placed under {} with {} votes\n", lock.resource(), lock.votes())
@@ -72,7 +72,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     told_to_stop().await?;
     println!("stopping");
-    // No new locks: whoever comes now is told so. What still runs after the grace period is dropped.
+    // No new locks: requests that come now are refused. What still runs after the grace period is
+    // dropped.
     pools::shutdown(GRACE).await;
     drop(stop); // no new connections
     server.await??; // every response is delivered

@@ -1,9 +1,8 @@
 //! An order service over gRPC. A layer runs each call under the lock of the order that its metadata
 //! names, and an annotation on the service's method locks the customer as well. Refusals are
-//! statuses: `ABORTED` when somebody else is at it, `UNAVAILABLE` without a quorum and at shutdown,
-//! `INVALID_ARGUMENT` for a call that names no order.
-//! The service is written by hand, so that no protoc is needed; with generated code the layer and
-//! the annotation look the same.
+//! statuses: `ABORTED` while the order is locked elsewhere, `UNAVAILABLE` without a quorum and at
+//! shutdown, `INVALID_ARGUMENT` for a call that names no order. The service is written by hand, so
+//! that no protoc is needed; with generated code the layer and the annotation look the same.
 //!
 //! ```sh
 //! cargo run --bin tonic-orders

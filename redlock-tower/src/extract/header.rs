@@ -14,9 +14,9 @@ use super::{
 #[derive(Debug, Clone)]
 #[must_use = "an extractor does nothing until a layer takes it"]
 pub struct Header {
-    /// Or the mistake in it, which is told when a request comes.
+    /// Or what is wrong with it, which is reported when a request comes.
     name: Result<HeaderName, String>,
-    /// What it is called in what the client is told.
+    /// What refusals call it.
     what: &'static str,
     prefix: Prefix,
     required: bool,
@@ -137,7 +137,7 @@ impl Header {
                 Err(self.prefix.unusable(format!("the {what} {name:?} is missing")))
             }
             (None, _) => Ok(None),
-            // Two of us could each take another one for the key.
+            // Another service on the way could take the other value for the key.
             (Some(_), Some(_)) => {
                 Err(self.prefix.unusable(format!("the {what} {name:?} is there more than once")))
             }

@@ -62,7 +62,7 @@ impl PathParam {
         let name = &*self.name;
         let params = match params {
             Ok(params) => Some(params),
-            // Either the client's text, or no axum route around this layer.
+            // Either the text of the client is wrong, or there is no axum route around this layer.
             Err(rejection) => {
                 if rejection.into_response().status().is_client_error() {
                     return Err(self.prefix.unusable("the path is not UTF-8 once it is decoded"));
@@ -79,7 +79,7 @@ impl PathParam {
                 "this route has no path parameter {name:?}: put the layer on routes that have it, \
                  with Router::route_layer, or make the extractor optional()"
             ))),
-            // Nested routers can both have it, and picking one could lock the wrong thing.
+            // Nested routers can both have it. The wrong choice would lock the wrong thing.
             (Some(_), Some(_)) => Err(core::config_error(format!(
                 "this route has two path parameters {name:?}: give one of them another name"
             ))),
@@ -132,8 +132,8 @@ where
     from_parts_with_state((), key)
 }
 
-/// As [`from_parts`], for what needs a state: [`State`](axum::extract::State) itself, and extractors
-/// that look into it.
+/// As [`from_parts`], for what needs a state: [`State`](axum::extract::State) itself, and
+/// extractors that look into it.
 ///
 /// The layer knows nothing of `Router::with_state`: `state` is given here as well.
 ///
@@ -226,8 +226,8 @@ async fn parts_of<E: FromRequestParts<S>, S, B>(
     (Request::from_parts(parts, body), found)
 }
 
-// By hand, here and below: derived, these would ask `Clone` and `Debug` of what axum finds and
-// of the state.
+// Not derived, here and below: that would require `Clone` and `Debug` of what axum finds and of the
+// state.
 impl<E, S> Clone for FromParts<E, S> {
     fn clone(&self) -> Self {
         Self {

@@ -42,7 +42,8 @@ pub fn uri_path() -> Target {
     Target { part: Part::Path, prefix: Prefix::default() }
 }
 
-/// The path as the client sent it, `/orders/42`, also in a nested router; as [`uri_path`] otherwise.
+/// The path as the client sent it, `/orders/42`, also in a nested router; as [`uri_path`]
+/// otherwise.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {

@@ -270,7 +270,7 @@ async fn the_original_path_is_whole_in_a_nested_router() {
 #[tokio::test(start_paused = true)]
 async fn an_extractor_of_parts_that_fails_by_the_programs_mistake_is_an_event() {
     let events = ErrorEvents::watch();
-    // Nobody has put the extension there: axum answers 500.
+    // The request has no such extension: axum answers 500.
     let by_extension =
         extract::from_parts::<Extension<u64>, _>(|Extension(id)| Some(id.to_string()));
     let app = Router::new()

@@ -148,7 +148,7 @@ async fn the_release_never_replaces_the_answer() {
     let redlock = redlock();
     let nodes = redlock.clone();
     let service = RedlockLayer::new(redlock, key).layer(strict(move |_: Job| {
-        // Nobody is left to confirm the release.
+        // No node is left to confirm the release.
         stop_majority(&nodes);
         ready(Ok::<_, io::Error>("done"))
     }));

@@ -346,8 +346,8 @@ async fn a_server_stream_whose_client_goes_away_frees_the_lock() {
     eventually("the stream is dropped", || setup.sender.is_closed()).await;
 }
 
-/// The documentation recommends `grpc` there. `new` is refused with the same words, but as an error of
-/// the connection, which tonic calls unknown.
+/// The documentation recommends `grpc` there. `new` is refused with the same words, but as an error
+/// of the connection, which tonic calls unknown.
 #[tokio::test]
 async fn around_a_channel_the_grpc_layer_refuses_by_its_statuses() {
     let setup = Setup::new();

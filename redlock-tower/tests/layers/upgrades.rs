@@ -54,7 +54,8 @@ async fn exchange(client: &mut TcpStream) {
     assert_eq!(frame, [0x81, 0]);
 }
 
-/// The answer to the handshake has no body, so that there is nothing to hold a lock until the end of.
+/// The answer to the handshake has no body, so that there is nothing to hold a lock until the end
+/// of.
 #[tokio::test]
 async fn a_layer_holds_its_lock_for_the_handshake_only() {
     let redlock = redlock();
