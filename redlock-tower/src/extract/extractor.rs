@@ -22,8 +22,8 @@ pub(crate) fn checked(key: Option<String>) -> Result<Option<String>, Refusal> {
     message = "`{Self}` is no extractor for requests of type `{Req}`",
     label = "this layer cannot find the key of its requests",
     note = "write a closure that names its argument's type and returns an `Option` of text, such as \
-            `|request: &{Req}| Some(format!(\"order:{{}}\", ..))`; the text is owned or `'static`: \
-            `.map(str::to_owned)`",
+            `|request: &{Req}| Some(format!(\"order:{{}}\", ..))`; text that is borrowed from the \
+            request is copied, `.map(str::to_owned)`",
     note = "or take one of `redlock_tower::extract`, such as `extract::header(\"order-id\")`; most of \
             them read an `http::Request`"
 )]
@@ -41,17 +41,39 @@ pub trait Extract<Req> {
 /// implement the trait.
 pub(crate) type Found<Req> = (Req, Result<Option<String>, Refusal>);
 
+/// A closure as it sees a request for `'a`: its key may be borrowed from the request.
+///
+/// `Request` is there for what it implies, that `Req` lives for `'a`. A bound that says so would
+/// ask for a `'static` request where the trait is asked for every `'a`.
+pub trait FindKey<'a, Req, Request = &'a Req> {
+    type Key: Into<String>;
+
+    fn find_key(&self, request: &'a Req) -> Option<Self::Key>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, F, Req, K> FindKey<'a, Req> for F
+where
+    F: Fn(&'a Req) -> Option<K>,
+    K: Into<String>,
+{
+    type Key = K;
+
+    fn find_key(&self, request: &'a Req) -> Option<K> {
+        self(request)
+    }
+}
+
 // What the trait says of itself above helps more than a bound of closures that is not met.
 #[diagnostic::do_not_recommend]
-impl<F, Req, K> Extract<Req> for F
+impl<F, Req> Extract<Req> for F
 where
-    F: Fn(&Req) -> Option<K>,
-    K: Into<String>,
+    F: for<'a> FindKey<'a, Req>,
 {
     type Future = Ready<Found<Req>>;
 
     fn extract(&self, request: Req) -> Self::Future {
-        let key = self(&request).map(Into::into);
+        let key = self.find_key(&request).map(Into::into);
         ready((request, Ok(key)))
     }
 }

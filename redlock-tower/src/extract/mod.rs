@@ -14,10 +14,10 @@
 //! });
 //! ```
 //!
-//! The key outlives the request: it is owned or `'static`, and what is borrowed from the request
-//! is copied, `.map(str::to_owned)`. `None` lets the request through without a lock. A key that is
-//! empty, is longer than 1024 bytes with its prefix, or contains control characters is refused: it
-//! never becomes "no lock".
+//! A closure cannot borrow its key from the request: copy it, `.map(str::to_owned)`. A function,
+//! `fn(&Transfer) -> Option<&str>`, can. `None` lets the request through without a lock. A key that
+//! is empty, is longer than 1024 bytes with its prefix, or contains control characters is refused:
+//! it never becomes "no lock".
 //!
 //! # Beside axum
 //!
