@@ -21,10 +21,21 @@
 //!
 //! # Beside axum
 //!
-//! axum has a module `extract`, too. Where one name is to mean this module, import it by that name,
-//! as in `use redlock_tower::extract;`: that also works beside `use axum::*;`. Two globs,
-//! `use axum::*;` and `use redlock_tower::*;`, leave `extract` ambiguous, which is an error. Where
-//! both modules are needed, rename one, or write axum's items out:
+//! axum has a module `extract`, too. Import this one by its name, which goes before what a glob
+//! imports. Two globs, `use axum::*;` and `use redlock_tower::*;`, leave `extract` ambiguous, which
+//! is an error.
+//!
+#![cfg_attr(feature = "axum", doc = "```")]
+#![cfg_attr(not(feature = "axum"), doc = "```ignore")]
+//! use axum::*;
+//! use redlock_tower::extract; // not axum's
+//!
+//! let by_order = extract::header("order-id").prefix("order:");
+//! # let _ = by_order;
+//! # let _: Router = Router::new();
+//! ```
+//!
+//! Where both modules are needed, rename one, or write axum's items out:
 //!
 #![cfg_attr(feature = "axum", doc = "```")]
 #![cfg_attr(not(feature = "axum"), doc = "```ignore")]
@@ -33,6 +44,7 @@
 //!
 //! let by_order = lock_key::from_parts::<Path<u64>, _>(|Path(id)| Some(id.to_string()));
 //! # let _ = by_order;
+//! # let _: Option<State<()>> = None;
 //! ```
 //!
 //! # Keys that a client chooses
