@@ -3,7 +3,7 @@
 /// An order to be placed.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct PlaceRequest {
-    /// Whose order it is.
+    /// The customer that orders.
     #[prost(uint64, tag = "1")]
     pub customer: u64,
     /// How long the work takes.

@@ -7,18 +7,19 @@ use http::{StatusCode, request::Parts};
 
 use crate::{LockHandle, extension::NoLock};
 
-/// The lock that redlock-tower's layer took for this request: the one in its extensions, else, unless
-/// a layer has let the request through without one, [`LockHandle::current`].
+/// The lock that redlock-tower's layers took for this request. With several layers it is the
+/// innermost lock. Without a layer it is [`LockHandle::current`].
 ///
 /// A handler that asks for it behind no layer, or whose request was let through without a lock,
 /// answers 500: without the lock it was written for it must not run. `Option<LockHandle>` is
-/// `None` then.
+/// `None` then. An http layer that lets a request through also hides the lock of a
+/// `RedlockLayer::new` that is around it, since the handler counts on the lock of its own layer.
 impl<S: Send + Sync> FromRequestParts<S> for LockHandle {
     type Rejection = (StatusCode, &'static str);
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
         lock_of(parts).ok_or_else(|| {
-            // The client is told nothing it could use; whoever runs the service is.
+            // The client could do nothing about it. The event is for the operator.
             tracing::error!(
                 method = %parts.method,
                 path = parts.uri.path(),
@@ -41,9 +42,17 @@ impl<S: Send + Sync> OptionalFromRequestParts<S> for LockHandle {
     }
 }
 
-/// `RedlockLayer::new` goes around requests of any type, and cannot put the lock into them.
+/// An http layer puts its lock, or that there is none, into the extensions. A `RedlockLayer::new`
+/// cannot, since it goes around requests of any type: its lock is only the current one.
 fn lock_of(parts: &Parts) -> Option<LockHandle> {
-    let none = parts.extensions.get::<NoLock>();
-    let lock = parts.extensions.get().cloned();
-    lock.or_else(|| if none.is_none() { LockHandle::current() } else { None })
+    let taken = parts.extensions.get::<LockHandle>();
+    let outer = taken.or_else(|| parts.extensions.get::<NoLock>().and_then(NoLock::around));
+    let inner =
+        LockHandle::current().filter(|current| !outer.is_some_and(|outer| is_same(outer, current)));
+    inner.or_else(|| taken.cloned())
+}
+
+/// Whether these are handles of one hold: its name is in one place.
+fn is_same(one: &LockHandle, other: &LockHandle) -> bool {
+    std::ptr::eq(one.resource(), other.resource())
 }

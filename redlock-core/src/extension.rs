@@ -1,6 +1,6 @@
 //! What redlock-tower needs of this crate beyond its public interface.
 
-use crate::{LockError, LockOptions};
+use crate::{LockError, LockHandle, LockOptions};
 
 /// A key that was refused before it was asked for. `resource` must be fit to be printed.
 #[doc(hidden)]
@@ -16,11 +16,28 @@ pub fn config_error(problem: impl Into<String>) -> LockError {
     LockError::config(problem)
 }
 
-/// In the extensions of a request that a layer has let through without a lock: whatever lock is
-/// around it is not the handler's.
+/// In the extensions of a request that a layer has let through without a lock. It remembers the
+/// lock that was around the layer: that lock is not the handler's. A lock that is taken further
+/// inside is.
 #[doc(hidden)]
-#[derive(Debug, Clone, Copy)]
-pub struct NoLock;
+#[derive(Debug, Clone)]
+pub struct NoLock {
+    around: Option<LockHandle>,
+}
+
+impl NoLock {
+    /// Let through here, under the lock of this task, if it has one.
+    #[must_use]
+    pub fn here() -> Self {
+        Self { around: LockHandle::current() }
+    }
+
+    /// The lock around the layer.
+    #[must_use]
+    pub fn around(&self) -> Option<&LockHandle> {
+        self.around.as_ref()
+    }
+}
 
 /// These options, changed by what `later` sets: what `LockRequest::options` does to a request.
 #[doc(hidden)]

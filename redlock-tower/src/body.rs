@@ -1,42 +1,43 @@
 //! The body of a response that may be sent under the lock of its request.
 
+#[cfg(feature = "tonic")]
+use std::sync::Arc;
 use std::{
     fmt,
     pin::Pin,
     task::{Context, Poll, ready},
 };
 
+#[cfg(feature = "tonic")]
+use ::http::HeaderMap;
+use ::http::Response;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::combinators::UnsyncBoxBody;
 use pin_project::pin_project;
 use redlock_core::{__private::BodyGuard, LockError, Released};
 
-use crate::BoxError;
-
-/// The body of a refusal, whoever made it.
-pub(crate) type RefusalBody = UnsyncBoxBody<Bytes, BoxError>;
+use crate::protocol::{BoxError, RefusalBody};
 
 /// The body of a response behind [`RedlockLayer::http`](crate::RedlockLayer::http) or `grpc`: the
-/// one of the service inside, or that of a refusal.
+/// body of the service inside, or the body of a refusal.
 ///
-/// After `hold_until_body_end` the lock goes with it. It is released when the last frame is
-/// there and before that frame is given out, so that a client which has seen the end finds the
-/// lock free; and when the body is dropped.
+/// After `hold_until_body_end` it keeps the lock. The lock is released when the last frame is
+/// there, before that frame is given out: a client that has seen the end finds the lock free. It is
+/// also released when the body is dropped.
 #[pin_project]
 pub struct ResponseBody<B> {
     #[pin]
     state: State<B>,
 }
 
-/// What a body that is still sent ends with when its lock is lost.
-pub(crate) enum AtLoss {
+/// How a body ends when its lock is lost while it is sent.
+pub(crate) enum OnLoss {
     /// The [`LockError`].
     Error,
-    /// The trailers of a gRPC status.
+    /// The trailers of the gRPC status that this function gives.
     #[cfg(feature = "tonic")]
-    Trailers(crate::grpc::Grpc),
+    Trailers(Arc<dyn Fn(LockError) -> tonic::Status + Send + Sync>),
 }
 
 // The body inside is dropped before its lock: hence the order of the fields (rule 13).
@@ -54,7 +55,7 @@ enum State<B> {
         inner: B,
         /// `Some` until this state is left.
         guard: Option<BodyGuard>,
-        at_loss: AtLoss,
+        on_loss: OnLoss,
     },
     Releasing {
         release: BoxFuture<'static, Result<Released, LockError>>,
@@ -63,7 +64,7 @@ enum State<B> {
     Done,
 }
 
-/// What is given out once the lock is released, and nothing after it.
+/// The end of a body, which is given out once the lock is released.
 type Last = Option<Result<Frame<Bytes>, BoxError>>;
 
 impl<B> ResponseBody<B> {
@@ -75,13 +76,14 @@ impl<B> ResponseBody<B> {
         Self { state: State::Refusal { inner } }
     }
 
-    /// `inner` has not ended.
-    pub(crate) fn held(inner: B, guard: BodyGuard, at_loss: AtLoss) -> Self {
-        Self { state: State::Held { inner, guard: Some(guard), at_loss } }
+    /// `inner` must not have ended.
+    pub(crate) fn held(inner: B, guard: BodyGuard, on_loss: OnLoss) -> Self {
+        Self { state: State::Held { inner, guard: Some(guard), on_loss } }
     }
 }
 
-/// Without a lock. Layers around this one, such as tower-http's timeout and CORS, answer with it.
+/// Without a lock. Layers around this one, such as tower-http's timeout and CORS, make their own
+/// answers of it.
 impl<B: Default> Default for ResponseBody<B> {
     fn default() -> Self {
         Self::unlocked(B::default())
@@ -108,19 +110,19 @@ where
                     .map(|frame| frame.map(|frame| frame.map_err(Into::into)));
             }
             StateProj::Refusal { inner } => return Pin::new(inner).poll_frame(cx),
-            StateProj::Held { mut inner, guard, at_loss } => {
+            StateProj::Held { mut inner, guard, on_loss } => {
                 let Some(held) = guard else { return Poll::Ready(None) };
                 let last = match ready!(held.poll_body(cx, |cx| inner.as_mut().poll_frame(cx))) {
                     Ok(Some(Ok(frame))) if !frame.is_trailers() && !inner.is_end_stream() => {
                         return Poll::Ready(Some(Ok(frame)));
                     }
                     Ok(last) => last.map(|frame| frame.map_err(Into::into)),
-                    Err(lost) => Some(at_loss.frame(lost)),
+                    Err(lost) => Some(on_loss.frame(lost)),
                 };
                 (last, guard.take())
             }
             StateProj::Releasing { release, last } => {
-                // How it went changes nothing for the client (rule 11).
+                // Its outcome changes nothing for the client (rule 11).
                 let _released = ready!(release.as_mut().poll(cx));
                 (last.take(), None)
             }
@@ -158,17 +160,37 @@ where
     }
 }
 
-impl AtLoss {
+/// The answer, and the lock to be released. If the lock is to be held and there is a body to send,
+/// the lock is in the body instead.
+pub(crate) fn finish<B: Body, Err>(
+    result: Result<Response<B>, Err>,
+    guard: BodyGuard,
+    hold: Option<OnLoss>,
+) -> (Result<Response<ResponseBody<B>>, Err>, Option<BodyGuard>) {
+    match (result, hold) {
+        (Ok(response), Some(on_loss)) if !response.body().is_end_stream() => {
+            (Ok(response.map(|body| ResponseBody::held(body, guard, on_loss))), None)
+        }
+        (result, _) => (result.map(|response| response.map(ResponseBody::unlocked)), Some(guard)),
+    }
+}
+
+impl OnLoss {
     fn frame(&self, lost: LockError) -> Result<Frame<Bytes>, BoxError> {
         match self {
             Self::Error => Err(lost.into()),
             #[cfg(feature = "tonic")]
-            Self::Trailers(grpc) => Ok(Frame::trailers(grpc.trailers(lost))),
+            Self::Trailers(status) => {
+                let mut trailers = HeaderMap::new();
+                // It fails over a message that cannot be a header, when the code is in already.
+                let _complete = status(lost).add_header(&mut trailers);
+                Ok(Frame::trailers(trailers))
+            }
         }
     }
 }
 
-// By hand: derived, it would ask `Debug` of the body inside.
+// Not derived: that would require `Debug` of the body inside.
 impl<B> fmt::Debug for ResponseBody<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match self.state {

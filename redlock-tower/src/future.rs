@@ -23,9 +23,9 @@ use redlock_core::{__private::BodyGuard, LockError, LockFuture, Released};
 use tower_service::Service;
 
 use crate::{
-    extract::Extract,
-    layer::Settings,
-    reject::{Protocol, Refusal},
+    extract::{Extract, checked},
+    protocol::{Protocol, Refusal},
+    settings::Settings,
 };
 
 /// The answer to one request; made by [`RedlockService`](crate::RedlockService).
@@ -42,7 +42,7 @@ where
     X: Extract<Req>,
     P: Protocol<Req, S::Response, S::Error>,
 {
-    // Five independent types come together here; a name for some of them would hide which.
+    // Six independent types come together here. An alias would hide some of them.
     #[allow(clippy::type_complexity)]
     #[pin]
     state: State<S, Req, X::Future, S::Future, P::Response, P::Error>,
@@ -70,7 +70,7 @@ enum State<S, Req, K, F, R, E> {
         response: F,
         guard: Option<BodyGuard>,
     },
-    /// The extractor gave no key.
+    /// The extractor gave no key, or was not asked for one.
     Unlocked {
         #[pin]
         response: F,
@@ -88,9 +88,15 @@ where
     X: Extract<Req>,
     P: Protocol<Req, S::Response, S::Error>,
 {
-    pub(crate) fn new(ready: S, request: Req, settings: Arc<Settings<X, P>>) -> Self {
-        let key = settings.extract.extract(request);
-        Self { state: State::Extracting { key, service: Some(ready) }, settings }
+    pub(crate) fn new(mut ready: S, mut request: Req, settings: Arc<Settings<X, P>>) -> Self {
+        let state = if settings.protocol.locks(&request) {
+            let key = settings.extract.extract(request);
+            State::Extracting { key, service: Some(ready) }
+        } else {
+            P::attach(&mut request, None);
+            State::Unlocked { response: ready.call(request) }
+        };
+        Self { state, settings }
     }
 }
 
@@ -110,7 +116,7 @@ where
                 StateProj::Extracting { key, service } => {
                     let (mut request, key) = ready!(key.poll(cx));
                     let Some(mut service) = service.take() else { return Poll::Pending };
-                    let next = match key {
+                    let next = match key.and_then(checked) {
                         Ok(Some(key)) => {
                             let lock = settings.redlock.lock(key).options(settings.options.clone());
                             State::Locking {
@@ -137,8 +143,8 @@ where
                     }
                     Err(error) => break (Err(error.into()), None),
                 },
-                // A state of its own: while the lock is in doubt, the guard polls nothing, and
-                // the request has to be kept until it does.
+                // A state of its own: while the lock is in doubt, the guard polls nothing, and the
+                // request is kept until the doubt ends.
                 StateProj::Calling { call, guard } => {
                     let Some(held) = guard else { return Poll::Pending };
                     let start = |_: &mut Context<'_>| {
@@ -160,14 +166,14 @@ where
                 }
                 StateProj::Unlocked { response } => break (Ok(ready!(response.poll(cx))), None),
                 StateProj::Releasing { release, answer } => {
-                    // Invariant 3. What went wrong is an event of redlock-core's.
+                    // Invariant 3. redlock-core has an event for a release that failed.
                     let _released = ready!(release.as_mut().poll(cx));
                     return answer.take().map_or(Poll::Pending, Poll::Ready);
                 }
                 StateProj::Done => return Poll::Pending,
             }
         };
-        // Invariant 2, and before anything of the user's is asked about the answer.
+        // Invariant 2. Only then may `on_reject` run and the body of the answer be looked at.
         this.state.set(State::Done);
         let (answer, guard) = match (outcome, guard) {
             (Err(refusal), guard) => (settings.protocol.refuse(refusal), guard),
@@ -184,7 +190,7 @@ where
     }
 }
 
-// By hand: derived, it would ask `Debug` of the service, its future and the request.
+// Not derived: that would require `Debug` of the service, its future and the request.
 impl<S, X, P, Req> fmt::Debug for ResponseFuture<S, X, P, Req>
 where
     S: Service<Req>,

@@ -2,20 +2,19 @@
 
 use std::{fmt, sync::Arc};
 
-use ::http::{HeaderMap, Request, Response};
+use ::http::{Request, Response};
 use bytes::Bytes;
 use http_body::Body;
 use redlock_core::{__private::BodyGuard, LockError, LockHandle, Redlock};
 use tonic::{Code, Status};
 
 use crate::{
-    BoxError, RedlockLayer,
-    body::{AtLoss, ResponseBody},
-    http::finish,
-    reject::{Protocol, Refusal, report_mistake},
+    body::{OnLoss, ResponseBody, finish},
+    layer::RedlockLayer,
+    protocol::{BoxError, Protocol, Refusal, report_mistake},
 };
 
-/// Refusals are gRPC statuses. What [`RedlockLayer::grpc`](crate::RedlockLayer::grpc) speaks.
+/// The protocol of [`RedlockLayer::grpc`](crate::RedlockLayer::grpc): refusals are gRPC statuses.
 #[derive(Clone)]
 pub struct Grpc {
     hold: bool,
@@ -34,6 +33,30 @@ impl<X> RedlockLayer<X, Grpc> {
     /// | a mistake in the program, which is an error event | `INTERNAL` |
     ///
     /// The handler finds its [`LockHandle`] in the extensions of its request.
+    ///
+    /// With gRPC-web, `tonic_web::GrpcWebLayer` goes outside of this layer:
+    /// `Server::builder().layer(GrpcWebLayer::new()).layer(redlock)`. It translates refusals, too.
+    ///
+    /// On the side of the client, this is the layer to put around a `Channel` as well. With
+    /// [`RedlockLayer::new`], tonic would take a refusal for a failure of the connection, and
+    /// report `UNKNOWN` with the text of the error.
+    ///
+    /// ```
+    /// use redlock_core::Redlock;
+    /// use redlock_tower::{RedlockLayer, extract};
+    /// use tonic::transport::Endpoint;
+    /// use tower::Layer;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let by_order = extract::metadata("order-id").prefix("order:");
+    /// let channel = Endpoint::from_static("http://localhost:50051").connect_lazy();
+    /// let channel = RedlockLayer::grpc(Redlock::in_memory(3), by_order).layer(channel);
+    /// let client = tonic::client::Grpc::new(channel); // or the generated client
+    /// # drop(client);
+    /// # });
+    /// ```
+    ///
+    /// On the side of the server:
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -71,7 +94,8 @@ impl<X> RedlockLayer<X, Grpc> {
     /// answered, which for a server stream is before its first message.
     ///
     /// If the lock is lost meanwhile, the stream is dropped and the trailers say `ABORTED`. A
-    /// stream that nobody polls keeps the lock: give `.options(LockOptions::new().max_hold(..))`.
+    /// stream that is not polled, since the client does not read, keeps the lock: give
+    /// [`max_hold`](RedlockLayer::max_hold).
     pub fn hold_until_body_end(self) -> Self {
         self.map_protocol(|protocol| Grpc { hold: true, ..protocol })
     }
@@ -89,13 +113,6 @@ impl Grpc {
     fn status(&self, error: LockError) -> Status {
         report_mistake(&error);
         (self.reject)(error)
-    }
-
-    pub(crate) fn trailers(&self, error: LockError) -> HeaderMap {
-        let mut trailers = HeaderMap::new();
-        // It fails over a message that cannot be a header, when the code is in already.
-        let _complete = self.status(error).add_header(&mut trailers);
-        trailers
     }
 }
 
@@ -131,8 +148,8 @@ where
         result: Result<Response<ResBody>, Err>,
         guard: BodyGuard,
     ) -> (Result<Self::Response, Err>, Option<BodyGuard>) {
-        let at_loss = self.hold.then(|| AtLoss::Trailers(self.clone()));
-        finish(result, guard, at_loss)
+        let on_loss = self.hold.then(|| OnLoss::Trailers(Arc::clone(&self.reject)));
+        finish(result, guard, on_loss)
     }
 }
 
@@ -145,9 +162,9 @@ impl fmt::Debug for Grpc {
 /// A [`LockError`] as the status that [`RedlockLayer::grpc`](crate::RedlockLayer::grpc) gives,
 /// for annotated tonic handlers: `#[redlock(.., map_err = redlock_tower::grpc::status)]`.
 ///
-/// The message names no node and no resource. What becomes `INTERNAL` is an error event.
+/// The message names no node and no resource. An `INTERNAL` is also an error event.
 #[must_use]
-// By value: `map_err` and `Result::map_err` give it away.
+// By value: `map_err` and `Result::map_err` pass it so.
 #[allow(clippy::needless_pass_by_value)]
 pub fn status(error: LockError) -> Status {
     report_mistake(&error);

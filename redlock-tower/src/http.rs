@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use ::http::{Request, Response, StatusCode};
+use ::http::{Method, Request, Response, StatusCode};
 use bytes::Bytes;
 use http_body::Body;
 use http_body_util::{BodyExt, Full};
@@ -12,18 +12,20 @@ use redlock_core::{
 };
 
 #[cfg(feature = "axum")]
-use crate::reject::refused_by_extractor;
+use crate::protocol::refused_by_extractor;
 use crate::{
-    BoxError, RedlockLayer,
-    body::{AtLoss, RefusalBody, ResponseBody},
+    body::{OnLoss, ResponseBody, finish},
+    layer::RedlockLayer,
     problem::Problem,
-    reject::{Protocol, Refusal, report_mistake},
+    protocol::{BoxError, Protocol, Refusal, RefusalBody, report_mistake},
 };
 
-/// Refusals are responses, the error stays the service's own. What
-/// [`RedlockLayer::http`](crate::RedlockLayer::http) speaks.
+/// The protocol of [`RedlockLayer::http`](crate::RedlockLayer::http): refusals are responses, and
+/// the error stays the service's own.
 #[derive(Clone)]
 pub struct Http {
+    /// The methods that are locked. Unset, all of them.
+    methods: Option<Arc<[Method]>>,
     hold: bool,
     reject: Arc<dyn Fn(LockError) -> Response<RefusalBody> + Send + Sync>,
 }
@@ -56,15 +58,15 @@ impl<X> RedlockLayer<X, Http> {
     /// let redlock = Redlock::in_memory(3);
     /// let mut service = ServiceBuilder::new()
     ///     .layer(
-    ///         RedlockLayer::http(redlock.clone(), extract::header("idempotency-key").prefix("idem:"))
+    ///         RedlockLayer::http(redlock.clone(), extract::header("order-id").prefix("order:"))
     ///             .wait(Duration::ZERO),
     ///     )
     ///     .service_fn(async |_: Request<String>| {
     ///         Ok::<_, Infallible>(Response::new("paid".to_owned()))
     ///     });
     ///
-    /// let _guard = redlock.lock("idem:42").await?;
-    /// let request = Request::builder().header("idempotency-key", "42").body(String::new())?;
+    /// let _guard = redlock.lock("order:42").await?;
+    /// let request = Request::builder().header("order-id", "42").body(String::new())?;
     /// let response = service.ready().await?.call(request).await?;
     /// assert_eq!(response.status(), StatusCode::LOCKED);
     /// assert!(response.headers().contains_key("retry-after"));
@@ -74,24 +76,70 @@ impl<X> RedlockLayer<X, Http> {
     /// [RFC 9457]: https://www.rfc-editor.org/rfc/rfc9457
     pub fn http(redlock: Redlock, extract: X) -> Self {
         let protocol = Http {
+            methods: None,
             hold: false,
             reject: Arc::new(|error| Problem::of(&error).response::<Full<Bytes>>().map(boxed)),
         };
         Self::with_protocol(redlock, extract, protocol)
     }
 
+    /// Locks requests with these methods only. All others pass without a lock, and no key is looked
+    /// for in them. Default: every method.
+    ///
+    /// `Router::layer` and `Router::route_layer` go around every method of their routes, also those
+    /// that end in 405, and around the preflights of CORS, which are `OPTIONS`. Such requests would
+    /// wait for a lock that they do not need, and be refused while it is held. The alternative in
+    /// axum is `MethodRouter::route_layer`, as in `post(pay).route_layer(layer)`.
+    ///
+    /// axum serves `HEAD` by the handler of `GET`, but here it is a method of its own. A later call
+    /// replaces an earlier one.
+    ///
+    #[cfg_attr(feature = "axum", doc = "```")]
+    #[cfg_attr(not(feature = "axum"), doc = "```ignore")]
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::time::Duration;
+    /// use axum::{Router, body::Body, http::{Method, Request, StatusCode}, routing::post};
+    /// use redlock_core::Redlock;
+    /// use redlock_tower::{RedlockLayer, extract};
+    /// # use tower::ServiceExt;
+    ///
+    /// let redlock = Redlock::in_memory(3);
+    /// let layer = RedlockLayer::http(redlock.clone(), extract::path_param("id").prefix("order:"))
+    ///     .methods([Method::POST, Method::PUT])
+    ///     .wait(Duration::ZERO);
+    /// let app: Router =
+    ///     Router::new().route("/orders/{id}", post(async || "paid")).route_layer(layer);
+    ///
+    /// let _guard = redlock.lock("order:42").await?;
+    /// # let app = async |method| {
+    /// #     let request = Request::builder().method(method).uri("/orders/42");
+    /// #     app.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+    /// # };
+    /// assert_eq!(app(Method::POST).await.status(), StatusCode::LOCKED);
+    /// assert_eq!(app(Method::OPTIONS).await.status(), StatusCode::METHOD_NOT_ALLOWED);
+    /// # Ok::<(), redlock_tower::BoxError>(()) }).unwrap();
+    /// ```
+    pub fn methods(self, methods: impl IntoIterator<Item = Method>) -> Self {
+        let methods = Some(methods.into_iter().collect());
+        self.map_protocol(|protocol| Http { methods, ..protocol })
+    }
+
     /// Keeps the lock until the body of the response is sent, or dropped. Default: until the
     /// service has answered.
     ///
+    /// It holds nothing for a response without a body. That includes the 101 of a WebSocket or
+    /// another upgrade: the lock is released before the first message. The [crate docs](crate) show
+    /// how to keep a lock for as long as a socket is open.
+    ///
     /// If the lock is lost meanwhile, the body ends with the [`LockError`] as its error, and the
-    /// client sees a response that was cut off. A body that nobody polls keeps the lock: give
-    /// `.options(LockOptions::new().max_hold(..))`.
+    /// client sees a response that was cut off. A body that is not polled, since the client does
+    /// not read, keeps the lock: give [`max_hold`](RedlockLayer::max_hold).
     pub fn hold_until_body_end(self) -> Self {
         self.map_protocol(|protocol| Http { hold: true, ..protocol })
     }
 
     /// Answers refused requests, and those whose lock was lost, in place of the responses above.
-    /// It is not asked about a lock that is lost while the body is sent: the head is gone then.
+    /// It is not called for a lock that is lost while the body is sent: the head is gone then.
     pub fn on_reject<F, B>(self, f: F) -> Self
     where
         F: Fn(LockError) -> Response<B> + Send + Sync + 'static,
@@ -111,10 +159,14 @@ where
     type Response = Response<ResponseBody<ResBody>>;
     type Error = Err;
 
+    fn locks(&self, request: &Request<ReqBody>) -> bool {
+        self.methods.as_ref().is_none_or(|methods| methods.contains(request.method()))
+    }
+
     fn attach(request: &mut Request<ReqBody>, lock: Option<LockHandle>) {
         match lock {
             Some(lock) => drop(request.extensions_mut().insert(lock)),
-            None => drop(request.extensions_mut().insert(NoLock)),
+            None => drop(request.extensions_mut().insert(NoLock::here())),
         }
     }
 
@@ -146,22 +198,8 @@ where
         result: Result<Response<ResBody>, Err>,
         guard: BodyGuard,
     ) -> (Result<Self::Response, Err>, Option<BodyGuard>) {
-        let at_loss = self.hold.then_some(AtLoss::Error);
-        finish(result, guard, at_loss)
-    }
-}
-
-/// The answer with the lock in its body, if it is to be held and there is a body to send.
-pub(crate) fn finish<B: Body, Err>(
-    result: Result<Response<B>, Err>,
-    guard: BodyGuard,
-    hold: Option<AtLoss>,
-) -> (Result<Response<ResponseBody<B>>, Err>, Option<BodyGuard>) {
-    match (result, hold) {
-        (Ok(response), Some(at_loss)) if !response.body().is_end_stream() => {
-            (Ok(response.map(|body| ResponseBody::held(body, guard, at_loss))), None)
-        }
-        (result, _) => (result.map(|response| response.map(ResponseBody::unlocked)), Some(guard)),
+        let on_loss = self.hold.then_some(OnLoss::Error);
+        finish(result, guard, on_loss)
     }
 }
 
@@ -175,7 +213,10 @@ where
 
 impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Http").field("hold_until_body_end", &self.hold).finish_non_exhaustive()
+        f.debug_struct("Http")
+            .field("methods", &self.methods)
+            .field("hold_until_body_end", &self.hold)
+            .finish_non_exhaustive()
     }
 }
 

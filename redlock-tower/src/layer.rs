@@ -1,28 +1,20 @@
-//! What a stack is built with.
+//! The layer, and the settings that all layers have.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use redlock_core::{__private as core, LockOptions, Redlock};
 use tower_layer::Layer;
 
-use crate::{reject::Plain, service::RedlockService};
+use crate::{plain::Plain, service::RedlockService, settings::Settings};
 
 /// Puts a lock around every request of a service. See the [crate docs](crate) for where to put
 /// it and for examples.
 ///
-/// `X` finds the key of a request (see [`extract`](crate::extract)), `P` says how a refusal is
-/// told: [`new`](RedlockLayer::new) for any service, `http` and `grpc` for those that speak it.
+/// `X` finds the key of a request (see [`extract`](crate::extract)), `P` says how a request is
+/// refused: [`new`](RedlockLayer::new) for any service, `http` and `grpc` for those that speak it.
 #[must_use = "a layer does nothing until it is put around a service"]
 pub struct RedlockLayer<X, P = Plain> {
     settings: Settings<X, P>,
-}
-
-/// What the layer, its services and their futures share.
-pub(crate) struct Settings<X, P> {
-    pub(crate) redlock: Redlock,
-    pub(crate) options: LockOptions,
-    pub(crate) extract: Arc<X>,
-    pub(crate) protocol: P,
 }
 
 impl<X> RedlockLayer<X> {
@@ -32,6 +24,9 @@ impl<X> RedlockLayer<X> {
     /// `extract` is most often a closure that names its argument's type:
     /// `|job: &Job| Some(format!("job:{}", job.id))`. The service finds its lock by
     /// [`LockHandle::current`](redlock_core::LockHandle::current).
+    ///
+    /// For http services, and for a `Channel` of tonic, use `RedlockLayer::http` and
+    /// `RedlockLayer::grpc`: their callers expect responses and statuses, not boxed errors.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -68,18 +63,21 @@ impl<X> RedlockLayer<X> {
 
 impl<X, P> RedlockLayer<X, P> {
     pub(crate) fn with_protocol(redlock: Redlock, extract: X, protocol: P) -> Self {
-        let extract = Arc::new(extract);
-        let settings = Settings { redlock, options: LockOptions::new(), extract, protocol };
-        Self { settings }
+        Self { settings: Settings::new(redlock, extract, protocol) }
     }
 
-    /// How long a node keeps the lock if nobody renews it. Default: the client's.
+    /// How long a node keeps the lock unless it is renewed. Default: the client's.
     pub fn ttl(self, ttl: Duration) -> Self {
         self.options(LockOptions::new().ttl(ttl))
     }
 
     /// How long a request may wait for its lock before it is refused. Default: the client's, 5 s
     /// unless it was built otherwise; a service that should answer quickly sets less.
+    ///
+    /// Zero is one attempt. If the process stands still for longer than `node_timeout` meanwhile,
+    /// which happens on a machine with too much to do, that attempt fails and the request is
+    /// refused although nothing is wrong with the nodes. A few hundred milliseconds leave time for
+    /// another attempt.
     pub fn wait(self, wait: Duration) -> Self {
         self.options(LockOptions::new().wait(wait))
     }
@@ -87,6 +85,16 @@ impl<X, P> RedlockLayer<X, P> {
     /// At most this many timed retries after the first attempt. Default: the client's.
     pub fn retry_count(self, count: u32) -> Self {
         self.options(LockOptions::new().retry_count(count))
+    }
+
+    /// The lock is lost, at the latest, when a request has held it this long: its handler is
+    /// dropped, and the client is told as after any loss. Unset by default.
+    ///
+    /// It is what limits a client that sends its request, or takes its response, byte by byte: a
+    /// lock renews itself for as long as its handler runs. Give it to every layer whose handler
+    /// reads a body.
+    pub fn max_hold(self, max: Duration) -> Self {
+        self.options(LockOptions::new().max_hold(max))
     }
 
     /// Any other setting of a lock. What is left unset is left alone; the later call wins.
@@ -110,21 +118,10 @@ impl<S, X, P: Clone> Layer<S> for RedlockLayer<X, P> {
     }
 }
 
-// By hand, here and below: derived, these would ask `Clone` and `Debug` of closures.
+// Not derived, here and below: that would require `Clone` and `Debug` of closures.
 impl<X, P: Clone> Clone for RedlockLayer<X, P> {
     fn clone(&self) -> Self {
         Self { settings: self.settings.clone() }
-    }
-}
-
-impl<X, P: Clone> Clone for Settings<X, P> {
-    fn clone(&self) -> Self {
-        Self {
-            redlock: self.redlock.clone(),
-            options: self.options.clone(),
-            extract: Arc::clone(&self.extract),
-            protocol: self.protocol.clone(),
-        }
     }
 }
 

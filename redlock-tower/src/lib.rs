@@ -5,9 +5,10 @@
 #![cfg_attr(not(feature = "axum"), doc = "```ignore")]
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 //! use std::time::Duration;
-//! use axum::{Router, body::Body, extract::Request, http::StatusCode, routing::post};
+//! use axum::{Router, body::Body, extract::Request, routing::post};
+//! use axum::http::{Method, StatusCode};
 //! use redlock_core::{LockHandle, Redlock};
-//! use redlock_tower::{RedlockLayer, extract};
+//! use redlock_tower::{RedlockLayer, extract}; // this `extract` is not axum's
 //! # use tower::ServiceExt;
 //!
 //! async fn pay(lock: LockHandle) -> String {
@@ -16,6 +17,7 @@
 //!
 //! let redlock = Redlock::in_memory(3); // or Redlock::connect(["redis://..", ..]).await?
 //! let by_order = RedlockLayer::http(redlock.clone(), extract::path_param("id").prefix("order:"))
+//!     .methods([Method::POST])
 //!     .wait(Duration::from_millis(500));
 //! let app = Router::new().route("/orders/{id}/pay", post(pay)).route_layer(by_order);
 //!
@@ -24,14 +26,14 @@
 //! # };
 //! assert_eq!(app("/orders/42/pay").await.status(), StatusCode::OK);
 //!
-//! // While somebody else holds the order, its requests wait, and are refused after half a second.
+//! // While the order is locked elsewhere, its requests wait, and are refused after half a second.
 //! let guard = redlock.lock("order:42").await?;
 //! assert_eq!(app("/orders/42/pay").await.status(), StatusCode::LOCKED);
 //! assert_eq!(app("/orders/43/pay").await.status(), StatusCode::OK);
 //! # Ok::<(), redlock_tower::BoxError>(()) }).unwrap();
 //! ```
 //!
-//! There are three layers, which differ in how a refusal is told:
+//! There are three layers, which differ in how they refuse a request:
 //!
 //! | layer | for | a refusal is |
 //! |---|---|---|
@@ -41,14 +43,14 @@
 //!
 //! # What a request goes through
 //!
-//! The [extractor](extract) finds the key; without one, the request passes without a lock. The
-//! lock is waited for, the service called, the lock released, and only then the answer given: a
-//! client that has it finds the lock free. With `hold_until_body_end` the same is true of the end
-//! of the body.
+//! The [extractor](extract) finds the key. A request without a key passes without a lock. The layer
+//! waits for the lock, calls the service, releases the lock, and only then gives the answer: a
+//! client that has the answer finds the lock free. With `hold_until_body_end` the same is true of
+//! the end of the body.
 //!
 //! If the lock is lost meanwhile, the service's future is dropped and the client is told. If the
-//! client goes away, or the service panics, the future is dropped, then the lock is released. Work
-//! that the service has spawned is beyond the layer: it watches [`LockHandle::lost`].
+//! client goes away, or the service panics, the future is dropped, then the lock is released. The
+//! layer cannot stop work that the service has spawned: such work watches [`LockHandle::lost`].
 //!
 //! A graceful shutdown first lets the server finish its requests, then calls
 //! [`Redlock::shutdown`]; requests that come in between are refused as shutting down.
@@ -57,20 +59,77 @@
 //!
 //! As far inside as the lock is needed, since everything inside it runs while others wait:
 //!
-//! - *Outside* of it: authentication (who may make others wait?), validation, rate and concurrency
-//!   limits, load shedding. A limit inside is used up by requests that only wait for their lock.
+//! - *Outside* of it: authentication, since a request makes others wait; validation, rate and
+//!   concurrency limits, load shedding. A limit inside is used up by requests that only wait for
+//!   their lock.
 //! - *Outside* of it, too: timeouts and retries. A timeout outside bounds the wait for the lock as
 //!   well, and releases it; `wait` should be shorter than it. A timeout inside bounds the handler.
 //! - Compression and tracing may be on either side. What reads a whole body before it calls on
 //!   belongs outside, or a slow client holds the lock while it uploads.
+//! - A handler that reads the body itself does so under the lock, and the lock renews itself for
+//!   as long as that takes. **Give such a layer a [`max_hold`](RedlockLayer::max_hold)**: otherwise
+//!   a client that sends one byte a second holds the lock for as long as it likes.
 //! - In axum, `Router::layer` also goes around the fallback, `Router::route_layer` around routes
 //!   only. The last layer added is the outermost.
+//! - In axum, both go around every method of a route: requests that end in 405 and the preflights
+//!   of CORS are locked as well. Name the methods with `RedlockLayer::methods`, as above, or put
+//!   the layer on the handlers alone: `post(pay).route_layer(layer)`.
+//! - In tonic, [`RedlockLayer::grpc`] goes inside of `tonic_web::GrpcWebLayer`:
+//!   `Server::builder().layer(GrpcWebLayer::new()).layer(redlock)`. In the other order refusals are
+//!   gRPC, which a browser cannot read.
+//!
+//! # WebSockets and other upgrades
+//!
+//! The answer to an upgrade, 101, has no body. A layer releases its lock with that answer, before
+//! the first message, and so it does after `hold_until_body_end`. Take the lock in the handler
+//! instead, and move its guard into the task of the socket:
+//!
+#![cfg_attr(feature = "axum", doc = "```")]
+#![cfg_attr(not(feature = "axum"), doc = "```ignore")]
+//! use axum::{
+//!     Router,
+//!     extract::{Path, State, ws::{WebSocket, WebSocketUpgrade}},
+//!     response::Response,
+//!     routing::get,
+//! };
+//! use redlock_core::Redlock;
+//! use redlock_tower::http::LockRejection;
+//!
+//! async fn join(
+//!     State(redlock): State<Redlock>,
+//!     Path(id): Path<u64>,
+//!     upgrade: WebSocketUpgrade,
+//! ) -> Result<Response, LockRejection> {
+//!     // Held elsewhere: 423, as from a layer.
+//!     let guard = redlock.lock(format!("room:{id}")).await?;
+//!     Ok(upgrade.on_upgrade(async move |socket| {
+//!         tokio::select! {
+//!             () = guard.lost() => {} // the socket is closed
+//!             () = serve(socket) => {}
+//!         }
+//!         let _ = guard.release().await;
+//!     }))
+//! }
+//!
+//! async fn serve(mut socket: WebSocket) {
+//!     while let Some(Ok(message)) = socket.recv().await {
+//!         let _ = socket.send(message).await;
+//!     }
+//! }
+//!
+//! let redlock = Redlock::in_memory(3);
+//! let app: Router = Router::new().route("/rooms/{id}", get(join)).with_state(redlock);
+//! ```
 //!
 //! # Keys that clients choose
 //!
 //! A key out of a header, a path or metadata is chosen by the client. **Give every layer a prefix
 //! of its own**: without one, a client can take any lock of the pool by naming it, and block what
 //! has nothing to do with it. See [`extract`].
+//!
+//! **A lock does not deduplicate.** Requests with one `idempotency-key` run one after the other,
+//! but each of them runs. What recognizes a repetition is a record of the answer: `extract::header`
+//! shows it.
 //!
 //! # One lock, one key
 //!
@@ -103,11 +162,14 @@ pub mod grpc;
 #[cfg(feature = "http")]
 pub mod http;
 mod layer;
+mod plain;
 #[cfg(feature = "http")]
 mod problem;
-mod reject;
+mod protocol;
 mod service;
+mod settings;
 
 pub use layer::RedlockLayer;
-pub use reject::{BoxError, Plain, Protocol};
+pub use plain::Plain;
+pub use protocol::{BoxError, Protocol};
 pub use service::RedlockService;

@@ -9,7 +9,7 @@ use redlock_core::LockError;
 
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
-    /// What tells apart the refusals that share a status; a member of the document.
+    /// Tells apart the refusals that share a status. A member of the document.
     code: &'static str,
     detail: Cow<'static, str>,
     retry_after: Option<Duration>,
@@ -78,7 +78,8 @@ impl Problem {
     }
 }
 
-/// Rounded up, since nobody is served sooner, and at least 1, since 0 means at once.
+/// Rounded up, since a request that comes sooner is refused again. At least 1, since 0 means at
+/// once.
 fn whole_seconds(duration: Duration) -> u64 {
     let rest = u64::from(duration.subsec_nanos() > 0);
     duration.as_secs().saturating_add(rest).max(1)

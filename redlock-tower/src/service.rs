@@ -8,7 +8,7 @@ use std::{
 
 use tower_service::Service;
 
-use crate::{extract::Extract, future::ResponseFuture, layer::Settings, reject::Protocol};
+use crate::{extract::Extract, future::ResponseFuture, protocol::Protocol, settings::Settings};
 
 /// A service whose requests run under a lock; made by [`RedlockLayer`](crate::RedlockLayer).
 pub struct RedlockService<S, X, P> {
@@ -26,7 +26,7 @@ impl<S, X, P> RedlockService<S, X, P> {
         &self.inner
     }
 
-    /// The service inside, to be changed.
+    /// The service inside, mutably.
     pub fn get_mut(&mut self) -> &mut S {
         &mut self.inner
     }
@@ -62,13 +62,13 @@ where
     }
 }
 
-/// So that `Server::add_service` takes it.
+/// `Server::add_service` asks for it.
 #[cfg(feature = "tonic")]
 impl<S: tonic::server::NamedService, X, P> tonic::server::NamedService for RedlockService<S, X, P> {
     const NAME: &'static str = S::NAME;
 }
 
-// By hand, here and below: derived, these would ask `Clone` and `Debug` of the extractor.
+// Not derived, here and below: that would require `Clone` and `Debug` of the extractor.
 impl<S: Clone, X, P> Clone for RedlockService<S, X, P> {
     fn clone(&self) -> Self {
         Self { inner: self.inner.clone(), settings: Arc::clone(&self.settings) }

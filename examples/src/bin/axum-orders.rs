@@ -1,8 +1,8 @@
 //! An order service over HTTP. A layer runs each `POST /orders/{id}` under the lock of its order,
 //! an annotation locks the customer of a `POST /refunds/{customer}`, and another keeps one
 //! reconciliation running in the whole fleet. At Ctrl-C or SIGTERM it takes no new work, lets what
-//! runs finish for five seconds, answers everybody and leaves no lock behind. The body of a request
-//! is the number of milliseconds that its work takes.
+//! runs finish for five seconds, answers every request and leaves no lock behind. The body of a
+//! request is the number of milliseconds that its work takes.
 //!
 //! ```sh
 //! REDLOCK_NODES=redis://127.0.0.1:6379 cargo run --bin axum-orders
@@ -11,11 +11,14 @@
 
 use std::{error::Error, future::IntoFuture, time::Duration};
 
-use axum::{Router, extract::Path, routing::post};
+use axum::{Router, extract::Path, http::Method, routing::post};
 use redlock_core::{LockError, LockHandle, pools, redlock};
 use redlock_examples::{address, connect, told_to_stop};
 use redlock_tower::{RedlockLayer, extract, http::LockRejection};
 use tokio::{net::TcpListener, sync::oneshot};
+
+/// How long a request may hold its order, however slowly its client sends the body.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// How long work may go on once the process has been told to stop.
 const GRACE: Duration = Duration::from_secs(5);
@@ -24,7 +27,7 @@ async fn work(milliseconds: &str) {
     tokio::time::sleep(Duration::from_millis(milliseconds.trim().parse().unwrap_or(100))).await;
 }
 
-/// Runs under the lock that the layer took; the handle is for who wants to know more.
+/// Runs under the lock that the layer took. The handle shows it, and is optional.
 async fn place_order(lock: LockHandle, body: String) -> String {
     work(&body).await;
     format!("placed under {} with {} votes\n", lock.resource(), lock.votes())
@@ -50,7 +53,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let redlock = connect().await?;
     pools::install("default", redlock.clone())?;
     let layer = RedlockLayer::http(redlock, extract::path_param("id").prefix("order:"))
-        .wait(Duration::from_secs(2));
+        .methods([Method::POST])
+        .wait(Duration::from_secs(2))
+        .max_hold(LONGEST);
     let app = Router::new()
         .route("/orders/{id}", post(place_order))
         .route_layer(layer)
@@ -67,7 +72,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     told_to_stop().await?;
     println!("stopping");
-    // No new locks: whoever comes now is told so. What still runs after the grace period is dropped.
+    // No new locks: requests that come now are refused. What still runs after the grace period is
+    // dropped.
     pools::shutdown(GRACE).await;
     drop(stop); // no new connections
     server.await??; // every response is delivered

@@ -1,9 +1,8 @@
 //! An order service over gRPC. A layer runs each call under the lock of the order that its metadata
 //! names, and an annotation on the service's method locks the customer as well. Refusals are
-//! statuses: `ABORTED` when somebody else is at it, `UNAVAILABLE` without a quorum and at shutdown,
-//! `INVALID_ARGUMENT` for a call that names no order.
-//! The service is written by hand, so that no protoc is needed; with generated code the layer and
-//! the annotation look the same.
+//! statuses: `ABORTED` while the order is locked elsewhere, `UNAVAILABLE` without a quorum and at
+//! shutdown, `INVALID_ARGUMENT` for a call that names no order. The service is written by hand, so
+//! that no protoc is needed; with generated code the layer and the annotation look the same.
 //!
 //! ```sh
 //! cargo run --bin tonic-orders
@@ -32,6 +31,9 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status, body::Body, server::NamedService, transport::Server};
 use tonic_prost::ProstCodec;
 use tower::{Service, service_fn};
+
+/// How long a call may hold its order, however slowly its client sends the message.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// How long work may go on once the process has been told to stop.
 const GRACE: Duration = Duration::from_secs(5);
@@ -92,7 +94,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     pools::install("default", redlock.clone())?;
     let layer =
         RedlockLayer::grpc(redlock, extract::metadata("order-id").prefix("order:").required())
-            .wait(Duration::from_secs(2));
+            .wait(Duration::from_secs(2))
+            .max_hold(LONGEST);
 
     let listener = TcpListener::bind(address("127.0.0.1:3001")).await?;
     println!("listening on http://{}", listener.local_addr()?);

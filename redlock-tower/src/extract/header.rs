@@ -6,17 +6,17 @@ use http::{HeaderMap, HeaderName, Request};
 use redlock_core::{__private as core, LockError};
 
 use super::{
+    extractor::{Extract, Found},
     key::Prefix,
-    sealed::{Extract, Found},
 };
 
 /// The value of one header or metadata entry; made by [`header`] or `metadata`.
 #[derive(Debug, Clone)]
 #[must_use = "an extractor does nothing until a layer takes it"]
 pub struct Header {
-    /// Or the mistake in it, which is told when a request comes.
+    /// Or what is wrong with it, which is reported when a request comes.
     name: Result<HeaderName, String>,
-    /// What it is called in what the client is told.
+    /// What refusals call it.
     what: &'static str,
     prefix: Prefix,
     required: bool,
@@ -32,6 +32,55 @@ pub struct Header {
 /// let key = extract::header("idempotency-key").prefix("idem:").required();
 /// # let _ = key;
 /// ```
+///
+/// # A lock does not deduplicate
+///
+/// Two requests with one `idempotency-key` run one after the other, and both run. What recognizes
+/// the second as a repetition is a record of the first, which is looked up under the lock:
+///
+#[cfg_attr(feature = "axum", doc = "```")]
+#[cfg_attr(not(feature = "axum"), doc = "```ignore")]
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use std::{collections::HashMap, sync::{Arc, Mutex}};
+/// use axum::{Router, extract::State, routing::post};
+/// use redlock_core::{LockHandle, Redlock};
+/// use redlock_tower::{RedlockLayer, extract};
+/// # use axum::{body::Body, extract::Request};
+/// # use tower::ServiceExt;
+///
+/// /// In a service: a table with the key as its primary key.
+/// type Answers = Arc<Mutex<HashMap<String, String>>>;
+///
+/// async fn pay(State(answers): State<Answers>, lock: LockHandle, amount: String) -> String {
+///     let known = answers.lock().unwrap().get(lock.resource()).cloned();
+///     if let Some(answer) = known {
+///         return answer; // a repetition: nothing is done
+///     }
+///     let answer = format!("paid {amount}"); // what must happen once
+///     answers.lock().unwrap().insert(lock.resource().to_owned(), answer.clone());
+///     answer
+/// }
+///
+/// let by_key = extract::header("idempotency-key").prefix("idem:").required();
+/// let app: Router = Router::new()
+///     .route("/payments", post(pay))
+///     .route_layer(RedlockLayer::http(Redlock::in_memory(3), by_key))
+///     .with_state(Answers::default());
+///
+/// # let pay = async |amount| {
+/// #     let request = Request::post("/payments").header("idempotency-key", "7");
+/// #     let response = app.clone().oneshot(request.body(Body::from(amount)).unwrap());
+/// #     axum::body::to_bytes(response.await.unwrap().into_body(), 100).await.unwrap()
+/// # };
+/// // Two requests with the same key:
+/// assert_eq!(pay("10").await, "paid 10");
+/// assert_eq!(pay("20").await, "paid 10");
+/// # Ok::<(), redlock_tower::BoxError>(()) }).unwrap();
+/// ```
+///
+/// Store the record in the transaction that has the effect. Then a crash leaves both or none, and
+/// the primary key refuses a second effect even after a lock was lost. The lock spares the second
+/// request a conflict: it waits for the answer of the first.
 pub fn header(name: impl AsRef<str>) -> Header {
     Header::named(name.as_ref(), "header")
 }
@@ -88,7 +137,7 @@ impl Header {
                 Err(self.prefix.unusable(format!("the {what} {name:?} is missing")))
             }
             (None, _) => Ok(None),
-            // Two of us could each take another one for the key.
+            // Another service on the way could take the other value for the key.
             (Some(_), Some(_)) => {
                 Err(self.prefix.unusable(format!("the {what} {name:?} is there more than once")))
             }

@@ -13,16 +13,17 @@ impl Prefix {
         Self(prefix.into())
     }
 
-    /// The key with the prefix in front. Whether the whole is too long, redlock-core says.
+    /// The key with the prefix in front. redlock-core checks the length of the whole.
     pub(super) fn key(&self, found: &str) -> Result<String, LockError> {
         if found.is_empty() {
-            // Before the prefix: with it, all requests that leave the key out would share one.
+            // Before the prefix is added: otherwise all requests with an empty key would share a
+            // lock.
             return Err(self.unusable("it is empty"));
         }
         Ok([&self.0, found].concat())
     }
 
-    /// The refusal of a request. `problem` is told to the client.
+    /// The refusal of a request. The client is shown `problem`.
     pub(super) fn unusable(&self, problem: impl Into<String>) -> LockError {
         core::invalid_resource(self.0.as_str(), problem)
     }

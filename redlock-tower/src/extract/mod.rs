@@ -14,9 +14,38 @@
 //! });
 //! ```
 //!
-//! The key outlives the request: it is owned or `'static`, and what is borrowed from the request
-//! is copied, `.map(str::to_owned)`. `None` lets the request through without a lock. A key that is
-//! empty, or longer than 1024 bytes with its prefix, is refused: it never becomes "no lock".
+//! A closure cannot borrow its key from the request: copy it, `.map(str::to_owned)`. A function,
+//! `fn(&Transfer) -> Option<&str>`, can. `None` lets the request through without a lock. A key that
+//! is empty, is longer than 1024 bytes with its prefix, or contains control characters is refused:
+//! it never becomes "no lock".
+//!
+//! # Beside axum
+//!
+//! axum has a module `extract`, too. Import this one by its name, which goes before what a glob
+//! imports. Two globs, `use axum::*;` and `use redlock_tower::*;`, leave `extract` ambiguous, which
+//! is an error.
+//!
+#![cfg_attr(feature = "axum", doc = "```")]
+#![cfg_attr(not(feature = "axum"), doc = "```ignore")]
+//! use axum::*;
+//! use redlock_tower::extract; // not axum's
+//!
+//! let by_order = extract::header("order-id").prefix("order:");
+//! # let _ = by_order;
+//! # let _: Router = Router::new();
+//! ```
+//!
+//! Where both modules are needed, rename one, or write axum's items out:
+//!
+#![cfg_attr(feature = "axum", doc = "```")]
+#![cfg_attr(not(feature = "axum"), doc = "```ignore")]
+//! use axum::extract::{Path, State};
+//! use redlock_tower::extract as lock_key;
+//!
+//! let by_order = lock_key::from_parts::<Path<u64>, _>(|Path(id)| Some(id.to_string()));
+//! # let _ = by_order;
+//! # let _: Option<State<()>> = None;
+//! ```
 //!
 //! # Keys that a client chooses
 //!
@@ -25,6 +54,7 @@
 //! `admin-job`. Put `.prefix(..)` in front, and authenticate before the layer where holding
 //! a lock against other clients would harm them.
 
+mod extractor;
 #[cfg(feature = "http")]
 mod header;
 #[cfg(feature = "http")]
@@ -34,58 +64,17 @@ mod parts;
 #[cfg(feature = "http")]
 mod target;
 
+pub use extractor::Extract;
+pub(crate) use extractor::checked;
 #[cfg(feature = "tonic")]
 pub use header::metadata;
 #[cfg(feature = "http")]
 pub use header::{Header, header};
 #[cfg(feature = "axum")]
-pub use parts::{FromParts, PathParam, from_parts, path_param};
+pub use parts::{FromParts, PathParam, from_parts, from_parts_with_state, path_param};
 #[cfg(feature = "tonic")]
 pub use target::grpc_method;
+#[cfg(feature = "axum")]
+pub use target::original_uri_path;
 #[cfg(feature = "http")]
 pub use target::{Target, method_and_path, uri_path};
-
-/// Something that finds the keys of requests of type `Req`. It cannot be implemented outside this
-/// crate; a closure `Fn(&Req) -> Option<impl Into<String>>` is one.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` finds no key in a `{Req}`",
-    note = "an extractor is a closure that names its argument's type, \
-            `|request: &{Req}| Some(format!(\"job:{{}}\", request.id))`, or one of \
-            `redlock_tower::extract`, most of which read an `http::Request`; the key that a \
-            closure returns is owned or `'static`: `.map(str::to_owned)`"
-)]
-pub trait Extract<Req>: sealed::Extract<Req> {}
-
-// What the trait says of itself above helps more than which bound is not met.
-#[diagnostic::do_not_recommend]
-impl<Req, X: sealed::Extract<Req>> Extract<Req> for X {}
-
-pub(crate) mod sealed {
-    use std::future::{Future, Ready, ready};
-
-    use crate::reject::Refusal;
-
-    /// A request and its key, `None` for no lock.
-    pub(crate) type Found<Req> = (Req, Result<Option<String>, Refusal>);
-
-    pub trait Extract<Req> {
-        /// [`Ready`] for those that need not wait: they cost no allocation.
-        type Future: Future<Output = Found<Req>>;
-
-        /// Takes the request, since some have to take it apart to look into it.
-        fn extract(&self, request: Req) -> Self::Future;
-    }
-
-    impl<F, Req, K> Extract<Req> for F
-    where
-        F: Fn(&Req) -> Option<K>,
-        K: Into<String>,
-    {
-        type Future = Ready<Found<Req>>;
-
-        fn extract(&self, request: Req) -> Self::Future {
-            let key = self(&request).map(Into::into);
-            ready((request, Ok(key)))
-        }
-    }
-}

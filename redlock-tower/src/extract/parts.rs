@@ -12,10 +12,10 @@ use http_body_util::BodyExt;
 use redlock_core::{__private as core, LockError};
 
 use super::{
+    extractor::{Extract, Found},
     key::Prefix,
-    sealed::{Extract, Found},
 };
-use crate::reject::Refusal;
+use crate::protocol::Refusal;
 
 /// A parameter of the route's path; made by [`path_param`].
 #[derive(Debug, Clone)]
@@ -62,7 +62,7 @@ impl PathParam {
         let name = &*self.name;
         let params = match params {
             Ok(params) => Some(params),
-            // Either the client's text, or no axum route around this layer.
+            // Either the text of the client is wrong, or there is no axum route around this layer.
             Err(rejection) => {
                 if rejection.into_response().status().is_client_error() {
                     return Err(self.prefix.unusable("the path is not UTF-8 once it is decoded"));
@@ -79,7 +79,7 @@ impl PathParam {
                 "this route has no path parameter {name:?}: put the layer on routes that have it, \
                  with Router::route_layer, or make the extractor optional()"
             ))),
-            // Nested routers can both have it, and picking one could lock the wrong thing.
+            // Nested routers can both have it. The wrong choice would lock the wrong thing.
             (Some(_), Some(_)) => Err(core::config_error(format!(
                 "this route has two path parameters {name:?}: give one of them another name"
             ))),
@@ -93,16 +93,17 @@ impl<B: Send + 'static> Extract<Request<B>> for PathParam {
     fn extract(&self, request: Request<B>) -> Self::Future {
         let this = self.clone();
         Box::pin(async move {
-            let (request, params) = parts_of::<RawPathParams, B>(request).await;
+            let (request, params) = parts_of::<RawPathParams, (), B>(request, &()).await;
             (request, this.find(params).map_err(Into::into))
         })
     }
 }
 
-/// A key from an axum extractor; made by [`from_parts`].
+/// A key from an axum extractor; made by [`from_parts`] or [`from_parts_with_state`].
 #[must_use = "an extractor does nothing until a layer takes it"]
-pub struct FromParts<E> {
+pub struct FromParts<E, S = ()> {
     key: Arc<dyn Fn(E) -> Option<String> + Send + Sync>,
+    state: Arc<S>,
     prefix: Prefix,
 }
 
@@ -110,7 +111,8 @@ pub struct FromParts<E> {
 ///
 /// When `E` refuses a request, so does the layer: an http layer with the response that `E` asks
 /// for, and without a call of `on_reject`, the others as with an unusable key. A 5xx is a mistake
-/// in the program, and an error event. There is no state: `E` must be `FromRequestParts<()>`.
+/// in the program, and an error event. There is no state: `E` must be `FromRequestParts<()>`. What
+/// needs a state is found by [`from_parts_with_state`].
 ///
 /// ```
 /// use axum::extract::Path;
@@ -127,10 +129,59 @@ where
     E: FromRequestParts<()>,
     K: Into<String>,
 {
-    FromParts { key: Arc::new(move |found| key(found).map(Into::into)), prefix: Prefix::default() }
+    from_parts_with_state((), key)
 }
 
-impl<E> FromParts<E> {
+/// As [`from_parts`], for what needs a state: [`State`](axum::extract::State) itself, and
+/// extractors that look into it.
+///
+/// The layer knows nothing of `Router::with_state`: `state` is given here as well.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use axum::{Router, extract::{Path, State}, routing::post};
+/// use redlock_core::{LockHandle, Redlock};
+/// use redlock_tower::{RedlockLayer, extract};
+/// # use axum::{body::Body, extract::Request};
+/// # use tower::ServiceExt;
+///
+/// #[derive(Clone)]
+/// struct App { tenant: &'static str }
+///
+/// let app = App { tenant: "eu" };
+/// let by_tenant = extract::from_parts_with_state::<(State<App>, Path<u64>), _, _>(
+///     app.clone(),
+///     |(State(app), Path(id))| Some(format!("{}:{id}", app.tenant)),
+/// )
+/// .prefix("order:");
+/// let router: Router = Router::new()
+///     .route("/orders/{id}", post(async |lock: LockHandle| lock.resource().to_owned()))
+///     .route_layer(RedlockLayer::http(Redlock::in_memory(3), by_tenant))
+///     .with_state(app);
+///
+/// # let request = Request::post("/orders/42").body(Body::empty())?;
+/// # let body = router.oneshot(request).await?.into_body();
+/// # let body = axum::body::to_bytes(body, 100).await?;
+/// // A request for /orders/42 answers:
+/// assert_eq!(body, "order:eu:42");
+/// # Ok::<(), redlock_tower::BoxError>(()) }).unwrap();
+/// ```
+pub fn from_parts_with_state<E, S, K>(
+    state: S,
+    key: impl Fn(E) -> Option<K> + Send + Sync + 'static,
+) -> FromParts<E, S>
+where
+    E: FromRequestParts<S>,
+    K: Into<String>,
+{
+    FromParts {
+        key: Arc::new(move |found| key(found).map(Into::into)),
+        state: Arc::new(state),
+        prefix: Prefix::default(),
+    }
+}
+
+impl<E, S> FromParts<E, S> {
     /// Puts this in front of the key.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = Prefix::new(prefix);
@@ -138,9 +189,10 @@ impl<E> FromParts<E> {
     }
 }
 
-impl<E, B> Extract<Request<B>> for FromParts<E>
+impl<E, S, B> Extract<Request<B>> for FromParts<E, S>
 where
-    E: FromRequestParts<()> + 'static,
+    E: FromRequestParts<S> + 'static,
+    S: Send + Sync + 'static,
     B: Send + 'static,
 {
     type Future = BoxFuture<'static, Found<Request<B>>>;
@@ -148,7 +200,7 @@ where
     fn extract(&self, request: Request<B>) -> Self::Future {
         let this = self.clone();
         Box::pin(async move {
-            let (request, found) = parts_of::<E, B>(request).await;
+            let (request, found) = parts_of::<E, S, B>(request, &this.state).await;
             let key = match found {
                 Ok(found) => {
                     let key = (this.key)(found);
@@ -165,22 +217,28 @@ where
     }
 }
 
-async fn parts_of<E: FromRequestParts<()>, B>(
+async fn parts_of<E: FromRequestParts<S>, S, B>(
     request: Request<B>,
+    state: &S,
 ) -> (Request<B>, Result<E, E::Rejection>) {
     let (mut parts, body) = request.into_parts();
-    let found = E::from_request_parts(&mut parts, &()).await;
+    let found = E::from_request_parts(&mut parts, state).await;
     (Request::from_parts(parts, body), found)
 }
 
-// By hand, here and below: derived, these would ask `Clone` and `Debug` of what axum finds.
-impl<E> Clone for FromParts<E> {
+// Not derived, here and below: that would require `Clone` and `Debug` of what axum finds and of the
+// state.
+impl<E, S> Clone for FromParts<E, S> {
     fn clone(&self) -> Self {
-        Self { key: Arc::clone(&self.key), prefix: self.prefix.clone() }
+        Self {
+            key: Arc::clone(&self.key),
+            state: Arc::clone(&self.state),
+            prefix: self.prefix.clone(),
+        }
     }
 }
 
-impl<E> fmt::Debug for FromParts<E> {
+impl<E, S> fmt::Debug for FromParts<E, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FromParts").field("prefix", &self.prefix).finish_non_exhaustive()
     }

@@ -7,7 +7,7 @@ use axum::{
     body::Body,
     error_handling::HandleErrorLayer,
     extract::{Path, Query, Request, State},
-    http::{StatusCode, header},
+    http::{Method, StatusCode, header},
     response::IntoResponse,
     routing::{get, post},
 };
@@ -17,6 +17,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
 };
+use tokio_stream::StreamExt;
 use tower::{ServiceBuilder, ServiceExt};
 
 use crate::support::{Answer, ErrorEvents, Witness, eventually, freed, held_elsewhere, redlock};
@@ -67,6 +68,88 @@ async fn a_request_whose_lock_is_held_is_refused_and_others_are_served() {
     assert_eq!(get_answer(&app, "/orders/42").await.status, StatusCode::LOCKED);
     assert_eq!(get_answer(&app, "/orders/43").await.status, StatusCode::OK);
     assert_eq!(get_answer(&app, "/nowhere").await.status, StatusCode::NOT_FOUND);
+}
+
+async fn answer_to(app: &Router, method: Method, uri: &str) -> Answer {
+    let request = Request::builder().method(method).uri(uri).body(Body::empty()).unwrap();
+    Answer::read(app.clone().oneshot(request).await.unwrap()).await
+}
+
+/// The forms that the documentation recommends, and the one that it warns of.
+#[tokio::test(start_paused = true)]
+async fn requests_that_end_in_405_and_preflights_are_not_locked_in_the_right_form() {
+    let redlock = redlock();
+    let _held = held_elsewhere(&redlock, "order:42").await;
+    let layer = RedlockLayer::http(redlock, by_id()).wait(Duration::ZERO);
+    let limited = layer.clone().methods([Method::POST]);
+    let preflight = async || StatusCode::NO_CONTENT;
+    let routes = || Router::new().route("/orders/{id}", post(resource).options(preflight));
+    for (app, refused) in [
+        (routes().route_layer(limited.clone()), vec![Method::POST]),
+        (routes().layer(limited.clone()), vec![Method::POST]),
+        (
+            Router::new().route(
+                "/orders/{id}",
+                post(resource).route_layer(layer.clone()).options(preflight),
+            ),
+            vec![Method::POST],
+        ),
+        // All that come, and none.
+        (routes().route_layer(layer.clone()), vec![Method::POST, Method::OPTIONS, Method::PUT]),
+        (routes().route_layer(layer.clone().methods([])), vec![]),
+        // The later call wins.
+        (routes().route_layer(limited.clone().methods([Method::PUT])), vec![Method::PUT]),
+    ] {
+        for (method, unlocked) in [
+            (Method::POST, StatusCode::OK),
+            (Method::OPTIONS, StatusCode::NO_CONTENT),
+            (Method::PUT, StatusCode::METHOD_NOT_ALLOWED),
+        ] {
+            let expected = if refused.contains(&method) { StatusCode::LOCKED } else { unlocked };
+            let answer = answer_to(&app, method.clone(), "/orders/42").await;
+            assert_eq!(answer.status, expected, "{method}, where {refused:?} are locked");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_method_that_is_not_locked_needs_no_key_and_finds_no_lock() {
+    let events = ErrorEvents::watch();
+    let layer = RedlockLayer::http(redlock(), by_id()).methods([Method::POST]);
+    let around = RedlockLayer::http(redlock(), |_: &Request| Some("around"));
+    // No route of these has the parameter, which would be 500.
+    let app = Router::new().route("/orders", get(resource).post(resource)).layer(layer);
+    assert_eq!(get_answer(&app, "/orders").await.text, "no lock");
+    let answer = answer_to(&app, Method::POST, "/orders").await;
+    assert_eq!((answer.status, events.count()), (StatusCode::INTERNAL_SERVER_ERROR, 1));
+    assert_eq!(get_answer(&app.layer(around), "/orders").await.text, "around");
+}
+
+/// A client that sends its body byte by byte keeps its handler running, and the lock with it.
+#[tokio::test(start_paused = true)]
+async fn max_hold_ends_an_upload_that_trickles() {
+    let redlock = redlock();
+    let layer = RedlockLayer::http(redlock.clone(), by_id()).max_hold(Duration::from_secs(60));
+    let app = Router::new()
+        .route("/orders/{id}", post(async |body: String| format!("{} bytes", body.len())))
+        .route_layer(layer);
+    let upload = async |seconds: usize| {
+        let bytes = tokio_stream::iter(0..seconds).then(async |_| {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Ok::<_, std::convert::Infallible>("x")
+        });
+        let request = Request::post("/orders/42").body(Body::from_stream(bytes)).unwrap();
+        Answer::read(app.clone().oneshot(request).await.unwrap()).await
+    };
+    assert_eq!(upload(50).await.text, "50 bytes");
+
+    let begun = tokio::time::Instant::now();
+    let answer = upload(1_000_000).await;
+    assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(answer.problem()["code"], "lost");
+    let held = begun.elapsed();
+    assert!((Duration::from_secs(59)..Duration::from_secs(61)).contains(&held), "{held:?}");
+    freed(&redlock).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,9 +218,59 @@ async fn anything_axum_extracts_can_be_a_key() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_can_depend_on_the_state() {
+    /// Is not `Clone`.
+    struct Tenant(&'static str);
+    struct Name(String);
+
+    impl axum::extract::FromRequestParts<Tenant> for Name {
+        type Rejection = StatusCode;
+
+        async fn from_request_parts(
+            parts: &mut axum::http::request::Parts,
+            state: &Tenant,
+        ) -> Result<Self, StatusCode> {
+            let id = parts.uri.path().strip_prefix("/orders/").ok_or(StatusCode::IM_A_TEAPOT)?;
+            if id == "0" { Err(StatusCode::GONE) } else { Ok(Self(format!("{}:{id}", state.0))) }
+        }
+    }
+    let by_name = extract::from_parts_with_state::<Name, _, _>(Tenant("eu"), |name| Some(name.0));
+    let app = Router::new()
+        .route("/orders/{id}", get(resource))
+        .route_layer(RedlockLayer::http(redlock(), by_name.prefix("order:")));
+    assert_eq!(get_answer(&app, "/orders/42").await.text, "order:eu:42");
+    assert_eq!(get_answer(&app, "/orders/0").await.status, StatusCode::GONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_original_path_is_whole_in_a_nested_router() {
+    let nested = |key| {
+        let layer = RedlockLayer::http(redlock(), key);
+        let inner = Router::new().route("/orders/{id}", get(resource)).layer(layer);
+        Router::new().nest("/shop", Router::new().nest("/eu", inner))
+    };
+    let uri = "/shop/eu/orders/%34%32?page=1";
+    let original = extract::original_uri_path;
+    assert_eq!(get_answer(&nested(original()), uri).await.text, "/shop/eu/orders/42");
+    let prefixed = nested(original().prefix("path:"));
+    assert_eq!(get_answer(&prefixed, uri).await.text, "path:/shop/eu/orders/42");
+    assert_eq!(get_answer(&nested(extract::uri_path()), uri).await.text, "/orders/42");
+    let answer = get_answer(&nested(original()), "/shop/eu/orders/%ff").await;
+    assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+
+    // Outside of the router, and without any.
+    let layer = RedlockLayer::http(redlock(), original());
+    let app = Router::new().nest("/shop", Router::new().route("/{id}", get(resource))).layer(layer);
+    assert_eq!(get_answer(&app, "/shop/42").await.text, "/shop/42");
+    let service = tower::Layer::layer(&RedlockLayer::http(redlock(), original()), get(resource));
+    let request = Request::get("/42").body(Body::empty()).unwrap();
+    assert_eq!(Answer::read(service.oneshot(request).await.unwrap()).await.text, "/42");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_extractor_of_parts_that_fails_by_the_programs_mistake_is_an_event() {
     let events = ErrorEvents::watch();
-    // Nobody has put the extension there: axum answers 500.
+    // The request has no such extension: axum answers 500.
     let by_extension =
         extract::from_parts::<Extension<u64>, _>(|Extension(id)| Some(id.to_string()));
     let app = Router::new()
@@ -170,6 +303,34 @@ async fn an_empty_key_from_parts_is_refused_before_its_prefix() {
         .route("/orders/{id}", get(resource))
         .route_layer(RedlockLayer::http(redlock(), empty));
     assert_eq!(get_answer(&app, "/orders/42").await.problem()["code"], "invalid_key");
+}
+
+#[tokio::test(start_paused = true)]
+async fn control_characters_in_what_axum_finds_are_refused() {
+    let layer = |on_reject: bool| {
+        let by_path = extract::from_parts::<Path<String>, _>(|Path(id)| Some(id)).prefix("order:");
+        let layer = RedlockLayer::http(redlock(), by_path);
+        if !on_reject {
+            return layer;
+        }
+        layer.on_reject(|error: LockError| {
+            assert!(matches!(error, LockError::InvalidResource { .. }), "{error}");
+            // What is printed has no line break of the client's.
+            assert!(!error.to_string().contains('\n'), "{error}");
+            StatusCode::IM_A_TEAPOT.into_response()
+        })
+    };
+    let app = Router::new()
+        .route("/parts/{id}", get(resource).layer(layer(false)))
+        .route("/param/{id}", get(resource).layer(RedlockLayer::http(redlock(), by_id())))
+        .route("/rejected/{id}", get(resource).layer(layer(true)));
+    for uri in ["/parts/4%0a2", "/param/4%0a2"] {
+        let answer = get_answer(&app, uri).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{uri}");
+        assert_eq!(answer.problem()["code"], "invalid_key", "{uri}");
+    }
+    assert_eq!(get_answer(&app, "/rejected/4%0a2").await.status, StatusCode::IM_A_TEAPOT);
+    assert_eq!(get_answer(&app, "/rejected/42").await.text, "order:42");
 }
 
 #[tokio::test(start_paused = true)]
@@ -212,6 +373,43 @@ async fn a_handler_finds_the_lock_of_a_layer_that_knows_no_http() {
     assert_eq!(get_answer(&app, "/orders/42").await.text, "path:/orders/42");
     // The lock around it is not the one that its own layer did not take.
     assert_eq!(get_answer(&app, "/free").await.text, "None");
+}
+
+/// Which lock a handler finds: the innermost, whether its layer speaks http or not.
+#[tokio::test(start_paused = true)]
+async fn of_several_layers_the_innermost_lock_is_the_handlers() {
+    async fn needs(lock: LockHandle, same: Option<LockHandle>) -> String {
+        assert_eq!(same.unwrap().resource(), lock.resource());
+        assert_eq!(LockHandle::current().unwrap().resource(), lock.resource());
+        lock.resource().to_owned()
+    }
+    let refused = async |error: BoxError| (StatusCode::LOCKED, error.to_string());
+    let redlock = redlock();
+    let http =
+        |key: Option<&'static str>| RedlockLayer::http(redlock.clone(), move |_: &Request| key);
+    let plain = |key: Option<&'static str>| {
+        ServiceBuilder::new()
+            .layer(HandleErrorLayer::new(refused))
+            .layer(RedlockLayer::new(redlock.clone(), move |_: &Request| key))
+    };
+    let route = || Router::new().route("/", get(needs));
+    for (app, lock) in [
+        (route().layer(http(Some("inner"))).layer(http(None)), "inner"),
+        (route().layer(plain(Some("inner"))).layer(http(None)), "inner"),
+        (route().layer(plain(Some("inner"))).layer(http(Some("outer"))), "inner"),
+        (route().layer(http(Some("inner"))).layer(plain(Some("outer"))), "inner"),
+        (route().layer(plain(None)).layer(http(Some("outer"))), "outer"),
+        (route().layer(plain(None)).layer(plain(Some("outer"))), "outer"),
+        (route().layer(http(None)).layer(http(Some("outer"))), "outer"),
+        // The lock around the middle layer is hidden by it, the one inside is not.
+        (
+            route().layer(plain(Some("inner"))).layer(http(None)).layer(plain(Some("outer"))),
+            "inner",
+        ),
+    ] {
+        let answer = get_answer(&app, "/").await;
+        assert_eq!((answer.status, answer.text.as_str()), (StatusCode::OK, lock));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -148,7 +148,7 @@ async fn a_body_that_is_over_from_the_start_holds_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_frame_that_is_known_to_be_the_last_ends_the_lock() {
     let redlock = redlock();
-    // `Full` says with its only frame that no other will come; nobody asks it again then.
+    // `Full` says with its only frame that no other will come. It is not polled again then.
     let mut body = held(&redlock, Full::<Bytes>::from("done")).await;
     assert!(!is_free(&redlock) && !body.is_end_stream());
     assert_eq!(body.size_hint().exact(), Some(4));
@@ -167,7 +167,7 @@ async fn trailers_end_the_lock() {
     trailers.insert("x-sum", "42".parse().unwrap());
     sender.0.send(Ok(Frame::trailers(trailers.clone()))).unwrap();
     assert_eq!(body.frame().await.unwrap().unwrap().into_trailers().unwrap(), trailers);
-    // The sender is still there: nobody asks for more after trailers.
+    // The sender is still there: a body is not polled again after trailers.
     assert!(is_free(&redlock));
     assert_eq!(witness.dropped(), 1);
 }

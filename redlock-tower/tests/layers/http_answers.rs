@@ -155,7 +155,7 @@ async fn on_reject_answers_for_every_refusal_with_a_body_of_its_own() {
         assert_eq!(answer.status, StatusCode::IM_A_TEAPOT);
         assert_eq!(answer.text, text);
     }
-    // The mistake is reported whoever answers the client.
+    // The mistake is reported although `on_reject` answers the client.
     assert_eq!(events.count(), 1);
 }
 

@@ -82,6 +82,7 @@ async fn a_header_that_cannot_be_one_key_is_refused() {
         (with([b""]), "empty"),
         (with([b"caf\xe9"]), "not ASCII"),
         (with(["锁".as_bytes()]), "not ASCII"),
+        (with([b"4\t2"]), "control characters"),
         (with([&[b'x'; 1020]]), "1024"),
     ] {
         let header = extract::header("idempotency-key").prefix("idem:");
@@ -163,4 +164,23 @@ async fn a_closure_gives_any_text_or_none() {
     assert_eq!(key_of(boxed, to("/")).await.unwrap().as_deref(), Some("boxed"));
     let none = |_: &Request<Body>| None::<String>;
     assert_eq!(key_of(none, to("/")).await.unwrap(), None);
+}
+
+/// The header check above is of the only control character that may be in one, a tab.
+#[tokio::test(start_paused = true)]
+async fn control_characters_are_refused_wherever_the_key_comes_from() {
+    for uri in ["/orders/4%0a2", "/%00", "/%7f", "/%C2%85"] {
+        for target in [extract::uri_path(), extract::method_and_path(), extract::grpc_method()] {
+            let (status, detail) = refusal(key_of(target.prefix("p:"), to(uri)).await);
+            assert_eq!(status, StatusCode::BAD_REQUEST, "{uri}");
+            assert!(detail.contains("control characters"), "{detail}");
+        }
+    }
+    for key in ["\0", "a\nb", "\u{1b}[31mred", "\u{85}"] {
+        let (_, detail) = refusal(key_of(move |_: &Request<Body>| Some(key), to("/")).await);
+        assert!(detail.contains("control characters") && !detail.contains("red"), "{detail}");
+    }
+    // Spaces and letters beyond ASCII are none.
+    let key = key_of(|_: &Request<Body>| Some("a b 锁\u{a0}"), to("/")).await.unwrap();
+    assert_eq!(key.as_deref(), Some("a b 锁\u{a0}"));
 }

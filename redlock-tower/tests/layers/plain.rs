@@ -47,6 +47,34 @@ async fn a_request_runs_under_the_lock_of_its_key() {
     assert!(is_free(&redlock));
 }
 
+/// Neither a request nor a key need be `'static`.
+#[tokio::test(start_paused = true)]
+async fn a_request_and_its_key_may_be_borrowed() {
+    struct Order<'a> {
+        id: &'a str,
+    }
+
+    fn id<'a>(order: &Order<'a>) -> Option<&'a str> {
+        Some(order.id)
+    }
+
+    struct Named(String);
+
+    fn name(named: &Named) -> Option<&str> {
+        Some(&named.0)
+    }
+
+    let text = String::from("42");
+    let service = strict(|_: Order<'_>| ready(Ok::<_, io::Error>(current_resource())));
+    let service = RedlockLayer::new(redlock(), id).layer(service);
+    let lock = service.oneshot(Order { id: &text }).await.unwrap();
+    assert_eq!(lock.as_deref(), Some("42"));
+
+    let service = strict(|_: Named| ready(Ok::<_, io::Error>(current_resource())));
+    let service = RedlockLayer::new(redlock(), name).layer(service);
+    assert_eq!(service.oneshot(Named(text)).await.unwrap().as_deref(), Some("42"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn no_key_is_no_lock() {
     let redlock = redlock();
@@ -125,7 +153,7 @@ async fn a_refusal_is_a_lock_error_and_nothing_runs() {
 async fn an_unusable_key_is_refused() {
     let service = RedlockLayer::new(redlock(), |key: &String| Some(key.clone()))
         .layer(strict(answering("done")));
-    for key in [String::new(), "x".repeat(1025)] {
+    for key in [String::new(), "x".repeat(1025), "a\nb".to_owned()] {
         let error = service.clone().oneshot(key).await.unwrap_err();
         let error = error.downcast_ref::<LockError>().unwrap();
         assert!(matches!(error, LockError::InvalidResource { .. }), "{error}");
@@ -148,7 +176,7 @@ async fn the_release_never_replaces_the_answer() {
     let redlock = redlock();
     let nodes = redlock.clone();
     let service = RedlockLayer::new(redlock, key).layer(strict(move |_: Job| {
-        // Nobody is left to confirm the release.
+        // No node is left to confirm the release.
         stop_majority(&nodes);
         ready(Ok::<_, io::Error>("done"))
     }));

@@ -42,8 +42,7 @@ pub(crate) fn keys(redlock: &Redlock) -> Vec<String> {
     keys.into_iter().collect()
 }
 
-/// Nobody has a lock: a quorum of the nodes has no key. What a release is done with; it does not
-/// wait for the others.
+/// No lock is held: a quorum of the nodes has no key. A release waits for no more than that.
 pub(crate) fn is_free(redlock: &Redlock) -> bool {
     let nodes = redlock.memory_nodes();
     nodes.iter().filter(|node| node.keys().is_empty()).count() > nodes.len() / 2
@@ -227,9 +226,9 @@ impl Answer {
     }
 }
 
-/// While only one subscriber is alive, tracing asks it by way of the thread that meets an event first
-/// whether anybody wants that, once and for all: a thread that does not listen says no for those that
-/// do.
+/// With a single live subscriber, tracing asks only the thread that meets an event first whether
+/// the event is wanted, and keeps the answer. A thread without a subscriber says no for all others.
+/// With a second subscriber, tracing asks every thread.
 static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
 
 /// Counts the error events of this thread while it lives.

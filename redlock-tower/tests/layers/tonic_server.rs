@@ -11,6 +11,7 @@ use std::{
 
 use bytes::{Buf, BufMut};
 use http::{Request, uri::PathAndQuery};
+use http_body_util::BodyExt;
 use hyper_util::rt::TokioIo;
 use redlock_core::{LockHandle, Redlock};
 use redlock_tower::{RedlockLayer, extract};
@@ -19,11 +20,12 @@ use tokio_stream::{StreamExt, wrappers::UnboundedReceiverStream};
 use tonic::{
     Code, Status, Streaming,
     body::Body,
+    client::GrpcService,
     codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
     server::{NamedService, ServerStreamingService, UnaryService},
     transport::{Channel, Endpoint, Server, server::Router},
 };
-use tower::{Layer, Service, ServiceBuilder, layer::util::Stack};
+use tower::{Layer, Service, ServiceBuilder, ServiceExt, layer::util::Stack};
 
 use crate::support::{Witness, eventually, freed, held_elsewhere, is_free, redlock};
 
@@ -157,14 +159,25 @@ where
     B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
     B::Error: Into<tower::BoxError>,
 {
+    tonic::client::Grpc::new(channel(router).await)
+}
+
+/// As [`connect`], without the client.
+async fn channel<L, B>(router: Router<L>) -> Channel
+where
+    L: Layer<tonic::service::Routes> + Send + 'static,
+    L::Service: Service<Request<Body>, Response = http::Response<B>> + Clone + Send + 'static,
+    <L::Service as Service<Request<Body>>>::Future: Send,
+    <L::Service as Service<Request<Body>>>::Error: Into<tower::BoxError> + Send,
+    B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+    B::Error: Into<tower::BoxError>,
+{
     let (client, server) = tokio::io::duplex(64 * 1024);
     let incoming = tokio_stream::once(Ok::<_, std::io::Error>(server));
     tokio::spawn(router.serve_with_incoming(incoming.chain(tokio_stream::pending())));
     let mut client = Some(TokioIo::new(client));
     let connector = tower::service_fn(move |_| ready(client.take().ok_or("one connection only")));
-    let channel =
-        Endpoint::from_static("http://here").connect_with_connector(connector).await.unwrap();
-    tonic::client::Grpc::new(channel)
+    Endpoint::from_static("http://here").connect_with_connector(connector).await.unwrap()
 }
 
 fn call(order: Option<&'static str>) -> tonic::Request<String> {
@@ -175,12 +188,17 @@ fn call(order: Option<&'static str>) -> tonic::Request<String> {
     request
 }
 
-async fn unary(
-    mut client: tonic::client::Grpc<Channel>,
+async fn unary<T, B>(
+    mut client: tonic::client::Grpc<T>,
     method: &'static str,
     order: Option<&'static str>,
-) -> Result<String, Status> {
-    client.ready().await.unwrap();
+) -> Result<String, Status>
+where
+    T: GrpcService<Body, ResponseBody = B>,
+    B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+    B::Error: Into<tower::BoxError>,
+{
+    assert!(client.ready().await.is_ok(), "the connection is gone");
     let path = PathAndQuery::from_static(method);
     client.unary(call(order), path, Text).await.map(tonic::Response::into_inner)
 }
@@ -326,4 +344,57 @@ async fn a_server_stream_whose_client_goes_away_frees_the_lock() {
     drop(stream);
     freed(&setup.redlock).await;
     eventually("the stream is dropped", || setup.sender.is_closed()).await;
+}
+
+/// The documentation recommends `grpc` there. `new` is refused with the same words, but as an error
+/// of the connection, which tonic calls unknown.
+#[tokio::test]
+async fn around_a_channel_the_grpc_layer_refuses_by_its_statuses() {
+    let setup = Setup::new();
+    let channel = channel(Server::builder().add_service(setup.orders)).await;
+    let (redlock, place) = (&setup.redlock, "/test.Orders/Place");
+    let grpc = RedlockLayer::grpc(redlock.clone(), by_order()).wait(Duration::ZERO);
+    let plain = RedlockLayer::new(redlock.clone(), by_order()).wait(Duration::ZERO);
+    let by_grpc = tonic::client::Grpc::new(grpc.layer(channel.clone()));
+    let by_new = tonic::client::Grpc::new(plain.layer(channel));
+
+    // The lock is taken here; the server has no layer.
+    assert_eq!(unary(by_grpc.clone(), place, Some("42")).await.unwrap(), "no lock");
+    assert!(is_free(redlock));
+    let _held = held_elsewhere(redlock, "order:42").await;
+    assert_eq!(unary(by_grpc, place, Some("42")).await.unwrap_err().code(), Code::Aborted);
+    assert_eq!(unary(by_new, place, Some("42")).await.unwrap_err().code(), Code::Unknown);
+}
+
+#[tokio::test]
+async fn grpc_web_goes_outside() {
+    let setup = Setup::new();
+    let redlock = RedlockLayer::grpc(setup.redlock.clone(), by_order()).wait(Duration::ZERO);
+    let web = tonic_web::GrpcWebLayer::new();
+    let call = || {
+        Request::post("/test.Orders/Place")
+            .header("content-type", "application/grpc-web+proto")
+            .header("order-id", "42")
+            .body(Body::new(http_body_util::Full::<bytes::Bytes>::from(vec![0; 5])))
+            .unwrap()
+    };
+    let content_type = |response: &http::Response<_>| {
+        response.headers()["content-type"].to_str().unwrap().to_owned()
+    };
+    let orders = setup.orders.clone();
+    let right = ServiceBuilder::new().layer(web.clone()).layer(redlock.clone()).service(orders);
+    let wrong = ServiceBuilder::new().layer(redlock).layer(web).service(setup.orders.clone());
+
+    let served = right.clone().oneshot(call()).await.unwrap();
+    assert_eq!(content_type(&served), "application/grpc-web+proto");
+    let body = served.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(&body[5..13], b"order:42");
+
+    let _held = held_elsewhere(&setup.redlock, "order:42").await;
+    let refused = right.oneshot(call()).await.unwrap();
+    assert_eq!(Status::from_header_map(refused.headers()).unwrap().code(), Code::Aborted);
+    assert_eq!(content_type(&refused), "application/grpc-web+proto");
+    // A client in a browser cannot read this.
+    let refused = wrong.oneshot(call()).await.unwrap();
+    assert_eq!(refused.headers()["content-type"], "application/grpc");
 }

@@ -45,6 +45,7 @@ fn what_is_shared_is_send_sync_clone_and_debug() {
         RedlockService<(), Header, Grpc>,
         // What an extractor finds need not be anything.
         FromParts<NotSendSync>,
+        FromParts<NotSendSync, Redlock>,
         LockRejection,
     );
 }
@@ -137,13 +138,16 @@ async fn every_setting_is_on_every_layer() {
         .ttl(second)
         .wait(second)
         .retry_count(3)
+        .max_hold(second)
         .options(options())
+        .methods([http::Method::POST])
         .hold_until_body_end()
         .on_reject(|error: LockError| http::Response::new(Body::from(error.to_string())));
     let grpc = RedlockLayer::grpc(redlock.clone(), extract::metadata("a").prefix("a:"))
         .ttl(second)
         .wait(second)
         .retry_count(3)
+        .max_hold(second)
         .options(options())
         .hold_until_body_end()
         .on_reject(|error: LockError| tonic::Status::aborted(error.to_string()));
@@ -151,6 +155,7 @@ async fn every_setting_is_on_every_layer() {
         .ttl(second)
         .wait(second)
         .retry_count(3)
+        .max_hold(second)
         .options(options());
     let _ = (http, grpc, plain);
 }

@@ -1,21 +1,27 @@
-//! How a refusal is told: what the three layers differ in.
+//! How a service is answered for. This is what the three layers differ in.
 
-use std::fmt;
-
+#[cfg(feature = "http")]
+use bytes::Bytes;
+#[cfg(feature = "http")]
+use http_body_util::combinators::UnsyncBoxBody;
 use redlock_core::{__private::BodyGuard, LockError, LockHandle};
 
 /// The error of [`RedlockLayer::new`](crate::RedlockLayer::new): a [`LockError`], or what the
 /// service itself failed with. `error.downcast_ref::<LockError>()` tells.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
+/// The body of a refusal, whatever made it.
+#[cfg(feature = "http")]
+pub(crate) type RefusalBody = UnsyncBoxBody<Bytes, BoxError>;
+
 /// Why a request was refused before its handler was called, or ended without its answer.
 #[derive(Debug)]
 pub enum Refusal {
-    /// For want of the lock.
+    /// The lock was not given, or was lost.
     Lock(LockError),
-    /// By the axum extractor that was to find the key, which answers for itself.
+    /// The axum extractor that looks for the key refused the request, with this response.
     #[cfg(feature = "axum")]
-    Response(Box<http::Response<crate::body::RefusalBody>>),
+    Response(Box<http::Response<RefusalBody>>),
 }
 
 impl From<LockError> for Refusal {
@@ -25,7 +31,7 @@ impl From<LockError> for Refusal {
 }
 
 impl Refusal {
-    /// For those who cannot send an http response.
+    /// For protocols that cannot send an http response.
     pub(crate) fn into_lock_error(self) -> LockError {
         match self {
             Self::Lock(error) => error,
@@ -35,7 +41,8 @@ impl Refusal {
     }
 }
 
-/// Whose mistake it was that an axum extractor found no key.
+/// A server error of an axum extractor is a mistake in the program. Any other is a key that cannot
+/// be used.
 #[cfg(feature = "axum")]
 pub(crate) fn refused_by_extractor(status: http::StatusCode) -> LockError {
     use redlock_core::__private as core;
@@ -47,7 +54,7 @@ pub(crate) fn refused_by_extractor(status: http::StatusCode) -> LockError {
     }
 }
 
-/// How the service inside is answered for. Implemented by [`Plain`], `http::Http` and
+/// How the service inside is answered for. Implemented by [`Plain`](crate::Plain), `http::Http` and
 /// `grpc::Grpc`, and by nothing else: its methods are not part of the interface.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot speak for a service of this kind",
@@ -60,6 +67,12 @@ pub trait Protocol<Req, Res, Err>: Clone {
     type Response;
     /// What it fails with.
     type Error;
+
+    /// Whether this request is locked at all. If it is not, no key is looked for.
+    #[doc(hidden)]
+    fn locks(&self, _: &Req) -> bool {
+        true
+    }
 
     /// Gives the lock to the handler, or tells it that there is none.
     #[doc(hidden)]
@@ -77,7 +90,8 @@ pub trait Protocol<Req, Res, Err>: Clone {
     #[doc(hidden)]
     fn answer(&self, result: Result<Res, Err>) -> Result<Self::Response, Self::Error>;
 
-    /// The answer of the service inside, and the lock, unless a body goes on under it.
+    /// The answer of the service inside, and the lock to be released. No lock if the body of the
+    /// answer keeps it.
     #[doc(hidden)]
     fn finish(
         &self,
@@ -88,44 +102,7 @@ pub trait Protocol<Req, Res, Err>: Clone {
     }
 }
 
-/// Refusals are errors. What [`RedlockLayer::new`](crate::RedlockLayer::new) speaks.
-#[derive(Clone)]
-pub struct Plain {
-    _private: (),
-}
-
-impl Plain {
-    pub(crate) fn new() -> Self {
-        Self { _private: () }
-    }
-}
-
-impl fmt::Debug for Plain {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Plain")
-    }
-}
-
-impl<Req, Res, Err: Into<BoxError>> Protocol<Req, Res, Err> for Plain {
-    type Response = Res;
-    type Error = BoxError;
-
-    fn attach(_: &mut Req, _: Option<LockHandle>) {}
-
-    fn refuse(&self, refusal: Refusal) -> Result<Res, BoxError> {
-        Err(refusal.into_lock_error().into())
-    }
-
-    fn error(error: Err) -> BoxError {
-        error.into()
-    }
-
-    fn answer(&self, result: Result<Res, Err>) -> Result<Res, BoxError> {
-        result.map_err(Into::into)
-    }
-}
-
-/// The client of a service learns nothing of a mistake in its program, so whoever runs it must.
+/// A mistake in the program is an event for the operator. The client learns nothing of it.
 #[cfg(feature = "http")]
 pub(crate) fn report_mistake(error: &LockError) {
     if matches!(error, LockError::Config { .. } | LockError::UnknownPool { .. }) {
