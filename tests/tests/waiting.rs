@@ -130,7 +130,7 @@ async fn a_waiter_asks_each_node_once() {
     let next = waiting(&nodes, &ours).await;
     let behind = tokio::spawn(ours.lock("job").into_future());
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let mut cleaned_up = 0;
+    let (mut cleaned_up, mut queues) = (0, 0);
     for monitor in monitors {
         let seen = monitor.finish();
         let sent = seen.iter().filter(|command| !command.is_inside_script());
@@ -142,9 +142,19 @@ async fn a_waiter_asks_each_node_once() {
             sent.remove(1);
             cleaned_up += 1;
         }
-        assert_eq!(sent, ["SET", "CLIENT", "PTTL"]);
+        // The first use of a script costs a server one more command.
+        sent.retain(|name| name != "EVAL");
+        match &sent[..] {
+            [set, track, watch] => assert_eq!([set, track, watch], ["SET", "CLIENT", "PTTL"]),
+            // One of them keeps the queue.
+            all => {
+                assert_eq!(all, ["SET", "CLIENT", "MGET", "EVALSHA", "CLIENT", "PTTL"]);
+                queues += 1;
+            }
+        }
     }
     assert!(cleaned_up <= 1, "two of three decide");
+    assert_eq!(queues, 1);
     drop(guard);
     drop(gets_it(next).await);
     drop(gets_it(behind).await);
