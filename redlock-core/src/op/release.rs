@@ -139,7 +139,11 @@ fn delete(client: &Client, lease: &Lease, keep_until: Option<Moment>) -> (Arc<Ro
     let queue_node = if was_held { queue_node(client, key) } else { None };
     let mut uncast = Vec::new();
     let mut asked = 0;
-    for (index, node) in nodes.iter().enumerate() {
+    // The node of the queue comes last: a waiter that it wakes asks all of them, and finds the key
+    // still there on a node that has not heard of the release.
+    let others = (0..nodes.len()).filter(|index| Some(*index) != queue_node);
+    for index in others.chain(queue_node) {
+        let Some(node) = nodes.get(index) else { continue };
         let wakes = queue_node == Some(index);
         let is_there = lease.set_round.may_have_happened(index);
         if !is_there && !wakes {
@@ -157,11 +161,10 @@ fn delete(client: &Client, lease: &Lease, keep_until: Option<Moment>) -> (Arc<Ro
         let action = Action::Release { wakes };
         let job = Job { clean_up: Some(clean_up), ..Job::new(&lease.claim, action) };
         let ballot = if wakes {
-            let now = node.now();
-            let until = now + grace(client.round_trip());
-            let told = Told { round: Arc::clone(&round), key: Arc::clone(key), until };
-            let told = Arc::new(Telling { told, lines: Arc::clone(&client.lines) });
-            Ballot::new(&told, index, node.name())
+            let (round, lines) = (Arc::clone(&round), Arc::clone(&client.lines));
+            let until = node.now() + grace(client.round_trip());
+            let telling = Telling { round, lines, key: Arc::clone(key), until };
+            Ballot::new(&Arc::new(telling), index, node.name())
         } else {
             Ballot::new(&round, index, node.name())
         };
@@ -173,12 +176,8 @@ fn delete(client: &Client, lease: &Lease, keep_until: Option<Moment>) -> (Arc<Ro
 
 /// Hears from the node that keeps the queue whether other clients wait.
 struct Telling {
-    told: Told,
-    lines: Arc<Lines>,
-}
-
-struct Told {
     round: Arc<Round>,
+    lines: Arc<Lines>,
     key: Arc<str>,
     /// How long the waiter that was woken has to take the lock.
     until: Moment,
@@ -186,10 +185,10 @@ struct Told {
 
 impl Counts for Telling {
     fn count(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
-        let Told { round, key, until } = &self.told;
+        let Self { round, lines, key, until } = &*self;
         match result {
-            Ok(Reply::Woke { .. }) => self.lines.others_wait(key, *until),
-            Ok(Reply::Done | Reply::Missing) => self.lines.nobody_waits(key),
+            Ok(Reply::Woke { .. }) => lines.others_wait(key, *until),
+            Ok(Reply::Done | Reply::Missing) => lines.nobody_waits(key),
             _ => {}
         }
         Arc::clone(round).count(node, result);

@@ -33,8 +33,8 @@ async fn ten_thousand_waited_resources_cost_no_lock_that_is_held() {
     assert_eq!(held.iter().filter(|guard| !guard.is_valid()).count(), 0, "held locks were lost");
     assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
     drop(taken);
-    for waiter in waiters {
-        waiter.await.unwrap().unwrap().release().await.unwrap();
+    for waiter in join_all(waiters).await {
+        drop(waiter.unwrap().unwrap());
     }
 }
 
