@@ -53,13 +53,14 @@ impl Client {
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
     ) -> Self {
+        let registry = Registry::new(settings.max_ttl);
         Self {
             settings,
             nodes: nodes.into_boxed_slice(),
             memory,
             clock,
             entropy,
-            registry: Registry::default(),
+            registry,
             lines: Arc::default(),
             arriving: AtomicUsize::new(0),
             closed: watch::Sender::new(false),

@@ -14,7 +14,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{runtime::Id, sync::Notify, time::Sleep};
 
-use super::{HoldId, Lease, validity};
+use super::{HoldId, Lease, Start, validity};
 use crate::{
     bug::{Bug, planted},
     client::Client,
@@ -129,7 +129,7 @@ impl Hold {
     /// what comes of that: a hold whose time has run out ends here, and makes way for the next in
     /// line; one in doubt is renewed. Not to be called with a lock of lines or holds in hand.
     pub(crate) fn judge(self: &Arc<Self>) -> Judgement {
-        let reading = self.client.clock.read();
+        let reading = self.client.registry.look(&*self.client.clock);
         let Verdict { judgement, effect } = {
             let mut state = self.state.lock();
             self.judge_locked(&mut state, reading)
@@ -139,7 +139,7 @@ impl Hold {
             Effect::TellLost(reason) => self.tell_lost(reason),
             Effect::Renew => {
                 // One renewal at once; the answer clears the doubt or ends the hold.
-                extend::renew(self, reading);
+                extend::renew(self);
                 self.client.registry.schedule(self.id, reading.now + self.doubt_limit());
             }
         }
@@ -262,11 +262,11 @@ impl Hold {
         }
     }
 
-    /// A quorum of all nodes has renewed it, in a round that started at `started` (rule 7).
+    /// A quorum of all nodes has renewed it, in a round that started at `start` (rule 7).
     /// False when that came too late.
     pub(crate) fn renewed(
         &self,
-        started: Reading,
+        start: &Start,
         ttl: Duration,
         asked: Option<Duration>,
         round: Arc<Round>,
@@ -276,11 +276,12 @@ impl Hold {
         if state.ended.is_some() || reading.now >= state.lease.ends_on(reading) {
             return false;
         }
+        let started = start.reading;
         let deadline = validity::deadline(started.now, ttl, state.lease.clock_drift_factor);
         // The old one stands if it is later, unless it was in doubt when this round started.
         if state.lease.deadline_on(started).is_none_or(|old| deadline > old) {
             state.lease.deadline = deadline;
-            state.lease.wall_ahead = started.wall_ahead;
+            state.lease.counts_from = start.clone();
         }
         state.lease.confirmed = started;
         state.lease.ttl = ttl;
@@ -313,9 +314,8 @@ impl Hold {
     pub(crate) fn tend(self: &Arc<Self>) -> (Option<Moment>, Option<Arc<Round>>) {
         if let Judgement::Ended(_) = self.judge() {
             if planted(Bug::RenewalOutlivesRelease) {
-                let reading = self.client.clock.read();
-                let again = reading.now + self.client.settings.node_timeout;
-                return (Some(again), extend::renew(self, reading));
+                let again = self.client.clock.now() + self.client.settings.node_timeout;
+                return (Some(again), extend::renew(self));
             }
             return (None, None);
         }
@@ -334,7 +334,7 @@ impl Hold {
                 (wake.min(state.renew_at), true)
             }
         };
-        let renewal = renew.then(|| extend::renew(self, reading)).flatten();
+        let renewal = renew.then(|| extend::renew(self)).flatten();
         (Some(due), renewal)
     }
 

@@ -12,16 +12,17 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{runtime::Id, sync::Notify};
 
-use super::Hold;
+use super::{Hold, Leads, Start};
 use crate::{
     background::Background,
-    clock::{Clock, Moment, sleep_until},
+    clock::{Clock, Moment, Reading, sleep_until},
     quorum::Round,
 };
 
 /// How often the task looks at the clock at least, as long as anything is held: timers stand still
-/// while a machine sleeps or is frozen, and who waits is to be told soon after (rules 2 and 9).
-const LOOK: Duration = Duration::from_secs(1);
+/// while a machine sleeps or is frozen, and waiters are to be told soon after (rule 9). A wall clock
+/// that is set back hides a freeze, unless it is looked at in between (rule 2).
+const LOOK: Duration = Duration::from_millis(100);
 
 /// The wall clock has jumped when it has run ahead by this much between two looks: no lock's
 /// allowance is less.
@@ -35,15 +36,16 @@ const MOST_AT_ONCE: usize = 512;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct HoldId(u64);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Registry {
     shared: Arc<Shared>,
     task: Background,
     ids: AtomicU64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
+    leads: Arc<Leads>,
     inner: Mutex<Inner>,
     /// Something is due earlier than the task sleeps.
     sooner: Notify,
@@ -89,6 +91,28 @@ impl Drop for Registry {
 }
 
 impl Registry {
+    /// For leases that live for `horizon` at most.
+    pub(crate) fn new(horizon: Duration) -> Self {
+        let shared = Shared {
+            leads: Leads::new(horizon),
+            inner: Mutex::default(),
+            sooner: Notify::new(),
+            gone: Notify::new(),
+            orphaned: AtomicBool::new(false),
+        };
+        Self { shared: Arc::new(shared), task: Background::default(), ids: AtomicU64::new(0) }
+    }
+
+    /// Reads the clock to start a round.
+    pub(crate) fn start(&self, clock: &dyn Clock) -> Start {
+        self.shared.leads.begin(clock.read())
+    }
+
+    /// Reads the clock to judge by it, and takes note of what it shows (rule 2).
+    pub(crate) fn look(&self, clock: &dyn Clock) -> Reading {
+        self.shared.look(clock)
+    }
+
     pub(crate) fn fresh_id(&self) -> HoldId {
         HoldId(self.ids.fetch_add(1, Ordering::Relaxed))
     }
@@ -185,6 +209,12 @@ impl Registry {
 }
 
 impl Shared {
+    fn look(&self, clock: &dyn Clock) -> Reading {
+        let reading = clock.read();
+        self.leads.note(reading);
+        reading
+    }
+
     fn all(&self) -> Vec<Arc<Hold>> {
         let inner = self.inner.lock();
         let mut holds: Vec<_> =
@@ -227,7 +257,7 @@ async fn answered(renewals: &[Arc<Round>], holds: &[Arc<Hold>]) {
 async fn tend(shared: Arc<Shared>, clock: Arc<dyn Clock>) {
     let mut seen = clock.read();
     while !shared.orphaned.load(Ordering::Acquire) {
-        let reading = clock.read();
+        let reading = shared.look(&*clock);
         let mut due = shared.take_due(reading.now);
         if reading.wall_ahead.saturating_sub(seen.wall_ahead) > JUMP {
             due = shared.all();
@@ -249,15 +279,15 @@ async fn tend(shared: Arc<Shared>, clock: Arc<dyn Clock>) {
         drop((due, renewals));
         let until = {
             let mut inner = shared.inner.lock();
-            let until = inner.due.first().map_or(Moment::NEVER, |(at, _)| *at);
+            let due = inner.due.first().map(|(at, _)| (*at).min(clock.now() + LOOK));
+            let until = due.unwrap_or(Moment::NEVER);
             inner.asleep = Some(until);
             until
         };
-        let look = until.min(clock.now() + LOOK);
         tokio::select! {
             biased;
             () = shared.sooner.notified() => {}
-            () = sleep_until(&*clock, look), if until != Moment::NEVER => {}
+            () = sleep_until(&*clock, until), if until != Moment::NEVER => {}
         }
     }
 }
@@ -282,7 +312,7 @@ mod tests {
     fn a_task_that_ends_forgets_nothing_that_the_next_one_has_noted() {
         const SOON: Duration = Duration::from_millis(1);
         let clock: Arc<dyn Clock> = Arc::new(TokioClock);
-        let registry: &'static Registry = Box::leak(Box::default());
+        let registry: &'static Registry = Box::leak(Box::new(Registry::new(SOON)));
         let is_asleep = || registry.shared.inner.lock().asleep.is_some();
         let (first, second) = (runtime(), runtime());
         let (there, again) = (second.handle().clone(), Arc::clone(&clock));

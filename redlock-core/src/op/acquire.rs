@@ -203,13 +203,13 @@ impl Request<'_> {
         let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
         let claim = Arc::new(Claim { key: Arc::clone(&self.key), value });
         let round = Round::new(client.nodes.len(), |tally| tally.reached() || tally.impossible());
-        let sought = |started| Lease::sought(Arc::clone(&claim), terms, started, &round);
-        let mut unheld = Unheld::new(sought(client.clock.read()), arriving);
+        let sought = |start| Lease::sought(Arc::clone(&claim), terms, start, &round);
+        let mut unheld = Unheld::new(sought(client.registry.start(&*client.clock)), arriving);
         let job = Job::new(&claim, Action::Grant { ttl: terms.key_ttl() });
         cast_all(ask(&client.nodes, &round, |_| Some(job.clone())));
         let mut tally = round.settled(&client.nodes, client.patience()).await;
         if planted(Bug::ClockStartedLate) {
-            unheld.lease = sought(client.clock.read());
+            unheld.lease = sought(client.registry.start(&*client.clock));
         }
         if tally.reached() {
             // A grant counts only if validity remains (rule 4).

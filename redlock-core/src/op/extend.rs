@@ -8,9 +8,8 @@ use std::{
 
 use crate::{
     bug::{Bug, planted},
-    clock::Reading,
     error::LockError,
-    lease::{End, Hold, Judgement},
+    lease::{End, Hold, Judgement, Start},
     node::{Action, Job},
     op::release,
     quorum::{Round, Sequel, Tally, ask, ask_one, cast_all, quorum},
@@ -28,10 +27,10 @@ fn reached(tally: &Tally) -> bool {
 
 /// Sends a renewal with the hold's own ttl and waits for nothing: whoever casts the deciding
 /// vote applies the outcome, so that renewing needs no task. None when the hold has ended.
-pub(crate) fn renew(hold: &Arc<Hold>, started: Reading) -> Option<Arc<Round>> {
+pub(crate) fn renew(hold: &Arc<Hold>) -> Option<Arc<Round>> {
     // The nodes' tasks may have gone with a runtime that is not the scheduler's (rule 13).
     hold.client.ensure_running();
-    send(hold, started, None)
+    send(hold, hold.client.registry.start(&*hold.client.clock), None)
 }
 
 /// Extends for a caller who wants to know.
@@ -41,8 +40,9 @@ pub(crate) async fn extend(hold: &Arc<Hold>, ttl: Duration) -> Result<(), LockEr
         return Err(hold.lost_error(end));
     }
     hold.client.ready().await?;
-    let started = hold.client.clock.read();
-    let Some(round) = send(hold, started, Some(ttl)) else {
+    let start = hold.client.registry.start(&*hold.client.clock);
+    let started = start.reading;
+    let Some(round) = send(hold, start, Some(ttl)) else {
         let end = match hold.judge() {
             Judgement::Ended(end) => end,
             Judgement::Valid(_) | Judgement::Doubtful => End::Released,
@@ -68,14 +68,15 @@ pub(crate) async fn extend(hold: &Arc<Hold>, ttl: Duration) -> Result<(), LockEr
 
 /// Asks all nodes, or answers none when the hold has ended: under the lock under which it ends,
 /// so that on every node an extend is ahead of the release (rule 10).
-fn send(hold: &Arc<Hold>, started: Reading, asked: Option<Duration>) -> Option<Arc<Round>> {
+fn send(hold: &Arc<Hold>, start: Start, asked: Option<Duration>) -> Option<Arc<Round>> {
     let (uncast, round) = {
         let mut state = hold.state.lock();
         if (state.ended.is_some() || state.let_go) && !planted(Bug::RenewalOutlivesRelease) {
             return None;
         }
         let ttl = asked.unwrap_or(state.renewal_ttl);
-        let renewal = Renewal { hold: Arc::downgrade(hold), started, ttl, asked };
+        let started = start.reading;
+        let renewal = Renewal { hold: Arc::downgrade(hold), start, ttl, asked };
         let round = Round::with_sequel(hold.client.nodes.len(), settles, renewal);
         // What is left of `min_hold` is never cut (api.md).
         let key_ttl = ttl.max(hold.earliest.since(started.now));
@@ -97,7 +98,7 @@ fn send(hold: &Arc<Hold>, started: Reading, asked: Option<Duration>) -> Option<A
 /// What becomes of a hold when the votes on its renewal are in.
 struct Renewal {
     hold: Weak<Hold>,
-    started: Reading,
+    start: Start,
     ttl: Duration,
     /// What its holder asked for: later renewals keep it.
     asked: Option<Duration>,
@@ -107,7 +108,7 @@ impl Sequel for Renewal {
     fn settled(&self, round: &Arc<Round>, tally: Tally) {
         let Some(hold) = self.hold.upgrade() else { return };
         if reached(&tally) {
-            hold.renewed(self.started, self.ttl, self.asked, Arc::clone(round));
+            hold.renewed(&self.start, self.ttl, self.asked, Arc::clone(round));
             heal(&hold, round);
         } else if tally.impossible_by_refusals() {
             hold.refused();
@@ -116,7 +117,7 @@ impl Sequel for Renewal {
             release::delete_everywhere(&hold);
         }
         if planted(Bug::ResurrectWithoutQuorum) && !tally.reached() {
-            hold.renewed(self.started, self.ttl, self.asked, Arc::clone(round));
+            hold.renewed(&self.start, self.ttl, self.asked, Arc::clone(round));
             heal(&hold, round);
         }
     }
