@@ -92,6 +92,28 @@ async fn row_09_a_renewal_forgets_what_the_clock_did_before_it() {
     assert!(!guard.is_valid(), "in doubt");
 }
 
+/// Once it is in doubt, only a quorum clears that, and only in a round from after the freeze.
+#[tokio::test(start_paused = true)]
+async fn row_09_a_clock_that_is_set_back_clears_no_doubt() {
+    let nodes = nodes(3);
+    let (redlock, clock) = doubter(&nodes);
+    let guard = redlock.lock("r").await.unwrap();
+    nodes.iter().for_each(|node| node.slow(Duration::from_millis(10)));
+    let early = tokio::spawn({
+        let guard = guard.hold().clone();
+        async move { crate::op::extend::extend(&guard, TTL).await }
+    });
+    sleep(Duration::from_millis(5)).await;
+    clock.wall_ahead.store(JUMP, SeqCst);
+    assert!(!guard.is_valid(), "in doubt");
+    clock.wall_ahead.store(0, SeqCst);
+    assert!(!guard.is_valid(), "still in doubt");
+    sleep(Duration::from_millis(7)).await;
+    assert!(early.is_finished() && !guard.is_valid(), "that was asked before");
+    sleep(Duration::from_millis(10)).await;
+    assert!(guard.is_valid(), "a quorum has renewed it");
+}
+
 /// The drift allowance is for clocks that go at other rates: what a clock has missed comes off the
 /// validity, and is not a second use of the same milliseconds.
 #[tokio::test(start_paused = true)]

@@ -5,9 +5,12 @@
 
 #[cfg(test)]
 mod clock_faults;
+#[cfg(test)]
+mod crowds;
 mod hold;
 mod leads;
 mod registry;
+mod state;
 #[cfg(test)]
 mod tests;
 mod unheld;
@@ -15,9 +18,10 @@ pub(crate) mod validity;
 
 use std::{sync::Arc, time::Duration};
 
-pub(crate) use hold::{End, Hold, Judgement, until};
+pub(crate) use hold::{Hold, until};
 pub(crate) use leads::{Leads, Start};
-pub(crate) use registry::{HoldId, Registry};
+pub(crate) use registry::{HoldId, Registry, Room};
+pub(crate) use state::{End, Judgement};
 pub(crate) use unheld::Unheld;
 
 use crate::{

@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeSet, HashMap},
     sync::{
         Arc, Weak,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -16,7 +16,6 @@ use super::{Hold, Leads, Start};
 use crate::{
     background::Background,
     clock::{Clock, Moment, Reading, sleep_until},
-    quorum::Round,
 };
 
 /// How often the task looks at the clock at least, as long as anything is held: timers stand still
@@ -30,7 +29,10 @@ const JUMP: i64 = 2_000_000;
 
 /// How many renewals may be under way at once: enough for one pipeline to each node to be worth
 /// it, and few enough that a node answers all of them well within `node_timeout`.
-const MOST_AT_ONCE: usize = 512;
+const MAX_RENEWALS: usize = 512;
+
+/// How many holds are looked at before other tasks get to run.
+const MAX_AT_ONCE: usize = 512;
 
 /// Tells the holds of one client apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,23 +54,38 @@ struct Shared {
     /// A hold has gone, or was lost.
     gone: Notify,
     orphaned: AtomicBool,
+    /// How many renewals are under way.
+    renewals: AtomicUsize,
+    /// There are turns, so that the task has to be told of renewals that are over.
+    crowded: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Weak: a hold keeps its client alive, not the other way round.
-    holds: HashMap<HoldId, (Weak<Hold>, Option<Moment>)>,
+    holds: HashMap<HoldId, Entry>,
     due: BTreeSet<(Moment, HoldId)>,
+    /// Holds that wait for their turn to be renewed, those first that end first.
+    turns: BTreeSet<(Moment, HoldId)>,
     /// Until when the task sleeps.
     asleep: Option<Moment>,
     /// No hold may be added any more.
     closed: bool,
 }
 
+#[derive(Debug)]
+struct Entry {
+    /// Weak: a hold keeps its client alive, not the other way round.
+    hold: Weak<Hold>,
+    /// When the task has to look at it.
+    due: Option<Moment>,
+    /// When it ends unless its turn comes before.
+    turn: Option<Moment>,
+}
+
 impl Inner {
     fn set_due(&mut self, id: HoldId, at: Option<Moment>) -> bool {
-        let Some((_, due)) = self.holds.get_mut(&id) else { return false };
-        if let Some(old) = std::mem::replace(due, at) {
+        let Some(entry) = self.holds.get_mut(&id) else { return false };
+        if let Some(old) = std::mem::replace(&mut entry.due, at) {
             self.due.remove(&(old, id));
         }
         let Some(at) = at else { return false };
@@ -78,8 +95,40 @@ impl Inner {
 
     /// The same, if it is not due sooner.
     fn set_due_by(&mut self, id: HoldId, at: Moment) -> bool {
-        let due = self.holds.get(&id).and_then(|(_, due)| *due);
+        let due = self.holds.get(&id).and_then(|entry| entry.due);
         due.is_none_or(|due| at < due) && self.set_due(id, Some(at))
+    }
+
+    /// Has a hold wait for its turn, if it does not do so already.
+    fn add_turn(&mut self, id: HoldId, end: Moment) {
+        let Some(entry) = self.holds.get_mut(&id) else { return };
+        if entry.turn.is_none() {
+            entry.turn = Some(end);
+            self.turns.insert((end, id));
+        }
+    }
+
+    fn remove(&mut self, id: HoldId) {
+        let Some(entry) = self.holds.remove(&id) else { return };
+        if let Some(due) = entry.due {
+            self.due.remove(&(due, id));
+        }
+        if let Some(end) = entry.turn {
+            self.turns.remove(&(end, id));
+        }
+    }
+}
+
+/// A place among the renewals that are under way. Dropped, it is the next one's.
+#[derive(Debug)]
+pub(crate) struct Room(Arc<Shared>);
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.0.renewals.fetch_sub(1, Ordering::SeqCst);
+        if self.0.crowded.load(Ordering::SeqCst) {
+            self.0.sooner.notify_one();
+        }
     }
 }
 
@@ -99,6 +148,8 @@ impl Registry {
             sooner: Notify::new(),
             gone: Notify::new(),
             orphaned: AtomicBool::new(false),
+            renewals: AtomicUsize::new(0),
+            crowded: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared), task: Background::default(), ids: AtomicU64::new(0) }
     }
@@ -144,7 +195,8 @@ impl Registry {
             if inner.closed {
                 return false;
             }
-            inner.holds.insert(hold.id, (Arc::downgrade(hold), None));
+            let entry = Entry { hold: Arc::downgrade(hold), due: None, turn: None };
+            inner.holds.insert(hold.id, entry);
             inner.set_due(hold.id, Some(hold.first_due()))
         };
         if wake {
@@ -165,11 +217,7 @@ impl Registry {
 
     /// Forgets a hold whose keys are being let go of.
     pub(crate) fn remove(&self, id: HoldId) {
-        {
-            let mut inner = self.shared.inner.lock();
-            inner.set_due(id, None);
-            inner.holds.remove(&id);
-        }
+        self.shared.inner.lock().remove(id);
         self.shared.gone.notify_waiters();
     }
 
@@ -180,6 +228,21 @@ impl Registry {
         }
     }
 
+    /// Room for a renewal, if not too many are under way.
+    pub(crate) fn room(&self) -> Option<Room> {
+        let more = |renewals| (renewals < MAX_RENEWALS).then_some(renewals + 1);
+        let renewals = &self.shared.renewals;
+        let taken = renewals.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more);
+        taken.ok().map(|_| Room(Arc::clone(&self.shared)))
+    }
+
+    /// Has a hold wait for room to renew it. Those have their turn first that end first.
+    pub(crate) fn await_turn(&self, id: HoldId, end: Moment) {
+        self.shared.inner.lock().add_turn(id, end);
+        // Room may have been made before the task could be told.
+        self.shared.sooner.notify_one();
+    }
+
     pub(crate) fn all(&self) -> Vec<Arc<Hold>> {
         self.shared.all()
     }
@@ -187,7 +250,7 @@ impl Registry {
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         let inner = self.shared.inner.lock();
-        inner.holds.is_empty() && inner.due.is_empty()
+        inner.holds.is_empty() && inner.due.is_empty() && inner.turns.is_empty()
     }
 
     /// Lets no hold in any more.
@@ -195,15 +258,24 @@ impl Registry {
         self.shared.inner.lock().closed = true;
     }
 
-    /// Waits until `done` says so of the holds that are left.
-    pub(crate) async fn until(&self, done: impl Fn(&[Arc<Hold>]) -> bool) {
-        loop {
-            let mut gone = std::pin::pin!(self.shared.gone.notified());
-            gone.as_mut().enable();
-            if done(&self.all()) {
-                return;
+    /// Waits until `done` says so of each hold that is there. It is asked of one after the other: so
+    /// often as holds go, and not of all of them each time.
+    pub(crate) async fn until(&self, done: impl Fn(&Hold) -> bool) {
+        let mut has_waited = true;
+        while has_waited {
+            has_waited = false;
+            for (id, hold) in self.shared.entries() {
+                loop {
+                    let mut gone = std::pin::pin!(self.shared.gone.notified());
+                    gone.as_mut().enable();
+                    let is_there = self.shared.inner.lock().holds.contains_key(&id);
+                    if !is_there || hold.upgrade().is_none_or(|hold| done(&hold)) {
+                        break;
+                    }
+                    has_waited = true;
+                    gone.await;
+                }
             }
-            gone.await;
         }
     }
 }
@@ -215,42 +287,68 @@ impl Shared {
         reading
     }
 
-    fn all(&self) -> Vec<Arc<Hold>> {
-        let inner = self.inner.lock();
-        let mut holds: Vec<_> =
-            inner.holds.values().filter_map(|(hold, _)| hold.upgrade()).collect();
-        drop(inner);
-        holds.sort_by_key(|hold| hold.id);
+    /// All holds, the oldest first.
+    fn entries(&self) -> Vec<(HoldId, Weak<Hold>)> {
+        let entry = |(id, entry): (&HoldId, &Entry)| (*id, Weak::clone(&entry.hold));
+        let mut holds: Vec<_> = self.inner.lock().holds.iter().map(entry).collect();
+        holds.sort_unstable_by_key(|(id, _)| *id);
         holds
     }
 
-    /// Those whose time has come, [`MOST_AT_ONCE`] at most: the others stay due.
+    fn all(&self) -> Vec<Arc<Hold>> {
+        self.entries().into_iter().filter_map(|(_, hold)| hold.upgrade()).collect()
+    }
+
+    /// Has every hold wait for its turn, which finds out whether it needs one: it may be in doubt.
+    async fn doubt_all(&self, reading: Reading) {
+        for (number, (id, hold)) in self.entries().into_iter().enumerate() {
+            let Some(end) = hold.upgrade().map(|hold| hold.end_at(reading)) else { continue };
+            self.inner.lock().add_turn(id, end);
+            if number % MAX_AT_ONCE == MAX_AT_ONCE - 1 {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// Those whose time or turn has come, [`MAX_AT_ONCE`] at most: the others wait on. A turn comes
+    /// when there is room for a renewal.
     fn take_due(&self, now: Moment) -> Vec<Arc<Hold>> {
         let mut inner = self.inner.lock();
-        inner.asleep = None;
-        let mut due = Vec::new();
-        while let Some((at, id)) = inner.due.first().copied()
+        let Inner { holds, due, turns, asleep, .. } = &mut *inner;
+        *asleep = None;
+        let mut taken = Vec::new();
+        while let Some((at, id)) = due.first().copied()
             && at <= now
-            && due.len() < MOST_AT_ONCE
+            && taken.len() < MAX_AT_ONCE
         {
-            inner.set_due(id, None);
-            due.extend(inner.holds.get(&id).and_then(|(hold, _)| hold.upgrade()));
+            due.pop_first();
+            let Some(entry) = holds.get_mut(&id) else { continue };
+            entry.due = None;
+            taken.extend(entry.hold.upgrade());
         }
-        due
+        let room = MAX_RENEWALS.saturating_sub(self.renewals.load(Ordering::SeqCst));
+        for _ in 0..room.min(MAX_AT_ONCE - taken.len()) {
+            let Some((_, id)) = turns.pop_first() else { break };
+            let Some(entry) = holds.get_mut(&id) else { continue };
+            entry.turn = None;
+            taken.extend(entry.hold.upgrade());
+        }
+        taken
     }
-}
 
-/// Waits until renewals have their answers, so that nodes that are asked for very many at once do
-/// not run late with all of them; for no longer than a node may take.
-async fn answered(renewals: &[Arc<Round>], holds: &[Arc<Hold>]) {
-    let Some(hold) = holds.first() else { return };
-    let limit = hold.client.settings.node_timeout;
-    let settled = async {
-        for renewal in renewals {
-            renewal.settled(&hold.client.nodes, hold.client.patience()).await;
+    /// Notes until when the task sleeps, which is for [`LOOK`] at most as long as anything is held.
+    /// None when there is something to do at once.
+    fn rest(&self, now: Moment) -> Option<Moment> {
+        let mut inner = self.inner.lock();
+        self.crowded.store(!inner.turns.is_empty(), Ordering::SeqCst);
+        let has_room = || self.renewals.load(Ordering::SeqCst) < MAX_RENEWALS;
+        if !inner.turns.is_empty() && has_room() {
+            return None;
         }
-    };
-    let _ = tokio::time::timeout(limit, settled).await;
+        let until = inner.due.first().map_or(Moment::NEVER, |(at, _)| (*at).min(now + LOOK));
+        inner.asleep = Some(until);
+        (until > now).then_some(until)
+    }
 }
 
 /// Looks at each hold when it is due, and at all of them when the wall clock has jumped.
@@ -258,36 +356,25 @@ async fn tend(shared: Arc<Shared>, clock: Arc<dyn Clock>) {
     let mut seen = clock.read();
     while !shared.orphaned.load(Ordering::Acquire) {
         let reading = shared.look(&*clock);
-        let mut due = shared.take_due(reading.now);
-        if reading.wall_ahead.saturating_sub(seen.wall_ahead) > JUMP {
-            due = shared.all();
-        }
+        let has_jumped = reading.wall_ahead.saturating_sub(seen.wall_ahead) > JUMP;
         seen = reading;
-        let mut renewals = Vec::new();
-        for hold in &due {
-            let (next, renewal) = hold.tend();
-            if let Some(next) = next {
+        if has_jumped {
+            shared.doubt_all(reading).await;
+        }
+        for hold in shared.take_due(reading.now) {
+            if let Some(next) = hold.tend() {
                 // Whoever judged it meanwhile may want it looked at sooner.
                 shared.inner.lock().set_due_by(hold.id, next);
             }
-            renewals.extend(renewal);
+            // A hold keeps its client, and so this very task, alive: it goes here.
         }
-        if renewals.len() >= MOST_AT_ONCE {
-            answered(&renewals, &due).await;
-        }
-        // A hold keeps its client, and so this very task, alive.
-        drop((due, renewals));
-        let until = {
-            let mut inner = shared.inner.lock();
-            let due = inner.due.first().map(|(at, _)| (*at).min(clock.now() + LOOK));
-            let until = due.unwrap_or(Moment::NEVER);
-            inner.asleep = Some(until);
-            until
-        };
-        tokio::select! {
-            biased;
-            () = shared.sooner.notified() => {}
-            () = sleep_until(&*clock, until), if until != Moment::NEVER => {}
+        match shared.rest(clock.now()) {
+            None => tokio::task::yield_now().await,
+            Some(until) => tokio::select! {
+                biased;
+                () = shared.sooner.notified() => {}
+                () = sleep_until(&*clock, until), if until != Moment::NEVER => {}
+            },
         }
     }
 }
