@@ -9,6 +9,7 @@ use crate::{
     lease::Hold,
     node::NodeHandle,
     op::release,
+    timer::{sleep, timeout},
 };
 
 /// How long locks may take to go once their bodies were told (api.md: grace plus 2 s). Outside a
@@ -27,14 +28,14 @@ pub(crate) async fn shutdown(client: &Arc<Client>, grace: Duration) {
     if in_runtime() {
         // A guard whose lock is lost has nothing left to finish.
         let done = |hold: &Hold| hold.is_over() && !hold.is_leaving();
-        let _ = tokio::time::timeout(grace, client.registry.until(done)).await;
+        let _ = timeout(grace, client.registry.until(done)).await;
     }
     // A bare guard's code may still run.
     release::end_all(client).keep();
     // An attempt that was under way may win yet, and has to let go of that first.
     let finished = finish(client, || !client.is_arriving());
     if in_runtime() {
-        let _ = tokio::time::timeout(LAST, finished).await;
+        let _ = timeout(LAST, finished).await;
     }
 }
 
@@ -46,7 +47,7 @@ pub(crate) async fn release_all(client: &Arc<Client>) {
             guards.release(client).await;
             finish(client, || true).await;
         };
-        let _ = tokio::time::timeout(LAST, finished).await;
+        let _ = timeout(LAST, finished).await;
     }
 }
 
@@ -55,7 +56,7 @@ pub(crate) async fn release_all(client: &Arc<Client>) {
 async fn finish(client: &Client, all_here: impl Fn() -> bool) {
     client.registry.until(|hold| !hold.is_leaving()).await;
     while !(all_here() && client.nodes.iter().all(NodeHandle::is_drained)) {
-        tokio::time::sleep(LOOK).await;
+        sleep(LOOK).await;
     }
 }
 
@@ -67,7 +68,7 @@ mod tests {
     };
 
     use futures_util::FutureExt;
-    use tokio::time::{Instant, sleep, timeout};
+    use tokio::time::Instant;
 
     use super::*;
     use crate::{LockError, LockFuture, MemoryNode, Redlock};

@@ -2,7 +2,6 @@
 
 use std::{
     future::poll_fn,
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -11,8 +10,9 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use tokio::{runtime::Id, sync::Notify, time::Sleep};
+use tokio::{runtime::Id, sync::Notify};
 
 use super::{
     HoldId, Lease, Start,
@@ -26,7 +26,7 @@ use crate::{
     op::extend,
     options::Terms,
     quorum::{Round, quorum},
-    telemetry,
+    telemetry, timer,
 };
 
 #[derive(Debug)]
@@ -105,6 +105,9 @@ impl Hold {
     }
 
     pub(crate) fn validity(self: &Arc<Self>) -> Duration {
+        // A holder that looks at nothing else is renewed from its own runtime when that of the
+        // scheduler has ended (rule 13).
+        self.client.ensure_running();
         match self.judge() {
             Judgement::Valid(left) => left,
             Judgement::Doubtful | Judgement::Ended(_) => Duration::ZERO,
@@ -212,10 +215,10 @@ impl Hold {
         Some(due)
     }
 
-    /// When the scheduler has to look at a hold that is new.
-    pub(crate) fn first_due(&self) -> Moment {
+    /// What time it is, and when the scheduler has to look at a hold that is new.
+    pub(super) fn first_due(&self) -> (Moment, Moment) {
         let reading = self.client.clock.read();
-        self.state.lock().due_at(reading)
+        (reading.now, self.state.lock().due_at(reading))
     }
 
     /// When it ends, if it is not renewed before.
@@ -267,16 +270,17 @@ pub(crate) async fn until(hold: Arc<Hold>, mut done: impl FnMut(Judgement) -> bo
         }
         // The clock is enough to end it (rule 9), and somebody has to look at it. As a rule that is
         // the scheduler; if that one's runtime stands still, this one's need not.
-        let mut alarm: Option<(Id, Pin<Box<Sleep>>)> = None;
+        let mut alarm: Option<(Id, BoxFuture<'static, ()>)> = None;
         poll_fn(|cx| {
             if changed.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());
             }
             let Some(here) = hold.client.registry.elsewhere() else { return Poll::Pending };
+            hold.client.registry.stand_by(&hold.client);
             // A timer is its runtime's, which may end before this future does.
             let (_, alarm) = match &mut alarm {
                 Some(alarm) if alarm.0 == here => alarm,
-                alarm => alarm.insert((here, Box::pin(tokio::time::sleep(hold.left())))),
+                alarm => alarm.insert((here, Box::pin(timer::sleep(hold.left())))),
             };
             alarm.as_mut().poll(cx)
         })

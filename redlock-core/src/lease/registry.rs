@@ -14,7 +14,8 @@ use tokio::{runtime::Id, sync::Notify};
 
 use super::{Hold, Leads, Start};
 use crate::{
-    background::Background,
+    background::{self, Background, Pulse},
+    client::Client,
     clock::{Clock, Moment, Reading, sleep_until},
 };
 
@@ -49,8 +50,8 @@ pub(crate) struct Registry {
 struct Shared {
     leads: Arc<Leads>,
     inner: Mutex<Inner>,
-    /// Something is due earlier than the task sleeps.
-    sooner: Notify,
+    /// The task has ended, and every runtime with holds may start it again.
+    ended: Notify,
     /// A hold has gone, or was lost.
     gone: Notify,
     orphaned: AtomicBool,
@@ -68,6 +69,11 @@ struct Inner {
     turns: BTreeSet<(Moment, HoldId)>,
     /// Until when the task sleeps.
     asleep: Option<Moment>,
+    /// Tells the task that something is due earlier than it sleeps. Each task has its own: one that
+    /// was taken over must not get what is meant for the next.
+    sooner: Arc<Notify>,
+    /// The runtimes beside the task's on which something stands by to take over.
+    standbys: Vec<Id>,
     /// No hold may be added any more.
     closed: bool,
 }
@@ -127,7 +133,7 @@ impl Drop for Room {
     fn drop(&mut self) {
         self.0.renewals.fetch_sub(1, Ordering::SeqCst);
         if self.0.crowded.load(Ordering::SeqCst) {
-            self.0.sooner.notify_one();
+            self.0.wake();
         }
     }
 }
@@ -135,7 +141,8 @@ impl Drop for Room {
 impl Drop for Registry {
     fn drop(&mut self) {
         self.shared.orphaned.store(true, Ordering::Release);
-        self.shared.sooner.notify_one();
+        self.shared.wake();
+        self.shared.ended.notify_waiters();
     }
 }
 
@@ -145,7 +152,7 @@ impl Registry {
         let shared = Shared {
             leads: Leads::new(horizon),
             inner: Mutex::default(),
-            sooner: Notify::new(),
+            ended: Notify::new(),
             gone: Notify::new(),
             orphaned: AtomicBool::new(false),
             renewals: AtomicUsize::new(0),
@@ -168,40 +175,88 @@ impl Registry {
         HoldId(self.ids.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Makes sure that holds are renewed. What `ended` makes runs when nobody does so any more.
+    /// Makes sure that holds are renewed. What `ended` makes runs when nothing does so any more.
     pub(crate) fn ensure_running<E>(&self, clock: &Arc<dyn Clock>, ended: impl FnOnce() -> E)
     where
         E: FnOnce() + Send + 'static,
     {
-        if self.task.is_running() {
-            return;
+        if !self.task.is_running() {
+            let task = |pulse| self.tend(clock, pulse);
+            self.task.ensure(task, self.when_ended(ended()));
         }
-        let task = || tend(Arc::clone(&self.shared), Arc::clone(clock));
-        self.task.ensure(task, {
-            let shared = Arc::clone(&self.shared);
-            let ended = ended();
-            move || {
-                ended();
-                // Whoever waits for a hold on a living runtime starts the task again there.
-                shared.all().iter().for_each(|hold| hold.nudge());
+    }
+
+    /// Takes the task over from a runtime that stands still.
+    pub(crate) fn ensure_moving<E>(&self, clock: &Arc<dyn Clock>, ended: impl FnOnce() -> E)
+    where
+        E: FnOnce() + Send + 'static,
+    {
+        let now = clock.now();
+        if self.task.is_late(now) {
+            let task = |pulse| self.tend(clock, pulse);
+            self.task.take_over(now, task, self.when_ended(ended()));
+        }
+    }
+
+    fn tend(&self, clock: &Arc<dyn Clock>, pulse: Pulse) -> impl Future<Output = ()> + use<> {
+        // The one that was taken over ends when it hears of it.
+        let sooner = Arc::default();
+        let before = {
+            let mut inner = self.shared.inner.lock();
+            inner.asleep = None;
+            std::mem::replace(&mut inner.sooner, Arc::clone(&sooner))
+        };
+        before.notify_one();
+        tend(Arc::clone(&self.shared), Arc::clone(clock), sooner, pulse)
+    }
+
+    fn when_ended<E>(&self, ended: E) -> impl FnOnce() + Send + use<E>
+    where
+        E: FnOnce() + Send + 'static,
+    {
+        let shared = Arc::clone(&self.shared);
+        move || {
+            ended();
+            shared.ended.notify_waiters();
+            // Whatever waits for a hold on a living runtime starts the task again there.
+            shared.all().iter().for_each(|hold| hold.nudge());
+        }
+    }
+
+    /// Has something on the caller's runtime stand by, if the task is on another one: that may end,
+    /// or stand still, and a guard here is to be renewed all the same.
+    pub(crate) fn stand_by(&self, client: &Arc<Client>) {
+        let Some(here) = self.task.elsewhere() else { return };
+        {
+            let standbys = &mut self.shared.inner.lock().standbys;
+            if standbys.contains(&here) {
+                return;
             }
-        });
+            standbys.push(here);
+        }
+        let standby = Standby { shared: Arc::clone(&self.shared), runtime: here };
+        background::spawn(standby.run(Arc::downgrade(client)));
     }
 
     /// Adds a hold, unless the client is closed.
     pub(crate) fn add(&self, hold: &Arc<Hold>) -> bool {
-        let wake = {
+        let (now, due) = hold.first_due();
+        let (wake, is_awake) = {
             let mut inner = self.shared.inner.lock();
             if inner.closed {
                 return false;
             }
             let entry = Entry { hold: Arc::downgrade(hold), due: None, turn: None };
             inner.holds.insert(hold.id, entry);
-            inner.set_due(hold.id, Some(hold.first_due()))
+            (inner.set_due(hold.id, Some(due)), inner.asleep.is_none())
         };
-        if wake {
-            self.shared.sooner.notify_one();
+        if wake || is_awake {
+            self.task.expect(now);
         }
+        if wake {
+            self.shared.wake();
+        }
+        self.stand_by(&hold.client);
         true
     }
 
@@ -223,8 +278,9 @@ impl Registry {
 
     /// Has the task look at a hold at `at`, if it does not do so sooner.
     pub(crate) fn schedule(&self, id: HoldId, at: Moment) {
-        if self.shared.inner.lock().set_due_by(id, at) {
-            self.shared.sooner.notify_one();
+        let wake = self.shared.inner.lock().set_due_by(id, at);
+        if wake {
+            self.shared.wake();
         }
     }
 
@@ -240,7 +296,7 @@ impl Registry {
     pub(crate) fn await_turn(&self, id: HoldId, end: Moment) {
         self.shared.inner.lock().add_turn(id, end);
         // Room may have been made before the task could be told.
-        self.shared.sooner.notify_one();
+        self.shared.wake();
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Hold>> {
@@ -287,6 +343,13 @@ impl Shared {
         reading
     }
 
+    /// Has the task look at what is due.
+    fn wake(&self) {
+        // Told when nothing is locked: a waker may be whatever its executor makes of it.
+        let sooner = Arc::clone(&self.inner.lock().sooner);
+        sooner.notify_one();
+    }
+
     /// All holds, the oldest first.
     fn entries(&self) -> Vec<(HoldId, Weak<Hold>)> {
         let entry = |(id, entry): (&HoldId, &Entry)| (*id, Weak::clone(&entry.hold));
@@ -311,9 +374,12 @@ impl Shared {
     }
 
     /// Those whose time or turn has come, [`MAX_AT_ONCE`] at most: the others wait on. A turn comes
-    /// when there is room for a renewal.
-    fn take_due(&self, now: Moment) -> Vec<Arc<Hold>> {
+    /// when there is room for a renewal. None for a task that was taken over.
+    fn take_due(&self, sooner: &Arc<Notify>, now: Moment) -> Vec<Arc<Hold>> {
         let mut inner = self.inner.lock();
+        if !Arc::ptr_eq(&inner.sooner, sooner) {
+            return Vec::new();
+        }
         let Inner { holds, due, turns, asleep, .. } = &mut *inner;
         *asleep = None;
         let mut taken = Vec::new();
@@ -338,8 +404,11 @@ impl Shared {
 
     /// Notes until when the task sleeps, which is for [`LOOK`] at most as long as anything is held.
     /// None when there is something to do at once.
-    fn rest(&self, now: Moment) -> Option<Moment> {
+    fn rest(&self, sooner: &Arc<Notify>, now: Moment) -> Option<Moment> {
         let mut inner = self.inner.lock();
+        if !Arc::ptr_eq(&inner.sooner, sooner) {
+            return None;
+        }
         self.crowded.store(!inner.turns.is_empty(), Ordering::SeqCst);
         let has_room = || self.renewals.load(Ordering::SeqCst) < MAX_RENEWALS;
         if !inner.turns.is_empty() && has_room() {
@@ -352,30 +421,77 @@ impl Shared {
 }
 
 /// Looks at each hold when it is due, and at all of them when the wall clock has jumped.
-async fn tend(shared: Arc<Shared>, clock: Arc<dyn Clock>) {
+async fn tend(shared: Arc<Shared>, clock: Arc<dyn Clock>, sooner: Arc<Notify>, pulse: Pulse) {
     let mut seen = clock.read();
-    while !shared.orphaned.load(Ordering::Acquire) {
+    while !shared.orphaned.load(Ordering::Acquire) && pulse.is_current() {
         let reading = shared.look(&*clock);
+        pulse.sleeps_until(reading.now);
         let has_jumped = reading.wall_ahead.saturating_sub(seen.wall_ahead) > JUMP;
         seen = reading;
         if has_jumped {
             shared.doubt_all(reading).await;
         }
-        for hold in shared.take_due(reading.now) {
+        for hold in shared.take_due(&sooner, reading.now) {
             if let Some(next) = hold.tend() {
                 // Whoever judged it meanwhile may want it looked at sooner.
                 shared.inner.lock().set_due_by(hold.id, next);
             }
             // A hold keeps its client, and so this very task, alive: it goes here.
         }
-        match shared.rest(clock.now()) {
+        match shared.rest(&sooner, clock.now()) {
             None => tokio::task::yield_now().await,
-            Some(until) => tokio::select! {
-                biased;
-                () = shared.sooner.notified() => {}
-                () = sleep_until(&*clock, until), if until != Moment::NEVER => {}
-            },
+            Some(until) => {
+                pulse.sleeps_until(until);
+                tokio::select! {
+                    biased;
+                    () = sooner.notified() => {}
+                    () = sleep_until(&*clock, until), if until != Moment::NEVER => {}
+                }
+            }
         }
+    }
+}
+
+/// Stands by on a runtime with holds, for as long as anything is held, and looks at the clock like
+/// the task itself, which may stand still (rule 2).
+struct Standby {
+    shared: Arc<Shared>,
+    runtime: Id,
+}
+
+impl Standby {
+    async fn run(self, client: Weak<Client>) {
+        loop {
+            let mut ended = std::pin::pin!(self.shared.ended.notified());
+            ended.as_mut().enable();
+            {
+                // Only for a moment: the client goes with its last user.
+                let Some(client) = client.upgrade() else { return };
+                client.ensure_moving();
+                self.shared.look(&*client.clock);
+                if self.is_over(client.registry.elsewhere()) {
+                    return;
+                }
+            }
+            // However that ends.
+            let _ = tokio::time::timeout(LOOK, ended).await;
+        }
+    }
+
+    /// Whether nothing is held any more, or the task is here now. The next hold has another stand by.
+    fn is_over(&self, elsewhere: Option<Id>) -> bool {
+        let mut inner = self.shared.inner.lock();
+        let is_over = inner.holds.is_empty() || elsewhere.is_none();
+        if is_over {
+            inner.standbys.retain(|runtime| *runtime != self.runtime);
+        }
+        is_over
+    }
+}
+
+impl Drop for Standby {
+    fn drop(&mut self) {
+        self.shared.inner.lock().standbys.retain(|runtime| *runtime != self.runtime);
     }
 }
 
@@ -391,6 +507,41 @@ mod tests {
 
     fn runtime() -> Runtime {
         runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+    }
+
+    /// Its task was started there and will never run.
+    #[test]
+    fn a_runtime_that_is_not_driven_is_taken_over() {
+        let redlock = crate::Redlock::in_memory(1);
+        let (first, second) = (
+            runtime::Builder::new_current_thread().enable_all().build().unwrap(),
+            runtime::Builder::new_current_thread().enable_all().build().unwrap(),
+        );
+        let guard = first.block_on(async { redlock.lock("r").await.unwrap() });
+        let registry = &redlock.client().registry;
+        second.block_on(async {
+            let lost = guard.lost();
+            let moved = async {
+                while registry.elsewhere().is_some() {
+                    sleep(Duration::from_millis(5)).await;
+                }
+            };
+            tokio::select! {
+                () = lost => panic!("it was lost"),
+                () = moved => {}
+                () = sleep(Duration::from_secs(30)) => panic!("it stays where it was"),
+            }
+            assert!(registry.shared.inner.lock().standbys.len() <= 1);
+        });
+        // And it goes on there, when the first one is driven again.
+        first.block_on(async { sleep(Duration::from_millis(1)).await });
+        second.block_on(async {
+            let due = || registry.shared.inner.lock().asleep;
+            let before = due();
+            while due() == before {
+                sleep(Duration::from_millis(5)).await;
+            }
+        });
     }
 
     /// Whoever notices first that a runtime has ended starts the task again elsewhere, before the

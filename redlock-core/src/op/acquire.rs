@@ -3,12 +3,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::sleep;
 use tracing::Instrument;
 
 use crate::{
     bug::{Bug, planted},
-    client::Client,
+    client::{Client, check_runtime},
     clock::Moment,
     error::{LockError, NodeError},
     guard::LockGuard,
@@ -17,7 +16,9 @@ use crate::{
     op::watch::watch,
     options::Terms,
     quorum::{Round, ask, cast_all, quorum},
-    telemetry, token,
+    telemetry,
+    timer::sleep,
+    token,
     wait::{Alarms, Head, Joined, Lines, NoTurn, SHORTEST_PAUSE, Wake, Wants},
 };
 
@@ -133,6 +134,8 @@ impl Request<'_> {
             self.pause(&head, &known).await?;
         }
         loop {
+            // Nothing can be waited for any more once this one's runtime was shut down.
+            check_runtime()?;
             // Their runtime may end while this one waits (rule 13).
             self.client.ensure_running();
             self.attempts = self.attempts.saturating_add(1);

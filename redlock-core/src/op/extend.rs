@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use crate::{
     bug::{Bug, planted},
+    client::check_runtime,
     error::LockError,
     lease::{End, Hold, Judgement, Room, Start},
     node::{Action, Job},
@@ -59,6 +60,7 @@ pub(crate) async fn extend(hold: &Arc<Hold>, ttl: Duration) -> Result<(), LockEr
     if tally.reached() {
         return Ok(());
     }
+    check_runtime()?;
     Err(LockError::NoQuorum {
         resource: hold.resource.clone(),
         attempts: 1,

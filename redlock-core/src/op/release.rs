@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc, vec};
 
 use crate::{
     bug::{Bug, planted},
-    client::Client,
+    client::{Client, check_runtime},
     clock::Moment,
     error::{LockError, LostReason},
     guard::Released,
@@ -34,6 +34,7 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
     let tally = round.settled(&hold.client.nodes, hold.client.patience()).await;
     let nodes = hold.client.nodes.len();
     if !tally.answered() {
+        check_runtime()?;
         return Err(LockError::NoQuorum {
             resource: hold.resource.clone(),
             attempts: 1,

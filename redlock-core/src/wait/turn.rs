@@ -15,6 +15,7 @@ use crate::{
     client::Client,
     lease::{Hold, Unheld},
     op::acquire::Failure,
+    timer,
 };
 
 /// What a place in the line comes to.
@@ -75,7 +76,7 @@ impl Place {
                 None => Poll::Pending,
             }
         });
-        let turn = match tokio::time::timeout(limit, turn).await {
+        let turn = match timer::timeout(limit, turn).await {
             Ok(turn) => turn,
             Err(_) => {
                 let no_turn = self.leave();
@@ -165,7 +166,7 @@ impl Head {
     /// Stands back if it has to, for no longer than `limit`.
     pub(crate) async fn stand_back(&mut self, limit: Duration) {
         if self.stands_back {
-            tokio::time::sleep(STAND_BACK.min(limit)).await;
+            timer::sleep(STAND_BACK.min(limit)).await;
             self.stood_back = STAND_BACK <= limit;
         }
     }
@@ -178,7 +179,7 @@ impl Head {
         pace: Duration,
         jitter: Duration,
     ) -> Wake {
-        let due = tokio::time::sleep(pace.saturating_add(jitter));
+        let due = timer::sleep(pace.saturating_add(jitter));
         tokio::pin!(rung, due);
         let hurry = self.with_line(|line| Arc::clone(&line.hurry)).unwrap_or_default();
         loop {
@@ -188,7 +189,7 @@ impl Head {
                 biased;
                 () = &mut rung => return Wake::Rung,
                 () = &mut due => return Wake::Due,
-                () = tokio::time::sleep(left.unwrap_or_default()), if left.is_some() => {
+                () = timer::sleep(left.unwrap_or_default()), if left.is_some() => {
                     return Wake::Hurried;
                 }
                 () = hurry.notified() => {}
