@@ -23,6 +23,7 @@ pub enum Bug {
     QuarantineSkipped,
     FrozenClockBelieved,
     ShortFreezeBelieved,
+    SetBackBelieved,
     RenewalOutlivesRelease,
     ShutdownReleasesFirst,
     OldHandleStaysValid,
@@ -45,7 +46,7 @@ mod planted {
 
     impl Bug {
         /// All of them.
-        pub const ALL: [Self; 24] = [
+        pub const ALL: [Self; 25] = [
             Self::QuorumOffByOne,
             Self::ValidityNotCompared,
             Self::DriftLeftOut,
@@ -62,6 +63,7 @@ mod planted {
             Self::QuarantineSkipped,
             Self::FrozenClockBelieved,
             Self::ShortFreezeBelieved,
+            Self::SetBackBelieved,
             Self::RenewalOutlivesRelease,
             Self::ShutdownReleasesFirst,
             Self::OldHandleStaysValid,

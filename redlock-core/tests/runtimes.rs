@@ -5,13 +5,16 @@
 use std::{
     future::{Future, IntoFuture},
     pin::pin,
-    sync::Arc,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
     task::{Context, Poll, Wake, Waker},
     thread::Thread,
     time::{Duration, Instant},
 };
 
-use futures_util::FutureExt;
+use futures_util::{FutureExt, future::BoxFuture};
 use redlock_core::{LockError, MemoryNode, Redlock, Released};
 use tokio::{runtime::Runtime, time::sleep};
 
@@ -253,4 +256,57 @@ fn what_began_on_another_runtime_goes_on_when_that_has_ended() {
         shutdown.await;
         drop(waiting.await.unwrap());
     });
+}
+
+/// An executor may poll at once what it is told to poll.
+#[test]
+fn a_waker_that_polls_inline_does_not_deadlock() {
+    struct Inline {
+        future: Mutex<Option<BoxFuture<'static, ()>>>,
+        again: AtomicBool,
+    }
+    impl Wake for Inline {
+        fn wake(self: Arc<Self>) {
+            self.again.store(true, SeqCst);
+            let waker = Waker::from(Arc::clone(&self));
+            // What is being polled is polled once more afterwards.
+            while let Ok(mut polled) = self.future.try_lock()
+                && self.again.swap(false, SeqCst)
+            {
+                let poll = |future: &mut BoxFuture<'static, ()>| {
+                    future.poll_unpin(&mut Context::from_waker(&waker)).is_ready()
+                };
+                if polled.as_mut().is_some_and(poll) {
+                    *polled = None;
+                }
+            }
+        }
+    }
+    fn run(future: impl Future<Output = ()> + Send + 'static) -> Arc<Inline> {
+        let future = Mutex::new(Some(future.boxed()));
+        let task = Arc::new(Inline { future, again: AtomicBool::default() });
+        Arc::clone(&task).wake();
+        task
+    }
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        runtime().block_on(async {
+            let nodes = nodes();
+            let redlock = client(&nodes);
+            let [first, second] =
+                [redlock.lock("a").await.unwrap(), redlock.lock("b").await.unwrap()];
+            let told = [run(first.lost()), run(second.lost())];
+            let shutdown = run({
+                let redlock = redlock.clone();
+                async move { redlock.shutdown(Duration::from_secs(60)).await }
+            });
+            drop(first);
+            second.release().await.unwrap();
+            while told.iter().chain([&shutdown]).any(|task| task.future.lock().unwrap().is_some()) {
+                sleep(Duration::from_millis(5)).await;
+            }
+        });
+        done.send(()).unwrap();
+    });
+    is_done.recv_timeout(Duration::from_secs(30)).unwrap();
 }

@@ -15,7 +15,10 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::clock::{Moment, Reading};
+use crate::{
+    bug::{Bug, planted},
+    clock::{Moment, Reading},
+};
 
 /// The wall clock and the other one are not read at the same moment, so that leads differ by a
 /// little from one reading to the next. A lead is recorded as smaller by this much, and a reading that
@@ -40,7 +43,8 @@ impl Start {
     /// The smallest lead of the wall clock since.
     pub(crate) fn lowest_lead(&self) -> i64 {
         let own = self.reading.wall_ahead;
-        if self.leads.last_low.load(Ordering::Acquire) <= self.mark {
+        if self.leads.last_low.load(Ordering::Acquire) <= self.mark || planted(Bug::SetBackBelieved)
+        {
             return own;
         }
         self.leads.lowest_since(self.mark).map_or(own, |lowest| lowest.min(own))
