@@ -132,4 +132,27 @@ mod tests {
         sleep(LAST).await;
         assert_eq!(keys(&nodes), [""; 0]);
     }
+
+    /// Its SET waited for the first connection, and was sent on that one: its delete need not be
+    /// repeated, and nothing is left to wait for.
+    #[tokio::test(start_paused = true)]
+    async fn a_first_lock_that_was_released_holds_nothing_up() {
+        for all in [false, true] {
+            let nodes: [_; 3] = std::array::from_fn(|_| MemoryNode::new());
+            // Connected when the others have granted the lock.
+            nodes[2].slow(LOOK);
+            let redlock = Redlock::builder().nodes(&nodes).build().unwrap();
+            redlock.lock("r").await.unwrap().release().await.unwrap();
+            // By then it has answered, too.
+            sleep(10 * LOOK).await;
+            assert_eq!(keys(&nodes), [""; 0]);
+            let begun = Instant::now();
+            if all {
+                redlock.release_all().await;
+            } else {
+                redlock.shutdown(LAST / 2).await;
+            }
+            assert_eq!(begun.elapsed(), Duration::ZERO, "release_all: {all}");
+        }
+    }
 }
