@@ -55,10 +55,10 @@ impl Timer {
             let sleep = match &mut self.sleep {
                 Some(sleep) => sleep,
                 None if !in_runtime() => return Poll::Ready(()),
-                none => {
-                    let left = self.until.map_or(self.span, |until| until - Instant::now());
-                    none.insert(Box::pin(tokio::time::sleep(left)))
-                }
+                none => none.insert(Box::pin(match self.until {
+                    Some(until) => tokio::time::sleep_until(until),
+                    None => tokio::time::sleep(self.span),
+                })),
             };
             // Tokio has no other way to say that the runtime was shut down.
             match catch_unwind(AssertUnwindSafe(|| sleep.as_mut().poll(cx))) {
