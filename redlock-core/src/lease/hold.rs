@@ -35,7 +35,7 @@ pub(crate) struct Hold {
     pub(crate) id: HoldId,
     pub(crate) resource: String,
     /// A body runs under it, whose end lets go of it, as opposed to a bare guard (rule 13).
-    pub(crate) has_body: AtomicBool,
+    has_body: AtomicBool,
     pub(crate) state: Mutex<State>,
     /// Something about the state has changed: it ended, or a doubt was cleared.
     changed: Notify,
@@ -245,6 +245,11 @@ impl Hold {
     /// It has ended, whether or not its keys were let go of.
     pub(crate) fn is_over(&self) -> bool {
         self.state.lock().is_over()
+    }
+
+    /// Notes that a body runs under it.
+    pub(crate) fn mark_body(&self) {
+        self.has_body.store(true, Ordering::Release);
     }
 
     pub(crate) fn is_body(&self) -> bool {

@@ -433,7 +433,7 @@ async fn tend(shared: Arc<Shared>, clock: Arc<dyn Clock>, sooner: Arc<Notify>, p
         }
         for hold in shared.take_due(&sooner, reading.now) {
             if let Some(next) = hold.tend() {
-                // Whoever judged it meanwhile may want it looked at sooner.
+                // A judgement on another thread may want it looked at sooner.
                 shared.inner.lock().set_due_by(hold.id, next);
             }
             // A hold keeps its client, and so this very task, alive: it goes here.
