@@ -310,3 +310,22 @@ fn a_waker_that_polls_inline_does_not_deadlock() {
     });
     is_done.recv_timeout(Duration::from_secs(30)).unwrap();
 }
+
+/// The first one is there and nothing drives it, as when a task blocks its only thread.
+#[test]
+fn a_client_whose_first_runtime_stands_still_goes_on_from_another() {
+    let nodes = nodes();
+    let redlock = client(&nodes);
+    let (first, second) = (runtime(), runtime());
+    first.block_on(async { drop(redlock.lock("warm").await.unwrap()) });
+    second.block_on(async {
+        let guard = redlock.lock("r").await.unwrap();
+        assert!(redlock.health().await.iter().all(|node| node.is_up()));
+        guard.extend(Duration::from_secs(60)).await.unwrap();
+        assert_eq!(guard.release().await.unwrap(), Released::Ours);
+        redlock.shutdown(Duration::ZERO).await;
+    });
+    assert!(nodes.iter().all(|node| node.keys().is_empty()));
+    // What was left behind there finds out when it goes on.
+    first.block_on(async { sleep(Duration::from_millis(1)).await });
+}
