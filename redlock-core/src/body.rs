@@ -307,7 +307,7 @@ mod tests {
     async fn a_body_that_is_to_finish_does_not_start_without_its_lock() {
         let redlock = Redlock::in_memory(3);
         let guard = redlock.lock("r").await.unwrap();
-        release::end_all(redlock.client(), true);
+        drop(release::end_all(redlock.client()));
         let body = async |_| panic!("it ran");
         let error = run::<(), _>(guard, OnLost::Continue, body).await.unwrap_err();
         assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
