@@ -22,12 +22,12 @@
 //! The request is a statement of its own: what it borrows, from `self` or from the arguments, is
 //! given back before the body takes them, and no temporary of it lives across an await.
 
-use proc_macro2::{Group, Ident, Span, TokenStream};
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 
 use crate::{
-    function::Function,
+    function::{Function, with_content},
     nodes::{PoolName, PoolNames},
     output::Output,
     resource::Resource,
@@ -45,7 +45,7 @@ pub(crate) fn function(
     plan: &Plan,
     output: &Output,
 ) -> TokenStream {
-    let locked = Locked { plan, output };
+    let locked = Locked { plan, output, arguments: function.argument_names() };
     let body = match returned {
         None => locked.statements(function.body.clone(), None),
         Some(future) => future.with_work(|work, receiver| locked.statements(work, receiver)),
@@ -56,6 +56,7 @@ pub(crate) fn function(
 struct Locked<'a> {
     plan: &'a Plan,
     output: &'a Output,
+    arguments: Vec<&'a Ident>,
 }
 
 impl Locked<'_> {
@@ -79,6 +80,8 @@ impl Locked<'_> {
         };
         let typed = self.typed_return();
         quote_mixed! {
+            // An argument that only the key needs may be called `_id`.
+            #[allow(unknown_lints, clippy::used_underscore_binding)]
             let __redlock_request = #request;
             let __redlock_refusal = #refusal;
             // A body may well give something to await, such as a task it has started.
@@ -132,15 +135,48 @@ impl Locked<'_> {
                 let text = proc_macro2::Literal::string(text);
                 quote_spanned!(mixed(*span)=> #text)
             }
+            // The literal is the user's own, its place and its scope included.
+            Resource::Inline(template) => {
+                quote_spanned!(mixed(template.span())=> #private::format!(#template))
+            }
             Resource::Format { format, arguments, span } => {
                 // The literal keeps the user's scope: a spec may name a variable, as in `width$`.
                 let mut format = proc_macro2::Literal::string(format);
                 format.set_span(*span);
-                // A type that cannot be written is shown at the template.
-                quote_spanned!(mixed(*span)=> #private::format!(#format, #((#arguments)),*))
+                let arguments =
+                    arguments.iter().map(|argument| self.in_template(argument.to_token_stream()));
+                // Tokens of a hole have no place of their own: they all lie on the template, and a
+                // suggestion about a part would replace the whole. Out of a `macro_rules!` they
+                // are the code of a macro, which gets no such suggestion, and see what they see
+                // here. A type that cannot be written is shown at the template.
+                quote_spanned!(mixed(start(*span))=> {
+                    macro_rules! redlock_template {
+                        () => { #private::format!(#format, #((#arguments)),*) };
+                    }
+                    redlock_template!()
+                })
             }
             Resource::Expr(resource) => resource.to_token_stream(),
         }
+    }
+
+    /// The tokens of a hole. All but the arguments take no room: where rustc corrects a macro too,
+    /// the correction then stands beside the template, where it cannot be missed, and not in its
+    /// place.
+    fn in_template(&self, tokens: TokenStream) -> TokenStream {
+        tokens
+            .into_iter()
+            .map(|mut token| {
+                if let TokenTree::Group(group) = &token {
+                    token = with_content(group, self.in_template(group.stream())).into();
+                }
+                let argument = matches!(&token, TokenTree::Ident(name) if name == "self" || self.arguments.contains(&name));
+                if !argument {
+                    token.set_span(start(token.span()));
+                }
+                token
+            })
+            .collect()
     }
 
     fn options(&self, options: &Options) -> TokenStream {
@@ -274,4 +310,10 @@ pub(crate) fn krate(given: Option<&syn::Path>) -> TokenStream {
 /// This place, with names that the user's code neither sees nor shadows.
 fn mixed(place: Span) -> Span {
     Span::mixed_site().located_at(place)
+}
+
+/// The empty place before this one.
+fn start(place: Span) -> Span {
+    // Outside a compiler, as in unit tests, there are no places.
+    if proc_macro::is_available() { place.unwrap().start().into() } else { place }
 }

@@ -8,11 +8,13 @@ macro_rules! quote_mixed {
 }
 
 mod args;
+mod braces;
 mod duration;
 mod errors;
 mod expand;
 mod fallback;
 mod function;
+mod hole;
 mod nodes;
 mod output;
 mod resource;

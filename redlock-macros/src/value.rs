@@ -3,7 +3,7 @@
 //! A literal is checked here, where its mistake can be shown; any other expression is left to
 //! rustc, which knows its type.
 
-use syn::{Expr, ExprLit, ExprPath, ExprUnary, Ident, Lit, LitInt, Path, UnOp};
+use syn::{Expr, ExprLit, ExprPath, ExprUnary, Ident, Lit, LitInt, Path, Stmt, UnOp};
 
 use crate::duration;
 
@@ -179,11 +179,29 @@ pub(crate) fn path(key: &Ident, value: Expr) -> syn::Result<Path> {
     }
 }
 
-/// The expression itself, when a `macro_rules!` put invisible brackets around it.
+/// The expression itself: without the invisible brackets that a `macro_rules!` puts around it,
+/// and a literal without the parentheses and braces around it.
 pub(crate) fn ungrouped(value: Expr) -> Expr {
-    match value {
-        Expr::Group(group) => ungrouped(*group.expr),
+    let value = match value {
+        Expr::Group(group) => return ungrouped(*group.expr),
         value => value,
+    };
+    match inside(&value) {
+        Some(literal @ Expr::Lit(_)) => literal.clone(),
+        _ => value,
+    }
+}
+
+/// What is inside all brackets around it; `None` for a block that does more.
+fn inside(value: &Expr) -> Option<&Expr> {
+    match value {
+        Expr::Group(group) => inside(&group.expr),
+        Expr::Paren(paren) => inside(&paren.expr),
+        Expr::Block(block) if block.label.is_none() => match block.block.stmts.as_slice() {
+            [Stmt::Expr(value, None)] => inside(value),
+            _ => None,
+        },
+        value => Some(value),
     }
 }
 
