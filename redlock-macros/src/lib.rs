@@ -25,7 +25,8 @@ mod validate;
 mod value;
 
 use proc_macro2::TokenStream;
-use syn::Signature;
+use quote::ToTokens;
+use syn::{ReturnType, Signature};
 
 use crate::{
     args::Args, errors::Errors, function::Function, output::Output,
@@ -79,13 +80,24 @@ fn future(function: &Function) -> syn::Result<(Option<ReturnedFuture>, Output)> 
     if asyncness.is_some() {
         return Ok((None, Output::of_async(signature)));
     }
-    ReturnedFuture::recognise(&function.body).zip(Output::of_future(signature)).map_or_else(
-        || {
+    let returned = ReturnedFuture::recognise(&function.body);
+    match (returned, Output::of_future(signature), &signature.output) {
+        (Some(returned), Some(output), _) => Ok((Some(returned), output)),
+        (Some(_), None, ReturnType::Type(_, ty)) => {
+            let told = "`#[redlock]` cannot see what this future gives: write it out, `Pin<Box<dyn Future<Output = Result<..>> + Send>>` or `BoxFuture<'static, Result<..>>`";
+            Err(syn::Error::new_spanned(ty, told))
+        }
+        _ if output::is_future(signature) => {
+            let told = "`#[redlock]` takes the lock inside the async block that the function ends in, and this is none: end in `Box::pin(async move { .. })` or in `async move { .. }`, and await this in there, or write an `async fn`";
+            let end = ReturnedFuture::end_of_another(&function.body)
+                .unwrap_or_else(|| fn_token.to_token_stream());
+            Err(syn::Error::new_spanned(end, told))
+        }
+        _ => {
             let told = "`#[redlock]` needs an `async fn`. When an attribute above it, such as `#[tokio::main]`, has taken the `async` away, write `#[redlock]` above that one";
             Err(syn::Error::new_spanned(fn_token, told))
-        },
-        |(returned, output)| Ok((Some(returned), output)),
-    )
+        }
+    }
 }
 
 #[cfg(test)]
