@@ -7,19 +7,20 @@
 //!
 //! // Output:
 //! async fn pay(id: u64) -> Result<Receipt, AppError> {
-//!     let __redlock_request = of_pool(
-//!         "default", format!("order:{}", id), LockOptions::new().ttl(Duration::from_millis(30000)),
+//!     let __redlock_call = of_pool(
+//!         "default", format!("order:{id}"), LockOptions::new().ttl(Duration::from_millis(30000)),
 //!     );
 //!     let __redlock_refusal = error_from::<Result<Receipt, AppError>>();
-//!     let __redlock_body = move |guard: LockHandle| async move {
+//!     let __redlock_body = async move {
+//!         let guard: LockHandle = lock();
 //!         if false { let __redlock_never: Result<Receipt, AppError> = loop {}; return __redlock_never; }
 //!         { work(id).await }
 //!     };
-//!     run(__redlock_request, __redlock_refusal, OnLost::Cancel, __redlock_body).await
+//!     run(__redlock_call, __redlock_refusal, OnLost::Cancel, __redlock_body).await
 //! }
 //! ```
 //!
-//! The request is a statement of its own: what it borrows, from `self` or from the arguments, is
+//! The call is a statement of its own: what it borrows, from `self` or from the arguments, is
 //! given back before the body takes them, and no temporary of it lives across an await.
 
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
@@ -74,25 +75,27 @@ impl Locked<'_> {
             OnLost::Cancel => quote_mixed!(Cancel),
             OnLost::Continue => quote_mixed!(Continue),
         };
-        let handle = match &self.plan.lock {
-            Some(name) => name.to_token_stream(),
-            None => quote_mixed!(_),
-        };
+        let handle = self
+            .plan
+            .lock
+            .as_ref()
+            .map(|name| quote_mixed!(let #name: #krate::LockHandle = #private::lock();));
         let typed = self.typed_return();
         quote_mixed! {
             // An argument that only the key needs may be called `_id`.
             #[allow(unknown_lints, clippy::used_underscore_binding)]
-            let __redlock_request = #request;
+            let __redlock_call = #request;
             let __redlock_refusal = #refusal;
             // A body may well give something to await, such as a task it has started.
             #[allow(unknown_lints, clippy::async_yields_async)]
-            let __redlock_body = move |#handle: #krate::LockHandle| async move {
+            let __redlock_body = async move {
+                #handle
                 #typed
                 #[allow(unused_braces)]
                 #work
             };
             #private::run(
-                __redlock_request,
+                __redlock_call,
                 __redlock_refusal,
                 #private::OnLost::#on_lost,
                 __redlock_body,
