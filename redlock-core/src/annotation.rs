@@ -115,6 +115,29 @@ impl<T: Into<String>> IntoResource for T {
     }
 }
 
+/// A setting that is a duration.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a `Duration`: only a literal is milliseconds",
+    label = "expected a `Duration`",
+    note = "write `Duration::from_millis(..)` around a number that is milliseconds"
+)]
+pub trait IsDuration {
+    /// The duration.
+    fn duration(self) -> Duration;
+}
+
+impl IsDuration for Duration {
+    fn duration(self) -> Duration {
+        self
+    }
+}
+
+/// A setting that is a duration and whose type its expression alone says.
+#[inline]
+pub fn duration(given: impl IsDuration) -> Duration {
+    given.duration()
+}
+
 /// `Result<T, E>`, under whatever name.
 #[diagnostic::on_unimplemented(
     message = "`#[redlock]` takes this for a `Result`, but it is `{Self}`",
@@ -207,17 +230,39 @@ where
     Refusal { state: (), answer: |(), error| R::err(R::Error::from_lock_error(error)) }
 }
 
+/// What `map_err` may be.
+#[diagnostic::on_unimplemented(
+    message = "`map_err` is a function from `LockError` to `{E}`, not `{Self}`",
+    label = "not a function from `LockError` to `{E}`",
+    note = "write `map_err = |error| ..`, or the name of such a function"
+)]
+pub trait ErrorFunction<E>: FnOnce(LockError) -> E {}
+
+#[diagnostic::do_not_recommend]
+impl<E, F: FnOnce(LockError) -> E> ErrorFunction<E> for F {}
+
 /// `Err(f(error))`: `map_err`.
 pub fn map_err<R, F>(f: F) -> Refusal<F, R>
 where
     R: AnyResult,
-    F: FnOnce(LockError) -> R::Error,
+    F: ErrorFunction<R::Error>,
 {
     Refusal { state: f, answer: |f, error| R::err(f(error)) }
 }
 
+/// What `on_reject` may be.
+#[diagnostic::on_unimplemented(
+    message = "`on_reject` is a function from `LockError` to `{R}`, not `{Self}`",
+    label = "not a function from `LockError` to `{R}`",
+    note = "write `on_reject = |error| ..`, or the name of such a function"
+)]
+pub trait RejectFunction<R>: FnOnce(LockError) -> R {}
+
+#[diagnostic::do_not_recommend]
+impl<R, F: FnOnce(LockError) -> R> RejectFunction<R> for F {}
+
 /// `f(error)`: `on_reject`.
-pub fn on_reject<R, F: FnOnce(LockError) -> R>(f: F) -> Refusal<F, R> {
+pub fn on_reject<R, F: RejectFunction<R>>(f: F) -> Refusal<F, R> {
     Refusal { state: f, answer: |f, error| f(error) }
 }
 

@@ -23,9 +23,9 @@
 //! The call is a statement of its own: what it borrows, from `self` or from the arguments, is
 //! given back before the body takes them, and no temporary of it lives across an await.
 
-use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::spanned::Spanned;
+use syn::{Expr, spanned::Spanned};
 
 use crate::{
     function::{Function, with_content},
@@ -81,6 +81,12 @@ impl Locked<'_> {
             .as_ref()
             .map(|name| quote_mixed!(let #name: #krate::LockHandle = #private::lock();));
         let typed = self.typed_return();
+        let mut body = Group::new(
+            Delimiter::Brace,
+            quote_mixed!(#handle #typed #[allow(unused_braces)] #work),
+        );
+        body.set_span(work.span());
+        let body = quote_spanned!(work.span()=> async move #body);
         quote_mixed! {
             // An argument that only the key needs may be called `_id`.
             #[allow(unknown_lints, clippy::used_underscore_binding)]
@@ -88,12 +94,7 @@ impl Locked<'_> {
             let __redlock_refusal = #refusal;
             // A body may well give something to await, such as a task it has started.
             #[allow(unknown_lints, clippy::async_yields_async)]
-            let __redlock_body = async move {
-                #handle
-                #typed
-                #[allow(unused_braces)]
-                #work
-            };
+            let __redlock_body = #body;
             #private::run(
                 __redlock_call,
                 __redlock_refusal,
@@ -185,10 +186,12 @@ impl Locked<'_> {
     fn options(&self, options: &Options) -> TokenStream {
         let krate = self.krate();
         let mut setters = TokenStream::new();
+        // All of the call lies on the value: what is wrong with that is shown there alone.
         let mut set = |setter: &str, value: Option<TokenStream>| {
             if let Some(value) = value {
-                let setter = Ident::new(setter, Span::mixed_site());
-                setters.extend(quote_mixed!(.#setter(#value)));
+                let place = mixed(value.span());
+                let setter = Ident::new(setter, place);
+                setters.extend(quote_spanned!(place=> .#setter(#value)));
             }
         };
         let time = |time: &Option<Time>| time.as_ref().map(|time| self.time(time));
@@ -208,22 +211,35 @@ impl Locked<'_> {
     }
 
     fn time(&self, time: &Time) -> TokenStream {
-        let private = self.private();
         match time {
-            Time::Millis(millis) => quote_mixed!(#private::Duration::from_millis(#millis)),
-            Time::Expr(duration) => duration.to_token_stream(),
+            Time::Millis(millis) => {
+                let private = self.private();
+                quote_mixed!(#private::Duration::from_millis(#millis))
+            }
+            // rustc may have to know the setting's type to find that of the expression.
+            Time::Expr(duration) if !says_its_type(duration) => duration.to_token_stream(),
+            Time::Expr(duration) => {
+                let place = duration.span();
+                let private = self.private_at(place);
+                quote_spanned!(mixed(place)=> #private::duration(#duration))
+            }
         }
     }
 
     /// Names the return type, so that a closure is checked against it and rustc shows at the
     /// return type what that lacks.
     fn refusal(&self, refusal: &Refusal) -> TokenStream {
-        let private = self.private();
         let output = &self.output.ty;
         match refusal {
             Refusal::ErrorFrom => self.at_return_type("error_from", quote!(#output), None),
-            Refusal::MapErr(f) => quote_mixed!(#private::map_err::<#output, _>(#f)),
-            Refusal::OnReject(f) => quote_mixed!(#private::on_reject::<#output, _>(#f)),
+            Refusal::MapErr(f) => {
+                let private = self.private_at(f.span());
+                quote_spanned!(mixed(f.span())=> #private::map_err::<#output, _>(#f))
+            }
+            Refusal::OnReject(f) => {
+                let private = self.private_at(f.span());
+                quote_spanned!(mixed(f.span())=> #private::on_reject::<#output, _>(#f))
+            }
             Refusal::SkipOk(otherwise) => {
                 let otherwise = self.refusal(otherwise);
                 self.at_return_type("skip_ok", quote_mixed!(#output, _), Some(otherwise))
@@ -243,13 +259,9 @@ impl Locked<'_> {
         argument: Option<TokenStream>,
     ) -> TokenStream {
         let place = self.output.place;
-        // All of the path is there, or rustc would point at everything in between.
-        let private = self.private().into_iter().map(|mut token| {
-            token.set_span(token.span().located_at(place));
-            token
-        });
+        let private = self.private_at(place);
         let function = Ident::new(function, mixed(place));
-        quote_spanned!(mixed(place)=> #(#private)*::#function::<#types>(#argument))
+        quote_spanned!(mixed(place)=> #private::#function::<#types>(#argument))
     }
 
     /// Never run: tells rustc the type of the block before it reads the body, so that a wrong
@@ -285,6 +297,17 @@ impl Locked<'_> {
         let krate = self.krate();
         quote_mixed!(#krate::__private)
     }
+
+    /// All of the path at one place, or rustc would point at everything in between.
+    fn private_at(&self, place: Span) -> TokenStream {
+        self.private()
+            .into_iter()
+            .map(|mut token| {
+                token.set_span(token.span().located_at(place));
+                token
+            })
+            .collect()
+    }
 }
 
 impl ToTokens for Count {
@@ -302,6 +325,16 @@ impl ToTokens for Factor {
             Self::Number(number) => number.to_tokens(tokens),
             Self::Expr(expr) => expr.to_tokens(tokens),
         }
+    }
+}
+
+/// Whether rustc knows the type of the expression without what it is for.
+fn says_its_type(value: &Expr) -> bool {
+    match value {
+        Expr::Binary(_) | Expr::Cast(_) | Expr::Field(_) | Expr::Path(_) => true,
+        Expr::Paren(paren) => says_its_type(&paren.expr),
+        Expr::Unary(unary) => says_its_type(&unary.expr),
+        _ => false,
     }
 }
 

@@ -48,7 +48,7 @@ fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
         Err(error) => return [error.into_compile_error(), item].into_iter().collect(),
     };
     let mut errors = Errors::default();
-    let args = Args::parse(attribute, &mut errors);
+    let args = Args::parse(attribute.clone(), &mut errors);
     let lock = args.lock.as_ref().map(|arg| arg.value.clone());
     let krate = args.krate.as_ref().map(|arg| arg.value.clone());
     let expanded = errors.catch(future(&function)).and_then(|(returned, output)| {
@@ -59,6 +59,7 @@ fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
         (Some(expanded), None) => expanded,
         (_, error) => {
             let error = error.unwrap_or_else(args::no_resource).into_compile_error();
+            let lock = lock.or_else(|| args::lock_in(attribute));
             let function = fallback::function(&function, lock.as_ref(), krate.as_ref());
             quote::quote!(#error #function)
         }

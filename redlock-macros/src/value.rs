@@ -144,12 +144,35 @@ pub(crate) fn name(key: &Ident, value: Expr) -> syn::Result<Ident> {
 /// A function of one `LockError`.
 pub(crate) fn function(key: &Ident, value: Expr) -> syn::Result<Expr> {
     match ungrouped(value) {
-        value @ Expr::Lit(_) => {
-            let told = format!("`{key}` is a function of the error: `{key} = |error| ..`");
+        value @ (Expr::Lit(_)
+        | Expr::Array(_)
+        | Expr::Binary(_)
+        | Expr::Range(_)
+        | Expr::Repeat(_)
+        | Expr::Struct(_)
+        | Expr::Tuple(_)
+        | Expr::Unary(ExprUnary { op: UnOp::Neg(_) | UnOp::Not(_), .. })) => {
+            let told = format!(
+                "`{key}` is a function of the error: write `{key} = |error| ..`, or `|_| ..` to leave the error away"
+            );
+            Err(syn::Error::new_spanned(value, told))
+        }
+        value if is_made(&value) => {
+            let told = format!(
+                "`{key}` is a function of the error, and this is a value: write `{key} = |error| ..` with it"
+            );
             Err(syn::Error::new_spanned(value, told))
         }
         value => Ok(value),
     }
+}
+
+/// Whether this makes a value of a variant or a struct, as `AppError::Locked(error)` does.
+fn is_made(value: &Expr) -> bool {
+    let Expr::Call(call) = value else { return false };
+    let Expr::Path(function) = &*call.func else { return false };
+    let last = function.path.segments.last();
+    last.is_some_and(|name| name.ident.to_string().starts_with(char::is_uppercase))
 }
 
 pub(crate) fn on_lost(key: &Ident, value: Expr) -> syn::Result<OnLost> {
