@@ -19,7 +19,7 @@ use crate::{
     error::LockError,
     guard::{LockGuard, LockHandle, Released},
     lease::{Judgement, until},
-    request::LockRequest,
+    request::{LockFuture, LockRequest},
     telemetry,
 };
 
@@ -235,7 +235,7 @@ pub(crate) struct Run {
 }
 
 enum State {
-    Asking(BoxFuture<'static, Result<LockGuard, LockError>>),
+    Asking(LockFuture),
     Held(BodyGuard),
     Releasing(BoxFuture<'static, Result<Released, LockError>>, Outcome),
     Refused(LockError),
@@ -257,7 +257,7 @@ impl Run {
 
     /// A lock that is asked for at the first poll.
     pub(crate) fn asking(request: LockRequest) -> Box<Self> {
-        Self::at(State::Asking(request.into_future().boxed()))
+        Self::at(State::Asking(request.into_future()))
     }
 
     /// A lock that could not even be asked for.
@@ -274,7 +274,7 @@ impl Run {
         loop {
             match &mut self.state {
                 State::Asking(request) => {
-                    self.state = match ready!(request.as_mut().poll(cx)) {
+                    self.state = match ready!(Pin::new(request).poll(cx)) {
                         Ok(guard) => State::Held(guard.into_body()),
                         Err(error) => State::Refused(error),
                     }

@@ -245,3 +245,16 @@ async fn a_dropped_call_drops_the_body_and_releases() {
     assert_eq!(inside.into_inner(), 0);
     free(&locks, "a").await;
 }
+
+#[redlock(resource = "a", client = locks)]
+async fn large(locks: Redlock) -> Result<usize, AppError> {
+    let large = [0_u8; 10_000];
+    sleep(Duration::from_secs(1)).await;
+    Ok(large.len())
+}
+
+#[test]
+fn a_large_body_makes_no_large_future() {
+    let call = large(Redlock::in_memory(1));
+    assert!(size_of_val(&call) < 500, "{} bytes", size_of_val(&call));
+}
