@@ -167,12 +167,19 @@ pub(crate) fn function(key: &Ident, value: Expr) -> syn::Result<Expr> {
     }
 }
 
-/// Whether this makes a value of a variant or a struct, as `AppError::Locked(error)` does.
+/// Whether this makes a value: of a variant or a struct, as `AppError::Locked(error)` does, the
+/// default, or out of a literal.
 fn is_made(value: &Expr) -> bool {
-    let Expr::Call(call) = value else { return false };
-    let Expr::Path(function) = &*call.func else { return false };
-    let last = function.path.segments.last();
-    last.is_some_and(|name| name.ident.to_string().starts_with(char::is_uppercase))
+    match value {
+        Expr::Call(call) => {
+            let Expr::Path(function) = &*call.func else { return false };
+            function.path.segments.last().is_some_and(|last| {
+                last.ident == "default" || last.ident.to_string().starts_with(char::is_uppercase)
+            })
+        }
+        Expr::MethodCall(call) => matches!(&*call.receiver, Expr::Lit(_)),
+        _ => false,
+    }
 }
 
 pub(crate) fn on_lost(key: &Ident, value: Expr) -> syn::Result<OnLost> {

@@ -67,6 +67,16 @@ async fn awaits(id: u8) -> Result<String, AppError> {
     Ok(format!("{} {id}", locked()))
 }
 
+#[redlock(resource = "{r#type}:{r#type:03}", client = memory())]
+async fn raw_name(r#type: u8) -> Result<String, AppError> {
+    Ok(format!("{} {type}", locked()))
+}
+
+#[tokio::test]
+async fn a_hole_names_a_keyword_as_rust_does() {
+    assert_eq!(raw_name(7).await.unwrap(), "7:007 7");
+}
+
 #[tokio::test]
 async fn a_hole_may_await() {
     let key = tokio::spawn(awaits(1)).await.unwrap().unwrap();
