@@ -160,8 +160,8 @@ where
 
 /// A body under its lock: it answers what the body gives, or why that did not finish.
 ///
-/// There is one such type for each body, so it does as little as it can; the work is with [`Run`],
-/// which is compiled once.
+/// Each body makes a type of its own of this, so it does as little as it can. The work is with
+/// [`Run`], which is compiled once.
 pub(crate) struct Running<F: Future> {
     // Dropped in this order: a lock is not released while its body is there (rule 13).
     body: Slot<F>,
