@@ -171,8 +171,10 @@ fn delete(
         let job = Job { clean_up: Some(clean_up), ..Job::new(&lease.claim, action) };
         let ballot = if wakes {
             let (round, lines) = (Arc::clone(&round), Arc::clone(&client.lines));
-            let until = node.now() + grace(client.round_trip());
-            let telling = Telling { round, lines, key: Arc::clone(key), until };
+            let now = node.now();
+            let until = now + grace(client.round_trip());
+            lines.let_go(key, now, until);
+            let telling = Telling { round, lines, key: Arc::clone(key), now, until };
             Ballot::new(&Arc::new(telling), index, node.name())
         } else {
             Ballot::new(&round, index, node.name())
@@ -188,15 +190,16 @@ struct Telling {
     round: Arc<Round>,
     lines: Arc<Lines>,
     key: Arc<str>,
+    now: Moment,
     /// How long the waiter that was woken has to take the lock.
     until: Moment,
 }
 
 impl Counts for Telling {
     fn count(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
-        let Self { round, lines, key, until } = &*self;
+        let Self { round, lines, key, now, until } = &*self;
         match result {
-            Ok(Reply::Woke { .. }) => lines.others_wait(key, *until),
+            Ok(Reply::Woke { .. }) => lines.others_wait(key, *now, *until),
             Ok(Reply::Done | Reply::Missing) => lines.nobody_waits(key),
             _ => {}
         }
