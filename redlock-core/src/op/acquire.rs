@@ -313,13 +313,15 @@ impl Request<'_> {
                             // The front does not take it: one after the other, the rest tries.
                             let turn = u32::try_from(ahead).unwrap_or(u32::MAX);
                             let pause = grace(round_trip).saturating_mul(turn).min(REFRESH);
+                            let pause = pause.min(end.since(clock.now()));
                             self.unless_closed(sleep(pause)).await?;
                             return Ok(Chance::Due);
                         }
                     }
                     Some(_) => looks_free = 0,
                 }
-                say_at = clock.now() + self.refresh(head, standing, polls);
+                let pause = self.refresh(head, standing, polls);
+                say_at = clock.now() + pause;
             }
             let is_front = standing.is_none_or(|it| it.ahead == 0);
             let now = clock.now();
@@ -386,6 +388,7 @@ impl Request<'_> {
                 Event::Told(Signal::Moved) => {
                     // The tasks of the nodes may have ended with their runtime (rule 13).
                     client.ensure_running();
+                    looks_free = 0;
                     say_at = clock.now();
                 }
                 Event::Rung => return Ok(Chance::Rung),

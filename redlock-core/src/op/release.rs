@@ -200,7 +200,7 @@ impl Counts for Telling {
         let Self { round, lines, key, now, until } = &*self;
         match result {
             Ok(Reply::Woke { .. }) => lines.others_wait(key, *now, *until),
-            Ok(Reply::Done | Reply::Missing) => lines.nobody_waits(key),
+            Ok(Reply::Done | Reply::Missing) => lines.nobody_waits(key, *now),
             _ => {}
         }
         Arc::clone(round).count(node, result);

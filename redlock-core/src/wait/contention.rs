@@ -24,6 +24,8 @@ pub(super) struct Contention {
 struct Contended {
     /// Until when another client has its turn.
     turn: Moment,
+    /// The same, of a client that was given it for certain: it is in no queue until it has asked.
+    given: Moment,
     remembered: Moment,
 }
 
@@ -31,7 +33,7 @@ impl Contention {
     /// A release gave another client its turn, until `turn`.
     pub(super) fn add(&mut self, key: &Arc<str>, now: Moment, turn: Moment) {
         let remembered = now + MEMORY;
-        self.known.insert(Arc::clone(key), Contended { turn, remembered });
+        self.known.insert(Arc::clone(key), Contended { turn, given: turn, remembered });
         self.order.push_back((remembered, Arc::clone(key)));
         // Two for one, so that it shrinks.
         for _ in 0..2 {
@@ -63,10 +65,14 @@ impl Contention {
         self.known.get_mut(key).filter(|contended| now < contended.remembered)
     }
 
-    /// No other client waits.
-    pub(super) fn remove(&mut self, key: &str) {
-        if !self.known.is_empty() {
-            self.known.remove(key);
+    /// No other client waits, as a release at `then` was told. One that had been given the turn
+    /// before may be about to ask, or to come back.
+    pub(super) fn none_waits(&mut self, key: &str, then: Moment) {
+        if let Some(contended) = self.known.get_mut(key) {
+            contended.turn = contended.given;
+            if contended.given <= then {
+                self.known.remove(key);
+            }
         }
         if self.known.is_empty() {
             self.order.clear();
@@ -108,8 +114,12 @@ mod tests {
         assert!(!contention.is_contended(&key, at(5000)), "it is forgotten");
 
         contention.add(&key, at(6000), at(6100));
-        contention.remove(&key);
-        assert!(!contention.is_contended(&key, at(6000)));
+        contention.let_go(&key, at(6050), at(6150));
+        contention.none_waits(&key, at(6050));
+        assert!(contention.yields(&key, at(6099)), "it is on its way");
+        assert!(!contention.yields(&key, at(6100)) && contention.is_contended(&key, at(6100)));
+        contention.none_waits(&key, at(6100));
+        assert!(!contention.is_contended(&key, at(6100)));
     }
 
     #[test]

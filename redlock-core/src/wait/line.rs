@@ -193,9 +193,9 @@ impl Lines {
         }
     }
 
-    /// A node has told that no other client waits for this lock.
-    pub(crate) fn nobody_waits(&self, key: &str) {
-        self.inner.lock().contention.remove(key);
+    /// A node has told that no other client waits for this lock, as it was let go of at `then`.
+    pub(crate) fn nobody_waits(&self, key: &str, then: Moment) {
+        self.inner.lock().contention.none_waits(key, then);
     }
 
     /// The lock is let go of for real. If others wait for it, one of them has until then to take it.
