@@ -1,6 +1,6 @@
 //! Waiting for a lock without asking for it all the time.
 //!
-//! - [`line`]: the tasks of one client that want one resource stand in line. Only the first talks to
+//! - [`mod@line`]: the tasks of one client that want one resource stand in line. Only the first talks to
 //!   the nodes, and a lock that is let go of passes to the next as it is.
 //! - [`turn`]: a place in the line and a turn. A task that goes away passes them on.
 //! - [`entry`]: a place in the queue between clients, which one node keeps.
