@@ -4,11 +4,13 @@
 mod allocator;
 mod arguments;
 mod client;
+mod distance;
 mod hold;
 mod load;
 mod metric;
 mod report;
 mod results;
+mod sent;
 mod servers;
 mod stats;
 mod witness;

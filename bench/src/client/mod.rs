@@ -27,6 +27,11 @@ pub(crate) trait Client: Clone + Send + Sync + 'static {
     /// A client as a program makes it when it starts.
     fn open(urls: &[String]) -> impl Future<Output = Self> + Send;
 
+    /// Another client of the same nodes, with connections of its own.
+    fn another(&self, urls: &[String]) -> impl Future<Output = Self> + Send {
+        Self::open(urls)
+    }
+
     /// Waits until every node is connected.
     fn ready(&self) -> impl Future<Output = ()> + Send;
 

@@ -17,6 +17,11 @@ impl Client for Mutex {
         Self::default()
     }
 
+    /// There is one mutex, whatever number of clients wants it.
+    async fn another(&self, _: &[String]) -> Self {
+        self.clone()
+    }
+
     async fn ready(&self) {}
 
     async fn lock(&self, _: &str) -> Result<Self::Held, Failure> {

@@ -5,6 +5,7 @@ mod contended;
 mod cost;
 mod faults;
 mod first_lock;
+pub(crate) mod growth;
 mod herd;
 mod latency;
 mod many;
@@ -88,6 +89,7 @@ pub(crate) const ALL: &[Workload] = &[
     contended::WORKLOAD,
     herd::WORKLOAD,
     processes::WORKLOAD,
+    growth::WORKLOAD,
     faults::WORKLOAD,
     first_lock::WORKLOAD,
     many::WORKLOAD,
