@@ -65,14 +65,16 @@ impl Visit for Growth<'_> {
     type Output = Sample;
 
     fn with<C: Client>(self) -> Sample {
-        let span = self.bench.pick(Duration::from_secs(3), Duration::from_secs(2));
+        // A turn takes round trips.
+        let longer = if self.one_way.is_zero() { 1 } else { 4 };
+        let span = self.bench.pick(longer * Duration::from_secs(3), longer * Duration::from_secs(2));
         let far = Far::new(self.bench, self.one_way);
         Flavor::MultiThread.runtime().block_on(async {
             let clients: Vec<C> = open(self.clients, &far.urls).await;
             let rivals = Rivals::new(span, u64::MAX);
             let (turns, violations) = load::contended_by(clients.clone(), &rivals, None).await;
             let mut sample = fairness(&turns, span);
-            let (sent, more) = sent_per_turn(self.bench, clients).await;
+            let (sent, more) = sent_per_turn(self.bench, clients, span / 2).await;
             sample.extend([
                 (Metric::Sent, sent),
                 (Metric::Violations, (violations + more) as f64),
@@ -115,10 +117,9 @@ pub(super) async fn open<C: Client>(count: usize, urls: &[String]) -> Vec<C> {
 
 /// Commands to all nodes for one turn, and how often two clients held the lock at once. The
 /// clients are at it before the count begins, and go on until it has ended.
-async fn sent_per_turn<C: Client>(bench: &Bench, clients: Vec<C>) -> (f64, u64) {
+async fn sent_per_turn<C: Client>(bench: &Bench, clients: Vec<C>, span: Duration) -> (f64, u64) {
     const BEFORE: Duration = Duration::from_millis(500);
     const AFTER: Duration = Duration::from_millis(100);
-    let span = bench.pick(Duration::from_millis(1500), Duration::from_secs(1));
     // What the end of another run has left to do is none of this one.
     tokio::time::sleep(AFTER).await;
     let counter = Sent::start(&bench.nodes[..NODES]);

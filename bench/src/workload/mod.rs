@@ -3,12 +3,14 @@
 
 mod contended;
 mod cost;
+pub(crate) mod far;
 mod faults;
 mod first_lock;
 pub(crate) mod growth;
 mod herd;
 mod latency;
 mod many;
+pub(crate) mod overload;
 pub(crate) mod processes;
 mod throughput;
 
@@ -90,9 +92,11 @@ pub(crate) const ALL: &[Workload] = &[
     herd::WORKLOAD,
     processes::WORKLOAD,
     growth::WORKLOAD,
+    far::WORKLOAD,
     faults::WORKLOAD,
     first_lock::WORKLOAD,
     many::WORKLOAD,
+    overload::WORKLOAD,
 ];
 
 /// So many of something that nobody fights over, on both runtimes.
