@@ -24,9 +24,9 @@ pub(super) const WORKLOAD: Workload = Workload {
 /// How many tasks the larger client has.
 const CROWD: usize = 8;
 /// How far away the nodes are, one way, in milliseconds.
-pub(crate) const ONE_WAY: [u64; 4] = [0, 1, 5, 20];
+const ONE_WAY: [u64; 4] = [0, 1, 5, 20];
 /// As many clients of one task, and how far away their nodes are.
-pub(crate) const MANY: (usize, u64) = (64, 5);
+const MANY: (usize, u64) = (64, 5);
 
 fn cases(bench: &Bench) -> Vec<Case<'_>> {
     let clients = &[Which::Ours, Which::Rslock, Which::Bare];

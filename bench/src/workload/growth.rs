@@ -8,7 +8,12 @@ use std::{sync::Arc, time::Duration};
 
 use redlock_tests::history::{self, History};
 
-use super::{Bench, Case, Flavor, Workload, contended::fairness, throughput::NODES};
+use super::{
+    Bench, Case, Flavor, Workload,
+    contended::fairness,
+    processes::{self, Crowd},
+    throughput::NODES,
+};
 use crate::{
     client::{Client, Visit, Which},
     distance::Distance,
@@ -25,7 +30,9 @@ pub(super) const WORKLOAD: Workload = Workload {
 };
 
 /// How many clients there are.
-pub(crate) const CLIENTS: [usize; 4] = [4, 16, 64, 128];
+const CLIENTS: [usize; 4] = [4, 16, 64, 128];
+/// How many processes of one task contend, to see that clients in one process are no other matter.
+const PROCESSES: usize = 16;
 /// How many clients wait for a lock that one more holds all the time.
 const IDLE: usize = 50;
 
@@ -39,6 +46,9 @@ fn cases(bench: &Bench) -> Vec<Case<'_>> {
             sample: Box::new(move |which| which.visit(Growth::new(bench, count, Duration::ZERO))),
         })
         .collect();
+    let span = bench.pick(Duration::from_secs(3), Duration::from_secs(2));
+    let crowd = Crowd { processes: PROCESSES, tasks: 1, span };
+    cases.push(processes::case(bench, format!("{PROCESSES} processes"), crowd));
     cases.push(Case {
         label: format!("{IDLE} idle waiters"),
         clients: &[Which::Ours, Which::Rslock, Which::Bare],
@@ -67,7 +77,8 @@ impl Visit for Growth<'_> {
     fn with<C: Client>(self) -> Sample {
         // A turn takes round trips.
         let longer = if self.one_way.is_zero() { 1 } else { 4 };
-        let span = self.bench.pick(longer * Duration::from_secs(3), longer * Duration::from_secs(2));
+        let span =
+            self.bench.pick(longer * Duration::from_secs(3), longer * Duration::from_secs(2));
         let far = Far::new(self.bench, self.one_way);
         Flavor::MultiThread.runtime().block_on(async {
             let clients: Vec<C> = open(self.clients, &far.urls).await;
@@ -75,10 +86,7 @@ impl Visit for Growth<'_> {
             let (turns, violations) = load::contended_by(clients.clone(), &rivals, None).await;
             let mut sample = fairness(&turns, span);
             let (sent, more) = sent_per_turn(self.bench, clients, span / 2).await;
-            sample.extend([
-                (Metric::Sent, sent),
-                (Metric::Violations, (violations + more) as f64),
-            ]);
+            sample.extend([(Metric::Sent, sent), (Metric::Violations, (violations + more) as f64)]);
             sample
         })
     }

@@ -3,14 +3,15 @@
 
 mod contended;
 mod cost;
-pub(crate) mod far;
+mod far;
 mod faults;
 mod first_lock;
-pub(crate) mod growth;
+mod growth;
 mod herd;
 mod latency;
 mod many;
-pub(crate) mod overload;
+mod overload;
+mod pinned;
 pub(crate) mod processes;
 mod throughput;
 
@@ -87,6 +88,7 @@ pub(crate) struct Workload {
 pub(crate) const ALL: &[Workload] = &[
     latency::WORKLOAD,
     throughput::WORKLOAD,
+    pinned::WORKLOAD,
     cost::WORKLOAD,
     contended::WORKLOAD,
     herd::WORKLOAD,

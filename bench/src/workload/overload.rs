@@ -22,7 +22,7 @@ pub(super) const WORKLOAD: Workload = Workload {
 };
 
 /// How many tasks lock and release.
-pub(crate) const CALLERS: [usize; 3] = [1000, 5000, 20_000];
+const CALLERS: [usize; 3] = [1000, 5000, 20_000];
 /// How many locks are held meanwhile.
 const HELD: usize = 100;
 /// How long a lock lives that is not renewed.
