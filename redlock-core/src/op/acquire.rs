@@ -4,15 +4,12 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::pending;
-use tokio::{
-    sync::SemaphorePermit,
-    time::{sleep, timeout},
-};
+use tokio::sync::SemaphorePermit;
 use tracing::Instrument;
 
 use crate::{
     bug::{Bug, planted},
-    client::Client,
+    client::{Client, check_runtime},
     clock::Moment,
     error::{LockError, NodeError, NodeErrorKind},
     guard::LockGuard,
@@ -21,7 +18,9 @@ use crate::{
     op::watch::{Watch, watch},
     options::Terms,
     quorum::{Round, ask, cast_all, quorum},
-    telemetry, token,
+    telemetry,
+    timer::{sleep, timeout},
+    token,
     wait::{
         Alarms, Entry, Head, Joined, Lines, NoTurn, REFRESH, SHORTEST_PAUSE, Signal, Standing,
         Wants, grace, watches_after,
@@ -75,7 +74,7 @@ async fn wait_for(
         retries: 0,
         alarms: Alarms::default(),
         bell: None,
-        had_turn: false,
+        last: None,
     };
     let head = request.turn().await?;
     request.ask(head).await
@@ -100,8 +99,8 @@ struct Request<'a> {
     alarms: Alarms,
     /// Watches the lock on all nodes, until it rings.
     bell: Option<Watch>,
-    /// The last attempt was made because it was this client's turn.
-    had_turn: bool,
+    /// Why the last attempt was made, but for the first.
+    last: Option<Chance>,
 }
 
 /// Why it is worth asking for the lock.
@@ -175,8 +174,15 @@ impl Request<'_> {
             }
         }
         loop {
-            // Their runtime may end while this one waits (rule 13).
-            self.client.ensure_running();
+            // Nothing can be waited for any more once this one's runtime was shut down.
+            check_runtime()?;
+            // The runtime of the client's tasks may end, or stand still, while this one waits
+            // (rule 13).
+            if self.attempts == 0 {
+                self.client.ensure_running()
+            } else {
+                self.client.ensure_moving()
+            }
             self.attempts = self.attempts.saturating_add(1);
             match self.attempt().await? {
                 Ok(unheld) => {
@@ -227,6 +233,7 @@ impl Request<'_> {
             Chance::Behind => return Err(self.told(failure)),
             Chance::Turn | Chance::Free | Chance::Due | Chance::Hurried => {}
         }
+        self.last = Some(chance);
         Ok(chance)
     }
 
@@ -272,9 +279,13 @@ impl Request<'_> {
         }
         let pace = self.terms.retry_delay.max(SHORTEST_PAUSE);
         let polls = pace.saturating_add(self.up_to(self.terms.retry_jitter));
-        // After a turn that came to nothing, it waits for a holder that took the lock out of turn.
+        // After a chance that came to nothing, the lock is held by a client that took it out of turn,
+        // or that has no key on the node of the queue: only a quorum of nodes can tell when it goes.
+        let misled = failure.is_some_and(|failure| {
+            failure.granted > 0 || matches!(self.last, Some(Chance::Turn | Chance::Free))
+        });
         let mut watch_at = match head.entry {
-            Some(_) if !std::mem::take(&mut self.had_turn) => begun + watches_after(round_trip),
+            Some(_) if !misled => begun + watches_after(round_trip),
             _ => begun,
         };
         let mut standing: Option<Standing> = None;
@@ -290,7 +301,9 @@ impl Request<'_> {
                         head.entry = None;
                         watch_at = now;
                     }
-                    Some(Standing { ahead: 0, left: None }) if !head.yields() => {
+                    Some(Standing { ahead: 0, left: None })
+                        if !head.yields() && !(misled && say_at == begun) =>
+                    {
                         return Ok(Chance::Free);
                     }
                     Some(Standing { ahead, left: None }) if ahead > 0 => {
@@ -360,10 +373,7 @@ impl Request<'_> {
                 })
                 .await;
             match event? {
-                Event::Told(Signal::Turn) => {
-                    self.had_turn = true;
-                    return Ok(Chance::Turn);
-                }
+                Event::Told(Signal::Turn) => return Ok(Chance::Turn),
                 Event::Told(Signal::Next) => {
                     if let Some(standing) = &mut standing {
                         standing.ahead = 0;
@@ -379,7 +389,7 @@ impl Request<'_> {
                 }
                 Event::Rung => return Ok(Chance::Rung),
                 Event::Hurried => return Ok(Chance::Hurried),
-                Event::Time => client.ensure_running(),
+                Event::Time => client.ensure_moving(),
             }
         }
     }
@@ -409,7 +419,9 @@ impl Request<'_> {
             // It may be gone then, if its holder crashed.
             Some(left) if ahead == 0 => refresh.min(left.saturating_add(SHORTEST_PAUSE)),
             // Another client has its turn, or had it.
-            None if ahead == 0 => refresh.min(grace(self.client.round_trip())),
+            None if ahead == 0 && self.bell.is_none() => {
+                refresh.min(grace(self.client.round_trip()))
+            }
             _ => refresh,
         }
     }
@@ -443,13 +455,13 @@ impl Request<'_> {
         let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
         let claim = Arc::new(Claim { key: Arc::clone(&self.key), value });
         let round = Round::new(client.nodes.len(), |tally| tally.reached() || tally.impossible());
-        let sought = |started| Lease::sought(Arc::clone(&claim), terms, started, &round);
-        let mut unheld = Unheld::new(sought(client.clock.read()), arriving);
+        let sought = |start| Lease::sought(Arc::clone(&claim), terms, start, &round);
+        let mut unheld = Unheld::new(sought(client.registry.start(&*client.clock)), arriving);
         let job = Job::new(&claim, Action::Grant { ttl: terms.key_ttl() });
         cast_all(ask(&client.nodes, &round, |_| Some(job.clone())));
         let mut tally = round.settled(&client.nodes, client.patience()).await;
         if planted(Bug::ClockStartedLate) {
-            unheld.lease = sought(client.clock.read());
+            unheld.lease = sought(client.registry.start(&*client.clock));
         }
         if tally.reached() {
             // A grant counts only if validity remains (rule 4).
@@ -550,6 +562,11 @@ impl Request<'_> {
         self.client.clock.now().since(self.called)
     }
 
+    /// For errors: how often it asked, or would have asked had it not waited in a queue instead.
+    fn attempts(&self) -> u32 {
+        self.attempts.max(self.retries.saturating_add(1))
+    }
+
     fn shutting_down(&self) -> LockError {
         LockError::ShuttingDown { resource: self.resource.clone() }
     }
@@ -579,7 +596,7 @@ impl Request<'_> {
         }
         LockError::NoQuorum {
             resource: self.resource.clone(),
-            attempts: self.attempts,
+            attempts: self.attempts(),
             waited: self.waited(),
             granted: *granted,
             quorum: quorum(self.client.nodes.len()),
@@ -590,7 +607,7 @@ impl Request<'_> {
     fn held(&self, by_this_client: bool, nodes: Vec<NodeError>) -> LockError {
         LockError::Held {
             resource: self.resource.clone(),
-            attempts: self.attempts,
+            attempts: self.attempts(),
             waited: self.waited(),
             by_this_client,
             retry_after: self.terms.retry_delay,

@@ -1,11 +1,11 @@
 //! Letting go: compare-and-delete wherever the key may be, until it is confirmed or has expired
 //! (rules 5, 11 and 12).
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc, vec};
 
 use crate::{
     bug::{Bug, planted},
-    client::Client,
+    client::{Client, check_runtime},
     clock::Moment,
     error::{LockError, LostReason, NodeError},
     guard::Released,
@@ -15,6 +15,10 @@ use crate::{
     wait::{Lines, grace, queue_node},
 };
 
+/// How many deletes of a mass release may be under way at once: what a node answers at once, and as
+/// many again that are there when it has.
+const MAX_UNDER_WAY: usize = 1024;
+
 /// A quorum has answered, or so many failed that none will.
 fn settles(tally: &Tally) -> bool {
     tally.answered() || tally.impossible_by_failures()
@@ -23,7 +27,7 @@ fn settles(tally: &Tally) -> bool {
 /// Lets go and waits for a quorum to confirm.
 pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
     let started = hold.client.clock.now();
-    let Sent { round, asked, judged } = match let_go(hold) {
+    let Sent { round, asked, judged } = match let_go(hold, settles) {
         LetGo::Sent(sent) => sent,
         LetGo::PassedOn => return Ok(Released::Ours),
         LetGo::Before => return Ok(Released::AlreadyLost),
@@ -31,6 +35,7 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
     let tally = round.settled(&hold.client.nodes, hold.client.patience()).await;
     let nodes = hold.client.nodes.len();
     if !tally.answered() {
+        check_runtime()?;
         return Err(LockError::NoQuorum {
             resource: hold.resource.clone(),
             attempts: 1,
@@ -54,7 +59,7 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
 /// Lets go without waiting: the nodes' own tasks see it through.
 pub(crate) fn in_background(hold: &Arc<Hold>) {
     hold.client.ensure_running();
-    let _ = let_go(hold);
+    let _ = let_go(hold, settles);
 }
 
 /// What letting go comes to.
@@ -74,8 +79,8 @@ struct Sent {
 }
 
 /// Ends the hold, and passes its lease on or asks every node that may have the key to delete it,
-/// once.
-fn let_go(hold: &Arc<Hold>) -> LetGo {
+/// once. The round over the deletes is over when `settles` says so.
+fn let_go(hold: &Arc<Hold>, settles: fn(&Tally) -> bool) -> LetGo {
     let judged = hold.judge();
     if !planted(Bug::OldHandleStaysValid) {
         hold.end(End::Released);
@@ -84,8 +89,7 @@ fn let_go(hold: &Arc<Hold>) -> LetGo {
     let now = reading.now;
     let confirmed = {
         let mut state = hold.state.lock();
-        // From here on, no extend can get in ahead of the deletes (rule 10).
-        if std::mem::replace(&mut state.let_go, true) {
+        if !state.begin_release() {
             return LetGo::Before;
         }
         if planted(Bug::HandOverUnconfirmed) {
@@ -113,7 +117,7 @@ fn let_go(hold: &Arc<Hold>) -> LetGo {
     let lease = hold.state.lock().lease.clone();
     // A `min_hold` that is not used up keeps the key for the rest, whatever ended the hold.
     let keep_until = Some(hold.earliest).filter(|earliest| *earliest > now);
-    let (round, asked) = delete(client, &lease, keep_until);
+    let (round, asked) = delete(client, &lease, keep_until, settles);
     // Only now: a shutdown that does not see it any more finds the deletes with the nodes.
     gone();
     // And whoever is next asks behind them.
@@ -125,12 +129,17 @@ fn let_go(hold: &Arc<Hold>) -> LetGo {
 /// not on the caller's time (rule 5).
 pub(crate) fn give_back(client: &Client, lease: &Lease) {
     client.ensure_running();
-    delete(client, lease, None);
+    delete(client, lease, None, settles);
 }
 
 /// Asks every node that may have the key to delete it; how many there were. Where the queue of the
 /// lock is kept, the next waiter gets its turn.
-fn delete(client: &Client, lease: &Lease, keep_until: Option<Moment>) -> (Arc<Round>, usize) {
+fn delete(
+    client: &Client,
+    lease: &Lease,
+    keep_until: Option<Moment>,
+    settles: fn(&Tally) -> bool,
+) -> (Arc<Round>, usize) {
     let nodes = &client.nodes;
     let round = Round::new(nodes.len(), settles);
     let key = &lease.claim.key;
@@ -139,7 +148,11 @@ fn delete(client: &Client, lease: &Lease, keep_until: Option<Moment>) -> (Arc<Ro
     let queue_node = if was_held { queue_node(client, key) } else { None };
     let mut uncast = Vec::new();
     let mut asked = 0;
-    for (index, node) in nodes.iter().enumerate() {
+    // The node of the queue comes last: a waiter that it wakes asks all of them, and finds the key
+    // still there on a node that has not heard of the release.
+    let others = (0..nodes.len()).filter(|index| Some(*index) != queue_node);
+    for index in others.chain(queue_node) {
+        let Some(node) = nodes.get(index) else { continue };
         let wakes = queue_node == Some(index);
         let is_there = lease.set_round.may_have_happened(index);
         if !is_there && !wakes {
@@ -157,11 +170,10 @@ fn delete(client: &Client, lease: &Lease, keep_until: Option<Moment>) -> (Arc<Ro
         let action = Action::Release { wakes };
         let job = Job { clean_up: Some(clean_up), ..Job::new(&lease.claim, action) };
         let ballot = if wakes {
-            let now = node.now();
-            let until = now + grace(client.round_trip());
-            let told = Told { round: Arc::clone(&round), key: Arc::clone(key), until };
-            let told = Arc::new(Telling { told, lines: Arc::clone(&client.lines) });
-            Ballot::new(&told, index, node.name())
+            let (round, lines) = (Arc::clone(&round), Arc::clone(&client.lines));
+            let until = node.now() + grace(client.round_trip());
+            let telling = Telling { round, lines, key: Arc::clone(key), until };
+            Ballot::new(&Arc::new(telling), index, node.name())
         } else {
             Ballot::new(&round, index, node.name())
         };
@@ -173,12 +185,8 @@ fn delete(client: &Client, lease: &Lease, keep_until: Option<Moment>) -> (Arc<Ro
 
 /// Hears from the node that keeps the queue whether other clients wait.
 struct Telling {
-    told: Told,
-    lines: Arc<Lines>,
-}
-
-struct Told {
     round: Arc<Round>,
+    lines: Arc<Lines>,
     key: Arc<str>,
     /// How long the waiter that was woken has to take the lock.
     until: Moment,
@@ -186,10 +194,10 @@ struct Told {
 
 impl Counts for Telling {
     fn count(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
-        let Told { round, key, until } = &self.told;
+        let Self { round, lines, key, until } = &*self;
         match result {
-            Ok(Reply::Woke { .. }) => self.lines.others_wait(key, *until),
-            Ok(Reply::Done | Reply::Missing) => self.lines.nobody_waits(key),
+            Ok(Reply::Woke { .. }) => lines.others_wait(key, *until),
+            Ok(Reply::Done | Reply::Missing) => lines.nobody_waits(key),
             _ => {}
         }
         Arc::clone(round).count(node, result);
@@ -205,13 +213,51 @@ pub(crate) fn delete_everywhere(hold: &Hold) {
     cast_all(ask(&hold.client.nodes, &round, |_| Some(job.clone())));
 }
 
-/// Tells every hold of the client that it is over; the keys of bare guards are deleted too when
-/// `guards_too`.
-pub(crate) fn end_all(client: &Client, guards_too: bool) {
-    for hold in client.registry.all() {
+/// Tells every hold of the client that it is over. Those of bodies let go by themselves; what comes
+/// back are the others, whose holders have not let go.
+pub(crate) fn end_all(client: &Client) -> EndedGuards {
+    let mut ended = client.registry.all();
+    for hold in &ended {
         hold.end(End::Lost(LostReason::Shutdown));
-        if guards_too && !hold.is_body() {
-            let _ = let_go(&hold);
+    }
+    ended.retain(|hold| !hold.is_body());
+    EndedGuards { rest: ended.into_iter(), under_way: VecDeque::new() }
+}
+
+/// Bare guards whose holds were ended, and whose keys are to be deleted as well. Dropped, the rest is
+/// deleted all at once.
+#[must_use = "their keys go at once when this is dropped"]
+pub(crate) struct EndedGuards {
+    rest: vec::IntoIter<Arc<Hold>>,
+    under_way: VecDeque<Arc<Round>>,
+}
+
+impl EndedGuards {
+    /// Deletes their keys, [`MAX_UNDER_WAY`] at once: more than a node can take would wait there
+    /// until it is too late to be sent. The slowest node that answers sets the pace.
+    pub(crate) async fn release(mut self, client: &Client) {
+        for hold in self.rest.by_ref() {
+            if let LetGo::Sent(Sent { round, .. }) = let_go(&hold, Tally::is_complete) {
+                self.under_way.push_back(round);
+            }
+            if self.under_way.len() >= MAX_UNDER_WAY
+                && let Some(first) = self.under_way.pop_front()
+            {
+                first.settled(&client.nodes, client.patience()).await;
+            }
+        }
+    }
+
+    /// Leaves the keys: they go when the guards are dropped, or with their ttl.
+    pub(crate) fn keep(mut self) {
+        self.rest = Vec::new().into_iter();
+    }
+}
+
+impl Drop for EndedGuards {
+    fn drop(&mut self) {
+        for hold in self.rest.by_ref() {
+            let _ = let_go(&hold, settles);
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::{
 
 /// How many keys may be watched before a batch, as a server has `tracking-table-max-keys`: past that,
 /// whoever watches one of them is told that it has changed.
-const MOST_WATCHED: usize = 1 << 14;
+const MOST_WATCHED: usize = 1 << 18;
 
 /// Everything that a node knows.
 pub(super) struct Data {
@@ -244,6 +244,7 @@ impl Data {
 
     /// `leave.lua`.
     fn leave(&mut self, claim: &Claim, connection: u64, told: &mut Vec<Push>) -> Reply {
+        queue::wake_keys(claim).iter().for_each(|key| drop(self.watched.remove(&**key)));
         let queue = self.queues.entry(Arc::clone(&claim.key)).or_default();
         let found = queue.iter().find(|(_, waiter)| waiter.name == claim.value);
         let Some(place) = found.map(|(place, _)| *place) else {
@@ -294,7 +295,8 @@ impl Data {
                 continue;
             }
             let next = queue.first_key_value().map(|(_, next)| keys(next.name.clone()));
-            let [turn, _] = keys(first.name);
+            let [turn, done] = keys(first.name);
+            self.watched.remove(&done);
             self.tell(&turn, Some(connection), told);
             if let Some([_, next]) = next {
                 self.tell(&next, Some(connection), told);

@@ -14,6 +14,8 @@ local function wake(prefix)
     redis.call('ZREM', queue, first)
     -- A waiter without this key has said nothing for as long as an entry lives.
     if redis.call('DEL', prefix .. ':alive:' .. first) == 1 then
+      -- A server keeps what a client tracks until it is written: both keys are, for good.
+      tell(prefix .. ':next:' .. first)
       tell(prefix .. ':turn:' .. first)
       local second = redis.call('ZRANGE', queue, 0, 0)[1]
       if second then

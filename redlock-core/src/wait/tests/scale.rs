@@ -1,0 +1,90 @@
+//! Thousands of resources and callers, and nodes that are far away.
+
+use super::*;
+
+fn distant(one_way: u64) -> Vec<MemoryNode> {
+    let nodes = nodes(5);
+    nodes.iter().for_each(|node| node.slow(one_way as u32 * MS));
+    nodes
+}
+
+/// A client whose holders, so many of them, hold locks that are renewed all the time.
+async fn holding(nodes: &[MemoryNode], count: usize) -> (Redlock, Vec<LockGuard>) {
+    let redlock = Redlock::builder().nodes(nodes).ttl(2000 * MS).wait(MINUTE).build().unwrap();
+    let held =
+        join_all((0..count).map(|it| redlock.lock(format!("held-{it}")).into_future())).await;
+    (redlock, held.into_iter().map(Result::unwrap).collect())
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_waited_resources_cost_no_lock_that_is_held() {
+    const WAITED: usize = 10_000;
+    let nodes = distant(20);
+    let theirs = client(&nodes);
+    let taken = join_all((0..WAITED).map(|it| theirs.lock(format!("r-{it}")).into_future())).await;
+    let (ours, held) = holding(&nodes, 100).await;
+    let waiters: Vec<_> = (0..WAITED)
+        .map(|it| tokio::spawn(ours.lock(format!("r-{it}")).wait(MINUTE).into_future()))
+        .collect();
+    for round in 0..20 {
+        sleep(500 * MS).await;
+        let free = ours.lock(format!("free-{round}")).wait(2000 * MS).await;
+        drop(free.unwrap_or_else(|error| panic!("a free key: {error}")));
+    }
+    assert_eq!(held.iter().filter(|guard| !guard.is_valid()).count(), 0, "held locks were lost");
+    assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
+    drop(taken);
+    for waiter in join_all(waiters).await {
+        drop(waiter.unwrap().unwrap());
+    }
+}
+
+/// A watch that is not armed again, or a turn that is not given, would cost ten minutes.
+#[tokio::test(start_paused = true)]
+async fn every_waiter_is_woken_when_thousands_of_locks_are_released() {
+    const WAITED: usize = 8000;
+    let nodes = nodes(5);
+    let theirs = client(&nodes);
+    let taken = join_all((0..WAITED).map(|it| theirs.lock(format!("r-{it}")).into_future())).await;
+    let ours = Redlock::builder().nodes(&nodes).retry_delay(10 * MINUTE).build().unwrap();
+    let waiters: Vec<_> = (0..WAITED)
+        .map(|it| tokio::spawn(ours.lock(format!("r-{it}")).wait(30 * MINUTE).into_future()))
+        .collect();
+    sleep(MINUTE / 10).await;
+    let begun = Instant::now();
+    drop(taken);
+    for waiter in waiters {
+        drop(waiter.await.unwrap().unwrap());
+    }
+    assert!(begun.elapsed() < MINUTE / 12, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_caller_is_refused_a_free_key_in_a_crowd() {
+    let nodes = distant(1);
+    let (redlock, held) = holding(&nodes, 100).await;
+    let callers = (0..20_000).map(|it| {
+        let redlock = redlock.clone();
+        tokio::spawn(async move { redlock.try_lock(format!("r-{it}")).await.map(drop) })
+    });
+    for caller in join_all(callers.collect::<Vec<_>>()).await {
+        caller.unwrap().unwrap();
+    }
+    assert!(held.iter().all(LockGuard::is_valid));
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_keys_go_when_very_many_locks_are_released_at_once() {
+    let nodes = distant(5);
+    let redlock = client(&nodes);
+    let mut held = Vec::new();
+    for part in 0..40 {
+        let locks = (0..2000).map(|it| redlock.lock(format!("r-{part}-{it}")).into_future());
+        held.extend(join_all(locks).await);
+    }
+    assert!(held.iter().all(Result::is_ok));
+    redlock.release_all().await;
+    let left: Vec<_> = redlock.health().await.iter().map(|node| node.pending_cleanups).collect();
+    let keys: Vec<_> = nodes.iter().map(|node| node.keys().len()).collect();
+    assert_eq!((keys, left), (vec![0; 5], vec![0; 5]));
+}
