@@ -1,7 +1,7 @@
 //! A mutex inside the process: first come, first served, and no nodes. What is left of a second
 //! is what the hold itself allows.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::OwnedMutexGuard;
 
@@ -18,7 +18,7 @@ impl Client for Mutex {
     }
 
     /// There is one mutex, whatever number of clients wants it.
-    async fn another(&self, _: &[String]) -> Self {
+    async fn another(&self, _: &[String], _: Duration) -> Self {
         self.clone()
     }
 

@@ -66,11 +66,11 @@ pub(crate) fn targets(results: &Results) -> Vec<Target> {
         let figure = run.by(Which::Bare, "latency", &case, Metric::P50);
         add(format!("latency, {case}: p50 x bare"), figure, AtMost(1.10));
     }
-    for case in ["1 task, 1 node, together", "1 task, 1 node, apart"] {
+    for case in ["1 task on 1 node together", "1 task on 1 node apart"] {
         let figure = run.by(Which::Bare, "pinned", case, Metric::P50);
         add(format!("pinned, {case}: p50 x bare"), figure, AtMost(1.10));
     }
-    let apart = "64 tasks, 5 nodes, apart";
+    let apart = "64 tasks on 5 nodes apart";
     let figure = run.by(Which::Bare, "pinned", apart, Metric::PerSecond);
     add(format!("pinned, {apart}: x bare"), figure, AtLeast(1.0));
     for flavor in ["multi-thread", "current-thread"] {
@@ -152,12 +152,12 @@ fn growth(run: &Run<'_>, add: &mut impl FnMut(String, Option<f64>, Limit)) {
 /// A client of many tasks against a client of one, and 64 clients, far from the nodes.
 fn far(run: &Run<'_>, add: &mut impl FnMut(String, Option<f64>, Limit)) {
     for milliseconds in [0, 1, 5, 20] {
-        let case = format!("8 tasks against 1, {milliseconds} ms");
+        let case = format!("{milliseconds} ms, 8 tasks against 1");
         let ours = |metric| run.ours("far", &case, metric);
         add(format!("far, {case}: share of the single task"), ours(Metric::Share), AtLeast(0.5));
         add(format!("far, {case}: longest wait in ms"), ours(Metric::LongestWait), AtMost(1000.0));
     }
-    let case = "64 clients, 5 ms";
+    let case = "5 ms, 64 clients";
     let sent = run.ours("far", case, Metric::Sent);
     add(format!("far, {case}: commands sent for a turn"), sent, AtMost(30.0));
 }

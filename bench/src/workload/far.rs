@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{
     Bench, Case, Flavor, Workload,
     contended::fairness,
-    growth::{self, Far, Growth},
+    growth::{Far, Growth},
 };
 use crate::{
     client::{Client, Visit, Which},
@@ -33,7 +33,7 @@ fn cases(bench: &Bench) -> Vec<Case<'_>> {
     let unequal = |milliseconds| {
         let one_way = Duration::from_millis(milliseconds);
         Case {
-            label: format!("{CROWD} tasks against 1, {milliseconds} ms"),
+            label: format!("{milliseconds} ms, {CROWD} tasks against 1"),
             clients,
             sample: Box::new(move |which| which.visit(Unequal { bench, one_way })),
         }
@@ -42,7 +42,7 @@ fn cases(bench: &Bench) -> Vec<Case<'_>> {
     let (count, milliseconds) = MANY;
     let one_way = Duration::from_millis(milliseconds);
     cases.push(Case {
-        label: format!("{count} clients, {milliseconds} ms"),
+        label: format!("{milliseconds} ms, {count} clients"),
         clients,
         sample: Box::new(move |which| which.visit(Growth::new(bench, count, one_way))),
     });
@@ -61,7 +61,7 @@ impl Visit for Unequal<'_> {
         let span = self.bench.pick(Duration::from_secs(10), Duration::from_secs(5));
         let far = Far::new(self.bench, self.one_way);
         Flavor::MultiThread.runtime().block_on(async {
-            let mut clients: Vec<C> = growth::open(2, &far.urls).await;
+            let mut clients: Vec<C> = far.clients(2).await;
             let single = clients.pop().expect("two clients");
             let crowd = clients.pop().expect("two clients");
             let mut rivals_of_it = vec![crowd; CROWD];

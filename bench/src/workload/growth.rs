@@ -81,7 +81,7 @@ impl Visit for Growth<'_> {
             self.bench.pick(longer * Duration::from_secs(3), longer * Duration::from_secs(2));
         let far = Far::new(self.bench, self.one_way);
         Flavor::MultiThread.runtime().block_on(async {
-            let clients: Vec<C> = open(self.clients, &far.urls).await;
+            let clients: Vec<C> = far.clients(self.clients).await;
             let rivals = Rivals::new(span, u64::MAX);
             let (turns, violations) = load::contended_by(clients.clone(), &rivals, None).await;
             let mut sample = fairness(&turns, span);
@@ -94,7 +94,8 @@ impl Visit for Growth<'_> {
 
 /// Where the nodes are.
 pub(super) struct Far {
-    pub(super) urls: Vec<String>,
+    urls: Vec<String>,
+    one_way: Duration,
     _proxies: Option<Distance>,
 }
 
@@ -102,25 +103,25 @@ impl Far {
     /// So far away.
     pub(super) fn new(bench: &Bench, one_way: Duration) -> Self {
         if one_way.is_zero() {
-            return Self { urls: bench.urls(NODES), _proxies: None };
+            return Self { urls: bench.urls(NODES), one_way, _proxies: None };
         }
         let proxies = Distance::start(&bench.nodes[..NODES], one_way);
-        Self { urls: proxies.urls().to_vec(), _proxies: Some(proxies) }
+        Self { urls: proxies.urls().to_vec(), one_way, _proxies: Some(proxies) }
     }
-}
 
-/// So many clients, connected to all nodes.
-pub(super) async fn open<C: Client>(count: usize, urls: &[String]) -> Vec<C> {
-    let first = C::open(urls).await;
-    let mut clients = Vec::with_capacity(count);
-    for _ in 1..count {
-        clients.push(first.another(urls).await);
+    /// So many clients, connected to all nodes.
+    pub(super) async fn clients<C: Client>(&self, count: usize) -> Vec<C> {
+        let first = C::open_far(&self.urls, 2 * self.one_way).await;
+        let mut clients = Vec::with_capacity(count);
+        for _ in 1..count {
+            clients.push(first.another(&self.urls, 2 * self.one_way).await);
+        }
+        clients.push(first);
+        for client in &clients {
+            client.ready().await;
+        }
+        clients
     }
-    clients.push(first);
-    for client in &clients {
-        client.ready().await;
-    }
-    clients
 }
 
 /// Commands to all nodes for one turn, and how often two clients held the lock at once. The
@@ -158,7 +159,7 @@ impl Visit for Idle<'_> {
         const BEFORE: Duration = Duration::from_secs(2);
         let span = self.bench.pick(Duration::from_secs(8), Duration::from_secs(4));
         Flavor::MultiThread.runtime().block_on(async {
-            let mut clients: Vec<C> = open(IDLE + 1, &self.bench.urls(NODES)).await;
+            let mut clients: Vec<C> = Far::new(self.bench, Duration::ZERO).clients(IDLE + 1).await;
             let resource: Arc<str> = load::fresh().into();
             let holder = clients.pop().expect("there are clients");
             let held = holder.lock(&resource).await.expect("the lock is free");

@@ -35,11 +35,11 @@ struct Setting {
 }
 
 const SETTINGS: [Setting; 5] = [
-    Setting { label: "1 task, 1 node, together", nodes: 1, tasks: 1, apart: false },
-    Setting { label: "1 task, 1 node, apart", nodes: 1, tasks: 1, apart: true },
-    Setting { label: "1 task, 5 nodes, apart", nodes: 5, tasks: 1, apart: true },
-    Setting { label: "64 tasks, 5 nodes, apart", nodes: 5, tasks: 64, apart: true },
-    Setting { label: "512 tasks, 5 nodes, apart", nodes: 5, tasks: 512, apart: true },
+    Setting { label: "1 task on 1 node together", nodes: 1, tasks: 1, apart: false },
+    Setting { label: "1 task on 1 node apart", nodes: 1, tasks: 1, apart: true },
+    Setting { label: "1 task on 5 nodes apart", nodes: 5, tasks: 1, apart: true },
+    Setting { label: "64 tasks on 5 nodes apart", nodes: 5, tasks: 64, apart: true },
+    Setting { label: "512 tasks on 5 nodes apart", nodes: 5, tasks: 512, apart: true },
 ];
 
 fn cases(bench: &Bench) -> Vec<Case<'_>> {
