@@ -80,7 +80,7 @@ fn help() -> String {
     let mut text = String::from(
         "Usage: cargo xtask bench [--quick] [--only <workload>].. [--case <part of a label>].. \
          [--clients <client>,..] [--rounds <n>] [--out <directory>]\n\n\
-         A full run takes about thirteen minutes and writes docs/benchmarks; any other run writes\n\
+         A full run takes about half an hour and writes docs/benchmarks; any other run writes\n\
          target/benchmarks.\n\nWorkloads:\n",
     );
     for workload in workload::ALL {

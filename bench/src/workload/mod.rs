@@ -31,7 +31,7 @@ use crate::{
 pub(crate) struct Bench {
     /// The servers; a workload with fewer nodes uses the first of them.
     pub(crate) nodes: Nodes,
-    /// Two minutes in all instead of thirteen: coarse, to see that everything runs.
+    /// Some minutes in all instead of half an hour: coarse, to see that everything runs.
     pub(crate) quick: bool,
 }
 
