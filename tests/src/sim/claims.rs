@@ -67,6 +67,9 @@ impl Claims {
             Kind::Grant | Kind::Heal | Kind::Extend if claim.let_go & bit != 0 => {
                 Some("sent behind the release of the same lock (rules 5 and 10)")
             }
+            Kind::Join if claim.let_go & bit != 0 => {
+                Some("joined a queue behind leaving it: an entry that no waiter stands for")
+            }
             Kind::Release | Kind::Retire if claim.live > 0 => {
                 Some("released while somebody may still rely on it (rule 13)")
             }
@@ -74,8 +77,8 @@ impl Claims {
         };
         match act.kind {
             Kind::Grant => claim.granted |= bit,
-            Kind::Release | Kind::Retire => claim.let_go |= bit,
-            Kind::Heal | Kind::Extend | Kind::Watch => {}
+            Kind::Release | Kind::Retire | Kind::Leave => claim.let_go |= bit,
+            Kind::Heal | Kind::Extend | Kind::Watch | Kind::Join => {}
         }
         problem.map(|problem| {
             let Act { client, node, kind, key, claim, .. } = act;
@@ -107,7 +110,7 @@ impl Claims {
                 // A node's clock may be slow by half of the largest drift factor.
                 claim.keep_until = claim.keep_until.max(now + rest + rest / 16 + 2);
             }
-            Kind::Grant | Kind::Heal | Kind::Extend | Kind::Watch => {}
+            Kind::Grant | Kind::Heal | Kind::Extend | Kind::Watch | Kind::Join | Kind::Leave => {}
         }
     }
 
