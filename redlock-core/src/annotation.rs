@@ -3,68 +3,96 @@
 //! The attribute stays thin. Everything that depends on types is a trait here, so that rustc,
 //! which knows the types, tells the user what is missing.
 
-use std::future::Future;
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
 
 use crate::{
-    LockError, LockHandle, LockOptions, LockRequest, Redlock,
-    body::{self, OnLost},
+    LockError, LockHandle, LockOptions, Redlock,
+    body::{OnLost, Run, Running},
     pools, telemetry,
 };
 
 pub use std::{format, time::Duration};
 
-/// A request on a client the program named.
-pub fn of_client(
-    client: &Redlock,
-    resource: impl IntoResource,
-    options: LockOptions,
-) -> Result<LockRequest, LockError> {
-    Ok(client.lock(resource.into_resource()).options(options))
+/// A lock that is about to be asked for.
+#[derive(Debug)]
+pub struct Call(Box<Run>);
+
+/// A lock on a client the program named.
+pub fn of_client(client: &Redlock, resource: impl IntoResource, options: LockOptions) -> Call {
+    call(client, resource.into_resource(), options)
 }
 
-/// A request on an installed pool.
-pub fn of_pool(
-    name: impl AsRef<str>,
-    resource: impl IntoResource,
-    options: LockOptions,
-) -> Result<LockRequest, LockError> {
-    of_client(&pools::require(name.as_ref())?, resource, options)
+/// A lock on an installed pool.
+pub fn of_pool(name: impl AsRef<str>, resource: impl IntoResource, options: LockOptions) -> Call {
+    call_pool(name.as_ref(), resource.into_resource(), options)
 }
 
-/// A request on all nodes of several installed pools.
-pub fn of_pools<I>(
-    names: I,
-    resource: impl IntoResource,
-    options: LockOptions,
-) -> Result<LockRequest, LockError>
+/// A lock on all nodes of several installed pools.
+pub fn of_pools<I>(names: I, resource: impl IntoResource, options: LockOptions) -> Call
 where
     I: IntoIterator<Item: AsRef<str>>,
 {
-    of_client(&pools::quorum_of(names)?, resource, options)
+    match pools::quorum_of(names) {
+        Ok(client) => call(&client, resource.into_resource(), options),
+        Err(error) => Call(Run::refused(error)),
+    }
+}
+
+// What follows has no types of the user's, so that it is compiled once.
+
+fn call_pool(name: &str, resource: String, options: LockOptions) -> Call {
+    match pools::require(name) {
+        Ok(client) => call(&client, resource, options),
+        Err(error) => Call(Run::refused(error)),
+    }
+}
+
+fn call(client: &Redlock, resource: String, options: LockOptions) -> Call {
+    Call(Run::asking(client.lock(resource).options(options)))
+}
+
+/// The lock of the body that calls it: what `lock` names.
+#[must_use]
+pub fn lock() -> LockHandle {
+    match LockHandle::current() {
+        Some(lock) => lock,
+        None => unreachable!("a body is polled under its lock"),
+    }
 }
 
 /// Locks, runs the body, releases; what did not work is for `refusal` to answer.
-pub async fn run<R, S, F, Fut>(
-    request: Result<LockRequest, LockError>,
-    refusal: Refusal<S, R>,
-    on_lost: OnLost,
-    body: F,
-) -> R
+pub fn run<R, S, F>(call: Call, refusal: Refusal<S, R>, on_lost: OnLost, body: F) -> Locked<S, R, F>
 where
-    F: FnOnce(LockHandle) -> Fut,
-    Fut: Future<Output = R>,
+    F: Future<Output = R>,
 {
-    let guard = match request {
-        Ok(request) => request.await,
-        Err(error) => Err(error),
-    };
-    let outcome = match guard {
-        Ok(guard) => body::run(guard, on_lost, body).await,
-        Err(error) => Err(error),
-    };
-    match outcome {
-        Ok(result) => result,
-        Err(error) => refusal.answer(error),
+    Locked { running: Running::new(call.0, on_lost, body), refusal: Some(refusal) }
+}
+
+/// The future of [`run`].
+#[derive(Debug)]
+pub struct Locked<S, R, F: Future> {
+    running: Running<F>,
+    refusal: Option<Refusal<S, R>>,
+}
+
+// Nothing of it is pinned: the body has a place of its own.
+impl<S, R, F: Future> Unpin for Locked<S, R, F> {}
+
+impl<S, R, F: Future<Output = R>> Future for Locked<S, R, F> {
+    type Output = R;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
+        match ready!(Pin::new(&mut self.running).poll(cx)) {
+            Ok(output) => Poll::Ready(output),
+            Err(error) => match self.refusal.take() {
+                Some(refusal) => Poll::Ready(refusal.answer(error)),
+                None => Poll::Pending,
+            },
+        }
     }
 }
 
@@ -85,6 +113,29 @@ impl<T: Into<String>> IntoResource for T {
     fn into_resource(self) -> String {
         self.into()
     }
+}
+
+/// A setting that is a duration.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a `Duration`: only a literal is milliseconds",
+    label = "expected a `Duration`",
+    note = "write `Duration::from_millis(..)` around a number that is milliseconds"
+)]
+pub trait IsDuration {
+    /// The duration.
+    fn duration(self) -> Duration;
+}
+
+impl IsDuration for Duration {
+    fn duration(self) -> Duration {
+        self
+    }
+}
+
+/// A setting that is a duration and whose type its expression alone says.
+#[inline]
+pub fn duration(given: impl IsDuration) -> Duration {
+    given.duration()
 }
 
 /// `Result<T, E>`, under whatever name.
@@ -179,17 +230,39 @@ where
     Refusal { state: (), answer: |(), error| R::err(R::Error::from_lock_error(error)) }
 }
 
+/// What `map_err` may be.
+#[diagnostic::on_unimplemented(
+    message = "`map_err` is a function from `LockError` to `{E}`, not `{Self}`",
+    label = "not a function from `LockError` to `{E}`",
+    note = "write `map_err = |error| ..`, or the name of such a function"
+)]
+pub trait ErrorFunction<E>: FnOnce(LockError) -> E {}
+
+#[diagnostic::do_not_recommend]
+impl<E, F: FnOnce(LockError) -> E> ErrorFunction<E> for F {}
+
 /// `Err(f(error))`: `map_err`.
 pub fn map_err<R, F>(f: F) -> Refusal<F, R>
 where
     R: AnyResult,
-    F: FnOnce(LockError) -> R::Error,
+    F: ErrorFunction<R::Error>,
 {
     Refusal { state: f, answer: |f, error| R::err(f(error)) }
 }
 
+/// What `on_reject` may be.
+#[diagnostic::on_unimplemented(
+    message = "`on_reject` is a function from `LockError` to `{R}`, not `{Self}`",
+    label = "not a function from `LockError` to `{R}`",
+    note = "write `on_reject = |error| ..`, or the name of such a function"
+)]
+pub trait RejectFunction<R>: FnOnce(LockError) -> R {}
+
+#[diagnostic::do_not_recommend]
+impl<R, F: FnOnce(LockError) -> R> RejectFunction<R> for F {}
+
 /// `f(error)`: `on_reject`.
-pub fn on_reject<R, F: FnOnce(LockError) -> R>(f: F) -> Refusal<F, R> {
+pub fn on_reject<R, F: RejectFunction<R>>(f: F) -> Refusal<F, R> {
     Refusal { state: f, answer: |f, error| f(error) }
 }
 

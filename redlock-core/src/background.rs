@@ -6,7 +6,7 @@ use std::{
     panic::catch_unwind,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -14,77 +14,212 @@ use std::{
 use parking_lot::Mutex;
 use tokio::runtime::{Handle, Id};
 
+use crate::clock::Moment;
+
+/// How much later than expected a task may run before another runtime takes it over. A machine that
+/// is busy delays tasks by as much now and then, and then taking over costs nothing but a task.
+const LATE: Duration = Duration::from_millis(300);
+
 thread_local! {
-    /// The runtime that was looked at last, and whether it has timers.
-    static LOOKED_AT: Cell<Option<(Id, bool)>> = const { Cell::new(None) };
+    /// The runtime that was looked at last, and what is wrong with it.
+    static LOOKED_AT: Cell<Option<(Id, Option<Unusable>)>> = const { Cell::new(None) };
 }
 
-/// The caller's runtime, if it was built with timers: where one can wait for time to pass.
-fn runtime() -> Option<Handle> {
-    let runtime = Handle::try_current().ok()?;
+/// Why no future of this crate can wait on the caller's runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unusable {
+    /// There is none.
+    Missing,
+    /// It was built without timers.
+    NoTimers,
+    /// It was shut down, and its handle is used to poll on.
+    ShutDown,
+}
+
+/// The caller's runtime, if time passes on it.
+fn runtime() -> Result<Handle, Unusable> {
+    let runtime = Handle::try_current().map_err(|_| Unusable::Missing)?;
     let id = runtime.id();
-    let has_timers = match LOOKED_AT.get() {
-        Some((there, has_timers)) if there == id => has_timers,
+    let problem = match LOOKED_AT.get() {
+        Some((there, problem)) if there == id => problem,
         _ => {
             // Tokio has no other way to ask. The panic is reported, which is as well: it says what
             // to do.
             let has_timers = catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok();
-            LOOKED_AT.set(Some((id, has_timers)));
-            has_timers
+            let problem = (!has_timers).then_some(Unusable::NoTimers);
+            LOOKED_AT.set(Some((id, problem)));
+            problem
         }
     };
-    has_timers.then_some(runtime)
+    problem.map_or(Ok(runtime), Err)
 }
 
 /// Whether the caller can wait for time to pass.
 pub(crate) fn in_runtime() -> bool {
-    runtime().is_some()
+    runtime().is_ok()
 }
 
-/// Whether a background task runs. It is started on the runtime of whoever needs it first, and
-/// again on the caller's when that runtime has ended: a client in [`pools`](crate::pools)
-/// outlives the runtime of a `#[tokio::test]`.
+/// Why the caller cannot wait for time to pass.
+pub(crate) fn unusable() -> Option<Unusable> {
+    runtime().err()
+}
+
+/// Notes that timers of the caller's runtime do not work any more.
+pub(crate) fn note_shut_down() {
+    if let Ok(runtime) = Handle::try_current() {
+        LOOKED_AT.set(Some((runtime.id(), Some(Unusable::ShutDown))));
+    }
+}
+
+/// The caller's runtime.
+pub(crate) fn here() -> Option<Id> {
+    runtime().ok().map(|runtime| runtime.id())
+}
+
+/// Runs a task on the caller's runtime, if there is one.
+pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) {
+    if let Ok(runtime) = runtime() {
+        #[cfg(redlock_sim)]
+        let task = crate::simulation::inherited(task);
+        runtime.spawn(task);
+    }
+}
+
+/// Whether a background task runs, and where. It is started on the first runtime that needs it, and
+/// again on the caller's when that runtime has ended: a client in [`pools`](crate::pools) outlives
+/// the runtime of a `#[tokio::test]`.
+///
+/// A runtime may also be blocked, or not be driven at all. A task that tells by its [`Pulse`] when it
+/// expects to run can be [taken over](Self::take_over) by another runtime.
 #[derive(Debug, Default)]
 pub(crate) struct Background {
-    running: Arc<AtomicBool>,
-    /// Where it was started last.
-    runtime: Mutex<Option<Id>>,
+    progress: Arc<Progress>,
+    started: Mutex<Started>,
+}
+
+#[derive(Debug, Default)]
+struct Started {
+    /// How many tasks there have been.
+    number: u64,
+    /// Where the last of them is.
+    runtime: Option<Id>,
+}
+
+#[derive(Debug)]
+struct Progress {
+    /// The number of the task that runs, or zero.
+    current: AtomicU64,
+    /// When the task expects to run, in nanoseconds; never when it waits for others.
+    awake_at: AtomicU64,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self { current: AtomicU64::new(0), awake_at: AtomicU64::new(u64::MAX) }
+    }
+}
+
+/// What a task tells of its progress.
+#[derive(Debug)]
+pub(crate) struct Pulse {
+    progress: Arc<Progress>,
+    number: u64,
+}
+
+impl Pulse {
+    /// Whether the task is still to go on: another runtime may have taken it over.
+    pub(crate) fn is_current(&self) -> bool {
+        self.progress.current.load(Ordering::Acquire) == self.number
+    }
+
+    /// The task will run again at `moment`, unless it is told to before.
+    pub(crate) fn sleeps_until(&self, moment: Moment) {
+        if self.is_current() {
+            self.progress.awake_at.store(moment.as_nanos(), Ordering::Release);
+        }
+    }
 }
 
 impl Background {
     pub(crate) fn is_running(&self) -> bool {
-        self.running.load(Ordering::Acquire)
+        self.progress.current.load(Ordering::Acquire) != 0
     }
 
     /// The caller's runtime, if it is another one than that of the task: that one may be blocked, or
     /// not be driven at all.
     pub(crate) fn elsewhere(&self) -> Option<Id> {
-        let here = runtime()?.id();
-        self.runtime.lock().is_some_and(|there| there != here).then_some(here)
+        let here = here()?;
+        self.started.lock().runtime.is_some_and(|there| there != here).then_some(here)
+    }
+
+    /// The task is told of something that it should look at, at `now`.
+    pub(crate) fn expect(&self, now: Moment) {
+        self.progress.awake_at.fetch_min(now.as_nanos(), Ordering::AcqRel);
+    }
+
+    /// Whether the task should have run long ago.
+    pub(crate) fn is_late(&self, now: Moment) -> bool {
+        let awake_at = self.progress.awake_at.load(Ordering::Acquire);
+        let late = u64::try_from(LATE.as_nanos()).unwrap_or(u64::MAX);
+        self.is_running() && awake_at.saturating_add(late) < now.as_nanos()
     }
 
     /// Makes sure that the task runs. `task` is called only when it has to be started. Does
     /// nothing outside a runtime: there is nowhere to run then.
     ///
     /// `ended` runs when the task is over, however that comes: returned, panicked, or dropped
-    /// with its runtime.
-    pub(crate) fn ensure<F>(&self, task: impl FnOnce() -> F, ended: impl FnOnce() + Send + 'static)
-    where
+    /// with its runtime. It does not run when the task was taken over.
+    pub(crate) fn ensure<F>(
+        &self,
+        task: impl FnOnce(Pulse) -> F,
+        ended: impl FnOnce() + Send + 'static,
+    ) where
         F: Future<Output = ()> + Send + 'static,
     {
-        if self.is_running() {
-            return;
+        if !self.is_running() {
+            self.start(None, task, ended);
         }
-        let Some(runtime) = runtime() else { return };
-        {
-            let mut there = self.runtime.lock();
-            if self.running.swap(true, Ordering::AcqRel) {
+    }
+
+    /// Starts the task on the caller's runtime, at `now`, in place of the one on another runtime.
+    /// That one ends when it finds out.
+    pub(crate) fn take_over<F>(
+        &self,
+        now: Moment,
+        task: impl FnOnce(Pulse) -> F,
+        ended: impl FnOnce() + Send + 'static,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.start(Some(now), task, ended);
+    }
+
+    fn start<F>(
+        &self,
+        takes_over: Option<Moment>,
+        task: impl FnOnce(Pulse) -> F,
+        ended: impl FnOnce() + Send + 'static,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let Ok(runtime) = runtime() else { return };
+        let number = {
+            let mut started = self.started.lock();
+            let is_here = started.runtime == Some(runtime.id());
+            // Another caller may have been faster.
+            let takes_over = takes_over.filter(|now| !is_here && self.is_late(*now));
+            if self.is_running() && takes_over.is_none() {
                 return;
             }
-            *there = Some(runtime.id());
-        }
-        let over = Over { running: Arc::clone(&self.running), ended: Some(ended) };
-        let task = task();
+            started.number += 1;
+            started.runtime = Some(runtime.id());
+            let awake_at = takes_over.map_or(u64::MAX, Moment::as_nanos);
+            self.progress.awake_at.store(awake_at, Ordering::Release);
+            self.progress.current.store(started.number, Ordering::Release);
+            started.number
+        };
+        let over = Over { progress: Arc::clone(&self.progress), number, ended: Some(ended) };
+        let task = task(Pulse { progress: Arc::clone(&self.progress), number });
         #[cfg(redlock_sim)]
         let task = crate::simulation::inherited(task);
         runtime.spawn(async move {
@@ -95,14 +230,17 @@ impl Background {
 }
 
 struct Over<E: FnOnce()> {
-    running: Arc<AtomicBool>,
+    progress: Arc<Progress>,
+    number: u64,
     ended: Option<E>,
 }
 
 impl<E: FnOnce()> Drop for Over<E> {
     fn drop(&mut self) {
-        self.running.store(false, Ordering::Release);
-        if let Some(ended) = self.ended.take() {
+        let current = &self.progress.current;
+        let was_current =
+            current.compare_exchange(self.number, 0, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if was_current && let Some(ended) = self.ended.take() {
             ended();
         }
     }
@@ -114,22 +252,57 @@ mod tests {
 
     use super::*;
 
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
+    }
+
     #[test]
     fn a_task_starts_again_on_the_next_runtime() {
         let background = Background::default();
-        background.ensure(|| async { unreachable!("there is no runtime") }, || ());
+        background.ensure(|_| async { unreachable!("there is no runtime") }, || ());
         for _ in 0..2 {
-            let runtime =
-                tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+            let runtime = runtime();
             let (tell, told) = std::sync::mpsc::channel();
             runtime.block_on(async {
-                background.ensure(pending::<()>, move || tell.send(()).unwrap());
-                background.ensure(|| async { unreachable!("it runs") }, || ());
+                background.ensure(|_| pending::<()>(), move || tell.send(()).unwrap());
+                background.ensure(|_| async { unreachable!("it runs") }, || ());
             });
             assert!(background.is_running());
             drop(runtime);
             told.recv_timeout(Duration::from_secs(30)).unwrap();
             assert!(!background.is_running());
         }
+    }
+
+    #[test]
+    fn a_task_that_is_late_is_taken_over_and_no_other() {
+        let background = Background::default();
+        let at = |ms| Moment::ORIGIN + Duration::from_millis(ms);
+        let (first, second) = (runtime(), runtime());
+        let (tell, told) = std::sync::mpsc::channel();
+        let taken = || background.take_over(at(1000), |_| pending::<()>(), || ());
+        first.block_on(async {
+            background.ensure(
+                |pulse| {
+                    pulse.sleeps_until(at(800));
+                    tell.send(pulse).unwrap();
+                    pending::<()>()
+                },
+                || unreachable!("it was taken over"),
+            );
+        });
+        let pulse = told.recv().unwrap();
+        second.block_on(async { taken() });
+        assert!(pulse.is_current(), "it is not late");
+        background.expect(at(600));
+        first.block_on(async { taken() });
+        assert!(pulse.is_current(), "nor could it run any sooner here");
+        second.block_on(async { taken() });
+        assert!(!pulse.is_current() && background.is_running());
+        // What it tells does not count any more, nor does its end.
+        pulse.sleeps_until(Moment::NEVER);
+        assert!(background.is_late(at(2000)));
+        drop(first);
+        assert!(background.is_running());
     }
 }

@@ -2,12 +2,14 @@
 //! lost, released afterwards (rules 9 and 13).
 
 use std::{
+    any::Any,
     fmt,
-    future::{Future, poll_fn},
+    future::{Future, IntoFuture},
+    mem,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
@@ -17,6 +19,7 @@ use crate::{
     error::LockError,
     guard::{LockGuard, LockHandle, Released},
     lease::{Judgement, until},
+    request::{LockFuture, LockRequest},
     telemetry,
 };
 
@@ -60,6 +63,20 @@ impl BodyGuard {
     #[must_use]
     pub fn handle(&self) -> LockHandle {
         self.guard.handle()
+    }
+
+    /// As [`poll_body`](Self::poll_body); with [`OnLost::Continue`], a body that has started goes on
+    /// whatever becomes of the lock.
+    fn poll_to<R>(
+        &mut self,
+        on_lost: OnLost,
+        cx: &mut Context<'_>,
+        poll: impl FnOnce(&mut Context<'_>) -> Poll<R>,
+    ) -> Poll<Result<R, LockError>> {
+        if self.started && on_lost == OnLost::Continue {
+            return in_scope(&self.guard, &self.span, || poll(cx)).map(Ok);
+        }
+        self.poll_body(cx, poll)
     }
 
     /// Polls the body, if the lock may be relied on. `Ready(Err(_))`, which is `Lost` only when
@@ -129,15 +146,8 @@ pub(crate) fn run<T, Fut>(
 where
     Fut: Future<Output = T>,
 {
-    let handle = guard.handle();
-    // On the heap, or each of the futures around it would have room for it once more.
-    let body = Box::pin(call(body, handle));
-    async move {
-        match on_lost {
-            OnLost::Cancel => run_to_loss(guard.into_body(), body).await,
-            OnLost::Continue => run_to_end(guard, body).await,
-        }
-    }
+    let body = call(body, guard.handle());
+    Running::new(Run::of(guard), on_lost, body)
 }
 
 /// What the closure does before it makes its future is part of the body, and under the lock.
@@ -148,48 +158,176 @@ where
     body(lock).await
 }
 
-async fn run_to_loss<T>(
-    mut guard: BodyGuard,
-    body: Pin<Box<impl Future<Output = T>>>,
-) -> Result<T, LockError> {
-    // Declared after the guard, hence dropped before it.
-    let mut body = Some(body);
-    let outcome = poll_fn(|cx| {
-        guard.poll_body(cx, |cx| match &mut body {
-            Some(body) => poll_caught(body.as_mut(), cx),
-            None => Poll::Pending,
-        })
-    })
-    .await;
-    // A lock is never released while its body may still be running (rule 13).
-    let dropped = in_scope(&guard.guard, &guard.span, || caught(|| body = None));
-    let _ = guard.release().await;
-    match (outcome, dropped) {
-        (Ok(Err(panic)), _) | (_, Err(panic)) => resume_unwind(panic),
-        (Ok(Ok(output)), Ok(())) => Ok(output),
-        (Err(lost), Ok(())) => Err(lost),
+/// A body under its lock: it answers what the body gives, or why that did not finish.
+///
+/// Each body makes a type of its own of this, so it does as little as it can. The work is with
+/// [`Run`], which is compiled once.
+pub(crate) struct Running<F: Future> {
+    // Dropped in this order: a lock is not released while its body is there (rule 13).
+    body: Slot<F>,
+    run: Box<Run>,
+}
+
+// The body has a place of its own, and nothing else is pinned.
+impl<F: Future> Unpin for Running<F> {}
+
+impl<F: Future> Running<F> {
+    pub(crate) fn new(mut run: Box<Run>, on_lost: OnLost, body: F) -> Self {
+        run.on_lost = on_lost;
+        // On the heap, or each of the futures around it would have room for it once more.
+        Self { body: Slot { body: Some(Box::pin(body)), output: None }, run }
     }
 }
 
-async fn run_to_end<T>(
-    guard: LockGuard,
-    mut body: Pin<Box<impl Future<Output = T>>>,
-) -> Result<T, LockError> {
-    guard.mark_body();
-    let hold = guard.hold();
-    // It has not started: what is lost by now, or in doubt, does not have to go on (rule 2).
-    until(Arc::clone(hold), |judged| judged != Judgement::Doubtful).await;
-    if let Judgement::Ended(end) = hold.judge() {
-        return Err(hold.unused_error(end));
+impl<F: Future> Future for Running<F> {
+    type Output = Result<F::Output, LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        match this.run.poll(cx, &mut this.body) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Some(error)) => Poll::Ready(Err(error)),
+            Poll::Ready(None) => match this.body.output.take() {
+                Some(output) => Poll::Ready(Ok(output)),
+                // Polled again after its end.
+                None => Poll::Pending,
+            },
+        }
     }
-    let span = telemetry::body(guard.resource());
-    let mut poll = |cx: &mut Context<'_>| poll_caught(body.as_mut(), cx);
-    let outcome = poll_fn(|cx| in_scope(&guard, &span, || poll(cx))).await;
-    let dropped = in_scope(&guard, &span, || caught(|| drop(body)));
-    let _ = guard.release().await;
-    match (outcome, dropped) {
-        (Err(panic), _) | (_, Err(panic)) => resume_unwind(panic),
-        (Ok(output), Ok(())) => Ok(output),
+}
+
+impl<F: Future> fmt::Debug for Running<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running").finish_non_exhaustive()
+    }
+}
+
+/// A body without its type.
+trait Body {
+    /// Polls it; the output stays where it is.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+
+    /// Drops it, but not its output.
+    fn end(&mut self);
+}
+
+/// A body, and its output once it has finished.
+struct Slot<F: Future> {
+    body: Option<Pin<Box<F>>>,
+    output: Option<F::Output>,
+}
+
+impl<F: Future> Body for Slot<F> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(body) = &mut self.body else { return Poll::Pending };
+        body.as_mut().poll(cx).map(|output| self.output = Some(output))
+    }
+
+    fn end(&mut self) {
+        self.body = None;
+    }
+}
+
+/// How far a lock with a body has come: asked for, held, released.
+pub(crate) struct Run {
+    state: State,
+    on_lost: OnLost,
+}
+
+enum State {
+    Asking(LockFuture),
+    Held(BodyGuard),
+    Releasing(BoxFuture<'static, Result<Released, LockError>>, Outcome),
+    Refused(LockError),
+    Ended,
+}
+
+/// What came of the body.
+enum Outcome {
+    Finished,
+    Lost(LockError),
+    Panicked(Box<dyn Any + Send>),
+}
+
+impl Run {
+    /// A lock that was just given.
+    fn of(guard: LockGuard) -> Box<Self> {
+        Self::at(State::Held(guard.into_body()))
+    }
+
+    /// A lock that is asked for at the first poll.
+    pub(crate) fn asking(request: LockRequest) -> Box<Self> {
+        Self::at(State::Asking(request.into_future()))
+    }
+
+    /// A lock that could not even be asked for.
+    pub(crate) fn refused(error: LockError) -> Box<Self> {
+        Self::at(State::Refused(error))
+    }
+
+    fn at(state: State) -> Box<Self> {
+        Box::new(Self { state, on_lost: OnLost::Cancel })
+    }
+
+    /// `None` when the body has finished. Not to be called again after it is ready.
+    fn poll(&mut self, cx: &mut Context<'_>, body: &mut dyn Body) -> Poll<Option<LockError>> {
+        loop {
+            match &mut self.state {
+                State::Asking(request) => {
+                    self.state = match ready!(Pin::new(request).poll(cx)) {
+                        Ok(guard) => State::Held(guard.into_body()),
+                        Err(error) => State::Refused(error),
+                    }
+                }
+                State::Held(guard) => {
+                    let on_lost = self.on_lost;
+                    let polled = guard.poll_to(on_lost, cx, |cx| match caught(|| body.poll(cx)) {
+                        Ok(polled) => polled.map(Ok),
+                        Err(panic) => Poll::Ready(Err(panic)),
+                    });
+                    let outcome = match ready!(polled) {
+                        Ok(Ok(())) => Outcome::Finished,
+                        Ok(Err(panic)) => Outcome::Panicked(panic),
+                        Err(lost) => Outcome::Lost(lost),
+                    };
+                    // A lock is never released while its body may still be running (rule 13).
+                    let ended = in_scope(&guard.guard, &guard.span, || caught(|| body.end()));
+                    let outcome = match (outcome, ended) {
+                        (Outcome::Finished | Outcome::Lost(_), Err(panic)) => {
+                            Outcome::Panicked(panic)
+                        }
+                        (outcome, _) => outcome,
+                    };
+                    let State::Held(guard) = mem::replace(&mut self.state, State::Ended) else {
+                        return Poll::Pending;
+                    };
+                    self.state = State::Releasing(guard.release(), outcome);
+                }
+                State::Releasing(released, _) => {
+                    let _ = ready!(released.as_mut().poll(cx));
+                    let State::Releasing(_, outcome) = mem::replace(&mut self.state, State::Ended)
+                    else {
+                        return Poll::Pending;
+                    };
+                    return match outcome {
+                        Outcome::Finished => Poll::Ready(None),
+                        Outcome::Lost(error) => Poll::Ready(Some(error)),
+                        Outcome::Panicked(panic) => resume_unwind(panic),
+                    };
+                }
+                State::Refused(_) => match mem::replace(&mut self.state, State::Ended) {
+                    State::Refused(error) => return Poll::Ready(Some(error)),
+                    _ => return Poll::Pending,
+                },
+                State::Ended => return Poll::Pending,
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").field("on_lost", &self.on_lost).finish_non_exhaustive()
     }
 }
 
@@ -203,20 +341,9 @@ fn caught<R>(part: impl FnOnce() -> R) -> std::thread::Result<R> {
     catch_unwind(AssertUnwindSafe(part))
 }
 
-fn poll_caught<F: Future>(
-    body: Pin<&mut F>,
-    cx: &mut Context<'_>,
-) -> Poll<std::thread::Result<F::Output>> {
-    match caught(|| body.poll(cx)) {
-        Ok(Poll::Pending) => Poll::Pending,
-        Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
-        Err(panic) => Poll::Ready(Err(panic)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{future::poll_fn, time::Duration};
 
     use tokio::time::sleep;
 
@@ -307,7 +434,7 @@ mod tests {
     async fn a_body_that_is_to_finish_does_not_start_without_its_lock() {
         let redlock = Redlock::in_memory(3);
         let guard = redlock.lock("r").await.unwrap();
-        release::end_all(redlock.client(), true);
+        drop(release::end_all(redlock.client()));
         let body = async |_| panic!("it ran");
         let error = run::<(), _>(guard, OnLost::Continue, body).await.unwrap_err();
         assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");

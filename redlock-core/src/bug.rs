@@ -23,6 +23,7 @@ pub enum Bug {
     QuarantineSkipped,
     FrozenClockBelieved,
     ShortFreezeBelieved,
+    SetBackBelieved,
     RenewalOutlivesRelease,
     ShutdownReleasesFirst,
     OldHandleStaysValid,
@@ -50,7 +51,7 @@ mod planted {
 
     impl Bug {
         /// All of them.
-        pub const ALL: [Self; 29] = [
+        pub const ALL: [Self; 30] = [
             Self::QuorumOffByOne,
             Self::ValidityNotCompared,
             Self::DriftLeftOut,
@@ -67,6 +68,7 @@ mod planted {
             Self::QuarantineSkipped,
             Self::FrozenClockBelieved,
             Self::ShortFreezeBelieved,
+            Self::SetBackBelieved,
             Self::RenewalOutlivesRelease,
             Self::ShutdownReleasesFirst,
             Self::OldHandleStaysValid,

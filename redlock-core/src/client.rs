@@ -13,7 +13,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::sync::{Semaphore, watch};
 
 use crate::{
-    background::in_runtime,
+    background::{self, Unusable},
     bug::{Bug, planted},
     clock::Clock,
     error::LockError,
@@ -59,13 +59,14 @@ impl Client {
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
     ) -> Self {
+        let registry = Registry::new(settings.max_ttl);
         Self {
             settings,
             nodes: nodes.into_boxed_slice(),
             memory,
             clock,
             entropy,
-            registry: Registry::default(),
+            registry,
             lines: Arc::default(),
             gate: Semaphore::new(MAX_ATTEMPTS),
             arriving: AtomicUsize::new(0),
@@ -102,10 +103,19 @@ impl Client {
             self.ready.store(false, Ordering::Release);
             self.nodes.iter().for_each(NodeHandle::ensure_running);
         }
-        self.registry.ensure_running(&self.clock, || {
-            let lines = Arc::clone(&self.lines);
-            move || lines.nudge()
-        });
+        self.registry.ensure_running(&self.clock, || self.when_ended());
+    }
+
+    /// The same, and has what stands still on another runtime go on here.
+    pub(crate) fn ensure_moving(&self) {
+        self.ensure_running();
+        self.registry.ensure_moving(&self.clock, || self.when_ended());
+    }
+
+    /// What has to be done when holds are not renewed any more.
+    fn when_ended(&self) -> impl FnOnce() + Send + use<> {
+        let lines = Arc::clone(&self.lines);
+        move || lines.nudge()
     }
 
     /// Waits, on the first use only, until a quorum of nodes is connected or cannot be, at most
@@ -117,7 +127,7 @@ impl Client {
             return Ok(());
         }
         // Whatever came of it, the attempt that follows finds out.
-        let _ = tokio::time::timeout(self.settings.connect_timeout, self.connections()).await;
+        let _ = crate::timer::timeout(self.settings.connect_timeout, self.connections()).await;
         self.ready.store(true, Ordering::Release);
         Ok(())
     }
@@ -204,13 +214,17 @@ impl Drop for Arriving {
 
 /// Nothing that waits for nodes can do so anywhere else, and must not panic there (rule 18).
 pub(crate) fn check_runtime() -> Result<(), LockError> {
-    if in_runtime() {
-        return Ok(());
-    }
-    Err(LockError::config(
-        "a lock must be awaited inside a tokio runtime with timers: use #[tokio::main] or \
-         Runtime::block_on, and enable_all() where the runtime is built",
-    ))
+    Err(LockError::config(match background::unusable() {
+        None => return Ok(()),
+        Some(Unusable::Missing | Unusable::NoTimers) => {
+            "a lock must be awaited inside a tokio runtime with timers: use #[tokio::main] or \
+             Runtime::block_on, and enable_all() where the runtime is built"
+        }
+        Some(Unusable::ShutDown) => {
+            "the tokio runtime in which the lock is awaited was shut down: await it before that, or \
+             on another runtime"
+        }
+    }))
 }
 
 impl fmt::Debug for Client {

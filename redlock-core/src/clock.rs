@@ -7,6 +7,8 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use crate::{background::in_runtime, timer};
+
 /// What the clocks of this process count from: one origin, because clients that share nodes
 /// ([`pools::quorum_of`](crate::pools::quorum_of)) read each other's moments.
 static ORIGIN: LazyLock<Origin> = LazyLock::new(Origin::now);
@@ -42,6 +44,11 @@ impl Moment {
     #[cfg(redlock_sim)]
     pub(crate) fn after(span: Duration) -> Self {
         Self(span)
+    }
+
+    /// For atomics; [`NEVER`](Self::NEVER) is the largest.
+    pub(crate) fn as_nanos(self) -> u64 {
+        u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
     }
 
     /// The time from `earlier` to this moment; zero when it is not earlier.
@@ -86,14 +93,17 @@ pub(crate) trait Clock: fmt::Debug + Send + Sync + 'static {
 }
 
 /// Sleeps until `clock` shows `until`. The runtime's timers stop while a machine sleeps and the
-/// clock does not, so the clock has the last word.
+/// clock does not, so the clock has the last word. Returns at once where no time passes.
 pub(crate) async fn sleep_until(clock: &dyn Clock, until: Moment) {
     loop {
         let left = until.since(clock.now());
         if left.is_zero() {
             return;
         }
-        tokio::time::sleep(left).await;
+        timer::sleep(left).await;
+        if !in_runtime() {
+            return;
+        }
     }
 }
 

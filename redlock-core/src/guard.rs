@@ -1,11 +1,6 @@
 //! What a holder has in hand: the guard that owns the lock, and handles that only look.
 
-use std::{
-    fmt,
-    future::Future,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use crate::{
     body::{BodyGuard, current},
@@ -135,7 +130,7 @@ impl LockGuard {
 
     /// Notes that a body runs under it: nobody lets go of the keys before that has ended (rule 13).
     pub(crate) fn mark_body(&self) {
-        self.hold.has_body.store(true, Ordering::Release);
+        self.hold.mark_body();
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {

@@ -61,6 +61,7 @@ mod shutdown;
 #[doc(hidden)]
 pub mod simulation;
 mod telemetry;
+mod timer;
 mod token;
 mod wait;
 

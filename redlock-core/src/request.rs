@@ -146,7 +146,12 @@ impl Future for LockFuture {
             self.0 = pending().boxed();
             return Poll::Ready(Err(error));
         }
-        self.0.as_mut().poll(cx)
+        let polled = self.0.as_mut().poll(cx);
+        // It may have found out only by waiting.
+        if let Poll::Ready(Err(_)) = polled {
+            check_runtime()?;
+        }
+        polled
     }
 }
 

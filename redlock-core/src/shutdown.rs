@@ -9,9 +9,11 @@ use crate::{
     lease::Hold,
     node::NodeHandle,
     op::release,
+    timer::{sleep, timeout},
 };
 
-/// How long locks may take to go once their bodies were told (api.md: grace plus 2 s).
+/// How long locks may take to go once their bodies were told (api.md: grace plus 2 s). Outside a
+/// runtime, where nothing can be waited for, it is left to the background.
 const LAST: Duration = Duration::from_secs(2);
 
 /// How often to ask the nodes whether they are done.
@@ -25,34 +27,37 @@ pub(crate) async fn shutdown(client: &Arc<Client>, grace: Duration) {
     }
     if in_runtime() {
         // A guard whose lock is lost has nothing left to finish.
-        let done =
-            |holds: &[Arc<Hold>]| holds.iter().all(|hold| hold.is_over() && !hold.is_leaving());
-        let _ = tokio::time::timeout(grace, client.registry.until(done)).await;
+        let done = |hold: &Hold| hold.is_over() && !hold.is_leaving();
+        let _ = timeout(grace, client.registry.until(done)).await;
     }
-    release::end_all(client, false);
+    // A bare guard's code may still run.
+    release::end_all(client).keep();
     // An attempt that was under way may win yet, and has to let go of that first.
-    finish(client, || !client.is_arriving()).await;
+    let finished = finish(client, || !client.is_arriving());
+    if in_runtime() {
+        let _ = timeout(LAST, finished).await;
+    }
 }
 
 pub(crate) async fn release_all(client: &Arc<Client>) {
     client.ensure_running();
-    release::end_all(client, true);
-    finish(client, || true).await;
+    let guards = release::end_all(client);
+    if in_runtime() {
+        let finished = async {
+            guards.release(client).await;
+            finish(client, || true).await;
+        };
+        let _ = timeout(LAST, finished).await;
+    }
 }
 
-/// Waits until the bodies that were told have gone and whoever lets go has asked the nodes, `all_here`
-/// says that no others come, and every node that answers has confirmed; outside a runtime, where nobody can wait, it is left to the background.
+/// Waits until the bodies that were told have gone and whatever lets go has asked the nodes,
+/// `all_here` says that no others come, and every node that answers has confirmed.
 async fn finish(client: &Client, all_here: impl Fn() -> bool) {
-    if !in_runtime() {
-        return;
+    client.registry.until(|hold| !hold.is_leaving()).await;
+    while !(all_here() && client.nodes.iter().all(NodeHandle::is_drained)) {
+        sleep(LOOK).await;
     }
-    let finished = async {
-        client.registry.until(|holds| !holds.iter().any(|hold| hold.is_leaving())).await;
-        while !(all_here() && client.nodes.iter().all(NodeHandle::is_drained)) {
-            tokio::time::sleep(LOOK).await;
-        }
-    };
-    let _ = tokio::time::timeout(LAST, finished).await;
 }
 
 #[cfg(test)]
@@ -63,7 +68,7 @@ mod tests {
     };
 
     use futures_util::FutureExt;
-    use tokio::time::{Instant, sleep, timeout};
+    use tokio::time::Instant;
 
     use super::*;
     use crate::{LockError, LockFuture, MemoryNode, Redlock};
@@ -126,5 +131,28 @@ mod tests {
         drop(lock);
         sleep(LAST).await;
         assert_eq!(keys(&nodes), [""; 0]);
+    }
+
+    /// Its SET waited for the first connection, and was sent on that one: its delete need not be
+    /// repeated, and nothing is left to wait for.
+    #[tokio::test(start_paused = true)]
+    async fn a_first_lock_that_was_released_holds_nothing_up() {
+        for all in [false, true] {
+            let nodes: [_; 3] = std::array::from_fn(|_| MemoryNode::new());
+            // Connected when the others have granted the lock.
+            nodes[2].slow(LOOK);
+            let redlock = Redlock::builder().nodes(&nodes).build().unwrap();
+            redlock.lock("r").await.unwrap().release().await.unwrap();
+            // By then it has answered, too.
+            sleep(10 * LOOK).await;
+            assert_eq!(keys(&nodes), [""; 0]);
+            let begun = Instant::now();
+            if all {
+                redlock.release_all().await;
+            } else {
+                redlock.shutdown(LAST / 2).await;
+            }
+            assert_eq!(begun.elapsed(), Duration::ZERO, "release_all: {all}");
+        }
     }
 }

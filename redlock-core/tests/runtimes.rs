@@ -5,14 +5,17 @@
 use std::{
     future::{Future, IntoFuture},
     pin::pin,
-    sync::Arc,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
     task::{Context, Poll, Wake, Waker},
     thread::Thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use futures_util::FutureExt;
-use redlock_core::{LockError, MemoryNode, Redlock};
+use futures_util::{FutureExt, future::BoxFuture};
+use redlock_core::{LockError, MemoryNode, Redlock, Released};
 use tokio::{runtime::Runtime, time::sleep};
 
 fn nodes() -> [MemoryNode; 3] {
@@ -159,4 +162,170 @@ fn a_loss_is_told_although_the_runtime_of_the_scheduler_stands_still() {
     // It has a timer of a runtime that is there no more.
     drop(second);
     runtime().block_on(lost);
+}
+
+/// A guard that nothing is asked of, on a runtime that the client's tasks are not on.
+#[test]
+fn a_guard_is_renewed_after_the_runtime_of_the_tasks_has_ended() {
+    let nodes = nodes();
+    let ttl = Duration::from_millis(4500);
+    let redlock = Redlock::builder().nodes(&nodes).ttl(ttl).build().unwrap();
+    let (first, second) = (runtime(), runtime());
+    first.block_on(async { drop(redlock.lock("warm").await.unwrap()) });
+    let (locked, is_locked) = tokio::sync::oneshot::channel();
+    let (renewed, is_renewed) = tokio::sync::oneshot::channel::<()>();
+    let held = std::thread::spawn(move || {
+        second.block_on(async {
+            let guard = redlock.lock("r").await.unwrap();
+            locked.send(()).unwrap();
+            is_renewed.await.unwrap();
+            guard.release().await.unwrap()
+        })
+    });
+    first.block_on(is_locked).unwrap();
+    drop(first);
+    let left = || nodes[0].remaining("redlock:r").unwrap();
+    for _ in 0..2 {
+        let (mut before, limit) = (left(), Instant::now() + Duration::from_secs(30));
+        while left() <= before {
+            before = left();
+            assert!(Instant::now() < limit);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    renewed.send(()).unwrap();
+    assert_eq!(held.join().unwrap(), Released::Ours);
+}
+
+/// What waits on a runtime may be polled by the handle that is left of it.
+#[test]
+fn what_is_awaited_on_a_runtime_that_was_shut_down_ends_and_says_so() {
+    let nodes = nodes();
+    let redlock = client(&nodes);
+    let dead = runtime();
+    let handle = dead.handle().clone();
+    let (guard, extended) = dead.block_on(async {
+        (redlock.lock("r").await.unwrap(), redlock.lock("extended").await.unwrap())
+    });
+    drop(dead);
+    let is_named = |error: &LockError| match error {
+        LockError::Config { problem, .. } => problem.contains("shut down"),
+        _ => false,
+    };
+    for outcome in [
+        handle.block_on(async { redlock.lock("s").await.map(drop) }),
+        handle.block_on(async { redlock.lock("r").await.map(drop) }),
+        handle.block_on(async { extended.extend(Duration::from_secs(60)).await }),
+        handle.block_on(async { guard.release().await.map(drop) }),
+    ] {
+        let error = outcome.unwrap_err();
+        assert!(is_named(&error), "{error}");
+    }
+    assert!(handle.block_on(async { extended.lost().now_or_never() }).is_none());
+    assert!(handle.block_on(redlock.health()).iter().all(|node| !node.is_up()));
+    handle.block_on(redlock.release_all());
+    handle.block_on(redlock.shutdown(Duration::from_secs(60)));
+    // Another runtime does what could not be done there.
+    runtime().block_on(async {
+        redlock.health().await;
+        drop(client(&nodes).lock("r").await.unwrap());
+    });
+}
+
+/// Begun on one runtime and polled on when that has ended, on another one and on none.
+#[test]
+fn what_began_on_another_runtime_goes_on_when_that_has_ended() {
+    let nodes = nodes();
+    let (redlock, other) = (client(&nodes), client(&nodes));
+    let (first, second) = (runtime(), runtime());
+    let held = second.block_on(async { other.lock("r").await.unwrap() });
+    let mut waiting = redlock.lock("r").into_future();
+    let mut shutdown = Box::pin(other.shutdown(Duration::from_secs(60)));
+    first.block_on(async {
+        drop(redlock.lock("warm").await.unwrap());
+        assert!((&mut waiting).now_or_never().is_none());
+        assert!((&mut shutdown).now_or_never().is_none());
+        sleep(Duration::from_millis(50)).await;
+        assert!((&mut waiting).now_or_never().is_none());
+    });
+    drop(first);
+    second.block_on(async move {
+        assert!((&mut shutdown).now_or_never().is_none());
+        assert!((&mut waiting).now_or_never().is_none());
+        drop(held);
+        shutdown.await;
+        drop(waiting.await.unwrap());
+    });
+}
+
+/// An executor may poll at once what it is told to poll.
+#[test]
+fn a_waker_that_polls_inline_does_not_deadlock() {
+    struct Inline {
+        future: Mutex<Option<BoxFuture<'static, ()>>>,
+        again: AtomicBool,
+    }
+    impl Wake for Inline {
+        fn wake(self: Arc<Self>) {
+            self.again.store(true, SeqCst);
+            let waker = Waker::from(Arc::clone(&self));
+            // What is being polled is polled once more afterwards.
+            while let Ok(mut polled) = self.future.try_lock()
+                && self.again.swap(false, SeqCst)
+            {
+                let poll = |future: &mut BoxFuture<'static, ()>| {
+                    future.poll_unpin(&mut Context::from_waker(&waker)).is_ready()
+                };
+                if polled.as_mut().is_some_and(poll) {
+                    *polled = None;
+                }
+            }
+        }
+    }
+    fn run(future: impl Future<Output = ()> + Send + 'static) -> Arc<Inline> {
+        let future = Mutex::new(Some(future.boxed()));
+        let task = Arc::new(Inline { future, again: AtomicBool::default() });
+        Arc::clone(&task).wake();
+        task
+    }
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        runtime().block_on(async {
+            let nodes = nodes();
+            let redlock = client(&nodes);
+            let [first, second] =
+                [redlock.lock("a").await.unwrap(), redlock.lock("b").await.unwrap()];
+            let told = [run(first.lost()), run(second.lost())];
+            let shutdown = run({
+                let redlock = redlock.clone();
+                async move { redlock.shutdown(Duration::from_secs(60)).await }
+            });
+            drop(first);
+            second.release().await.unwrap();
+            while told.iter().chain([&shutdown]).any(|task| task.future.lock().unwrap().is_some()) {
+                sleep(Duration::from_millis(5)).await;
+            }
+        });
+        done.send(()).unwrap();
+    });
+    is_done.recv_timeout(Duration::from_secs(30)).unwrap();
+}
+
+/// The first one is there and nothing drives it, as when a task blocks its only thread.
+#[test]
+fn a_client_whose_first_runtime_stands_still_goes_on_from_another() {
+    let nodes = nodes();
+    let redlock = client(&nodes);
+    let (first, second) = (runtime(), runtime());
+    first.block_on(async { drop(redlock.lock("warm").await.unwrap()) });
+    second.block_on(async {
+        let guard = redlock.lock("r").await.unwrap();
+        assert!(redlock.health().await.iter().all(|node| node.is_up()));
+        guard.extend(Duration::from_secs(60)).await.unwrap();
+        assert_eq!(guard.release().await.unwrap(), Released::Ours);
+        redlock.shutdown(Duration::ZERO).await;
+    });
+    assert!(nodes.iter().all(|node| node.keys().is_empty()));
+    // What was left behind there finds out when it goes on.
+    first.block_on(async { sleep(Duration::from_millis(1)).await });
 }

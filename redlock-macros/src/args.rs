@@ -1,6 +1,6 @@
 //! The attribute's arguments: which keys there are, and what was written for each.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::{
     Expr, Ident, LitStr, Path, Token,
     ext::IdentExt,
@@ -120,19 +120,55 @@ impl Entries {
                 if input.is_empty() || input.peek(Token![,]) {
                     return Err(syn::Error::new(key.span(), needs_value(&key)));
                 }
-                Some(input.parse::<Expr>()?)
+                Some(self.value(&key, input)?)
             } else if input.peek(Token![:]) {
                 return Err(input.error("expected `=` between a key and its value"));
             } else {
                 None
             };
+            let is_lock = key == "lock";
             self.push(key, value)?;
+            if is_lock && input.peek(Token![:]) {
+                let told =
+                    "`lock` is a name alone, its type is always `LockHandle`: write `lock = guard`";
+                return Err(syn::Error::new_spanned(until_comma(input), told));
+            }
             if !input.is_empty() && !input.peek(Token![,]) {
                 return Err(input.error("expected `,` before the next key"));
             }
             input.parse::<Option<Token![,]>>()?;
         }
         Ok(())
+    }
+
+    fn value(&mut self, key: &Ident, input: ParseStream<'_>) -> syn::Result<Expr> {
+        if key == "lock" && input.peek(Token![mut]) {
+            let place = input.parse::<Token![mut]>()?;
+            self.push(key.clone(), input.parse().ok())?;
+            let told = "`lock` is a name alone, and nothing of a `LockHandle` needs `mut`: write `lock = guard`";
+            return Err(syn::Error::new_spanned(place, told));
+        }
+        let ahead = input.fork();
+        input.parse().map_err(|error: syn::Error| {
+            let written = until_comma(&ahead);
+            match syn::parse2::<Expr>(written.clone()) {
+                // There is no place after the end: rustc would show the whole attribute.
+                Err(end) if end.to_string().starts_with("unexpected end of input") => {
+                    let told = format!(
+                        "the value of `{key}` breaks off: write it out, such as `{}`",
+                        usage(key).unwrap_or_default()
+                    );
+                    syn::Error::new_spanned(written, told)
+                }
+                _ => {
+                    let told = format!(
+                        "the value of `{key}` is no expression: {error}, such as `{}`",
+                        usage(key).unwrap_or_default()
+                    );
+                    syn::Error::new(error.span(), told)
+                }
+            }
+        })
     }
 
     fn has(&self, name: &str) -> bool {
@@ -198,6 +234,33 @@ impl Take<'_> {
         }
         Some(Arg { key, value: () })
     }
+}
+
+/// What follows, up to the comma that ends it.
+fn until_comma(input: ParseStream<'_>) -> TokenStream {
+    let mut tokens = TokenStream::new();
+    while !input.is_empty() && !input.peek(Token![,]) {
+        tokens.extend(input.parse::<TokenTree>());
+    }
+    tokens
+}
+
+/// The name that `lock` is given, wherever a mistake before it keeps it from being read.
+pub(crate) fn lock_in(attribute: TokenStream) -> Option<Ident> {
+    let mut tokens = attribute.into_iter();
+    while let Some(token) = tokens.next() {
+        if matches!(&token, TokenTree::Ident(key) if key == "lock")
+            && matches!(tokens.next(), Some(TokenTree::Punct(is)) if is.as_char() == '=')
+        {
+            return match tokens
+                .find(|token| !matches!(token, TokenTree::Ident(word) if word == "mut"))?
+            {
+                TokenTree::Ident(name) if name != "self" => Some(name),
+                _ => None,
+            };
+        }
+    }
+    None
 }
 
 /// How a key is written; `None` when there is no such key.

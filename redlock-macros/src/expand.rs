@@ -7,27 +7,28 @@
 //!
 //! // Output:
 //! async fn pay(id: u64) -> Result<Receipt, AppError> {
-//!     let __redlock_request = of_pool(
-//!         "default", format!("order:{}", id), LockOptions::new().ttl(Duration::from_millis(30000)),
+//!     let __redlock_call = of_pool(
+//!         "default", format!("order:{id}"), LockOptions::new().ttl(Duration::from_millis(30000)),
 //!     );
 //!     let __redlock_refusal = error_from::<Result<Receipt, AppError>>();
-//!     let __redlock_body = move |guard: LockHandle| async move {
+//!     let __redlock_body = async move {
+//!         let guard: LockHandle = lock();
 //!         if false { let __redlock_never: Result<Receipt, AppError> = loop {}; return __redlock_never; }
 //!         { work(id).await }
 //!     };
-//!     run(__redlock_request, __redlock_refusal, OnLost::Cancel, __redlock_body).await
+//!     run(__redlock_call, __redlock_refusal, OnLost::Cancel, __redlock_body).await
 //! }
 //! ```
 //!
-//! The request is a statement of its own: what it borrows, from `self` or from the arguments, is
+//! The call is a statement of its own: what it borrows, from `self` or from the arguments, is
 //! given back before the body takes them, and no temporary of it lives across an await.
 
-use proc_macro2::{Group, Ident, Span, TokenStream};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::spanned::Spanned;
+use syn::{Expr, spanned::Spanned};
 
 use crate::{
-    function::Function,
+    function::{Function, with_content},
     nodes::{PoolName, PoolNames},
     output::Output,
     resource::Resource,
@@ -45,7 +46,7 @@ pub(crate) fn function(
     plan: &Plan,
     output: &Output,
 ) -> TokenStream {
-    let locked = Locked { plan, output };
+    let locked = Locked { plan, output, arguments: function.argument_names() };
     let body = match returned {
         None => locked.statements(function.body.clone(), None),
         Some(future) => future.with_work(|work, receiver| locked.statements(work, receiver)),
@@ -56,6 +57,7 @@ pub(crate) fn function(
 struct Locked<'a> {
     plan: &'a Plan,
     output: &'a Output,
+    arguments: Vec<&'a Ident>,
 }
 
 impl Locked<'_> {
@@ -73,23 +75,28 @@ impl Locked<'_> {
             OnLost::Cancel => quote_mixed!(Cancel),
             OnLost::Continue => quote_mixed!(Continue),
         };
-        let handle = match &self.plan.lock {
-            Some(name) => name.to_token_stream(),
-            None => quote_mixed!(_),
-        };
+        let handle = self
+            .plan
+            .lock
+            .as_ref()
+            .map(|name| quote_mixed!(let #name: #krate::LockHandle = #private::lock();));
         let typed = self.typed_return();
+        let mut body = Group::new(
+            Delimiter::Brace,
+            quote_mixed!(#handle #typed #[allow(unused_braces)] #work),
+        );
+        body.set_span(work.span());
+        let body = quote_spanned!(work.span()=> async move #body);
         quote_mixed! {
-            let __redlock_request = #request;
+            // An argument that only the key needs may be called `_id`.
+            #[allow(unknown_lints, clippy::used_underscore_binding)]
+            let __redlock_call = #request;
             let __redlock_refusal = #refusal;
             // A body may well give something to await, such as a task it has started.
             #[allow(unknown_lints, clippy::async_yields_async)]
-            let __redlock_body = move |#handle: #krate::LockHandle| async move {
-                #typed
-                #[allow(unused_braces)]
-                #work
-            };
+            let __redlock_body = #body;
             #private::run(
-                __redlock_request,
+                __redlock_call,
                 __redlock_refusal,
                 #private::OnLost::#on_lost,
                 __redlock_body,
@@ -132,24 +139,59 @@ impl Locked<'_> {
                 let text = proc_macro2::Literal::string(text);
                 quote_spanned!(mixed(*span)=> #text)
             }
+            // The literal is the user's own, its place and its scope included.
+            Resource::Inline(template) => {
+                quote_spanned!(mixed(template.span())=> #private::format!(#template))
+            }
             Resource::Format { format, arguments, span } => {
                 // The literal keeps the user's scope: a spec may name a variable, as in `width$`.
                 let mut format = proc_macro2::Literal::string(format);
                 format.set_span(*span);
-                // A type that cannot be written is shown at the template.
-                quote_spanned!(mixed(*span)=> #private::format!(#format, #((#arguments)),*))
+                let arguments =
+                    arguments.iter().map(|argument| self.in_template(argument.to_token_stream()));
+                // Tokens of a hole have no place of their own: they all lie on the template, and a
+                // suggestion about a part would replace the whole. Out of a `macro_rules!` they
+                // are the code of a macro, which gets no such suggestion, and see what they see
+                // here. A type that cannot be written is shown at the template.
+                quote_spanned!(mixed(start(*span))=> {
+                    macro_rules! redlock_template {
+                        () => { #private::format!(#format, #((#arguments)),*) };
+                    }
+                    redlock_template!()
+                })
             }
             Resource::Expr(resource) => resource.to_token_stream(),
         }
     }
 
+    /// The tokens of a hole. All but the arguments take no room: where rustc corrects a macro too,
+    /// the correction then stands beside the template, where it cannot be missed, and not in its
+    /// place.
+    fn in_template(&self, tokens: TokenStream) -> TokenStream {
+        tokens
+            .into_iter()
+            .map(|mut token| {
+                if let TokenTree::Group(group) = &token {
+                    token = with_content(group, self.in_template(group.stream())).into();
+                }
+                let argument = matches!(&token, TokenTree::Ident(name) if name == "self" || self.arguments.contains(&name));
+                if !argument {
+                    token.set_span(start(token.span()));
+                }
+                token
+            })
+            .collect()
+    }
+
     fn options(&self, options: &Options) -> TokenStream {
         let krate = self.krate();
         let mut setters = TokenStream::new();
+        // All of the call lies on the value: what is wrong with that is shown there alone.
         let mut set = |setter: &str, value: Option<TokenStream>| {
             if let Some(value) = value {
-                let setter = Ident::new(setter, Span::mixed_site());
-                setters.extend(quote_mixed!(.#setter(#value)));
+                let place = mixed(value.span());
+                let setter = Ident::new(setter, place);
+                setters.extend(quote_spanned!(place=> .#setter(#value)));
             }
         };
         let time = |time: &Option<Time>| time.as_ref().map(|time| self.time(time));
@@ -169,22 +211,35 @@ impl Locked<'_> {
     }
 
     fn time(&self, time: &Time) -> TokenStream {
-        let private = self.private();
         match time {
-            Time::Millis(millis) => quote_mixed!(#private::Duration::from_millis(#millis)),
-            Time::Expr(duration) => duration.to_token_stream(),
+            Time::Millis(millis) => {
+                let private = self.private();
+                quote_mixed!(#private::Duration::from_millis(#millis))
+            }
+            // rustc may have to know the setting's type to find that of the expression.
+            Time::Expr(duration) if !says_its_type(duration) => duration.to_token_stream(),
+            Time::Expr(duration) => {
+                let place = duration.span();
+                let private = self.private_at(place);
+                quote_spanned!(mixed(place)=> #private::duration(#duration))
+            }
         }
     }
 
     /// Names the return type, so that a closure is checked against it and rustc shows at the
     /// return type what that lacks.
     fn refusal(&self, refusal: &Refusal) -> TokenStream {
-        let private = self.private();
         let output = &self.output.ty;
         match refusal {
             Refusal::ErrorFrom => self.at_return_type("error_from", quote!(#output), None),
-            Refusal::MapErr(f) => quote_mixed!(#private::map_err::<#output, _>(#f)),
-            Refusal::OnReject(f) => quote_mixed!(#private::on_reject::<#output, _>(#f)),
+            Refusal::MapErr(f) => {
+                let private = self.private_at(f.span());
+                quote_spanned!(mixed(f.span())=> #private::map_err::<#output, _>(#f))
+            }
+            Refusal::OnReject(f) => {
+                let private = self.private_at(f.span());
+                quote_spanned!(mixed(f.span())=> #private::on_reject::<#output, _>(#f))
+            }
             Refusal::SkipOk(otherwise) => {
                 let otherwise = self.refusal(otherwise);
                 self.at_return_type("skip_ok", quote_mixed!(#output, _), Some(otherwise))
@@ -204,13 +259,9 @@ impl Locked<'_> {
         argument: Option<TokenStream>,
     ) -> TokenStream {
         let place = self.output.place;
-        // All of the path is there, or rustc would point at everything in between.
-        let private = self.private().into_iter().map(|mut token| {
-            token.set_span(token.span().located_at(place));
-            token
-        });
+        let private = self.private_at(place);
         let function = Ident::new(function, mixed(place));
-        quote_spanned!(mixed(place)=> #(#private)*::#function::<#types>(#argument))
+        quote_spanned!(mixed(place)=> #private::#function::<#types>(#argument))
     }
 
     /// Never run: tells rustc the type of the block before it reads the body, so that a wrong
@@ -246,6 +297,17 @@ impl Locked<'_> {
         let krate = self.krate();
         quote_mixed!(#krate::__private)
     }
+
+    /// All of the path at one place, or rustc would point at everything in between.
+    fn private_at(&self, place: Span) -> TokenStream {
+        self.private()
+            .into_iter()
+            .map(|mut token| {
+                token.set_span(token.span().located_at(place));
+                token
+            })
+            .collect()
+    }
 }
 
 impl ToTokens for Count {
@@ -266,6 +328,16 @@ impl ToTokens for Factor {
     }
 }
 
+/// Whether rustc knows the type of the expression without what it is for.
+fn says_its_type(value: &Expr) -> bool {
+    match value {
+        Expr::Binary(_) | Expr::Cast(_) | Expr::Field(_) | Expr::Path(_) => true,
+        Expr::Paren(paren) => says_its_type(&paren.expr),
+        Expr::Unary(unary) => says_its_type(&unary.expr),
+        _ => false,
+    }
+}
+
 /// The path to redlock-core.
 pub(crate) fn krate(given: Option<&syn::Path>) -> TokenStream {
     given.map_or_else(|| quote_mixed!(::redlock_core), ToTokens::to_token_stream)
@@ -274,4 +346,10 @@ pub(crate) fn krate(given: Option<&syn::Path>) -> TokenStream {
 /// This place, with names that the user's code neither sees nor shadows.
 fn mixed(place: Span) -> Span {
     Span::mixed_site().located_at(place)
+}
+
+/// The empty place before this one.
+fn start(place: Span) -> Span {
+    // Outside a compiler, as in unit tests, there are no places.
+    if proc_macro::is_available() { place.unwrap().start().into() } else { place }
 }

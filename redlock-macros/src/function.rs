@@ -26,9 +26,14 @@ impl Parse for Function {
         let attributes = input.call(Attribute::parse_outer)?;
         let visibility = input.parse()?;
         if !starts_function(input) {
-            return Err(input.error(
-                "`#[redlock]` goes on an `async fn`: a lock is held while a function runs",
-            ));
+            let told = "`#[redlock]` goes on an `async fn`: a lock is held while a function runs";
+            return Err(input.error(if input.peek(Token![impl]) || input.peek(Token![unsafe]) {
+                format!("{told}. Write it on each method of this `impl` that needs one")
+            } else if input.peek(Token![trait]) {
+                format!("{told}. Write it on the methods where they have a body")
+            } else {
+                told.to_owned()
+            }));
         }
         let signature: Signature = input.parse()?;
         if input.peek(Token![;]) {

@@ -8,11 +8,13 @@ macro_rules! quote_mixed {
 }
 
 mod args;
+mod braces;
 mod duration;
 mod errors;
 mod expand;
 mod fallback;
 mod function;
+mod hole;
 mod nodes;
 mod output;
 mod resource;
@@ -23,7 +25,8 @@ mod validate;
 mod value;
 
 use proc_macro2::TokenStream;
-use syn::Signature;
+use quote::ToTokens;
+use syn::{ReturnType, Signature};
 
 use crate::{
     args::Args, errors::Errors, function::Function, output::Output,
@@ -45,7 +48,7 @@ fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
         Err(error) => return [error.into_compile_error(), item].into_iter().collect(),
     };
     let mut errors = Errors::default();
-    let args = Args::parse(attribute, &mut errors);
+    let args = Args::parse(attribute.clone(), &mut errors);
     let lock = args.lock.as_ref().map(|arg| arg.value.clone());
     let krate = args.krate.as_ref().map(|arg| arg.value.clone());
     let expanded = errors.catch(future(&function)).and_then(|(returned, output)| {
@@ -56,6 +59,7 @@ fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
         (Some(expanded), None) => expanded,
         (_, error) => {
             let error = error.unwrap_or_else(args::no_resource).into_compile_error();
+            let lock = lock.or_else(|| args::lock_in(attribute));
             let function = fallback::function(&function, lock.as_ref(), krate.as_ref());
             quote::quote!(#error #function)
         }
@@ -77,13 +81,24 @@ fn future(function: &Function) -> syn::Result<(Option<ReturnedFuture>, Output)> 
     if asyncness.is_some() {
         return Ok((None, Output::of_async(signature)));
     }
-    ReturnedFuture::recognise(&function.body).zip(Output::of_future(signature)).map_or_else(
-        || {
+    let returned = ReturnedFuture::recognise(&function.body);
+    match (returned, Output::of_future(signature), &signature.output) {
+        (Some(returned), Some(output), _) => Ok((Some(returned), output)),
+        (Some(_), None, ReturnType::Type(_, ty)) => {
+            let told = "`#[redlock]` cannot see what this future gives: write it out, `Pin<Box<dyn Future<Output = Result<..>> + Send>>` or `BoxFuture<'static, Result<..>>`";
+            Err(syn::Error::new_spanned(ty, told))
+        }
+        _ if output::is_future(signature) => {
+            let told = "`#[redlock]` takes the lock inside the async block that the function ends in, and this is none: end in `Box::pin(async move { .. })` or in `async move { .. }`, and await this in there, or write an `async fn`";
+            let end = ReturnedFuture::end_of_another(&function.body)
+                .unwrap_or_else(|| fn_token.to_token_stream());
+            Err(syn::Error::new_spanned(end, told))
+        }
+        _ => {
             let told = "`#[redlock]` needs an `async fn`. When an attribute above it, such as `#[tokio::main]`, has taken the `async` away, write `#[redlock]` above that one";
             Err(syn::Error::new_spanned(fn_token, told))
-        },
-        |(returned, output)| Ok((Some(returned), output)),
-    )
+        }
+    }
 }
 
 #[cfg(test)]

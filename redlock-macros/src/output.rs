@@ -3,9 +3,10 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::{
-    AssocType, Ident, ReturnType, Signature, Token, Type, TypeInfer,
+    AssocType, GenericArgument, Ident, PathArguments, PathSegment, ReturnType, Signature, Token,
+    Type, TypeInfer,
     spanned::Spanned,
-    visit::Visit,
+    visit::{Visit, visit_path_segment},
     visit_mut::{VisitMut, visit_type_mut},
 };
 
@@ -33,7 +34,8 @@ impl Output {
         }
     }
 
-    /// Of a function that returns a future: the type that `Future<Output = _>` names.
+    /// Of a function that returns a future: the type that `Future<Output = _>` names, or, in
+    /// `BoxFuture<'_, _>` and other names for one, the last that it is made of.
     pub(crate) fn of_future(signature: &Signature) -> Option<Self> {
         struct Find<'a>(Option<&'a Type>);
         impl<'a> Visit<'a> for Find<'a> {
@@ -43,9 +45,10 @@ impl Output {
                 }
             }
         }
+        let ReturnType::Type(_, returned) = &signature.output else { return None };
         let mut find = Find(None);
-        find.visit_return_type(&signature.output);
-        find.0.map(|ty| Self::of_type(ty, signature))
+        find.visit_type(returned);
+        find.0.or_else(|| last_argument(returned)).map(|ty| Self::of_type(ty, signature))
     }
 
     fn of_type(ty: &Type, signature: &Signature) -> Self {
@@ -63,6 +66,31 @@ impl Output {
             place,
         }
     }
+}
+
+/// Whether this is the type of a future, as far as its name says.
+pub(crate) fn is_future(signature: &Signature) -> bool {
+    struct Find(bool);
+    impl Visit<'_> for Find {
+        fn visit_path_segment(&mut self, segment: &PathSegment) {
+            self.0 |= segment.ident.to_string().ends_with("Future");
+            visit_path_segment(self, segment);
+        }
+    }
+    let mut find = Find(false);
+    find.visit_return_type(&signature.output);
+    find.0
+}
+
+/// In `BoxFuture<'a, T>`, `T`.
+fn last_argument(ty: &Type) -> Option<&Type> {
+    let Type::Path(path) = ty else { return None };
+    let last = path.path.segments.last()?;
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+    arguments.args.iter().rev().find_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    })
 }
 
 /// By which a return type is told to be a Result: an alias such as `io::Result<T>` counts, and
@@ -145,6 +173,10 @@ mod tests {
         assert_eq!((found.ty.to_string().as_str(), found.is_result), ("Result < u8 , E >", true));
         let opaque: ReturnType = parse_quote!(-> impl Future<Output = u8> + Send);
         assert_eq!(Output::of_future(&signature(opaque)).unwrap().ty.to_string(), "u8");
+        let alias: ReturnType = parse_quote!(-> futures::BoxFuture<'static, io::Result<u8>>);
+        let found = Output::of_future(&signature(alias)).unwrap();
+        assert_eq!((found.ty.to_string().as_str(), found.is_result), ("io :: Result < u8 >", true));
+        assert!(Output::of_future(&signature(parse_quote!(-> PayFuture))).is_none());
         assert!(Output::of_future(&signature(parse_quote!(-> u8))).is_none());
         assert!(Output::of_future(&signature(parse_quote!())).is_none());
     }

@@ -4,6 +4,7 @@ use proc_macro2::Span;
 use syn::{Expr, ExprLit, Ident, Lit, LitStr};
 
 use crate::{
+    braces, hole,
     template::{self, Piece},
     value::ungrouped,
 };
@@ -16,6 +17,9 @@ const LONGEST_RESOURCE: usize = 1024;
 pub(crate) enum Resource {
     /// The same text at every call, braces unescaped.
     Text { text: String, span: Span },
+    /// A template that the standard `format!` reads the same: each hole is the name of a
+    /// variable. rustc shows such a name inside the text, and corrects it there.
+    Inline(LitStr),
     /// A format string with one placeholder for each expression.
     Format { format: String, arguments: Vec<Expr>, span: Span },
     /// Something that gives the text.
@@ -29,7 +33,13 @@ pub(crate) fn resource(_: &Ident, value: Expr) -> syn::Result<Resource> {
             value,
             "`resource` is one name: a template, `\"order:{order_id}\"`, or an expression that gives a `String` or a `&str`",
         )),
-        value => Ok(Resource::Expr(value)),
+        value => match braces::in_text_of(&value) {
+            Some(text) => Err(syn::Error::new(
+                text.span(),
+                "only a literal by itself is a template, and these braces would be part of the key: write one literal, `resource = \"order:{order_id}\"`, in which `{{` and `}}` are braces",
+            )),
+            None => Ok(Resource::Expr(value)),
+        },
     }
 }
 
@@ -43,18 +53,16 @@ fn template(literal: &LitStr) -> syn::Result<Resource> {
             text.len()
         )));
     }
+    if is_inline(&pieces, &literal.value()) {
+        return Ok(Resource::Inline(literal.clone()));
+    }
     let mut format = String::new();
     let mut arguments = Vec::new();
     for piece in &pieces {
         match piece {
-            Piece::Text(text) => format.push_str(&text.replace('{', "{{").replace('}', "}}")),
+            Piece::Text(text) => format.push_str(&escaped(text)),
             Piece::Hole { expression, spec } => {
-                let argument =
-                    LitStr::new(expression, literal.span()).parse().map_err(|error| {
-                        fail(format!(
-                            "`{expression}` in the template is not an expression: {error}"
-                        ))
-                    })?;
+                let argument = hole::expression(expression, literal.span()).map_err(fail)?;
                 if matches!(argument, Expr::Lit(ExprLit { lit: Lit::Int(_), .. })) {
                     return Err(fail(format!(
                         "`{expression}` in the template counts arguments, which a template has not: name one, such as `{{order_id}}`"
@@ -74,4 +82,32 @@ fn template(literal: &LitStr) -> syn::Result<Resource> {
     } else {
         Ok(Resource::Text { text, span })
     }
+}
+
+/// Whether `format!` reads the template the same: there are holes, each is a name and no keyword,
+/// and nothing is written in a way that `format!` does not know.
+fn is_inline(pieces: &[Piece], template: &str) -> bool {
+    let mut read = String::new();
+    let mut holes = false;
+    for piece in pieces {
+        match piece {
+            Piece::Text(text) => read.push_str(&escaped(text)),
+            // Keywords do not parse, and `self` may have another name where the key is made.
+            Piece::Hole { expression, spec } => {
+                let name = syn::parse_str::<Ident>(expression);
+                if name.is_err() || expression.starts_with("r#") {
+                    return false;
+                }
+                let colon = if spec.is_empty() { "" } else { ":" };
+                read.push_str(&format!("{{{expression}{colon}{spec}}}"));
+                holes = true;
+            }
+        }
+    }
+    holes && read == template
+}
+
+/// The text as a format string writes it.
+fn escaped(text: &str) -> String {
+    text.replace('{', "{{").replace('}', "}}")
 }

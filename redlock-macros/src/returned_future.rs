@@ -21,8 +21,8 @@
 //!     })
 //! ```
 
-use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
-use quote::quote;
+use proc_macro2::{Delimiter, Group, Ident, Spacing, TokenStream, TokenTree};
+use quote::{ToTokens, quote};
 use syn::{
     Block, Expr, ExprAsync, ExprBlock, ExprPath, Local, Pat, Stmt,
     parse::Parser,
@@ -41,6 +41,17 @@ impl ReturnedFuture {
         let mut statements = Block::parse_within.parse2(body.stream()).ok()?;
         async_block(&mut statements)?;
         Some(Self { statements })
+    }
+
+    /// What a body that is none ends in: the place that decides it.
+    pub(crate) fn end_of_another(body: &Group) -> Option<TokenStream> {
+        match Block::parse_within.parse2(body.stream()).ok()?.pop()? {
+            Stmt::Expr(Expr::MethodCall(call), None) => Some(call.method.into_token_stream()),
+            Stmt::Expr(Expr::Call(call), None) => Some(call.func.into_token_stream()),
+            Stmt::Expr(last, None) => Some(last.into_token_stream()),
+            Stmt::Macro(last) => Some(last.mac.path.into_token_stream()),
+            _ => None,
+        }
     }
 
     /// The body with the work of the async block rewritten.
@@ -173,12 +184,17 @@ fn is_positional(name: &Ident) -> bool {
     name.strip_prefix("__arg").is_some_and(|digits| digits.parse::<usize>().is_ok())
 }
 
-/// The tokens with another name for `self`.
+/// The tokens with another name for `self`. In a path, `self::`, it is the module.
 pub(crate) fn rename_self(tokens: TokenStream, receiver: &Ident) -> TokenStream {
-    tokens
-        .into_iter()
-        .map(|token| match token {
-            TokenTree::Ident(name) if name == "self" => {
+    let mut tokens = tokens.into_iter().peekable();
+    let mut renamed = TokenStream::new();
+    while let Some(token) = tokens.next() {
+        let starts_path = matches!(
+            tokens.peek(),
+            Some(TokenTree::Punct(colon)) if colon.as_char() == ':' && colon.spacing() == Spacing::Joint
+        );
+        renamed.extend([match token {
+            TokenTree::Ident(name) if name == "self" && !starts_path => {
                 // The place is the user's, for messages; the scope is the one that binds it.
                 let span = name.span().resolved_at(receiver.span());
                 Ident::new(&receiver.to_string(), span).into()
@@ -188,14 +204,14 @@ pub(crate) fn rename_self(tokens: TokenStream, receiver: &Ident) -> TokenStream 
                 crate::function::with_content(&group, content).into()
             }
             other => other,
-        })
-        .collect()
+        }]);
+    }
+    renamed
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quote::ToTokens;
 
     fn body(source: &str) -> Group {
         match format!("{{ {source} }}").parse::<TokenStream>().unwrap().into_iter().next() {
@@ -288,10 +304,14 @@ mod tests {
     #[test]
     fn self_is_renamed_wherever_it_stands() {
         let receiver = Ident::new("__self", proc_macro2::Span::call_site());
-        let renamed = rename_self(quote!(f(self.a, { Self::b(&self) }, myself)), &receiver);
+        let renamed = |tokens| rename_self(tokens, &receiver).to_string();
         assert_eq!(
-            renamed.to_string(),
-            quote!(f(__self.a, { Self::b(&__self) }, myself)).to_string()
+            renamed(quote!(f(self.a, { Self::b(&self) }, myself, S { a: self }))),
+            quote!(f(__self.a, { Self::b(&__self) }, myself, S { a: __self })).to_string()
+        );
+        assert_eq!(
+            renamed(quote!(self::f(self::E::new(self)))),
+            quote!(self::f(self::E::new(__self))).to_string()
         );
     }
 }

@@ -3,7 +3,7 @@
 use crate::args::KEYS;
 
 /// What other lock libraries call a key of ours.
-const ELSEWHERE: [(&str, &str); 16] = [
+const ELSEWHERE: [(&str, &str); 18] = [
     ("key", "resource"),
     ("keys", "resource"),
     ("name", "resource"),
@@ -20,10 +20,15 @@ const ELSEWHERE: [(&str, &str); 16] = [
     ("retries", "retry_count"),
     ("guard", "lock"),
     ("handle", "lock"),
+    ("auto_renew", "auto_extend"),
+    ("renew", "auto_extend"),
 ];
 
 /// The message for a key that there is not.
 pub(crate) fn unknown_key(name: &str) -> String {
+    if is_without_renewal(&snake_case(name)) {
+        return format!("there is no key `{name}`: write `auto_extend = false`");
+    }
     let mut told = match meant(&snake_case(name)) {
         Some(meant) => format!("there is no key `{name}`, did you mean `{meant}`? The keys are"),
         None => format!("there is no key `{name}`: the keys are"),
@@ -34,6 +39,16 @@ pub(crate) fn unknown_key(name: &str) -> String {
     }
     told.push_str(" and `crate`");
     told
+}
+
+/// Whether the name says that the lock does not renew itself.
+fn is_without_renewal(name: &str) -> bool {
+    ["no_", "not_", "disable_", "without_"].iter().any(|not| {
+        name.strip_prefix(not).is_some_and(|what| {
+            let what = what.strip_prefix("auto_").unwrap_or(what);
+            ["extend", "extension", "renew", "renewal"].contains(&what)
+        })
+    })
 }
 
 fn meant(name: &str) -> Option<&'static str> {
@@ -99,6 +114,14 @@ mod tests {
         ] {
             assert_eq!(meant(&snake_case(name)), Some(ours), "{name}");
         }
+    }
+
+    #[test]
+    fn a_key_that_says_no_is_told_with_its_value() {
+        for name in ["no_auto_extend", "noAutoExtend", "no_renew", "disable_auto_renewal"] {
+            assert!(unknown_key(name).ends_with("write `auto_extend = false`"), "{name}");
+        }
+        assert!(!unknown_key("no_wait").contains("auto_extend = false"));
     }
 
     #[test]

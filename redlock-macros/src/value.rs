@@ -3,7 +3,7 @@
 //! A literal is checked here, where its mistake can be shown; any other expression is left to
 //! rustc, which knows its type.
 
-use syn::{Expr, ExprLit, ExprPath, ExprUnary, Ident, Lit, LitInt, Path, UnOp};
+use syn::{Expr, ExprLit, ExprPath, ExprUnary, Ident, Lit, LitInt, Path, Stmt, UnOp};
 
 use crate::duration;
 
@@ -144,11 +144,41 @@ pub(crate) fn name(key: &Ident, value: Expr) -> syn::Result<Ident> {
 /// A function of one `LockError`.
 pub(crate) fn function(key: &Ident, value: Expr) -> syn::Result<Expr> {
     match ungrouped(value) {
-        value @ Expr::Lit(_) => {
-            let told = format!("`{key}` is a function of the error: `{key} = |error| ..`");
+        value @ (Expr::Lit(_)
+        | Expr::Array(_)
+        | Expr::Binary(_)
+        | Expr::Range(_)
+        | Expr::Repeat(_)
+        | Expr::Struct(_)
+        | Expr::Tuple(_)
+        | Expr::Unary(ExprUnary { op: UnOp::Neg(_) | UnOp::Not(_), .. })) => {
+            let told = format!(
+                "`{key}` is a function of the error: write `{key} = |error| ..`, or `|_| ..` to leave the error away"
+            );
+            Err(syn::Error::new_spanned(value, told))
+        }
+        value if is_made(&value) => {
+            let told = format!(
+                "`{key}` is a function of the error, and this is a value: write `{key} = |error| ..` with it"
+            );
             Err(syn::Error::new_spanned(value, told))
         }
         value => Ok(value),
+    }
+}
+
+/// Whether this makes a value: of a variant or a struct, as `AppError::Locked(error)` does, the
+/// default, or out of a literal.
+fn is_made(value: &Expr) -> bool {
+    match value {
+        Expr::Call(call) => {
+            let Expr::Path(function) = &*call.func else { return false };
+            function.path.segments.last().is_some_and(|last| {
+                last.ident == "default" || last.ident.to_string().starts_with(char::is_uppercase)
+            })
+        }
+        Expr::MethodCall(call) => matches!(&*call.receiver, Expr::Lit(_)),
+        _ => false,
     }
 }
 
@@ -179,11 +209,29 @@ pub(crate) fn path(key: &Ident, value: Expr) -> syn::Result<Path> {
     }
 }
 
-/// The expression itself, when a `macro_rules!` put invisible brackets around it.
+/// The expression itself: without the invisible brackets that a `macro_rules!` puts around it,
+/// and a literal without the parentheses and braces around it.
 pub(crate) fn ungrouped(value: Expr) -> Expr {
-    match value {
-        Expr::Group(group) => ungrouped(*group.expr),
+    let value = match value {
+        Expr::Group(group) => return ungrouped(*group.expr),
         value => value,
+    };
+    match inside(&value) {
+        Some(literal @ Expr::Lit(_)) => literal.clone(),
+        _ => value,
+    }
+}
+
+/// What is inside all brackets around it; `None` for a block that does more.
+fn inside(value: &Expr) -> Option<&Expr> {
+    match value {
+        Expr::Group(group) => inside(&group.expr),
+        Expr::Paren(paren) => inside(&paren.expr),
+        Expr::Block(block) if block.label.is_none() => match block.block.stmts.as_slice() {
+            [Stmt::Expr(value, None)] => inside(value),
+            _ => None,
+        },
+        value => Some(value),
     }
 }
 

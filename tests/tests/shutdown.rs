@@ -3,7 +3,7 @@
 use std::{future::pending, time::Duration};
 
 use redlock_core::{LockError, LockHandle, LostReason, Redlock, pools};
-use redlock_tests::{LIMIT, Nodes, wait_until, within};
+use redlock_tests::{LIMIT, Nodes, Peer, wait_until, within};
 use tokio::{sync::oneshot, task::JoinHandle};
 
 /// The longest ttl, so that no test passes because keys ran out.
@@ -145,4 +145,20 @@ async fn all_pools_shut_down_together() {
     assert!(matches!(error, LockError::ShuttingDown { .. }), "{error:?}");
     let error = within("the body", body).await.unwrap().unwrap_err();
     assert!(matches!(error, LockError::Lost { reason: LostReason::Shutdown, .. }), "{error:?}");
+}
+
+/// Nothing runs after the end of `main` that could send a delete: it has to be on its way when `drop`
+/// returns.
+#[tokio::test]
+async fn a_guard_that_is_dropped_at_the_end_of_main_leaves_no_key() {
+    let nodes = Nodes::start(3);
+    for flavor in ["current_thread", "multi_thread"] {
+        for _ in 0..5 {
+            let words = ["drop".to_owned(), flavor.to_owned(), "job".to_owned()];
+            let program = env!("CARGO_BIN_EXE_redlock-process");
+            let process = Peer::start(program, words.into_iter().chain(nodes.urls()));
+            assert!(process.end().await, "it failed");
+            wait_until("no key is left", async || nodes.are_empty()).await;
+        }
+    }
 }

@@ -43,6 +43,77 @@ async fn row_09_a_wall_clock_that_jumps_ahead_is_a_doubt_that_a_quorum_clears() 
     assert_eq!(guard.release().await.unwrap(), Released::Ours);
 }
 
+/// A clock that was set back by 20 s and then missed 15 s leads by 5 s less than it did.
+const SET_BACK: i64 = -20_000_000_000;
+const AFTER_THE_FREEZE: i64 = SET_BACK + 15_000_000_000;
+
+#[tokio::test(start_paused = true)]
+async fn row_09_a_clock_that_is_set_back_does_not_hide_a_freeze() {
+    let (redlock, clock) = doubter(&nodes(3));
+    let guard = redlock.lock("r").auto_extend(false).await.unwrap();
+    sleep(Duration::from_millis(10)).await;
+    clock.wall_ahead.store(SET_BACK, SeqCst);
+    // Nothing asks for its validity: the client looks at the clock by itself.
+    sleep(Duration::from_millis(100)).await;
+    clock.wall_ahead.store(AFTER_THE_FREEZE, SeqCst);
+    assert!(!guard.is_valid(), "in doubt");
+    sleep(Duration::from_millis(10)).await;
+    assert!(guard.is_valid(), "a quorum has renewed it");
+    sleep(Duration::from_secs(1)).await;
+    assert!(guard.is_valid(), "and it stays so");
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_09_a_judgement_sees_that_a_clock_is_set_back() {
+    let (redlock, clock) = doubter(&nodes(3));
+    let guard = redlock.lock("r").await.unwrap();
+    let before = guard.validity();
+    clock.wall_ahead.store(SET_BACK, SeqCst);
+    let after = guard.validity();
+    assert!(before - after < Duration::from_millis(1), "no doubt by itself: {after:?}");
+    clock.wall_ahead.store(AFTER_THE_FREEZE, SeqCst);
+    assert!(!guard.is_valid(), "in doubt");
+}
+
+/// What counts is the round that the deadline counts from, not the one that took the lock.
+#[tokio::test(start_paused = true)]
+async fn row_09_a_renewal_forgets_what_the_clock_did_before_it() {
+    let (redlock, clock) = doubter(&nodes(3));
+    let guard = redlock.lock("r").await.unwrap();
+    clock.wall_ahead.store(SET_BACK, SeqCst);
+    assert!(guard.is_valid());
+    sleep(TTL / 3 + Duration::from_millis(10)).await;
+    clock.wall_ahead.store(SET_BACK + 80_000_000, SeqCst);
+    let before = guard.validity();
+    clock.wall_ahead.store(SET_BACK, SeqCst);
+    let missed = guard.validity() - before;
+    assert!(missed.abs_diff(Duration::from_millis(80)) < Duration::from_millis(1), "{missed:?}");
+    clock.wall_ahead.store(AFTER_THE_FREEZE, SeqCst);
+    assert!(!guard.is_valid(), "in doubt");
+}
+
+/// Once it is in doubt, only a quorum clears that, and only in a round from after the freeze.
+#[tokio::test(start_paused = true)]
+async fn row_09_a_clock_that_is_set_back_clears_no_doubt() {
+    let nodes = nodes(3);
+    let (redlock, clock) = doubter(&nodes);
+    let guard = redlock.lock("r").await.unwrap();
+    nodes.iter().for_each(|node| node.slow(Duration::from_millis(10)));
+    let early = tokio::spawn({
+        let guard = guard.hold().clone();
+        async move { crate::op::extend::extend(&guard, TTL).await }
+    });
+    sleep(Duration::from_millis(5)).await;
+    clock.wall_ahead.store(JUMP, SeqCst);
+    assert!(!guard.is_valid(), "in doubt");
+    clock.wall_ahead.store(0, SeqCst);
+    assert!(!guard.is_valid(), "still in doubt");
+    sleep(Duration::from_millis(7)).await;
+    assert!(early.is_finished() && !guard.is_valid(), "that was asked before");
+    sleep(Duration::from_millis(10)).await;
+    assert!(guard.is_valid(), "a quorum has renewed it");
+}
+
 /// The drift allowance is for clocks that go at other rates: what a clock has missed comes off the
 /// validity, and is not a second use of the same milliseconds.
 #[tokio::test(start_paused = true)]

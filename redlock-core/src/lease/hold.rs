@@ -2,7 +2,6 @@
 
 use std::{
     future::poll_fn,
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -11,58 +10,24 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use tokio::{runtime::Id, sync::Notify, time::Sleep};
+use tokio::{runtime::Id, sync::Notify};
 
-use super::{HoldId, Lease, validity};
+use super::{
+    HoldId, Lease, Start,
+    state::{End, Judgement, State, Todo},
+};
 use crate::{
     bug::{Bug, planted},
     client::Client,
     clock::{Moment, Reading},
     error::{LockError, LostReason},
-    node::Expected,
     op::extend,
     options::Terms,
     quorum::{Round, quorum},
-    telemetry,
+    telemetry, timer,
 };
-
-/// How a hold ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    /// Its holder let go.
-    Released,
-    /// It was lost (rule 9).
-    Lost(LostReason),
-}
-
-/// Whether a hold may be relied on at this moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Judgement {
-    /// For this much longer.
-    Valid(Duration),
-    /// Real time has run ahead: nothing may rely on it until a renewal has cleared it (rule 2).
-    Doubtful,
-    Ended(End),
-}
-
-/// A judgement, and what has to be done about it once no lock is held.
-struct Verdict {
-    judgement: Judgement,
-    effect: Effect,
-}
-
-enum Effect {
-    None,
-    TellLost(LostReason),
-    Renew,
-}
-
-impl From<Judgement> for Verdict {
-    fn from(judgement: Judgement) -> Self {
-        Self { judgement, effect: Effect::None }
-    }
-}
 
 #[derive(Debug)]
 pub(crate) struct Hold {
@@ -70,30 +35,12 @@ pub(crate) struct Hold {
     pub(crate) id: HoldId,
     pub(crate) resource: String,
     /// A body runs under it, whose end lets go of it, as opposed to a bare guard (rule 13).
-    pub(crate) has_body: AtomicBool,
+    has_body: AtomicBool,
     pub(crate) state: Mutex<State>,
     /// Something about the state has changed: it ended, or a doubt was cleared.
     changed: Notify,
-    auto_extend: bool,
-    /// The end of `max_hold`, or never.
-    latest: Moment,
     /// Until when `min_hold` keeps the key.
     pub(crate) earliest: Moment,
-}
-
-#[derive(Debug)]
-#[cfg_attr(redlock_sim, derive(Clone))]
-pub(crate) struct State {
-    pub(crate) lease: Lease,
-    /// What renewals ask for; that of the lease is what the last confirmed one asked for.
-    pub(crate) renewal_ttl: Duration,
-    pub(crate) ended: Option<End>,
-    /// Since when it is in doubt.
-    doubt: Option<Moment>,
-    /// Deleting or passing on has begun: whoever set this sees it through.
-    pub(crate) let_go: bool,
-    /// When the renewal that is due next is to be sent.
-    renew_at: Moment,
 }
 
 impl Hold {
@@ -105,86 +52,47 @@ impl Hold {
         terms: &Terms,
         begun: Moment,
     ) -> Self {
+        let latest = terms.max_hold.map_or(Moment::NEVER, |max| client.clock.now() + max);
+        // A doubt that no quorum clears within this is a loss (rule 2).
+        let doubt_limit = client.settings.node_timeout * 2;
         Self {
             client: Arc::clone(client),
             id: client.registry.fresh_id(),
             resource,
             has_body: AtomicBool::new(false),
             changed: Notify::new(),
-            auto_extend: terms.auto_extend,
-            latest: terms.max_hold.map_or(Moment::NEVER, |max| client.clock.now() + max),
             earliest: begun + terms.min_hold,
-            state: Mutex::new(State {
-                renew_at: validity::renewal(lease.confirmed.now, terms.ttl),
-                lease,
-                renewal_ttl: terms.ttl,
-                ended: None,
-                doubt: None,
-                let_go: false,
-            }),
+            state: Mutex::new(State::new(lease, terms, latest, doubt_limit)),
         }
     }
 
-    /// Judges the hold by the clock, never by what some task has got round to (rule 2), and does
-    /// what comes of that: a hold whose time has run out ends here, and makes way for the next in
-    /// line; one in doubt is renewed. Not to be called with a lock of lines or holds in hand.
+    /// Judges the hold and does what comes of that: a hold whose time has run out ends here, and
+    /// makes way for the next in line; one in doubt is renewed. Not to be called with a lock of lines
+    /// or holds in hand.
     pub(crate) fn judge(self: &Arc<Self>) -> Judgement {
-        let reading = self.client.clock.read();
-        let Verdict { judgement, effect } = {
-            let mut state = self.state.lock();
-            self.judge_locked(&mut state, reading)
-        };
-        match effect {
-            Effect::None => {}
-            Effect::TellLost(reason) => self.tell_lost(reason),
-            Effect::Renew => {
-                // One renewal at once; the answer clears the doubt or ends the hold.
-                extend::renew(self, reading);
-                self.client.registry.schedule(self.id, reading.now + self.doubt_limit());
-            }
+        let reading = self.client.registry.look(&*self.client.clock);
+        let (judgement, todo) = self.state.lock().judge(reading);
+        match todo {
+            Todo::Nothing => {}
+            Todo::TellLoss(reason) => self.tell_lost(reason),
+            Todo::Renew(end) => self.renew_in_turn(end),
         }
         judgement
     }
 
-    fn judge_locked(&self, state: &mut State, reading: Reading) -> Verdict {
-        if let Some(end) = state.ended {
-            return Judgement::Ended(end).into();
+    /// Sends a renewal, or has it wait for its turn when too many are under way. Without one the hold
+    /// ends at `end`: those that end first have the first turns.
+    fn renew_in_turn(self: &Arc<Self>, end: Moment) {
+        match self.client.registry.room() {
+            Some(room) => extend::renew(self, Some(room)),
+            None => self.client.registry.await_turn(self.id, end),
         }
-        let now = reading.now;
-        let end = state.lease.ends_on(reading).min(self.latest);
-        let reason = if now >= end {
-            Some(if end == self.latest { LostReason::MaxHold } else { LostReason::Expired })
-        } else {
-            state
-                .doubt
-                .filter(|since| now.since(*since) >= self.doubt_limit())
-                .map(|_| LostReason::Expired)
-        };
-        if let Some(reason) = reason {
-            state.ended = Some(End::Lost(reason));
-            let judgement = Judgement::Ended(End::Lost(reason));
-            return Verdict { judgement, effect: Effect::TellLost(reason) };
-        }
-        if state.lease.deadline_on(reading).is_none() {
-            let effect = if state.doubt.is_none() { Effect::Renew } else { Effect::None };
-            state.doubt.get_or_insert(now);
-            return Verdict { judgement: Judgement::Doubtful, effect };
-        }
-        state.doubt = None;
-        Judgement::Valid(end.since(now)).into()
-    }
-
-    /// When it has to be looked at, at the latest.
-    fn end_at(&self, state: &State, reading: Reading) -> Moment {
-        let deadline = state.lease.ends_on(reading);
-        let end = deadline.min(self.latest);
-        state.doubt.map_or(end, |since| end.min(since + self.doubt_limit()))
     }
 
     /// How long until it has to be looked at.
     fn left(&self) -> Duration {
         let reading = self.client.clock.read();
-        self.end_at(&self.state.lock(), reading).since(reading.now)
+        self.state.lock().end_at(reading).since(reading.now)
     }
 
     /// Whether it may be relied on now, as [`judge`](Self::judge) finds it, without what comes of
@@ -192,16 +100,14 @@ impl Hold {
     #[cfg(redlock_sim)]
     pub(crate) fn glance(&self) -> bool {
         let mut state = self.state.lock().clone();
-        let verdict = self.judge_locked(&mut state, self.client.clock.read());
-        matches!(verdict.judgement, Judgement::Valid(_))
-    }
-
-    /// A doubt that no quorum clears within this is a loss (rule 2).
-    fn doubt_limit(&self) -> Duration {
-        self.client.settings.node_timeout * 2
+        let (judgement, _) = state.judge(self.client.clock.read());
+        matches!(judgement, Judgement::Valid(_))
     }
 
     pub(crate) fn validity(self: &Arc<Self>) -> Duration {
+        // A holder that looks at nothing else is renewed from its own runtime when that of the
+        // scheduler has ended (rule 13).
+        self.client.ensure_running();
         match self.judge() {
             Judgement::Valid(left) => left,
             Judgement::Doubtful | Judgement::Ended(_) => Duration::ZERO,
@@ -210,12 +116,8 @@ impl Hold {
 
     /// Ends the hold; false when it had ended before.
     pub(crate) fn end(&self, end: End) -> bool {
-        {
-            let mut state = self.state.lock();
-            if state.ended.is_some() {
-                return false;
-            }
-            state.ended = Some(end);
+        if !self.state.lock().end(end) {
+            return false;
         }
         match end {
             End::Lost(reason) => self.tell_lost(reason),
@@ -262,45 +164,21 @@ impl Hold {
         }
     }
 
-    /// A quorum of all nodes has renewed it, in a round that started at `started` (rule 7).
+    /// A quorum of all nodes has renewed it, in a round that started at `start` (rule 7).
     /// False when that came too late.
     pub(crate) fn renewed(
         &self,
-        started: Reading,
+        start: &Start,
         ttl: Duration,
         asked: Option<Duration>,
         round: Arc<Round>,
     ) -> bool {
         let reading = self.client.clock.read();
-        let mut state = self.state.lock();
-        if state.ended.is_some() || reading.now >= state.lease.ends_on(reading) {
-            return false;
+        let renewed = self.state.lock().renewed(start, ttl, asked, round, reading);
+        if renewed {
+            self.changed.notify_waiters();
         }
-        let deadline = validity::deadline(started.now, ttl, state.lease.clock_drift_factor);
-        // The old one stands if it is later, unless it was in doubt when this round started.
-        if state.lease.deadline_on(started).is_none_or(|old| deadline > old) {
-            state.lease.deadline = deadline;
-            state.lease.wall_ahead = started.wall_ahead;
-        }
-        state.lease.confirmed = started;
-        state.lease.ttl = ttl;
-        state.lease.confirmed_round = round;
-        state.renewal_ttl = asked.unwrap_or(state.renewal_ttl);
-        state.doubt = None;
-        state.renew_at = validity::renewal(started.now, ttl);
-        drop(state);
-        self.changed.notify_waiters();
-        true
-    }
-
-    /// What should be left of the key on a node that has confirmed it last time.
-    pub(crate) fn expected(&self, state: &State) -> Expected {
-        let Lease { confirmed, expired_by, ttl, clock_drift_factor, .. } = &state.lease;
-        Expected {
-            until: confirmed.now + *ttl,
-            longest: expired_by.since(confirmed.now),
-            allowance: validity::drift(*ttl, *clock_drift_factor),
-        }
+        renewed
     }
 
     /// So many nodes no longer have it that a quorum is impossible (rule 7).
@@ -309,47 +187,49 @@ impl Hold {
     }
 
     /// What the scheduler does when the hold is due: end it, renew it, or look again later.
-    /// Answers when it is due next, or never, and the renewal that is under way.
-    pub(crate) fn tend(self: &Arc<Self>) -> (Option<Moment>, Option<Arc<Round>>) {
+    /// Answers when it is due next, or never.
+    pub(crate) fn tend(self: &Arc<Self>) -> Option<Moment> {
+        let node_timeout = self.client.settings.node_timeout;
         if let Judgement::Ended(_) = self.judge() {
             if planted(Bug::RenewalOutlivesRelease) {
-                let reading = self.client.clock.read();
-                let again = reading.now + self.client.settings.node_timeout;
-                return (Some(again), extend::renew(self, reading));
+                extend::renew(self, None);
+                return Some(self.client.clock.now() + node_timeout);
             }
-            return (None, None);
+            return None;
         }
         let reading = self.client.clock.read();
-        let (due, renew) = {
-            let mut state = self.state.lock();
-            let wake = self.end_at(&state, reading);
-            if !self.auto_extend {
-                (wake, false)
-            } else if reading.now < state.renew_at {
-                (wake.min(state.renew_at), false)
-            } else {
-                // Unknown keeps the old deadline and tries again (rule 7).
-                let again = (state.renewal_ttl / 20).max(self.client.settings.node_timeout);
-                state.renew_at = reading.now + again;
-                (wake.min(state.renew_at), true)
-            }
+        let mut state = self.state.lock();
+        if !state.wants_renewal(reading.now) {
+            return Some(state.due_at(reading));
+        }
+        let end = state.end_at(reading);
+        let Some(room) = self.client.registry.room() else {
+            drop(state);
+            self.client.registry.await_turn(self.id, end);
+            return Some(end);
         };
-        let renewal = renew.then(|| extend::renew(self, reading)).flatten();
-        (Some(due), renewal)
+        state.renew_again_after(reading.now, node_timeout);
+        let due = state.due_at(reading);
+        drop(state);
+        extend::renew(self, Some(room));
+        Some(due)
     }
 
-    /// When the scheduler has to look at a hold that is new.
-    pub(crate) fn first_due(&self) -> Moment {
+    /// What time it is, and when the scheduler has to look at a hold that is new.
+    pub(super) fn first_due(&self) -> (Moment, Moment) {
         let reading = self.client.clock.read();
-        let state = self.state.lock();
-        let end = self.end_at(&state, reading);
-        if self.auto_extend { end.min(state.renew_at) } else { end }
+        (reading.now, self.state.lock().due_at(reading))
+    }
+
+    /// When it ends, if it is not renewed before.
+    pub(super) fn end_at(&self, reading: Reading) -> Moment {
+        self.state.lock().end_at(reading)
     }
 
     pub(crate) fn votes(&self) -> usize {
         let round = {
             let state = self.state.lock();
-            if state.ended.is_some() {
+            if state.is_over() {
                 return 0;
             }
             Arc::clone(&state.lease.confirmed_round)
@@ -357,17 +237,19 @@ impl Hold {
         round.yes()
     }
 
-    /// It has ended, and somebody is about to let go of its keys: its body, when it has gone, or who
-    /// has begun to.
+    /// It has ended, and something is about to let go of its keys.
     pub(crate) fn is_leaving(&self) -> bool {
-        let state = self.state.lock();
-        let by_hand = state.let_go || state.ended == Some(End::Released);
-        state.ended.is_some() && (by_hand || self.is_body())
+        self.state.lock().is_leaving(self.is_body())
     }
 
     /// It has ended, whether or not its keys were let go of.
     pub(crate) fn is_over(&self) -> bool {
-        self.state.lock().ended.is_some()
+        self.state.lock().is_over()
+    }
+
+    /// Notes that a body runs under it.
+    pub(crate) fn mark_body(&self) {
+        self.has_body.store(true, Ordering::Release);
     }
 
     pub(crate) fn is_body(&self) -> bool {
@@ -393,16 +275,17 @@ pub(crate) async fn until(hold: Arc<Hold>, mut done: impl FnMut(Judgement) -> bo
         }
         // The clock is enough to end it (rule 9), and somebody has to look at it. As a rule that is
         // the scheduler; if that one's runtime stands still, this one's need not.
-        let mut alarm: Option<(Id, Pin<Box<Sleep>>)> = None;
+        let mut alarm: Option<(Id, BoxFuture<'static, ()>)> = None;
         poll_fn(|cx| {
             if changed.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());
             }
             let Some(here) = hold.client.registry.elsewhere() else { return Poll::Pending };
+            hold.client.registry.stand_by(&hold.client);
             // A timer is its runtime's, which may end before this future does.
             let (_, alarm) = match &mut alarm {
                 Some(alarm) if alarm.0 == here => alarm,
-                alarm => alarm.insert((here, Box::pin(tokio::time::sleep(hold.left())))),
+                alarm => alarm.insert((here, Box::pin(timer::sleep(hold.left())))),
             };
             alarm.as_mut().poll(cx)
         })

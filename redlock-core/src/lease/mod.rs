@@ -5,8 +5,12 @@
 
 #[cfg(test)]
 mod clock_faults;
+#[cfg(test)]
+mod crowds;
 mod hold;
+mod leads;
 mod registry;
+mod state;
 #[cfg(test)]
 mod tests;
 mod unheld;
@@ -14,8 +18,10 @@ pub(crate) mod validity;
 
 use std::{sync::Arc, time::Duration};
 
-pub(crate) use hold::{End, Hold, Judgement, until};
-pub(crate) use registry::{HoldId, Registry};
+pub(crate) use hold::{Hold, until};
+pub(crate) use leads::{Leads, Start};
+pub(crate) use registry::{HoldId, Registry, Room};
+pub(crate) use state::{End, Judgement};
 pub(crate) use unheld::Unheld;
 
 use crate::{
@@ -36,8 +42,8 @@ pub(crate) struct Lease {
     pub(crate) clock_drift_factor: f64,
     /// The end of its validity (rule 2).
     pub(crate) deadline: Moment,
-    /// How far the wall clock was ahead when the round started that the deadline counts from.
-    pub(crate) wall_ahead: i64,
+    /// The round that the deadline counts from.
+    pub(crate) counts_from: Start,
     /// What the clock showed when the last confirmed round started.
     pub(crate) confirmed: Reading,
     /// When the last renewal was sent, confirmed or not: once it is later than `confirmed`, nobody
@@ -57,16 +63,17 @@ impl Lease {
     pub(crate) fn sought(
         claim: Arc<Claim>,
         terms: &Terms,
-        started: Reading,
+        start: Start,
         round: &Arc<Round>,
     ) -> Self {
+        let started = start.reading;
         Self {
             claim,
             since: started.now,
             ttl: terms.ttl,
             clock_drift_factor: terms.clock_drift_factor,
             deadline: validity::deadline(started.now, terms.ttl, terms.clock_drift_factor),
-            wall_ahead: started.wall_ahead,
+            counts_from: start,
             confirmed: started,
             renewal_sent: started.now,
             expired_by: started.now + terms.key_ttl(),
@@ -78,8 +85,9 @@ impl Lease {
     /// The end of its validity on a clock that has missed some of the time since the round that it
     /// counts from. None when that is so much that it cannot be relied on (rule 2).
     pub(crate) fn deadline_on(&self, clock: Reading) -> Option<Moment> {
-        let Self { deadline, wall_ahead, ttl, clock_drift_factor, .. } = *self;
-        let missed = validity::missed(wall_ahead, clock.wall_ahead, ttl, clock_drift_factor)?;
+        let Self { deadline, ttl, clock_drift_factor, .. } = *self;
+        let then = self.counts_from.lowest_lead();
+        let missed = validity::missed(then, clock.wall_ahead, ttl, clock_drift_factor)?;
         Some(deadline - missed)
     }
 

@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeSet, HashMap},
     sync::{
         Arc, Weak,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -12,16 +12,17 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{runtime::Id, sync::Notify};
 
-use super::Hold;
+use super::{Hold, Leads, Start};
 use crate::{
-    background::Background,
-    clock::{Clock, Moment, sleep_until},
-    quorum::Round,
+    background::{self, Background, Pulse},
+    client::Client,
+    clock::{Clock, Moment, Reading, sleep_until},
 };
 
 /// How often the task looks at the clock at least, as long as anything is held: timers stand still
-/// while a machine sleeps or is frozen, and who waits is to be told soon after (rules 2 and 9).
-const LOOK: Duration = Duration::from_secs(1);
+/// while a machine sleeps or is frozen, and waiters are to be told soon after (rule 9). A wall clock
+/// that is set back hides a freeze, unless it is looked at in between (rule 2).
+const LOOK: Duration = Duration::from_millis(100);
 
 /// The wall clock has jumped when it has run ahead by this much between two looks: no lock's
 /// allowance is less.
@@ -29,44 +30,68 @@ const JUMP: i64 = 2_000_000;
 
 /// How many renewals may be under way at once: enough for one pipeline to each node to be worth
 /// it, and few enough that a node answers all of them well within `node_timeout`.
-const MOST_AT_ONCE: usize = 512;
+const MAX_RENEWALS: usize = 512;
+
+/// How many holds are looked at before other tasks get to run.
+const MAX_AT_ONCE: usize = 512;
 
 /// Tells the holds of one client apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct HoldId(u64);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Registry {
     shared: Arc<Shared>,
     task: Background,
     ids: AtomicU64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
+    leads: Arc<Leads>,
     inner: Mutex<Inner>,
-    /// Something is due earlier than the task sleeps.
-    sooner: Notify,
+    /// The task has ended, and every runtime with holds may start it again.
+    ended: Notify,
     /// A hold has gone, or was lost.
     gone: Notify,
     orphaned: AtomicBool,
+    /// How many renewals are under way.
+    renewals: AtomicUsize,
+    /// There are turns, so that the task has to be told of renewals that are over.
+    crowded: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Weak: a hold keeps its client alive, not the other way round.
-    holds: HashMap<HoldId, (Weak<Hold>, Option<Moment>)>,
+    holds: HashMap<HoldId, Entry>,
     due: BTreeSet<(Moment, HoldId)>,
+    /// Holds that wait for their turn to be renewed, those first that end first.
+    turns: BTreeSet<(Moment, HoldId)>,
     /// Until when the task sleeps.
     asleep: Option<Moment>,
+    /// Tells the task that something is due earlier than it sleeps. Each task has its own: one that
+    /// was taken over must not get what is meant for the next.
+    sooner: Arc<Notify>,
+    /// The runtimes beside the task's on which something stands by to take over.
+    standbys: Vec<Id>,
     /// No hold may be added any more.
     closed: bool,
 }
 
+#[derive(Debug)]
+struct Entry {
+    /// Weak: a hold keeps its client alive, not the other way round.
+    hold: Weak<Hold>,
+    /// When the task has to look at it.
+    due: Option<Moment>,
+    /// When it ends unless its turn comes before.
+    turn: Option<Moment>,
+}
+
 impl Inner {
     fn set_due(&mut self, id: HoldId, at: Option<Moment>) -> bool {
-        let Some((_, due)) = self.holds.get_mut(&id) else { return false };
-        if let Some(old) = std::mem::replace(due, at) {
+        let Some(entry) = self.holds.get_mut(&id) else { return false };
+        if let Some(old) = std::mem::replace(&mut entry.due, at) {
             self.due.remove(&(old, id));
         }
         let Some(at) = at else { return false };
@@ -76,56 +101,162 @@ impl Inner {
 
     /// The same, if it is not due sooner.
     fn set_due_by(&mut self, id: HoldId, at: Moment) -> bool {
-        let due = self.holds.get(&id).and_then(|(_, due)| *due);
+        let due = self.holds.get(&id).and_then(|entry| entry.due);
         due.is_none_or(|due| at < due) && self.set_due(id, Some(at))
+    }
+
+    /// Has a hold wait for its turn, if it does not do so already.
+    fn add_turn(&mut self, id: HoldId, end: Moment) {
+        let Some(entry) = self.holds.get_mut(&id) else { return };
+        if entry.turn.is_none() {
+            entry.turn = Some(end);
+            self.turns.insert((end, id));
+        }
+    }
+
+    fn remove(&mut self, id: HoldId) {
+        let Some(entry) = self.holds.remove(&id) else { return };
+        if let Some(due) = entry.due {
+            self.due.remove(&(due, id));
+        }
+        if let Some(end) = entry.turn {
+            self.turns.remove(&(end, id));
+        }
+    }
+}
+
+/// A place among the renewals that are under way. Dropped, it is the next one's.
+#[derive(Debug)]
+pub(crate) struct Room(Arc<Shared>);
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.0.renewals.fetch_sub(1, Ordering::SeqCst);
+        if self.0.crowded.load(Ordering::SeqCst) {
+            self.0.wake();
+        }
     }
 }
 
 impl Drop for Registry {
     fn drop(&mut self) {
         self.shared.orphaned.store(true, Ordering::Release);
-        self.shared.sooner.notify_one();
+        self.shared.wake();
+        self.shared.ended.notify_waiters();
     }
 }
 
 impl Registry {
+    /// For leases that live for `horizon` at most.
+    pub(crate) fn new(horizon: Duration) -> Self {
+        let shared = Shared {
+            leads: Leads::new(horizon),
+            inner: Mutex::default(),
+            ended: Notify::new(),
+            gone: Notify::new(),
+            orphaned: AtomicBool::new(false),
+            renewals: AtomicUsize::new(0),
+            crowded: AtomicBool::new(false),
+        };
+        Self { shared: Arc::new(shared), task: Background::default(), ids: AtomicU64::new(0) }
+    }
+
+    /// Reads the clock to start a round.
+    pub(crate) fn start(&self, clock: &dyn Clock) -> Start {
+        self.shared.leads.begin(clock.read())
+    }
+
+    /// Reads the clock to judge by it, and takes note of what it shows (rule 2).
+    pub(crate) fn look(&self, clock: &dyn Clock) -> Reading {
+        self.shared.look(clock)
+    }
+
     pub(crate) fn fresh_id(&self) -> HoldId {
         HoldId(self.ids.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Makes sure that holds are renewed. What `ended` makes runs when nobody does so any more.
+    /// Makes sure that holds are renewed. What `ended` makes runs when nothing does so any more.
     pub(crate) fn ensure_running<E>(&self, clock: &Arc<dyn Clock>, ended: impl FnOnce() -> E)
     where
         E: FnOnce() + Send + 'static,
     {
-        if self.task.is_running() {
-            return;
+        if !self.task.is_running() {
+            let task = |pulse| self.tend(clock, pulse);
+            self.task.ensure(task, self.when_ended(ended()));
         }
-        let task = || tend(Arc::clone(&self.shared), Arc::clone(clock));
-        self.task.ensure(task, {
-            let shared = Arc::clone(&self.shared);
-            let ended = ended();
-            move || {
-                ended();
-                // Whoever waits for a hold on a living runtime starts the task again there.
-                shared.all().iter().for_each(|hold| hold.nudge());
+    }
+
+    /// Takes the task over from a runtime that stands still.
+    pub(crate) fn ensure_moving<E>(&self, clock: &Arc<dyn Clock>, ended: impl FnOnce() -> E)
+    where
+        E: FnOnce() + Send + 'static,
+    {
+        let now = clock.now();
+        if self.task.is_late(now) {
+            let task = |pulse| self.tend(clock, pulse);
+            self.task.take_over(now, task, self.when_ended(ended()));
+        }
+    }
+
+    fn tend(&self, clock: &Arc<dyn Clock>, pulse: Pulse) -> impl Future<Output = ()> + use<> {
+        // The one that was taken over ends when it hears of it.
+        let sooner = Arc::default();
+        let before = {
+            let mut inner = self.shared.inner.lock();
+            inner.asleep = None;
+            std::mem::replace(&mut inner.sooner, Arc::clone(&sooner))
+        };
+        before.notify_one();
+        tend(Arc::clone(&self.shared), Arc::clone(clock), sooner, pulse)
+    }
+
+    fn when_ended<E>(&self, ended: E) -> impl FnOnce() + Send + use<E>
+    where
+        E: FnOnce() + Send + 'static,
+    {
+        let shared = Arc::clone(&self.shared);
+        move || {
+            ended();
+            shared.ended.notify_waiters();
+            // Whatever waits for a hold on a living runtime starts the task again there.
+            shared.all().iter().for_each(|hold| hold.nudge());
+        }
+    }
+
+    /// Has something on the caller's runtime stand by, if the task is on another one: that may end,
+    /// or stand still, and a guard here is to be renewed all the same.
+    pub(crate) fn stand_by(&self, client: &Arc<Client>) {
+        let Some(here) = self.task.elsewhere() else { return };
+        {
+            let standbys = &mut self.shared.inner.lock().standbys;
+            if standbys.contains(&here) {
+                return;
             }
-        });
+            standbys.push(here);
+        }
+        let standby = Standby { shared: Arc::clone(&self.shared), runtime: here };
+        background::spawn(standby.run(Arc::downgrade(client)));
     }
 
     /// Adds a hold, unless the client is closed.
     pub(crate) fn add(&self, hold: &Arc<Hold>) -> bool {
-        let wake = {
+        let (now, due) = hold.first_due();
+        let (wake, is_awake) = {
             let mut inner = self.shared.inner.lock();
             if inner.closed {
                 return false;
             }
-            inner.holds.insert(hold.id, (Arc::downgrade(hold), None));
-            inner.set_due(hold.id, Some(hold.first_due()))
+            let entry = Entry { hold: Arc::downgrade(hold), due: None, turn: None };
+            inner.holds.insert(hold.id, entry);
+            (inner.set_due(hold.id, Some(due)), inner.asleep.is_none())
         };
-        if wake {
-            self.shared.sooner.notify_one();
+        if wake || is_awake {
+            self.task.expect(now);
         }
+        if wake {
+            self.shared.wake();
+        }
+        self.stand_by(&hold.client);
         true
     }
 
@@ -141,19 +272,31 @@ impl Registry {
 
     /// Forgets a hold whose keys are being let go of.
     pub(crate) fn remove(&self, id: HoldId) {
-        {
-            let mut inner = self.shared.inner.lock();
-            inner.set_due(id, None);
-            inner.holds.remove(&id);
-        }
+        self.shared.inner.lock().remove(id);
         self.shared.gone.notify_waiters();
     }
 
     /// Has the task look at a hold at `at`, if it does not do so sooner.
     pub(crate) fn schedule(&self, id: HoldId, at: Moment) {
-        if self.shared.inner.lock().set_due_by(id, at) {
-            self.shared.sooner.notify_one();
+        let wake = self.shared.inner.lock().set_due_by(id, at);
+        if wake {
+            self.shared.wake();
         }
+    }
+
+    /// Room for a renewal, if not too many are under way.
+    pub(crate) fn room(&self) -> Option<Room> {
+        let more = |renewals| (renewals < MAX_RENEWALS).then_some(renewals + 1);
+        let renewals = &self.shared.renewals;
+        let taken = renewals.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more);
+        taken.ok().map(|_| Room(Arc::clone(&self.shared)))
+    }
+
+    /// Has a hold wait for room to renew it. Those have their turn first that end first.
+    pub(crate) fn await_turn(&self, id: HoldId, end: Moment) {
+        self.shared.inner.lock().add_turn(id, end);
+        // Room may have been made before the task could be told.
+        self.shared.wake();
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Hold>> {
@@ -163,7 +306,7 @@ impl Registry {
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         let inner = self.shared.inner.lock();
-        inner.holds.is_empty() && inner.due.is_empty()
+        inner.holds.is_empty() && inner.due.is_empty() && inner.turns.is_empty()
     }
 
     /// Lets no hold in any more.
@@ -171,94 +314,184 @@ impl Registry {
         self.shared.inner.lock().closed = true;
     }
 
-    /// Waits until `done` says so of the holds that are left.
-    pub(crate) async fn until(&self, done: impl Fn(&[Arc<Hold>]) -> bool) {
-        loop {
-            let mut gone = std::pin::pin!(self.shared.gone.notified());
-            gone.as_mut().enable();
-            if done(&self.all()) {
-                return;
+    /// Waits until `done` says so of each hold that is there. It is asked of one after the other: so
+    /// often as holds go, and not of all of them each time.
+    pub(crate) async fn until(&self, done: impl Fn(&Hold) -> bool) {
+        let mut has_waited = true;
+        while has_waited {
+            has_waited = false;
+            for (id, hold) in self.shared.entries() {
+                loop {
+                    let mut gone = std::pin::pin!(self.shared.gone.notified());
+                    gone.as_mut().enable();
+                    let is_there = self.shared.inner.lock().holds.contains_key(&id);
+                    if !is_there || hold.upgrade().is_none_or(|hold| done(&hold)) {
+                        break;
+                    }
+                    has_waited = true;
+                    gone.await;
+                }
             }
-            gone.await;
         }
     }
 }
 
 impl Shared {
-    fn all(&self) -> Vec<Arc<Hold>> {
-        let inner = self.inner.lock();
-        let mut holds: Vec<_> =
-            inner.holds.values().filter_map(|(hold, _)| hold.upgrade()).collect();
-        drop(inner);
-        holds.sort_by_key(|hold| hold.id);
+    fn look(&self, clock: &dyn Clock) -> Reading {
+        let reading = clock.read();
+        self.leads.note(reading);
+        reading
+    }
+
+    /// Has the task look at what is due.
+    fn wake(&self) {
+        // Told when nothing is locked: a waker may be whatever its executor makes of it.
+        let sooner = Arc::clone(&self.inner.lock().sooner);
+        sooner.notify_one();
+    }
+
+    /// All holds, the oldest first.
+    fn entries(&self) -> Vec<(HoldId, Weak<Hold>)> {
+        let entry = |(id, entry): (&HoldId, &Entry)| (*id, Weak::clone(&entry.hold));
+        let mut holds: Vec<_> = self.inner.lock().holds.iter().map(entry).collect();
+        holds.sort_unstable_by_key(|(id, _)| *id);
         holds
     }
 
-    /// Those whose time has come, [`MOST_AT_ONCE`] at most: the others stay due.
-    fn take_due(&self, now: Moment) -> Vec<Arc<Hold>> {
-        let mut inner = self.inner.lock();
-        inner.asleep = None;
-        let mut due = Vec::new();
-        while let Some((at, id)) = inner.due.first().copied()
-            && at <= now
-            && due.len() < MOST_AT_ONCE
-        {
-            inner.set_due(id, None);
-            due.extend(inner.holds.get(&id).and_then(|(hold, _)| hold.upgrade()));
+    fn all(&self) -> Vec<Arc<Hold>> {
+        self.entries().into_iter().filter_map(|(_, hold)| hold.upgrade()).collect()
+    }
+
+    /// Has every hold wait for its turn, which finds out whether it needs one: it may be in doubt.
+    async fn doubt_all(&self, reading: Reading) {
+        for (number, (id, hold)) in self.entries().into_iter().enumerate() {
+            let Some(end) = hold.upgrade().map(|hold| hold.end_at(reading)) else { continue };
+            self.inner.lock().add_turn(id, end);
+            if number % MAX_AT_ONCE == MAX_AT_ONCE - 1 {
+                tokio::task::yield_now().await;
+            }
         }
-        due
+    }
+
+    /// Those whose time or turn has come, [`MAX_AT_ONCE`] at most: the others wait on. A turn comes
+    /// when there is room for a renewal. None for a task that was taken over.
+    fn take_due(&self, sooner: &Arc<Notify>, now: Moment) -> Vec<Arc<Hold>> {
+        let mut inner = self.inner.lock();
+        if !Arc::ptr_eq(&inner.sooner, sooner) {
+            return Vec::new();
+        }
+        let Inner { holds, due, turns, asleep, .. } = &mut *inner;
+        *asleep = None;
+        let mut taken = Vec::new();
+        while let Some((at, id)) = due.first().copied()
+            && at <= now
+            && taken.len() < MAX_AT_ONCE
+        {
+            due.pop_first();
+            let Some(entry) = holds.get_mut(&id) else { continue };
+            entry.due = None;
+            taken.extend(entry.hold.upgrade());
+        }
+        let room = MAX_RENEWALS.saturating_sub(self.renewals.load(Ordering::SeqCst));
+        for _ in 0..room.min(MAX_AT_ONCE - taken.len()) {
+            let Some((_, id)) = turns.pop_first() else { break };
+            let Some(entry) = holds.get_mut(&id) else { continue };
+            entry.turn = None;
+            taken.extend(entry.hold.upgrade());
+        }
+        taken
+    }
+
+    /// Notes until when the task sleeps, which is for [`LOOK`] at most as long as anything is held.
+    /// None when there is something to do at once.
+    fn rest(&self, sooner: &Arc<Notify>, now: Moment) -> Option<Moment> {
+        let mut inner = self.inner.lock();
+        if !Arc::ptr_eq(&inner.sooner, sooner) {
+            return None;
+        }
+        self.crowded.store(!inner.turns.is_empty(), Ordering::SeqCst);
+        let has_room = || self.renewals.load(Ordering::SeqCst) < MAX_RENEWALS;
+        if !inner.turns.is_empty() && has_room() {
+            return None;
+        }
+        let until = inner.due.first().map_or(Moment::NEVER, |(at, _)| (*at).min(now + LOOK));
+        inner.asleep = Some(until);
+        (until > now).then_some(until)
     }
 }
 
-/// Waits until renewals have their answers, so that nodes that are asked for very many at once do
-/// not run late with all of them; for no longer than a node may take.
-async fn answered(renewals: &[Arc<Round>], holds: &[Arc<Hold>]) {
-    let Some(hold) = holds.first() else { return };
-    let limit = hold.client.settings.node_timeout;
-    let settled = async {
-        for renewal in renewals {
-            renewal.settled(&hold.client.nodes, hold.client.patience()).await;
-        }
-    };
-    let _ = tokio::time::timeout(limit, settled).await;
-}
-
 /// Looks at each hold when it is due, and at all of them when the wall clock has jumped.
-async fn tend(shared: Arc<Shared>, clock: Arc<dyn Clock>) {
+async fn tend(shared: Arc<Shared>, clock: Arc<dyn Clock>, sooner: Arc<Notify>, pulse: Pulse) {
     let mut seen = clock.read();
-    while !shared.orphaned.load(Ordering::Acquire) {
-        let reading = clock.read();
-        let mut due = shared.take_due(reading.now);
-        if reading.wall_ahead.saturating_sub(seen.wall_ahead) > JUMP {
-            due = shared.all();
-        }
+    while !shared.orphaned.load(Ordering::Acquire) && pulse.is_current() {
+        let reading = shared.look(&*clock);
+        pulse.sleeps_until(reading.now);
+        let has_jumped = reading.wall_ahead.saturating_sub(seen.wall_ahead) > JUMP;
         seen = reading;
-        let mut renewals = Vec::new();
-        for hold in &due {
-            let (next, renewal) = hold.tend();
-            if let Some(next) = next {
-                // Whoever judged it meanwhile may want it looked at sooner.
+        if has_jumped {
+            shared.doubt_all(reading).await;
+        }
+        for hold in shared.take_due(&sooner, reading.now) {
+            if let Some(next) = hold.tend() {
+                // A judgement on another thread may want it looked at sooner.
                 shared.inner.lock().set_due_by(hold.id, next);
             }
-            renewals.extend(renewal);
+            // A hold keeps its client, and so this very task, alive: it goes here.
         }
-        if renewals.len() >= MOST_AT_ONCE {
-            answered(&renewals, &due).await;
+        match shared.rest(&sooner, clock.now()) {
+            None => tokio::task::yield_now().await,
+            Some(until) => {
+                pulse.sleeps_until(until);
+                tokio::select! {
+                    biased;
+                    () = sooner.notified() => {}
+                    () = sleep_until(&*clock, until), if until != Moment::NEVER => {}
+                }
+            }
         }
-        // A hold keeps its client, and so this very task, alive.
-        drop((due, renewals));
-        let until = {
-            let mut inner = shared.inner.lock();
-            let until = inner.due.first().map_or(Moment::NEVER, |(at, _)| *at);
-            inner.asleep = Some(until);
-            until
-        };
-        let look = until.min(clock.now() + LOOK);
-        tokio::select! {
-            biased;
-            () = shared.sooner.notified() => {}
-            () = sleep_until(&*clock, look), if until != Moment::NEVER => {}
+    }
+}
+
+/// Stands by on a runtime with holds, for as long as anything is held, and looks at the clock like
+/// the task itself, which may stand still (rule 2).
+struct Standby {
+    shared: Arc<Shared>,
+    runtime: Id,
+}
+
+impl Standby {
+    async fn run(self, client: Weak<Client>) {
+        loop {
+            let mut ended = std::pin::pin!(self.shared.ended.notified());
+            ended.as_mut().enable();
+            {
+                // Only for a moment: the client goes with its last user.
+                let Some(client) = client.upgrade() else { return };
+                client.ensure_moving();
+                self.shared.look(&*client.clock);
+                if self.is_over(client.registry.elsewhere()) {
+                    return;
+                }
+            }
+            // However that ends.
+            let _ = tokio::time::timeout(LOOK, ended).await;
         }
+    }
+
+    /// Whether nothing is held any more, or the task is here now. The next hold has another stand by.
+    fn is_over(&self, elsewhere: Option<Id>) -> bool {
+        let mut inner = self.shared.inner.lock();
+        let is_over = inner.holds.is_empty() || elsewhere.is_none();
+        if is_over {
+            inner.standbys.retain(|runtime| *runtime != self.runtime);
+        }
+        is_over
+    }
+}
+
+impl Drop for Standby {
+    fn drop(&mut self) {
+        self.shared.inner.lock().standbys.retain(|runtime| *runtime != self.runtime);
     }
 }
 
@@ -276,13 +509,48 @@ mod tests {
         runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
     }
 
+    /// Its task was started there and will never run.
+    #[test]
+    fn a_runtime_that_is_not_driven_is_taken_over() {
+        let redlock = crate::Redlock::in_memory(1);
+        let (first, second) = (
+            runtime::Builder::new_current_thread().enable_all().build().unwrap(),
+            runtime::Builder::new_current_thread().enable_all().build().unwrap(),
+        );
+        let guard = first.block_on(async { redlock.lock("r").await.unwrap() });
+        let registry = &redlock.client().registry;
+        second.block_on(async {
+            let lost = guard.lost();
+            let moved = async {
+                while registry.elsewhere().is_some() {
+                    sleep(Duration::from_millis(5)).await;
+                }
+            };
+            tokio::select! {
+                () = lost => panic!("it was lost"),
+                () = moved => {}
+                () = sleep(Duration::from_secs(30)) => panic!("it stays where it was"),
+            }
+            assert!(registry.shared.inner.lock().standbys.len() <= 1);
+        });
+        // And it goes on there, when the first one is driven again.
+        first.block_on(async { sleep(Duration::from_millis(1)).await });
+        second.block_on(async {
+            let due = || registry.shared.inner.lock().asleep;
+            let before = due();
+            while due() == before {
+                sleep(Duration::from_millis(5)).await;
+            }
+        });
+    }
+
     /// Whoever notices first that a runtime has ended starts the task again elsewhere, before the
     /// old one is quite through.
     #[test]
     fn a_task_that_ends_forgets_nothing_that_the_next_one_has_noted() {
         const SOON: Duration = Duration::from_millis(1);
         let clock: Arc<dyn Clock> = Arc::new(TokioClock);
-        let registry: &'static Registry = Box::leak(Box::default());
+        let registry: &'static Registry = Box::leak(Box::new(Registry::new(SOON)));
         let is_asleep = || registry.shared.inner.lock().asleep.is_some();
         let (first, second) = (runtime(), runtime());
         let (there, again) = (second.handle().clone(), Arc::clone(&clock));

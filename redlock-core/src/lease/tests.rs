@@ -341,7 +341,7 @@ async fn a_renewal_under_way_does_not_undo_an_extension() {
     sleep(TTL / 3 - Duration::from_millis(5)).await;
     guard.extend(3 * TTL).await.unwrap();
     sleep(Duration::from_millis(50)).await;
-    assert_eq!(guard.hold().state.lock().renewal_ttl, 3 * TTL);
+    assert_eq!(guard.hold().state.lock().renewal_ttl(), 3 * TTL);
 }
 
 fn runtime() -> Runtime {

@@ -29,9 +29,9 @@ pub(crate) fn renewal(start: Moment, ttl: Duration) -> Moment {
     start + ttl / 3
 }
 
-/// What a wall clock that led by `then` nanoseconds when a round started, and leads by `now`
-/// today, says of the time in between: the clock that the deadline counts on has missed so much
-/// of it. None when that is more than the drift allowance, and the deadline is in doubt.
+/// What a wall clock that has led by as little as `then` nanoseconds since a round started, and leads
+/// by `now` today, says of the time in between: the clock that the deadline counts on has missed so
+/// much of it. None when that is more than the drift allowance, and the deadline is in doubt.
 pub(crate) fn missed(then: i64, now: i64, ttl: Duration, factor: f64) -> Option<Duration> {
     if planted(Bug::FrozenClockBelieved) {
         return Some(Duration::ZERO);

@@ -174,7 +174,7 @@ impl NodeHandle {
     /// Makes sure that somebody connects and sends.
     pub(crate) fn ensure_running(&self) {
         let shared = self.shared();
-        shared.task.ensure(|| supervisor::supervise(Arc::clone(shared)), {
+        shared.task.ensure(|_| supervisor::supervise(Arc::clone(shared)), {
             let shared = Arc::clone(shared);
             move || shared.forsake()
         });
@@ -292,7 +292,7 @@ impl NodeHandle {
                 shared.mail.notify_one();
                 let limit =
                     shared.context.connect_timeout.saturating_add(shared.context.node_timeout);
-                match tokio::time::timeout(limit, told).await {
+                match crate::timer::timeout(limit, told).await {
                     Ok(Ok(answer)) => answer,
                     Ok(Err(_)) => Err(NodeError::new(
                         &shared.name,

@@ -4,15 +4,12 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::pending;
-use tokio::{
-    sync::SemaphorePermit,
-    time::{sleep, timeout},
-};
+use tokio::sync::SemaphorePermit;
 use tracing::Instrument;
 
 use crate::{
     bug::{Bug, planted},
-    client::Client,
+    client::{Client, check_runtime},
     clock::Moment,
     error::{LockError, NodeError, NodeErrorKind},
     guard::LockGuard,
@@ -21,7 +18,9 @@ use crate::{
     op::watch::{Watch, watch},
     options::Terms,
     quorum::{Round, ask, cast_all, quorum},
-    telemetry, token,
+    telemetry,
+    timer::{sleep, timeout},
+    token,
     wait::{
         Alarms, Entry, Head, Joined, Lines, NoTurn, REFRESH, SHORTEST_PAUSE, Signal, Standing,
         Wants, grace, watches_after,
@@ -175,6 +174,8 @@ impl Request<'_> {
             }
         }
         loop {
+            // Nothing can be waited for any more once this one's runtime was shut down.
+            check_runtime()?;
             // Their runtime may end while this one waits (rule 13).
             self.client.ensure_running();
             self.attempts = self.attempts.saturating_add(1);
@@ -449,13 +450,13 @@ impl Request<'_> {
         let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
         let claim = Arc::new(Claim { key: Arc::clone(&self.key), value });
         let round = Round::new(client.nodes.len(), |tally| tally.reached() || tally.impossible());
-        let sought = |started| Lease::sought(Arc::clone(&claim), terms, started, &round);
-        let mut unheld = Unheld::new(sought(client.clock.read()), arriving);
+        let sought = |start| Lease::sought(Arc::clone(&claim), terms, start, &round);
+        let mut unheld = Unheld::new(sought(client.registry.start(&*client.clock)), arriving);
         let job = Job::new(&claim, Action::Grant { ttl: terms.key_ttl() });
         cast_all(ask(&client.nodes, &round, |_| Some(job.clone())));
         let mut tally = round.settled(&client.nodes, client.patience()).await;
         if planted(Bug::ClockStartedLate) {
-            unheld.lease = sought(client.clock.read());
+            unheld.lease = sought(client.registry.start(&*client.clock));
         }
         if tally.reached() {
             // A grant counts only if validity remains (rule 4).

@@ -6,11 +6,13 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::Mutex;
+
 use crate::{
     bug::{Bug, planted},
-    clock::Reading,
+    client::check_runtime,
     error::LockError,
-    lease::{End, Hold, Judgement},
+    lease::{End, Hold, Judgement, Room, Start},
     node::{Action, Job},
     op::release,
     quorum::{Round, Sequel, Tally, ask, ask_one, cast_all, quorum},
@@ -26,12 +28,13 @@ fn reached(tally: &Tally) -> bool {
     tally.reached() || (planted(Bug::ExtendOverAcquiredOnly) && tally.yes() > 1)
 }
 
-/// Sends a renewal with the hold's own ttl and waits for nothing: whoever casts the deciding
-/// vote applies the outcome, so that renewing needs no task. None when the hold has ended.
-pub(crate) fn renew(hold: &Arc<Hold>, started: Reading) -> Option<Arc<Round>> {
+/// Sends a renewal with the hold's own ttl, unless the hold has ended, and waits for nothing: the
+/// deciding vote applies the outcome, so that renewing needs no task. `room` is given back then.
+pub(crate) fn renew(hold: &Arc<Hold>, room: Option<Room>) {
     // The nodes' tasks may have gone with a runtime that is not the scheduler's (rule 13).
     hold.client.ensure_running();
-    send(hold, started, None)
+    let start = hold.client.registry.start(&*hold.client.clock);
+    let _ = send(hold, start, None, room);
 }
 
 /// Extends for a caller who wants to know.
@@ -41,8 +44,9 @@ pub(crate) async fn extend(hold: &Arc<Hold>, ttl: Duration) -> Result<(), LockEr
         return Err(hold.lost_error(end));
     }
     hold.client.ready().await?;
-    let started = hold.client.clock.read();
-    let Some(round) = send(hold, started, Some(ttl)) else {
+    let start = hold.client.registry.start(&*hold.client.clock);
+    let started = start.reading;
+    let Some(round) = send(hold, start, Some(ttl), None) else {
         let end = match hold.judge() {
             Judgement::Ended(end) => end,
             Judgement::Valid(_) | Judgement::Doubtful => End::Released,
@@ -56,6 +60,7 @@ pub(crate) async fn extend(hold: &Arc<Hold>, ttl: Duration) -> Result<(), LockEr
     if tally.reached() {
         return Ok(());
     }
+    check_runtime()?;
     Err(LockError::NoQuorum {
         resource: hold.resource.clone(),
         attempts: 1,
@@ -68,28 +73,36 @@ pub(crate) async fn extend(hold: &Arc<Hold>, ttl: Duration) -> Result<(), LockEr
 
 /// Asks all nodes, or answers none when the hold has ended: under the lock under which it ends,
 /// so that on every node an extend is ahead of the release (rule 10).
-fn send(hold: &Arc<Hold>, started: Reading, asked: Option<Duration>) -> Option<Arc<Round>> {
-    let (uncast, round) = {
+fn send(
+    hold: &Arc<Hold>,
+    start: Start,
+    asked: Option<Duration>,
+    room: Option<Room>,
+) -> Option<Arc<Round>> {
+    let started = start.reading;
+    let (uncast, round, look_again) = {
         let mut state = hold.state.lock();
-        if (state.ended.is_some() || state.let_go) && !planted(Bug::RenewalOutlivesRelease) {
+        if !state.may_be_renewed() && !planted(Bug::RenewalOutlivesRelease) {
             return None;
         }
-        let ttl = asked.unwrap_or(state.renewal_ttl);
-        let renewal = Renewal { hold: Arc::downgrade(hold), started, ttl, asked };
+        let ttl = asked.unwrap_or(state.renewal_ttl());
+        let room = Mutex::new(room);
+        let renewal = Renewal { hold: Arc::downgrade(hold), start, ttl, asked, room };
         let round = Round::with_sequel(hold.client.nodes.len(), settles, renewal);
         // What is left of `min_hold` is never cut (api.md).
         let key_ttl = ttl.max(hold.earliest.since(started.now));
         let job = Job::new(&state.lease.claim, Action::Extend { ttl: key_ttl });
-        let expected = hold.expected(&state);
-        // Whether or not an answer comes.
-        state.lease.expired_by = state.lease.expired_by.max(started.now + key_ttl);
-        state.lease.renewal_sent = started.now;
+        let expected = state.expected();
+        let look_again = state.renewal_sent(started.now, key_ttl);
         let job = |node: usize| {
             let expected = Some(expected).filter(|_| state.lease.confirmed_round.has_yes(node));
             Some(Job { expected, ..job.clone() })
         };
-        (ask(&hold.client.nodes, &round, job), round)
+        (ask(&hold.client.nodes, &round, job), round, look_again)
     };
+    if let Some(at) = look_again {
+        hold.client.registry.schedule(hold.id, at);
+    }
     cast_all(uncast);
     Some(round)
 }
@@ -97,17 +110,21 @@ fn send(hold: &Arc<Hold>, started: Reading, asked: Option<Duration>) -> Option<A
 /// What becomes of a hold when the votes on its renewal are in.
 struct Renewal {
     hold: Weak<Hold>,
-    started: Reading,
+    start: Start,
     ttl: Duration,
     /// What its holder asked for: later renewals keep it.
     asked: Option<Duration>,
+    /// Its place among the renewals that are under way at once.
+    room: Mutex<Option<Room>>,
 }
 
 impl Sequel for Renewal {
     fn settled(&self, round: &Arc<Round>, tally: Tally) {
+        // Given back when what comes of the renewal has come.
+        let _room = self.room.lock().take();
         let Some(hold) = self.hold.upgrade() else { return };
         if reached(&tally) {
-            hold.renewed(self.started, self.ttl, self.asked, Arc::clone(round));
+            hold.renewed(&self.start, self.ttl, self.asked, Arc::clone(round));
             heal(&hold, round);
         } else if tally.impossible_by_refusals() {
             hold.refused();
@@ -116,7 +133,7 @@ impl Sequel for Renewal {
             release::delete_everywhere(&hold);
         }
         if planted(Bug::ResurrectWithoutQuorum) && !tally.reached() {
-            hold.renewed(self.started, self.ttl, self.asked, Arc::clone(round));
+            hold.renewed(&self.start, self.ttl, self.asked, Arc::clone(round));
             heal(&hold, round);
         }
     }
@@ -138,9 +155,9 @@ fn heal(hold: &Arc<Hold>, round: &Arc<Round>) {
         // As with an extend, ahead of the release on every node (rule 10).
         let state = hold.state.lock();
         let confirmed = Arc::ptr_eq(&state.lease.confirmed_round, round);
-        let until = hold.expected(&state).until.max(state.lease.deadline).max(hold.earliest);
+        let until = state.expected().until.max(state.lease.deadline).max(hold.earliest);
         let ttl = until.since(now);
-        if state.ended.is_some() || state.let_go || !confirmed || ttl.is_zero() {
+        if !state.may_be_renewed() || !confirmed || ttl.is_zero() {
             return;
         }
         let job = Job::new(&state.lease.claim, Action::Heal { ttl });

@@ -1,11 +1,11 @@
 //! Letting go: compare-and-delete wherever the key may be, until it is confirmed or has expired
 //! (rules 5, 11 and 12).
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc, vec};
 
 use crate::{
     bug::{Bug, planted},
-    client::Client,
+    client::{Client, check_runtime},
     clock::Moment,
     error::{LockError, LostReason, NodeError},
     guard::Released,
@@ -15,6 +15,10 @@ use crate::{
     wait::{Lines, grace, queue_node},
 };
 
+/// How many deletes of a mass release may be under way at once: what a node answers at once, and as
+/// many again that are there when it has.
+const MAX_UNDER_WAY: usize = 1024;
+
 /// A quorum has answered, or so many failed that none will.
 fn settles(tally: &Tally) -> bool {
     tally.answered() || tally.impossible_by_failures()
@@ -23,7 +27,7 @@ fn settles(tally: &Tally) -> bool {
 /// Lets go and waits for a quorum to confirm.
 pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
     let started = hold.client.clock.now();
-    let Sent { round, asked, judged } = match let_go(hold) {
+    let Sent { round, asked, judged } = match let_go(hold, settles) {
         LetGo::Sent(sent) => sent,
         LetGo::PassedOn => return Ok(Released::Ours),
         LetGo::Before => return Ok(Released::AlreadyLost),
@@ -31,6 +35,7 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
     let tally = round.settled(&hold.client.nodes, hold.client.patience()).await;
     let nodes = hold.client.nodes.len();
     if !tally.answered() {
+        check_runtime()?;
         return Err(LockError::NoQuorum {
             resource: hold.resource.clone(),
             attempts: 1,
@@ -54,7 +59,7 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
 /// Lets go without waiting: the nodes' own tasks see it through.
 pub(crate) fn in_background(hold: &Arc<Hold>) {
     hold.client.ensure_running();
-    let _ = let_go(hold);
+    let _ = let_go(hold, settles);
 }
 
 /// What letting go comes to.
@@ -74,8 +79,8 @@ struct Sent {
 }
 
 /// Ends the hold, and passes its lease on or asks every node that may have the key to delete it,
-/// once.
-fn let_go(hold: &Arc<Hold>) -> LetGo {
+/// once. The round over the deletes is over when `settles` says so.
+fn let_go(hold: &Arc<Hold>, settles: fn(&Tally) -> bool) -> LetGo {
     let judged = hold.judge();
     if !planted(Bug::OldHandleStaysValid) {
         hold.end(End::Released);
@@ -84,8 +89,7 @@ fn let_go(hold: &Arc<Hold>) -> LetGo {
     let now = reading.now;
     let confirmed = {
         let mut state = hold.state.lock();
-        // From here on, no extend can get in ahead of the deletes (rule 10).
-        if std::mem::replace(&mut state.let_go, true) {
+        if !state.begin_release() {
             return LetGo::Before;
         }
         if planted(Bug::HandOverUnconfirmed) {
@@ -113,7 +117,7 @@ fn let_go(hold: &Arc<Hold>) -> LetGo {
     let lease = hold.state.lock().lease.clone();
     // A `min_hold` that is not used up keeps the key for the rest, whatever ended the hold.
     let keep_until = Some(hold.earliest).filter(|earliest| *earliest > now);
-    let (round, asked) = delete(client, &lease, keep_until);
+    let (round, asked) = delete(client, &lease, keep_until, settles);
     // Only now: a shutdown that does not see it any more finds the deletes with the nodes.
     gone();
     // And whoever is next asks behind them.
@@ -125,12 +129,17 @@ fn let_go(hold: &Arc<Hold>) -> LetGo {
 /// not on the caller's time (rule 5).
 pub(crate) fn give_back(client: &Client, lease: &Lease) {
     client.ensure_running();
-    delete(client, lease, None);
+    delete(client, lease, None, settles);
 }
 
 /// Asks every node that may have the key to delete it; how many there were. Where the queue of the
 /// lock is kept, the next waiter gets its turn.
-fn delete(client: &Client, lease: &Lease, keep_until: Option<Moment>) -> (Arc<Round>, usize) {
+fn delete(
+    client: &Client,
+    lease: &Lease,
+    keep_until: Option<Moment>,
+    settles: fn(&Tally) -> bool,
+) -> (Arc<Round>, usize) {
     let nodes = &client.nodes;
     let round = Round::new(nodes.len(), settles);
     let key = &lease.claim.key;
@@ -204,13 +213,51 @@ pub(crate) fn delete_everywhere(hold: &Hold) {
     cast_all(ask(&hold.client.nodes, &round, |_| Some(job.clone())));
 }
 
-/// Tells every hold of the client that it is over; the keys of bare guards are deleted too when
-/// `guards_too`.
-pub(crate) fn end_all(client: &Client, guards_too: bool) {
-    for hold in client.registry.all() {
+/// Tells every hold of the client that it is over. Those of bodies let go by themselves; what comes
+/// back are the others, whose holders have not let go.
+pub(crate) fn end_all(client: &Client) -> EndedGuards {
+    let mut ended = client.registry.all();
+    for hold in &ended {
         hold.end(End::Lost(LostReason::Shutdown));
-        if guards_too && !hold.is_body() {
-            let _ = let_go(&hold);
+    }
+    ended.retain(|hold| !hold.is_body());
+    EndedGuards { rest: ended.into_iter(), under_way: VecDeque::new() }
+}
+
+/// Bare guards whose holds were ended, and whose keys are to be deleted as well. Dropped, the rest is
+/// deleted all at once.
+#[must_use = "their keys go at once when this is dropped"]
+pub(crate) struct EndedGuards {
+    rest: vec::IntoIter<Arc<Hold>>,
+    under_way: VecDeque<Arc<Round>>,
+}
+
+impl EndedGuards {
+    /// Deletes their keys, [`MAX_UNDER_WAY`] at once: more than a node can take would wait there
+    /// until it is too late to be sent. The slowest node that answers sets the pace.
+    pub(crate) async fn release(mut self, client: &Client) {
+        for hold in self.rest.by_ref() {
+            if let LetGo::Sent(Sent { round, .. }) = let_go(&hold, Tally::is_complete) {
+                self.under_way.push_back(round);
+            }
+            if self.under_way.len() >= MAX_UNDER_WAY
+                && let Some(first) = self.under_way.pop_front()
+            {
+                first.settled(&client.nodes, client.patience()).await;
+            }
+        }
+    }
+
+    /// Leaves the keys: they go when the guards are dropped, or with their ttl.
+    pub(crate) fn keep(mut self) {
+        self.rest = Vec::new().into_iter();
+    }
+}
+
+impl Drop for EndedGuards {
+    fn drop(&mut self) {
+        for hold in self.rest.by_ref() {
+            let _ = let_go(&hold, settles);
         }
     }
 }

@@ -139,7 +139,7 @@ impl Round {
             let state = self.state.lock();
             if state.concluded { Poll::Ready(state.tally) } else { Poll::Pending }
         });
-        match tokio::time::timeout(limit, settled).await {
+        match crate::timer::timeout(limit, settled).await {
             Ok(tally) => tally,
             Err(_) => self.give_up(nodes, limit),
         }

@@ -66,6 +66,11 @@ impl Tally {
         self.yes + self.no >= quorum(self.nodes)
     }
 
+    /// Every node has answered or failed.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.yes + self.no + self.failed >= self.nodes
+    }
+
     /// So many said no or failed that a quorum cannot be reached any more.
     pub(crate) fn impossible(&self) -> bool {
         self.no + self.failed >= self.blocking()

@@ -63,6 +63,13 @@ impl SimClock {
         let by = i64::try_from(by.as_nanos()).unwrap_or(i64::MAX);
         hands.wall_ahead = hands.wall_ahead.saturating_add(by);
     }
+
+    /// Sets the wall clock back, as NTP does.
+    pub fn set_back(&self, by: Duration) {
+        let mut hands = self.0.lock();
+        let by = i64::try_from(by.as_nanos()).unwrap_or(i64::MAX);
+        hands.wall_ahead = hands.wall_ahead.saturating_sub(by);
+    }
 }
 
 impl Clock for SimClock {

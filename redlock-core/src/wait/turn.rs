@@ -15,6 +15,7 @@ use crate::{
     client::Client,
     lease::{Hold, Unheld},
     op::acquire::Failure,
+    timer,
 };
 
 /// What a place in the line comes to.
@@ -75,7 +76,7 @@ impl Place {
                 None => Poll::Pending,
             }
         });
-        let turn = match tokio::time::timeout(limit, turn).await {
+        let turn = match timer::timeout(limit, turn).await {
             Ok(turn) => turn,
             Err(_) => {
                 let no_turn = self.leave();
@@ -187,7 +188,7 @@ impl Head {
                 let left = hurried.map(|at| at.since(client.clock.now()));
                 tokio::select! {
                     biased;
-                    () = tokio::time::sleep(left.unwrap_or_default()), if left.is_some() => return,
+                    () = timer::sleep(left.unwrap_or_default()), if left.is_some() => return,
                     () = hurry.notified() => {}
                 }
             }

@@ -1,5 +1,5 @@
 use crate::{AppError, argument_patterns::Path, locked, memory};
-use redlock_core::{LockHandle, Redlock, redlock};
+use redlock_core::{LockError, LockHandle, Redlock, redlock};
 use std::sync::Arc;
 
 #[async_trait::async_trait]
@@ -8,11 +8,20 @@ trait Orders: Send + Sync {
     async fn changing(&mut self, mut n: u32, names: Vec<&str>) -> Result<u32, AppError>;
     async fn pattern(&self, path: Path<u64>, pair: (u8, u8)) -> Result<String, AppError>;
     async fn counted(self: Arc<Self>) -> Result<String, AppError>;
+    async fn paths(&self, id: u64) -> Result<String, AppError>;
     async fn unit(&self);
     async fn generic<T: Send + std::fmt::Debug + 'static>(&self, value: T) -> Result<T, AppError>;
     async fn associated(id: u8) -> Result<String, AppError>
     where
         Self: Sized;
+}
+
+fn key_of(id: u64) -> String {
+    format!("by {id}")
+}
+
+fn refused(error: LockError) -> AppError {
+    AppError::Locked(error)
 }
 
 struct Shop {
@@ -46,6 +55,11 @@ impl Orders for Shop {
         Ok(locked() + &Arc::strong_count(&self).to_string())
     }
 
+    #[redlock(resource = self::key_of(id), client = self.locks, map_err = self::refused)]
+    async fn paths(&self, id: u64) -> Result<String, AppError> {
+        Ok(locked() + &self::key_of(self.sold.into()))
+    }
+
     #[redlock(resource = "shop:{self.id}", client = self.locks, on_reject = |_| ())]
     async fn unit(&self) {
         assert_eq!(LockHandle::current().unwrap().resource(), "shop:3");
@@ -69,6 +83,7 @@ async fn the_future_is_locked_and_not_its_making() {
     assert_eq!(shop.changing(1, vec!["x"]).await.unwrap(), 2);
     assert_eq!(shop.plain(7).await.unwrap(), "shop:3:7 2");
     assert_eq!(shop.pattern(Path(7), (1, 2)).await.unwrap(), "shop:7:2");
+    assert_eq!(shop.paths(7).await.unwrap(), "by 7by 2");
     shop.unit().await;
     assert_eq!(shop.generic("v").await.unwrap(), "v");
     assert_eq!(Shop::associated(4).await.unwrap(), "4");

@@ -56,6 +56,26 @@ pub(crate) async fn only_the_name(name: String) -> Result<String, LockError> {
 #[redlock(resource = "{name}", client = memory())]
 pub(crate) async fn one_line(name: &str) -> Result<usize, AppError> { Ok(name.len()) }
 
+/// A suggestion about a hole could only replace the whole template: there is none.
+#[redlock(resource = "{id as u64}:{parts.get(0).is_some()}:{&id}:{(id)}", client = memory())]
+pub(crate) async fn holes_are_no_code_of_their_own(
+    id: u64,
+    parts: Vec<u64>,
+) -> Result<usize, LockError> {
+    let _ = id;
+    Ok(parts.len())
+}
+
+#[redlock(resource = "{_id}:{_id:04}", client = _locks)]
+pub(crate) async fn only_for_the_key(_id: u64, _locks: Redlock) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[redlock(resource = "{_id + 1}", client = memory())]
+pub(crate) async fn only_for_an_expression(_id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
 #[redlock(resource = "a", client = memory())]
 pub(crate) async fn branches(mut n: u8) -> Result<u8, AppError> {
     if n == 0 {
@@ -97,6 +117,9 @@ async fn it_all_runs() {
     shop.skipped().await;
     assert_eq!(only_the_name("n".into()).await.unwrap(), "n");
     assert_eq!(one_line("n").await.unwrap(), 1);
+    assert_eq!(holes_are_no_code_of_their_own(1, vec![2]).await.unwrap(), 1);
+    only_for_the_key(1, memory()).await.unwrap();
+    only_for_an_expression(1).await.unwrap();
     assert_eq!(branches(7).await.unwrap(), 3);
     assert!(complex().await.is_empty());
     started().await.unwrap().await.unwrap();

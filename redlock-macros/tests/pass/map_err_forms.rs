@@ -53,6 +53,16 @@ async fn as_it_is(name: &str) -> Result<u8, LockError> {
     Ok(1)
 }
 
+#[redlock(resource = name, map_err = Into::into, client = memory())]
+async fn by_a_trait(name: &str) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    Ok(())
+}
+
+#[redlock(resource = name, map_err = refused, client = memory())]
+async fn argument(name: &str, refused: fn(LockError) -> Refused) -> Result<(), Refused> {
+    Ok(())
+}
+
 #[tokio::test]
 async fn any_function_of_the_error_makes_the_error() {
     path("x").await.unwrap();
@@ -62,4 +72,6 @@ async fn any_function_of_the_error_makes_the_error() {
     assert!(over_a_copy("".into()).await.unwrap_err().starts_with(": "));
     assert_eq!((discarded("").await, discarded("x").await), (Err(()), Ok(1)));
     assert!(as_it_is("").await.is_err());
+    assert!(by_a_trait("").await.is_err());
+    assert_eq!(argument("", Refused::new).await, Err(Refused::Empty(true)));
 }

@@ -29,9 +29,29 @@ async fn zeros() -> Result<(), AppError> {
     Ok(())
 }
 
+struct Seconds(u64);
+
+impl From<Seconds> for Duration {
+    fn from(Seconds(seconds): Seconds) -> Self {
+        Self::from_secs(seconds)
+    }
+}
+
+#[redlock(
+    resource = "a",
+    client = memory(),
+    ttl = Seconds(seconds).into(),
+    wait = Option::unwrap_or_default(wait),
+    max_hold = if wait.is_none() { Duration::MAX } else { Default::default() }
+)]
+async fn inferred(seconds: u64, wait: Option<Duration>) -> Result<(), AppError> {
+    Ok(())
+}
+
 #[tokio::test]
 async fn settings_are_expressions_over_the_arguments() {
     let settings = Settings { ttl: Duration::from_secs(5), tries: 2, renew: true };
     assert_eq!(job("x".into(), settings).await.unwrap(), "x 2 job:x");
     zeros().await.unwrap();
+    inferred(5, None).await.unwrap();
 }

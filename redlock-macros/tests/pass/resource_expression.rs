@@ -39,6 +39,34 @@ async fn cow(order: &Order) -> Result<String, AppError> {
     Ok(locked())
 }
 
+fn tagged(format: &str, id: u64) -> String {
+    format.replace("{}", &id.to_string())
+}
+
+#[redlock(resource = tagged("order:{}", id), client = memory())]
+async fn braces_for_a_function(id: u64) -> Result<String, AppError> {
+    Ok(locked())
+}
+
+#[redlock(resource = format!("{{order}}:{id}"), client = memory())]
+async fn braces_for_a_macro(id: u64) -> Result<String, AppError> {
+    Ok(locked())
+}
+
+const BRACES: &str = "order:{id}";
+
+#[redlock(resource = BRACES, client = memory())]
+async fn braces_in_a_constant() -> Result<String, AppError> {
+    Ok(locked())
+}
+
+#[tokio::test]
+async fn braces_mean_what_the_expression_makes_of_them() {
+    assert_eq!(braces_for_a_function(1).await.unwrap(), "order:1");
+    assert_eq!(braces_for_a_macro(1).await.unwrap(), "{order}:1");
+    assert_eq!(braces_in_a_constant().await.unwrap(), "order:{id}");
+}
+
 #[tokio::test]
 async fn an_expression_gives_the_key() {
     let order = |id| Order { id, name: "n".into() };

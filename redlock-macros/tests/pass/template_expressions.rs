@@ -40,6 +40,49 @@ async fn tuples_and_dereferences(
     Ok(format!("{} {}", locked(), tuple.1.1 + *number))
 }
 
+#[rustfmt::skip]
+#[redlock(resource = ("order:{id}"), ttl = (30_000), client = memory())]
+async fn in_parentheses(id: u8) -> Result<String, AppError> {
+    Ok(format!("{} {id}", locked()))
+}
+
+#[redlock(resource = { "order:{id + 1}" }, ttl = { "30s" }, client = memory())]
+async fn in_a_block(id: u8) -> Result<String, AppError> {
+    Ok(format!("{} {id}", locked()))
+}
+
+#[tokio::test]
+async fn brackets_around_a_literal_change_nothing() {
+    assert_eq!(in_parentheses(1).await.unwrap(), "order:1 1");
+    assert_eq!(in_a_block(1).await.unwrap(), "order:2 1");
+}
+
+async fn found(id: u8) -> u8 {
+    tokio::task::yield_now().await;
+    id
+}
+
+#[redlock(resource = "order:{found(id).await}:{[id].map(|id| id + 1)[0]}", client = memory())]
+async fn awaits(id: u8) -> Result<String, AppError> {
+    Ok(format!("{} {id}", locked()))
+}
+
+#[redlock(resource = "{r#type}:{r#type:03}", client = memory())]
+async fn raw_name(r#type: u8) -> Result<String, AppError> {
+    Ok(format!("{} {type}", locked()))
+}
+
+#[tokio::test]
+async fn a_hole_names_a_keyword_as_rust_does() {
+    assert_eq!(raw_name(7).await.unwrap(), "7:007 7");
+}
+
+#[tokio::test]
+async fn a_hole_may_await() {
+    let key = tokio::spawn(awaits(1)).await.unwrap().unwrap();
+    assert_eq!(key, "order:1:2 1");
+}
+
 #[tokio::test]
 async fn any_expression_goes_into_the_key() {
     let item = Item { warehouse: "north", parts: vec![1, 2] };

@@ -1,11 +1,12 @@
 //! A body ends with its lock, and the lock with its body.
 
 use std::{
+    pin::Pin,
     sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
 
-use redlock_core::{LockError, LostReason, Redlock, redlock};
+use redlock_core::{LockError, LockHandle, LostReason, Redlock, redlock};
 use tokio::time::{Instant, sleep};
 
 use crate::{AppError, free};
@@ -81,6 +82,86 @@ async fn continued(locks: &Redlock) -> Result<bool, AppError> {
 #[tokio::test(start_paused = true)]
 async fn with_continue_the_body_finishes_and_its_result_stands() {
     assert!(!continued(&Redlock::in_memory(3)).await.unwrap());
+}
+
+#[async_trait::async_trait]
+trait Continues {
+    async fn continued(&self) -> Result<bool, AppError>;
+}
+
+#[async_trait::async_trait]
+impl Continues for Redlock {
+    #[redlock(resource = "a", client = self, max_hold = "1s", on_lost = "continue", lock = guard)]
+    async fn continued(&self) -> Result<bool, AppError> {
+        guard.lost().await;
+        sleep(Duration::from_secs(60)).await;
+        Ok(guard.is_valid())
+    }
+}
+
+#[redlock(resource = "a", client = locks, max_hold = "1s", on_lost = "continue", lock = guard)]
+fn continued_in_a_block<'a>(
+    locks: &'a Redlock,
+) -> Pin<Box<dyn Future<Output = Result<bool, AppError>> + Send + 'a>> {
+    Box::pin(async move {
+        guard.lost().await;
+        sleep(Duration::from_secs(60)).await;
+        Ok(guard.is_valid())
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_continue_a_boxed_future_finishes_too() {
+    let locks = Redlock::in_memory(3);
+    assert!(!Continues::continued(&locks).await.unwrap());
+    assert!(!continued_in_a_block(&locks).await.unwrap());
+}
+
+/// Notes at its end whether the lock was still there.
+struct Seen<'a>(LockHandle, &'a AtomicU32);
+
+impl Drop for Seen<'_> {
+    fn drop(&mut self) {
+        let seen = if self.0.is_valid() { 1 } else { 2 };
+        self.1.store(seen, Ordering::SeqCst);
+    }
+}
+
+#[redlock(resource = "a", client = locks, lock = guard)]
+async fn dropped(locks: &Redlock, seen: &AtomicU32) -> Result<(), AppError> {
+    let _seen = Seen(guard, seen);
+    std::future::pending().await
+}
+
+#[redlock(resource = "a", client = locks, on_lost = "continue", lock = guard)]
+async fn dropped_that_would_continue(locks: &Redlock, seen: &AtomicU32) -> Result<(), AppError> {
+    let _seen = Seen(guard, seen);
+    std::future::pending().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_body_ends_under_its_lock() {
+    async fn drop_it(locks: &Redlock, call: impl Future) {
+        let held = async {
+            while locks.held().is_empty() {
+                sleep(Duration::from_millis(1)).await;
+            }
+            // One more turn: the body starts after its lock is given.
+            sleep(Duration::from_millis(1)).await;
+        };
+        tokio::select! {
+            _ = call => unreachable!(),
+            () = held => {}
+        }
+    }
+    let locks = Redlock::in_memory(3);
+    let seen = AtomicU32::new(0);
+    drop_it(&locks, dropped(&locks, &seen)).await;
+    assert_eq!(seen.swap(0, Ordering::SeqCst), 1);
+    free(&locks, "a").await;
+    drop_it(&locks, dropped_that_would_continue(&locks, &seen)).await;
+    assert_eq!(seen.load(Ordering::SeqCst), 1);
+    free(&locks, "a").await;
 }
 
 #[redlock(resource = "a", client = locks, on_lost = "cancel", max_hold = "1s")]
@@ -163,4 +244,17 @@ async fn a_dropped_call_drops_the_body_and_releases() {
     }
     assert_eq!(inside.into_inner(), 0);
     free(&locks, "a").await;
+}
+
+#[redlock(resource = "a", client = locks)]
+async fn large(locks: Redlock) -> Result<usize, AppError> {
+    let large = [0_u8; 10_000];
+    sleep(Duration::from_secs(1)).await;
+    Ok(large.len())
+}
+
+#[test]
+fn a_large_body_makes_no_large_future() {
+    let call = large(Redlock::in_memory(1));
+    assert!(size_of_val(&call) < 500, "{} bytes", size_of_val(&call));
 }

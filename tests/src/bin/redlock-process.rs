@@ -6,6 +6,8 @@
 //! - `work RESOURCE URL..`: works under the lock, prints `working`, and once the lock is lost
 //!   `lost NANOSECONDS`: when, on the clock of histories, the body was polled last.
 //! - `abort RESOURCE URL..`: takes the lock, prints `held`, and aborts once its input ends.
+//! - `drop FLAVOR RESOURCE URL..`: takes the lock on a runtime of this flavor, drops it and is at its
+//!   end.
 //! - `contend OWNER RESOURCE URL..`: takes and releases the lock, and prints each hold at the
 //!   end.
 
@@ -15,17 +17,26 @@ use std::{
     time::Duration,
 };
 
-use redlock_core::{LockError, LockHandle, Redlock};
+use redlock_core::{LockError, LockHandle, NodeHealth, Redlock};
 use redlock_tests::{
     Server,
     history::{self, History},
 };
+use tokio::runtime::Builder;
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
+fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match words[..] {
+    let mut runtime = match words[..] {
+        ["drop", "multi_thread", ..] => Builder::new_multi_thread(),
+        _ => Builder::new_current_thread(),
+    };
+    // As `#[tokio::main]` does it.
+    runtime.enable_all().build().unwrap().block_on(run(&words));
+}
+
+async fn run(words: &[&str]) {
+    match *words {
         ["serve"] => {
             let server = Server::start();
             println!("{}", server.address());
@@ -47,6 +58,15 @@ async fn main() {
             };
             client(urls).lock(resource).run(body).await.unwrap();
         }
+        ["drop", _, resource, ref urls @ ..] => {
+            // Longer than any test waits: the key must not go by itself.
+            let hour = Duration::from_secs(3600);
+            let client = builder(urls).max_ttl(hour).ttl(hour).build().unwrap();
+            let guard = client.lock(resource).await.unwrap();
+            // Every node has answered what it was asked before.
+            assert!(client.health().await.iter().all(NodeHealth::is_up));
+            drop(guard);
+        }
         ["contend", owner, resource, ref urls @ ..] => {
             contend(owner, resource, &client(urls)).await;
         }
@@ -63,14 +83,16 @@ async fn stay() {
 /// Patient with nodes on a busy machine, and with a short ttl, so that what is left behind by a
 /// fault does not outlast the test.
 fn client(urls: &[&str]) -> Redlock {
+    builder(urls).build().unwrap()
+}
+
+fn builder(urls: &[&str]) -> redlock_core::Builder {
     Redlock::builder()
         .nodes(urls.iter().copied())
         .node_timeout(Duration::from_millis(500))
         .ttl(Duration::from_secs(2))
         .retry_delay(Duration::from_millis(5))
         .retry_jitter(Duration::from_millis(20))
-        .build()
-        .unwrap()
 }
 
 async fn work(client: &Redlock, resource: &str) {

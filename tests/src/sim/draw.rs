@@ -272,6 +272,9 @@ impl<'a> Artist<'a> {
             _ => {
                 let mut steps = if self.rng.percent(50) { self.extensions() } else { Vec::new() };
                 let span = 1 + self.rng.below(2 * ttl);
+                if self.rng.percent(40) {
+                    steps.push(Step::SetBack(1 + self.rng.below(3 * ttl)));
+                }
                 steps.extend([Step::Freeze(span), Step::Sleep(brief)]);
                 if self.rng.percent(40) {
                     steps.push(self.isolation(ttl));

@@ -113,6 +113,8 @@ pub(super) enum Step {
     Stop(u64),
     /// The holder's virtual machine is frozen.
     Freeze(u64),
+    /// The holder's wall clock is set back.
+    SetBack(u64),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -237,6 +237,15 @@ impl Worker {
                 // The process stands still from its next await on.
                 tokio::task::yield_now().await;
             }
+            Step::SetBack(span) => {
+                self.say(45, span, || format!("{step:?}"));
+                // A client sees it as long as it holds something, at the next look at the latest,
+                // and in time when it judges a hold.
+                if !client.redlock.held().is_empty() {
+                    client.clock.set_back(ms(span));
+                    let _ = client.redlock.held();
+                }
+            }
         }
     }
 
@@ -330,7 +339,8 @@ impl Step {
             | Self::SendExtend(_)
             | Self::Isolate { .. }
             | Self::Stop(_)
-            | Self::Freeze(_) => 0,
+            | Self::Freeze(_)
+            | Self::SetBack(_) => 0,
         }
     }
 }

@@ -200,7 +200,7 @@ async fn a_hold_that_ends_before_its_line_knows_it_does_not_stay_in_the_way() {
     let Joined::Now(Ok(head)) = joined else { panic!() };
     let hold = Arc::new(Hold::new(client, "r".into(), lease, &terms, client.clock.now()));
     assert!(client.registry.add(&hold));
-    release::end_all(client, true);
+    drop(release::end_all(client));
     head.acquired(&hold);
     drop(LockGuard::new(hold));
     assert!(no_lines(&redlock));

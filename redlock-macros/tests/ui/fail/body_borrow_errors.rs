@@ -12,4 +12,22 @@ async fn not_mutable(name: String) -> Result<String, LockError> {
     Ok(name)
 }
 
+struct Counter {
+    n: u64,
+}
+
+impl Counter {
+    #[redlock(resource = "a")]
+    async fn shared(&self) -> Result<(), LockError> {
+        self.n += 1;
+        Ok(())
+    }
+}
+
+#[redlock(resource = "a")]
+async fn borrowed(counter: &Counter) -> Result<(), LockError> {
+    counter.n += 1;
+    Ok(())
+}
+
 fn main() {}

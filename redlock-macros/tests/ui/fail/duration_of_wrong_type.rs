@@ -1,7 +1,19 @@
 use redlock_core::{LockError, redlock};
 
-#[redlock(resource = "a", ttl = id)]
-async fn locked(id: u64) -> Result<(), LockError> {
+const TTL: u64 = 30_000;
+
+#[redlock(resource = "a", ttl = TTL)]
+async fn constant(id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[redlock(resource = "a", wait = id)]
+async fn argument(id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[redlock(resource = "a", max_hold = 2 * 60_000)]
+async fn sum(id: u64) -> Result<(), LockError> {
     Ok(())
 }
 

@@ -20,4 +20,9 @@ async fn locked_4(id: u64) -> Result<(), LockError> {
     Ok(())
 }
 
+#[redlock(resource = "a", no_auto_extend)]
+async fn locked_5(id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
 fn main() {}

@@ -12,4 +12,9 @@ impl Shop {
     }
 }
 
+#[redlock(resource = "a")]
+trait Orders {
+    fn id(&self) -> u64;
+}
+
 fn main() {}

@@ -1,0 +1,349 @@
+//! What changes about a hold, and what the clock says of it: pure, so that nothing is sent or told
+//! under its lock.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{Lease, Start, validity};
+use crate::{
+    clock::{Moment, Reading},
+    error::LostReason,
+    node::Expected,
+    options::Terms,
+    quorum::Round,
+};
+
+/// How a hold ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Its holder let go.
+    Released,
+    /// It was lost (rule 9).
+    Lost(LostReason),
+}
+
+/// Whether a hold may be relied on at this moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Judgement {
+    /// For this much longer.
+    Valid(Duration),
+    /// Real time has run ahead: nothing may rely on it until a renewal has cleared it (rule 2).
+    Doubtful,
+    Ended(End),
+}
+
+/// What a judgement calls for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Todo {
+    Nothing,
+    /// It was lost just now: its users and its queue have to be told.
+    TellLoss(LostReason),
+    /// It is in doubt, and no renewal has been sent since. Without one it ends at this moment.
+    Renew(Moment),
+}
+
+/// How far a hold has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Held,
+    /// Real time has run ahead, and only a renewal that was sent since clears that: a wall clock that
+    /// is set back does not. A doubt counts from when its own renewal was sent: a hold whose turn has
+    /// not come yet stays doubtful until its deadline.
+    Doubtful {
+        renewal_sent: Option<Moment>,
+    },
+    Ended(End),
+}
+
+#[derive(Debug)]
+#[cfg_attr(redlock_sim, derive(Clone))]
+pub(crate) struct State {
+    pub(crate) lease: Lease,
+    /// What renewals ask for; that of the lease is what the last confirmed one asked for.
+    renewal_ttl: Duration,
+    phase: Phase,
+    /// Deleting or passing on has begun, and is seen through by what began it.
+    let_go: bool,
+    /// When the renewal that is due next is to be sent; never for a hold that is not renewed.
+    renew_at: Moment,
+    /// The end of `max_hold`, or never.
+    latest: Moment,
+    /// How long a doubt may last once its renewal was sent.
+    doubt_limit: Duration,
+}
+
+impl State {
+    pub(super) fn new(lease: Lease, terms: &Terms, latest: Moment, doubt_limit: Duration) -> Self {
+        let renew_at = validity::renewal(lease.confirmed.now, terms.ttl);
+        Self {
+            renewal_ttl: terms.ttl,
+            phase: Phase::Held,
+            let_go: false,
+            renew_at: if terms.auto_extend { renew_at } else { Moment::NEVER },
+            latest,
+            doubt_limit,
+            lease,
+        }
+    }
+
+    /// Judges the hold by the clock, never by what some task has got round to (rule 2).
+    pub(super) fn judge(&mut self, reading: Reading) -> (Judgement, Todo) {
+        if let Phase::Ended(end) = self.phase {
+            return (Judgement::Ended(end), Todo::Nothing);
+        }
+        let now = reading.now;
+        let deadline = self.lease.deadline_on(reading);
+        let end = deadline.unwrap_or(self.lease.deadline).min(self.latest);
+        let given_up = match self.phase {
+            Phase::Doubtful { renewal_sent: Some(sent) } => now.since(sent) >= self.doubt_limit,
+            Phase::Doubtful { renewal_sent: None } | Phase::Held | Phase::Ended(_) => false,
+        };
+        if now >= end || given_up {
+            let max_hold = now >= end && end == self.latest;
+            let reason = if max_hold { LostReason::MaxHold } else { LostReason::Expired };
+            let end = End::Lost(reason);
+            self.phase = Phase::Ended(end);
+            return (Judgement::Ended(end), Todo::TellLoss(reason));
+        }
+        let renewal_sent = match self.phase {
+            Phase::Doubtful { renewal_sent } => renewal_sent,
+            Phase::Held | Phase::Ended(_) if deadline.is_some() => {
+                return (Judgement::Valid(end.since(now)), Todo::Nothing);
+            }
+            Phase::Held | Phase::Ended(_) => None,
+        };
+        self.phase = Phase::Doubtful { renewal_sent };
+        let todo = if renewal_sent.is_none() { Todo::Renew(end) } else { Todo::Nothing };
+        (Judgement::Doubtful, todo)
+    }
+
+    /// When it ends, if nothing happens until then.
+    pub(super) fn end_at(&self, reading: Reading) -> Moment {
+        let end = self.lease.ends_on(reading).min(self.latest);
+        match self.phase {
+            Phase::Doubtful { renewal_sent: Some(sent) } => end.min(sent + self.doubt_limit),
+            Phase::Doubtful { renewal_sent: None } | Phase::Held | Phase::Ended(_) => end,
+        }
+    }
+
+    /// When it has to be looked at: at its end, or to be renewed before.
+    pub(super) fn due_at(&self, reading: Reading) -> Moment {
+        self.end_at(reading).min(self.renew_at)
+    }
+
+    /// Whether the renewal that it gets from time to time is due. A doubt asks for one by itself.
+    pub(super) fn wants_renewal(&self, now: Moment) -> bool {
+        let unasked = matches!(self.phase, Phase::Doubtful { renewal_sent: None });
+        now >= self.renew_at && !unasked
+    }
+
+    /// The renewal that is due is sent now. Unknown keeps the old deadline and tries again (rule 7).
+    pub(super) fn renew_again_after(&mut self, now: Moment, least: Duration) {
+        self.renew_at = now + (self.renewal_ttl / 20).max(least);
+    }
+
+    /// Ends it; false when it had ended before.
+    pub(super) fn end(&mut self, end: End) -> bool {
+        let ends = !self.is_over();
+        if ends {
+            self.phase = Phase::Ended(end);
+        }
+        ends
+    }
+
+    /// It has ended, whether or not its keys were let go of.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Ended(_))
+    }
+
+    /// Begins to let go; false when that had begun before. From here on, no extend can get in ahead
+    /// of the deletes (rule 10).
+    pub(crate) fn begin_release(&mut self) -> bool {
+        !std::mem::replace(&mut self.let_go, true)
+    }
+
+    /// Whether it may still be renewed and healed (rule 10).
+    pub(crate) fn may_be_renewed(&self) -> bool {
+        !self.is_over() && !self.let_go
+    }
+
+    /// It has ended, and something is about to let go of its keys: its body, when that has gone, or
+    /// what has begun to.
+    pub(super) fn is_leaving(&self, has_body: bool) -> bool {
+        let by_hand = self.let_go || self.phase == Phase::Ended(End::Released);
+        self.is_over() && (by_hand || has_body)
+    }
+
+    /// What a renewal asks for.
+    pub(crate) fn renewal_ttl(&self) -> Duration {
+        self.renewal_ttl
+    }
+
+    /// A renewal is being sent that lets the keys live for `key_ttl`, whether or not an answer comes.
+    /// When it has to be looked at, if this is what a doubt has waited for.
+    pub(crate) fn renewal_sent(&mut self, now: Moment, key_ttl: Duration) -> Option<Moment> {
+        self.lease.expired_by = self.lease.expired_by.max(now + key_ttl);
+        self.lease.renewal_sent = now;
+        let Phase::Doubtful { renewal_sent } = &mut self.phase else { return None };
+        renewal_sent.get_or_insert(now);
+        Some(now + self.doubt_limit)
+    }
+
+    /// A quorum of all nodes has renewed it, in a round that started at `start` (rule 7). False when
+    /// that came too late.
+    pub(super) fn renewed(
+        &mut self,
+        start: &Start,
+        ttl: Duration,
+        asked: Option<Duration>,
+        round: Arc<Round>,
+        reading: Reading,
+    ) -> bool {
+        if self.is_over() || reading.now >= self.lease.ends_on(reading) {
+            return false;
+        }
+        let started = start.reading;
+        let deadline = validity::deadline(started.now, ttl, self.lease.clock_drift_factor);
+        // A round from before the doubt clears nothing.
+        let clears = match self.phase {
+            Phase::Doubtful { renewal_sent } => renewal_sent.is_some_and(|at| at <= started.now),
+            Phase::Held | Phase::Ended(_) => false,
+        };
+        // The old one stands if it is later, unless it was in doubt when this round started.
+        if clears || self.lease.deadline_on(started).is_none_or(|old| deadline > old) {
+            self.lease.deadline = deadline;
+            self.lease.counts_from = start.clone();
+        }
+        self.lease.confirmed = started;
+        self.lease.ttl = ttl;
+        self.lease.confirmed_round = round;
+        self.renewal_ttl = asked.unwrap_or(self.renewal_ttl);
+        if clears {
+            self.phase = Phase::Held;
+        }
+        if self.renew_at != Moment::NEVER {
+            self.renew_at = validity::renewal(started.now, ttl);
+        }
+        true
+    }
+
+    /// What should be left of the key on a node that has confirmed it last time.
+    pub(crate) fn expected(&self) -> Expected {
+        let Lease { confirmed, expired_by, ttl, clock_drift_factor, .. } = &self.lease;
+        Expected {
+            until: confirmed.now + *ttl,
+            longest: expired_by.since(confirmed.now),
+            allowance: validity::drift(*ttl, *clock_drift_factor),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Redlock, lease::Leads, node::Claim, options::LockOptions};
+
+    const SECOND: i64 = 1_000_000_000;
+    const DOUBT_LIMIT: Duration = Duration::from_millis(100);
+
+    struct Held {
+        leads: Arc<Leads>,
+        state: State,
+        round: Arc<Round>,
+    }
+
+    fn reading(ms: u64, wall_ahead: i64) -> Reading {
+        Reading { now: Moment::ORIGIN + Duration::from_millis(ms), wall_ahead }
+    }
+
+    /// Held since the origin of time for 10 s, renewed at a third.
+    fn held() -> Held {
+        let options = LockOptions::new().ttl(Duration::from_secs(10));
+        let terms = Redlock::in_memory(1).client().settings.terms(&options).unwrap();
+        let leads = Leads::new(Duration::from_secs(60));
+        let round = Round::new(3, |_| false);
+        let claim = Arc::new(Claim { key: "k".into(), value: "v".into() });
+        let lease = Lease::sought(claim, &terms, leads.begin(reading(0, 0)), &round);
+        let state = State::new(lease, &terms, Moment::NEVER, DOUBT_LIMIT);
+        Held { leads, state, round }
+    }
+
+    impl Held {
+        fn judge(&mut self, reading: Reading) -> (Judgement, Todo) {
+            self.leads.note(reading);
+            self.state.judge(reading)
+        }
+
+        fn renewed(&mut self, start: &Start, reading: Reading) -> bool {
+            let ttl = self.state.renewal_ttl();
+            self.state.renewed(start, ttl, None, Arc::clone(&self.round), reading)
+        }
+    }
+
+    const DOUBTFUL: Judgement = Judgement::Doubtful;
+    const EXPIRED: Judgement = Judgement::Ended(End::Lost(LostReason::Expired));
+
+    fn is_valid(judged: (Judgement, Todo)) -> bool {
+        matches!(judged, (Judgement::Valid(_), Todo::Nothing))
+    }
+
+    #[test]
+    fn a_doubt_counts_from_its_own_renewal() {
+        let mut held = held();
+        let end = held.state.lease.deadline;
+        for ms in [1000, 5000, 9000] {
+            let judged = held.judge(reading(ms, SECOND));
+            assert_eq!(judged, (DOUBTFUL, Todo::Renew(end)), "its turn has not come");
+        }
+        let sent = reading(9100, SECOND);
+        let look_again = held.state.renewal_sent(sent.now, Duration::from_secs(10));
+        assert_eq!(look_again, Some(sent.now + DOUBT_LIMIT));
+        assert_eq!(held.judge(reading(9199, SECOND)), (DOUBTFUL, Todo::Nothing));
+        let lost = Todo::TellLoss(LostReason::Expired);
+        assert_eq!(held.judge(reading(9200, SECOND)), (EXPIRED, lost));
+        assert_eq!(held.judge(reading(9200, SECOND)), (EXPIRED, Todo::Nothing), "told once");
+    }
+
+    #[test]
+    fn a_doubt_does_not_outlive_the_deadline() {
+        let mut held = held();
+        held.judge(reading(1000, SECOND));
+        assert_eq!(held.judge(reading(9898, SECOND)).0, EXPIRED);
+    }
+
+    #[test]
+    fn only_a_round_from_after_the_freeze_clears_a_doubt() {
+        let mut held = held();
+        let early = held.leads.begin(reading(900, 0));
+        held.state.renewal_sent(early.reading.now, Duration::from_secs(10));
+        assert_eq!(held.judge(reading(1000, SECOND)).0, DOUBTFUL);
+        assert_eq!(held.judge(reading(1001, 0)).0, DOUBTFUL, "although it is set back");
+        let late = held.leads.begin(reading(1002, 0));
+        held.state.renewal_sent(late.reading.now, Duration::from_secs(10));
+        assert!(held.renewed(&early, reading(1010, 0)));
+        assert_eq!(held.judge(reading(1010, 0)), (DOUBTFUL, Todo::Nothing));
+        assert!(held.renewed(&late, reading(1020, 0)));
+        assert!(is_valid(held.judge(reading(1020, 0))));
+    }
+
+    #[test]
+    fn a_freeze_while_a_renewal_is_under_way_is_another_doubt() {
+        let mut held = held();
+        held.judge(reading(1000, SECOND));
+        let start = held.leads.begin(reading(1000, SECOND));
+        held.state.renewal_sent(start.reading.now, Duration::from_secs(10));
+        assert!(held.renewed(&start, reading(1010, 2 * SECOND)));
+        let end = held.state.lease.deadline;
+        assert_eq!(held.judge(reading(1010, 2 * SECOND)), (DOUBTFUL, Todo::Renew(end)));
+    }
+
+    #[test]
+    fn what_is_not_sent_yet_is_asked_for_by_the_doubt_alone() {
+        let mut held = held();
+        let due = Moment::ORIGIN + Duration::from_millis(3334);
+        assert!(held.state.wants_renewal(due));
+        held.judge(reading(1000, SECOND));
+        assert!(!held.state.wants_renewal(due), "or it would have two turns");
+        held.state.renewal_sent(due, Duration::from_secs(10));
+        assert!(held.state.wants_renewal(due), "and tries again (rule 7)");
+    }
+}

@@ -1,0 +1,121 @@
+//! Waiting for time to pass, in futures that their users poll: these may move from one runtime to
+//! another, and the one on which they began to wait may have been shut down since. Tokio's own timers
+//! panic then.
+
+use std::{
+    future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::{Pin, pin},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tokio::time::{Instant, Sleep};
+
+use crate::background::{in_runtime, note_shut_down};
+
+/// The time is up, or there is no runtime on which it passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Elapsed;
+
+/// Waits for `span`. Returns at once where no time passes: outside a runtime, and on one that was
+/// shut down.
+pub(crate) async fn sleep(span: Duration) {
+    let mut timer = Timer::new(span);
+    poll_fn(|cx| timer.poll(cx)).await;
+}
+
+/// Waits for `future`, for `limit` at most.
+pub(crate) async fn timeout<F: Future>(limit: Duration, future: F) -> Result<F::Output, Elapsed> {
+    let mut future = pin!(future);
+    let mut timer = Timer::new(limit);
+    poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Ok(output)),
+        Poll::Pending => timer.poll(cx).map(|()| Err(Elapsed)),
+    })
+    .await
+}
+
+/// A timer that goes on on another runtime when its own has ended.
+struct Timer {
+    span: Duration,
+    /// None when that is later than can be said.
+    until: Option<Instant>,
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl Timer {
+    fn new(span: Duration) -> Self {
+        Self { span, until: Instant::now().checked_add(span), sleep: None }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // The caller's own runtime is asked next when that of the timer has ended.
+        for _ in 0..2 {
+            let sleep = match &mut self.sleep {
+                Some(sleep) => sleep,
+                None if !in_runtime() => return Poll::Ready(()),
+                none => none.insert(Box::pin(match self.until {
+                    Some(until) => tokio::time::sleep_until(until),
+                    None => tokio::time::sleep(self.span),
+                })),
+            };
+            // Tokio has no other way to say that the runtime was shut down.
+            match catch_unwind(AssertUnwindSafe(|| sleep.as_mut().poll(cx))) {
+                Ok(polled) => return polled,
+                Err(_) => self.sleep = None,
+            }
+        }
+        note_shut_down();
+        Poll::Ready(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use futures_util::FutureExt;
+    use tokio::runtime::{Builder, Runtime};
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    fn runtime() -> Runtime {
+        Builder::new_current_thread().enable_time().build().unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_is_what_it_is_with_tokio() {
+        let begun = Instant::now();
+        sleep(LONG).await;
+        assert_eq!(begun.elapsed(), LONG);
+        assert_eq!(timeout(LONG, pending::<()>()).await, Err(Elapsed));
+        assert_eq!(begun.elapsed(), 2 * LONG);
+        assert_eq!(timeout(Duration::ZERO, ready(7)).await, Ok(7));
+        assert_eq!(timeout(Duration::ZERO, pending::<()>()).await, Err(Elapsed));
+        assert!(timeout(Duration::MAX, pending::<()>()).now_or_never().is_none());
+    }
+
+    #[test]
+    fn a_timer_goes_on_where_it_is_polled_when_its_runtime_has_ended() {
+        let mut waiting = Box::pin(sleep(Duration::from_millis(50)));
+        runtime().block_on(async { assert!((&mut waiting).now_or_never().is_none()) });
+        let begun = Instant::now();
+        runtime().block_on(waiting);
+        assert!(begun.elapsed() < LONG);
+    }
+
+    #[test]
+    fn where_no_time_passes_it_is_over() {
+        assert_eq!(timeout(LONG, pending::<()>()).now_or_never(), Some(Err(Elapsed)));
+        let runtime = runtime();
+        let handle = runtime.handle().clone();
+        drop(runtime);
+        assert_eq!(handle.block_on(timeout(LONG, pending::<()>())), Err(Elapsed));
+        assert_eq!(handle.block_on(async { crate::background::unusable() }), {
+            Some(crate::background::Unusable::ShutDown)
+        });
+    }
+}

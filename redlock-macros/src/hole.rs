@@ -1,0 +1,89 @@
+//! The expression in a hole of a template.
+
+use proc_macro2::{Span, TokenStream, TokenTree};
+use syn::{
+    Expr, ExprReturn, ExprTry, Ident, Item, LitStr, Macro,
+    ext::IdentExt,
+    parse::Parser,
+    visit::{Visit, visit_macro},
+};
+
+/// Keywords that have no raw form, or stand where an expression does.
+const NOT_A_NAME: [&str; 6] = ["self", "Self", "super", "crate", "true", "false"];
+
+/// The expression, all of it at `place`, or what is wrong with it and what to write instead.
+pub(crate) fn expression(source: &str, place: Span) -> Result<Expr, String> {
+    let expression: Expr = LitStr::new(source, place).parse().map_err(|error| {
+        keyword(source)
+            .unwrap_or_else(|| format!("`{source}` in the template is not an expression: {error}"))
+    })?;
+    let mut exit = Exit(None);
+    exit.visit_expr(&expression);
+    match exit.0 {
+        Some(exit) => Err(format!(
+            "`{exit}` in `{{{source}}}` would leave the function before it has asked for the lock: write what always gives a value, such as `{{id.unwrap_or_default()}}`, or take the key as an argument"
+        )),
+        None => Ok(expression),
+    }
+}
+
+/// What to say about a keyword where a name should be: alone, or after a dot.
+fn keyword(source: &str) -> Option<String> {
+    let mut named = true;
+    for token in source.parse::<TokenStream>().ok()? {
+        if let TokenTree::Ident(word) = &token
+            && named
+            && let Some(word) = raw(word)
+        {
+            let fixed = if source == word { format!("{{r#{word}}}") } else { format!("r#{word}") };
+            return Some(format!("`{word}` is a keyword: write `{fixed}` for the name"));
+        }
+        named = matches!(&token, TokenTree::Punct(dot) if dot.as_char() == '.');
+    }
+    None
+}
+
+/// The word, when it is a keyword that has a raw form.
+fn raw(word: &Ident) -> Option<String> {
+    let text = word.to_string();
+    let keyword = syn::parse_str::<Ident>(&text).is_err()
+        && !NOT_A_NAME.contains(&text.as_str())
+        && Ident::parse_any.parse_str(&format!("r#{text}")).is_ok();
+    keyword.then_some(text)
+}
+
+/// What leaves the function in the middle of an expression.
+struct Exit(Option<&'static str>);
+
+impl<'a> Visit<'a> for Exit {
+    fn visit_expr_try(&mut self, _: &'a ExprTry) {
+        self.0 = Some("?");
+    }
+
+    fn visit_expr_return(&mut self, _: &'a ExprReturn) {
+        self.0 = Some("return");
+    }
+
+    // These are left, and not the function.
+    fn visit_expr_closure(&mut self, _: &'a syn::ExprClosure) {}
+    fn visit_expr_async(&mut self, _: &'a syn::ExprAsync) {}
+    fn visit_item(&mut self, _: &'a Item) {}
+
+    fn visit_macro(&mut self, call: &'a Macro) {
+        self.look_in(call.tokens.clone());
+        visit_macro(self, call);
+    }
+}
+
+impl Exit {
+    fn look_in(&mut self, tokens: TokenStream) {
+        for token in tokens {
+            match token {
+                TokenTree::Group(group) => self.look_in(group.stream()),
+                TokenTree::Ident(word) if word == "return" => self.0 = Some("return"),
+                TokenTree::Punct(mark) if mark.as_char() == '?' => self.0 = Some("?"),
+                _ => {}
+            }
+        }
+    }
+}
