@@ -10,6 +10,8 @@ pub(super) struct Claims {
     claims: BTreeMap<u64, Claim>,
     /// By node and key, who set it last.
     owners: BTreeMap<(usize, usize), u64>,
+    /// By key, the node on which a client joined its queue last.
+    keepers: BTreeMap<usize, usize>,
 }
 
 /// What is known of one attempt and the hold that came of it. Bits stand for nodes.
@@ -37,12 +39,17 @@ pub(super) struct Claim {
 
 /// The number of a key, whose name ends in it.
 pub(super) fn key_number(key: &str) -> usize {
-    key.bytes().last().map_or(0, |digit| usize::from(digit.wrapping_sub(b'0')))
+    key.trim_start_matches('k').parse().unwrap_or_default()
 }
 
 impl Claims {
     pub(super) fn get(&mut self, claim: u64) -> Option<&mut Claim> {
         self.claims.get_mut(&claim)
+    }
+
+    /// The node that keeps the queue before a key, as far as any client has joined it.
+    pub(super) fn keeper(&self, key: usize) -> usize {
+        self.keepers.get(&key).copied().unwrap_or_default()
     }
 
     /// Somebody deletes all keys: no claim so far is worth anything.
@@ -88,6 +95,9 @@ impl Claims {
 
     /// A node has run a command.
     pub(super) fn executed(&mut self, act: &Act<'_>, outcome: Outcome, now: u64) {
+        if act.kind == Kind::Join {
+            self.keepers.insert(key_number(act.key), act.node);
+        }
         let Some(claim) = self.claims.get_mut(&act.claim) else { return };
         let bit = 1 << act.node;
         match act.kind {

@@ -10,6 +10,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use tokio::sync::Notify;
+
 use redlock_core::{
     LockHandle,
     simulation::{Act, Outcome, Process, Witness, believes, claim},
@@ -25,10 +27,25 @@ use super::{
 pub(super) struct Ledger {
     log: Arc<Log>,
     inner: Mutex<Inner>,
+    doom: Notify,
+}
+
+/// A client that was given its turn when that was to be its end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Doomed {
+    pub(super) client: usize,
+    /// It stops for this long, and does not crash.
+    pub(super) stops: bool,
+    pub(super) span: u64,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
+    /// What is to happen to the next client that is given its turn.
+    front: Option<(bool, u64)>,
+    doomed: Vec<Doomed>,
+    /// How often each client was given its turn.
+    turns: BTreeMap<usize, u64>,
     beliefs: BTreeMap<u64, Belief>,
     claims: Claims,
     next: u64,
@@ -66,7 +83,7 @@ impl Frozen {
 
 impl Ledger {
     pub(super) fn new(log: Arc<Log>) -> Self {
-        Self { log, inner: Mutex::default() }
+        Self { log, inner: Mutex::default(), doom: Notify::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -115,6 +132,31 @@ impl Ledger {
             guards.map(|(id, _)| *id).collect()
         };
         ids.into_iter().for_each(|id| self.end(id, false));
+    }
+
+    /// The node that keeps the queue before a key.
+    pub(super) fn keeper(&self, key: usize) -> usize {
+        self.lock().claims.keeper(key)
+    }
+
+    /// How often a client was given its turn.
+    pub(super) fn turns_of(&self, client: usize) -> u64 {
+        self.lock().turns.get(&client).copied().unwrap_or_default()
+    }
+
+    /// The next client that is given its turn crashes, or stops.
+    pub(super) fn doom_next_front(&self, stops: bool, span: u64) {
+        self.lock().front = Some((stops, span));
+    }
+
+    /// Waits for a client whose turn was its end.
+    pub(super) async fn doomed(&self) -> Doomed {
+        loop {
+            if let Some(doomed) = self.lock().doomed.pop() {
+                return doomed;
+            }
+            self.doom.notified().await;
+        }
     }
 
     /// How many bodies of a client have not ended.
@@ -216,6 +258,31 @@ impl Witness for Ledger {
         self.lock().claims.executed(act, outcome, self.log.now());
         self.log.count(|stats| stats.commands += 1);
         self.note(act, 2 + outcome as u64, || format!("runs, {outcome:?}:"));
+    }
+
+    fn pushed(&self, client: usize, node: usize, key: &str) {
+        let gives_turn = key.contains(":turn:");
+        let data = [7, client as u64, node as u64, u64::from(gives_turn)];
+        let text = || {
+            let what = if gives_turn {
+                "its turn"
+            } else if key.contains(":next:") {
+                "that it is next"
+            } else {
+                key
+            };
+            format!("is told {what}")
+        };
+        self.log.note(data, || format!("c{client}<n{node}"), text);
+        if !gives_turn {
+            return;
+        }
+        let mut inner = self.lock();
+        *inner.turns.entry(client).or_default() += 1;
+        if let Some((stops, span)) = inner.front.take() {
+            inner.doomed.push(Doomed { client, stops, span });
+            self.doom.notify_one();
+        }
     }
 
     fn answered(&self, client: usize, node: usize) {
