@@ -131,6 +131,7 @@ async fn turns(world: &Arc<World>) {
     // A client out of the queue gets what the others leave.
     let queue = |client: &&Arc<Client>| world.plan_of(client).manners.queues;
     let queued: Vec<_> = clients.iter().filter(queue).collect();
+    let tries = queued.first().copied().filter(|client| client.number.is_multiple_of(2));
     let waiting = Arc::new(AtomicUsize::new(queued.len() * tasks_each));
     let limit = prompt(world, 4 * waiting.load(Relaxed));
     let mut tasks = Vec::new();
@@ -159,7 +160,7 @@ async fn turns(world: &Arc<World>) {
             }
         })));
     }
-    if let Some(client) = clients.first().filter(|client| client.number.is_multiple_of(2)) {
+    if let Some(client) = tries {
         tasks.push(tokio::spawn(client.life.process.inside(greedy(world, client, &waiting))));
     }
     for task in tasks {
