@@ -109,6 +109,7 @@ impl Client {
     /// The same, and has what stands still on another runtime go on here.
     pub(crate) fn ensure_moving(&self) {
         self.ensure_running();
+        self.nodes.iter().for_each(NodeHandle::ensure_moving);
         self.registry.ensure_moving(&self.clock, || self.when_ended());
     }
 

@@ -21,7 +21,7 @@ use super::{
     supervisor,
 };
 use crate::{
-    background::{Background, in_runtime},
+    background::{Background, Pulse, in_runtime},
     clock::{Clock, Moment},
     error::{NodeError, NodeErrorKind},
     quorum::{Ballot, Uncast},
@@ -48,8 +48,9 @@ pub(super) struct Shared {
     /// Locked after the pipe where both are needed.
     pub(super) outbox: Mutex<Outbox>,
     pub(super) pipe: Mutex<Pipe>,
-    /// Something was put into the outbox, or sent by its caller.
-    pub(super) mail: Notify,
+    /// Tells the task that something was put into the outbox, or sent by its caller. Each task has
+    /// its own: one that was taken over must not get what is meant for the next.
+    mail: Mutex<Arc<Notify>>,
     pub(super) round_trip: RoundTrip,
     /// Whether the node pushes changes of keys over the present connection.
     pub(super) tells: AtomicBool,
@@ -87,6 +88,20 @@ impl Shared {
     pub(super) fn recognise(&self, identity: &Identity) {
         let fingerprint = identity.run_id.as_ref().map_or(0, |run_id| fnv1a(run_id.as_bytes()));
         self.process.store(fingerprint, Ordering::Release);
+    }
+
+    /// Tells the task that there is something to do.
+    pub(super) fn notify(&self) {
+        let mail = Arc::clone(&self.mail.lock());
+        mail.notify_one();
+    }
+
+    /// A task that serves the node, and ends the one before.
+    fn supervise(self: &Arc<Self>, pulse: Pulse) -> impl Future<Output = ()> + Send + use<> {
+        let mail = Arc::<Notify>::default();
+        let before = std::mem::replace(&mut *self.mail.lock(), Arc::clone(&mail));
+        before.notify_one();
+        supervisor::supervise(Arc::clone(self), mail, pulse)
     }
 
     /// The background task is over. What must not be sent late fails; clean-up waits for the
@@ -127,7 +142,7 @@ impl Drop for Owner {
         // No key lives for longer than a node sits out: both are `max_ttl`.
         let until = self.0.context.clock.now() + self.0.context.sits_out;
         self.0.outbox.lock().ends_at = Some(until);
-        self.0.mail.notify_one();
+        self.0.notify();
     }
 }
 
@@ -142,7 +157,7 @@ impl NodeHandle {
             pipe: Mutex::default(),
             round_trip: RoundTrip::default(),
             tells: AtomicBool::new(false),
-            mail: Notify::new(),
+            mail: Mutex::default(),
             watchers: Arc::default(),
             standing: watch::Sender::new(Standing::Unknown),
             in_service: AtomicBool::new(false),
@@ -171,13 +186,24 @@ impl NodeHandle {
         process != 0 && process == other.shared().process.load(Ordering::Acquire)
     }
 
-    /// Makes sure that somebody connects and sends.
+    /// Makes sure that a task connects and sends.
     pub(crate) fn ensure_running(&self) {
         let shared = self.shared();
-        shared.task.ensure(|_| supervisor::supervise(Arc::clone(shared)), {
-            let shared = Arc::clone(shared);
-            move || shared.forsake()
-        });
+        shared.task.ensure(|pulse| shared.supervise(pulse), self.when_ended());
+    }
+
+    /// The same, and has what stands still on another runtime go on here.
+    pub(crate) fn ensure_moving(&self) {
+        let shared = self.shared();
+        let now = self.now();
+        if shared.task.is_late(now) {
+            shared.task.take_over(now, |pulse| shared.supervise(pulse), self.when_ended());
+        }
+    }
+
+    fn when_ended(&self) -> impl FnOnce() + Send + use<> {
+        let shared = Arc::clone(self.shared());
+        move || shared.forsake()
     }
 
     pub(crate) fn is_running(&self) -> bool {
@@ -200,7 +226,8 @@ impl NodeHandle {
         let early = outbox.put(&shared.name, job, ballot, now);
         drop(outbox);
         if first && !(quiet && self.send_now()) {
-            shared.mail.notify_one();
+            shared.task.expect(now);
+            shared.notify();
         }
         early
     }
@@ -289,7 +316,8 @@ impl NodeHandle {
         let answer = match down {
             Some(error) => Err(error),
             None => {
-                shared.mail.notify_one();
+                shared.task.expect(asked);
+                shared.notify();
                 let limit =
                     shared.context.connect_timeout.saturating_add(shared.context.node_timeout);
                 match crate::timer::timeout(limit, told).await {

@@ -127,6 +127,12 @@ impl Outbox {
         }
         let mut early = Vec::new();
         match job.action {
+            // The SET of a lock that a quorum has granted still waits here. What follows it must not
+            // overtake it: a release would find it unsent, and take that to mean that nothing of the
+            // lock is on the node.
+            Action::Extend { .. } | Action::Heal { .. } if is_unsent(&self.grants, &job.claim) => {
+                early.push((ballot, Err(withdrawn(name))));
+            }
             Action::Extend { .. } => {
                 withdraw(&mut self.renewals, &job.claim, name, &mut early);
                 self.renewals.push_back(Item::new(job, ballot, now));
@@ -324,6 +330,22 @@ impl Outbox {
         self.later.retain(|_, item| item.job.clean_up.is_some());
         let lanes = [&mut self.renewals, &mut self.deletes, &mut self.grants, &mut self.watches];
         lanes.into_iter().flat_map(std::mem::take).collect()
+    }
+
+    /// What was sent and has no answer is not in flight any more. Deletes are owed.
+    pub(super) fn abandon(&mut self, unanswered: &[Item], now: Moment) {
+        self.answered(unanswered.len());
+        for item in unanswered {
+            self.owe(item.job.clone(), now);
+        }
+    }
+
+    /// Another task goes on from here, with a connection of its own.
+    pub(super) fn begin_anew(&mut self, now: Moment, unanswered: &[Item]) {
+        if matches!(self.link, Link::Up) {
+            self.previous_ended = Some(now);
+        }
+        self.abandon(unanswered, now);
     }
 
     /// Takes out what has waited for `limit`.

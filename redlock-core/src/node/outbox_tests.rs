@@ -127,6 +127,19 @@ fn a_newer_wish_replaces_a_renewal_that_was_not_sent() {
     assert_eq!(actions(&take(&mut outbox, 0)), [Action::Release { wakes: false }]);
 }
 
+/// A renewal would find the key missing and set it, and a release would then delete nothing.
+#[test]
+fn a_renewal_does_not_overtake_the_set_of_its_own_lock() {
+    let mut outbox = up();
+    let ours = claim("k");
+    put(&mut outbox, Job::new(&ours, GRANT));
+    for action in [EXTEND, HEAL] {
+        let early = put(&mut outbox, Job::new(&ours, action));
+        assert!(!early[0].1.as_ref().unwrap_err().may_have_run);
+    }
+    assert_eq!(actions(&take(&mut outbox, 0)), [GRANT]);
+}
+
 #[test]
 fn a_waiter_that_leaves_does_not_join_afterwards() {
     let mut outbox = up();

@@ -26,7 +26,8 @@ pub(super) fn conclude(
     let Answered { mut items, results, sent, in_time } = answered;
     let now = LazyCell::new(|| shared.context.clock.now());
     if in_time {
-        shared.round_trip.note(sent.elapsed());
+        // Answers that lay there while this process stood still say nothing about the distance.
+        shared.round_trip.note(sent.elapsed().min(shared.context.node_timeout));
     }
     // Before the votes: a caller that a vote wakes may look whether all is done.
     note_cleanups(shared, &items, &results, &now);

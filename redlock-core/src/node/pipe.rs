@@ -34,6 +34,8 @@ pub(super) struct Answered {
 
 #[derive(Default)]
 pub(super) struct Pipe {
+    /// Which connection this is: a task that was taken over must not touch that of the next.
+    number: u64,
     /// Puts commands onto the connection; `None` without one.
     sender: Option<Arc<dyn Sender>>,
     batches: VecDeque<Batch>,
@@ -65,14 +67,19 @@ pub(super) struct Sent {
 }
 
 impl Pipe {
-    pub(super) fn connect(&mut self, sender: Arc<dyn Sender>) {
+    /// The number of the connection.
+    pub(super) fn connect(&mut self, sender: Arc<dyn Sender>) -> u64 {
         self.sender = Some(sender);
         self.is_timed = false;
+        self.number += 1;
+        self.number
     }
 
     /// Nothing is sent any more; what was sent may still be answered.
-    pub(super) fn disconnect(&mut self) {
-        self.sender = None;
+    pub(super) fn disconnect(&mut self, number: u64) {
+        if self.number == number {
+            self.sender = None;
+        }
     }
 
     /// Sends what waits, batch by batch, as far as there is room.
@@ -113,7 +120,10 @@ impl Pipe {
     }
 
     /// The answers of the first batch, once they are there.
-    pub(super) fn poll_first(&mut self, cx: &mut Context<'_>) -> Poll<Answered> {
+    pub(super) fn poll_first(&mut self, number: u64, cx: &mut Context<'_>) -> Poll<Answered> {
+        if self.number != number {
+            return Poll::Pending;
+        }
         let results = match self.batches.front_mut().map(|batch| &mut batch.answers) {
             Some(Answers::Awaited(answers)) => std::task::ready!(answers.as_mut().poll(cx)),
             Some(Answers::There(answers)) => std::mem::take(answers),
@@ -144,7 +154,15 @@ impl Pipe {
     }
 
     /// Everything that was sent and has no answer. A runtime that ends leaves it behind.
-    pub(super) fn abandon(&mut self) -> Vec<Item> {
+    pub(super) fn abandon(&mut self, number: u64) -> Vec<Item> {
+        if self.number != number {
+            return Vec::new();
+        }
+        self.abandon_any()
+    }
+
+    /// The same, of whatever connection there was.
+    pub(super) fn abandon_any(&mut self) -> Vec<Item> {
         self.sender = None;
         std::mem::take(&mut self.batches).into_iter().flat_map(|batch| batch.items).collect()
     }

@@ -16,7 +16,10 @@ use futures_util::{
     future::{BoxFuture, Fuse, FusedFuture},
     stream::FuturesUnordered,
 };
-use tokio::time::Sleep;
+use tokio::{
+    sync::Notify,
+    time::{Instant, Sleep},
+};
 
 use super::{
     Connection, Identity, Opened,
@@ -29,6 +32,7 @@ use super::{
     strikes::Strikes,
 };
 use crate::{
+    background::Pulse,
     clock::{Moment, sleep_until},
     error::{NodeError, NodeErrorKind},
     telemetry, token,
@@ -37,19 +41,26 @@ use crate::{
 /// Where so many jobs go out at once, more are about to come.
 const CROWD: usize = 4;
 
-pub(super) async fn supervise(shared: Arc<Shared>) {
-    // The end of the task before may not have got round to it.
-    shared.relink(&mut shared.outbox.lock(), Link::Opening);
+pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pulse) {
+    begin(&shared);
+    let task = Task { shared: &shared, mail: &mail, pulse: &pulse };
     let mut backoff = Backoff::new();
     let mut announced_down = false;
     loop {
-        let ended = match open(&shared).await {
+        let opened = open(task).await;
+        if !pulse.is_current() {
+            return;
+        }
+        let ended = match opened {
             Ok((connection, identity)) => {
                 let since = shared.context.clock.now();
-                let session = Session::open(&shared, connection);
+                let session = Session::open(task, connection);
                 admit(&shared, &identity, since);
                 announced_down = false;
                 let ended = session.serve().await;
+                if !pulse.is_current() {
+                    return;
+                }
                 // A server that takes connections and breaks them is not asked without a pause.
                 if shared.context.clock.now().since(since) >= Backoff::LONGEST {
                     backoff = Backoff::new();
@@ -68,20 +79,51 @@ pub(super) async fn supervise(shared: Arc<Shared>) {
         go_down(&shared, ended);
         let pause = backoff.pause();
         let jitter = token::up_to(&*shared.context.entropy, Backoff::jitter(pause));
-        if wait_closed(&shared, pause + jitter).await {
+        if wait_closed(task, pause + jitter).await || !pulse.is_current() {
             return;
         }
     }
 }
 
+/// What the task before has left: its end may not have got round to it, or it stands still on another
+/// runtime and was taken over.
+fn begin(shared: &Shared) {
+    let now = shared.context.clock.now();
+    let unanswered = shared.pipe.lock().abandon_any();
+    let mut outbox = shared.outbox.lock();
+    outbox.begin_anew(now, &unanswered);
+    shared.relink(&mut outbox, Link::Opening);
+    drop(outbox);
+    // Each ballot is cast as it is dropped, with no lock held.
+    drop(unanswered);
+}
+
+/// The task that serves a node.
+#[derive(Clone, Copy)]
+struct Task<'a> {
+    shared: &'a Arc<Shared>,
+    /// Something was put into the outbox, or sent by its caller.
+    mail: &'a Notify,
+    pulse: &'a Pulse,
+}
+
+impl Task<'_> {
+    /// The task will run again at `moment`, unless it is told to before.
+    fn sleeps_until(&self, moment: Moment) {
+        self.pulse.sleeps_until(moment);
+    }
+}
+
 /// Opens a connection, while jobs that waited too long for it fail.
-async fn open(shared: &Shared) -> Result<Opened, NodeError> {
+async fn open(task: Task<'_>) -> Result<Opened, NodeError> {
+    let Task { shared, mail, .. } = task;
     let limit = shared.context.connect_timeout;
     let mut connecting =
         pin!(tokio::time::timeout(limit, shared.connector.connect(&shared.watchers)));
     loop {
         let oldest = shared.outbox.lock().oldest();
         let overdue = oldest.map_or(Moment::NEVER, |oldest| oldest + shared.context.node_timeout);
+        task.sleeps_until(overdue);
         tokio::select! {
             biased;
             connected = &mut connecting => return connected.unwrap_or_else(|_| {
@@ -94,7 +136,7 @@ async fn open(shared: &Shared) -> Result<Opened, NodeError> {
                 let reason = "still connecting";
                 fail(shared, late, &NodeError::new(&shared.name, NodeErrorKind::Down, reason));
             }
-            () = shared.mail.notified() => {}
+            () = mail.notified() => {}
         }
     }
 }
@@ -162,7 +204,8 @@ fn fail(shared: &Shared, items: impl IntoIterator<Item = Item>, error: &NodeErro
 }
 
 /// Waits. True when there is no client any more, and nothing is owed or it has had its time.
-async fn wait_closed(shared: &Shared, pause: Duration) -> bool {
+async fn wait_closed(task: Task<'_>, pause: Duration) -> bool {
+    let Task { shared, mail, .. } = task;
     let until = shared.context.clock.now() + pause;
     loop {
         let (last, nothing_owed) = {
@@ -173,9 +216,10 @@ async fn wait_closed(shared: &Shared, pause: Duration) -> bool {
         if last.is_some_and(over) {
             return true;
         }
+        task.sleeps_until(until);
         tokio::select! {
             biased;
-            () = shared.mail.notified() => {}
+            () = mail.notified() => {}
             () = sleep_until(&*shared.context.clock, until) => return false,
         }
     }
@@ -183,7 +227,10 @@ async fn wait_closed(shared: &Shared, pause: Duration) -> bool {
 
 /// One connection, from its opening to its end.
 struct Session<'a> {
+    task: Task<'a>,
     shared: &'a Arc<Shared>,
+    /// Of the pipe's connection.
+    number: u64,
     connection: Box<dyn Connection>,
     closed: Fuse<BoxFuture<'static, NodeError>>,
     pings: FuturesUnordered<BoxFuture<'static, bool>>,
@@ -209,12 +256,15 @@ enum Event {
 }
 
 impl<'a> Session<'a> {
-    fn open(shared: &'a Arc<Shared>, mut connection: Box<dyn Connection>) -> Self {
+    fn open(task: Task<'a>, mut connection: Box<dyn Connection>) -> Self {
+        let shared = task.shared;
         shared.tells.store(connection.tells(), Ordering::Release);
-        shared.pipe.lock().connect(connection.sender());
+        let number = shared.pipe.lock().connect(connection.sender());
         let closed = connection.closed().fuse();
         Self {
+            task,
             shared,
+            number,
             connection,
             closed,
             pings: FuturesUnordered::new(),
@@ -244,8 +294,12 @@ impl<'a> Session<'a> {
         ended
     }
 
-    /// The last client has gone, and nothing is owed or it has had its time.
+    /// The last client has gone, and nothing is owed or it has had its time; or another runtime has
+    /// taken the node over.
     fn is_over(&self) -> bool {
+        if !self.task.pulse.is_current() {
+            return true;
+        }
         let (ends_at, settled) = {
             let outbox = self.shared.outbox.lock();
             (outbox.ends_at, outbox.is_idle())
@@ -286,15 +340,21 @@ impl<'a> Session<'a> {
             let next = outbox.next(&std::cell::LazyCell::new(|| clock.now()));
             next.into_iter().chain(outbox.ends_at).min().unwrap_or(Moment::NEVER)
         };
-        let timed = self.shared.pipe.lock().is_timed;
+        let number = self.number;
+        let (timed, deadline) = {
+            let pipe = self.shared.pipe.lock();
+            (pipe.is_timed, pipe.deadline(self.shared))
+        };
+        let expires = deadline.map(|at| clock.now() + at.saturating_duration_since(Instant::now()));
+        self.task.sleeps_until(expires.map_or(wake, |expires| expires.min(wake)));
         tokio::select! {
             biased;
             // First, because it is what brings the answers.
             error = &mut self.closed => Event::Closed(error),
-            answered = poll_fn(|cx| self.shared.pipe.lock().poll_first(cx)) => {
+            answered = poll_fn(|cx| self.shared.pipe.lock().poll_first(number, cx)) => {
                 Event::Answered(answered)
             }
-            () = self.shared.mail.notified() => Event::Mail,
+            () = self.task.mail.notified() => Event::Mail,
             Some(timed_out) = self.pings.next() => Event::Ponged { timed_out },
             () = alarm.as_mut(), if timed => Event::Alarm,
             () = sleep_until(clock, wake), if wake != Moment::NEVER => Event::Due,
@@ -345,15 +405,17 @@ impl<'a> Session<'a> {
     /// What is in flight may have run or not. A broken connection answers each batch at once, and the
     /// timeout of each bounds what does not.
     async fn drain(&mut self) {
-        self.shared.pipe.lock().disconnect();
+        let number = self.number;
+        self.shared.pipe.lock().disconnect(number);
         while let Some(deadline) = {
             let pipe = self.shared.pipe.lock();
-            (!pipe.is_empty()).then(|| pipe.deadline(self.shared)).flatten()
+            let is_ours = self.task.pulse.is_current() && !pipe.is_empty();
+            is_ours.then(|| pipe.deadline(self.shared)).flatten()
         } {
             let answered = tokio::select! {
                 biased;
                 _ = &mut self.closed, if !self.closed.is_terminated() => continue,
-                answered = poll_fn(|cx| self.shared.pipe.lock().poll_first(cx)) => Some(answered),
+                answered = poll_fn(|cx| self.shared.pipe.lock().poll_first(number, cx)) => Some(answered),
                 () = tokio::time::sleep_until(deadline) => {
                     self.shared.pipe.lock().expire(self.shared)
                 }
@@ -371,13 +433,8 @@ impl<'a> Session<'a> {
 impl Drop for Session<'_> {
     fn drop(&mut self) {
         let now = self.shared.context.clock.now();
-        let unanswered = self.shared.pipe.lock().abandon();
-        let mut outbox = self.shared.outbox.lock();
-        outbox.answered(unanswered.len());
-        for item in &unanswered {
-            outbox.owe(item.job.clone(), now);
-        }
-        drop(outbox);
+        let unanswered = self.shared.pipe.lock().abandon(self.number);
+        self.shared.outbox.lock().abandon(&unanswered, now);
         // Each ballot is cast as it is dropped, with no lock held.
         drop(unanswered);
     }

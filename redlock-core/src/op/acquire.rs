@@ -176,8 +176,13 @@ impl Request<'_> {
         loop {
             // Nothing can be waited for any more once this one's runtime was shut down.
             check_runtime()?;
-            // Their runtime may end while this one waits (rule 13).
-            self.client.ensure_running();
+            // The runtime of the client's tasks may end, or stand still, while this one waits
+            // (rule 13).
+            if self.attempts == 0 {
+                self.client.ensure_running()
+            } else {
+                self.client.ensure_moving()
+            }
             self.attempts = self.attempts.saturating_add(1);
             match self.attempt().await? {
                 Ok(unheld) => {
@@ -384,7 +389,7 @@ impl Request<'_> {
                 }
                 Event::Rung => return Ok(Chance::Rung),
                 Event::Hurried => return Ok(Chance::Hurried),
-                Event::Time => client.ensure_running(),
+                Event::Time => client.ensure_moving(),
             }
         }
     }

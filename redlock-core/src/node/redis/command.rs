@@ -28,13 +28,37 @@ impl Script {
     }
 }
 
+/// The scripts that a server has had in full on this connection.
+///
+/// The first call of each is made with its source: a release that is the last act of `main` gets no
+/// answer that could say `NOSCRIPT`.
+#[derive(Debug, Default)]
+pub(super) struct Known(u8);
+
+impl Known {
+    /// How to call the script of this action, if it has one.
+    pub(super) fn how(&mut self, action: Action) -> How {
+        let bit = match action {
+            Action::Grant { .. } | Action::Heal { .. } | Action::Watch => return How::ByHash,
+            Action::Extend { .. } => 1,
+            Action::Release { .. } => 2,
+            Action::Retire { .. } => 4,
+            Action::Join { .. } => 8,
+            Action::Leave => 16,
+        };
+        let is_known = self.0 & bit != 0;
+        self.0 |= bit;
+        if is_known { How::ByHash } else { How::InFull }
+    }
+}
+
 /// How a script is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
     /// By its hash: `EVALSHA`.
     ByHash,
-    /// With its source, which a server that answered `NOSCRIPT` then remembers (rule 17). One round
-    /// trip, where `SCRIPT LOAD` and a second `EVALSHA` take two.
+    /// With its source, which the server then remembers: the first time, and after `NOSCRIPT`
+    /// (rule 17). One round trip, where `SCRIPT LOAD` and a second `EVALSHA` take two.
     InFull,
 }
 

@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::{
-    command::{self, How},
+    command::{self, How, Known},
     frame, reply,
     wire::{Ending, NOT_REDIS, Wire},
 };
@@ -107,6 +107,7 @@ pub(super) struct Dialogue {
     heard: Vec<u8>,
     filled: usize,
     awaited: VecDeque<Awaited>,
+    known: Known,
     /// Who reads.
     driver: Option<Waker>,
     /// Who is told of changes to keys, if the server tells of them.
@@ -129,6 +130,7 @@ impl Dialogue {
             heard: vec![0; ROOM],
             filled: 0,
             awaited: VecDeque::new(),
+            known: Known::default(),
             driver: None,
             watchers,
         }
@@ -150,7 +152,7 @@ impl Dialogue {
         while let Some(command) = batch.commands.get(first) {
             let count = command::together(&batch.commands[first..]);
             self.track(command);
-            let how = How::ByHash;
+            let how = self.known.how(command.action);
             command::encode(&batch.commands[first..first + count], how, &mut self.out);
             self.awaited.push_back(Awaited::Answer {
                 batch: Arc::clone(&batch),

@@ -97,10 +97,12 @@ async fn a_set_that_is_not_answered_by_redis_may_have_run() {
 
 #[tokio::test]
 async fn a_connection_that_breaks_between_a_script_and_its_source_has_no_answer() {
-    let port =
-        fake(&["+PONG\r\n", TELLS_NOTHING, "+OK\r\n-NOSCRIPT No matching script.\r\n"]).await;
+    const REPLIES: &str = "+OK\r\n-NOSCRIPT No matching script.\r\n";
+    let port = fake(&["+PONG\r\n", TELLS_NOTHING, ":1\r\n", REPLIES]).await;
     let mut node = connected(&format!("redis://127.0.0.1:{port}?protocol=resp2")).await;
     let claim = claim("a", CANARY);
+    // The first call has the source.
+    assert_eq!(act(&mut *node, &claim, RELEASE).await, Ok(Reply::Done));
     let answers = batch(&mut *node, &[(&claim, GRANT), (&claim, RELEASE)]).await;
     assert_eq!(answers[0], Ok(Reply::Done));
     assert_eq!(answers[1].as_ref().unwrap_err().kind, NodeErrorKind::Disconnected);

@@ -126,6 +126,11 @@ async fn a_forgotten_script_costs_one_eval_and_no_answer() {
     let mut server = Server::start();
     let (mut node, ours, _) = pair(&server.url("", "")).await;
     let other = claim("redlock:b", CANARY);
+    let monitor = server.monitor();
+    for action in [Action::Extend { ttl: TTL }, RELEASE] {
+        assert_eq!(act(&mut *node, &ours, action).await, Ok(Reply::Missing));
+    }
+    assert_eq!(monitor.sent(&mut server), ["EVAL", "EVAL"], "with their sources");
     server.admin("SCRIPT FLUSH");
 
     let monitor = server.monitor();
@@ -147,11 +152,13 @@ async fn a_forgotten_script_costs_one_eval_and_no_answer() {
 
 #[tokio::test]
 async fn the_commands_of_callers_who_left_run_in_order() {
-    let server = Server::start();
+    let mut server = Server::start();
     let (mut node, ours, theirs) = pair(&server.url("", "")).await;
+    assert_eq!(act(&mut *node, &ours, RELEASE).await, Ok(Reply::Missing));
+    server.admin("SCRIPT FLUSH");
     server.pause();
-    // Neither a SET nor the release that cleans up after it may depend on somebody waiting, and
-    // the one must not overtake the other (rule 5). The server knows no script yet: the EVAL
+    // Neither a SET nor the release that cleans up after it may depend on a task that waits, and
+    // the one must not overtake the other (rule 5). The server knows no script any more: the EVAL
     // goes out as well.
     send_and_leave(&mut *node, &[(&ours, GRANT)]);
     send_and_leave(&mut *node, &[(&ours, RELEASE), (&theirs, RELEASE)]);
