@@ -1,11 +1,14 @@
 //! After the last operation: what must be gone is gone, and everything can go on.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering::Relaxed},
+use std::{
+    future::IntoFuture,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
 
-use redlock_core::simulation::Manners;
+use redlock_core::{Restarts, simulation::Manners};
 
 use super::{
     in_order,
@@ -25,6 +28,12 @@ const PROMPT: u64 = 5_000;
 /// How many tasks of each client take the same lock again and again.
 const TASKS: usize = 2;
 
+/// Every client has connected to a node that was away for a moment.
+const RECONNECTED: u64 = 2000;
+
+/// For how long it is counted what a waiter sends.
+const QUIET: u64 = 4000;
+
 /// A client that hears no pushes asks so often.
 const POLLS: u64 = 20;
 
@@ -40,6 +49,7 @@ pub(super) async fn finish(world: &Arc<World>) {
     progress(world).await;
     in_order::in_order(world).await;
     turns(world).await;
+    quiet(world).await;
 }
 
 /// Keys whose holders have let go are gone; those of the dead have their ttl.
@@ -184,6 +194,45 @@ fn greedy(
             sleep(1).await;
             drop(tried);
         }
+    }
+}
+
+/// A waiter for which no quorum may vote asks no more than it has to, and has the lock once a quorum
+/// may.
+async fn quiet(world: &Arc<World>) {
+    let clients = in_queue(world);
+    let Some(client) = clients.first() else { return };
+    let max_ttl = world.plan.settings.max_ttl;
+    let sits_out = max_ttl + max_ttl / 4;
+    if world.plan_of(client).restarts == Restarts::Trusted || max_ttl < 10_000 {
+        return;
+    }
+    let (redlock, nodes) = (&client.redlock, world.network.nodes());
+    // Connected, with a quorum seen.
+    drop(client.life.process.inside(redlock.lock("k0").into_future()).await);
+    for node in 0..=nodes / 2 {
+        world.network.stop(node);
+        world.network.start(node, true);
+    }
+    sleep(RECONNECTED).await;
+    let request = redlock.lock("k0").wait(ms(PROGRESS + sits_out)).retry_delay(ms(PROGRESS));
+    let waiting = tokio::spawn(client.life.process.inside(request.into_future()));
+    sleep(1000).await;
+    let before = world.ledger.sent_by(client.number);
+    sleep(QUIET).await;
+    let sent = world.ledger.sent_by(client.number) - before;
+    // One command a second and node.
+    let most = nodes as u64 * QUIET / 1000;
+    if sent > most {
+        world.log.delay(format!(
+            "c{} sent {sent} commands, over {most}, while no quorum could vote",
+            client.number
+        ));
+    }
+    let begun = world.now();
+    let got = waiting.await.ok().flatten();
+    if !matches!(got, Some(Ok(_))) || world.now() - begun > sits_out {
+        world.log.delay(format!("c{} was not woken by nodes that vote again", client.number));
     }
 }
 

@@ -44,6 +44,8 @@ struct Inner {
     /// What is to happen to the next client that is given its turn.
     front: Option<(bool, u64)>,
     doomed: Vec<Doomed>,
+    /// How many commands each client has sent.
+    sent: BTreeMap<usize, u64>,
     /// How often each client was given its turn.
     turns: BTreeMap<usize, u64>,
     beliefs: BTreeMap<u64, Belief>,
@@ -137,6 +139,11 @@ impl Ledger {
     /// The node that keeps the queue before a key.
     pub(super) fn keeper(&self, key: usize) -> usize {
         self.lock().claims.keeper(key)
+    }
+
+    /// How many commands a client has sent.
+    pub(super) fn sent_by(&self, client: usize) -> u64 {
+        self.lock().sent.get(&client).copied().unwrap_or_default()
     }
 
     /// How often a client was given its turn.
@@ -247,7 +254,11 @@ impl Ledger {
 
 impl Witness for Ledger {
     fn sent(&self, act: &Act<'_>) {
-        let problem = self.lock().claims.sent(act);
+        let problem = {
+            let mut inner = self.lock();
+            *inner.sent.entry(act.client).or_default() += 1;
+            inner.claims.sent(act)
+        };
         self.note(act, 1, || "sends".to_owned());
         if let Some(problem) = problem {
             self.log.violation(problem);

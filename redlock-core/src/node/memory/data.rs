@@ -234,6 +234,7 @@ impl Data {
         while let Some(first) = queue.first_entry()
             && *first.key() < place
             && first.get().dead_at <= now
+            && !planted(Bug::DeadFrontKept)
         {
             first.remove();
         }
@@ -249,7 +250,7 @@ impl Data {
         let found = queue.iter().find(|(_, waiter)| waiter.name == claim.value);
         let Some(place) = found.map(|(place, _)| *place) else {
             // It had the turn and did not use it.
-            if self.remaining(&claim.key).is_none() {
+            if self.remaining(&claim.key).is_none() && !planted(Bug::TurnOfGoneKept) {
                 self.give_turn(&claim.key, connection, told);
             }
             self.drop_empty(&claim.key);
@@ -290,15 +291,19 @@ impl Data {
         let keys = |waiter: String| {
             queue::wake_keys(&Claim { key: Arc::clone(key), value: waiter }).map(Arc::<str>::from)
         };
-        while let Some((_, first)) = queue.pop_first() {
+        while let Some((place, first)) = queue.pop_first() {
             if first.dead_at <= now {
+                if planted(Bug::DeadFrontKept) {
+                    queue.insert(place, first);
+                    return true;
+                }
                 continue;
             }
             let next = queue.first_key_value().map(|(_, next)| keys(next.name.clone()));
             let [turn, done] = keys(first.name);
             self.watched.remove(&done);
             self.tell(&turn, Some(connection), told);
-            if let Some([_, next]) = next {
+            if let Some([_, next]) = next.filter(|_| !planted(Bug::NextNotTold)) {
                 self.tell(&next, Some(connection), told);
             }
             return true;
