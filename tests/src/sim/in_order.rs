@@ -130,7 +130,10 @@ impl Scene<'_> {
         if valid == Some(true) {
             let alive: Vec<usize> =
                 (0..waiters.len()).filter(|place| !dead.contains(place)).collect();
-            self.judge(&alive, released);
+            // A refresh that crosses the turn on its way puts the entry back.
+            let crossed = loss == Loss::LeavesAtItsTurn
+                && world.ledger.has_joined_again(waiters[lost].number);
+            self.judge(&alive, released, crossed);
         }
         sleep(world.round_trip() + 5).await;
     }
@@ -170,7 +173,7 @@ impl Scene<'_> {
     }
 
     /// Whether those that are there were served in order and in time.
-    fn judge(&self, alive: &[usize], released: u64) {
+    fn judge(&self, alive: &[usize], released: u64, crossed: bool) {
         let Self { world, loss, lost, .. } = self;
         let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
         let order: Vec<usize> = served.iter().map(|(place, _)| *place).collect();
@@ -181,6 +184,7 @@ impl Scene<'_> {
         // The turn is told, all nodes are asked and answer, and so for the release.
         let turn = 3 * world.round_trip() + 20;
         let waits = match loss {
+            Loss::LeavesAtItsTurn if crossed => GRACE + 4 * world.round_trip(),
             Loss::Nothing | Loss::Leaves | Loss::LeavesAtItsTurn => 0,
             Loss::Dies => GRACE + 4 * world.round_trip(),
             Loss::TwoDie => LIFE + GRACE + 4 * world.round_trip(),

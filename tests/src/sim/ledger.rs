@@ -6,7 +6,7 @@
 //! show.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use redlock_core::{
     LockHandle,
-    simulation::{Act, Outcome, Process, Witness, believes, claim},
+    simulation::{Act, Kind, Outcome, Process, Witness, believes, claim},
 };
 
 use super::{
@@ -48,6 +48,8 @@ struct Inner {
     sent: BTreeMap<usize, u64>,
     /// How often each client was given its turn.
     turns: BTreeMap<usize, u64>,
+    /// Clients that have joined a queue since they were given their turn last.
+    joined_again: BTreeSet<usize>,
     beliefs: BTreeMap<u64, Belief>,
     claims: Claims,
     next: u64,
@@ -149,6 +151,11 @@ impl Ledger {
     /// How often a client was given its turn.
     pub(super) fn turns_of(&self, client: usize) -> u64 {
         self.lock().turns.get(&client).copied().unwrap_or_default()
+    }
+
+    /// Whether a client has joined a queue since it was given its turn last.
+    pub(super) fn has_joined_again(&self, client: usize) -> bool {
+        self.lock().joined_again.contains(&client)
     }
 
     /// The next client that is given its turn crashes, or stops.
@@ -266,7 +273,13 @@ impl Witness for Ledger {
     }
 
     fn executed(&self, act: &Act<'_>, outcome: Outcome) {
-        self.lock().claims.executed(act, outcome, self.log.now());
+        {
+            let mut inner = self.lock();
+            inner.claims.executed(act, outcome, self.log.now());
+            if act.kind == Kind::Join {
+                inner.joined_again.insert(act.client);
+            }
+        }
         self.log.count(|stats| stats.commands += 1);
         self.note(act, 2 + outcome as u64, || format!("runs, {outcome:?}:"));
     }
@@ -290,6 +303,7 @@ impl Witness for Ledger {
         }
         let mut inner = self.lock();
         *inner.turns.entry(client).or_default() += 1;
+        inner.joined_again.remove(&client);
         if let Some((stops, span)) = inner.front.take() {
             inner.doomed.push(Doomed { client, stops, span });
             self.doom.notify_one();
