@@ -52,6 +52,8 @@ pub(super) struct Shared {
     /// its own: one that was taken over must not get what is meant for the next.
     mail: Mutex<Arc<Notify>>,
     pub(super) round_trip: RoundTrip,
+    /// Whether there is a connection.
+    is_up: AtomicBool,
     /// Whether the node pushes changes of keys over the present connection.
     pub(super) tells: AtomicBool,
     pub(super) watchers: Arc<Watchers>,
@@ -80,6 +82,7 @@ impl Shared {
             Link::Up => Standing::Up,
             Link::Down(_) => Standing::Down,
         };
+        self.is_up.store(standing == Standing::Up, Ordering::Release);
         outbox.link = link;
         self.standing.send_replace(standing);
     }
@@ -156,6 +159,7 @@ impl NodeHandle {
             outbox: Mutex::new(Outbox::new(quarantine)),
             pipe: Mutex::default(),
             round_trip: RoundTrip::default(),
+            is_up: AtomicBool::new(false),
             tells: AtomicBool::new(false),
             mail: Mutex::default(),
             watchers: Arc::default(),
@@ -256,7 +260,7 @@ impl NodeHandle {
     }
 
     pub(crate) fn is_up(&self) -> bool {
-        *self.shared().standing.borrow() == Standing::Up
+        self.shared().is_up.load(Ordering::Acquire)
     }
 
     /// A number that all clients have for this server: from its run id, or from its address where

@@ -279,13 +279,14 @@ impl Request<'_> {
         }
         let pace = self.terms.retry_delay.max(SHORTEST_PAUSE);
         let polls = pace.saturating_add(self.up_to(self.terms.retry_jitter));
-        // After a chance that came to nothing, the lock is held by a client that took it out of turn,
-        // or that has no key on the node of the queue: only a quorum of nodes can tell when it goes.
-        let misled = failure.is_some_and(|failure| {
-            failure.granted > 0 || matches!(self.last, Some(Chance::Turn | Chance::Free))
-        });
+        // A node that granted the lock while others refused it says nothing of the holder: only a
+        // quorum of nodes can tell when it goes. The same where a chance came to nothing before.
+        let is_split = failure.is_some_and(|failure| failure.granted > 0);
+        let misled = is_split || matches!(self.last, Some(Chance::Turn | Chance::Free));
+        // Refused by all, it waits for the turn that the holder will give, like any other. A watch
+        // would ring between that holder's release and the next one's SET, and the two would split.
         let mut watch_at = match head.entry {
-            Some(_) if !misled => begun + watches_after(round_trip),
+            Some(_) if !is_split => begun + watches_after(round_trip),
             _ => begun,
         };
         let mut standing: Option<Standing> = None;
@@ -312,13 +313,15 @@ impl Request<'_> {
                             // The front does not take it: one after the other, the rest tries.
                             let turn = u32::try_from(ahead).unwrap_or(u32::MAX);
                             let pause = grace(round_trip).saturating_mul(turn).min(REFRESH);
+                            let pause = pause.min(end.since(clock.now()));
                             self.unless_closed(sleep(pause)).await?;
                             return Ok(Chance::Due);
                         }
                     }
                     Some(_) => looks_free = 0,
                 }
-                say_at = clock.now() + self.refresh(head, standing, polls);
+                let pause = self.refresh(head, standing, polls);
+                say_at = clock.now() + pause;
             }
             let is_front = standing.is_none_or(|it| it.ahead == 0);
             let now = clock.now();
@@ -385,6 +388,7 @@ impl Request<'_> {
                 Event::Told(Signal::Moved) => {
                     // The tasks of the nodes may have ended with their runtime (rule 13).
                     client.ensure_running();
+                    looks_free = 0;
                     say_at = clock.now();
                 }
                 Event::Rung => return Ok(Chance::Rung),

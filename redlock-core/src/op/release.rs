@@ -10,7 +10,7 @@ use crate::{
     error::{LockError, LostReason, NodeError},
     guard::Released,
     lease::{End, Hold, Judgement, Lease},
-    node::{Action, CleanUp, Job, Reply},
+    node::{Action, CleanUp, Job, NodeHandle, Reply},
     quorum::{Ballot, Counts, Round, Tally, ask, cast_all, quorum},
     wait::{Lines, grace, queue_node},
 };
@@ -146,6 +146,7 @@ fn delete(
     // What no quorum ever granted kept no client from the lock.
     let was_held = lease.confirmed_round.yes() >= quorum(nodes.len());
     let queue_node = if was_held { queue_node(client, key) } else { None };
+    let Some(now) = nodes.first().map(NodeHandle::now) else { return (round, 0) };
     let mut uncast = Vec::new();
     let mut asked = 0;
     // The node of the queue comes last: a waiter that it wakes asks all of them, and finds the key
@@ -171,13 +172,14 @@ fn delete(
         let job = Job { clean_up: Some(clean_up), ..Job::new(&lease.claim, action) };
         let ballot = if wakes {
             let (round, lines) = (Arc::clone(&round), Arc::clone(&client.lines));
-            let until = node.now() + grace(client.round_trip());
-            let telling = Telling { round, lines, key: Arc::clone(key), until };
+            let until = now + grace(client.round_trip());
+            lines.let_go(key, now, until);
+            let telling = Telling { round, lines, key: Arc::clone(key), now, until };
             Ballot::new(&Arc::new(telling), index, node.name())
         } else {
             Ballot::new(&round, index, node.name())
         };
-        uncast.extend(node.submit(job, ballot, node.now()));
+        uncast.extend(node.submit(job, ballot, now));
     }
     cast_all(uncast);
     (round, asked)
@@ -188,16 +190,17 @@ struct Telling {
     round: Arc<Round>,
     lines: Arc<Lines>,
     key: Arc<str>,
+    now: Moment,
     /// How long the waiter that was woken has to take the lock.
     until: Moment,
 }
 
 impl Counts for Telling {
     fn count(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
-        let Self { round, lines, key, until } = &*self;
+        let Self { round, lines, key, now, until } = &*self;
         match result {
-            Ok(Reply::Woke { .. }) => lines.others_wait(key, *until),
-            Ok(Reply::Done | Reply::Missing) => lines.nobody_waits(key),
+            Ok(Reply::Woke { .. }) => lines.others_wait(key, *now, *until),
+            Ok(Reply::Done | Reply::Missing) => lines.nobody_waits(key, *now),
             _ => {}
         }
         Arc::clone(round).count(node, result);

@@ -57,13 +57,6 @@ impl SimClock {
         *hands = Hands { anchor: Instant::now(), frozen: false, wall_ahead, ..*hands };
     }
 
-    /// Sets the wall clock back, as NTP does.
-    pub fn step_back(&self, by: Duration) {
-        let mut hands = self.0.lock();
-        let by = i64::try_from(by.as_nanos()).unwrap_or(i64::MAX);
-        hands.wall_ahead = hands.wall_ahead.saturating_sub(by);
-    }
-
     /// Sets the wall clock ahead, as NTP does.
     pub fn step(&self, by: Duration) {
         let mut hands = self.0.lock();

@@ -17,10 +17,10 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::{
+    contention::Contention,
     entry::Entry,
     pace::{SHORTEST_PAUSE, Streak},
     turn::{Head, Place, Turn, Waiter},
-    yielding::Yielding,
 };
 use crate::{
     bug::{Bug, planted},
@@ -40,7 +40,7 @@ pub(crate) struct Lines {
 #[derive(Debug, Default)]
 struct Inner {
     lines: HashMap<Arc<str>, Line>,
-    yielding: Yielding,
+    contention: Contention,
     /// No turns are given any more.
     closed: bool,
 }
@@ -186,26 +186,30 @@ impl Lines {
 
     /// A node has told that other clients wait for this lock: the one whose turn it is gets until
     /// then to take it.
-    pub(crate) fn others_wait(&self, key: &Arc<str>, until: Moment) {
+    pub(crate) fn others_wait(&self, key: &Arc<str>, now: Moment, until: Moment) {
         if planted(Bug::BargesIn) {
             return;
         }
         let mut inner = self.inner.lock();
-        inner.yielding.add(key, until);
+        inner.contention.add(key, now, until);
         if let Some(line) = inner.lines.get_mut(key) {
             line.streak.contended();
         }
     }
 
-    /// A node has told that no other client waits for this lock.
-    pub(crate) fn nobody_waits(&self, key: &str) {
-        let mut inner = self.inner.lock();
-        inner.yielding.remove(key);
+    /// A node has told that no other client waits for this lock, as it was let go of at `then`.
+    pub(crate) fn nobody_waits(&self, key: &str, then: Moment) {
+        self.inner.lock().contention.none_waits(key, then);
+    }
+
+    /// The lock is let go of for real. If others wait for it, one of them has until then to take it.
+    pub(crate) fn let_go(&self, key: &str, now: Moment, until: Moment) {
+        self.inner.lock().contention.let_go(key, now, until);
     }
 
     /// Whether another client has its turn now.
     pub(crate) fn yields(&self, key: &str, now: Moment) -> bool {
-        self.inner.lock().yielding.contains(key, now)
+        self.inner.lock().contention.yields(key, now)
     }
 
     /// Gives a place up; what others are told who do not get a turn.
@@ -279,13 +283,13 @@ impl Inner {
         match self.lines.entry(Arc::clone(key)) {
             Vacant(entry) => {
                 let now = client.clock.now();
-                let yields = self.yielding.contains(key, now);
-                if yields && wants.tries_once {
+                if wants.tries_once && self.contention.yields(key, now) {
                     // It stands back like every other attempt.
                     return Ok(Joined::Now(Err(NoTurn::Busy)));
                 }
+                let is_contended = self.contention.is_contended(key, now);
                 let mut streak = Streak::new();
-                if yields {
+                if is_contended {
                     streak.contended();
                 }
                 entry.insert(Line {
@@ -297,7 +301,7 @@ impl Inner {
                     waiting_since: now,
                     streak,
                 });
-                Ok(Joined::Now(Ok(Head::new(client, key).standing_back(yields))))
+                Ok(Joined::Now(Ok(Head::new(client, key).standing_back(is_contended))))
             }
             Occupied(entry) => match &entry.get().occupant {
                 Occupant::Held(_, hold) => Err(Weak::clone(hold)),

@@ -4,7 +4,7 @@
 //!   to the nodes, and a lock that is let go of passes to the next as it is.
 //! - [`turn`]: a place in the line and a turn; a task that goes away passes them on.
 //! - [`entry`]: a place in the queue between processes, which one node keeps.
-//! - [`yielding`]: the locks that other clients have a turn at.
+//! - [`contention`]: the locks that other clients wanted a moment ago.
 //! - [`pace`]: how long a line may keep a lock to itself, and who of several processes goes first.
 //!
 //! That the nodes tell when a key has changed is [`crate::op::watch`].
@@ -22,13 +22,13 @@
 //! - No head is dropped under that lock: its drop takes it.
 //! - Who tries only once never waits behind a hold.
 
+mod contention;
 mod entry;
 mod line;
 mod pace;
 #[cfg(test)]
 mod tests;
 mod turn;
-mod yielding;
 
 pub(crate) use entry::{Entry, Signal, Standing, queue_node};
 pub(crate) use line::{Joined, Lines, NoTurn, Wants};

@@ -74,10 +74,14 @@ fn begin(world: &Arc<World>, fault: Fault, span: u64) {
             world.freeze(&client);
             world.later(span, move |world| world.resume(&client));
         }
-        Fault::Step { client } => {
+        Fault::Step { client, back } => {
             let client = world.client(client);
             client.disturbed.fetch_add(1, Relaxed);
-            client.clock.step(ms(span));
+            if back {
+                client.clock.set_back(ms(span));
+            } else {
+                client.clock.step(ms(span));
+            }
         }
         Fault::Crash { client } => {
             let client = world.client(client);

@@ -211,9 +211,10 @@ pub(super) enum Fault {
     Freeze {
         client: usize,
     },
-    /// The wall clock of a client is set ahead.
+    /// The wall clock of a client is set ahead, or back.
     Step {
         client: usize,
+        back: bool,
     },
     Crash {
         client: usize,

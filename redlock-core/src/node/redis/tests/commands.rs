@@ -292,3 +292,54 @@ async fn a_missing_permission_is_named() {
     let error = act(&mut *node, &claim("other:a", CANARY), RELEASE).await.unwrap_err();
     assert!(error.reason.starts_with("NOPERM") && error.reason.contains("key"), "{error}");
 }
+
+#[tokio::test]
+async fn locks_that_are_released_together_are_answered_one_by_one() {
+    let mut server = Server::start();
+    let (mut node, ours, theirs) = pair(&server.url("", "")).await;
+    let [list, missing, other] = ["list", "missing", "other"].map(|key| claim(key, CANARY));
+    server.admin("RPUSH list x");
+    for claim in [&theirs, &other] {
+        assert_eq!(act(&mut *node, claim, GRANT).await, Ok(Reply::Done));
+    }
+    let commands = [&ours, &list, &missing, &other].map(|claim| (claim, RELEASE));
+    let answers = batch(&mut *node, &commands).await;
+    assert_eq!(
+        [&answers[0], &answers[2], &answers[3]],
+        [&Ok(Reply::Foreign), &Ok(Reply::Missing), &Ok(Reply::Done)]
+    );
+    let error = answers[1].as_ref().unwrap_err();
+    assert!(error.reason.starts_with("WRONGTYPE"), "{error}");
+    assert_eq!([server.number("EXISTS redlock:a"), server.number("EXISTS other")], [1, 0]);
+}
+
+/// The first in a queue gets the turn, and the one behind it is told that it is next.
+#[tokio::test]
+async fn a_release_gives_the_turn_to_the_first_that_is_alive() {
+    let mut server = Server::start();
+    let (mut node, ours, _) = pair(&server.url("", "")).await;
+    let waiters = ["first", "second", "third"].map(|waiter| claim("redlock:a", waiter));
+    let life = Duration::from_secs(60);
+    let join = Action::Join { place: 0, life, listens: false };
+    assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Done));
+    for (ahead, waiter) in waiters.iter().enumerate() {
+        let Ok(Reply::Queued { ahead: told, left: Some(left), .. }) =
+            act(&mut *node, waiter, join).await
+        else {
+            panic!("{ahead}");
+        };
+        assert!(told == ahead as u64 && left <= TTL);
+    }
+    // It has said nothing for as long as an entry lives.
+    server.admin("DEL redlock:a:{redlock:a}:alive:first");
+    let wakes = Action::Release { wakes: true };
+    assert_eq!(act(&mut *node, &ours, wakes).await, Ok(Reply::Woke { deleted: true }));
+    let queue = "redlock:a:{redlock:a}:queue";
+    assert_eq!(server.number(&format!("ZCARD {queue}")), 1);
+    // The one with the turn goes away, and the next one gets it.
+    assert_eq!(act(&mut *node, &waiters[1], Action::Leave).await, Ok(Reply::Missing));
+    assert_eq!(server.number(&format!("EXISTS {queue}")), 0);
+    assert_eq!(act(&mut *node, &waiters[2], Action::Leave).await, Ok(Reply::Missing));
+    assert_eq!(act(&mut *node, &ours, wakes).await, Ok(Reply::Missing));
+    assert_eq!(server.number("DBSIZE"), 0, "nothing stays");
+}

@@ -1,0 +1,135 @@
+//! The locks that other clients wanted a moment ago, as releases have told. Pure.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use crate::clock::Moment;
+
+/// How long it is remembered that other clients wait for a lock. The answer to a release may come
+/// after the next request of this client: until a node says that no other client waits, the request
+/// joins the queue instead of taking the lock from the client that has its turn.
+const MEMORY: Duration = Duration::from_secs(5);
+
+/// What is known of locks by their keys. What is over goes as others come (rule 18).
+#[derive(Debug, Default)]
+pub(super) struct Contention {
+    known: HashMap<Arc<str>, Contended>,
+    order: VecDeque<(Moment, Arc<str>)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Contended {
+    /// Until when another client has its turn.
+    turn: Moment,
+    /// The same, of a client that was given it for certain: it is in no queue until it has asked.
+    given: Moment,
+    remembered: Moment,
+}
+
+impl Contention {
+    /// A release gave another client its turn, until `turn`.
+    pub(super) fn add(&mut self, key: &Arc<str>, now: Moment, turn: Moment) {
+        let remembered = now + MEMORY;
+        self.known.insert(Arc::clone(key), Contended { turn, given: turn, remembered });
+        self.order.push_back((remembered, Arc::clone(key)));
+        // Two for one, so that it shrinks.
+        for _ in 0..2 {
+            if self.order.front().is_some_and(|(over, _)| *over < now) {
+                self.forget_first(now);
+            }
+        }
+    }
+
+    fn forget_first(&mut self, now: Moment) {
+        if let Some((_, key)) = self.order.pop_front()
+            && self.known.get(&key).is_some_and(|contended| contended.remembered < now)
+        {
+            self.known.remove(&key);
+        }
+    }
+
+    /// The lock is let go of. If others wait for it, one of them has its turn until `turn`.
+    pub(super) fn let_go(&mut self, key: &str, now: Moment, turn: Moment) {
+        if let Some(contended) = self.get_mut(key, now) {
+            contended.turn = turn;
+        }
+    }
+
+    fn get_mut(&mut self, key: &str, now: Moment) -> Option<&mut Contended> {
+        if self.known.is_empty() {
+            return None;
+        }
+        self.known.get_mut(key).filter(|contended| now < contended.remembered)
+    }
+
+    /// No other client waits, as a release at `then` was told. One that had been given the turn
+    /// before may be about to ask, or to come back.
+    pub(super) fn none_waits(&mut self, key: &str, then: Moment) {
+        if let Some(contended) = self.known.get_mut(key) {
+            contended.turn = contended.given;
+            if contended.given <= then {
+                self.known.remove(key);
+            }
+        }
+        if self.known.is_empty() {
+            self.order.clear();
+        }
+    }
+
+    /// Whether other clients want it, as far as is known.
+    pub(super) fn is_contended(&mut self, key: &str, now: Moment) -> bool {
+        self.get_mut(key, now).is_some()
+    }
+
+    /// Whether another client has its turn now.
+    pub(super) fn yields(&mut self, key: &str, now: Moment) -> bool {
+        self.get_mut(key, now).is_some_and(|contended| now < contended.turn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Moment {
+        Moment::ORIGIN + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn a_lock_is_contended_until_a_node_says_otherwise_or_for_a_while() {
+        let mut contention = Contention::default();
+        let key: Arc<str> = "k".into();
+        assert!(!contention.is_contended(&key, at(0)) && !contention.yields(&key, at(0)));
+        contention.let_go(&key, at(0), at(100));
+        assert!(!contention.yields(&key, at(0)), "nobody was there");
+
+        contention.add(&key, at(0), at(100));
+        assert!(contention.yields(&key, at(99)) && !contention.yields(&key, at(100)));
+        assert!(contention.is_contended(&key, at(4999)));
+        contention.let_go(&key, at(300), at(400));
+        assert!(contention.yields(&key, at(399)), "whatever the answer will be");
+        assert!(!contention.is_contended(&key, at(5000)), "it is forgotten");
+
+        contention.add(&key, at(6000), at(6100));
+        contention.let_go(&key, at(6050), at(6150));
+        contention.none_waits(&key, at(6050));
+        assert!(contention.yields(&key, at(6099)), "it is on its way");
+        assert!(!contention.yields(&key, at(6100)) && contention.is_contended(&key, at(6100)));
+        contention.none_waits(&key, at(6100));
+        assert!(!contention.is_contended(&key, at(6100)));
+    }
+
+    #[test]
+    fn what_is_over_is_not_kept() {
+        let mut contention = Contention::default();
+        for number in 0..100_000_u64 {
+            let key = number.to_string().into();
+            contention.add(&key, at(number), at(number));
+        }
+        assert!(contention.known.len() < 6000, "{}", contention.known.len());
+        assert!(contention.order.len() < 6000);
+    }
+}
