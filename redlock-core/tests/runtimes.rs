@@ -296,13 +296,20 @@ fn a_waker_that_polls_inline_does_not_deadlock() {
             let [first, second] =
                 [redlock.lock("a").await.unwrap(), redlock.lock("b").await.unwrap()];
             let told = [run(first.lost()), run(second.lost())];
+            // In line in this process, and in the queue of another one.
+            let other = client(&nodes);
+            let waiting = [&redlock, &redlock, &other, &other].map(|client| {
+                let client = client.clone();
+                run(async move { drop(client.lock("a").await) })
+            });
+            sleep(Duration::from_millis(50)).await;
             let shutdown = run({
                 let redlock = redlock.clone();
                 async move { redlock.shutdown(Duration::from_secs(60)).await }
             });
             drop(first);
             second.release().await.unwrap();
-            while told.iter().chain([&shutdown]).any(|task| task.future.lock().unwrap().is_some()) {
+            while told.iter().chain(&waiting).chain([&shutdown]).any(|task| task.future.lock().unwrap().is_some()) {
                 sleep(Duration::from_millis(5)).await;
             }
         });

@@ -75,15 +75,20 @@ pub(crate) enum Standing {
 }
 
 impl Shared {
-    /// Changes the link and tells who waits for it.
+    /// Changes the link. [`announce`](Self::announce) tells of it once nothing is locked.
     pub(super) fn relink(&self, outbox: &mut Outbox, link: Link) {
-        let standing = match &link {
+        self.is_up.store(matches!(link, Link::Up), Ordering::Release);
+        outbox.link = link;
+    }
+
+    /// Tells the tasks that wait for the link how it is. A waker may be whatever its executor makes of
+    /// it, and poll its task at once.
+    pub(super) fn announce(&self) {
+        let standing = match self.outbox.lock().link {
             Link::Opening => Standing::Unknown,
             Link::Up => Standing::Up,
             Link::Down(_) => Standing::Down,
         };
-        self.is_up.store(standing == Standing::Up, Ordering::Release);
-        outbox.link = link;
         self.standing.send_replace(standing);
     }
 
@@ -123,6 +128,7 @@ impl Shared {
             }
             abandoned
         };
+        self.announce();
         // Each ballot is cast as it is dropped, with no lock held.
         drop(abandoned);
         // A waiter on a living runtime starts the task again there.

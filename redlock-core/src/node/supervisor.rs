@@ -95,6 +95,7 @@ fn begin(shared: &Shared) {
     outbox.begin_anew(now, &unanswered);
     shared.relink(&mut outbox, Link::Opening);
     drop(outbox);
+    shared.announce();
     // Each ballot is cast as it is dropped, with no lock held.
     drop(unanswered);
 }
@@ -152,6 +153,7 @@ fn admit(shared: &Shared, identity: &Identity, now: Moment) {
         shared.relink(&mut outbox, Link::Up);
         (suspicion, outbox.take_barred(&shared.name, now))
     };
+    shared.announce();
     telemetry::node_up(&shared.name);
     // What this node could have told meanwhile was lost: the listeners ask it anew.
     for (job, ballot) in shared.watchers.reconnected(&shared.name) {
@@ -185,6 +187,7 @@ fn go_down(shared: &Shared, error: NodeError) {
         outbox.quarantine.went_down();
         (outbox.disconnect(now), std::mem::take(&mut outbox.pings))
     };
+    shared.announce();
     for ping in pings {
         // The caller may have gone.
         let _ = ping.send(Err(error.clone()));

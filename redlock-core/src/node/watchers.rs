@@ -7,8 +7,7 @@ use parking_lot::Mutex;
 use super::Job;
 use crate::quorum::Ballot;
 
-/// What is told of a key. Called with the lock of a connection held: it must take no lock of a
-/// client, and poll nothing.
+/// What is told of a key, with nothing locked.
 pub(crate) trait Listener: Send + Sync + 'static {
     /// The key was deleted or changed on this node, or it has expired there.
     fn changed(&self, node: usize, key: &str);

@@ -87,7 +87,7 @@ fn let_go(hold: &Arc<Hold>, settles: fn(&Tally) -> bool) -> LetGo {
     }
     let reading = hold.client.clock.read();
     let now = reading.now;
-    let confirmed = {
+    let (confirmed, key) = {
         let mut state = hold.state.lock();
         if !state.begin_release() {
             return LetGo::Before;
@@ -97,7 +97,8 @@ fn let_go(hold: &Arc<Hold>, settles: fn(&Tally) -> bool) -> LetGo {
             (state.lease.deadline, state.lease.confirmed.now) =
                 (state.lease.expired_by, state.lease.renewal_sent);
         }
-        state.lease.renewal_sent <= state.lease.confirmed.now
+        let confirmed = state.lease.renewal_sent <= state.lease.confirmed.now;
+        (confirmed, Arc::clone(&state.lease.claim.key))
     };
     let Hold { client, id, .. } = &**hold;
     let gone = || {
@@ -107,7 +108,7 @@ fn let_go(hold: &Arc<Hold>, settles: fn(&Tally) -> bool) -> LetGo {
     };
     // What is in doubt, what waits for an answer and what a `min_hold` keeps is not passed on.
     let passable = matches!(judged, Judgement::Valid(_)) && confirmed && hold.earliest <= now;
-    if passable && client.lines.hand_over(hold, reading) {
+    if passable && client.lines.hand_over(hold, &key, reading) {
         gone();
         return LetGo::PassedOn;
     }

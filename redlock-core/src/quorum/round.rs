@@ -132,17 +132,21 @@ impl Round {
     /// Waits until the round is settled. For one asker at a time.
     ///
     /// Every command is bounded by `node_timeout` where it is sent; `limit` is for the case that
-    /// nobody is left to send it, and counts what is missing then as failed.
+    /// no task is left to send it, and counts what is missing then as failed.
     pub(crate) async fn settled(self: &Arc<Self>, nodes: &[NodeHandle], limit: Duration) -> Tally {
-        let settled = poll_fn(|cx| {
-            self.asker.register(cx.waker());
-            let state = self.state.lock();
-            if state.concluded { Poll::Ready(state.tally) } else { Poll::Pending }
-        });
-        match crate::timer::timeout(limit, settled).await {
-            Ok(tally) => tally,
-            Err(_) => self.give_up(nodes, limit),
+        // Should this process have stood still until the limit was over, the answers are there and
+        // have not been read: a moment more is for them.
+        for limit in [limit, limit / 4] {
+            let settled = poll_fn(|cx| {
+                self.asker.register(cx.waker());
+                let state = self.state.lock();
+                if state.concluded { Poll::Ready(state.tally) } else { Poll::Pending }
+            });
+            if let Ok(tally) = crate::timer::timeout(limit, settled).await {
+                return tally;
+            }
         }
+        self.give_up(nodes, limit)
     }
 
     fn give_up(self: &Arc<Self>, nodes: &[NodeHandle], limit: Duration) -> Tally {

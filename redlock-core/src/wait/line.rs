@@ -10,37 +10,44 @@ use std::{
         hash_map::Entry::{Occupied, Vacant},
     },
     sync::{Arc, Weak},
+    task::Waker,
     time::Duration,
 };
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 
 use super::{
     contention::Contention,
     entry::Entry,
     pace::{SHORTEST_PAUSE, Streak},
-    turn::{Head, Place, Turn, Waiter},
+    turn::{Head, Hurry, Place, Turn, Waiter},
 };
 use crate::{
     bug::{Bug, planted},
     client::Client,
     clock::{Moment, Reading},
     lease::{Hold, HoldId, Lease, Unheld},
+    node::fnv1a,
     op::acquire::Failure,
     options::Terms,
 };
 
+/// In how many parts the lines of a client are kept, so that unrelated resources seldom meet.
+const SHARDS: usize = 16;
+
 /// All lines of one client, by key.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
-    inner: Mutex<Inner>,
+    shards: [Mutex<Inner>; SHARDS],
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     lines: HashMap<Arc<str>, Line>,
     contention: Contention,
+    /// Tasks to wake once nothing is locked: a waker may poll its task at once, and that takes the
+    /// lock again.
+    wakes: Vec<Waker>,
     /// No turns are given any more.
     closed: bool,
 }
@@ -54,7 +61,7 @@ pub(super) struct Line {
     /// How often the head would ask by itself.
     pace: Duration,
     /// Tells the head of somebody who is in a greater hurry.
-    pub(super) hurry: Arc<Notify>,
+    pub(super) hurry: Arc<Hurry>,
     /// When this line last had the lock, or began: the longer ago, the less it hesitates.
     pub(super) waiting_since: Moment,
     pub(super) streak: Streak,
@@ -128,9 +135,30 @@ pub(crate) enum Joined {
 }
 
 impl Lines {
+    fn shard(&self, key: &str) -> &Mutex<Inner> {
+        let shard = fnv1a(key.as_bytes()) % SHARDS as u64;
+        &self.shards[usize::try_from(shard).unwrap_or(0)]
+    }
+
+    /// Acts on the part with this key, and wakes those who are to be woken when it is unlocked.
+    fn locked<T>(&self, key: &str, act: impl FnOnce(&mut Inner) -> T) -> T {
+        Self::unlocked(self.shard(key), act)
+    }
+
+    fn unlocked<T>(shard: &Mutex<Inner>, act: impl FnOnce(&mut Inner) -> T) -> T {
+        let mut inner = shard.lock();
+        let acted = act(&mut inner);
+        let wakes = std::mem::take(&mut inner.wakes);
+        drop(inner);
+        wakes.into_iter().for_each(Waker::wake);
+        acted
+    }
+
     /// Stands in line for a key, or asks at once when nobody is there.
     pub(crate) fn join(client: &Arc<Client>, key: &Arc<str>, wants: Wants) -> Joined {
-        let holder = match client.lines.inner.lock().join(client, key, wants) {
+        let lines = &client.lines;
+        let joined = lines.locked(key, |inner| inner.join(client, key, wants));
+        let holder = match joined {
             Ok(joined) => return joined,
             Err(holder) => holder,
         };
@@ -139,20 +167,145 @@ impl Lines {
         if let Some(hold) = holder.upgrade() {
             hold.judge();
         }
-        let mut inner = client.lines.inner.lock();
-        match inner.join(client, key, wants) {
+        lines.locked(key, |inner| match inner.join(client, key, wants) {
             Ok(joined) => joined,
             Err(_) => inner.queue(client, key, wants),
-        }
+        })
     }
 
     /// Passes what a hold that has ended had on to the next in line. False when it has to be
     /// deleted: nobody waits, or it does not suit who does, or it is the others' turn.
-    pub(crate) fn hand_over(&self, hold: &Hold, clock: Reading) -> bool {
-        let mut inner = self.inner.lock();
+    pub(crate) fn hand_over(&self, hold: &Hold, key: &Arc<str>, clock: Reading) -> bool {
+        self.locked(key, |inner| inner.hand_over(hold, clock))
+    }
+
+    /// The hold does not have the lock any more: it is the next one's turn to ask, after a streak
+    /// only once others have had their chance.
+    pub(crate) fn vacate(&self, client: &Arc<Client>, key: &Arc<str>, id: HoldId) {
+        let now = client.clock.now();
+        self.locked(key, |inner| {
+            let Some(line) = inner.lines.get_mut(key) else { return };
+            if line.is_held_by(id) {
+                line.occupant = Occupant::Asking;
+                line.waiting_since = now;
+                let none = inner.promote(client, key, now, None);
+                debug_assert!(none.is_none());
+            }
+        });
+    }
+
+    /// A node has told that other clients wait for this lock: the one whose turn it is gets until
+    /// then to take it.
+    pub(crate) fn others_wait(&self, key: &Arc<str>, now: Moment, until: Moment) {
+        if planted(Bug::BargesIn) {
+            return;
+        }
+        self.locked(key, |inner| {
+            inner.contention.add(key, now, until);
+            if let Some(line) = inner.lines.get_mut(key) {
+                line.streak.contended();
+            }
+        });
+    }
+
+    /// A node has told that no other client waits for this lock, as it was let go of at `then`.
+    pub(crate) fn nobody_waits(&self, key: &str, then: Moment) {
+        self.locked(key, |inner| inner.contention.none_waits(key, then));
+    }
+
+    /// The lock is let go of for real. If others wait for it, one of them has until then to take it.
+    pub(crate) fn let_go(&self, key: &str, now: Moment, until: Moment) {
+        self.locked(key, |inner| inner.contention.let_go(key, now, until));
+    }
+
+    /// Whether another client has its turn now.
+    pub(crate) fn yields(&self, key: &str, now: Moment) -> bool {
+        self.locked(key, |inner| inner.contention.yields(key, now))
+    }
+
+    /// Gives a place up; what others are told who do not get a turn.
+    pub(super) fn leave(&self, key: &str, waiter: &Arc<Waiter>) -> NoTurn {
+        self.locked(key, |inner| {
+            let Some(line) = inner.lines.get_mut(key) else { return NoTurn::Busy };
+            line.waiting.retain(|other| !Arc::ptr_eq(other, waiter));
+            line.no_turn()
+        })
+    }
+
+    /// The head gives its turn up, and with it its place among other clients. That comes back when
+    /// nobody here takes it.
+    #[must_use]
+    pub(super) fn promote(
+        &self,
+        client: &Arc<Client>,
+        key: &Arc<str>,
+        now: Moment,
+        entry: Option<Entry>,
+    ) -> Option<Entry> {
+        self.locked(key, |inner| inner.promote(client, key, now, entry))
+    }
+
+    pub(super) fn with_line<T>(&self, key: &str, change: impl FnOnce(&mut Line) -> T) -> Option<T> {
+        self.locked(key, |inner| inner.lines.get_mut(key).map(change))
+    }
+
+    /// Tells those who do not wait what there is to tell, after a change of the line.
+    /// False when there was none.
+    pub(super) fn answer(&self, key: &str, change: impl FnOnce(&mut Line) -> bool) -> bool {
+        self.locked(key, |inner| {
+            let Inner { lines, wakes, .. } = inner;
+            let Some(line) = lines.get_mut(key) else { return false };
+            let changed = change(line);
+            if changed {
+                line.answer_those_who_try_once(wakes);
+            }
+            changed
+        })
+    }
+
+    /// Gives no turns any more, and tells all who wait.
+    pub(crate) fn close(&self) {
+        for shard in &self.shards {
+            Self::unlocked(shard, |inner| {
+                inner.closed = true;
+                let mut wakes = Vec::new();
+                for line in inner.in_order() {
+                    let closed = |it: Arc<Waiter>| it.give(Err(NoTurn::Closed));
+                    wakes.extend(line.waiting.drain(..).filter_map(closed));
+                }
+                inner.wakes = wakes;
+            });
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.shards.iter().all(|shard| shard.lock().lines.is_empty())
+    }
+
+    /// As if the line had taken the lock just now.
+    #[cfg(test)]
+    pub(crate) fn begin_anew(&self, key: &str) {
+        self.with_line(key, |line| line.streak.begin_anew());
+    }
+
+    /// Has all who wait look after themselves: the tasks of their client have ended.
+    pub(crate) fn nudge(&self) {
+        for shard in &self.shards {
+            Self::unlocked(shard, |inner| {
+                let waiting = inner.in_order().into_iter().flat_map(|line| &line.waiting);
+                inner.wakes = waiting.filter_map(|waiter| waiter.waker()).collect();
+            });
+        }
+    }
+}
+
+impl Inner {
+    fn hand_over(&mut self, hold: &Hold, clock: Reading) -> bool {
+        let Self { lines, wakes, .. } = self;
         let state = hold.state.lock();
         let lease = &state.lease;
-        let Some(line) = inner.lines.get_mut(&lease.claim.key) else { return false };
+        let Some(line) = lines.get_mut(&lease.claim.key) else { return false };
         let suits = |next: &Arc<Waiter>| next.wants.fits(lease, clock);
         if !line.is_held_by(hold.id)
             || !line.streak.may_go_on(clock.now)
@@ -166,110 +319,11 @@ impl Lines {
         // It may not suit the waiter any more when it gets to look at it.
         line.waiting_since = clock.now;
         let lease = Unheld::new(lease.clone(), hold.client.arriving());
-        next.give(Ok(Head::new(&hold.client, &state.lease.claim.key).with(lease)));
+        let head = Head::new(&hold.client, &state.lease.claim.key).with(lease);
+        wakes.extend(next.give(Ok(head)));
         true
     }
 
-    /// The hold does not have the lock any more: it is the next one's turn to ask, after a streak
-    /// only once others have had their chance.
-    pub(crate) fn vacate(&self, client: &Arc<Client>, key: &Arc<str>, id: HoldId) {
-        let now = client.clock.now();
-        let mut inner = self.inner.lock();
-        let Some(line) = inner.lines.get_mut(key) else { return };
-        if line.is_held_by(id) {
-            line.occupant = Occupant::Asking;
-            line.waiting_since = now;
-            let none = inner.promote(client, key, now, None);
-            debug_assert!(none.is_none());
-        }
-    }
-
-    /// A node has told that other clients wait for this lock: the one whose turn it is gets until
-    /// then to take it.
-    pub(crate) fn others_wait(&self, key: &Arc<str>, now: Moment, until: Moment) {
-        if planted(Bug::BargesIn) {
-            return;
-        }
-        let mut inner = self.inner.lock();
-        inner.contention.add(key, now, until);
-        if let Some(line) = inner.lines.get_mut(key) {
-            line.streak.contended();
-        }
-    }
-
-    /// A node has told that no other client waits for this lock, as it was let go of at `then`.
-    pub(crate) fn nobody_waits(&self, key: &str, then: Moment) {
-        self.inner.lock().contention.none_waits(key, then);
-    }
-
-    /// The lock is let go of for real. If others wait for it, one of them has until then to take it.
-    pub(crate) fn let_go(&self, key: &str, now: Moment, until: Moment) {
-        self.inner.lock().contention.let_go(key, now, until);
-    }
-
-    /// Whether another client has its turn now.
-    pub(crate) fn yields(&self, key: &str, now: Moment) -> bool {
-        self.inner.lock().contention.yields(key, now)
-    }
-
-    /// Gives a place up; what others are told who do not get a turn.
-    pub(super) fn leave(&self, key: &str, waiter: &Arc<Waiter>) -> NoTurn {
-        let mut inner = self.inner.lock();
-        let Some(line) = inner.lines.get_mut(key) else { return NoTurn::Busy };
-        line.waiting.retain(|other| !Arc::ptr_eq(other, waiter));
-        line.no_turn()
-    }
-
-    /// The head gives its turn up, and with it its place among other clients. That comes back when
-    /// nobody here takes it.
-    #[must_use]
-    pub(super) fn promote(
-        &self,
-        client: &Arc<Client>,
-        key: &Arc<str>,
-        now: Moment,
-        entry: Option<Entry>,
-    ) -> Option<Entry> {
-        self.inner.lock().promote(client, key, now, entry)
-    }
-
-    pub(super) fn with_line<T>(&self, key: &str, change: impl FnOnce(&mut Line) -> T) -> Option<T> {
-        self.inner.lock().lines.get_mut(key).map(change)
-    }
-
-    /// Gives no turns any more, and tells all who wait.
-    pub(crate) fn close(&self) {
-        let mut inner = self.inner.lock();
-        inner.closed = true;
-        for line in inner.in_order() {
-            for waiter in line.waiting.drain(..) {
-                waiter.give(Err(NoTurn::Closed));
-            }
-        }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.inner.lock().lines.is_empty()
-    }
-
-    /// As if the line had taken the lock just now.
-    #[cfg(test)]
-    pub(crate) fn begin_anew(&self, key: &str) {
-        if let Some(line) = self.inner.lock().lines.get_mut(key) {
-            line.streak.begin_anew();
-        }
-    }
-
-    /// Has all who wait look after themselves: the tasks of their client have ended.
-    pub(crate) fn nudge(&self) {
-        for line in self.inner.lock().in_order() {
-            line.waiting.iter().for_each(|waiter| waiter.nudge());
-        }
-    }
-}
-
-impl Inner {
     /// Err with who is said to have the lock.
     fn join(
         &mut self,
@@ -321,7 +375,7 @@ impl Inner {
         let waiter = Waiter::new(wants);
         line.waiting.push_back(Arc::clone(&waiter));
         if wants.hurries(line.pace) {
-            line.hurry.notify_one();
+            self.wakes.extend(line.hurry.tell());
         }
         Joined::Waiting(Place::new(client, key, waiter))
     }
@@ -343,7 +397,7 @@ impl Inner {
         let lets_others_in = line.streak.is_contended() || !line.streak.may_go_on(now);
         line.streak.begin_anew();
         let head = Head::new(client, key).standing_back(lets_others_in && entry.is_none());
-        next.give(Ok(head.in_queue(entry)));
+        self.wakes.extend(next.give(Ok(head.in_queue(entry))));
         None
     }
 
@@ -407,11 +461,11 @@ impl Line {
     }
 
     /// Tells those who do not wait what there is to tell.
-    pub(super) fn answer_those_who_try_once(&mut self) {
+    fn answer_those_who_try_once(&mut self, wakes: &mut Vec<Waker>) {
         let no_turn = self.no_turn();
         self.waiting.retain(|waiter| {
             if waiter.wants.tries_once {
-                waiter.give(Err(no_turn.clone()));
+                wakes.extend(waiter.give(Err(no_turn.clone())));
             }
             !waiter.wants.tries_once
         });

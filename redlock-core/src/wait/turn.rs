@@ -1,7 +1,15 @@
 //! What it is to have a place in a line, and a turn: values that, dropped, pass on what they stand
 //! for.
 
-use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Poll, Waker},
+    time::Duration,
+};
 
 use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
@@ -39,14 +47,40 @@ impl Waiter {
         Arc::new(Self { wants, turn: Mutex::default(), task: AtomicWaker::new() })
     }
 
-    pub(super) fn give(&self, turn: Turn) {
+    /// Gives the turn. The waker is for when nothing is locked.
+    #[must_use]
+    pub(super) fn give(&self, turn: Turn) -> Option<Waker> {
         *self.turn.lock() = Some(turn);
-        self.task.wake();
+        self.waker()
     }
 
-    /// Has him look after himself.
-    pub(super) fn nudge(&self) {
-        self.task.wake();
+    /// What has the waiter look after itself.
+    pub(super) fn waker(&self) -> Option<Waker> {
+        self.task.take()
+    }
+}
+
+/// Tells a head that a request behind it would have asked by now.
+#[derive(Debug, Default)]
+pub(super) struct Hurry {
+    told: AtomicBool,
+    head: AtomicWaker,
+}
+
+impl Hurry {
+    /// The waker is for when nothing is locked.
+    #[must_use]
+    pub(super) fn tell(&self) -> Option<Waker> {
+        self.told.store(true, Ordering::Release);
+        self.head.take()
+    }
+
+    async fn told(&self) {
+        poll_fn(|cx| {
+            self.head.register(cx.waker());
+            if self.told.swap(false, Ordering::AcqRel) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
     }
 }
 
@@ -189,7 +223,7 @@ impl Head {
                 tokio::select! {
                     biased;
                     () = timer::sleep(left.unwrap_or_default()), if left.is_some() => return,
-                    () = hurry.notified() => {}
+                    () = hurry.told() => {}
                 }
             }
         }
@@ -225,10 +259,10 @@ impl Head {
     pub(crate) fn failed(&mut self, failure: &Arc<Failure>) {
         self.stood_back = false;
         let now = self.client.clock.now();
-        self.with_line(|line| {
+        self.client.lines.answer(&self.key, |line| {
             line.streak.contended();
             line.last = Some((Arc::clone(failure), now));
-            line.answer_those_who_try_once();
+            true
         });
     }
 
@@ -239,7 +273,7 @@ impl Head {
             entry.acquired();
         }
         let now = self.client.clock.now();
-        let has_place = self.with_line(|line| {
+        let has_place = self.client.lines.answer(&self.key, |line| {
             if self.stood_back {
                 line.streak.unchallenged();
             }
@@ -249,10 +283,9 @@ impl Head {
                 return false;
             }
             line.occupant = Occupant::Held(hold.id, Arc::downgrade(hold));
-            line.answer_those_who_try_once();
             true
         });
-        self.over = has_place == Some(true);
+        self.over = has_place;
     }
 }
 

@@ -21,7 +21,7 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
 use super::{
-    dialogue::{Batch, Dialogue},
+    dialogue::{Batch, Dialogue, Pushed},
     wire::Ending,
 };
 use crate::{
@@ -76,7 +76,7 @@ impl Connection for RedisConnection {
     fn closed(&mut self) -> BoxFuture<'static, NodeError> {
         let driver = Driver { channel: Arc::clone(&self.channel) };
         Box::pin(async move {
-            poll_fn(|cx| driver.channel.dialogue.lock().drive(cx)).await;
+            poll_fn(|cx| driver.channel.drive(cx)).await;
             driver.channel.disconnected()
         })
     }
@@ -96,6 +96,22 @@ impl Sender for RedisSender {
 }
 
 impl Channel {
+    fn drive(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let (polled, pushed) = {
+            let mut dialogue = self.dialogue.lock();
+            (dialogue.drive(cx), dialogue.take_pushed())
+        };
+        if let Some((watchers, pushed)) = pushed {
+            for told in pushed {
+                match told {
+                    Pushed::Key(key) => watchers.changed(&key),
+                    Pushed::All => watchers.all_changed(),
+                }
+            }
+        }
+        polled
+    }
+
     fn close(&self, reason: &str) {
         self.ending.set(reason);
         self.dialogue.lock().end();

@@ -110,8 +110,18 @@ pub(super) struct Dialogue {
     known: Known,
     /// Who reads.
     driver: Option<Waker>,
-    /// Who is told of changes to keys, if the server tells of them.
+    /// The listeners to changes of keys, if the server tells of them.
     watchers: Option<Arc<Watchers>>,
+    /// What it has told, for the listeners once nothing is locked.
+    pushed: Vec<Pushed>,
+}
+
+/// What a server tells unasked.
+pub(super) enum Pushed {
+    /// This key has changed.
+    Key(String),
+    /// Any key may have changed: `FLUSHALL`.
+    All,
 }
 
 impl Dialogue {
@@ -133,6 +143,7 @@ impl Dialogue {
             known: Known::default(),
             driver: None,
             watchers,
+            pushed: Vec::new(),
         }
     }
 
@@ -307,20 +318,27 @@ impl Dialogue {
         Ok(())
     }
 
-    /// Passes on that keys have changed which the server was asked to track.
-    fn hear(&self, keys: &[Value]) {
-        let Some(watchers) = &self.watchers else { return };
+    /// Notes that keys have changed which the server was asked to track.
+    fn hear(&mut self, keys: &[Value]) {
+        if self.watchers.is_none() {
+            return;
+        }
         match keys.first() {
             Some(Value::Array(keys)) => {
-                for key in keys {
-                    if let Ok(key) = redis::from_redis_value_ref::<String>(key) {
-                        watchers.changed(&key);
-                    }
-                }
+                let keys = keys.iter().filter_map(|key| redis::from_redis_value_ref(key).ok());
+                self.pushed.extend(keys.map(Pushed::Key));
             }
-            // All of them: FLUSHALL.
-            _ => watchers.all_changed(),
+            _ => self.pushed.push(Pushed::All),
         }
+    }
+
+    /// What the server has told, and the listeners to it. A listener wakes tasks, which may ask for
+    /// something at once: it must be told with this unlocked.
+    pub(super) fn take_pushed(&mut self) -> Option<(Arc<Watchers>, Vec<Pushed>)> {
+        if self.pushed.is_empty() {
+            return None;
+        }
+        Some((Arc::clone(self.watchers.as_ref()?), std::mem::take(&mut self.pushed)))
     }
 
     fn answer(&mut self, answer: &Value) -> Result<(), frame::NotRedis> {
