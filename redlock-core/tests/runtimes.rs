@@ -309,7 +309,12 @@ fn a_waker_that_polls_inline_does_not_deadlock() {
             });
             drop(first);
             second.release().await.unwrap();
-            while told.iter().chain(&waiting).chain([&shutdown]).any(|task| task.future.lock().unwrap().is_some()) {
+            while told
+                .iter()
+                .chain(&waiting)
+                .chain([&shutdown])
+                .any(|task| task.future.lock().unwrap().is_some())
+            {
                 sleep(Duration::from_millis(5)).await;
             }
         });

@@ -51,10 +51,16 @@ impl Contention {
         }
     }
 
-    /// The lock is let go of. If others wait for it, one of them has its turn until `turn`.
-    pub(super) fn let_go(&mut self, key: &str, now: Moment, turn: Moment) {
+    /// The lock is let go of. If others wait for it, one of them has its turn until `turn`; that they
+    /// do is certain enough where this client waited for it itself.
+    pub(super) fn let_go(&mut self, key: &Arc<str>, now: Moment, turn: Moment, has_waited: bool) {
         if let Some(contended) = self.get_mut(key, now) {
             contended.turn = turn;
+        } else if has_waited {
+            self.add(key, now, turn);
+            if let Some(contended) = self.known.get_mut(key) {
+                contended.given = now;
+            }
         }
     }
 
@@ -103,18 +109,22 @@ mod tests {
         let mut contention = Contention::default();
         let key: Arc<str> = "k".into();
         assert!(!contention.is_contended(&key, at(0)) && !contention.yields(&key, at(0)));
-        contention.let_go(&key, at(0), at(100));
+        contention.let_go(&key, at(0), at(100), false);
         assert!(!contention.yields(&key, at(0)), "nobody was there");
+        contention.let_go(&key, at(0), at(100), true);
+        assert!(contention.yields(&key, at(99)), "it has waited itself");
+        contention.none_waits(&key, at(0));
+        assert!(!contention.is_contended(&key, at(0)));
 
         contention.add(&key, at(0), at(100));
         assert!(contention.yields(&key, at(99)) && !contention.yields(&key, at(100)));
         assert!(contention.is_contended(&key, at(4999)));
-        contention.let_go(&key, at(300), at(400));
+        contention.let_go(&key, at(300), at(400), false);
         assert!(contention.yields(&key, at(399)), "whatever the answer will be");
         assert!(!contention.is_contended(&key, at(5000)), "it is forgotten");
 
         contention.add(&key, at(6000), at(6100));
-        contention.let_go(&key, at(6050), at(6150));
+        contention.let_go(&key, at(6050), at(6150), false);
         contention.none_waits(&key, at(6050));
         assert!(contention.yields(&key, at(6099)), "it is on its way");
         assert!(!contention.yields(&key, at(6100)) && contention.is_contended(&key, at(6100)));

@@ -94,6 +94,8 @@ pub(crate) struct Entry {
     asked: Vec<usize>,
     /// The turn came: the entry is out of the queue already.
     has_turn: bool,
+    /// The turn came while the waiter said that it is alive, which put the entry back.
+    is_back: bool,
 }
 
 impl Entry {
@@ -112,6 +114,7 @@ impl Entry {
             said: 0,
             asked: Vec::new(),
             has_turn: false,
+            is_back: false,
         })
     }
 
@@ -136,6 +139,8 @@ impl Entry {
                 Ok(Reply::Queued { place, ahead, left }) => {
                     self.place = place;
                     self.has_turn = false;
+                    // A push comes before the answer to what ran after it.
+                    self.is_back = self.wake.has_turn();
                     return Some(Standing { ahead, left });
                 }
                 Ok(_) => return None,
@@ -176,7 +181,7 @@ impl Entry {
     pub(crate) async fn signal(&mut self) -> Signal {
         let signal = self.wake.signal().await;
         if signal == Signal::Turn {
-            self.has_turn = true;
+            self.has_turn = !std::mem::take(&mut self.is_back);
         }
         signal
     }
@@ -241,6 +246,10 @@ impl Wake {
     /// Forgets everything, since the node is about to be asked; whether there was anything.
     fn take_all(&self) -> bool {
         std::mem::take(&mut *self.told.lock()).contains(&true)
+    }
+
+    fn has_turn(&self) -> bool {
+        self.told.lock()[Signal::Turn as usize]
     }
 
     async fn signal(&self) -> Signal {

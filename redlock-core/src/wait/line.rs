@@ -214,8 +214,12 @@ impl Lines {
     }
 
     /// The lock is let go of for real. If others wait for it, one of them has until then to take it.
-    pub(crate) fn let_go(&self, key: &str, now: Moment, until: Moment) {
-        self.locked(key, |inner| inner.contention.let_go(key, now, until));
+    pub(crate) fn let_go(&self, key: &Arc<str>, now: Moment, until: Moment) {
+        self.locked(key, |inner| {
+            let line = inner.lines.get(key);
+            let has_waited = line.is_some_and(|line| line.streak.is_contended());
+            inner.contention.let_go(key, now, until, has_waited);
+        });
     }
 
     /// Whether another client has its turn now.

@@ -474,7 +474,7 @@ impl<'a> Artist<'a> {
             (6, Fault::Slow { node, delay }),
             (8, Fault::Stop { client }),
             (8, Fault::Freeze { client }),
-            (4, Fault::Step { client, back: delay.is_multiple_of(2) }),
+            (4, Fault::Step { client }),
             (8, Fault::Crash { client }),
             (keeper, Fault::Keeper { key, blow }),
             (front, Fault::Front { stops: delay.is_multiple_of(4) }),

@@ -74,14 +74,10 @@ fn begin(world: &Arc<World>, fault: Fault, span: u64) {
             world.freeze(&client);
             world.later(span, move |world| world.resume(&client));
         }
-        Fault::Step { client, back } => {
+        Fault::Step { client } => {
             let client = world.client(client);
             client.disturbed.fetch_add(1, Relaxed);
-            if back {
-                client.clock.set_back(ms(span));
-            } else {
-                client.clock.step(ms(span));
-            }
+            client.clock.step(ms(span));
         }
         Fault::Crash { client } => {
             let client = world.client(client);

@@ -211,10 +211,9 @@ pub(super) enum Fault {
     Freeze {
         client: usize,
     },
-    /// The wall clock of a client is set ahead, or back.
+    /// The wall clock of a client is set ahead.
     Step {
         client: usize,
-        back: bool,
     },
     Crash {
         client: usize,

@@ -248,23 +248,24 @@ impl Data {
         queue::wake_keys(claim).iter().for_each(|key| drop(self.watched.remove(&**key)));
         let queue = self.queues.entry(Arc::clone(&claim.key)).or_default();
         let found = queue.iter().find(|(_, waiter)| waiter.name == claim.value);
-        let Some(place) = found.map(|(place, _)| *place) else {
-            // It had the turn and did not use it.
-            if self.remaining(&claim.key).is_none() && !planted(Bug::TurnOfGoneKept) {
+        let place = found.map(|(place, _)| *place);
+        let was_first =
+            place.is_some() && queue.first_key_value().map(|(first, _)| *first) == place;
+        if let Some(place) = place {
+            queue.remove(&place);
+        }
+        let next = queue.first_key_value().map(|(_, next)| next.name.clone());
+        if (was_first || place.is_none()) && self.remaining(&claim.key).is_none() {
+            // It had the turn and did not use it, or the lock became free before it left.
+            if !planted(Bug::TurnOfGoneKept) {
                 self.give_turn(&claim.key, connection, told);
             }
-            self.drop_empty(&claim.key);
-            return Reply::Missing;
-        };
-        let was_first = queue.first_key_value().is_some_and(|(first, _)| *first == place);
-        queue.remove(&place);
-        let next = queue.first_key_value().map(|(_, next)| next.name.clone());
-        if let Some(next) = next.filter(|_| was_first) {
+        } else if let Some(next) = next.filter(|_| was_first) {
             let [_, key] = queue::wake_keys(&Claim { key: Arc::clone(&claim.key), value: next });
             self.tell(&key.into(), Some(connection), told);
         }
         self.drop_empty(&claim.key);
-        Reply::Done
+        if place.is_some() { Reply::Done } else { Reply::Missing }
     }
 
     /// What is left to do for a release where the queue is kept.

@@ -12,14 +12,15 @@ local place = redis.call('ZRANK', queue, ARGV[2])
 if place then
   redis.call('ZREM', queue, ARGV[2])
 end
-if place == 0 then
+local was_first = place == 0
+if (was_first or not place) and redis.call('EXISTS', KEYS[1]) == 0 then
+  -- It had the turn and did not use it, or the lock became free before it left.
+  wake(ARGV[1])
+elseif was_first then
   -- The next waiter is the first from now on.
   local first = redis.call('ZRANGE', queue, 0, 0)[1]
   if first then
     tell(ARGV[1] .. ':next:' .. first)
   end
-elseif not place and redis.call('EXISTS', KEYS[1]) == 0 then
-  -- It had the turn and did not use it.
-  wake(ARGV[1])
 end
 return place and 1 or 0
