@@ -275,7 +275,7 @@ impl Request<'_> {
             // A client that is cut off from the quorum must not hold up the others.
             head.entry = None;
         } else if head.entry.is_none() && end.since(begun) >= round_trip * 2 {
-            head.entry = Some(Entry::new(&client, &self.key)?);
+            head.entry = Some(Box::new(Entry::new(&client, &self.key)?));
         }
         let pace = self.terms.retry_delay.max(SHORTEST_PAUSE);
         let polls = pace.saturating_add(self.up_to(self.terms.retry_jitter));
@@ -299,7 +299,7 @@ impl Request<'_> {
                 standing = self.say(head).await?;
                 // A push that came before the answer says more: a free lock may be on its way to the
                 // waiter before this one.
-                match head.entry.as_mut().and_then(Entry::take_signal) {
+                match head.entry.as_mut().and_then(|entry| entry.take_signal()) {
                     Some(Signal::Turn) => return Ok(Chance::Turn),
                     Some(Signal::Next) => {
                         say_at = clock.now() + grace(round_trip);
@@ -316,7 +316,7 @@ impl Request<'_> {
                         watch_at = now;
                     }
                     Some(Standing { ahead: 0, left: None })
-                        if !head.yields() && !(misled && say_at == begun) =>
+                        if !(head.yields() || misled && say_at == begun) =>
                     {
                         return Ok(Chance::Free);
                     }
@@ -424,7 +424,7 @@ impl Request<'_> {
     /// When the queue is to be asked next.
     fn refresh(&self, head: &Head, standing: Option<Standing>, polls: Duration) -> Duration {
         let Some(Standing { ahead, left }) = standing else { return REFRESH };
-        let is_told = head.entry.as_ref().is_some_and(Entry::is_told);
+        let is_told = head.entry.as_ref().is_some_and(|entry| entry.is_told());
         let refresh = if planted(Bug::EntryNotRefreshed) {
             REFRESH * 1000
         } else if is_told {

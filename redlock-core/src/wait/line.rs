@@ -244,8 +244,8 @@ impl Lines {
         client: &Arc<Client>,
         key: &Arc<str>,
         now: Moment,
-        entry: Option<Entry>,
-    ) -> Option<Entry> {
+        entry: Option<Box<Entry>>,
+    ) -> Option<Box<Entry>> {
         self.locked(key, |inner| inner.promote(client, key, now, entry))
     }
 
@@ -391,8 +391,8 @@ impl Inner {
         client: &Arc<Client>,
         key: &Arc<str>,
         now: Moment,
-        entry: Option<Entry>,
-    ) -> Option<Entry> {
+        entry: Option<Box<Entry>>,
+    ) -> Option<Box<Entry>> {
         let Some(line) = self.lines.get_mut(key) else { return entry };
         let Some(next) = line.waiting.pop_front() else {
             self.lines.remove(key);

@@ -151,7 +151,7 @@ pub(crate) struct Head {
     /// What a hold before has had.
     lease: Option<Unheld>,
     /// Its place among the clients that wait for the lock.
-    pub(crate) entry: Option<Entry>,
+    pub(crate) entry: Option<Box<Entry>>,
     /// Other clients are to have their chance before it asks.
     stands_back: bool,
     /// It has stood back, and has not been refused since.
@@ -178,7 +178,7 @@ impl Head {
         self
     }
 
-    pub(super) fn in_queue(mut self, entry: Option<Entry>) -> Self {
+    pub(super) fn in_queue(mut self, entry: Option<Box<Entry>>) -> Self {
         self.entry = entry;
         self
     }
