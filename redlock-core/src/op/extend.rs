@@ -1,4 +1,4 @@
-//! Renewing a lock. A renewal is renewed, lost or unknown, and only time turns unknown into lost
+//! Renewing a lock. The outcome is renewed, lost or unknown, and only time turns unknown into lost
 //! (rule 7). Keys that are missing on a minority of nodes are set again (rule 8).
 
 use std::{
