@@ -1,4 +1,4 @@
-//! Who waits is woken, and for how long he waits.
+//! Waiters are woken, and wait no longer than they may.
 
 use super::*;
 
@@ -11,7 +11,7 @@ async fn a_waiter_is_woken_by_a_release_elsewhere() {
     drop(guard);
     let guard = timeout(20 * MS, next).await.unwrap().unwrap().unwrap();
 
-    // Renewed meanwhile, and deleted by hand.
+    // The lock is renewed meanwhile, and then deleted by hand.
     let next = waiting(&theirs, 3 * MINUTE).await;
     sleep(MINUTE / 2).await;
     assert!(!next.is_finished());
@@ -90,7 +90,7 @@ async fn retries_end_although_nodes_that_sit_out_read_free() {
 async fn no_attempt_starts_after_wait() {
     let redlock = client(&nodes(3));
     let guard = redlock.lock("r").await.unwrap();
-    // So that the line stands back.
+    // The line uses its span up, so that it stands back.
     sleep(25 * MS).await;
     drop(guard);
     let begun = Instant::now();
