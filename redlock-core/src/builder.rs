@@ -194,6 +194,14 @@ impl Builder {
         self.clock = Some(clock);
         self
     }
+
+    /// A client of nodes that no URL leads to.
+    #[cfg(test)]
+    pub(crate) fn over(self, specs: Vec<NodeSpec>) -> Redlock {
+        let Self { settings, entropy, .. } = self;
+        let clock = Arc::new(TokioClock);
+        Redlock::from_client(Arc::new(assemble(settings, specs, Vec::new(), clock, entropy)))
+    }
 }
 
 fn assemble(
