@@ -120,6 +120,7 @@ pub(crate) enum NoTurn {
 }
 
 /// What a request meets when it comes.
+#[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
 pub(crate) enum Joined {
     /// Nobody was there, or there is no waiting.
     Now(Turn),

@@ -251,7 +251,7 @@ mod tests {
             let hash = redis::Script::new(source).get_hash().to_owned();
             let mut expected = vec!["EVALSHA", &hash, "1", "key", "value"];
             expected.extend(time);
-            assert_eq!(read(&[command.clone()], How::ByHash), expected);
+            assert_eq!(read(std::slice::from_ref(&command), How::ByHash), expected);
             expected[0] = "EVAL";
             expected[1] = source;
             assert_eq!(read(&[command], How::InFull), expected);
@@ -272,7 +272,7 @@ mod tests {
     fn a_waiter_joins_a_queue_beside_the_lock_and_listens_to_keys_of_its_own() {
         let join = Action::Join { place: 7, life: Duration::from_secs(5), listens: true };
         let command = command(join);
-        let joined = read(&[command.clone()], How::ByHash);
+        let joined = read(std::slice::from_ref(&command), How::ByHash);
         assert_eq!(joined[2..], ["1", "key", "key:{key}", "value", "7", "5000", "10000"]);
         let mut bytes = Vec::new();
         listen(&command.claim, &mut bytes);
@@ -285,7 +285,7 @@ mod tests {
     fn a_key_is_counted_in_bytes_and_may_hold_any() {
         let mut command = command(Action::Release { wakes: false });
         command.claim = Arc::new(Claim { key: "Stra\u{df}e\r\n$1".into(), value: "v".into() });
-        assert_eq!(read(&[command.clone()], How::ByHash)[3], *command.claim.key);
+        assert_eq!(read(std::slice::from_ref(&command), How::ByHash)[3], *command.claim.key);
     }
 
     #[test]
