@@ -302,7 +302,7 @@ impl Request<'_> {
                         watch_at = now;
                     }
                     Some(Standing { ahead: 0, left: None })
-                        if !head.yields() && !(misled && say_at == begun) =>
+                        if !(head.yields() || misled && say_at == begun) =>
                     {
                         return Ok(Chance::Free);
                     }
@@ -643,5 +643,20 @@ impl Failure {
     /// Whether nobody need have had the lock: the votes were split, or nodes were missing.
     fn is_in_vain(&self) -> bool {
         self.no_quorum || self.granted > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_is_in_vain_unless_another_client_need_have_the_lock() {
+        for (no_quorum, granted, is_in_vain) in
+            [(false, 0, false), (false, 1, true), (true, 0, true), (true, 2, true)]
+        {
+            let failure = Failure { no_quorum, was_asked: true, granted, nodes: Vec::new() };
+            assert_eq!(failure.is_in_vain(), is_in_vain, "{failure:?}");
+        }
     }
 }
