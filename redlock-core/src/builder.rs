@@ -102,7 +102,8 @@ impl Builder {
         self
     }
 
-    /// The bound on one command on one node. Default: 50 ms.
+    /// The bound on one command on one node. Default: 50 ms. Several times what a node usually takes,
+    /// so that a busy machine does not make answers late: those do not count.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.settings.node_timeout = timeout;
         self

@@ -144,6 +144,33 @@ async fn answers_between_timeouts_keep_the_connection() {
     }
 }
 
+/// What was asked at about the same time is answered at about the same time: a node that takes 40 ms
+/// does not take more because much is asked of it.
+#[tokio::test(start_paused = true)]
+async fn a_distant_node_answers_many_in_the_time_that_it_needs_for_one() {
+    let nodes: [_; 3] = nodes();
+    let redlock = trusting(&nodes);
+    drop(redlock.lock("warm").await.unwrap());
+    sleep(MS).await;
+    nodes.iter().for_each(|node| node.slow(40 * MS));
+    // Timers are for whole milliseconds, and nothing else is.
+    tokio::time::advance(MS / 2).await;
+    let begun = Instant::now();
+    let mut working = Vec::new();
+    for number in 0..40 {
+        let request = redlock.lock(format!("r{number}"));
+        working.push(tokio::spawn(async move { request.await.unwrap().release().await.unwrap() }));
+        // Each goes out by itself.
+        for _ in 0..8 {
+            tokio::task::yield_now().await;
+        }
+    }
+    for work in working {
+        assert_eq!(work.await.unwrap(), crate::Released::Ours);
+    }
+    assert!(begun.elapsed() <= 2 * 41 * MS, "{:?}", begun.elapsed());
+}
+
 /// A connection that was of use is replaced at once, however often it breaks.
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_has_answered_is_replaced_without_a_long_pause() {
