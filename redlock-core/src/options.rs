@@ -202,3 +202,113 @@ impl Settings {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Builder, LockRequest, Redlock};
+
+    const fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn terms(builder: Builder, options: &LockOptions) -> Terms {
+        let redlock = builder.nodes([crate::MemoryNode::new()]).build().unwrap();
+        redlock.client().settings.terms(options).unwrap()
+    }
+
+    type Set<T> = fn(T, u64) -> T;
+
+    /// A setting: of a client, where it has it, of options, of a request, and what becomes of it, as a
+    /// number.
+    type Row = (&'static str, Option<Set<Builder>>, Set<LockOptions>, Set<LockRequest>, Read);
+    type Read = fn(&Terms) -> u64;
+
+    macro_rules! row {
+        ($name:ident, $make:expr, $read:expr) => {
+            (
+                stringify!($name),
+                Some(|it, number| it.$name($make(number))),
+                |it, number| it.$name($make(number)),
+                |it, number| it.$name($make(number)),
+                $read,
+            )
+        };
+        (call $name:ident, $make:expr, $read:expr) => {
+            (
+                stringify!($name),
+                None,
+                |it, number| it.$name($make(number)),
+                |it, number| it.$name($make(number)),
+                $read,
+            )
+        };
+    }
+
+    fn rows() -> Vec<Row> {
+        fn count(number: u64) -> u32 {
+            u32::try_from(number).unwrap()
+        }
+        fn factor(number: u64) -> f64 {
+            f64::from(count(number)) / 100.0
+        }
+        vec![
+            row!(ttl, secs, |it| it.ttl.as_secs()),
+            row!(wait, secs, |it| it.wait.as_secs()),
+            row!(retry_count, count, |it| it.retry_count.unwrap().into()),
+            row!(retry_delay, secs, |it| it.retry_delay.as_secs()),
+            row!(retry_jitter, secs, |it| it.retry_jitter.as_secs()),
+            row!(clock_drift_factor, factor, |it| (it.clock_drift_factor * 100.0).round() as u64),
+            row!(call auto_extend, |number| number % 2 == 1, |it| u64::from(it.auto_extend)),
+            row!(call max_hold, secs, |it| it.max_hold.unwrap().as_secs()),
+            row!(call min_hold, secs, |it| it.min_hold.as_secs()),
+        ]
+    }
+
+    /// Three values of which neither the order nor the size says anything; on and off for those that
+    /// are on or off.
+    const VALUES: [[u64; 3]; 4] = [[11, 12, 13], [13, 12, 11], [12, 13, 11], [12, 11, 12]];
+
+    #[test]
+    fn the_later_of_two_settings_wins_and_that_of_the_call_before_that_of_the_client() {
+        for (name, client, options, request, read) in rows() {
+            let as_read = |number| if name == "auto_extend" { number % 2 } else { number };
+            for [first, second, third] in VALUES {
+                let built =
+                    || client.map_or_else(Redlock::builder, |set| set(Redlock::builder(), first));
+                let of = |options: &LockOptions| read(&terms(built(), options));
+                let [one, other] =
+                    [second, third].map(|number| options(LockOptions::new(), number));
+                if client.is_some() {
+                    assert_eq!(of(&LockOptions::new()), first, "{name} of the client");
+                }
+                assert_eq!(of(&one), as_read(second), "{name} of the call");
+                assert_eq!(of(&options(one.clone(), third)), as_read(third), "{name} twice");
+                assert_eq!(
+                    of(&one.clone().merge(LockOptions::new())),
+                    as_read(second),
+                    "{name} kept"
+                );
+                assert_eq!(
+                    of(&LockOptions::new().merge(one.clone())),
+                    as_read(second),
+                    "{name} taken"
+                );
+                assert_eq!(of(&one.clone().merge(other.clone())), as_read(third), "{name} later");
+
+                let redlock = Redlock::in_memory(1);
+                let asked = |asked: LockRequest| of(asked.options_set());
+                let plain = || redlock.lock("r");
+                assert_eq!(asked(request(plain(), second)), as_read(second), "{name} of a request");
+                let both = request(request(plain(), second), third);
+                assert_eq!(asked(both), as_read(third), "{name} of a request, twice");
+                let after = request(plain().options(one.clone()), third);
+                assert_eq!(asked(after), as_read(third), "{name} after options");
+                let before = request(plain(), second).options(other.clone());
+                assert_eq!(asked(before), as_read(third), "{name} before options");
+                let beside = request(plain(), second).options(LockOptions::new());
+                assert_eq!(asked(beside), as_read(second), "{name} beside options");
+            }
+        }
+    }
+}

@@ -190,6 +190,8 @@ pub async fn shutdown(grace: Duration) {
 
 #[cfg(test)]
 mod tests {
+    use std::future::IntoFuture;
+
     use tokio::time::{advance, sleep};
 
     use super::*;
@@ -232,6 +234,71 @@ mod tests {
         get("one").unwrap().shutdown(Duration::ZERO).await;
         let error = quorum_of(["one", "two"]).unwrap().lock("s").await.unwrap_err();
         assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
+    }
+
+    fn names(redlock: &Redlock) -> Vec<String> {
+        redlock.client().nodes.iter().map(|node| node.name().to_string()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pool_that_was_replaced_or_removed_is_in_no_quorum_any_more() {
+        let [first, second, third] = [1, 2, 3].map(Redlock::in_memory);
+        install("replaced", first.clone()).unwrap();
+        install("stays", second.clone()).unwrap();
+        let pools = ["replaced", "stays"];
+        let before = quorum_of(pools).unwrap();
+        assert_eq!(names(&before), [names(&first), names(&second)].concat());
+        let held = before.lock("r").await.unwrap();
+
+        replace("replaced", third.clone()).unwrap();
+        let after = quorum_of(pools).unwrap();
+        assert_eq!(names(&after), [names(&third), names(&second)].concat());
+        assert_eq!(names(&quorum_of(pools).unwrap()), names(&after));
+        drop(after.lock("s").await.unwrap());
+        assert_eq!(held.release().await.unwrap(), crate::Released::Ours);
+
+        remove("replaced").unwrap();
+        let error = quorum_of(pools).unwrap_err();
+        assert!(matches!(error, LockError::UnknownPool { .. }), "{error}");
+    }
+
+    /// Each part answers in the time that its own pool gives it.
+    #[tokio::test(start_paused = true)]
+    async fn a_pool_of_far_nodes_is_waited_for_whoever_comes_first_by_name() {
+        let builder = || Redlock::builder().nodes([MemoryNode::new(), MemoryNode::new()]);
+        let far = builder().node_timeout(secs(1)).connect_timeout(secs(9)).build().unwrap();
+        install("a near one", Redlock::in_memory(1)).unwrap();
+        install("b far one", far.clone()).unwrap();
+        far.memory_nodes().iter().for_each(|node| node.slow(Duration::from_millis(500)));
+        let joined = quorum_of(["a near one", "b far one"]).unwrap();
+        let settings = &joined.client().settings;
+        assert_eq!((settings.node_timeout, settings.connect_timeout), (secs(1), secs(9)));
+        let guard = joined.try_lock("r").await.unwrap();
+        guard.extend(secs(30)).await.unwrap();
+        assert_eq!(guard.release().await.unwrap(), crate::Released::Ours);
+    }
+
+    /// What this process deletes itself is not pushed to it: the nodes are shared, and so are their
+    /// connections.
+    #[tokio::test(start_paused = true)]
+    async fn a_waiter_is_woken_by_a_release_over_its_own_connection() {
+        install("shared", Redlock::in_memory(3)).unwrap();
+        install("more", Redlock::in_memory(2)).unwrap();
+        for names in [&["shared", "more"][..], &["shared"]] {
+            let part = get("shared").unwrap();
+            let joined = quorum_of(names).unwrap();
+            for hold in [1, 60, 700] {
+                let guard = part.lock("r").await.unwrap();
+                let waiting = joined.lock("r").wait(secs(300)).retry_delay(secs(60));
+                let waiting = tokio::spawn(waiting.into_future());
+                sleep(Duration::from_millis(hold)).await;
+                assert!(!waiting.is_finished());
+                drop(guard);
+                let woken = tokio::time::timeout(Duration::from_millis(100), waiting).await;
+                drop(woken.expect("it is not woken").unwrap().unwrap());
+                sleep(secs(1)).await;
+            }
+        }
     }
 
     #[tokio::test(start_paused = true)]

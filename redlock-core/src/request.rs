@@ -71,6 +71,11 @@ impl LockRequest {
         min_hold(Duration);
     }
 
+    #[cfg(test)]
+    pub(crate) fn options_set(&self) -> &LockOptions {
+        &self.options
+    }
+
     /// Takes over what these options set.
     pub fn options(mut self, options: LockOptions) -> Self {
         self.options = self.options.merge(options);

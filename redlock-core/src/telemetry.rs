@@ -42,6 +42,16 @@ pub(crate) fn node_down(error: &NodeError) {
     tracing::warn!(node = %error.node, kind = ?error.kind, "node down: {}", error.reason);
 }
 
+/// A node has closed a connection that nothing waited for, as servers do with idle clients.
+pub(crate) fn closed_at_rest(error: &NodeError) {
+    tracing::debug!(node = %error.node, "connection closed at rest: {}", error.reason);
+}
+
+/// It was replaced at once.
+pub(crate) fn connected_again(node: &str) {
+    tracing::debug!(node, "connected again");
+}
+
 /// A node can be used.
 pub(crate) fn node_up(node: &str) {
     tracing::info!(node, "node up");

@@ -287,6 +287,11 @@ impl NodeHandle {
         self.shared().watchers.remove(key, listener);
     }
 
+    #[cfg(test)]
+    pub(crate) fn watchers(&self) -> &Watchers {
+        &self.shared().watchers
+    }
+
     /// Waits until the first connection is made or has failed.
     pub(crate) async fn standing(&self) -> Standing {
         let mut standing = self.shared().standing.subscribe();

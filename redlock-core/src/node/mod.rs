@@ -19,6 +19,8 @@ pub(crate) mod redis;
 mod round_trip;
 mod strikes;
 mod supervisor;
+#[cfg(test)]
+mod tests;
 mod watchers;
 
 use std::{fmt, sync::Arc, time::Duration};

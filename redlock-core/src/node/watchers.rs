@@ -52,6 +52,11 @@ impl Watchers {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.listeners.lock().is_empty()
+    }
+
     fn of(&self, key: &str) -> Vec<Registered> {
         self.listeners.lock().get(key).cloned().unwrap_or_default()
     }

@@ -670,3 +670,18 @@ impl Failure {
         self.no_quorum || self.granted > 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_is_in_vain_unless_another_client_need_have_the_lock() {
+        for (no_quorum, granted, is_in_vain) in
+            [(false, 0, false), (false, 1, true), (true, 0, true), (true, 2, true)]
+        {
+            let failure = Failure { no_quorum, was_asked: true, granted, nodes: Vec::new() };
+            assert_eq!(failure.is_in_vain(), is_in_vain, "{failure:?}");
+        }
+    }
+}

@@ -320,10 +320,11 @@ async fn answer(
                 None => return,
             },
         };
-        let delay = mode.borrow().delay;
-        if !delay.is_zero() {
-            // Not until `arrives + delay`, which may be beyond what an `Instant` can be.
-            tokio::time::sleep(delay.saturating_sub(call.arrives.elapsed())).await;
+        // Not until `arrives + delay`, which may be beyond what an `Instant` can be.
+        let left = mode.borrow().delay.saturating_sub(call.arrives.elapsed());
+        // Even the shortest sleep is a millisecond or so, and many calls may be late at once.
+        if !left.is_zero() {
+            tokio::time::sleep(left).await;
         }
         // The server is alive as long as this task has it.
         let _ = mode.wait_for(|mode| !mode.hung || mode.life != life).await;

@@ -99,3 +99,28 @@ async fn who_does_not_wait_does_not_inherit_an_old_answer() {
     let error = asking.await.unwrap().unwrap_err();
     assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
 }
+
+/// What was heard before the lock was had here is no answer once it is asked for again.
+#[tokio::test(start_paused = true)]
+async fn what_the_nodes_said_before_the_lock_was_taken_is_forgotten() {
+    let nodes = nodes(3);
+    let trusting = || Redlock::builder().nodes(&nodes).restarts(crate::Restarts::Trusted);
+    let ours = trusting().wait(MINUTE).retry_delay(MINUTE).build().unwrap();
+    drop(ours.lock("warm").await.unwrap());
+    nodes.iter().for_each(MemoryNode::stop);
+    sleep(MS).await;
+    let head = waiting(&ours, MINUTE).await;
+    let next = waiting(&ours, MINUTE).await;
+    nodes.iter().for_each(MemoryNode::start);
+    let guard = head.await.unwrap().unwrap();
+    nodes.iter().for_each(|node| node.slow(10 * MS));
+    // With a lease that is not as good as a new one, so that the next one has to ask.
+    sleep(15_000 * MS).await;
+    guard.hold().client.lines.begin_anew("redlock:r");
+    nodes[..2].iter().for_each(|node| assert!(node.remove("redlock:r")));
+    guard.lost().await;
+    let error = ours.lock("r").wait(Duration::ZERO).retry_delay(MINUTE).await.unwrap_err();
+    assert!(error.is_held(), "{error}");
+    drop(next.await.unwrap().unwrap());
+    drop(guard);
+}

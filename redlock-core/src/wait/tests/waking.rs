@@ -111,3 +111,47 @@ async fn no_delay_is_too_long_to_stand_in_line_with() {
     drop(head.await.unwrap().unwrap());
     drop(behind.await.unwrap().unwrap());
 }
+
+/// Whatever is added at random to the pauses before it.
+#[tokio::test(start_paused = true)]
+async fn no_jitter_is_added_to_wait() {
+    let nodes = nodes(3);
+    let redlock = client(&nodes);
+    drop(redlock.lock("warm").await.unwrap());
+    nodes.iter().for_each(MemoryNode::stop);
+    for retry_delay in [10 * MS, 700 * MS, MINUTE] {
+        for _ in 0..10 {
+            let begun = Instant::now();
+            let request = redlock.lock("r").retry_delay(retry_delay).retry_jitter(MINUTE);
+            let error = request.wait(1000 * MS).await.unwrap_err();
+            assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+            let waited = begun.elapsed();
+            assert!(waited >= 1000 * MS && waited < 1002 * MS, "{waited:?}");
+        }
+    }
+}
+
+/// A waiter that is woken at the last moment lets no others go first: its attempt starts in time.
+#[tokio::test(start_paused = true)]
+async fn no_hesitation_is_added_to_wait() {
+    const ROUND_TRIP: Duration = Duration::from_millis(10);
+    let nodes = nodes(3);
+    let (ours, theirs) = (client(&nodes), client(&nodes));
+    nodes.iter().for_each(|node| node.slow(ROUND_TRIP));
+    for number in 0..20 {
+        drop(ours.lock("warm").await.unwrap());
+        let guard = theirs.lock(format!("r{number}")).await.unwrap();
+        sleep(2 * ROUND_TRIP).await;
+        let begun = Instant::now();
+        // Too short to stand in the queue of the clients.
+        let waiting = ours.lock(format!("r{number}")).wait(ROUND_TRIP * 5 / 2).into_future();
+        let (outcome, ()) = tokio::join!(waiting, async {
+            sleep(ROUND_TRIP * 5 / 2 - ROUND_TRIP - MS).await;
+            drop(guard);
+        });
+        let waited = begun.elapsed();
+        assert!(waited <= ROUND_TRIP * 7 / 2 + 2 * MS, "{waited:?}: {outcome:?}");
+        drop(outcome);
+        sleep(10 * ROUND_TRIP).await;
+    }
+}
