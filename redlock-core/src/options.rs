@@ -1,4 +1,4 @@
-//! Settings: what a client defaults to, what a call may change, and what both come to.
+//! Settings: the defaults of a client, the changes of a call, and the terms that result.
 
 use std::time::Duration;
 
@@ -33,13 +33,13 @@ impl LockOptions {
         Self::default()
     }
 
-    /// How long a node keeps the lock if nobody renews it. Client default: 30 s.
+    /// How long a node keeps a lock that is not renewed. Client default: 30 s.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// How long to wait for the lock; the last attempt starts no later than that. Zero is at
+    /// How long to wait for the lock. The last attempt starts no later than that. Zero means at
     /// most one attempt. Client default: 5 s.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
@@ -53,8 +53,8 @@ impl LockOptions {
         self
     }
 
-    /// The pause between attempts when nothing wakes a waiter earlier; for all who wait for one
-    /// resource in this process, that of the most hurried. Client default: 200 ms.
+    /// The pause between attempts when nothing wakes a waiter earlier. The waiters for one resource
+    /// in this process share the shortest pause among them. Client default: 200 ms.
     pub fn retry_delay(mut self, delay: Duration) -> Self {
         self.retry_delay = Some(delay);
         self
@@ -79,14 +79,15 @@ impl LockOptions {
         self
     }
 
-    /// The lock is lost, at the latest, when held this long. Unset by default.
+    /// The lock is lost at the latest when it was held for this long. Unset by default.
     pub fn max_hold(mut self, max: Duration) -> Self {
         self.max_hold = Some(max);
         self
     }
 
-    /// Released earlier than this after it was taken, the key stays for the rest: nobody gets
-    /// the lock sooner. Survives a crash of the holder. At most `max_ttl`. Unset by default.
+    /// How long the key stays at least, from when the lock was taken. A lock that is released
+    /// earlier stays taken for the rest, also after a crash of the holder. At most `max_ttl`. Unset
+    /// by default.
     pub fn min_hold(mut self, min: Duration) -> Self {
         self.min_hold = Some(min);
         self

@@ -293,7 +293,7 @@ async fn a_grant_that_comes_too_late_is_no_quorum() {
     assert!(nodes.iter().all(|node| node.keys().is_empty()));
 }
 
-/// A machine that was frozen in between, which only the wall clock shows.
+/// The machine was frozen in between, and only the wall clock shows it.
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_came_through_a_freeze_is_not_relied_on() {
     let (redlock, _) = refused_through(|clock| clock.wall_ahead.store(JUMP, SeqCst)).await;
@@ -330,7 +330,7 @@ async fn a_lease_that_was_passed_on_through_a_freeze_is_not_relied_on() {
     let mut next = redlock.lock("r").into_future();
     assert!((&mut next).now_or_never().is_none());
     drop(first);
-    // The lease is the next one's, who has not looked yet.
+    // The next waiter has been given the lease, and has not looked yet.
     clock.wall_ahead.store(JUMP, SeqCst);
     assert!(next.await.unwrap().is_valid());
 }

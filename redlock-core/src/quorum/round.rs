@@ -166,7 +166,7 @@ impl Round {
         self.tally()
     }
 
-    /// How the votes stand, late ones included.
+    /// The votes so far, late ones included.
     pub(crate) fn tally(&self) -> Tally {
         self.state.lock().tally
     }
@@ -190,7 +190,7 @@ impl Round {
         }
     }
 
-    /// The nodes where the key is missing. Each is told once and has another vote.
+    /// The nodes where the key is missing. Each is returned once and has another vote.
     pub(crate) fn take_missing(&self) -> Vec<usize> {
         let mut state = self.state.lock();
         let mut missing = Vec::new();
