@@ -37,6 +37,16 @@ pub enum Bug {
     ReleaseOvertakesSet,
     WatchNotRearmed,
     RenewalsBehindPolls,
+    DeadFrontKept,
+    NextNotTold,
+    TurnOfGoneKept,
+    EntryLeftBehind,
+    EntryNotRefreshed,
+    OwnOrderOfNodes,
+    BargesIn,
+    JoinAfterLeave,
+    UnsentDeleteForgotten,
+    SitsOutReadsFree,
 }
 
 #[cfg(redlock_sim)]
@@ -51,7 +61,7 @@ mod planted {
 
     impl Bug {
         /// All of them.
-        pub const ALL: [Self; 30] = [
+        pub const ALL: [Self; 40] = [
             Self::QuorumOffByOne,
             Self::ValidityNotCompared,
             Self::DriftLeftOut,
@@ -82,6 +92,16 @@ mod planted {
             Self::ReleaseOvertakesSet,
             Self::WatchNotRearmed,
             Self::RenewalsBehindPolls,
+            Self::DeadFrontKept,
+            Self::NextNotTold,
+            Self::TurnOfGoneKept,
+            Self::EntryLeftBehind,
+            Self::EntryNotRefreshed,
+            Self::OwnOrderOfNodes,
+            Self::BargesIn,
+            Self::JoinAfterLeave,
+            Self::UnsentDeleteForgotten,
+            Self::SitsOutReadsFree,
         ];
 
         /// The one with this name, as it is written here.

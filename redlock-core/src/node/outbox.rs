@@ -145,7 +145,7 @@ impl Outbox {
             Action::Grant { .. } => self.grants.push_back(Item::new(job, ballot, now)),
             Action::Release { .. } | Action::Retire { .. } | Action::Leave => {
                 withdraw(&mut self.renewals, &job.claim, name, &mut early);
-                if job.action == Action::Leave {
+                if job.action == Action::Leave && !planted(Bug::JoinAfterLeave) {
                     // Sent behind this, it would stand in the queue for a waiter that has gone.
                     withdraw(&mut self.watches, &job.claim, name, &mut early);
                 }

@@ -11,6 +11,7 @@ use super::{
     strikes::Strikes,
 };
 use crate::{
+    bug::{Bug, planted},
     clock::Moment,
     error::{NodeError, NodeErrorKind},
     telemetry,
@@ -72,6 +73,7 @@ fn again_at(
         // The next connection asks for all listeners.
         Err(error) if error.kind == NodeErrorKind::Disconnected => None,
         Err(_) => Some(**now + outbox::PAUSE),
+        Ok(_) if planted(Bug::SitsOutReadsFree) => None,
         Ok(_) => shared.outbox.lock().quarantine.sits_out(**now).map(|(_, left)| **now + left),
     }
 }

@@ -33,6 +33,7 @@ use super::{
 };
 use crate::{
     background::Pulse,
+    bug::{Bug, planted},
     clock::{Moment, sleep_until},
     error::{NodeError, NodeErrorKind},
     telemetry, token,
@@ -199,7 +200,9 @@ fn go_down(shared: &Shared, error: NodeError) {
 fn fail(shared: &Shared, items: impl IntoIterator<Item = Item>, error: &NodeError) {
     let now = shared.context.clock.now();
     for item in items {
-        shared.outbox.lock().owe(item.job, now);
+        if !planted(Bug::UnsentDeleteForgotten) {
+            shared.outbox.lock().owe(item.job, now);
+        }
         if let Some(ballot) = item.ballot {
             ballot.cast(Err(error.clone()));
         }

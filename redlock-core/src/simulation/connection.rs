@@ -56,7 +56,9 @@ impl Connector for SimConnector {
             let broken = || NodeError::new(&self.name, NodeErrorKind::Down, "no answer");
             let (number, end, identity) = told.await.unwrap_or_else(|_| Err(broken()))?;
             let (network, name) = (self.network.clone(), Arc::clone(&self.name));
-            let connection = SimConnection { sender: SimSender { network, number, name }, end };
+            let tells = self.network.manners_of(self.client).pushes;
+            let sender = SimSender { network, number, name };
+            let connection = SimConnection { sender, end, tells };
             Ok((Box::new(connection) as Box<dyn Connection>, identity))
         }
         .boxed()
@@ -66,6 +68,7 @@ impl Connector for SimConnector {
 struct SimConnection {
     sender: SimSender,
     end: Arc<End>,
+    tells: bool,
 }
 
 #[derive(Clone)]
@@ -86,7 +89,7 @@ fn broken(name: &Arc<str>) -> NodeError {
 }
 
 impl SimSender {
-    fn call(&self, commands: Vec<Command>) -> oneshot::Receiver<Vec<Reply>> {
+    fn call(&self, commands: Vec<Command>) -> oneshot::Receiver<Vec<Result<Reply, NodeError>>> {
         let (tell, told) = oneshot::channel();
         self.network.call(self.number, commands, tell);
         told
@@ -100,7 +103,7 @@ impl Sender for SimSender {
         let name = Arc::clone(&self.name);
         async move {
             match told.await {
-                Ok(replies) => replies.into_iter().map(Ok).collect(),
+                Ok(replies) => replies,
                 Err(_) => vec![Err(broken(&name)); count],
             }
         }
@@ -118,7 +121,7 @@ impl Connection for SimConnection {
     }
 
     fn tells(&self) -> bool {
-        true
+        self.tells
     }
 
     fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>> {

@@ -4,6 +4,7 @@
 //! one thread and tokio's paused clock, so that a seed says all there is to say about a run.
 //!
 //! - [`Network`]: the nodes, and what lies between them and each client.
+//! - [`Manners`]: what the nodes let a client do.
 //! - [`Process`]: what stops, goes on and crashes with one client.
 //! - [`SimClock`]: the clock of one client.
 //! - [`Rng`]: where all chance comes from.
@@ -22,7 +23,7 @@ mod transit;
 use std::sync::Arc;
 
 pub use clock::SimClock;
-pub use network::{Cut, Network};
+pub use network::{Cut, Manners, Network};
 pub use process::Process;
 pub(crate) use process::inherited;
 pub use rng::Rng;
@@ -46,12 +47,14 @@ pub struct Place {
     pub clock: Arc<SimClock>,
     /// What its tokens and its jitter come from.
     pub seed: u64,
+    /// The nodes, in the order in which it names them.
+    pub order: Vec<usize>,
 }
 
 /// A builder for a client over all nodes of the network.
 pub fn builder(network: &Network, place: Place) -> Builder {
-    let nodes =
-        (0..network.nodes()).map(|node| Node(Source::Simulated(network.spec(place.client, node))));
+    let nodes = place.order.iter();
+    let nodes = nodes.map(|node| Node(Source::Simulated(network.spec(place.client, *node))));
     Redlock::builder()
         .nodes(nodes)
         .client_name(format!("c{}", place.client))

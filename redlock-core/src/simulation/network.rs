@@ -15,7 +15,10 @@ use super::{
     traffic::{Freight, Load, Opening, Route, Weather},
     transit::Transit,
 };
-use crate::node::{Command, NodeSpec, Reply};
+use crate::{
+    error::NodeError,
+    node::{Command, NodeSpec, Reply},
+};
 
 /// Which way a link is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +29,20 @@ pub enum Cut {
     ToClient,
     /// Both.
     Both,
+}
+
+/// What the nodes let a client do, as its protocol and its permissions have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Manners {
+    /// They push changes of keys to it: RESP3.
+    pub pushes: bool,
+    /// It may use the queues between processes.
+    pub queues: bool,
+}
+
+impl Manners {
+    /// Everything.
+    pub const FULL: Self = Self { pushes: true, queues: true };
 }
 
 /// The nodes, and the ways to them. Clones are the same network.
@@ -130,7 +147,7 @@ impl Network {
         &self,
         connection: u64,
         commands: Vec<Command>,
-        tell: oneshot::Sender<Vec<Reply>>,
+        tell: oneshot::Sender<Vec<Result<Reply, NodeError>>>,
     ) {
         self.with(|state, now| state.call(connection, commands, tell, now, &*self.0.witness));
     }
@@ -146,6 +163,15 @@ impl Network {
     /// Sets how messages fare between a client and a node from now on.
     pub fn weather(&self, client: usize, node: usize, weather: Weather) {
         self.with(|state, _| state.link(client, node).weather = weather);
+    }
+
+    /// Sets what a client may do from now on; pushes, from its next connections on.
+    pub fn manners(&self, client: usize, manners: Manners) {
+        self.0.state.lock().manners[client] = manners;
+    }
+
+    pub(super) fn manners_of(&self, client: usize) -> Manners {
+        self.0.state.lock().manners[client]
     }
 
     /// Cuts a link: what is sent is held back.
@@ -196,7 +222,7 @@ impl Network {
     pub fn flush(&self, node: usize) {
         self.with(|state, now| {
             let pushes = state.nodes[node].memory.flush();
-            state.tell(pushes, now);
+            state.tell(pushes, now, &*self.0.witness);
         });
     }
 

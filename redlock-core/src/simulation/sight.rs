@@ -61,6 +61,8 @@ pub trait Witness: Send + Sync + 'static {
     fn sent(&self, act: &Act<'_>);
     /// A node has run a command.
     fn executed(&self, act: &Act<'_>, outcome: Outcome);
+    /// A node pushes to a client that a key has changed.
+    fn pushed(&self, client: usize, node: usize, key: &str);
     /// Answers have arrived at a client.
     fn answered(&self, client: usize, node: usize);
     /// A client is connected to a node.

@@ -23,11 +23,14 @@ pub struct Weather {
     pub spike: u64,
     /// After how many batches in 1000 the connection breaks.
     pub losses: u64,
+    /// How many pushes in 1000 the node never sends.
+    pub lost_pushes: u64,
 }
 
 impl Weather {
     /// No message takes any time, and none is lost.
-    pub const FAIR: Self = Self { base: 0, jitter: 0, spikes: 0, spike: 0, losses: 0 };
+    pub const FAIR: Self =
+        Self { base: 0, jitter: 0, spikes: 0, spike: 0, losses: 0, lost_pushes: 0 };
 
     pub(super) fn delay(&self, rng: &mut Rng) -> u64 {
         let mut delay = self.base;
@@ -89,7 +92,7 @@ pub(super) enum Load {
     /// To the client: the connection is there, or refused.
     Opened(Opening, Result<Identity, NodeError>),
     /// To the client: what the node replied.
-    Answer { call: u64, replies: Vec<Reply> },
+    Answer { call: u64, replies: Vec<Result<Reply, NodeError>> },
     /// To the client: a key has changed that it watches.
     Push { key: Arc<str> },
     /// To the client: the node knows nothing of this connection.

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use super::{
     connection::End,
+    network::Manners,
     node::SimNode,
     rng::Rng,
     sight::{Act, Witness},
@@ -20,7 +21,7 @@ use super::{
 };
 use crate::{
     error::{NodeError, NodeErrorKind},
-    node::{Command, Identity, Push, Reply, Watchers},
+    node::{Action, Command, Identity, Push, Reply, Watchers},
 };
 
 /// Everything that is under way, and between whom.
@@ -29,6 +30,8 @@ pub(super) struct Transit {
     pub(super) nodes: Vec<SimNode>,
     /// By client, then node.
     links: Vec<Link>,
+    /// By client.
+    pub(super) manners: Vec<Manners>,
     pub(super) connections: BTreeMap<u64, Pipe>,
     /// Connections whose last words were lost.
     pub(super) silenced: BTreeSet<u64>,
@@ -42,7 +45,7 @@ pub(super) struct Pipe {
     pub(super) route: Route,
     end: Arc<End>,
     watchers: Arc<Watchers>,
-    calls: BTreeMap<u64, oneshot::Sender<Vec<Reply>>>,
+    calls: BTreeMap<u64, oneshot::Sender<Vec<Result<Reply, NodeError>>>>,
     /// When the last message of each direction arrives: none overtakes it.
     last_to_node: u64,
     last_to_client: u64,
@@ -53,6 +56,7 @@ impl Transit {
         Self {
             rng: Rng::new(seed),
             links: (0..nodes.len() * clients).map(|_| Link::new()).collect(),
+            manners: vec![Manners::FULL; clients],
             nodes,
             connections: BTreeMap::new(),
             silenced: BTreeSet::new(),
@@ -80,7 +84,7 @@ impl Transit {
         &mut self,
         connection: u64,
         commands: Vec<Command>,
-        tell: oneshot::Sender<Vec<Reply>>,
+        tell: oneshot::Sender<Vec<Result<Reply, NodeError>>>,
         now: u64,
         witness: &dyn Witness,
     ) {
@@ -262,21 +266,43 @@ impl Transit {
             node.inbox.push_back(Freight { route, load: Load::Run { call, commands } });
             return;
         }
-        let (replies, pushes) = node.memory.execute(&commands, route.connection);
-        for (command, reply) in commands.iter().zip(&replies) {
-            let act = Act::new(route.client, route.connection, route.node, command);
-            witness.executed(&act, (*reply).into());
+        let manners = self.manners[route.client];
+        let refused = |name: &Arc<str>| {
+            let reason = "NOPERM this user has no permissions to run the script";
+            NodeError::new(name, NodeErrorKind::Server, reason)
+        };
+        let mut replies = Vec::with_capacity(commands.len());
+        let mut pushes = Vec::new();
+        for mut command in commands {
+            let queues = matches!(command.action, Action::Join { .. } | Action::Leave);
+            if queues && !manners.queues {
+                replies.push(Err(refused(&node.name)));
+                continue;
+            }
+            if let Action::Release { wakes } = &mut command.action {
+                *wakes &= manners.queues;
+            }
+            let (reply, told) =
+                node.memory.execute(std::slice::from_ref(&command), route.connection);
+            pushes.extend(told);
+            let act = Act::new(route.client, route.connection, route.node, &command);
+            reply.iter().for_each(|reply| witness.executed(&act, (*reply).into()));
+            replies.extend(reply.into_iter().map(Ok));
         }
         self.answer(route, Load::Answer { call, replies }, now);
-        self.tell(pushes, now);
+        self.tell(pushes, now, witness);
     }
 
     /// Tells connections that keys have changed which they watch.
-    pub(super) fn tell(&mut self, pushes: Vec<Push>, now: u64) {
+    pub(super) fn tell(&mut self, pushes: Vec<Push>, now: u64, witness: &dyn Witness) {
         for Push { to, key } in pushes {
-            if let Some(route) = self.connections.get(&to).map(|pipe| pipe.route) {
-                self.answer(route, Load::Push { key }, now);
+            let Some(route) = self.connections.get(&to).map(|pipe| pipe.route) else { continue };
+            let lost = self.link(route.client, route.node).weather.lost_pushes;
+            if !self.manners[route.client].pushes || lost > 0 && self.rng.below(1000) < lost {
+                continue;
             }
+            witness.pushed(route.client, route.node, &key);
+            self.answer(route, Load::Push { key }, now);
         }
     }
 }

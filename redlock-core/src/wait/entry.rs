@@ -45,7 +45,10 @@ fn keeper(nodes: &[NodeHandle], key: &str, refused: &[usize]) -> Option<usize> {
     }
     let key = fnv1a(key.as_bytes());
     let reached = nodes.iter().enumerate().filter(|(_, node)| node.is_up());
-    let left = reached.filter(|(index, _)| !refused.contains(index));
+    let mut left = reached.filter(|(index, _)| !refused.contains(index));
+    if planted(Bug::OwnOrderOfNodes) {
+        return left.next().map(|(index, _)| index);
+    }
     left.max_by_key(|(_, node)| rank(key, node.fingerprint())).map(|(index, _)| index)
 }
 
@@ -204,6 +207,9 @@ impl Drop for Entry {
     fn drop(&mut self) {
         if let Some(node) = self.node.and_then(|node| self.client.nodes.get(node)) {
             self.keys.iter().for_each(|key| node.stop_listening(key, &self.wake));
+        }
+        if planted(Bug::EntryLeftBehind) {
+            return;
         }
         for node in std::mem::take(&mut self.asked) {
             let Some(handle) = self.client.nodes.get(node) else { continue };

@@ -32,6 +32,8 @@ pub(super) enum Action {
     TakeExtensionForFailed(usize),
     /// It does nothing any more.
     Stop(usize),
+    /// A SET leaves the outbox.
+    Send { node: usize, token: Token },
     /// A request reaches a node.
     Request { node: usize, token: Token, request: Request },
     /// An answer reaches a client.
@@ -91,6 +93,9 @@ impl Model for Protocol {
         }
         for (index, node) in core.nodes.iter().enumerate() {
             for token in tokens() {
+                if node.links[usize::from(token.client)][usize::from(token.attempt)].unsent {
+                    actions.push(Action::Send { node: index, token });
+                }
                 self.arrivals(core, index, token, actions);
             }
             if core.restarts > 0 {
@@ -197,7 +202,9 @@ impl Protocol {
         let overtakes = self.omits(Omission::SameConnection) && request >= Request::Delete;
         let links = &core.nodes[index].links[usize::from(token.client)];
         let earlier = &links[..usize::from(token.attempt)];
-        overtakes || (first && !earlier.iter().any(|link| link.is_requesting()))
+        // Renewals and deletes leave the outbox before what other claims have put there earlier.
+        let behind = !self.bounds.outbox && earlier.iter().any(|link| link.is_requesting());
+        overtakes || (first && !behind)
     }
 }
 

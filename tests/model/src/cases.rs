@@ -66,6 +66,9 @@ const WAITING: Bounds = Bounds { waiters: 1, ..Bounds::LEAST };
 const ORDERLY: Bounds = Bounds { orderly: true, ..TWICE };
 const ORDERLY_RESTART: Bounds =
     Bounds { restarts: 1, extensions: 1, orderly: true, ..Bounds::LEAST };
+const OUTBOX: Bounds = Bounds { outbox: true, ..ORDERLY };
+const OUTBOX_EXTENDED: Bounds =
+    Bounds { extensions: 1, orderly: true, outbox: true, ..Bounds::LEAST };
 
 /// Nothing is left out, and what goes wrong is what the protocol is made for.
 fn whole() -> Vec<Case> {
@@ -90,6 +93,7 @@ fn whole() -> Vec<Case> {
         case(Small, "extend and heal", EXTENDED),
         case(Small, "no key left", ORDERLY),
         case(Small, "hand over", WAITING),
+        case(Small, "outbox", Bounds { attempts: &[1, 1], ..OUTBOX }),
         case(Full, "try again", TWICE),
         case(Full, "two restarts, one stops", Bounds { restarts: 2, ..stopping }),
         case(Full, "extend by less or more", long_or_short),
@@ -100,6 +104,10 @@ fn whole() -> Vec<Case> {
         case(Full, "no key left, both try again", orderly_twice),
         case(Full, "no key left, three heal", orderly_three),
         case(Full, "no key left, heal, try again", orderly_again),
+        case(Full, "outbox, try again", OUTBOX),
+        case(Full, "outbox, extend and heal", OUTBOX_EXTENDED),
+        case(Full, "outbox, a restart", Bounds { restarts: 1, ..OUTBOX_EXTENDED }),
+        case(Full, "outbox, any order", Bounds { orderly: false, ..OUTBOX }),
         case(Full, "hand over, all at once", Bounds { waiters: 1, ..all_at_once }),
     ]
 }
@@ -150,6 +158,8 @@ fn without() -> Vec<Case> {
         case("5, 6", "no clean-up", O::CleanUp, ORDERLY, CLEAN),
         long("5", "clean-up without compare", O::CompareOnCleanUp, THREE, EXCLUSIVE),
         case("5", "clean-up overtakes", O::SameConnection, ORDERLY, CLEAN),
+        case("5", "a release overtakes its SET", O::WithdrawUnsent, OUTBOX, CLEAN),
+        case("5", "a renewal overtakes its SET", O::RenewalBehindSet, OUTBOX_EXTENDED, CLEAN),
         case("5, 8", "no clean-up of a heal", O::CleanUpOfHeal, ORDERLY_RESTART, CLEAN),
         case("7", "extend without compare", O::CompareOnExtend, EXTENDED, EXCLUSIVE),
         case("7", "one renewal is enough", O::ExtendOverAll, EXTENDED, EXCLUSIVE),

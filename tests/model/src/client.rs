@@ -44,10 +44,14 @@ impl Protocol {
                 let token = token(core, client);
                 links(core, token).for_each(|link| {
                     link.drop_answers();
-                    link.asked = false;
+                    (link.asked, link.unsent) = (false, false);
                 });
                 core.clients[client] = Client::default();
                 core.stops -= 1;
+            }
+            Action::Send { node, token } => {
+                let link = core.nodes[node].link(token);
+                (link.unsent, link.grant) = (false, true);
             }
             Action::Request { node, token, request } => self.arrive(core, node, token, request),
             Action::Answer { node, token, answer } => self.answered(core, node, token, answer),
@@ -148,7 +152,8 @@ impl Protocol {
         let token = token(core, index);
         for node in core.nodes.iter_mut().filter(|node| node.sits_out == 0) {
             let link = node.link(token);
-            (link.grant, link.asked) = (true, true);
+            (link.grant, link.asked) = (!self.bounds.outbox, true);
+            link.unsent = self.bounds.outbox;
         }
     }
 
@@ -162,7 +167,12 @@ impl Protocol {
         let keep_answers = self.omits(Omission::NothingAfterRelease);
         let current = token(core, index);
         for link in links(core, current) {
-            if link.asked && clean {
+            // Nothing of it ever got there.
+            let withdrawn = link.unsent && !self.omits(Omission::WithdrawUnsent);
+            if withdrawn {
+                link.unsent = false;
+            }
+            if link.asked && clean && !withdrawn {
                 link.blind_delete |= blind;
                 link.delete |= !blind;
             }
@@ -185,7 +195,9 @@ impl Protocol {
         let begun = usize::from(client.begun);
         client.begun += 1;
         client.rounds[begun] = Round { left: self.validity(ttl), confirmed: false };
-        links(core, current).for_each(|link| link.legs[begun].request = ttl);
+        let overtakes = self.omits(Omission::RenewalBehindSet);
+        let asked = links(core, current).filter(|link| !link.unsent || overtakes);
+        asked.for_each(|link| link.legs[begun].request = ttl);
     }
 
     fn answered(&self, core: &mut Core, node: usize, token: Token, answer: Answer) {

@@ -70,7 +70,9 @@ impl Protocol {
         let node = &mut core.nodes[index];
         node.key = None;
         node.sits_out = self.sits_out();
-        node.links.as_flattened_mut().iter_mut().for_each(|link| link.grant = false);
+        node.links.as_flattened_mut().iter_mut().for_each(|link| {
+            (link.grant, link.unsent) = (false, false);
+        });
     }
 
     /// A request that finds no key of its token, now or later, changes nothing, and no answer to

@@ -28,8 +28,17 @@ fn leg(Leg { request, renewed, missing, counted, gap }: &Leg) -> u32 {
 }
 
 fn link(link: &Link) -> u32 {
-    let Link { grant, granted, counted, asked, delete, blind_delete, heal, legs: [first, second] } =
-        link;
+    let Link {
+        unsent,
+        grant,
+        granted,
+        counted,
+        asked,
+        delete,
+        blind_delete,
+        heal,
+        legs: [first, second],
+    } = link;
     leg(first)
         | leg(second) << 8
         | nibble(*heal, 16)
@@ -39,6 +48,7 @@ fn link(link: &Link) -> u32 {
         | (*asked as u32) << 23
         | (*delete as u32) << 24
         | (*blind_delete as u32) << 25
+        | (*unsent as u32) << 26
 }
 
 pub(super) fn node(node: &Node) -> [u32; NODE] {
@@ -143,8 +153,9 @@ mod tests {
             let change =
                 |key: Option<Key>| -> Change { Box::new(move |core| core.nodes[place].key = key) };
             changes.extend(keys.map(change));
-            let set: [fn(&mut Node); 13] = [
+            let set: [fn(&mut Node); 14] = [
                 |node| node.sits_out = 15,
+                |node| node.links[2][1].unsent = true,
                 |node| node.links[2][1].grant = true,
                 |node| node.links[2][1].granted = true,
                 |node| node.links[2][1].counted = true,

@@ -33,6 +33,16 @@ pub(super) fn properties(bounds: &Bounds) -> Vec<Property<Protocol>> {
             core.clients.iter().any(|client| client.handed_over && protocol.relies(client))
         }));
     }
+    if bounds.outbox {
+        let name = "held while a SET of it was not sent";
+        properties.push(Property::sometimes(name, |protocol, State { core, .. }| {
+            tokens().filter(|token| is_current(core, *token)).any(|token| {
+                let (client, attempt) = (usize::from(token.client), usize::from(token.attempt));
+                protocol.relies(&core.clients[client])
+                    && core.nodes.iter().any(|node| node.links[client][attempt].unsent)
+            })
+        }));
+    }
     if bounds.orderly {
         properties.push(Property::always(CLEAN, clean));
     }

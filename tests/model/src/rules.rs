@@ -24,6 +24,10 @@ pub(super) enum Omission {
     CompareOnCleanUp,
     /// 5: a delete may arrive before the SET that it undoes.
     SameConnection,
+    /// 5: a delete leaves its own SET in the outbox, and so overtakes it.
+    WithdrawUnsent,
+    /// 5: a renewal overtakes its own SET, which is still in the outbox.
+    RenewalBehindSet,
     /// 5: the nodes on which a key was set again get no delete.
     CleanUpOfHeal,
     /// 7: an extension compares no token.
@@ -88,6 +92,9 @@ pub(super) struct Bounds {
     /// What a client sends to a node arrives in order and is never lost, clients do not stop: then
     /// no key may stay behind.
     pub(super) orderly: bool,
+    /// A SET waits in the outbox of its client for as long as may be, while renewals and deletes
+    /// leave: what is in order is each claim by itself.
+    pub(super) outbox: bool,
 }
 
 impl Bounds {
@@ -105,6 +112,7 @@ impl Bounds {
         jumps: 0,
         losses: 0,
         orderly: false,
+        outbox: false,
     };
 }
 
@@ -127,7 +135,8 @@ impl fmt::Display for Bounds {
         for (what, count) in more.into_iter().filter(|(_, count)| *count > 0) {
             write!(f, ", {what} {count}")?;
         }
-        f.write_str(if self.orderly { ", orderly" } else { "" })
+        f.write_str(if self.orderly { ", orderly" } else { "" })?;
+        f.write_str(if self.outbox { ", outbox" } else { "" })
     }
 }
 

@@ -47,13 +47,15 @@ pub(super) struct Leg {
 /// Everything between one attempt of a client and one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Link {
+    /// In the outbox of the client: a SET NX that was not sent.
+    pub(super) unsent: bool,
     /// On its way: SET NX.
     pub(super) grant: bool,
     /// On its way back: granted.
     pub(super) granted: bool,
     /// The client has counted this node's grant.
     pub(super) counted: bool,
-    /// A SET was sent there, so that a delete has to follow.
+    /// A SET was sent there, or waits in the outbox, so that a delete has to follow.
     pub(super) asked: bool,
     /// On its way: compare and delete.
     pub(super) delete: bool,
@@ -65,14 +67,15 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Whether anything is on its way that can put a key there.
+    /// Whether anything is on its way that can put a key there, or may yet be.
     pub(super) fn may_set(&self) -> bool {
-        self.grant || self.heal > 0
+        self.unsent || self.grant || self.heal > 0
     }
 
     /// Whether anything is on its way to the node.
     pub(super) fn is_requesting(&self) -> bool {
-        self.may_set()
+        self.grant
+            || self.heal > 0
             || self.delete
             || self.blind_delete
             || self.legs.iter().any(|leg| leg.request > 0)

@@ -53,6 +53,9 @@ fn words(state: &State, action: Action) -> String {
             format!("{} takes its extension for failed", client(fails))
         }
         Action::Stop(stops) => format!("{} stops for good", client(stops)),
+        Action::Send { node: place, token } => {
+            format!("the SET of {} leaves for node {}", holder(token), node(place))
+        }
         Action::Request { node: place, token, request } => {
             let what = match request {
                 Request::Set => "SET",

@@ -10,6 +10,8 @@ pub(super) struct Claims {
     claims: BTreeMap<u64, Claim>,
     /// By node and key, who set it last.
     owners: BTreeMap<(usize, usize), u64>,
+    /// By key, the node on which a client joined its queue last.
+    keepers: BTreeMap<usize, usize>,
 }
 
 /// What is known of one attempt and the hold that came of it. Bits stand for nodes.
@@ -37,12 +39,17 @@ pub(super) struct Claim {
 
 /// The number of a key, whose name ends in it.
 pub(super) fn key_number(key: &str) -> usize {
-    key.bytes().last().map_or(0, |digit| usize::from(digit.wrapping_sub(b'0')))
+    key.trim_start_matches('k').parse().unwrap_or_default()
 }
 
 impl Claims {
     pub(super) fn get(&mut self, claim: u64) -> Option<&mut Claim> {
         self.claims.get_mut(&claim)
+    }
+
+    /// The node that keeps the queue before a key, as far as any client has joined it.
+    pub(super) fn keeper(&self, key: usize) -> usize {
+        self.keepers.get(&key).copied().unwrap_or_default()
     }
 
     /// Somebody deletes all keys: no claim so far is worth anything.
@@ -67,6 +74,9 @@ impl Claims {
             Kind::Grant | Kind::Heal | Kind::Extend if claim.let_go & bit != 0 => {
                 Some("sent behind the release of the same lock (rules 5 and 10)")
             }
+            Kind::Join if claim.let_go & bit != 0 => {
+                Some("joined a queue behind leaving it: an entry that no waiter stands for")
+            }
             Kind::Release | Kind::Retire if claim.live > 0 => {
                 Some("released while somebody may still rely on it (rule 13)")
             }
@@ -74,8 +84,8 @@ impl Claims {
         };
         match act.kind {
             Kind::Grant => claim.granted |= bit,
-            Kind::Release | Kind::Retire => claim.let_go |= bit,
-            Kind::Heal | Kind::Extend | Kind::Watch => {}
+            Kind::Release | Kind::Retire | Kind::Leave => claim.let_go |= bit,
+            Kind::Heal | Kind::Extend | Kind::Watch | Kind::Join => {}
         }
         problem.map(|problem| {
             let Act { client, node, kind, key, claim, .. } = act;
@@ -85,6 +95,9 @@ impl Claims {
 
     /// A node has run a command.
     pub(super) fn executed(&mut self, act: &Act<'_>, outcome: Outcome, now: u64) {
+        if act.kind == Kind::Join {
+            self.keepers.insert(key_number(act.key), act.node);
+        }
         let Some(claim) = self.claims.get_mut(&act.claim) else { return };
         let bit = 1 << act.node;
         match act.kind {
@@ -107,7 +120,7 @@ impl Claims {
                 // A node's clock may be slow by half of the largest drift factor.
                 claim.keep_until = claim.keep_until.max(now + rest + rest / 16 + 2);
             }
-            Kind::Grant | Kind::Heal | Kind::Extend | Kind::Watch => {}
+            Kind::Grant | Kind::Heal | Kind::Extend | Kind::Watch | Kind::Join | Kind::Leave => {}
         }
     }
 

@@ -6,21 +6,31 @@
 
 use redlock_core::{
     Restarts,
-    simulation::{Cut, Rng, Weather},
+    simulation::{Cut, Manners, Rng, Weather},
 };
 
 use super::plan::{
-    Cancel, ClientPlan, End, Fault, How, Op, Plan, Planned, Settings, Step, Take, What,
+    Blow, Cancel, ClientPlan, End, Fault, How, Op, Plan, Planned, Settings, Step, Take, What,
 };
 
 /// So many operations are spread over the tasks of each client.
 const OPERATIONS: u64 = 10;
 
+/// The same in a crowd, whose clients have a task each.
+const CROWD_OPERATIONS: u64 = 3;
+
+/// How many schedules in a hundred have a crowd, unless only those are asked for.
+const CROWDS: u64 = 2;
+
+/// How long a waiter that has to be woken waits.
+const SLEEP: u64 = 60 * 60 * 1000;
+
 impl Plan {
-    /// The plan of a seed.
-    pub fn draw(seed: u64) -> Self {
+    /// The plan of a seed; always one of many clients with `crowd`.
+    pub fn draw(seed: u64, crowd: bool) -> Self {
         let mut rng = Rng::new(seed ^ 0x5E_ED0F_1A7E);
-        Artist::new(&mut rng).plan(seed)
+        let crowd = rng.percent(CROWDS) || crowd;
+        Artist::new(&mut rng, crowd).plan(seed)
     }
 }
 
@@ -45,14 +55,26 @@ struct Artist<'a> {
     clients: usize,
     keys: usize,
     calm: bool,
+    /// Many clients with a task each.
+    crowd: bool,
+    distance: u64,
+    /// How many pushes in 1000 are lost.
+    lost_pushes: u64,
+    /// Some clients may not use the queues, or hear no pushes.
+    mixed: bool,
     /// Nodes may come back without their data.
     empty: bool,
     flush: bool,
 }
 
 impl<'a> Artist<'a> {
-    fn new(rng: &'a mut Rng) -> Self {
+    fn new(rng: &'a mut Rng, crowd: bool) -> Self {
+        let near = if crowd { 4 } else { 16 };
+        let distance = pick(rng, &[(near, 0), (1, 2), (1, 5), (1, 10), (1, 20)]);
         let node_timeout = pick(rng, &[(1, 10), (2, 20), (1, 50)]);
+        // Both ways, with what chance adds.
+        let node_timeout =
+            if distance > 0 { node_timeout.max(5 * distance + 10) } else { node_timeout };
         // Least ttl, so that what is left behind outlives the time for cleaning it up or not.
         let max_ttl =
             pick(rng, &[(4, 12 * node_timeout), (3, 60 * node_timeout), (2, 10_000), (1, 60_000)]);
@@ -73,9 +95,21 @@ impl<'a> Artist<'a> {
             settings,
             ttls: [shortest, middle, max_ttl],
             nodes: pick(rng, &[(45, 3), (35, 5), (8, 1), (5, 2), (7, 4)]),
-            clients: pick(rng, &[(1, 2), (6, 3), (4, 4)]),
-            keys: pick(rng, &[(5, 1), (3, 2), (2, 3)]),
-            calm: rng.percent(12),
+            clients: if crowd {
+                pick(rng, &[(4, 16), (3, 24), (2, 32), (1, 48)])
+            } else {
+                pick(rng, &[(1, 2), (6, 3), (4, 4)])
+            },
+            keys: if crowd {
+                pick(rng, &[(6, 1), (1, 2)])
+            } else {
+                pick(rng, &[(5, 1), (3, 2), (2, 3)])
+            },
+            calm: rng.percent(if crowd { 25 } else { 12 }),
+            crowd,
+            distance,
+            lost_pushes: pick(rng, &[(8, 0), (1, 20), (1, 300)]),
+            mixed: rng.percent(if crowd { 30 } else { 15 }),
             empty: rng.percent(40),
             flush: rng.percent(5),
             rng,
@@ -101,7 +135,12 @@ impl<'a> Artist<'a> {
             clients,
             faults,
             calm: self.calm,
+            distance: self.distance,
         }
+    }
+
+    fn operations(&self) -> u64 {
+        if self.crowd { CROWD_OPERATIONS } else { OPERATIONS }
     }
 
     /// The rate of a clock: half of the drift factor to either side, or no more than that.
@@ -116,16 +155,32 @@ impl<'a> Artist<'a> {
     }
 
     fn client(&mut self, extreme: bool, restarts: Restarts) -> ClientPlan {
-        let count = pick(self.rng, &[(4, 1_usize), (4, 2), (3, 3)]);
+        let full = Manners::FULL;
+        let manners = if self.mixed {
+            let others = [
+                (6, full),
+                (1, Manners { pushes: false, ..full }),
+                (1, Manners { queues: false, ..full }),
+                (1, Manners { pushes: false, queues: false }),
+            ];
+            pick(self.rng, &others)
+        } else {
+            full
+        };
+        let count = if self.crowd { 1 } else { pick(self.rng, &[(4, 1_usize), (4, 2), (3, 3)]) };
         let mut tasks: Vec<Vec<Op>> = vec![Vec::new(); count];
-        for number in 0..OPERATIONS {
-            let op = self.op();
+        for number in 0..self.operations() {
+            let op = self.op(manners);
             tasks[usize::try_from(number).unwrap() % count].push(op);
         }
         if count > 1 && !self.calm && self.rng.percent(25) {
             for (task, op) in self.baton().into_iter().enumerate() {
                 tasks[task].insert(0, op);
             }
+        }
+        if !self.crowd && !self.calm && self.rng.below(200) == 0 {
+            let burst = self.burst();
+            tasks[0].push(burst);
         }
         if self.rng.percent(8) {
             let grace = pick(self.rng, &[(1, 0), (1, self.settings.node_timeout), (1, 500)]);
@@ -138,28 +193,57 @@ impl<'a> Artist<'a> {
             restarts,
             weather: (0..self.nodes).map(|_| self.weather()).collect(),
             tasks,
+            order: self.order(),
+            manners,
+            cold: !self.calm && self.rng.percent(10),
         }
+    }
+
+    /// The nodes, in an order of its own for some clients.
+    fn order(&mut self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.nodes).collect();
+        if self.rng.percent(30) {
+            for place in (1..order.len()).rev() {
+                order.swap(place, self.rng.index(place + 1));
+            }
+        }
+        order
+    }
+
+    /// More attempts at once than may be in flight, given up while most are unsent.
+    fn burst(&mut self) -> Op {
+        let cancel = match self.rng.below(3) {
+            0 => Cancel::Polls(1 + u32::try_from(self.rng.below(3)).unwrap()),
+            1 => Cancel::Woken(u32::try_from(self.rng.below(3)).unwrap()),
+            _ => Cancel::After(self.rng.below(2 * self.settings.node_timeout)),
+        };
+        let count = 500 + self.rng.index(400);
+        Op { after: self.rng.below(self.ttls[0]), what: What::Burst { count, cancel } }
     }
 
     fn weather(&mut self) -> Weather {
         let timeout = self.settings.node_timeout;
-        let mild = Weather { base: self.rng.below(3), jitter: timeout / 10, ..Weather::FAIR };
+        let Self { distance, lost_pushes, calm, .. } = *self;
+        let lost_pushes = if calm { 0 } else { lost_pushes };
+        let fair = Weather { base: distance, lost_pushes, ..Weather::FAIR };
+        let mild = Weather { base: distance + self.rng.below(3), jitter: timeout / 10, ..fair };
         let rough = Weather {
-            base: self.rng.below(timeout / 4),
+            base: distance + self.rng.below(timeout / 4),
             jitter: timeout / 4,
             spikes: 20,
             spike: 4 * timeout,
             losses: 5,
+            lost_pushes,
         };
         let weathers = if self.calm {
-            [(1, mild), (2, Weather::FAIR), (0, rough)]
+            [(1, mild), (2, fair), (0, rough)]
         } else {
-            [(4, mild), (3, Weather::FAIR), (2, rough)]
+            [(4, mild), (3, fair), (2, rough)]
         };
         pick(self.rng, &weathers)
     }
 
-    fn op(&mut self) -> Op {
+    fn op(&mut self, manners: Manners) -> Op {
         let timeout = self.settings.node_timeout;
         let after = match self.rng.below(10) {
             0..4 => 0,
@@ -169,12 +253,36 @@ impl<'a> Artist<'a> {
         let what = match self.rng.below(100) {
             0..2 => What::ReleaseAll,
             2..4 => What::Health,
-            _ => What::Take(self.take()),
+            _ if self.crowd => What::Take(self.take_in_crowd(manners)),
+            _ => What::Take(self.take(manners)),
         };
         Op { after, what }
     }
 
-    fn take(&mut self) -> Take {
+    /// A short hold, mostly, for which many wait.
+    fn take_in_crowd(&mut self, manners: Manners) -> Take {
+        let how = pick(self.rng, &[(80, How::Lock), (6, How::Try), (14, How::Run)]);
+        let brief = Step::Sleep(self.rng.below(6));
+        let take = self.take(manners);
+        let seldom = self.rng.percent(10);
+        Take {
+            key: if self.rng.percent(90) { 0 } else { take.key },
+            how,
+            wait: if take.sleeps || self.rng.percent(20) { take.wait } else { 30_000 },
+            retry_count: take.retry_count.filter(|_| seldom),
+            min_hold: if seldom { take.min_hold } else { 0 },
+            auto_extend: take.auto_extend || !seldom,
+            steps: if seldom { take.steps } else { vec![brief] },
+            end: if seldom || matches!(take.end, End::Release | End::Drop) {
+                take.end
+            } else {
+                End::Drop
+            },
+            ..take
+        }
+    }
+
+    fn take(&mut self, manners: Manners) -> Take {
         let Settings { retry_delay, max_ttl, .. } = self.settings;
         let ttl = pick(self.rng, &[(4, self.ttls[0]), (3, self.ttls[1]), (3, self.ttls[2])]);
         let how =
@@ -183,6 +291,7 @@ impl<'a> Artist<'a> {
             self.rng,
             &[(2, 0), (2, retry_delay), (3, 5 * retry_delay), (2, ttl.min(30 * retry_delay))],
         );
+        let sleeps = how == How::Lock && manners == Manners::FULL && self.rng.percent(4);
         let cancel = match self.rng.below(20) {
             0 => Some(Cancel::Polls(u32::try_from(self.rng.below(8)).unwrap())),
             1 => Some(Cancel::After(self.rng.below(2 * self.settings.node_timeout))),
@@ -196,8 +305,10 @@ impl<'a> Artist<'a> {
             key,
             how,
             ttl,
-            wait,
-            retry_count: self.rng.percent(10).then(|| u32::try_from(self.rng.below(4)).unwrap()),
+            wait: if sleeps { SLEEP } else { wait },
+            sleeps,
+            retry_count: (!sleeps && self.rng.percent(10))
+                .then(|| u32::try_from(self.rng.below(4)).unwrap()),
             auto_extend,
             min_hold: if self.rng.percent(4) { self.rng.below(max_ttl) } else { 0 },
             max_hold: self.rng.percent(4).then(|| ttl + self.rng.below(ttl)),
@@ -217,7 +328,14 @@ impl<'a> Artist<'a> {
             count: self.nodes,
             span: ttl + self.rng.below(2 * ttl),
         };
-        let take = Take { key: 0, cancel: None, retry_count: None, min_hold: 0, ..self.take() };
+        let take = Take {
+            key: 0,
+            cancel: None,
+            retry_count: None,
+            min_hold: 0,
+            sleeps: false,
+            ..self.take(Manners::FULL)
+        };
         let first = Take {
             how: How::Lock,
             ttl,
@@ -245,7 +363,9 @@ impl<'a> Artist<'a> {
             5..9 => End::Drop,
             _ => End::CancelRelease(u32::try_from(self.rng.below(3)).unwrap()),
         };
-        let until_lost = End::UntilLost(2 * ttl + self.rng.below(ttl));
+        let limit = 2 * ttl + self.rng.below(ttl);
+        let goes_on = self.rng.percent(30);
+        let until_lost = if goes_on { End::GoesOn(limit) } else { End::UntilLost(limit) };
         let brief = self.rng.below(6);
         match self.rng.below(if self.calm { 75 } else { 100 }) {
             0..25 => (vec![Step::Sleep(brief)], end, true),
@@ -330,7 +450,7 @@ impl<'a> Artist<'a> {
             &[(3, 3 * node_timeout), (3, self.ttls[0]), (2, self.ttls[1]), (1, max_ttl)],
         );
         Planned {
-            operation: self.rng.below(OPERATIONS * self.clients as u64),
+            operation: self.rng.below(self.operations() * self.clients as u64),
             after: if self.rng.percent(50) { 0 } else { self.rng.below(self.ttls[0]) },
             span: 1 + self.rng.below(2 * span),
             fault,
@@ -338,11 +458,18 @@ impl<'a> Artist<'a> {
     }
 
     fn fault(&mut self) -> Fault {
-        let (client, node) = (self.rng.index(8), self.rng.index(self.nodes));
+        let (client, node) = (self.rng.index(self.clients + 4), self.rng.index(self.nodes));
         let count = 1 + self.rng.index(self.nodes);
         let cut = self.cut();
         let empty = self.empty && self.rng.percent(70);
         let delay = self.rng.below(3 * self.settings.node_timeout);
+        let blow = pick(
+            self.rng,
+            &[(4, Blow::Stops { empty }), (2, Blow::Hangs), (2, Blow::IsCutOff), (2, Blow::Resets)],
+        );
+        let key = if self.crowd { 0 } else { self.rng.index(self.keys) };
+        // Where many wait, what happens to their queue matters most.
+        let (keeper, front) = if self.crowd { (60, 50) } else { (8, 6) };
         let faults = [
             (10, Fault::Link { client, node, cut }),
             (10, Fault::Partition { client, first: node, count, cut }),
@@ -356,6 +483,8 @@ impl<'a> Artist<'a> {
             (8, Fault::Freeze { client }),
             (4, Fault::Step { client }),
             (8, Fault::Crash { client }),
+            (keeper, Fault::Keeper { key, blow }),
+            (front, Fault::Front { stops: delay.is_multiple_of(4) }),
         ];
         pick(self.rng, &faults)
     }

@@ -5,7 +5,8 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 use redlock_core::simulation::Cut;
 
 use super::{
-    plan::{Fault, Planned},
+    ledger::Doomed,
+    plan::{Blow, Fault, Planned},
     world::{World, ms},
 };
 
@@ -80,6 +81,37 @@ fn begin(world: &Arc<World>, fault: Fault, span: u64) {
         }
         Fault::Crash { client } => {
             let client = world.client(client);
+            world.crash(&client);
+        }
+        Fault::Keeper { key, blow } => {
+            let node = world.ledger.keeper(key);
+            match blow {
+                Blow::Stops { empty } => restart(world, node, empty, span),
+                Blow::Hangs => begin(world, Fault::Hang { node }, span),
+                Blow::IsCutOff => begin(world, Fault::Unreachable { node }, span),
+                Blow::Resets => {
+                    for client in world.clients() {
+                        world.network.reset(client.number, node);
+                    }
+                }
+            }
+        }
+        Fault::Front { stops } => world.ledger.doom_next_front(stops, span),
+    }
+}
+
+/// Strikes those that are given their turn while that is to be their end.
+pub(super) async fn strike_fronts(world: Arc<World>) {
+    loop {
+        let Doomed { client, stops, span } = world.ledger.doomed().await;
+        if world.is_over() {
+            continue;
+        }
+        let client = world.client(client);
+        if stops {
+            world.stop(&client);
+            world.later(span, move |world| world.resume(&client));
+        } else {
             world.crash(&client);
         }
     }

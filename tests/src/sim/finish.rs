@@ -1,11 +1,19 @@
 //! After the last operation: what must be gone is gone, and everything can go on.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering::Relaxed},
+use std::{
+    future::IntoFuture,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
 
-use super::world::{Client, World, ms, sleep};
+use redlock_core::{Restarts, simulation::Manners};
+
+use super::{
+    in_order,
+    world::{Client, World, ms, sleep},
+};
 
 /// How long clean-up may take once nothing is wrong any more: less than a second to connect again,
 /// a second until what is owed is tried once more, and another until that is repeated (rule 5).
@@ -20,6 +28,15 @@ const PROMPT: u64 = 5_000;
 /// How many tasks of each client take the same lock again and again.
 const TASKS: usize = 2;
 
+/// Every client has connected to a node that was away for a moment.
+const RECONNECTED: u64 = 2000;
+
+/// For how long it is counted what a waiter sends.
+const QUIET: u64 = 4000;
+
+/// A client that hears no pushes asks so often.
+const POLLS: u64 = 20;
+
 pub(super) async fn finish(world: &Arc<World>) {
     world.heal();
     world.log.note([50], || "--".to_owned(), || "all faults have ended".to_owned());
@@ -30,7 +47,9 @@ pub(super) async fn finish(world: &Arc<World>) {
     sleep(max_ttl + max_ttl / 4 + CLEAN_UP).await;
     nothing_at_all(world);
     progress(world).await;
+    in_order::in_order(world).await;
     turns(world).await;
+    quiet(world).await;
 }
 
 /// Keys whose holders have let go are gone; those of the dead have their ttl.
@@ -54,13 +73,26 @@ fn nothing_at_all(world: &World) {
     }
 }
 
-/// Everybody who is alive gets every lock, woken in time.
+/// How long everything may take when each of so many is to have a turn.
+fn prompt(world: &World, turns: usize) -> u64 {
+    // Told of its turn, a client asks, lets go and tells the next.
+    PROMPT + turns as u64 * (3 * world.round_trip() + 5)
+}
+
+/// Clients that are alive and take new locks.
+pub(super) fn at_work(world: &World) -> Vec<Arc<Client>> {
+    let works = |client: &Arc<Client>| !client.closed.load(Relaxed) && !client.has_crashed();
+    world.clients().into_iter().filter(works).collect()
+}
+
+/// Every client that is alive gets every lock, woken in time.
 async fn progress(world: &Arc<World>) {
     let mut calls = Vec::new();
-    for client in world.clients() {
-        if client.closed.load(Relaxed) || client.has_crashed() {
-            continue;
-        }
+    let clients = at_work(world);
+    // Clients out of the queue may have to ask again where so many pass the lock on.
+    let limit = prompt(world, 2 * clients.len());
+    for client in &clients {
+        let told = world.plan_of(client).manners.pushes;
         for key in 0..world.plan.keys {
             let (world, redlock) = (Arc::clone(world), client.redlock.clone());
             let number = client.number;
@@ -68,14 +100,14 @@ async fn progress(world: &Arc<World>) {
                 let request = redlock
                     .lock(format!("k{key}"))
                     .wait(ms(PROGRESS))
-                    .retry_delay(ms(PROGRESS))
+                    .retry_delay(ms(if told { PROGRESS } else { POLLS }))
                     .retry_jitter(ms(0));
                 let begun = world.now();
                 match request.await {
                     Ok(guard) => {
                         let waited = world.now() - begun;
-                        if waited > PROMPT {
-                            world.log.violation(format!(
+                        if waited > limit {
+                            world.log.delay(format!(
                                 "c{number} was not woken when k{key} was free: it waited {waited} ms"
                             ));
                         }
@@ -87,7 +119,7 @@ async fn progress(world: &Arc<World>) {
                             || format!("can still take k{key}"),
                         );
                     }
-                    Err(error) => world.log.violation(format!(
+                    Err(error) => world.log.delay(format!(
                         "c{number} cannot take k{key} although nothing is wrong: {error}"
                     )),
                 }
@@ -102,26 +134,33 @@ async fn progress(world: &Arc<World>) {
 }
 
 /// Tasks of all clients that take one lock again and again all get it: none of them keeps it to
-/// itself.
+/// itself, and a task that never waits keeps it from none of them.
 async fn turns(world: &Arc<World>) {
-    let alive = |client: &Arc<Client>| !client.closed.load(Relaxed) && !client.has_crashed();
-    let clients: Vec<_> = world.clients().into_iter().filter(alive).collect();
-    let waiting = Arc::new(AtomicUsize::new(clients.len() * TASKS));
+    let clients = at_work(world);
+    let tasks_each = if clients.len() > 8 { 1 } else { TASKS };
+    // A client out of the queue gets what the others leave.
+    let queue = |client: &&Arc<Client>| world.plan_of(client).manners.queues;
+    let queued: Vec<_> = clients.iter().filter(queue).collect();
+    let tries = queued.first().copied().filter(|client| client.number.is_multiple_of(2));
+    let waiting = Arc::new(AtomicUsize::new(queued.len() * tasks_each));
+    let limit = prompt(world, 4 * waiting.load(Relaxed));
     let mut tasks = Vec::new();
-    for client in clients.iter().flat_map(|client| std::iter::repeat_n(client, TASKS)) {
+    for client in queued.into_iter().flat_map(|client| std::iter::repeat_n(client, tasks_each)) {
+        let told = world.plan_of(client).manners.pushes;
         let (world, waiting) = (Arc::clone(world), Arc::clone(&waiting));
         let (redlock, number) = (client.redlock.clone(), client.number);
         tasks.push(tokio::spawn(client.life.process.inside(async move {
             let begun = world.now();
             let mut had_it = false;
             while waiting.load(Relaxed) > 0 {
-                if world.now() - begun > PROMPT {
-                    world.log.violation(format!(
+                if world.now() - begun > limit {
+                    world.log.delay(format!(
                         "c{number} and others keep k0 to themselves, or never get it"
                     ));
                     return;
                 }
-                let request = redlock.lock("k0").wait(ms(PROMPT)).retry_delay(ms(PROMPT));
+                let delay = if told { limit } else { POLLS };
+                let request = redlock.lock("k0").wait(ms(limit)).retry_delay(ms(delay));
                 let Ok(guard) = request.await else { continue };
                 if !std::mem::replace(&mut had_it, true) {
                     waiting.fetch_sub(1, Relaxed);
@@ -131,9 +170,75 @@ async fn turns(world: &Arc<World>) {
             }
         })));
     }
+    if let Some(client) = tries {
+        tasks.push(tokio::spawn(client.life.process.inside(greedy(world, client, &waiting))));
+    }
     for task in tasks {
         if let Err(error) = task.await {
             world.log.violation(format!("a task panicked: {error}"));
         }
     }
+}
+
+/// Tries for the lock again and again for as long as others wait, and never waits itself.
+fn greedy(
+    world: &Arc<World>,
+    client: &Arc<Client>,
+    waiting: &Arc<AtomicUsize>,
+) -> impl Future<Output = ()> + Send + 'static {
+    let (world, client, waiting) = (Arc::clone(world), Arc::clone(client), Arc::clone(waiting));
+    async move {
+        let limit = world.now() + prompt(&world, 4 * waiting.load(Relaxed));
+        while waiting.load(Relaxed) > 0 && world.now() <= limit {
+            let tried = client.redlock.try_lock("k0").await;
+            sleep(1).await;
+            drop(tried);
+        }
+    }
+}
+
+/// A waiter for which no quorum may vote asks no more than it has to, and has the lock once a quorum
+/// may.
+async fn quiet(world: &Arc<World>) {
+    let clients = in_queue(world);
+    let Some(client) = clients.first() else { return };
+    let max_ttl = world.plan.settings.max_ttl;
+    let sits_out = max_ttl + max_ttl / 4;
+    if world.plan_of(client).restarts == Restarts::Trusted || max_ttl < 10_000 {
+        return;
+    }
+    let (redlock, nodes) = (&client.redlock, world.network.nodes());
+    // Connected, with a quorum seen.
+    drop(client.life.process.inside(redlock.lock("k0").into_future()).await);
+    for node in 0..=nodes / 2 {
+        world.network.stop(node);
+        world.network.start(node, true);
+    }
+    sleep(RECONNECTED).await;
+    let request = redlock.lock("k0").wait(ms(PROGRESS + sits_out)).retry_delay(ms(PROGRESS));
+    let waiting = tokio::spawn(client.life.process.inside(request.into_future()));
+    sleep(1000).await;
+    let before = world.ledger.sent_by(client.number);
+    sleep(QUIET).await;
+    let sent = world.ledger.sent_by(client.number) - before;
+    // One command a second and node.
+    let most = nodes as u64 * QUIET / 1000;
+    if sent > most {
+        world.log.delay(format!(
+            "c{} sent {sent} commands, over {most}, while no quorum could vote",
+            client.number
+        ));
+    }
+    let begun = world.now();
+    let got = waiting.await.ok().flatten();
+    if !matches!(got, Some(Ok(_))) || world.now() - begun > sits_out {
+        world.log.delay(format!("c{} was not woken by nodes that vote again", client.number));
+    }
+}
+
+/// Clients that may do everything: those that the queue serves in order.
+pub(super) fn in_queue(world: &World) -> Vec<Arc<Client>> {
+    let mut clients = at_work(world);
+    clients.retain(|client| world.plan_of(client).manners == Manners::FULL);
+    clients
 }

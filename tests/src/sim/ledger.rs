@@ -6,13 +6,15 @@
 //! show.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use tokio::sync::Notify;
+
 use redlock_core::{
     LockHandle,
-    simulation::{Act, Outcome, Process, Witness, believes, claim},
+    simulation::{Act, Kind, Outcome, Process, Witness, believes, claim},
 };
 
 use super::{
@@ -25,10 +27,29 @@ use super::{
 pub(super) struct Ledger {
     log: Arc<Log>,
     inner: Mutex<Inner>,
+    doom: Notify,
+}
+
+/// A client that was given its turn when that was to be its end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Doomed {
+    pub(super) client: usize,
+    /// It stops for this long, and does not crash.
+    pub(super) stops: bool,
+    pub(super) span: u64,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
+    /// What is to happen to the next client that is given its turn.
+    front: Option<(bool, u64)>,
+    doomed: Vec<Doomed>,
+    /// How many commands each client has sent.
+    sent: BTreeMap<usize, u64>,
+    /// How often each client was given its turn.
+    turns: BTreeMap<usize, u64>,
+    /// Clients that have joined a queue since they were given their turn last.
+    joined_again: BTreeSet<usize>,
     beliefs: BTreeMap<u64, Belief>,
     claims: Claims,
     next: u64,
@@ -66,7 +87,7 @@ impl Frozen {
 
 impl Ledger {
     pub(super) fn new(log: Arc<Log>) -> Self {
-        Self { log, inner: Mutex::default() }
+        Self { log, inner: Mutex::default(), doom: Notify::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -115,6 +136,41 @@ impl Ledger {
             guards.map(|(id, _)| *id).collect()
         };
         ids.into_iter().for_each(|id| self.end(id, false));
+    }
+
+    /// The node that keeps the queue before a key.
+    pub(super) fn keeper(&self, key: usize) -> usize {
+        self.lock().claims.keeper(key)
+    }
+
+    /// How many commands a client has sent.
+    pub(super) fn sent_by(&self, client: usize) -> u64 {
+        self.lock().sent.get(&client).copied().unwrap_or_default()
+    }
+
+    /// How often a client was given its turn.
+    pub(super) fn turns_of(&self, client: usize) -> u64 {
+        self.lock().turns.get(&client).copied().unwrap_or_default()
+    }
+
+    /// Whether a client has joined a queue since it was given its turn last.
+    pub(super) fn has_joined_again(&self, client: usize) -> bool {
+        self.lock().joined_again.contains(&client)
+    }
+
+    /// The next client that is given its turn crashes, or stops.
+    pub(super) fn doom_next_front(&self, stops: bool, span: u64) {
+        self.lock().front = Some((stops, span));
+    }
+
+    /// Waits for a client whose turn was its end.
+    pub(super) async fn doomed(&self) -> Doomed {
+        loop {
+            if let Some(doomed) = self.lock().doomed.pop() {
+                return doomed;
+            }
+            self.doom.notified().await;
+        }
     }
 
     /// How many bodies of a client have not ended.
@@ -205,7 +261,11 @@ impl Ledger {
 
 impl Witness for Ledger {
     fn sent(&self, act: &Act<'_>) {
-        let problem = self.lock().claims.sent(act);
+        let problem = {
+            let mut inner = self.lock();
+            *inner.sent.entry(act.client).or_default() += 1;
+            inner.claims.sent(act)
+        };
         self.note(act, 1, || "sends".to_owned());
         if let Some(problem) = problem {
             self.log.violation(problem);
@@ -213,9 +273,41 @@ impl Witness for Ledger {
     }
 
     fn executed(&self, act: &Act<'_>, outcome: Outcome) {
-        self.lock().claims.executed(act, outcome, self.log.now());
+        {
+            let mut inner = self.lock();
+            inner.claims.executed(act, outcome, self.log.now());
+            if act.kind == Kind::Join {
+                inner.joined_again.insert(act.client);
+            }
+        }
         self.log.count(|stats| stats.commands += 1);
         self.note(act, 2 + outcome as u64, || format!("runs, {outcome:?}:"));
+    }
+
+    fn pushed(&self, client: usize, node: usize, key: &str) {
+        let gives_turn = key.contains(":turn:");
+        let data = [7, client as u64, node as u64, u64::from(gives_turn)];
+        let text = || {
+            let what = if gives_turn {
+                "its turn"
+            } else if key.contains(":next:") {
+                "that it is next"
+            } else {
+                key
+            };
+            format!("is told {what}")
+        };
+        self.log.note(data, || format!("c{client}<n{node}"), text);
+        if !gives_turn {
+            return;
+        }
+        let mut inner = self.lock();
+        *inner.turns.entry(client).or_default() += 1;
+        inner.joined_again.remove(&client);
+        if let Some((stops, span)) = inner.front.take() {
+            inner.doomed.push(Doomed { client, stops, span });
+            self.doom.notify_one();
+        }
     }
 
     fn answered(&self, client: usize, node: usize) {

@@ -18,6 +18,7 @@ pub(super) struct Log {
 struct Inner {
     hash: u64,
     violations: Vec<String>,
+    delays: Vec<String>,
     timeline: Vec<String>,
     stats: Stats,
     closed: bool,
@@ -29,6 +30,7 @@ impl Log {
             // Where FNV-1a begins.
             hash: 0xCBF2_9CE4_8422_2325,
             violations: Vec::new(),
+            delays: Vec::new(),
             timeline: Vec::new(),
             stats: Stats { schedules: 1, ..Stats::default() },
             closed: false,
@@ -77,6 +79,18 @@ impl Log {
         inner.violations.push(format!("{}: {what}", seconds(now)));
     }
 
+    /// A client was served late, or before another that had come earlier: order and time, and not
+    /// what a lock protects.
+    pub(super) fn delay(&self, what: impl Into<String>) {
+        let now = self.now();
+        let what = what.into();
+        let mut inner = self.lock();
+        if self.told {
+            inner.timeline.push(line(now, "!!", &format!("DELAY: {what}")));
+        }
+        inner.delays.push(format!("{}: {what}", seconds(now)));
+    }
+
     pub(super) fn count(&self, count: impl FnOnce(&mut Stats)) {
         count(&mut self.lock().stats);
     }
@@ -86,6 +100,7 @@ impl Log {
         Report {
             hash: inner.hash,
             violations: std::mem::take(&mut inner.violations),
+            delays: std::mem::take(&mut inner.delays),
             timeline: std::mem::take(&mut inner.timeline),
             stats: inner.stats.clone(),
         }

@@ -6,7 +6,7 @@
 //!
 //! - `plan`, `draw`: what is to happen, and drawing it from a seed.
 //! - `world`, `work`, `faults`: making it happen.
-//! - `ledger`, `claims`, `finish`: what must hold, whatever happens.
+//! - `ledger`, `claims`, `finish`, `in_order`: what must hold, whatever happens.
 //! - `log`: the hash, and the timeline for a reader.
 
 mod claims;
@@ -14,6 +14,7 @@ pub mod command;
 mod draw;
 mod faults;
 mod finish;
+mod in_order;
 mod ledger;
 mod log;
 mod plan;
@@ -31,9 +32,9 @@ use world::World;
 /// No schedule takes so long by its own clock: a task that is still waiting waits in vain.
 const FOREVER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Runs the schedule of a seed; with the timeline of it when `told`.
-pub fn run_seed(seed: u64, told: bool) -> Report {
-    run(Plan::draw(seed), told)
+/// Runs the schedule of a seed, one of many clients if `crowd`; with the timeline of it when `told`.
+pub fn run_seed(seed: u64, crowd: bool, told: bool) -> Report {
+    run(Plan::draw(seed, crowd), told)
 }
 
 /// Runs a plan; with the timeline of it when `told`.

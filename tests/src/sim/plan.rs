@@ -2,7 +2,7 @@
 
 use redlock_core::{
     Restarts,
-    simulation::{Cut, Weather},
+    simulation::{Cut, Manners, Weather},
 };
 
 /// One schedule, all of it drawn from a seed.
@@ -18,6 +18,8 @@ pub struct Plan {
     pub(super) faults: Vec<Planned>,
     /// Nothing goes wrong: then nothing may be refused for want of a quorum either.
     pub(super) calm: bool,
+    /// How long each message takes at least, between any client and any node.
+    pub(super) distance: u64,
 }
 
 /// What all clients are built with.
@@ -40,6 +42,12 @@ pub(super) struct ClientPlan {
     /// One a node.
     pub(super) weather: Vec<Weather>,
     pub(super) tasks: Vec<Vec<Op>>,
+    /// The nodes, in the order in which it names them.
+    pub(super) order: Vec<usize>,
+    /// What the nodes let it do.
+    pub(super) manners: Manners,
+    /// It connects when it asks for its first lock, and what it asks waits unsent meanwhile.
+    pub(super) cold: bool,
 }
 
 /// One thing that a task does.
@@ -54,8 +62,15 @@ pub(super) struct Op {
 pub(super) enum What {
     Take(Take),
     ReleaseAll,
-    Shutdown { grace: u64 },
+    Shutdown {
+        grace: u64,
+    },
     Health,
+    /// So many locks of its own at once, each given up after a moment: most of it waits unsent.
+    Burst {
+        count: usize,
+        cancel: Cancel,
+    },
 }
 
 /// Taking a lock, holding it and letting it go.
@@ -65,6 +80,8 @@ pub(super) struct Take {
     pub(super) how: How,
     pub(super) ttl: u64,
     pub(super) wait: u64,
+    /// It waits for so long that it has to be woken.
+    pub(super) sleeps: bool,
     pub(super) retry_count: Option<u32>,
     pub(super) auto_extend: bool,
     pub(super) min_hold: u64,
@@ -125,6 +142,21 @@ pub(super) enum End {
     Drop,
     /// Holds until it is lost, or this long.
     UntilLost(u64),
+    /// The same, and then goes on as if nothing had happened: extends and releases.
+    GoesOn(u64),
+}
+
+/// What happens to the node that keeps a queue.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Blow {
+    Stops {
+        empty: bool,
+    },
+    Hangs,
+    /// All clients are cut off from it.
+    IsCutOff,
+    /// The connections of all clients to it break.
+    Resets,
 }
 
 /// A fault that strikes when so many operations have begun, and a while later.
@@ -193,11 +225,20 @@ pub(super) enum Fault {
     Crash {
         client: usize,
     },
+    /// The node that keeps the queue before a key.
+    Keeper {
+        key: usize,
+        blow: Blow,
+    },
+    /// The next client that is given its turn crashes, or stops.
+    Front {
+        stops: bool,
+    },
 }
 
 impl Fault {
     /// For the statistics.
-    pub(super) const NAMES: [&str; 13] = [
+    pub(super) const NAMES: [&str; 15] = [
         "link cuts",
         "partitions",
         "unreachable nodes",
@@ -211,6 +252,8 @@ impl Fault {
         "freezes",
         "clock steps",
         "crashes",
+        "blows to queues",
+        "lost fronts",
     ];
 
     pub(super) fn kind(&self) -> usize {
@@ -228,6 +271,8 @@ impl Fault {
             Self::Freeze { .. } => 10,
             Self::Step { .. } => 11,
             Self::Crash { .. } => 12,
+            Self::Keeper { .. } => 13,
+            Self::Front { .. } => 14,
         }
     }
 }

@@ -11,10 +11,24 @@ pub struct Report {
     pub hash: u64,
     /// What was promised and not kept; usually nothing.
     pub violations: Vec<String>,
+    /// The same, where only order or time is concerned.
+    pub delays: Vec<String>,
     /// What happened, one line each, when it was asked for.
     pub timeline: Vec<String>,
     /// Counts.
     pub stats: Stats,
+}
+
+impl Report {
+    /// Whether a promise was not kept.
+    pub fn is_broken(&self) -> bool {
+        !self.violations.is_empty() || !self.delays.is_empty()
+    }
+
+    /// Every promise that was not kept.
+    pub fn broken(&self) -> impl Iterator<Item = &str> {
+        self.violations.iter().chain(&self.delays).map(String::as_str)
+    }
 }
 
 /// Counts of one schedule or many.

@@ -11,6 +11,8 @@ use redlock_core::{
     LockError, LockGuard, LockHandle, LockRequest, LostReason, Released, simulation::believes,
 };
 
+use tokio::task::JoinSet;
+
 use super::{
     faults,
     plan::{Cancel, End, How, Op, Step, Take, What},
@@ -19,6 +21,13 @@ use super::{
 
 /// What a machine may be late by, in milliseconds: timers are whole ones.
 const SLACK: u64 = 20;
+
+/// How long a waiter may have to wait that is woken when its lock is free, in milliseconds: for
+/// everything else in the schedule, and no longer.
+const AWAKE: u64 = 30 * 60 * 1000;
+
+/// The first key of each client that only its bursts take.
+const BURST: usize = 1000;
 
 /// One task of a client.
 pub(super) async fn task(world: Arc<World>, client: Arc<Client>, number: usize, ops: Vec<Op>) {
@@ -31,6 +40,7 @@ pub(super) async fn task(world: Arc<World>, client: Arc<Client>, number: usize, 
             What::ReleaseAll => worker.release_all().await,
             What::Shutdown { grace } => worker.shutdown(grace).await,
             What::Health => worker.health().await,
+            What::Burst { count, cancel } => worker.burst(count, cancel).await,
         }
     }
 }
@@ -82,6 +92,9 @@ impl Worker {
         if let Some(count) = take.retry_count {
             request = request.retry_count(count);
         }
+        if take.sleeps {
+            request = request.retry_delay(ms(take.wait));
+        }
         if take.min_hold > 0 {
             request = request.min_hold(ms(take.min_hold));
         }
@@ -109,8 +122,14 @@ impl Worker {
     /// True when it got the lock, or gave up of its own accord.
     async fn lock(&self, take: &Take) -> bool {
         let disturbed = self.client.disturbed.load(Relaxed);
+        let begun = self.world.now();
         let request = cancellable(self.request(take).into_future(), take.cancel);
-        match self.bounded("lock", self.patience(take), request).await {
+        let answer = self.bounded("lock", self.patience(take), request).await;
+        if take.sleeps && !self.client.has_crashed() && self.world.now() - begun > AWAKE {
+            let what = format!("c{} slept on when k{} was free", self.client.number, take.key);
+            self.world.log.delay(what);
+        }
+        match answer {
             None => self.say(31, 0, || "gives up".to_owned()),
             Some(Err(error)) => {
                 self.refused(&error);
@@ -175,6 +194,20 @@ impl Worker {
                 self.world.log.count(|stats| stats.losses += u64::from(lost));
                 self.let_go(id, take);
                 drop(guard);
+            }
+            End::GoesOn(limit) => {
+                let lost = tokio::time::timeout(ms(limit), guard.lost()).await.is_ok();
+                self.say(35, u64::from(lost), || format!("lost: {lost}, and goes on"));
+                let extended = self.bounded("extend", self.round(), guard.extend(ms(limit))).await;
+                if lost && extended.is_ok() {
+                    self.violation("a lock that was lost was extended (rule 7)");
+                }
+                self.let_go(id, take);
+                let released = self.bounded("release", self.round(), guard.release()).await;
+                if lost && matches!(released, Ok(Released::Ours)) {
+                    self.violation("a lock that was lost was released as ours (rule 11)");
+                }
+                self.world.log.count(|stats| stats.losses += u64::from(lost));
             }
             End::Drop => {
                 self.let_go(id, take);
@@ -321,6 +354,22 @@ impl Worker {
         if bodies > 0 {
             self.violation(format!("{bodies} bodies run on after shutdown (rule 13)"));
         }
+    }
+
+    /// Asks for so many locks of its own at once, and gives each up after a moment.
+    async fn burst(&self, count: usize, cancel: Cancel) {
+        self.say(45, count as u64, || format!("asks for {count} locks at once: {cancel:?}"));
+        let first = BURST * (1 + self.client.number);
+        let redlock = &self.client.redlock;
+        let mut calls = JoinSet::new();
+        for number in 0..count {
+            let request = redlock.lock(format!("k{}", first + number)).wait(ms(0));
+            calls.spawn(self.client.life.process.inside(async move {
+                // What is given is dropped at once.
+                drop(cancellable(request.into_future(), Some(cancel)).await);
+            }));
+        }
+        while calls.join_next().await.is_some() {}
     }
 
     async fn health(&self) {

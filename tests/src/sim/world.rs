@@ -22,8 +22,8 @@ use super::{
     work,
 };
 
-/// How many processes a schedule may have had: each client may crash once.
-const MOST_CLIENTS: usize = 8;
+/// How many processes may take the place of others that have crashed.
+const MOST_CRASHES: usize = 5;
 
 pub(super) struct World {
     pub(super) plan: Plan,
@@ -76,9 +76,10 @@ impl World {
         let log = Arc::new(Log::new(told));
         let ledger = Arc::new(Ledger::new(Arc::clone(&log)));
         let seed = Rng::new(plan.seed).bits();
-        let network = Network::new(seed, &plan.nodes, MOST_CLIENTS, Arc::clone(&ledger) as Arc<_>);
+        let most = plan.clients.len() + MOST_CRASHES;
+        let network = Network::new(seed, &plan.nodes, most, Arc::clone(&ledger) as Arc<_>);
         tokio::spawn(network.clone().run());
-        Arc::new(Self {
+        let world = Arc::new(Self {
             plan,
             log,
             ledger,
@@ -87,7 +88,9 @@ impl World {
             tasks: Mutex::default(),
             operations: AtomicU64::new(0),
             over: AtomicBool::new(false),
-        })
+        });
+        tokio::spawn(faults::strike_fronts(Arc::clone(&world)));
+        world
     }
 
     pub(super) fn now(&self) -> u64 {
@@ -100,7 +103,9 @@ impl World {
         let settings = self.plan.settings;
         let clock = Arc::new(SimClock::new(ms(plan.skew), plan.rate));
         let seed = Rng::new(self.plan.seed ^ (number as u64 + 1)).bits();
-        let place = Place { client: number, clock: Arc::clone(&clock), seed };
+        let order = plan.order.clone();
+        let place = Place { client: number, clock: Arc::clone(&clock), seed, order };
+        self.network.manners(number, plan.manners);
         let redlock = simulation::builder(&self.network, place)
             .key_prefix("")
             .ttl(ms(settings.max_ttl))
@@ -132,7 +137,11 @@ impl World {
     pub(super) async fn warm_up(&self) {
         let mut healths = Vec::new();
         for plan in &self.plan.clients {
-            let client = self.spawn_client(plan);
+            let unseeing = self.unseeing(plan);
+            let client = self.spawn_client(if plan.cold { &unseeing } else { plan });
+            if plan.cold {
+                continue;
+            }
             let redlock = client.redlock.clone();
             healths.push(tokio::spawn(client.life.process.inside(async move {
                 let healths = redlock.health().await;
@@ -152,9 +161,23 @@ impl World {
         }
     }
 
+    pub(super) fn plan_of(&self, client: &Client) -> &ClientPlan {
+        &self.plan.clients[client.number % self.plan.clients.len()]
+    }
+
+    /// The plan of a process that has not seen the nodes before anything went wrong: only uptimes
+    /// tell it of restarts.
+    fn unseeing(&self, plan: &ClientPlan) -> ClientPlan {
+        let mut plan = plan.clone();
+        if plan.restarts == redlock_core::Restarts::Observed {
+            plan.restarts = redlock_core::Restarts::Strict;
+        }
+        plan
+    }
+
     /// Starts what a client has to do.
     fn start(self: &Arc<Self>, client: &Arc<Client>) {
-        let plan = &self.plan.clients[client.number % self.plan.clients.len()];
+        let plan = self.plan_of(client);
         for (node, weather) in plan.weather.iter().enumerate() {
             self.network.weather(client.number, node, *weather);
         }
@@ -254,18 +277,25 @@ impl World {
     /// Kills a process, and starts another in its place.
     pub(super) fn crash(self: &Arc<Self>, client: &Client) {
         let count = locked(&self.clients).len();
-        if client.life.process.is_dead() || count >= MOST_CLIENTS {
+        if client.life.process.is_dead() || count >= self.plan.clients.len() + MOST_CRASHES {
             return;
         }
         client.life.process.crash();
         self.network.crash(client.number);
-        let mut plan = self.plan.clients[client.number % self.plan.clients.len()].clone();
-        // The new process has not seen what the old one saw: only uptimes tell it of restarts.
-        if self.plan.clients.iter().all(|it| it.restarts == redlock_core::Restarts::Observed) {
-            plan.restarts = redlock_core::Restarts::Strict;
-        }
+        let plan = self.unseeing(&self.plan.clients[count % self.plan.clients.len()]);
         let next = self.spawn_client(&plan);
         self.start(&next);
+    }
+
+    /// Kills a process for good.
+    pub(super) fn kill(&self, client: &Client) {
+        client.life.process.crash();
+        self.network.crash(client.number);
+    }
+
+    /// The time that a command and its answer take, once nothing is wrong any more.
+    pub(super) fn round_trip(&self) -> u64 {
+        2 * self.plan.distance
     }
 
     /// Whether all faults have ended.
@@ -278,7 +308,8 @@ impl World {
         self.over.store(true, Relaxed);
         for client in self.clients() {
             for node in 0..self.network.nodes() {
-                self.network.weather(client.number, node, Weather::FAIR);
+                let fair = Weather { base: self.plan.distance, ..Weather::FAIR };
+                self.network.weather(client.number, node, fair);
                 self.network.heal(client.number, node);
             }
             locked(&client.pauses).causes = 0;

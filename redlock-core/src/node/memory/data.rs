@@ -234,6 +234,7 @@ impl Data {
         while let Some(first) = queue.first_entry()
             && *first.key() < place
             && first.get().dead_at <= now
+            && !planted(Bug::DeadFrontKept)
         {
             first.remove();
         }
@@ -256,7 +257,9 @@ impl Data {
         let next = queue.first_key_value().map(|(_, next)| next.name.clone());
         if (was_first || place.is_none()) && self.remaining(&claim.key).is_none() {
             // It had the turn and did not use it, or the lock became free before it left.
-            self.give_turn(&claim.key, connection, told);
+            if !planted(Bug::TurnOfGoneKept) {
+                self.give_turn(&claim.key, connection, told);
+            }
         } else if let Some(next) = next.filter(|_| was_first) {
             let [_, key] = queue::wake_keys(&Claim { key: Arc::clone(&claim.key), value: next });
             self.tell(&key.into(), Some(connection), told);
@@ -289,15 +292,19 @@ impl Data {
         let keys = |waiter: String| {
             queue::wake_keys(&Claim { key: Arc::clone(key), value: waiter }).map(Arc::<str>::from)
         };
-        while let Some((_, first)) = queue.pop_first() {
+        while let Some((place, first)) = queue.pop_first() {
             if first.dead_at <= now {
+                if planted(Bug::DeadFrontKept) {
+                    queue.insert(place, first);
+                    return true;
+                }
                 continue;
             }
             let next = queue.first_key_value().map(|(_, next)| keys(next.name.clone()));
             let [turn, done] = keys(first.name);
             self.watched.remove(&done);
             self.tell(&turn, Some(connection), told);
-            if let Some([_, next]) = next {
+            if let Some([_, next]) = next.filter(|_| !planted(Bug::NextNotTold)) {
                 self.tell(&next, Some(connection), told);
             }
             return true;

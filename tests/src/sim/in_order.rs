@@ -1,0 +1,216 @@
+//! Clients that queue are served in the order in which they came, and one that is lost holds up the
+//! others for no longer than it has to.
+
+use std::{
+    future::{IntoFuture, poll_fn},
+    pin::pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::Poll,
+};
+
+use redlock_core::simulation::Rng;
+use tokio::sync::Notify;
+
+use super::{
+    finish::in_queue,
+    world::{Client, World, ms, sleep},
+};
+
+/// Longer than any of this takes.
+const LONG: u64 = 60_000;
+
+/// How long the entry of a waiter outlives it (design.md, "Across processes").
+const LIFE: u64 = 5000;
+
+/// How long a waiter may leave its turn unused before the next one looks for itself.
+const GRACE: u64 = 500;
+
+/// What becomes of the waiter in front, or of others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Loss {
+    Nothing,
+    /// A request is dropped while it waits.
+    Leaves,
+    /// A request is dropped when its turn comes, before it looks.
+    LeavesAtItsTurn,
+    /// A process is killed while it waits.
+    Dies,
+    /// Two next to each other are.
+    TwoDie,
+}
+
+/// Who got the lock and when, in the order in which that was.
+type Served = Arc<Mutex<Vec<(usize, u64)>>>;
+
+struct Scene<'a> {
+    world: &'a Arc<World>,
+    served: Served,
+    loss: Loss,
+    /// The first that is lost, by its place in the queue.
+    lost: usize,
+}
+
+pub(super) async fn in_order(world: &Arc<World>) {
+    let mut rng = Rng::new(world.plan.seed ^ 0x0_4DE4);
+    let mut clients = in_queue(world);
+    if clients.len() < 3 {
+        return;
+    }
+    for place in (1..clients.len()).rev() {
+        clients.swap(place, rng.index(place + 1));
+    }
+    clients.truncate(12);
+    let losses =
+        [Loss::Nothing, Loss::Leaves, Loss::LeavesAtItsTurn, Loss::Dies, Loss::Dies, Loss::TwoDie];
+    let loss = losses[rng.index(losses.len())];
+    let lost = match loss {
+        Loss::LeavesAtItsTurn => 0,
+        _ if rng.percent(60) => 0,
+        _ => rng.index(clients.len() - 1),
+    };
+    // Over several refreshes of each entry, or not.
+    let hold = if rng.percent(30) { LIFE + 2000 } else { 20 };
+    let scene = Scene { world, served: Served::default(), loss, lost };
+    scene.play(&clients, hold).await;
+}
+
+impl Scene<'_> {
+    async fn play(&self, clients: &[Arc<Client>], hold: u64) {
+        let Self { world, loss, lost, .. } = *self;
+        let Some((holder, waiters)) = clients.split_first() else { return };
+        world.log.note(
+            [52, loss as u64, lost as u64],
+            || "--".to_owned(),
+            || format!("in order: c{} holds, then {loss:?} at {lost}", holder.number),
+        );
+        let go = Arc::new(Notify::new());
+        let held = Arc::new(Notify::new());
+        let holds = tokio::spawn(holder.life.process.inside({
+            let (redlock, go, held) = (holder.redlock.clone(), Arc::clone(&go), Arc::clone(&held));
+            async move {
+                let guard = redlock.lock("k0").wait(ms(LONG)).await;
+                held.notify_one();
+                go.notified().await;
+                let valid = guard.as_ref().is_ok_and(redlock_core::LockGuard::is_valid);
+                drop(guard);
+                valid
+            }
+        }));
+        held.notified().await;
+        let gone: Vec<Arc<Notify>> = waiters.iter().map(|_| Arc::default()).collect();
+        let mut calls = Vec::new();
+        for (place, (client, gone)) in waiters.iter().zip(&gone).enumerate() {
+            let call = self.wait(place, client, Arc::clone(gone));
+            calls.push(tokio::spawn(client.life.process.inside(call)));
+            // It asks, is refused, and joins.
+            sleep(2 * world.round_trip() + 5).await;
+        }
+        sleep(hold).await;
+        let dead = match loss {
+            Loss::Nothing => 0..0,
+            Loss::Leaves | Loss::LeavesAtItsTurn | Loss::Dies => lost..lost + 1,
+            Loss::TwoDie => lost..(lost + 2).min(waiters.len()),
+        };
+        match loss {
+            Loss::Leaves => gone[lost].notify_one(),
+            Loss::Dies | Loss::TwoDie => {
+                dead.clone().for_each(|place| world.kill(&waiters[place]));
+            }
+            Loss::Nothing | Loss::LeavesAtItsTurn => {}
+        }
+        sleep(world.round_trip() + 5).await;
+        let released = world.now();
+        go.notify_one();
+        let valid = holds.await.ok().flatten();
+        for call in calls {
+            if let Err(error) = call.await {
+                world.log.violation(format!("a task panicked: {error}"));
+            }
+        }
+        if valid == Some(true) {
+            let alive: Vec<usize> =
+                (0..waiters.len()).filter(|place| !dead.contains(place)).collect();
+            // A refresh that crosses the turn on its way puts the entry back.
+            let crossed = loss == Loss::LeavesAtItsTurn
+                && world.ledger.has_joined_again(waiters[lost].number);
+            self.judge(&alive, released, crossed);
+        }
+        sleep(world.round_trip() + 5).await;
+    }
+
+    /// One waiter: what it does when it has the lock takes a millisecond.
+    fn wait(
+        &self,
+        place: usize,
+        client: &Arc<Client>,
+        gone: Arc<Notify>,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let (world, served) = (Arc::clone(self.world), Arc::clone(&self.served));
+        let request = client.redlock.lock("k0").wait(ms(LONG)).retry_delay(ms(LONG));
+        let number = client.number;
+        let leaves_at_turn = self.loss == Loss::LeavesAtItsTurn && self.lost == place;
+        async move {
+            let mut request = pin!(request.into_future());
+            let got = tokio::select! {
+                biased;
+                () = gone.notified() => None,
+                () = its_turn(&world, number), if leaves_at_turn => None,
+                got = &mut request => Some(got),
+            };
+            match got {
+                None => {}
+                Some(Ok(guard)) => {
+                    let now = world.now();
+                    served.lock().unwrap_or_else(PoisonError::into_inner).push((place, now));
+                    sleep(1).await;
+                    drop(guard);
+                }
+                Some(Err(error)) => world.log.delay(format!(
+                    "c{number} waited in the queue in vain although nothing was wrong: {error}"
+                )),
+            }
+        }
+    }
+
+    /// Whether those that are there were served in order and in time.
+    fn judge(&self, alive: &[usize], released: u64, crossed: bool) {
+        let Self { world, loss, lost, .. } = self;
+        let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        let order: Vec<usize> = served.iter().map(|(place, _)| *place).collect();
+        // Behind two that died, others find out for themselves, when they look.
+        if *loss != Loss::TwoDie && order != alive {
+            world.log.delay(format!(
+                "not served in the order {alive:?}, but {order:?} ({loss:?} at {lost})"
+            ));
+        }
+        // The turn is told, all nodes are asked and answer, and so for the release.
+        let turn = 3 * world.round_trip() + 20;
+        let waits = match loss {
+            Loss::LeavesAtItsTurn if crossed => GRACE + 4 * world.round_trip(),
+            Loss::Nothing | Loss::Leaves | Loss::LeavesAtItsTurn => 0,
+            Loss::Dies => GRACE + 4 * world.round_trip(),
+            Loss::TwoDie => LIFE + GRACE + 4 * world.round_trip(),
+        };
+        let mut last = released;
+        let mut longest = 0;
+        for (_, at) in served.iter() {
+            longest = longest.max(at - last);
+            last = *at;
+        }
+        // A client's clock may go slow by as much as the drift factor allows.
+        let limit = (turn + waits) * 11 / 10;
+        if longest > limit {
+            world.log.delay(format!(
+                "the next in the queue had the lock after {longest} ms, over the {limit} ms that \
+                 bound it ({loss:?} at {lost})"
+            ));
+        }
+    }
+}
+
+/// Resolves when this client is given its turn.
+async fn its_turn(world: &World, client: usize) {
+    let seen = world.ledger.turns_of(client);
+    poll_fn(|_| if world.ledger.turns_of(client) > seen { Poll::Ready(()) } else { Poll::Pending })
+        .await;
+}
