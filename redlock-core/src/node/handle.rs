@@ -54,6 +54,8 @@ pub(super) struct Shared {
     pub(super) round_trip: RoundTrip,
     /// Whether there is a connection.
     is_up: AtomicBool,
+    /// The process at its other end was suspected of having forgotten locks, and may sit out.
+    pub(super) is_suspect: AtomicBool,
     /// Whether the node pushes changes of keys over the present connection.
     pub(super) tells: AtomicBool,
     pub(super) watchers: Arc<Watchers>,
@@ -166,6 +168,7 @@ impl NodeHandle {
             pipe: Mutex::default(),
             round_trip: RoundTrip::default(),
             is_up: AtomicBool::new(false),
+            is_suspect: AtomicBool::new(false),
             tells: AtomicBool::new(false),
             mail: Mutex::default(),
             watchers: Arc::default(),
@@ -253,6 +256,11 @@ impl NodeHandle {
     pub(crate) fn refuses_votes(&self, now: Moment) -> Option<NodeError> {
         let shared = self.shared();
         shared.outbox.lock().refuses_votes(&shared.name, now)
+    }
+
+    /// Whether it surely gives votes, so that [`refuses_votes`](Self::refuses_votes) need not look.
+    pub(crate) fn gives_votes(&self) -> bool {
+        self.is_up() && !self.shared().is_suspect.load(Ordering::Acquire)
     }
 
     /// How long this node takes to answer; zero before its first answer.

@@ -160,6 +160,7 @@ fn admit(shared: &Shared, identity: &Identity, replaced: bool, now: Moment) {
     let (suspicion, barred) = {
         let mut outbox = shared.outbox.lock();
         let suspicion = outbox.quarantine.admit(identity, in_service, now);
+        shared.is_suspect.store(outbox.quarantine.sits_out(now).is_some(), Ordering::Release);
         shared.relink(&mut outbox, Link::Up);
         (suspicion, outbox.take_barred(&shared.name, now))
     };

@@ -540,9 +540,13 @@ impl Request<'_> {
     /// Why no quorum is possible, as far as that is known without asking. Then nothing is sent.
     fn in_vain(&self) -> Option<Failure> {
         let nodes = &self.client.nodes;
+        let enough = quorum(nodes.len());
+        if nodes.iter().filter(|node| node.gives_votes()).count() >= enough {
+            return None;
+        }
         let now = self.client.clock.now();
         let refusals: Vec<_> = nodes.iter().filter_map(|node| node.refuses_votes(now)).collect();
-        let is_in_vain = refusals.len() > nodes.len() - quorum(nodes.len());
+        let is_in_vain = refusals.len() > nodes.len() - enough;
         is_in_vain.then_some(Failure {
             no_quorum: true,
             was_asked: false,

@@ -12,7 +12,7 @@ use crate::{
     lease::{End, Hold, Judgement, Lease},
     node::{Action, CleanUp, Job, NodeHandle, Reply},
     quorum::{Ballot, Counts, Round, Tally, ask, cast_all, quorum},
-    wait::{Lines, grace, queue_node},
+    wait::{grace, queue_node},
 };
 
 /// The most deletes of a mass release in progress at once: as many as a node answers at once, and
@@ -130,7 +130,7 @@ fn let_go(hold: &Arc<Hold>, settles: fn(&Tally) -> bool) -> LetGo {
 
 /// Gives back a lease that is not held, or what an attempt has left. The deletes follow the `SET`s
 /// of the attempt, and the caller does not wait for them (rule 5).
-pub(crate) fn give_back(client: &Client, lease: &Lease) {
+pub(crate) fn give_back(client: &Arc<Client>, lease: &Lease) {
     client.ensure_running();
     delete(client, lease, None, settles);
 }
@@ -138,7 +138,7 @@ pub(crate) fn give_back(client: &Client, lease: &Lease) {
 /// Asks every node that may have the key to delete it, and returns how many those are. The node
 /// that keeps the queue also gives the next waiter its turn.
 fn delete(
-    client: &Client,
+    client: &Arc<Client>,
     lease: &Lease,
     keep_until: Option<Moment>,
     settles: fn(&Tally) -> bool,
@@ -174,10 +174,9 @@ fn delete(
         let action = Action::Release { wakes };
         let job = Job { clean_up: Some(clean_up), ..Job::new(&lease.claim, action) };
         let ballot = if wakes {
-            let (round, lines) = (Arc::clone(&round), Arc::clone(&client.lines));
-            let until = now + grace(client.round_trip());
-            lines.let_go(key, now, until);
-            let telling = Telling { round, lines, key: Arc::clone(key), now, until };
+            client.lines.let_go(key, now, || now + grace(client.round_trip()));
+            let (round, client) = (Arc::clone(&round), Arc::clone(client));
+            let telling = Telling { round, client, key: Arc::clone(key), now };
             Ballot::new(&Arc::new(telling), index, node.name())
         } else {
             Ballot::new(&round, index, node.name())
@@ -191,19 +190,21 @@ fn delete(
 /// Learns from the node that keeps the queue whether other clients wait.
 struct Telling {
     round: Arc<Round>,
-    lines: Arc<Lines>,
+    client: Arc<Client>,
     key: Arc<str>,
+    /// When the lock was let go of.
     now: Moment,
-    /// When the time ends in which the woken waiter may take the lock.
-    until: Moment,
 }
 
 impl Counts for Telling {
     fn count(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
-        let Self { round, lines, key, now, until } = &*self;
+        let Self { round, client, key, now } = &*self;
         match result {
-            Ok(Reply::Woke { .. }) => lines.others_wait(key, *now, *until),
-            Ok(Reply::Done | Reply::Missing) => lines.nobody_waits(key, *now),
+            // The waiter that was woken has so long to take the lock.
+            Ok(Reply::Woke { .. }) => {
+                client.lines.others_wait(key, *now, *now + grace(client.round_trip()));
+            }
+            Ok(Reply::Done | Reply::Missing) => client.lines.nobody_waits(key, *now),
             _ => {}
         }
         Arc::clone(round).count(node, result);

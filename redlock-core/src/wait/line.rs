@@ -222,11 +222,13 @@ impl Lines {
 
     /// The keys of the lock are deleted. If other clients wait, one of them has until `until` to
     /// take it.
-    pub(crate) fn let_go(&self, key: &Arc<str>, now: Moment, until: Moment) {
+    pub(crate) fn let_go(&self, key: &Arc<str>, now: Moment, until: impl FnOnce() -> Moment) {
         self.locked(key, |inner| {
             let line = inner.lines.get(key);
             let has_waited = line.is_some_and(|line| line.streak.is_contended());
-            inner.contention.let_go(key, now, until, has_waited);
+            if has_waited || inner.contention.is_contended(key, now) {
+                inner.contention.let_go(key, now, until(), has_waited);
+            }
         });
     }
 

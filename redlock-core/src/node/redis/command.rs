@@ -6,8 +6,13 @@ use std::{sync::LazyLock, time::Duration};
 use crate::node::{Action, Claim, Command, queue};
 
 static EXTEND: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("extend.lua")));
-static RELEASE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(concat!(include_str!("wake.lua"), include_str!("release.lua"))));
+static RELEASE: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(concat!(
+        include_str!("release_one.lua"),
+        include_str!("wake.lua"),
+        include_str!("release.lua")
+    ))
+});
 static RETIRE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("retire.lua")));
 static JOIN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("join.lua")));
 static LEAVE: LazyLock<Script> =
