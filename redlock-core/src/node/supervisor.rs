@@ -32,8 +32,8 @@ use super::{
     strikes::Strikes,
 };
 use crate::{
-    bug::{Bug, planted},
     background::Pulse,
+    bug::{Bug, planted},
     clock::{Moment, sleep_until},
     error::{NodeError, NodeErrorKind},
     telemetry, token,

@@ -282,7 +282,8 @@ impl Transit {
             if let Action::Release { wakes } = &mut command.action {
                 *wakes &= manners.queues;
             }
-            let (reply, told) = node.memory.execute(std::slice::from_ref(&command), route.connection);
+            let (reply, told) =
+                node.memory.execute(std::slice::from_ref(&command), route.connection);
             pushes.extend(told);
             let act = Act::new(route.client, route.connection, route.node, &command);
             reply.iter().for_each(|reply| witness.executed(&act, (*reply).into()));

@@ -232,7 +232,11 @@ fn is_harmless(name: &str) -> bool {
     let harm = total.broken.iter().find(|(_, report)| !report.violations.is_empty());
     match harm {
         Some((seed, report)) => {
-            println!("{name:<26} {:>9}  breaks more than order: {}", seed + 1, report.violations[0]);
+            println!(
+                "{name:<26} {:>9}  breaks more than order: {}",
+                seed + 1,
+                report.violations[0]
+            );
         }
         None => println!("{name:<26} {HARMLESS_SEEDS:>9}  nothing but order and time is broken"),
     }

@@ -226,8 +226,7 @@ impl<'a> Artist<'a> {
         let Self { distance, lost_pushes, calm, .. } = *self;
         let lost_pushes = if calm { 0 } else { lost_pushes };
         let fair = Weather { base: distance, lost_pushes, ..Weather::FAIR };
-        let mild =
-            Weather { base: distance + self.rng.below(3), jitter: timeout / 10, ..fair };
+        let mild = Weather { base: distance + self.rng.below(3), jitter: timeout / 10, ..fair };
         let rough = Weather {
             base: distance + self.rng.below(timeout / 4),
             jitter: timeout / 4,
@@ -308,7 +307,8 @@ impl<'a> Artist<'a> {
             ttl,
             wait: if sleeps { SLEEP } else { wait },
             sleeps,
-            retry_count: (!sleeps && self.rng.percent(10)).then(|| u32::try_from(self.rng.below(4)).unwrap()),
+            retry_count: (!sleeps && self.rng.percent(10))
+                .then(|| u32::try_from(self.rng.below(4)).unwrap()),
             auto_extend,
             min_hold: if self.rng.percent(4) { self.rng.below(max_ttl) } else { 0 },
             max_hold: self.rng.percent(4).then(|| ttl + self.rng.below(ttl)),
@@ -328,7 +328,14 @@ impl<'a> Artist<'a> {
             count: self.nodes,
             span: ttl + self.rng.below(2 * ttl),
         };
-        let take = Take { key: 0, cancel: None, retry_count: None, min_hold: 0, sleeps: false, ..self.take(Manners::FULL) };
+        let take = Take {
+            key: 0,
+            cancel: None,
+            retry_count: None,
+            min_hold: 0,
+            sleeps: false,
+            ..self.take(Manners::FULL)
+        };
         let first = Take {
             how: How::Lock,
             ttl,

@@ -179,7 +179,9 @@ impl Scene<'_> {
         let order: Vec<usize> = served.iter().map(|(place, _)| *place).collect();
         // Behind two that died, others find out for themselves, when they look.
         if *loss != Loss::TwoDie && order != alive {
-            world.log.delay(format!("not served in the order {alive:?}, but {order:?} ({loss:?} at {lost})"));
+            world.log.delay(format!(
+                "not served in the order {alive:?}, but {order:?} ({loss:?} at {lost})"
+            ));
         }
         // The turn is told, all nodes are asked and answer, and so for the release.
         let turn = 3 * world.round_trip() + 20;

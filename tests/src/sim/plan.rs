@@ -62,10 +62,15 @@ pub(super) struct Op {
 pub(super) enum What {
     Take(Take),
     ReleaseAll,
-    Shutdown { grace: u64 },
+    Shutdown {
+        grace: u64,
+    },
     Health,
     /// So many locks of its own at once, each given up after a moment: most of it waits unsent.
-    Burst { count: usize, cancel: Cancel },
+    Burst {
+        count: usize,
+        cancel: Cancel,
+    },
 }
 
 /// Taking a lock, holding it and letting it go.
@@ -144,7 +149,9 @@ pub(super) enum End {
 /// What happens to the node that keeps a queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Blow {
-    Stops { empty: bool },
+    Stops {
+        empty: bool,
+    },
     Hangs,
     /// All clients are cut off from it.
     IsCutOff,
