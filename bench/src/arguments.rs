@@ -10,6 +10,8 @@ pub(crate) struct Arguments {
     pub(crate) quick: bool,
     /// Names of workloads; all when empty.
     pub(crate) only: Vec<String>,
+    /// What the labels of cases contain, any of these; all when empty.
+    pub(crate) cases: Vec<String>,
     /// All when empty.
     pub(crate) clients: Vec<Which>,
     pub(crate) rounds: Option<usize>,
@@ -32,6 +34,7 @@ impl Arguments {
                     }
                     arguments.only.push(name.clone());
                 }
+                "--case" => arguments.cases.push(value()?.clone()),
                 "--clients" => {
                     for name in value()?.split(',') {
                         let unknown = || format!("there is no client {name:?}\n\n{}", help());
@@ -56,6 +59,11 @@ impl Arguments {
         self.only.is_empty() || self.only.iter().any(|name| name == workload)
     }
 
+    /// Whether a case with this label was asked for.
+    pub(crate) fn wants_case(&self, label: &str) -> bool {
+        self.cases.is_empty() || self.cases.iter().any(|part| label.contains(part))
+    }
+
     /// Whether a client was asked for.
     pub(crate) fn includes(&self, client: Which) -> bool {
         self.clients.is_empty() || self.clients.contains(&client)
@@ -63,15 +71,16 @@ impl Arguments {
 
     /// Everything, in full: what the page shows.
     pub(crate) fn is_full(&self) -> bool {
-        !self.quick && self.only.is_empty() && self.clients.is_empty() && self.rounds.is_none()
+        let all = self.only.is_empty() && self.cases.is_empty() && self.clients.is_empty();
+        all && !self.quick && self.rounds.is_none()
     }
 }
 
 fn help() -> String {
     let mut text = String::from(
-        "Usage: cargo xtask bench [--quick] [--only <workload>].. [--clients <client>,..] \
-         [--rounds <n>] [--out <directory>]\n\n\
-         A full run takes about thirteen minutes and writes docs/benchmarks; any other run writes\n\
+        "Usage: cargo xtask bench [--quick] [--only <workload>].. [--case <part of a label>].. \
+         [--clients <client>,..] [--rounds <n>] [--out <directory>]\n\n\
+         A full run takes about half an hour and writes docs/benchmarks; any other run writes\n\
          target/benchmarks.\n\nWorkloads:\n",
     );
     for workload in workload::ALL {
@@ -93,9 +102,12 @@ mod tests {
     #[test]
     fn arguments_are_read() {
         let full = read("").unwrap();
+        assert!(full.wants_case("16 tasks"));
         assert!(full.is_full() && full.wants("herd") && full.includes(Which::Ours));
         let some =
-            read("--quick --only herd --only faults --clients ours,bare --rounds 2").unwrap();
+            read("--quick --only herd --only faults --case 16 --clients ours,bare --rounds 2")
+                .unwrap();
+        assert!(some.wants_case("16 tasks") && !some.wants_case("128 tasks"));
         assert!(!some.is_full() && some.wants("faults") && !some.wants("latency"));
         assert!(some.includes(Which::Bare) && !some.includes(Which::Mutex));
         assert_eq!(some.rounds, Some(2));

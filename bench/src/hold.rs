@@ -32,7 +32,13 @@ impl Timer {
 
     /// Waits for [`LENGTH`].
     pub(crate) async fn hold(&mut self) {
-        let length = Timespec { tv_sec: 0, tv_nsec: LENGTH.subsec_nanos().into() };
+        self.wait(LENGTH).await;
+    }
+
+    /// Waits for so long.
+    pub(crate) async fn wait(&mut self, length: Duration) {
+        // A timer that is set to nothing is off.
+        let Ok(length) = Timespec::try_from(length.max(Duration::from_nanos(1))) else { return };
         let never = Timespec { tv_sec: 0, tv_nsec: 0 };
         let once = Itimerspec { it_interval: never, it_value: length };
         timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &once).expect("a length that can be");

@@ -112,11 +112,22 @@ pub(crate) async fn contended<C: Client>(
     rivals: &Rivals,
     history: Option<&History>,
 ) -> (Vec<Turns>, u64) {
+    contended_by(vec![client.clone(); tasks], rivals, history).await
+}
+
+/// The same with a client for each task; what each got is in the order of the clients.
+pub(crate) async fn contended_by<C: Client>(
+    clients: Vec<C>,
+    rivals: &Rivals,
+    history: Option<&History>,
+) -> (Vec<Turns>, u64) {
     let witness = Arc::new(Witness::default());
-    let tasks: Vec<_> = (0..tasks)
-        .map(|task| {
+    let tasks: Vec<_> = clients
+        .into_iter()
+        .enumerate()
+        .map(|(task, client)| {
             let (witness, rivals) = (Arc::clone(&witness), rivals.clone());
-            tokio::spawn(take_turns(client.clone(), task, rivals, witness, history.cloned()))
+            tokio::spawn(take_turns(client, task, rivals, witness, history.cloned()))
         })
         .collect();
     let mut turns = Vec::new();

@@ -4,11 +4,13 @@
 mod allocator;
 mod arguments;
 mod client;
+mod distance;
 mod hold;
 mod load;
 mod metric;
 mod report;
 mod results;
+mod sent;
 mod servers;
 mod stats;
 mod witness;
@@ -27,7 +29,7 @@ use crate::{
     client::Which,
     report::About,
     results::Results,
-    workload::{Bench, Workload, processes},
+    workload::{Bench, Case, Workload, processes},
 };
 
 #[global_allocator]
@@ -96,9 +98,16 @@ fn rounds(workload: &Workload, arguments: &Arguments) -> usize {
     arguments.rounds.unwrap_or(if arguments.quick { quick } else { full })
 }
 
+/// The cases that were asked for.
+fn cases<'a>(workload: &Workload, bench: &'a Bench, arguments: &Arguments) -> Vec<Case<'a>> {
+    let mut cases = (workload.cases)(bench);
+    cases.retain(|case| arguments.wants_case(&case.label));
+    cases
+}
+
 fn steps(workload: &Workload, bench: &Bench, arguments: &Arguments) -> usize {
     let clients = |clients: &[Which]| clients.iter().filter(|it| arguments.includes(**it)).count();
-    let cases = (workload.cases)(bench);
+    let cases = cases(workload, bench, arguments);
     rounds(workload, arguments) * cases.iter().map(|case| clients(case.clients)).sum::<usize>()
 }
 
@@ -111,7 +120,7 @@ fn measure(
     results: &mut Results,
     bar: &ProgressBar,
 ) {
-    let cases = (workload.cases)(bench);
+    let cases = cases(workload, bench, arguments);
     for round in 0..rounds(workload, arguments) {
         for case in &cases {
             let mut clients: Vec<Which> =

@@ -21,8 +21,14 @@ pub(crate) enum Metric {
     LeastShare,
     /// The longest that a task waited for its turn.
     LongestWait,
+    /// What one task got, as a part of what each of its rivals got.
+    Share,
     /// Commands to one node for one lock and release.
     Commands,
+    /// Commands to all nodes for one turn; a script counts as one.
+    Sent,
+    /// Commands to all nodes in a second from a client that only waits.
+    WaiterCommands,
     /// Reads of one server for one lock and release: below the commands, when they come together.
     Reads,
     /// A client's first lock.
@@ -49,6 +55,10 @@ pub(crate) enum Metric {
     CommandsPerSecond,
     /// How many a server finds when it reads.
     CommandsPerRead,
+    /// Requests that ended without a quorum.
+    NoQuorum,
+    /// Requests for a free lock that were told of a holder.
+    FalselyHeld,
     /// Requests that did not end well.
     Failures,
     /// How often two held one lock at once.
@@ -56,7 +66,7 @@ pub(crate) enum Metric {
 }
 
 impl Metric {
-    const ALL: [Self; 25] = [
+    const ALL: [Self; 30] = [
         Self::P50,
         Self::P99,
         Self::P50Healthy,
@@ -66,7 +76,10 @@ impl Metric {
         Self::Jain,
         Self::LeastShare,
         Self::LongestWait,
+        Self::Share,
         Self::Commands,
+        Self::Sent,
+        Self::WaiterCommands,
         Self::Reads,
         Self::FirstLock,
         Self::FirstLockBlackHoled,
@@ -80,6 +93,8 @@ impl Metric {
         Self::Memory,
         Self::CommandsPerSecond,
         Self::CommandsPerRead,
+        Self::NoQuorum,
+        Self::FalselyHeld,
         Self::Failures,
         Self::Violations,
     ];
@@ -111,7 +126,7 @@ impl Metric {
 
     /// Whether a column of zeros may be left out.
     pub(crate) fn is_trouble(self) -> bool {
-        matches!(self, Self::Failures | Self::Violations)
+        matches!(self, Self::NoQuorum | Self::FalselyHeld | Self::Failures | Self::Violations)
     }
 
     fn names(self) -> (&'static str, &'static str) {
@@ -125,6 +140,9 @@ impl Metric {
             Self::Jain => ("jain", "Jain"),
             Self::LeastShare => ("least_share", "least share"),
             Self::LongestWait => ("longest_wait_ms", "longest wait ms"),
+            Self::Share => ("share_of_single_task", "share of the single task"),
+            Self::Sent => ("commands_sent_per_turn", "commands sent"),
+            Self::WaiterCommands => ("waiter_commands_per_second", "commands/s a waiter"),
             Self::Commands => ("commands_per_lock_and_node", "commands"),
             Self::Reads => ("reads_per_lock_and_node", "reads"),
             Self::FirstLock => ("first_lock_ms", "first lock ms"),
@@ -139,6 +157,8 @@ impl Metric {
             Self::Memory => ("bytes_per_lock", "bytes a lock"),
             Self::CommandsPerSecond => ("commands_per_second", "commands per second"),
             Self::CommandsPerRead => ("commands_per_read", "commands per read"),
+            Self::NoQuorum => ("no_quorum", "no quorum"),
+            Self::FalselyHeld => ("falsely_held", "falsely held"),
             Self::Failures => ("failures", "failures"),
             Self::Violations => ("violations", "violations"),
         }

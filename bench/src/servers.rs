@@ -7,10 +7,14 @@ use redlock_tests::{Nodes, Server};
 /// The most nodes that a workload uses; those with fewer use the first of them.
 pub(crate) const MOST_NODES: usize = 5;
 
-/// Commands that clients are not charged for. `get`, `del` and `pexpire` are called by scripts,
-/// which count as one with what they call: no client here sends them itself. `info` is how the
-/// figures are read.
-const FREE: [&str; 5] = ["get", "del", "pexpire", "info", "flushall"];
+/// Commands that clients are not charged for. Most of them are called by scripts, which count as
+/// one with what they call: no client here sends them itself. `info` is how the figures are read.
+/// `set` and `pttl` are called and sent: where clients wait in a queue, [`Sent`](crate::sent::Sent)
+/// counts instead.
+const FREE: [&str; 13] = [
+    "get", "del", "pexpire", "exists", "time", "zadd", "zcard", "zrange", "zrank", "zrem",
+    "zscore", "info", "flushall",
+];
 
 /// What servers have counted since they started.
 #[derive(Debug, Clone, Copy, Default)]

@@ -27,6 +27,16 @@ pub(crate) trait Client: Clone + Send + Sync + 'static {
     /// A client as a program makes it when it starts.
     fn open(urls: &[String]) -> impl Future<Output = Self> + Send;
 
+    /// Another client of the same nodes, with connections of its own. Their answers take so long.
+    fn another(&self, urls: &[String], round_trip: Duration) -> impl Future<Output = Self> + Send {
+        Self::open_far(urls, round_trip)
+    }
+
+    /// A client of nodes whose answers take so long.
+    fn open_far(urls: &[String], _round_trip: Duration) -> impl Future<Output = Self> + Send {
+        Self::open(urls)
+    }
+
     /// Waits until every node is connected.
     fn ready(&self) -> impl Future<Output = ()> + Send;
 

@@ -1,7 +1,7 @@
 //! A mutex inside the process: first come, first served, and no nodes. What is left of a second
 //! is what the hold itself allows.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::OwnedMutexGuard;
 
@@ -15,6 +15,11 @@ impl Client for Mutex {
 
     async fn open(_: &[String]) -> Self {
         Self::default()
+    }
+
+    /// There is one mutex, whatever number of clients wants it.
+    async fn another(&self, _: &[String], _: Duration) -> Self {
+        self.clone()
     }
 
     async fn ready(&self) {}

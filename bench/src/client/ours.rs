@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock_core::{LockGuard, NodeHealth, Redlock};
+use redlock_core::{Builder, LockGuard, NodeHealth, Redlock};
 
 use super::{Client, Failure};
 
@@ -10,8 +10,17 @@ use super::{Client, Failure};
 /// would only ask again.
 const WAIT: Duration = Duration::from_secs(120);
 
+/// The default.
+const NODE_TIMEOUT: Duration = Duration::from_millis(50);
+
 #[derive(Debug, Clone)]
 pub(super) struct Ours(Redlock);
+
+impl Ours {
+    fn build(builder: Builder) -> Self {
+        Self(builder.wait(WAIT).build().expect("plain URLs and defaults"))
+    }
+}
 
 impl Client for Ours {
     type Held = LockGuard;
@@ -19,7 +28,13 @@ impl Client for Ours {
     const PREFIX: &str = "redlock:";
 
     async fn open(urls: &[String]) -> Self {
-        Self(Redlock::builder().nodes(urls).wait(WAIT).build().expect("plain URLs and defaults"))
+        Self::build(Redlock::builder().nodes(urls))
+    }
+
+    async fn open_far(urls: &[String], round_trip: Duration) -> Self {
+        // The default is for nodes nearby: a machine that is busy for a moment would exceed it.
+        let timeout = NODE_TIMEOUT + 4 * round_trip;
+        Self::build(Redlock::builder().nodes(urls).node_timeout(timeout))
     }
 
     async fn ready(&self) {

@@ -5,6 +5,7 @@ use std::fmt;
 use rslock::{LockGuard, LockManager};
 
 use super::{Client, Failure, TTL};
+use crate::load;
 
 #[derive(Clone)]
 pub(super) struct Rslock(LockManager);
@@ -24,7 +25,7 @@ impl Client for Rslock {
 
     async fn ready(&self) {
         // It asks all nodes and waits for each, connecting where it has to.
-        let held = self.lock("ready").await.expect("every node is up");
+        let held = self.lock(&load::fresh()).await.expect("every node is up");
         self.release(held).await.expect("infallible");
     }
 

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::table::number;
+use crate::client::Which;
 
 /// Bars in groups: a group a case, a bar a client.
 #[derive(Debug)]
@@ -11,7 +12,7 @@ pub(super) struct Chart {
     /// What the height of a bar is.
     pub(super) unit: String,
     /// The clients, in the order of their bars.
-    pub(super) series: Vec<&'static str>,
+    pub(super) series: Vec<Which>,
     /// The label of a group and the value of each client; `None` leaves a gap.
     pub(super) groups: Vec<(String, Vec<Option<f64>>)>,
     /// For values that are worlds apart.
@@ -23,8 +24,21 @@ const TOP: f64 = 64.0;
 const LEFT: f64 = 16.0;
 const BAR: f64 = 34.0;
 const GAP: f64 = 28.0;
-/// Told apart in grey and by most eyes; each bar has its number too.
-const COLORS: [&str; 6] = ["#9aa0a6", "#d1495b", "#8d6a9f", "#2e6f95", "#66a182", "#edae49"];
+/// A chart is at least as wide as its title.
+const NARROWEST: f64 = 560.0;
+
+/// The color of a client, the same in all charts. They are told apart in grey and by most eyes; each
+/// bar has its number too.
+fn color(which: Which) -> &'static str {
+    match which {
+        Which::Mutex => "#9aa0a6",
+        Which::Ours => "#d1495b",
+        Which::Rslock => "#8d6a9f",
+        Which::Bare => "#2e6f95",
+        Which::Sockets => "#66a182",
+        Which::Queued => "#edae49",
+    }
+}
 
 impl Chart {
     /// The text of an SVG file.
@@ -32,8 +46,11 @@ impl Chart {
         let group = BAR * self.series.len() as f64 + GAP;
         let labels =
             8.0 * self.groups.iter().map(|(label, _)| label.len()).max().unwrap_or(0) as f64;
-        let group = group.max(labels);
-        let width = (2.0 * LEFT + group * self.groups.len() as f64).max(560.0);
+        // Few groups are wide ones: they fill the chart.
+        let groups = self.groups.len().max(1) as f64;
+        let group = group.max(labels).max((NARROWEST - 2.0 * LEFT) / groups);
+        let bar = (group - GAP) / self.series.len().max(1) as f64;
+        let width = 2.0 * LEFT + group * groups;
         let bottom = TOP + HEIGHT;
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {:.0}\" \
@@ -49,13 +66,12 @@ impl Chart {
         self.legend(&mut svg, width);
         for (index, (label, values)) in self.groups.iter().enumerate() {
             let left = LEFT + group * index as f64;
-            let bars = BAR * values.len() as f64;
-            let first = left + (group - bars) / 2.0;
-            for (series, value) in values.iter().enumerate() {
+            let first = left + GAP / 2.0;
+            for (series, (which, value)) in self.series.iter().zip(values).enumerate() {
                 let Some(value) = value else { continue };
                 let height = HEIGHT * self.part(*value);
-                let (x, y) = (first + BAR * series as f64, bottom - height);
-                let color = COLORS[series % COLORS.len()];
+                let (x, y) = (first + bar * series as f64, bottom - height);
+                let color = color(*which);
                 // Writing to a String cannot fail.
                 let _ = writeln!(
                     svg,
@@ -63,8 +79,8 @@ impl Chart {
                      fill=\"{color}\"/>\n<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"10\" \
                      text-anchor=\"middle\">{}</text>",
                     x + 2.0,
-                    BAR - 4.0,
-                    x + BAR / 2.0,
+                    bar - 4.0,
+                    x + bar / 2.0,
                     y - 4.0,
                     number(*value),
                 );
@@ -87,9 +103,10 @@ impl Chart {
 
     fn legend(&self, svg: &mut String, width: f64) {
         let mut right = width - LEFT;
-        for (series, name) in self.series.iter().enumerate().rev() {
+        for which in self.series.iter().rev() {
+            let name = which.name();
             right -= 7.0 * name.len() as f64 + 24.0;
-            let color = COLORS[series % COLORS.len()];
+            let color = color(*which);
             let _ = writeln!(
                 svg,
                 "<rect x=\"{right:.1}\" y=\"31\" width=\"10\" height=\"10\" fill=\"{color}\"/>\n\
@@ -119,13 +136,15 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn chart(logarithmic: bool) -> Chart {
         Chart {
             title: "a < b".into(),
             unit: "per second".into(),
-            series: vec!["ours", "bare"],
+            series: vec![Which::Ours, Which::Bare],
             groups: vec![
                 ("one".into(), vec![Some(10.0), Some(1000.0)]),
                 ("two".into(), vec![None, Some(100.0)]),
@@ -141,6 +160,29 @@ mod tests {
         let bars = svg.matches("<rect x=").count() - 2;
         assert_eq!(bars, 3, "{svg}");
         assert!(svg.contains("a &lt; b") && svg.ends_with("</svg>\n"), "{svg}");
+    }
+
+    #[test]
+    fn the_bars_of_few_groups_fill_the_chart() {
+        let chart =
+            Chart { groups: vec![("one".into(), vec![Some(1.0), Some(2.0)])], ..chart(false) };
+        let svg = chart.svg();
+        assert!(svg.contains("viewBox=\"0 0 560 "), "{svg}");
+        assert!(svg.contains("width=\"246.0\""), "{svg}");
+    }
+
+    #[test]
+    fn a_client_has_one_color_whatever_stands_beside_it() {
+        let alone = Chart {
+            series: vec![Which::Bare],
+            groups: vec![("one".into(), vec![Some(1.0)])],
+            ..chart(false)
+        };
+        for svg in [alone.svg(), chart(false).svg()] {
+            assert!(svg.contains(color(Which::Bare)), "{svg}");
+        }
+        let colors: BTreeSet<_> = Which::ALL.into_iter().map(color).collect();
+        assert_eq!(colors.len(), Which::ALL.len());
     }
 
     #[test]

@@ -89,6 +89,78 @@ const PLOTS: &[Plot] = &[
         logarithmic: true,
     },
     Plot {
+        file: "growth.svg",
+        title: "One lock, ever more clients of one task: pace",
+        unit: "turns a second; `mutex` is what the hold allows; higher is better",
+        workload: "growth",
+        metric: Metric::PerSecond,
+        cases: "clients",
+        logarithmic: false,
+    },
+    Plot {
+        file: "growth-commands.svg",
+        title: "One lock, ever more clients of one task: commands",
+        unit: "sent to all nodes for one turn, logarithmic; lower is better",
+        workload: "growth",
+        metric: Metric::Sent,
+        cases: "clients",
+        logarithmic: true,
+    },
+    Plot {
+        file: "growth-longest-wait.svg",
+        title: "One lock, ever more clients of one task: longest wait",
+        unit: "ms, logarithmic; lower is better",
+        workload: "growth",
+        metric: Metric::LongestWait,
+        cases: "clients",
+        logarithmic: true,
+    },
+    Plot {
+        file: "growth-idle.svg",
+        title: "50 clients that wait for a lock that stays held",
+        unit: "commands a second of each client to all nodes, logarithmic; lower is better",
+        workload: "growth",
+        metric: Metric::WaiterCommands,
+        cases: "waiters",
+        logarithmic: true,
+    },
+    Plot {
+        file: "far-share.svg",
+        title: "A client of 8 tasks against a client of one",
+        unit: "turns of the single task by those of each of the 8, by the distance of the nodes; 1 is even",
+        workload: "far",
+        metric: Metric::Share,
+        cases: "against 1",
+        logarithmic: false,
+    },
+    Plot {
+        file: "far-longest-wait.svg",
+        title: "A client of 8 tasks against a client of one: longest wait",
+        unit: "ms, logarithmic, by the distance of the nodes; lower is better",
+        workload: "far",
+        metric: Metric::LongestWait,
+        cases: "against 1",
+        logarithmic: true,
+    },
+    Plot {
+        file: "overload.svg",
+        title: "More callers than two processors serve",
+        unit: "locks and releases a second; higher is better",
+        workload: "overload",
+        metric: Metric::PerSecond,
+        cases: "callers",
+        logarithmic: false,
+    },
+    Plot {
+        file: "pinned.svg",
+        title: "Idle locks, client and servers pinned, together or apart",
+        unit: "µs, lock and release, p50, logarithmic; lower is better",
+        workload: "pinned",
+        metric: Metric::P50,
+        cases: "",
+        logarithmic: true,
+    },
+    Plot {
         file: "faults-p99.svg",
         title: "Nodes that hang or die: lock and release, p99",
         unit: "µs, logarithmic; lower is better",
@@ -125,11 +197,12 @@ impl Plot {
             let label = case.split(", ").next().unwrap_or(case).to_owned();
             (label, clients.iter().map(of).collect())
         };
+        let groups = cases.iter().map(figures).collect();
         Some(Chart {
             title: self.title.to_owned(),
             unit: self.unit.to_owned(),
-            series: clients.iter().map(|which| which.name()).collect(),
-            groups: cases.iter().map(figures).collect(),
+            groups,
+            series: clients,
             logarithmic: self.logarithmic,
         })
     }

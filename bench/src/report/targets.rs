@@ -62,7 +62,19 @@ pub(crate) fn targets(results: &Results) -> Vec<Target> {
         );
     }
     for flavor in ["multi-thread", "current-thread"] {
-        for (tasks, least) in [(64, 1.0), (512, 1.5)] {
+        let case = format!("1 node, {flavor}");
+        let figure = run.by(Which::Bare, "latency", &case, Metric::P50);
+        add(format!("latency, {case}: p50 x bare"), figure, AtMost(1.10));
+    }
+    for case in ["1 task on 1 node together", "1 task on 1 node apart"] {
+        let figure = run.by(Which::Bare, "pinned", case, Metric::P50);
+        add(format!("pinned, {case}: p50 x bare"), figure, AtMost(1.10));
+    }
+    let apart = "64 tasks on 5 nodes apart";
+    let figure = run.by(Which::Bare, "pinned", apart, Metric::PerSecond);
+    add(format!("pinned, {apart}: x bare"), figure, AtLeast(1.0));
+    for flavor in ["multi-thread", "current-thread"] {
+        for (tasks, least) in [(64, 1.0), (512, 2.5)] {
             let case = format!("{tasks} tasks, {flavor}");
             let figure = run.by(Which::Bare, "throughput", &case, Metric::PerSecond);
             add(format!("throughput, {case}: x bare"), figure, AtLeast(least));
@@ -94,9 +106,11 @@ pub(crate) fn targets(results: &Results) -> Vec<Target> {
         add("processes: Jain".into(), ours(Metric::Jain), AtLeast(0.95));
         add("processes: least share of a process".into(), ours(Metric::LeastShare), AtLeast(0.5));
         add("processes: longest wait in ms".into(), ours(Metric::LongestWait), AtMost(250.0));
-        let commands = ours(Metric::Commands).map(|commands| commands * 5.0);
-        add("processes: commands over all nodes".into(), commands, AtMost(15.0));
+        add("processes: commands over all nodes".into(), ours(Metric::Sent), AtMost(15.0));
     }
+    growth(&run, &mut add);
+    far(&run, &mut add);
+    overload(&run, &mut add);
     for case in ["one hung", "one killed", "two hung"] {
         let ours = |metric| run.ours("faults", case, metric);
         add(format!("{case}: p50 x healthy"), ours(Metric::P50Healthy), AtMost(1.2));
@@ -112,6 +126,55 @@ pub(crate) fn targets(results: &Results) -> Vec<Target> {
     let violations = violations.then(|| results.violations());
     add("two holders of one lock at once".into(), violations, AtMost(0.0));
     targets
+}
+
+/// Clients of one task each: 64 of them against 4.
+fn growth(run: &Run<'_>, add: &mut impl FnMut(String, Option<f64>, Limit)) {
+    let (few, many) = ("4 clients", "64 clients");
+    let ours = |case, metric| run.ours("growth", case, metric);
+    let ratio = |metric| Some(ours(many, metric)? / ours(few, metric)?);
+    let commands = "commands sent for a turn";
+    add(format!("growth, {many}: {commands}"), ours(many, Metric::Sent), AtMost(20.0));
+    add(format!("growth, {many}: {commands} x {few}"), ratio(Metric::Sent), AtMost(1.2));
+    add(format!("growth, {many}: turns x {few}"), ratio(Metric::PerSecond), AtLeast(0.9));
+    add(format!("growth, {many}: Jain"), ours(many, Metric::Jain), AtLeast(0.95));
+    let wait = || {
+        let cycle = 64.0 / ours(many, Metric::PerSecond)?;
+        Some(ours(many, Metric::LongestWait)? / 1000.0 / cycle)
+    };
+    add(format!("growth, {many}: longest wait by clients / pace"), wait(), AtMost(2.0));
+    let processes = "16 processes";
+    add(format!("growth, {processes}: {commands}"), ours(processes, Metric::Sent), AtMost(20.0));
+    let waiter = ours("50 idle waiters", Metric::WaiterCommands);
+    add("growth: commands a second of a client that waits".into(), waiter, AtMost(1.0));
+}
+
+/// A client of many tasks against a client of one, and 64 clients, far from the nodes.
+fn far(run: &Run<'_>, add: &mut impl FnMut(String, Option<f64>, Limit)) {
+    for milliseconds in [0, 1, 5, 20] {
+        let case = format!("{milliseconds} ms, 8 tasks against 1");
+        let ours = |metric| run.ours("far", &case, metric);
+        add(format!("far, {case}: share of the single task"), ours(Metric::Share), AtLeast(0.5));
+        add(format!("far, {case}: longest wait in ms"), ours(Metric::LongestWait), AtMost(1000.0));
+    }
+    let case = "5 ms, 64 clients";
+    let sent = run.ours("far", case, Metric::Sent);
+    add(format!("far, {case}: commands sent for a turn"), sent, AtMost(30.0));
+}
+
+/// More callers than the processors serve.
+fn overload(run: &Run<'_>, add: &mut impl FnMut(String, Option<f64>, Limit)) {
+    let cases = [1000, 5000, 20_000].map(|callers| format!("{callers} callers"));
+    let ours = |case: &String, metric| run.ours("overload", case, metric);
+    for case in &cases {
+        add(format!("overload, {case}: held locks lost"), ours(case, Metric::Lost), AtMost(0.0));
+        let kinds = [Metric::NoQuorum, Metric::FalselyHeld, Metric::Failures];
+        let refused = kinds.into_iter().map(|metric| ours(case, metric)).sum();
+        add(format!("overload, {case}: refused"), refused, AtMost(0.0));
+    }
+    let best = cases.iter().filter_map(|case| ours(case, Metric::PerSecond)).reduce(f64::max);
+    let most = || Some(ours(&cases[2], Metric::PerSecond)? / best?);
+    add(format!("overload, {}: part of the best pace", cases[2]), most(), AtLeast(0.5));
 }
 
 struct Run<'a>(&'a Results);

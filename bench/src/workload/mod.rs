@@ -3,11 +3,15 @@
 
 mod contended;
 mod cost;
+mod far;
 mod faults;
 mod first_lock;
+mod growth;
 mod herd;
 mod latency;
 mod many;
+mod overload;
+mod pinned;
 pub(crate) mod processes;
 mod throughput;
 
@@ -27,7 +31,7 @@ use crate::{
 pub(crate) struct Bench {
     /// The servers; a workload with fewer nodes uses the first of them.
     pub(crate) nodes: Nodes,
-    /// Two minutes in all instead of thirteen: coarse, to see that everything runs.
+    /// Some minutes in all instead of half an hour: coarse, to see that everything runs.
     pub(crate) quick: bool,
 }
 
@@ -84,13 +88,17 @@ pub(crate) struct Workload {
 pub(crate) const ALL: &[Workload] = &[
     latency::WORKLOAD,
     throughput::WORKLOAD,
+    pinned::WORKLOAD,
     cost::WORKLOAD,
     contended::WORKLOAD,
     herd::WORKLOAD,
     processes::WORKLOAD,
+    growth::WORKLOAD,
+    far::WORKLOAD,
     faults::WORKLOAD,
     first_lock::WORKLOAD,
     many::WORKLOAD,
+    overload::WORKLOAD,
 ];
 
 /// So many of something that nobody fights over, on both runtimes.

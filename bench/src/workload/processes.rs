@@ -3,6 +3,7 @@
 use std::{
     io::{BufRead, BufReader, Write},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -13,7 +14,7 @@ use crate::{
     client::{Client, Visit, Which},
     load::{self, Rivals, Turns},
     metric::{Metric, Sample},
-    servers,
+    sent::Sent,
 };
 
 const PROCESSES: usize = 4;
@@ -30,36 +31,50 @@ pub(super) const WORKLOAD: Workload = Workload {
 };
 
 fn cases(bench: &Bench) -> Vec<Case<'_>> {
-    let sample = move |which: Which| {
-        let span = bench.pick(Duration::from_secs(10), Duration::from_secs(2));
-        match which {
-            // No mutex reaches over processes: as many tasks in one.
-            Which::Mutex => which.visit(Alone { span }),
-            Which::Ours | Which::Rslock | Which::Bare | Which::Sockets | Which::Queued => {
-                together(bench, which, span)
-            }
+    let span = bench.pick(Duration::from_secs(10), Duration::from_secs(2));
+    let label = format!("{PROCESSES} x {TASKS} tasks");
+    vec![case(bench, label, Crowd { processes: PROCESSES, tasks: TASKS, span })]
+}
+
+/// Some processes that contend.
+pub(super) fn case(bench: &Bench, label: String, crowd: Crowd) -> Case<'_> {
+    let sample = move |which: Which| match which {
+        // No mutex reaches over processes: as many tasks in one.
+        Which::Mutex => which.visit(Alone { crowd }),
+        Which::Ours | Which::Rslock | Which::Bare | Which::Sockets | Which::Queued => {
+            together(bench, which, crowd)
         }
     };
-    vec![Case {
-        label: format!("{PROCESSES} x {TASKS} tasks"),
+    Case {
+        label,
         clients: &[Which::Mutex, Which::Ours, Which::Rslock, Which::Bare],
         sample: Box::new(sample),
-    }]
+    }
+}
+
+/// How many there are, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Crowd {
+    pub(super) processes: usize,
+    /// In each process.
+    pub(super) tasks: usize,
+    pub(super) span: Duration,
 }
 
 struct Alone {
-    span: Duration,
+    crowd: Crowd,
 }
 
 impl Visit for Alone {
     type Output = Sample;
 
     fn with<C: Client>(self) -> Sample {
+        let Crowd { processes, tasks, span } = self.crowd;
         Flavor::MultiThread.runtime().block_on(async {
             let client = C::open(&[]).await;
-            let rivals = Rivals::new(self.span, u64::MAX);
-            let (turns, _) = load::contended(&client, PROCESSES * TASKS, &rivals, None).await;
-            fairness(&turns, self.span)
+            let rivals = Rivals::new(span, u64::MAX);
+            let (turns, _) = load::contended(&client, processes * tasks, &rivals, None).await;
+            fairness(&turns, span)
         })
     }
 }
@@ -73,10 +88,11 @@ struct Rival {
 }
 
 impl Rival {
-    fn start(which: Which, resource: &str, span: Duration, urls: &[String]) -> Self {
+    fn start(which: Which, resource: &str, crowd: Crowd, urls: &[String]) -> Self {
         let program = std::env::current_exe().expect("this program has a path");
         let mut process = Command::new(program)
-            .args([CHILD, which.name(), resource, &span.as_millis().to_string()])
+            .args([CHILD, which.name(), resource])
+            .args([crowd.tasks.to_string(), crowd.span.as_millis().to_string()])
             .args(urls)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -93,8 +109,8 @@ impl Rival {
         line.trim_end().to_owned()
     }
 
-    /// What each of its tasks got, and its holds.
-    fn finish(mut self) -> (Vec<Turns>, Vec<Hold>) {
+    /// What it has to tell at the end.
+    fn finish(mut self) -> Told {
         let (mut turns, mut holds) = (Vec::new(), Vec::new());
         loop {
             let line = self.line();
@@ -106,9 +122,15 @@ impl Rival {
         }
         drop(self.hears);
         let _ = self.process.wait();
-        assert_eq!(turns.len(), TASKS, "a rival ended early");
-        (turns, holds)
+        assert!(!turns.is_empty(), "a rival ended early");
+        Told { turns, holds }
     }
+}
+
+/// What each task of a process got, and the holds of all of them.
+struct Told {
+    turns: Vec<Turns>,
+    holds: Vec<Hold>,
 }
 
 fn read_turns(line: &str) -> Turns {
@@ -117,47 +139,79 @@ fn read_turns(line: &str) -> Turns {
     Turns { count, longest: Duration::from_micros(longest), failures }
 }
 
-fn together(bench: &Bench, which: Which, span: Duration) -> Sample {
-    let (urls, resource) = (bench.urls(NODES), load::fresh());
-    let mut rivals: Vec<_> =
-        (0..PROCESSES).map(|_| Rival::start(which, &resource, span, &urls)).collect();
-    for rival in &mut rivals {
-        assert_eq!(rival.line(), "ready", "a rival did not start");
-    }
-    let before = servers::count(&bench.nodes);
-    for rival in &mut rivals {
-        writeln!(rival.hears, "go").expect("a rival hears");
-    }
-    let (mut turns, mut holds, mut shares) = (Vec::new(), Vec::new(), Vec::new());
-    for rival in rivals {
-        let (its_turns, its_holds) = rival.finish();
-        shares.push(its_turns.iter().map(|task| task.count).sum::<u64>());
-        turns.extend(its_turns);
-        holds.extend(its_holds);
-    }
-    let counted = servers::count(&bench.nodes).since(before);
+/// Runs the processes once for what depends on time, and once more to count what they send.
+fn together(bench: &Bench, which: Which, crowd: Crowd) -> Sample {
+    let (rivals, ()) = run(bench, which, crowd, || ());
+    let turns: Vec<Turns> = rivals.iter().flat_map(|rival| rival.turns.clone()).collect();
+    let taken: u64 = turns.iter().map(|task| task.count).sum();
+    let share = |rival: &Told| rival.turns.iter().map(|task| task.count).sum::<u64>();
+    let least = rivals.iter().map(share).min().unwrap_or_default();
+    let mut violations = violations(&rivals);
 
-    let taken: u64 = shares.iter().sum();
-    let least = shares.into_iter().min().unwrap_or_default();
-    let mut sample = fairness(&turns, span);
+    let counted = crowd.span.min(Duration::from_secs(2));
+    let counting = Crowd { span: counted + 2 * BESIDE, ..crowd };
+    let counter = Sent::start(&bench.nodes[..NODES]);
+    let (rivals, (span, sent)) = run(bench, which, counting, || {
+        thread::sleep(BESIDE);
+        let (from, before) = (history::now(), counter.count());
+        thread::sleep(counted);
+        let (until, after) = (history::now(), counter.count());
+        (from..until, after - before)
+    });
+    violations += self::violations(&rivals);
+    let holds = rivals.iter().flat_map(|rival| &rival.holds);
+    let meanwhile = holds.filter(|hold| span.contains(&hold.from)).count();
+
+    let mut sample = fairness(&turns, crowd.span);
     sample.extend([
-        (Metric::LeastShare, least as f64 * PROCESSES as f64 / taken.max(1) as f64),
-        (Metric::Commands, counted.commands as f64 / (taken.max(1) as f64 * NODES as f64)),
-        (Metric::Violations, history::overlaps(&holds).len() as f64),
+        (Metric::LeastShare, least as f64 * crowd.processes as f64 / taken.max(1) as f64),
+        (Metric::Sent, sent as f64 / meanwhile.max(1) as f64),
+        (Metric::Violations, violations as f64),
     ]);
     sample
 }
 
+/// How long the processes are at it before something is counted, and afterwards.
+const BESIDE: Duration = Duration::from_millis(500);
+
+/// Starts the processes, lets them contend, and does something meanwhile.
+fn run<T>(
+    bench: &Bench,
+    which: Which,
+    crowd: Crowd,
+    meanwhile: impl FnOnce() -> T,
+) -> (Vec<Told>, T) {
+    let (urls, resource) = (bench.urls(NODES), load::fresh());
+    let mut rivals: Vec<_> =
+        (0..crowd.processes).map(|_| Rival::start(which, &resource, crowd, &urls)).collect();
+    for rival in &mut rivals {
+        assert_eq!(rival.line(), "ready", "a rival did not start");
+    }
+    for rival in &mut rivals {
+        writeln!(rival.hears, "go").expect("a rival hears");
+    }
+    let done = meanwhile();
+    (rivals.into_iter().map(Rival::finish).collect(), done)
+}
+
+/// How often two held the lock at once.
+fn violations(rivals: &[Told]) -> usize {
+    let holds: Vec<Hold> = rivals.iter().flat_map(|rival| rival.holds.clone()).collect();
+    history::overlaps(&holds).len()
+}
+
 /// What a rival does: says that it is ready, waits for a word, and tells what it got.
 pub(crate) fn child(arguments: &[String]) {
-    let [which, resource, span, urls @ ..] = arguments else { panic!("{arguments:?}") };
+    let [which, resource, tasks, span, urls @ ..] = arguments else { panic!("{arguments:?}") };
     let which = Which::named(which).expect("a client");
     let span = Duration::from_millis(span.parse().expect("milliseconds"));
-    which.visit(Contend { resource, span, urls });
+    let tasks = tasks.parse().expect("a number of tasks");
+    which.visit(Contend { resource, tasks, span, urls });
 }
 
 struct Contend<'a> {
     resource: &'a str,
+    tasks: usize,
     span: Duration,
     urls: &'a [String],
 }
@@ -178,7 +232,7 @@ impl Visit for Contend<'_> {
             let rivals = Rivals { resource, begin, end: begin + self.span, turns: u64::MAX };
             let history = history::History::new();
             // The parent finds overlaps of this process among those of all.
-            let (turns, _) = load::contended(&client, TASKS, &rivals, Some(&history)).await;
+            let (turns, _) = load::contended(&client, self.tasks, &rivals, Some(&history)).await;
             for Turns { count, longest, failures } in turns {
                 println!("task {count} {} {failures}", longest.as_micros());
             }

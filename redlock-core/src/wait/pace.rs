@@ -1,9 +1,9 @@
-//! Who goes first when several processes want one lock. Pure.
+//! Which client goes first when several want one lock. Pure.
 //!
-//! Within a process a lock is handed on in no time, so that a process could keep it for ever. It
-//! keeps it for a span, then lets go for real and stands back for a moment. Who wakes up to a free
-//! lock hurries the more, the longer its line has waited: so the processes take turns, and two
-//! that start at the same moment and split the votes are rare.
+//! Within a process a lock is handed on in no time, so that a process could keep it for ever. It keeps
+//! it for a span, then lets go for real and lets other clients in. A client that wakes up to a free
+//! lock hesitates the less, the longer its line has waited: two that start at the same moment and split
+//! the votes are rare.
 
 use std::time::Duration;
 

@@ -108,6 +108,9 @@ pub(super) struct Dialogue {
     filled: usize,
     awaited: VecDeque<Awaited>,
     known: Known,
+    /// The server is a cluster, or stands before one: it takes keys of different slots only in calls of
+    /// their own.
+    apart: bool,
     /// Who reads.
     driver: Option<Waker>,
     /// The listeners to changes of keys, if the server tells of them.
@@ -141,6 +144,7 @@ impl Dialogue {
             filled: 0,
             awaited: VecDeque::new(),
             known: Known::default(),
+            apart: false,
             driver: None,
             watchers,
             pushed: Vec::new(),
@@ -161,7 +165,7 @@ impl Dialogue {
         let batch = Batch::new(commands);
         let mut first = 0;
         while let Some(command) = batch.commands.get(first) {
-            let count = command::together(&batch.commands[first..]);
+            let count = if self.apart { 1 } else { command::together(&batch.commands[first..]) };
             self.track(command);
             let how = self.known.how(command.action);
             command::encode(&batch.commands[first..first + count], how, &mut self.out);
@@ -353,6 +357,15 @@ impl Dialogue {
                     self.awaited.push_back(Awaited::Answer { batch, first, count, how });
                     return Ok(());
                 }
+                if is_cross_slot(answer) && count > 1 {
+                    self.apart = true;
+                    for first in first..first + count {
+                        let (batch, how, count) = (Arc::clone(&batch), How::ByHash, 1);
+                        command::encode(&batch.commands[first..=first], how, &mut self.out);
+                        self.awaited.push_back(Awaited::Answer { batch, first, count, how });
+                    }
+                    return Ok(());
+                }
                 let may_have_run = !reply::is_refusal(answer);
                 for (place, command) in commands.iter().enumerate() {
                     let failed = |reason| NodeError { may_have_run, ..self.failed(reason) };
@@ -388,6 +401,10 @@ impl Dialogue {
     fn failed(&self, reason: String) -> NodeError {
         NodeError::new(&self.node, NodeErrorKind::Server, reason)
     }
+}
+
+fn is_cross_slot(answer: &Value) -> bool {
+    matches!(answer, Value::ServerError(error) if error.code() == "CROSSSLOT")
 }
 
 fn is_no_script(answer: &Value) -> bool {

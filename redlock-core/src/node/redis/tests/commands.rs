@@ -343,3 +343,22 @@ async fn a_release_gives_the_turn_to_the_first_that_is_alive() {
     assert_eq!(act(&mut *node, &ours, wakes).await, Ok(Reply::Missing));
     assert_eq!(server.number("DBSIZE"), 0, "nothing stays");
 }
+
+/// A cluster of one node has all slots and takes them only one by one.
+#[tokio::test]
+async fn locks_of_different_slots_are_released_by_calls_of_their_own() {
+    let mut server = Server::start_with(&["--cluster-enabled", "yes"]);
+    server.admin("CLUSTER ADDSLOTSRANGE 0 16383");
+    server
+        .wait_for("the slots", |server| server.text("CLUSTER INFO").contains("cluster_state:ok"))
+        .await;
+    let mut node = connected(&server.url("", "")).await;
+    let locks = ["a", "b", "c"].map(|key| claim(key, CANARY));
+    for _ in 0..2 {
+        let [a, b, c] = [&locks[0], &locks[1], &locks[2]].map(|it| (it, GRANT));
+        assert_eq!(batch(&mut *node, &[a, b, c]).await, [const { Ok(Reply::Done) }; 3]);
+        let [a, b, c] = [&locks[0], &locks[1], &locks[2]].map(|it| (it, RELEASE));
+        assert_eq!(batch(&mut *node, &[a, b, c]).await, [const { Ok(Reply::Done) }; 3]);
+    }
+    assert_eq!(server.number("DBSIZE"), 0);
+}
