@@ -297,6 +297,19 @@ impl Request<'_> {
             let now = clock.now();
             if head.entry.is_some() && now >= say_at {
                 standing = self.say(head).await?;
+                // A push that came before the answer says more: a free lock may be on its way to the
+                // waiter before this one.
+                match head.entry.as_mut().and_then(Entry::take_signal) {
+                    Some(Signal::Turn) => return Ok(Chance::Turn),
+                    Some(Signal::Next) => {
+                        say_at = clock.now() + grace(round_trip);
+                        watch_at = say_at;
+                        standing = standing.map(|standing| Standing { ahead: 0, ..standing });
+                        continue;
+                    }
+                    Some(Signal::Moved) => continue,
+                    None => {}
+                }
                 match standing {
                     None => {
                         head.entry = None;

@@ -180,6 +180,16 @@ impl Entry {
     /// Waits for a signal. Cancel safe.
     pub(crate) async fn signal(&mut self) -> Signal {
         let signal = self.wake.signal().await;
+        self.note(signal)
+    }
+
+    /// The signal that is there, if any.
+    pub(crate) fn take_signal(&mut self) -> Option<Signal> {
+        let signal = self.wake.take()?;
+        Some(self.note(signal))
+    }
+
+    fn note(&mut self, signal: Signal) -> Signal {
         if signal == Signal::Turn {
             self.has_turn = !std::mem::take(&mut self.is_back);
         }
@@ -252,15 +262,16 @@ impl Wake {
         self.told.lock()[Signal::Turn as usize]
     }
 
+    fn take(&self) -> Option<Signal> {
+        let mut told = self.told.lock();
+        let mut by_importance = [Signal::Turn, Signal::Next, Signal::Moved].into_iter();
+        by_importance.find(|signal| std::mem::take(&mut told[*signal as usize]))
+    }
+
     async fn signal(&self) -> Signal {
         loop {
-            {
-                let mut told = self.told.lock();
-                for signal in [Signal::Turn, Signal::Next, Signal::Moved] {
-                    if std::mem::take(&mut told[signal as usize]) {
-                        return signal;
-                    }
-                }
+            if let Some(signal) = self.take() {
+                return signal;
             }
             self.notify.notified().await;
         }
