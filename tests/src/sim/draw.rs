@@ -26,7 +26,7 @@ const CROWDS: u64 = 2;
 const SLEEP: u64 = 60 * 60 * 1000;
 
 impl Plan {
-    /// The plan of a seed; always one of many clients with `crowd`.
+    /// The plan of a seed; always with many clients if `crowd`.
     pub fn draw(seed: u64, crowd: bool) -> Self {
         let mut rng = Rng::new(seed ^ 0x5E_ED0F_1A7E);
         let crowd = rng.percent(CROWDS) || crowd;

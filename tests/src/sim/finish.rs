@@ -221,7 +221,7 @@ async fn quiet(world: &Arc<World>) {
     let before = world.ledger.sent_by(client.number);
     sleep(QUIET).await;
     let sent = world.ledger.sent_by(client.number) - before;
-    // One command a second and node.
+    // A command a second and node.
     let most = nodes as u64 * QUIET / 1000;
     if sent > most {
         world.log.delay(format!(

@@ -1,5 +1,5 @@
-//! Clients that queue are served in the order in which they came, and one that is lost holds up the
-//! others for no longer than it has to.
+//! Clients that queue are served in the order in which they came, and a client that is lost holds up
+//! the others for no longer than it has to.
 
 use std::{
     future::{IntoFuture, poll_fn},
@@ -35,11 +35,11 @@ enum Loss {
     LeavesAtItsTurn,
     /// A process is killed while it waits.
     Dies,
-    /// Two next to each other are.
+    /// Two processes next to each other in the queue are killed.
     TwoDie,
 }
 
-/// Who got the lock and when, in the order in which that was.
+/// The places of the clients that got the lock, and when, in the order in which that was.
 type Served = Arc<Mutex<Vec<(usize, u64)>>>;
 
 struct Scene<'a> {
@@ -138,7 +138,7 @@ impl Scene<'_> {
         sleep(world.round_trip() + 5).await;
     }
 
-    /// One waiter: what it does when it has the lock takes a millisecond.
+    /// A waiter: what it does when it has the lock takes a millisecond.
     fn wait(
         &self,
         place: usize,

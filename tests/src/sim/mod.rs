@@ -32,7 +32,7 @@ use world::World;
 /// No schedule takes so long by its own clock: a task that is still waiting waits in vain.
 const FOREVER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Runs the schedule of a seed, one of many clients if `crowd`; with the timeline of it when `told`.
+/// Runs the schedule of a seed, with many clients if `crowd`; with the timeline of it when `told`.
 pub fn run_seed(seed: u64, crowd: bool, told: bool) -> Report {
     run(Plan::draw(seed, crowd), told)
 }
