@@ -86,7 +86,7 @@ async fn a_server_without_scripts_is_refused_before_it_has_a_lock() {
     assert_eq!(renamed.number("DBSIZE"), 0);
 }
 
-/// One that is busy is asked again.
+/// A busy server is asked again.
 #[tokio::test]
 async fn a_server_that_cannot_run_scripts_just_now_is_connected() {
     const BUSY: &str = "-NOPERM no info\r\n-NOPERM no info\r\n-NOPERM no info\r\n\
