@@ -247,7 +247,7 @@ impl NodeHandle {
             // answer may be there at once.
             shared.task.expect(now + shared.context.node_timeout);
         }
-        if first && !(quiet && self.send_now()) {
+        if first && !(quiet && self.send_now(now)) {
             shared.task.expect(now);
             shared.notify();
         }
@@ -255,8 +255,11 @@ impl NodeHandle {
     }
 
     /// Sends what waits from here. False when the supervisor has to see to it.
-    fn send_now(&self) -> bool {
+    fn send_now(&self, now: Moment) -> bool {
         let Some(mut pipe) = self.shared().pipe.try_lock() else { return false };
+        if pipe.is_crowded(now) {
+            return false;
+        }
         let sent = pipe.send_waiting(self.shared());
         sent.largest > 0 && !sent.tell_supervisor
     }

@@ -333,6 +333,15 @@ impl Outbox {
         lanes.into_iter().flat_map(std::mem::take).collect()
     }
 
+    /// Takes out every delete that was not sent. They are owed all the same.
+    pub(super) fn take_deletes(&mut self, now: Moment) -> Vec<Item> {
+        let deletes: Vec<_> = std::mem::take(&mut self.deletes).into();
+        for item in &deletes {
+            self.owe(item.job.clone(), now);
+        }
+        deletes
+    }
+
     /// What was sent and has no answer is not in flight any more. Deletes are owed.
     pub(super) fn abandon(&mut self, unanswered: &[Item], now: Moment) {
         self.answered(unanswered.len());

@@ -14,13 +14,17 @@ use std::{
     collections::VecDeque,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
 use tokio::time::Instant;
 
-use super::{Reply, Sender, handle::Shared, outbox::Item};
-use crate::error::{NodeError, NodeErrorKind};
+use super::{Command, Reply, Sender, handle::Shared, outbox::Item};
+use crate::{
+    clock::Moment,
+    error::{NodeError, NodeErrorKind},
+};
 
 /// A batch and what came of each of its items.
 pub(super) struct Answered {
@@ -43,7 +47,15 @@ pub(super) struct Pipe {
     pub(super) is_timed: bool,
     /// Room for the next batch.
     spare: Vec<Item>,
+    /// When the last crowd left.
+    crowd_at: Option<Moment>,
 }
+
+/// Where so many jobs leave at once, more are about to come.
+pub(super) const CROWD: usize = 4;
+
+/// For so long after a crowd, jobs are not sent by their callers: together they cost one write.
+const CROWD_LASTS: Duration = Duration::from_millis(1);
 
 struct Batch {
     items: Vec<Item>,
@@ -94,6 +106,9 @@ impl Pipe {
                 return sent;
             }
             sent.largest = sent.largest.max(items.len());
+            if items.len() >= CROWD {
+                self.crowd_at = Some(*now);
+            }
             sent.tell_supervisor |= !self.is_timed || !sender.wakes_reader();
             let now = *now;
             let mut answers = sender.send(items.iter().map(|item| item.job.command(now)).collect());
@@ -107,6 +122,24 @@ impl Pipe {
             };
             self.batches.push_back(Batch { items, answers, sent: Instant::now() });
         }
+    }
+
+    /// Sends commands whose answers no task will hear.
+    pub(super) fn send_last(&self, commands: Vec<Command>) {
+        if let Some(sender) = self.sender.as_ref().filter(|_| !commands.is_empty()) {
+            // The first poll sends.
+            let _ = sender.send(commands).now_or_never();
+        }
+    }
+
+    /// Whether this is the connection that commands are sent on.
+    pub(super) fn is_connection(&self, number: u64) -> bool {
+        self.number == number
+    }
+
+    /// Whether many callers have just asked, and are about to ask again.
+    pub(super) fn is_crowded(&self, now: Moment) -> bool {
+        self.crowd_at.is_some_and(|at| now.since(at) < CROWD_LASTS)
     }
 
     /// By when the first batch must be answered.

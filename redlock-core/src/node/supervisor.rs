@@ -27,7 +27,7 @@ use super::{
     handle::Shared,
     outbox::{Item, Link},
     outcome::conclude,
-    pipe::Answered,
+    pipe::{Answered, CROWD},
     redis,
     strikes::Strikes,
 };
@@ -38,9 +38,6 @@ use crate::{
     error::{NodeError, NodeErrorKind},
     telemetry, token,
 };
-
-/// Where so many jobs go out at once, more are about to come.
-const CROWD: usize = 4;
 
 pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pulse) {
     begin(&shared);
@@ -481,10 +478,19 @@ impl<'a> Session<'a> {
 impl Drop for Session<'_> {
     fn drop(&mut self) {
         let now = self.shared.context.clock.now();
-        let unanswered = self.shared.pipe.lock().abandon(self.number);
-        self.shared.outbox.lock().abandon(&unanswered, now);
+        let (deletes, unanswered) = {
+            let mut pipe = self.shared.pipe.lock();
+            let is_ours = pipe.is_connection(self.number);
+            let mut outbox = self.shared.outbox.lock();
+            let deletes = if is_ours { outbox.take_deletes(now) } else { Vec::new() };
+            // Guards may have been dropped as the last act of `main`: no other task comes after this.
+            pipe.send_last(deletes.iter().map(|item| item.job.command(now)).collect());
+            let unanswered = pipe.abandon(self.number);
+            outbox.abandon(&unanswered, now);
+            (deletes, unanswered)
+        };
         // Each ballot is cast as it is dropped, with no lock held.
-        drop(unanswered);
+        drop((deletes, unanswered));
     }
 }
 

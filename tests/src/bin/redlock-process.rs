@@ -6,8 +6,8 @@
 //! - `work RESOURCE URL..`: works under the lock, prints `working`, and once the lock is lost
 //!   `lost NANOSECONDS`: when, on the clock of histories, the body was polled last.
 //! - `abort RESOURCE URL..`: takes the lock, prints `held`, and aborts once its input ends.
-//! - `drop FLAVOR RESOURCE URL..`: takes the lock on a runtime of this flavor, drops it and is at its
-//!   end.
+//! - `drop FLAVOR RESOURCE URL..`: takes twenty locks on a runtime of this flavor, drops them and is at
+//!   its end.
 //! - `suspend RESOURCE URL..`: takes the lock, and prints whether it is valid before and after two hours
 //!   that only the boot clock shows, as when the machine was asleep.
 //! - `contend OWNER RESOURCE URL..`: takes and releases the lock, and prints each hold at the
@@ -69,10 +69,13 @@ async fn run(words: &[&str]) {
             // Longer than any test waits: the key must not go by itself.
             let hour = Duration::from_secs(3600);
             let client = builder(urls).max_ttl(hour).ttl(hour).build().unwrap();
-            let guard = client.lock(resource).await.unwrap();
+            let mut guards = Vec::new();
+            for number in 0..20 {
+                guards.push(client.lock(format!("{resource}-{number}")).await.unwrap());
+            }
             // Every node has answered what it was asked before.
             assert!(client.health().await.iter().all(NodeHealth::is_up));
-            drop(guard);
+            drop(guards);
         }
         ["suspend", resource, ref urls @ ..] => {
             let hour = Duration::from_secs(3600);
