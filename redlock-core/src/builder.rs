@@ -1,4 +1,4 @@
-//! Building a client: everything that can be wrong with a configuration is found here.
+//! Building a client. `build()` finds every mistake in a configuration.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -46,7 +46,7 @@ impl Builder {
         Self { nodes: Vec::new(), settings, clock: None, entropy: Arc::new(OsEntropy) }
     }
 
-    /// The nodes: independent masters, usually 5, 3 or 1. Called again, it adds.
+    /// The nodes: independent masters, usually 5, 3 or 1. Another call adds nodes.
     pub fn nodes<I>(mut self, nodes: I) -> Self
     where
         I: IntoIterator,
@@ -56,15 +56,15 @@ impl Builder {
         self
     }
 
-    /// How long a node keeps a lock if nobody renews it. Default: 30 s; at least 3 x
+    /// How long a node keeps a lock that is not renewed. Default: 30 s; at least 3 x
     /// `node_timeout`, at most `max_ttl`.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.settings.ttl = ttl;
         self
     }
 
-    /// The longest ttl accepted, and how long a node that restarted gives no votes; the same in
-    /// all clients of a pool. Default: 60 s.
+    /// The longest ttl accepted, and how long a node that restarted gives no votes. It must be the
+    /// same in all clients of a pool. Default: 60 s.
     pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.settings.max_ttl = max_ttl;
         self
@@ -102,7 +102,8 @@ impl Builder {
         self
     }
 
-    /// The bound on one command on one node. Default: 50 ms.
+    /// The bound on one command on one node. Default: 50 ms. Several times what a node usually takes,
+    /// so that a busy machine does not make answers late: those do not count.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.settings.node_timeout = timeout;
         self
@@ -114,15 +115,15 @@ impl Builder {
         self
     }
 
-    /// What goes in front of every resource. Default: `redlock:`; empty shares plain keys with
+    /// The prefix of every key. Default: `redlock:`. With an empty prefix, the keys are those of
     /// other Redlock clients.
     pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.settings.key_prefix = prefix.into();
         self
     }
 
-    /// Who holds a lock, for people who look at the nodes; kept as up to 64 characters of printable
-    /// ASCII. Default: host and process id.
+    /// The name of this client in the values of its keys, for operators that look at a node. Up to
+    /// 64 characters of printable ASCII are kept. Default: host and process id.
     pub fn client_name(mut self, name: impl Into<String>) -> Self {
         self.settings.client_name = ascii_name(&name.into());
         self
@@ -134,7 +135,7 @@ impl Builder {
         self
     }
 
-    /// How many may wait for one resource in this process; beyond that the answer is
+    /// The most waiters for one resource in this process. Beyond that, the answer is
     /// [`LockError::Held`] at once. Default: 1000.
     pub fn max_waiters(mut self, waiters: usize) -> Self {
         self.settings.max_waiters = waiters;
@@ -165,7 +166,8 @@ impl Builder {
             })
             .collect();
         let clock = clock.unwrap_or_else(|| -> Arc<dyn Clock> {
-            // In-memory nodes live by tokio's clock, and so must who judges their leases (rule 2).
+            // In-memory nodes use tokio's clock, so their leases are judged by the same clock (rule
+            // 2).
             if memory.len() == nodes.len() { Arc::new(TokioClock) } else { Arc::new(SystemClock) }
         });
         let specs = nodes.into_iter().map(Node::spec).collect::<Result<_, _>>()?;
@@ -174,7 +176,7 @@ impl Builder {
         Ok(Redlock::from_client(Arc::new(client)))
     }
 
-    /// The defaults over new nodes inside this process: nothing of it can be wrong.
+    /// The defaults over new nodes inside this process: no setting can be wrong.
     pub(crate) fn in_memory(count: usize) -> Redlock {
         let Self { settings, entropy, .. } = Self::new();
         let memory: Vec<_> = (0..count.max(1)).map(|_| MemoryNode::new()).collect();
@@ -193,6 +195,14 @@ impl Builder {
     pub(crate) fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
         self
+    }
+
+    /// A client of nodes that no URL leads to.
+    #[cfg(test)]
+    pub(crate) fn over(self, specs: Vec<NodeSpec>) -> Redlock {
+        let Self { settings, entropy, .. } = self;
+        let clock = Arc::new(TokioClock);
+        Redlock::from_client(Arc::new(assemble(settings, specs, Vec::new(), clock, entropy)))
     }
 }
 
@@ -233,8 +243,8 @@ pub(crate) fn check(settings: &Settings) -> Result<(), LockError> {
     settings.terms(&LockOptions::new()).map(drop)
 }
 
-/// Two names for one server would make a quorum of one. Hosts are in lower case already; the path
-/// of a socket has its case.
+/// Two names for one server would make a quorum of one. Hosts are in lower case already, and the
+/// path of a socket is case-sensitive.
 pub(crate) fn check_distinct(nodes: &[NodeHandle]) -> Result<(), LockError> {
     let mut seen = BTreeSet::new();
     match nodes.iter().find(|node| !seen.insert(node.name())) {

@@ -25,23 +25,23 @@ use crate::{
     wait::Lines,
 };
 
-/// How many attempts may be under way at once. A caller beyond them waits before its validity clock
-/// starts: a crowd that asked all at once would get its answers too late.
+/// The most attempts in progress at once. A caller beyond them waits before its validity clock
+/// starts: if all asked at once, the answers would come too late.
 const MAX_ATTEMPTS: usize = 512;
 
 pub(crate) struct Client {
     pub(crate) settings: Settings,
     pub(crate) nodes: Box<[NodeHandle]>,
-    /// The nodes among them that are in this process.
+    /// The nodes that are in this process.
     pub(crate) memory: Vec<MemoryNode>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) registry: Registry,
-    /// Who waits for which lock.
+    /// The lines of waiters before each lock.
     pub(crate) lines: Arc<Lines>,
     /// Lets in as many attempts as the nodes can answer in time.
     pub(crate) gate: Semaphore,
-    /// How many attempts are under way, and leases on their way to the next hold.
+    /// The number of attempts in progress, and of leases on their way to the next hold.
     arriving: AtomicUsize,
     /// True once no new lock is given.
     closed: watch::Sender<bool>,
@@ -90,7 +90,6 @@ impl Client {
         self.settings.node_timeout.saturating_mul(4)
     }
 
-    /// Starts the background tasks, or starts them again when their runtime has ended (rule 13).
     /// How long a quorum takes to answer; zero before its first answer.
     pub(crate) fn round_trip(&self) -> Duration {
         let mut all: Vec<_> = self.nodes.iter().map(NodeHandle::round_trip).collect();
@@ -98,6 +97,7 @@ impl Client {
         all.get(quorum(all.len()).saturating_sub(1)).copied().unwrap_or_default()
     }
 
+    /// Starts the background tasks, or starts them again when their runtime has ended (rule 13).
     pub(crate) fn ensure_running(&self) {
         if !self.nodes.iter().all(NodeHandle::is_running) {
             self.ready.store(false, Ordering::Release);
@@ -106,14 +106,15 @@ impl Client {
         self.registry.ensure_running(&self.clock, || self.when_ended());
     }
 
-    /// The same, and has what stands still on another runtime go on here.
+    /// Starts the tasks like [`ensure_running`](Self::ensure_running), and takes over here what
+    /// stands still on another runtime.
     pub(crate) fn ensure_moving(&self) {
         self.ensure_running();
         self.nodes.iter().for_each(NodeHandle::ensure_moving);
         self.registry.ensure_moving(&self.clock, || self.when_ended());
     }
 
-    /// What has to be done when holds are not renewed any more.
+    /// What to run when holds are no longer renewed.
     fn when_ended(&self) -> impl FnOnce() + Send + use<> {
         let lines = Arc::clone(&self.lines);
         move || lines.nudge()
@@ -127,7 +128,7 @@ impl Client {
         if self.ready.load(Ordering::Acquire) {
             return Ok(());
         }
-        // Whatever came of it, the attempt that follows finds out.
+        // The attempt that follows finds out whether there is a quorum.
         let _ = crate::timer::timeout(self.settings.connect_timeout, self.connections()).await;
         self.ready.store(true, Ordering::Release);
         Ok(())
@@ -152,8 +153,8 @@ impl Client {
         }
     }
 
-    /// There is, or was, a quorum: from now on, a node that is seen for the first time after it
-    /// was down may have forgotten locks of this very client (rule 16).
+    /// A quorum has answered. From now on, a node that was down and is seen for the first time may
+    /// have forgotten locks of this client (rule 16).
     pub(crate) fn put_in_service(&self) {
         if !self.in_service.load(Ordering::Acquire) {
             self.in_service.store(true, Ordering::Release);
@@ -161,13 +162,13 @@ impl Client {
         }
     }
 
-    /// Counts an attempt, or a lease, as under way for as long as what comes back lives.
+    /// Counts an attempt, or a lease, as in progress for as long as the returned value lives.
     pub(crate) fn arriving(self: &Arc<Self>) -> Arriving {
         self.arriving.fetch_add(1, Ordering::AcqRel);
         Arriving(Arc::clone(self))
     }
 
-    /// Whether something is under way that may still come to keys that nobody wants any more.
+    /// Whether an attempt or a lease is in progress that may still leave keys to clean up.
     pub(crate) fn is_arriving(&self) -> bool {
         self.arriving.load(Ordering::Acquire) > 0
     }
@@ -198,7 +199,7 @@ impl Client {
     }
 }
 
-/// An attempt that is under way, or a lease on its way from one hold to the next.
+/// An attempt in progress, or a lease on its way from one hold to the next.
 pub(crate) struct Arriving(Arc<Client>);
 
 impl Arriving {

@@ -1,4 +1,4 @@
-//! What can go wrong, told so that a caller can act on it.
+//! The errors, made so that a caller can act on them.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -6,9 +6,9 @@ use std::{fmt, sync::Arc, time::Duration};
 ///
 /// | variant | what happened | what to do |
 /// |---|---|---|
-/// | [`Held`](Self::Held) | somebody else has the lock | try again after [`retry_after`](Self::retry_after), or give up |
+/// | [`Held`](Self::Held) | another client or task holds it | try again after [`retry_after`](Self::retry_after), or give up |
 /// | [`NoQuorum`](Self::NoQuorum) | too many nodes failed | try again later; look at the nodes |
-/// | [`Lost`](Self::Lost) | the lock was ours and is not any more | the work may have had effects: check before repeating it |
+/// | [`Lost`](Self::Lost) | this client held the lock and lost it | the work may have had effects: check before repeating it |
 /// | [`ShuttingDown`](Self::ShuttingDown) | this client takes no new locks; nothing ran | try again on another instance |
 /// | [`InvalidResource`](Self::InvalidResource) | the resource cannot be a key | fix the resource |
 /// | [`UnknownPool`](Self::UnknownPool) | no pool of that name is installed | fix the program |
@@ -19,26 +19,27 @@ use std::{fmt, sync::Arc, time::Duration};
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Somebody else holds the lock, or the attempts to take it split the nodes' votes.
+    /// Another client, or another task, holds the lock, or the attempts to take it split the nodes'
+    /// votes.
     #[non_exhaustive]
     Held {
         /// The resource that was asked for.
         resource: String,
-        /// How many attempts were completed. In a line of this process, which asks no node, every
-        /// `retry_delay` counts as one, as does the first look.
+        /// How many attempts were completed. A request in the line of this process asks no node:
+        /// there, every `retry_delay` counts as one attempt, and so does the first look.
         attempts: u32,
         /// The time from the call to this answer.
         waited: Duration,
-        /// The holder is this very client: a task that waits for itself waits in vain.
+        /// The holder is this client: a task that waits for its own lock waits in vain.
         by_this_client: bool,
         /// When another attempt makes sense.
         retry_after: Duration,
         /// The nodes that failed in the last attempt, if any.
         nodes: Vec<NodeError>,
     },
-    /// So many nodes failed that no quorum was possible, or it came too late to be of use. An
-    /// attempt is over as soon as it cannot succeed: where some nodes refuse and others fail, who
-    /// answers first decides between this and [`Held`](Self::Held).
+    /// So many nodes failed that no quorum was possible, or the quorum came too late to be of use.
+    /// An attempt ends as soon as it cannot succeed. When some nodes refuse and others fail, the
+    /// first answers decide between this and [`Held`](Self::Held).
     #[non_exhaustive]
     NoQuorum {
         /// The resource that was asked for; empty when no single resource was.
@@ -49,12 +50,12 @@ pub enum LockError {
         waited: Duration,
         /// How many nodes said yes in the last attempt.
         granted: usize,
-        /// How many would have had to.
+        /// How many nodes make a quorum.
         quorum: usize,
         /// The nodes that failed in the last attempt; empty when the quorum came too late.
         nodes: Vec<NodeError>,
     },
-    /// The lock was held and is no longer. Given only after a body has started or a guard was
+    /// The lock was held and is no longer. Only returned after a body has started or a guard was
     /// handed out.
     #[non_exhaustive]
     Lost {
@@ -109,7 +110,7 @@ pub enum LostReason {
 }
 
 impl LockError {
-    /// Somebody else holds the lock: the service is healthy, the resource is busy.
+    /// Another client or task holds the lock: the service is healthy, the resource is busy.
     #[must_use]
     pub fn is_held(&self) -> bool {
         matches!(self, Self::Held { .. })
@@ -121,17 +122,17 @@ impl LockError {
         matches!(self, Self::NoQuorum { .. } | Self::ShuttingDown { .. })
     }
 
-    /// The lock was ours and was lost: the work may have had effects.
+    /// This client held the lock and lost it: the work may have had effects.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         matches!(self, Self::Lost { .. })
     }
 
-    /// When trying the same call again makes sense; `None` when it never does by itself.
+    /// When trying the same call again makes sense; `None` when a retry alone never helps.
     ///
-    /// A held lock answers with the retry delay that was in force, a missing quorum and a
-    /// shutdown with one second (reconnecting backs off to less than that). A lost lock answers
-    /// `None`: whether the work may be repeated is for the caller to know.
+    /// A held lock gives the retry delay that was in force. A missing quorum and a shutdown give
+    /// one second (reconnecting backs off to less than that). A lost lock gives `None`: the caller
+    /// knows whether the work may be repeated.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {

@@ -1,4 +1,4 @@
-//! What a holder has in hand: the guard that owns the lock, and handles that only look.
+//! The guard that owns the lock, and handles that only read it.
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
@@ -12,27 +12,27 @@ use crate::{
 
 /// A lock that is held. It renews itself, and holds until it is released or dropped.
 ///
-/// Dropped, it is released in the background, off the runtime and during a panic too. Its ttl
-/// bounds only how long the lock outlives a crash. Use [`release`](Self::release) to know that
-/// the lock is free, and [`lost`](Self::lost) to know when it is not yours any more.
+/// Dropping it releases the lock in the background, also outside of the runtime and during a panic.
+/// The ttl only bounds how long the lock outlives a crash. Use [`release`](Self::release) to know
+/// that the lock is free, and [`lost`](Self::lost) to learn that it is not yours any more.
 #[must_use = "a guard that is not bound to a name releases its lock at once"]
 pub struct LockGuard {
     hold: Arc<Hold>,
 }
 
-/// A look at a lock: the reads of its [`LockGuard`], owning nothing.
+/// Read access to a lock: the reads of its [`LockGuard`], without ownership.
 #[derive(Clone)]
 pub struct LockHandle {
     hold: Arc<Hold>,
 }
 
-/// What a release found.
+/// The outcome of a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Released {
-    /// The lock was ours to the end.
+    /// The lock was held until the release.
     Ours,
-    /// It had been lost before: the work may have overlapped with somebody else's.
+    /// The lock had been lost before: the work may have overlapped with that of another holder.
     AlreadyLost,
 }
 
@@ -57,7 +57,8 @@ macro_rules! reads {
             !self.validity().is_zero()
         }
 
-        /// Resolves when the lock is no longer ours, released included; at once when it is not.
+        /// Resolves when the lock is no longer held, released included; at once when it is not held
+        /// now.
         ///
         /// The future is `'static` and does not keep the lock. It needs no network: validity that runs out
         /// is enough (rule 9). It does need a tokio runtime to be woken by the clock. Cancel safe.
@@ -65,8 +66,8 @@ macro_rules! reads {
             until(Arc::clone(&self.hold), |judgement| matches!(judgement, Judgement::Ended(_)))
         }
 
-        /// How many nodes hold the lock for us, as of the last confirmed round; late answers
-        /// still count. Zero once it has ended.
+        /// How many nodes have the lock of this holder, as of the last confirmed round. Late
+        /// answers still count. Zero once the hold has ended.
         #[must_use]
         pub fn votes(&self) -> usize {
             self.hold.votes()
@@ -87,23 +88,24 @@ impl LockGuard {
         LockHandle { hold: Arc::clone(&self.hold) }
     }
 
-    /// Extends the lock as if it were acquired now with this ttl, which later renewals keep.
+    /// Extends the lock as if it were acquired now with this ttl, and later renewals keep the ttl.
     /// Never shortens what is left.
     ///
     /// # Errors
     ///
-    /// [`Lost`](LockError::Lost) when the lock is not ours any more, [`Config`](LockError::Config)
-    /// for a ttl that cannot work, [`NoQuorum`](LockError::NoQuorum) when the outcome is unknown:
-    /// then the lock is still held for what was left of it.
+    /// [`Lost`](LockError::Lost) when the lock is not held any more. [`Config`](LockError::Config)
+    /// for a ttl that cannot work. [`NoQuorum`](LockError::NoQuorum) when the outcome is unknown:
+    /// the lock is then still held for what was left of it.
     ///
     /// # Cancellation safety
     ///
-    /// Dropped, the extension may have happened or not; the lock is held either way.
+    /// When the future is dropped, the extension may have happened or not. The lock is held either
+    /// way.
     pub async fn extend(&self, ttl: Duration) -> Result<(), LockError> {
         extend::extend(&self.hold, ttl).await
     }
 
-    /// Releases the lock and answers when a quorum has confirmed it.
+    /// Releases the lock and returns when a quorum has confirmed it.
     ///
     /// # Errors
     ///
@@ -113,7 +115,7 @@ impl LockGuard {
     ///
     /// # Cancellation safety
     ///
-    /// Dropped, the release goes on in the background.
+    /// When the future is dropped, the release goes on in the background.
     pub async fn release(self) -> Result<Released, LockError> {
         check_runtime()?;
         let hold = Arc::clone(&self.hold);
@@ -121,14 +123,15 @@ impl LockGuard {
         release::release(&hold).await
     }
 
-    /// This lock as that of a body that can be dropped.
+    /// The lock of a body that can be dropped.
     #[doc(hidden)]
     pub fn into_body(self) -> BodyGuard {
         self.mark_body();
         BodyGuard::new(self)
     }
 
-    /// Notes that a body runs under it: nobody lets go of the keys before that has ended (rule 13).
+    /// Notes that a body runs under the lock: its keys are not released before the body has ended
+    /// (rule 13).
     pub(crate) fn mark_body(&self) {
         self.hold.mark_body();
     }

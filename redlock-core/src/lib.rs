@@ -17,11 +17,11 @@
 //! # The guarantee, and its limits
 //!
 //! While a majority of the nodes behave and clocks run at nearly the same rate, no two holders
-//! overlap inside their validity. That is Redlock's promise and no more: a process that is paused
-//! between a check and a write can act after its lease, and clocks that are set forward, or
-//! `FLUSHALL`, on a majority of nodes let somebody else in. A node that restarted may have forgotten
-//! what it granted; it gives no votes until that has run out ([`Restarts`]). Where an overlap must
-//! be impossible, do not rely on a lease alone.
+//! overlap inside their validity. That is Redlock's promise and no more. A process that is paused
+//! between a check and a write can act after its lease. Clocks that are set forward, or `FLUSHALL`,
+//! on a majority of nodes let another client take the lock. A node that restarted may have
+//! forgotten what it granted: it gives no votes until that has run out ([`Restarts`]). Where an
+//! overlap must be impossible, do not rely on a lease alone.
 //!
 //! # What it tells
 //!
@@ -32,8 +32,8 @@
 //!
 //! # One lock, one key
 //!
-//! A task that asks for a lock it holds waits for itself, in vain: the [`LockError::Held`] it gets
-//! says that the holder is this same client. A layer and an annotation around the same handler
+//! A task that asks for a lock it holds waits for itself, in vain. The [`LockError::Held`] that it
+//! gets says that the holder is this same client. A layer and an annotation around the same handler
 //! need different keys.
 
 mod annotation;

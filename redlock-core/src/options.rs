@@ -1,4 +1,4 @@
-//! Settings: what a client defaults to, what a call may change, and what both come to.
+//! Settings: the defaults of a client, the changes of a call, and the terms that result.
 
 use std::time::Duration;
 
@@ -33,13 +33,13 @@ impl LockOptions {
         Self::default()
     }
 
-    /// How long a node keeps the lock if nobody renews it. Client default: 30 s.
+    /// How long a node keeps a lock that is not renewed. Client default: 30 s.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// How long to wait for the lock; the last attempt starts no later than that. Zero is at
+    /// How long to wait for the lock. The last attempt starts no later than that. Zero means at
     /// most one attempt. Client default: 5 s.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
@@ -53,8 +53,8 @@ impl LockOptions {
         self
     }
 
-    /// The pause between attempts when nothing wakes a waiter earlier; for all who wait for one
-    /// resource in this process, that of the most hurried. Client default: 200 ms.
+    /// The pause between attempts when nothing wakes a waiter earlier. The waiters for one resource
+    /// in this process share the shortest pause among them. Client default: 200 ms.
     pub fn retry_delay(mut self, delay: Duration) -> Self {
         self.retry_delay = Some(delay);
         self
@@ -79,14 +79,15 @@ impl LockOptions {
         self
     }
 
-    /// The lock is lost, at the latest, when held this long. Unset by default.
+    /// The lock is lost at the latest when it was held for this long. Unset by default.
     pub fn max_hold(mut self, max: Duration) -> Self {
         self.max_hold = Some(max);
         self
     }
 
-    /// Released earlier than this after it was taken, the key stays for the rest: nobody gets
-    /// the lock sooner. Survives a crash of the holder. At most `max_ttl`. Unset by default.
+    /// How long the key stays at least, from when the lock was taken. A lock that is released
+    /// earlier stays taken for the rest, also after a crash of the holder. At most `max_ttl`. Unset
+    /// by default.
     pub fn min_hold(mut self, min: Duration) -> Self {
         self.min_hold = Some(min);
         self
@@ -200,5 +201,115 @@ impl Settings {
             )));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Builder, LockRequest, Redlock};
+
+    const fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn terms(builder: Builder, options: &LockOptions) -> Terms {
+        let redlock = builder.nodes([crate::MemoryNode::new()]).build().unwrap();
+        redlock.client().settings.terms(options).unwrap()
+    }
+
+    type Set<T> = fn(T, u64) -> T;
+
+    /// A setting: of a client, where it has it, of options, of a request, and what becomes of it, as a
+    /// number.
+    type Row = (&'static str, Option<Set<Builder>>, Set<LockOptions>, Set<LockRequest>, Read);
+    type Read = fn(&Terms) -> u64;
+
+    macro_rules! row {
+        ($name:ident, $make:expr, $read:expr) => {
+            (
+                stringify!($name),
+                Some(|it, number| it.$name($make(number))),
+                |it, number| it.$name($make(number)),
+                |it, number| it.$name($make(number)),
+                $read,
+            )
+        };
+        (call $name:ident, $make:expr, $read:expr) => {
+            (
+                stringify!($name),
+                None,
+                |it, number| it.$name($make(number)),
+                |it, number| it.$name($make(number)),
+                $read,
+            )
+        };
+    }
+
+    fn rows() -> Vec<Row> {
+        fn count(number: u64) -> u32 {
+            u32::try_from(number).unwrap()
+        }
+        fn factor(number: u64) -> f64 {
+            f64::from(count(number)) / 100.0
+        }
+        vec![
+            row!(ttl, secs, |it| it.ttl.as_secs()),
+            row!(wait, secs, |it| it.wait.as_secs()),
+            row!(retry_count, count, |it| it.retry_count.unwrap().into()),
+            row!(retry_delay, secs, |it| it.retry_delay.as_secs()),
+            row!(retry_jitter, secs, |it| it.retry_jitter.as_secs()),
+            row!(clock_drift_factor, factor, |it| (it.clock_drift_factor * 100.0).round() as u64),
+            row!(call auto_extend, |number| number % 2 == 1, |it| u64::from(it.auto_extend)),
+            row!(call max_hold, secs, |it| it.max_hold.unwrap().as_secs()),
+            row!(call min_hold, secs, |it| it.min_hold.as_secs()),
+        ]
+    }
+
+    /// Three values of which neither the order nor the size says anything; on and off for those that
+    /// are on or off.
+    const VALUES: [[u64; 3]; 4] = [[11, 12, 13], [13, 12, 11], [12, 13, 11], [12, 11, 12]];
+
+    #[test]
+    fn the_later_of_two_settings_wins_and_that_of_the_call_before_that_of_the_client() {
+        for (name, client, options, request, read) in rows() {
+            let as_read = |number| if name == "auto_extend" { number % 2 } else { number };
+            for [first, second, third] in VALUES {
+                let built =
+                    || client.map_or_else(Redlock::builder, |set| set(Redlock::builder(), first));
+                let of = |options: &LockOptions| read(&terms(built(), options));
+                let [one, other] =
+                    [second, third].map(|number| options(LockOptions::new(), number));
+                if client.is_some() {
+                    assert_eq!(of(&LockOptions::new()), first, "{name} of the client");
+                }
+                assert_eq!(of(&one), as_read(second), "{name} of the call");
+                assert_eq!(of(&options(one.clone(), third)), as_read(third), "{name} twice");
+                assert_eq!(
+                    of(&one.clone().merge(LockOptions::new())),
+                    as_read(second),
+                    "{name} kept"
+                );
+                assert_eq!(
+                    of(&LockOptions::new().merge(one.clone())),
+                    as_read(second),
+                    "{name} taken"
+                );
+                assert_eq!(of(&one.clone().merge(other.clone())), as_read(third), "{name} later");
+
+                let redlock = Redlock::in_memory(1);
+                let asked = |asked: LockRequest| of(asked.options_set());
+                let plain = || redlock.lock("r");
+                assert_eq!(asked(request(plain(), second)), as_read(second), "{name} of a request");
+                let both = request(request(plain(), second), third);
+                assert_eq!(asked(both), as_read(third), "{name} of a request, twice");
+                let after = request(plain().options(one.clone()), third);
+                assert_eq!(asked(after), as_read(third), "{name} after options");
+                let before = request(plain(), second).options(other.clone());
+                assert_eq!(asked(before), as_read(third), "{name} before options");
+                let beside = request(plain(), second).options(LockOptions::new());
+                assert_eq!(asked(beside), as_read(second), "{name} beside options");
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Clients by name, for the whole process: what annotations refer to.
+//! Clients by name, for the whole process. Annotations refer to them.
 
 use std::{
     collections::BTreeMap,
@@ -23,11 +23,11 @@ static POOLS: Mutex<Pools> =
 
 struct Pools {
     named: BTreeMap<String, Redlock>,
-    /// What [`quorum_of`] has made, with what it was made of: a pool that was replaced since
-    /// makes it out of date.
+    /// The clients that [`quorum_of`] has made, with the pools that each was made of. A client is
+    /// out of date once one of its pools was replaced.
     joined: BTreeMap<Vec<String>, (Vec<Redlock>, Redlock)>,
-    /// What was made of pools that are no longer there, for as long as anybody uses it:
-    /// [`shutdown`] is the only one who can still end it.
+    /// Clients of pools that are no longer there, for as long as they are in use. Only [`shutdown`]
+    /// can still end them.
     outdated: Vec<Weak<Client>>,
 }
 
@@ -39,7 +39,7 @@ impl Pools {
         })
     }
 
-    /// Forgets what was made of a pool that is no longer there.
+    /// Forgets the clients that were made of a pool that is no longer there.
     fn forget(&mut self, name: &str) {
         let joined = mem::take(&mut self.joined).into_iter();
         let (outdated, joined): (BTreeMap<_, _>, _) =
@@ -49,7 +49,7 @@ impl Pools {
         self.outdated.extend(outdated.values().map(|(_, made)| Arc::downgrade(made.client())));
     }
 
-    /// Everybody who may hold a lock through a pool.
+    /// Every client that may hold a lock through a pool.
     fn clients(&self) -> Vec<Redlock> {
         let joined = self.joined.values().map(|(_, joined)| joined);
         let outdated = self.outdated.iter().filter_map(Weak::upgrade).map(Redlock::from_client);
@@ -61,7 +61,7 @@ impl Pools {
 ///
 /// # Errors
 ///
-/// [`LockError::Config`] when the name is in use: [`replace`] says that this is meant.
+/// [`LockError::Config`] when the name is in use: use [`replace`] where that is meant.
 pub fn install(name: impl Into<String>, redlock: Redlock) -> Result<(), LockError> {
     let name = name.into();
     let mut pools = POOLS.lock();
@@ -74,8 +74,8 @@ pub fn install(name: impl Into<String>, redlock: Redlock) -> Result<(), LockErro
     Ok(())
 }
 
-/// Installs a client under a name, whether it is in use or not; answers the one before. Locks
-/// that are held through that one stay held.
+/// Installs a client under a name, whether or not it is in use, and returns the client before.
+/// Locks that are held through that client stay held.
 pub fn replace(name: impl Into<String>, redlock: Redlock) -> Option<Redlock> {
     let name = name.into();
     let mut pools = POOLS.lock();
@@ -83,7 +83,7 @@ pub fn replace(name: impl Into<String>, redlock: Redlock) -> Option<Redlock> {
     pools.named.insert(name, redlock)
 }
 
-/// Takes a client out; answers it when it was there.
+/// Removes a client, and returns it when it was there.
 pub fn remove(name: &str) -> Option<Redlock> {
     let mut pools = POOLS.lock();
     pools.forget(name);
@@ -96,22 +96,22 @@ pub fn get(name: &str) -> Option<Redlock> {
     POOLS.lock().named.get(name).cloned()
 }
 
-/// As [`get`], with an error that says which pools there are.
+/// The client installed under this name, or an error that lists the installed pools.
 pub(crate) fn require(name: &str) -> Result<Redlock, LockError> {
     POOLS.lock().require(name)
 }
 
-/// One client over all the nodes of several pools, the same one each time, in whatever order they
-/// are named. It shares their connections, and takes its settings from the first by name; but of all
-/// `max_ttl`s the shortest, since a node that restarted sits out that of its own pool, and of all
-/// timeouts the longest.
+/// One client over all the nodes of several pools. The same pools give the same client, in any
+/// order. It shares their connections and takes its settings from the first pool by name, with two
+/// exceptions: its `max_ttl` is the shortest of all, since a restarted node sits out the `max_ttl`
+/// of its own pool, and its timeouts are the longest of all.
 ///
 /// # Errors
 ///
-/// [`LockError::UnknownPool`] for a name that is not installed, [`LockError::Config`] for no names,
-/// for pools that share a node or have other key prefixes, and when the first one's ttl does not fit
-/// the limits of the others. When one of them has been shut down, the client is there and gives no
-/// lock.
+/// [`LockError::UnknownPool`] for a name that is not installed. [`LockError::Config`] for no names,
+/// for pools that share a node or have different key prefixes, and when the ttl of the first pool
+/// does not fit the limits of the others. When one of the pools has been shut down, the client
+/// exists and gives no lock.
 pub fn quorum_of<I>(names: I) -> Result<Redlock, LockError>
 where
     I: IntoIterator,
@@ -134,7 +134,7 @@ where
     let nodes: Vec<_> = parts.iter().flat_map(|part| part.client().nodes.to_vec()).collect();
     check_distinct(&nodes)?;
     let memory: Vec<_> = parts.iter().flat_map(Redlock::memory_nodes).collect();
-    // Tokio's clock is for in-memory nodes alone: it does not see that a machine slept (rule 2).
+    // Only in-memory nodes use tokio's clock: it does not see that a machine slept (rule 2).
     let keeper = parts.iter().find(|part| !part.client().is_in_memory()).unwrap_or(first);
     let client = Client::new(
         joined_settings(first, &parts)?,
@@ -143,7 +143,7 @@ where
         Arc::clone(&keeper.client().clock),
         Arc::clone(&first.client().entropy),
     );
-    // Who asks for it only while they shut down gets no lock either (rule 13).
+    // A client that is asked for during a shutdown gives no lock either (rule 13).
     if is_closed {
         client.close();
     }
@@ -152,7 +152,7 @@ where
     Ok(joined)
 }
 
-/// The settings of the first, within what every node of every part can keep.
+/// The settings of the first pool, within what every node of every pool can keep.
 fn joined_settings(first: &Redlock, parts: &[Redlock]) -> Result<Settings, LockError> {
     let mut settings = first.client().settings.clone();
     for Settings { max_ttl, node_timeout, connect_timeout, key_prefix, .. } in
@@ -173,10 +173,11 @@ fn joined_settings(first: &Redlock, parts: &[Redlock]) -> Result<Settings, LockE
     Ok(settings)
 }
 
-/// Shuts all of them down; see [`Redlock::shutdown`](crate::Redlock::shutdown). They stay installed.
+/// Shuts all installed clients down; see [`Redlock::shutdown`](crate::Redlock::shutdown). They stay
+/// installed.
 ///
-/// Those of [`quorum_of`] are included, even when one of their pools was replaced or removed since.
-/// A client that [`replace`] or [`remove`] has answered is the caller's.
+/// The clients of [`quorum_of`] are included, even when one of their pools was replaced or removed
+/// since. A client that [`replace`] or [`remove`] returned is left to the caller.
 pub async fn shutdown(grace: Duration) {
     let clients = {
         let pools = POOLS.lock();
@@ -190,6 +191,8 @@ pub async fn shutdown(grace: Duration) {
 
 #[cfg(test)]
 mod tests {
+    use std::future::IntoFuture;
+
     use tokio::time::{advance, sleep};
 
     use super::*;
@@ -232,6 +235,71 @@ mod tests {
         get("one").unwrap().shutdown(Duration::ZERO).await;
         let error = quorum_of(["one", "two"]).unwrap().lock("s").await.unwrap_err();
         assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
+    }
+
+    fn names(redlock: &Redlock) -> Vec<String> {
+        redlock.client().nodes.iter().map(|node| node.name().to_string()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pool_that_was_replaced_or_removed_is_in_no_quorum_any_more() {
+        let [first, second, third] = [1, 2, 3].map(Redlock::in_memory);
+        install("replaced", first.clone()).unwrap();
+        install("stays", second.clone()).unwrap();
+        let pools = ["replaced", "stays"];
+        let before = quorum_of(pools).unwrap();
+        assert_eq!(names(&before), [names(&first), names(&second)].concat());
+        let held = before.lock("r").await.unwrap();
+
+        replace("replaced", third.clone()).unwrap();
+        let after = quorum_of(pools).unwrap();
+        assert_eq!(names(&after), [names(&third), names(&second)].concat());
+        assert_eq!(names(&quorum_of(pools).unwrap()), names(&after));
+        drop(after.lock("s").await.unwrap());
+        assert_eq!(held.release().await.unwrap(), crate::Released::Ours);
+
+        remove("replaced").unwrap();
+        let error = quorum_of(pools).unwrap_err();
+        assert!(matches!(error, LockError::UnknownPool { .. }), "{error}");
+    }
+
+    /// Each part answers in the time that its own pool gives it.
+    #[tokio::test(start_paused = true)]
+    async fn a_pool_of_far_nodes_is_waited_for_whoever_comes_first_by_name() {
+        let builder = || Redlock::builder().nodes([MemoryNode::new(), MemoryNode::new()]);
+        let far = builder().node_timeout(secs(1)).connect_timeout(secs(9)).build().unwrap();
+        install("a near one", Redlock::in_memory(1)).unwrap();
+        install("b far one", far.clone()).unwrap();
+        far.memory_nodes().iter().for_each(|node| node.slow(Duration::from_millis(500)));
+        let joined = quorum_of(["a near one", "b far one"]).unwrap();
+        let settings = &joined.client().settings;
+        assert_eq!((settings.node_timeout, settings.connect_timeout), (secs(1), secs(9)));
+        let guard = joined.try_lock("r").await.unwrap();
+        guard.extend(secs(30)).await.unwrap();
+        assert_eq!(guard.release().await.unwrap(), crate::Released::Ours);
+    }
+
+    /// What this process deletes itself is not pushed to it: the nodes are shared, and so are their
+    /// connections.
+    #[tokio::test(start_paused = true)]
+    async fn a_waiter_is_woken_by_a_release_over_its_own_connection() {
+        install("shared", Redlock::in_memory(3)).unwrap();
+        install("more", Redlock::in_memory(2)).unwrap();
+        for names in [&["shared", "more"][..], &["shared"]] {
+            let part = get("shared").unwrap();
+            let joined = quorum_of(names).unwrap();
+            for hold in [1, 60, 700] {
+                let guard = part.lock("r").await.unwrap();
+                let waiting = joined.lock("r").wait(secs(300)).retry_delay(secs(60));
+                let waiting = tokio::spawn(waiting.into_future());
+                sleep(Duration::from_millis(hold)).await;
+                assert!(!waiting.is_finished());
+                drop(guard);
+                let woken = tokio::time::timeout(Duration::from_millis(100), waiting).await;
+                drop(woken.expect("it is not woken").unwrap().unwrap());
+                sleep(secs(1)).await;
+            }
+        }
     }
 
     #[tokio::test(start_paused = true)]

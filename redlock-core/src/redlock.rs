@@ -49,12 +49,12 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`Config`](LockError::Config) as [`Builder::build`]; [`NoQuorum`](LockError::NoQuorum),
-    /// after at most `connect_timeout` and `node_timeout`, with what each node said.
+    /// [`Config`](LockError::Config) as for [`Builder::build`]. [`NoQuorum`](LockError::NoQuorum),
+    /// after at most `connect_timeout` and `node_timeout`, with the answer of each node.
     ///
     /// # Cancellation safety
     ///
-    /// Nothing stays behind.
+    /// When the future is dropped, nothing stays behind.
     pub async fn connect<I>(nodes: I) -> Result<Self, LockError>
     where
         I: IntoIterator,
@@ -65,7 +65,7 @@ impl Redlock {
         Ok(redlock)
     }
 
-    /// Returns as soon as a quorum has answered; no later node is waited for (rule 14).
+    /// Returns as soon as a quorum has answered and does not wait for later nodes (rule 14).
     async fn check_quorum(&self) -> Result<(), LockError> {
         let client = &self.client;
         let begun = client.clock.now();
@@ -82,7 +82,7 @@ impl Redlock {
                 NodeState::Up { .. } => _ = up.insert(index),
                 NodeState::Down { error } => _ = failed.insert(index, error),
             }
-            // Each time anew: which of two names is the twin, the other's answer may change.
+            // Counted anew each time: a later answer may change which of two names is the twin.
             if up.iter().filter(|&&index| twin(nodes, index).is_none()).count() >= quorum {
                 return Ok(());
             }
@@ -98,8 +98,8 @@ impl Redlock {
         })
     }
 
-    /// A client over this many nodes inside this process, at least one: for demos and tests. They
-    /// are [`memory_nodes`](Self::memory_nodes).
+    /// A client over this many nodes inside this process, at least one, for demos and tests.
+    /// [`memory_nodes`](Self::memory_nodes) returns the nodes.
     #[must_use]
     pub fn in_memory(nodes: usize) -> Self {
         Builder::in_memory(nodes)
@@ -113,7 +113,7 @@ impl Redlock {
         &self.client
     }
 
-    /// The nodes inside this process, in the order in which they were given: to stop one and see.
+    /// The nodes inside this process, in the order in which they were given. Tests stop them.
     #[must_use]
     pub fn memory_nodes(&self) -> Vec<MemoryNode> {
         self.client.memory.clone()
@@ -130,27 +130,28 @@ impl Redlock {
         LockRequest::new(&self.client, resource.into(), once)
     }
 
-    /// What this process holds now through this client.
+    /// The locks that this process holds now through this client.
     #[must_use]
     pub fn held(&self) -> Vec<LockHandle> {
         let holds = self.client.registry.all().into_iter().map(LockHandle::new);
         holds.filter(LockHandle::is_valid).collect()
     }
 
-    /// Lets go of everything: drops the bodies of `run`, macro and layer, then releases them; bare
-    /// guards are told and released too, so their code must have stopped. New locks stay allowed.
+    /// Releases everything. Bodies of `run`, macro and layer are dropped first, then their locks
+    /// are released. Bare guards are told and released too, so their code must have stopped. New
+    /// locks stay allowed.
     ///
     /// Returns when every node that answers has confirmed, after at most 2 s; at once outside a
     /// tokio runtime.
     ///
     /// # Cancellation safety
     ///
-    /// What has been told stays told.
+    /// When the future is dropped, holders that were told stay told.
     pub async fn release_all(&self) {
         shutdown::release_all(&self.client).await;
     }
 
-    /// How each node is: asks each for a sign of life. One entry a node, in the order given.
+    /// The health of each node: asks each for a sign of life. One entry a node, in the order given.
     pub async fn health(&self) -> Vec<NodeHealth> {
         self.client.ensure_running();
         let nodes = &self.client.nodes;
@@ -172,7 +173,8 @@ impl Redlock {
     ///
     /// # Cancellation safety
     ///
-    /// The client stays closed; what is left of the shutdown does not happen.
+    /// When the future is dropped, the client stays closed, and the rest of the shutdown does not
+    /// happen.
     pub async fn shutdown(&self, grace: Duration) {
         shutdown::shutdown(&self.client, grace).await;
     }

@@ -25,7 +25,7 @@ use crate::{
 
 /// A request for one lock. Nothing happens until it is awaited or [`run`](Self::run).
 ///
-/// Await it for a [`LockGuard`]. What is not set here is as the client was built.
+/// Await it for a [`LockGuard`]. Settings that are not made here are those of the client.
 #[derive(Debug, Clone)]
 #[must_use = "a request does nothing until it is awaited"]
 pub struct LockRequest {
@@ -50,9 +50,9 @@ impl LockRequest {
     }
 
     setters! {
-        /// How long a node keeps the lock if nobody renews it.
+        /// How long a node keeps a lock that is not renewed.
         ttl(Duration);
-        /// How long to wait for the lock; the last attempt starts no later than that. Zero is at
+        /// How long to wait for the lock. The last attempt starts no later than that. Zero means at
         /// most one attempt.
         wait(Duration);
         /// At most this many timed retries after the first attempt.
@@ -65,31 +65,38 @@ impl LockRequest {
         clock_drift_factor(f64);
         /// Whether the lock renews itself. Default: true.
         auto_extend(bool);
-        /// The lock is lost, at the latest, when held this long. Unset by default.
+        /// The lock is lost at the latest when it was held for this long. Unset by default.
         max_hold(Duration);
-        /// Released earlier, the key stays for the rest. At most `max_ttl`. Unset by default.
+        /// How long the key stays at least, even if it is released earlier. At most `max_ttl`.
+        /// Unset by default.
         min_hold(Duration);
     }
 
-    /// Takes over what these options set.
+    #[cfg(test)]
+    pub(crate) fn options_set(&self) -> &LockOptions {
+        &self.options
+    }
+
+    /// Applies the settings of these options.
     pub fn options(mut self, options: LockOptions) -> Self {
         self.options = self.options.merge(options);
         self
     }
 
-    /// Locks, runs `body`, releases.
+    /// Takes the lock, runs `body` and releases the lock.
     ///
-    /// The body is dropped at its next await when the lock is lost; what it spawned goes on, and
-    /// watches [`LockHandle::lost`]. A body that finishes keeps its result. A panic goes through,
-    /// after the release.
+    /// The body is dropped at its next await when the lock is lost. Tasks that it spawned go on,
+    /// and can watch [`LockHandle::lost`]. A body that finishes keeps its result. A panic is passed
+    /// on after the release.
     ///
     /// # Errors
     ///
-    /// Those of the request, when nothing ran; [`LockError::Lost`] when the body was dropped.
+    /// The errors of the request, when the body did not run; [`LockError::Lost`] when it was
+    /// dropped.
     ///
     /// # Cancellation safety
     ///
-    /// Dropped, the body is dropped and the lock released, in this order.
+    /// When the future is dropped, the body is dropped first, and then the lock is released.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -128,11 +135,11 @@ impl IntoFuture for LockRequest {
 
 /// The future of a [`LockRequest`].
 ///
-/// Cancel safe: dropped at any point, no key stays behind once clean-up has run.
+/// Cancel safe: when it is dropped at any point, no key stays behind once clean-up has run.
 ///
-/// Whoever waits has a place in the line of this process, and a lock may be handed to it at any
-/// time: a future that was polled once must be polled on or dropped, or it holds up those behind
-/// it, as with tokio's own mutex.
+/// A waiter has a place in the line of this process, and the lock may be handed to it at any time.
+/// A future that was polled once must be polled on or dropped. Otherwise it blocks the waiters
+/// behind it, as with tokio's own mutex.
 #[must_use = "futures do nothing unless polled"]
 pub struct LockFuture(BoxFuture<'static, Result<LockGuard, LockError>>);
 
@@ -140,14 +147,14 @@ impl Future for LockFuture {
     type Output = Result<LockGuard, LockError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // Its timers need one at each poll, not only at the first.
+        // Timers need a runtime at each poll, not only at the first.
         if let Err(error) = check_runtime() {
-            // Its place in the line, and what it may have been given, go at once.
+            // The place in the line, and a lease that was given, are dropped at once.
             self.0 = pending().boxed();
             return Poll::Ready(Err(error));
         }
         let polled = self.0.as_mut().poll(cx);
-        // It may have found out only by waiting.
+        // The runtime may have ended while the request waited.
         if let Poll::Ready(Err(_)) = polled {
             check_runtime()?;
         }

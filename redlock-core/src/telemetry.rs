@@ -17,7 +17,7 @@ pub(crate) fn body(resource: &str) -> Span {
     tracing::info_span!("redlock.body", resource)
 }
 
-/// A request was refused: somebody else has the lock, or there is no quorum.
+/// A request was refused: the lock is held, or there is no quorum.
 pub(crate) fn refused(error: &LockError) {
     match error {
         LockError::Held { resource, attempts, .. } => {
@@ -40,6 +40,16 @@ pub(crate) fn defaulted(error: &LockError) {
 /// A node cannot be used any more.
 pub(crate) fn node_down(error: &NodeError) {
     tracing::warn!(node = %error.node, kind = ?error.kind, "node down: {}", error.reason);
+}
+
+/// A node has closed a connection that nothing waited for, as servers do with idle clients.
+pub(crate) fn closed_at_rest(error: &NodeError) {
+    tracing::debug!(node = %error.node, "connection closed at rest: {}", error.reason);
+}
+
+/// It was replaced at once.
+pub(crate) fn connected_again(node: &str) {
+    tracing::debug!(node, "connected again");
 }
 
 /// A node can be used.
@@ -74,7 +84,7 @@ pub(crate) fn node_evicts(node: &str, policy: &str) {
     );
 }
 
-/// What is left of a key on a node is not what it should be: somebody deleted it, or the node's
+/// What is left of a key on a node is not what it should be: the key was deleted, or the node's
 /// clock was set (fault 18).
 pub(crate) fn odd_expiry(node: &str, key: &str, anomaly: &str) {
     tracing::warn!(

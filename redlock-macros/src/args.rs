@@ -36,7 +36,7 @@ pub(crate) const KEYS: [(&str, &str); 18] = [
     ("auto_extend", "auto_extend = false"),
     ("on_lost", "on_lost = \"continue\""),
 ];
-/// `crate` is a keyword, and nobody needs it by mistake: it stands apart.
+/// `crate` is not among the suggestions: it is a keyword, and users do not mean it by mistake.
 const CRATE: (&str, &str) = ("crate", "crate = redlock_core");
 
 /// What was written for one key, read.

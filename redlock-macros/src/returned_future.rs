@@ -138,7 +138,8 @@ fn is_argument(statement: &Stmt) -> bool {
     })
 }
 
-/// Whether a statement is one that async-trait starts with and that nobody writes by hand.
+/// Whether a statement is one that async-trait generates at the start, and that is never written by
+/// hand.
 fn is_mark(statement: &Stmt) -> bool {
     match statement {
         Stmt::Expr(Expr::If(early), _) => {

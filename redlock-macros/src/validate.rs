@@ -24,7 +24,7 @@ pub(crate) struct Plan {
     pub(crate) refusal: Refusal,
 }
 
-/// Who is asked for the lock.
+/// The pool or the client that is asked for the lock.
 #[derive(Debug)]
 pub(crate) enum Source {
     DefaultPool,
@@ -84,7 +84,8 @@ impl Plan {
         };
         let options = Options {
             ttl: value(args.ttl),
-            // Who skips does not queue: one attempt, unless the user says how long to wait.
+            // A function that skips does not queue: it makes one attempt, unless the user says how
+            // long to wait.
             wait: value(args.wait).or_else(|| skips.then_some(Time::Millis(0))),
             retry_count: value(args.retry_count),
             retry_delay: value(args.retry_delay),

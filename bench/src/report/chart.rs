@@ -20,11 +20,11 @@ pub(super) struct Chart {
 }
 
 const HEIGHT: f64 = 220.0;
-const TOP: f64 = 64.0;
+const TOP: f64 = 84.0;
 const LEFT: f64 = 16.0;
 const BAR: f64 = 34.0;
 const GAP: f64 = 28.0;
-/// A chart is at least as wide as its title.
+/// Wide enough for the words above the bars.
 const NARROWEST: f64 = 560.0;
 
 /// The color of a client, the same in all charts. They are told apart in grey and by most eyes; each
@@ -63,7 +63,7 @@ impl Chart {
             escape(&self.title),
             escape(&self.unit),
         );
-        self.legend(&mut svg, width);
+        self.legend(&mut svg);
         for (index, (label, values)) in self.groups.iter().enumerate() {
             let left = LEFT + group * index as f64;
             let first = left + GAP / 2.0;
@@ -101,19 +101,19 @@ impl Chart {
         svg
     }
 
-    fn legend(&self, svg: &mut String, width: f64) {
-        let mut right = width - LEFT;
-        for which in self.series.iter().rev() {
+    fn legend(&self, svg: &mut String) {
+        let mut left = LEFT;
+        for which in &self.series {
             let name = which.name();
-            right -= 7.0 * name.len() as f64 + 24.0;
             let color = color(*which);
             let _ = writeln!(
                 svg,
-                "<rect x=\"{right:.1}\" y=\"31\" width=\"10\" height=\"10\" fill=\"{color}\"/>\n\
-                 <text x=\"{:.1}\" y=\"40\">{}</text>",
-                right + 14.0,
+                "<rect x=\"{left:.1}\" y=\"49\" width=\"10\" height=\"10\" fill=\"{color}\"/>\n\
+                 <text x=\"{:.1}\" y=\"58\">{}</text>",
+                left + 14.0,
                 escape(name),
             );
+            left += 7.0 * name.len() as f64 + 24.0;
         }
     }
 

@@ -127,7 +127,7 @@ const PLOTS: &[Plot] = &[
     Plot {
         file: "far-share.svg",
         title: "A client of 8 tasks against a client of one",
-        unit: "turns of the single task by those of each of the 8, by the distance of the nodes; 1 is even",
+        unit: "turns of the single task, those of each of the 8 being 1; by distance of the nodes",
         workload: "far",
         metric: Metric::Share,
         cases: "against 1",

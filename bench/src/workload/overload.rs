@@ -145,7 +145,7 @@ async fn ours(bench: &Bench, callers: usize) -> Sample {
         }
     })
     .await;
-    // Whatever was under way at the end may still cost a renewal its time.
+    // What was under way at the end may still delay a renewal.
     tokio::time::sleep(TTL / 2).await;
     let valid = held.iter().filter(|guard| guard.is_valid()).count();
     drop(held);

@@ -293,11 +293,34 @@ async fn a_grant_that_comes_too_late_is_no_quorum() {
     assert!(nodes.iter().all(|node| node.keys().is_empty()));
 }
 
-/// A machine that was frozen in between, which only the wall clock shows.
+/// The machine was frozen in between, and only the wall clock shows it.
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_came_through_a_freeze_is_not_relied_on() {
     let (redlock, _) = refused_through(|clock| clock.wall_ahead.store(JUMP, SeqCst)).await;
     assert!(redlock.try_lock("r").await.unwrap().is_valid());
+}
+
+/// The process was stopped past the deadline while a renewal was under way, and reads the answers
+/// before anything has looked at the clock. Another client may have had the lock meanwhile (rule 7).
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_is_read_after_the_deadline_counts_for_nothing() {
+    let nodes = nodes(3);
+    let (redlock, clock) = doubter(&nodes);
+    let guard = redlock.lock("r").auto_extend(false).await.unwrap();
+    sleep(TTL * 2 / 3).await;
+    nodes[2].remove("redlock:r");
+    nodes.iter().for_each(|node| node.slow(Duration::from_millis(10)));
+    let extending = tokio::spawn({
+        let hold = guard.hold().clone();
+        async move { crate::op::extend::extend(&hold, TTL).await }
+    });
+    sleep(Duration::from_millis(5)).await;
+    clock.sleep(TTL / 2);
+    let error = extending.await.unwrap().unwrap_err();
+    assert!(matches!(error, LockError::Lost { reason: LostReason::Expired, .. }), "{error}");
+    assert!(!guard.is_valid());
+    sleep(Duration::from_millis(20)).await;
+    assert!(nodes[2].keys().is_empty(), "and it heals nothing");
 }
 
 #[tokio::test(start_paused = true)]
@@ -307,7 +330,7 @@ async fn a_lease_that_was_passed_on_through_a_freeze_is_not_relied_on() {
     let mut next = redlock.lock("r").into_future();
     assert!((&mut next).now_or_never().is_none());
     drop(first);
-    // The lease is the next one's, who has not looked yet.
+    // The next waiter has been given the lease, and has not looked yet.
     clock.wall_ahead.store(JUMP, SeqCst);
     assert!(next.await.unwrap().is_valid());
 }

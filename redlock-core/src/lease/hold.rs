@@ -34,7 +34,7 @@ pub(crate) struct Hold {
     pub(crate) client: Arc<Client>,
     pub(crate) id: HoldId,
     pub(crate) resource: String,
-    /// A body runs under it, whose end lets go of it, as opposed to a bare guard (rule 13).
+    /// A body runs under the hold and releases it at its end, unlike a bare guard (rule 13).
     has_body: AtomicBool,
     pub(crate) state: Mutex<State>,
     /// Something about the state has changed: it ended, or a doubt was cleared.
@@ -44,7 +44,7 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    /// A hold over a lease that was taken or, at `begun`, taken over.
+    /// A hold over a lease that was taken, or was taken over at `begun`.
     pub(crate) fn new(
         client: &Arc<Client>,
         resource: String,
@@ -66,9 +66,9 @@ impl Hold {
         }
     }
 
-    /// Judges the hold and does what comes of that: a hold whose time has run out ends here, and
-    /// makes way for the next in line; one in doubt is renewed. Not to be called with a lock of lines
-    /// or holds in hand.
+    /// Judges the hold and acts on the judgement: a hold whose time has run out ends and makes way
+    /// for the next waiter, and a hold in doubt is renewed. Must not be called with a lock of lines
+    /// or holds held.
     pub(crate) fn judge(self: &Arc<Self>) -> Judgement {
         let reading = self.client.registry.look(&*self.client.clock);
         let (judgement, todo) = self.state.lock().judge(reading);
@@ -80,8 +80,8 @@ impl Hold {
         judgement
     }
 
-    /// Sends a renewal, or has it wait for its turn when too many are under way. Without one the hold
-    /// ends at `end`: those that end first have the first turns.
+    /// Sends a renewal, or queues the hold for one when too many are in progress. Without a renewal
+    /// the hold ends at `end`: holds that end first are renewed first.
     fn renew_in_turn(self: &Arc<Self>, end: Moment) {
         match self.client.registry.room() {
             Some(room) => extend::renew(self, Some(room)),
@@ -89,14 +89,14 @@ impl Hold {
         }
     }
 
-    /// How long until it has to be looked at.
+    /// How long until the hold has to be looked at.
     fn left(&self) -> Duration {
         let reading = self.client.clock.read();
         self.state.lock().end_at(reading).since(reading.now)
     }
 
-    /// Whether it may be relied on now, as [`judge`](Self::judge) finds it, without what comes of
-    /// judging.
+    /// Whether the hold may be relied on now. Judges like [`judge`](Self::judge), without acting on
+    /// the judgement.
     #[cfg(redlock_sim)]
     pub(crate) fn glance(&self) -> bool {
         let mut state = self.state.lock().clone();
@@ -105,7 +105,7 @@ impl Hold {
     }
 
     pub(crate) fn validity(self: &Arc<Self>) -> Duration {
-        // A holder that looks at nothing else is renewed from its own runtime when that of the
+        // A holder that only reads its validity renews from its own runtime when the runtime of the
         // scheduler has ended (rule 13).
         self.client.ensure_running();
         match self.judge() {
@@ -114,7 +114,7 @@ impl Hold {
         }
     }
 
-    /// Ends the hold; false when it had ended before.
+    /// Ends the hold. False when it had ended before.
     pub(crate) fn end(&self, end: End) -> bool {
         if !self.state.lock().end(end) {
             return false;
@@ -130,7 +130,8 @@ impl Hold {
         telemetry::lost(&self.resource, reason);
         self.changed.notify_waiters();
         self.client.registry.tell_loss();
-        // Who has lost it does not stand in the way of who waits, whatever becomes of his guard.
+        // A holder that has lost the lock must not block the waiters of this client, even if it
+        // keeps its guard.
         let key = Arc::clone(&self.state.lock().lease.claim.key);
         self.client.lines.vacate(&self.client, &key, self.id);
     }
@@ -138,13 +139,14 @@ impl Hold {
     pub(crate) fn lost_error(&self, end: End) -> LockError {
         let reason = match end {
             End::Lost(reason) => reason,
-            // Asked of a hold that its own holder let go: there is nothing left to rely on.
+            // The holder released the lock itself: there is nothing left to rely on.
             End::Released => LostReason::Expired,
         };
         LockError::Lost { resource: self.resource.clone(), reason }
     }
 
-    /// The same before anything ran under it: then it is no loss, but a lock that was not given.
+    /// The error when the hold ended before any work ran under it: the lock was not given, so it is
+    /// no loss.
     pub(crate) fn unused_error(&self, end: End) -> LockError {
         let resource = self.resource.clone();
         if end == End::Lost(LostReason::Shutdown) {
@@ -164,8 +166,8 @@ impl Hold {
         }
     }
 
-    /// A quorum of all nodes has renewed it, in a round that started at `start` (rule 7).
-    /// False when that came too late.
+    /// A quorum of all nodes has renewed the hold, in a round that started at `start` (rule 7).
+    /// False when the renewal came too late.
     pub(crate) fn renewed(
         &self,
         start: &Start,
@@ -181,13 +183,13 @@ impl Hold {
         renewed
     }
 
-    /// So many nodes no longer have it that a quorum is impossible (rule 7).
+    /// So many nodes no longer have the key that a quorum is impossible (rule 7).
     pub(crate) fn refused(&self) {
         self.end(End::Lost(LostReason::Refused));
     }
 
-    /// What the scheduler does when the hold is due: end it, renew it, or look again later.
-    /// Answers when it is due next, or never.
+    /// What the scheduler does when the hold is due: ends it, renews it, or does nothing. Returns
+    /// when the hold is due next, if ever.
     pub(crate) fn tend(self: &Arc<Self>) -> Option<Moment> {
         let node_timeout = self.client.settings.node_timeout;
         if let Judgement::Ended(_) = self.judge() {
@@ -215,13 +217,13 @@ impl Hold {
         Some(due)
     }
 
-    /// What time it is, and when the scheduler has to look at a hold that is new.
+    /// The time now, and when the scheduler has to look at a new hold.
     pub(super) fn first_due(&self) -> (Moment, Moment) {
         let reading = self.client.clock.read();
         (reading.now, self.state.lock().due_at(reading))
     }
 
-    /// When it ends, if it is not renewed before.
+    /// When the hold ends, if it is not renewed before.
     pub(super) fn end_at(&self, reading: Reading) -> Moment {
         self.state.lock().end_at(reading)
     }
@@ -237,17 +239,17 @@ impl Hold {
         round.yes()
     }
 
-    /// It has ended, and something is about to let go of its keys.
+    /// The hold has ended, and its keys are about to be released.
     pub(crate) fn is_leaving(&self) -> bool {
         self.state.lock().is_leaving(self.is_body())
     }
 
-    /// It has ended, whether or not its keys were let go of.
+    /// The hold has ended, whether or not its keys were released.
     pub(crate) fn is_over(&self) -> bool {
         self.state.lock().is_over()
     }
 
-    /// Notes that a body runs under it.
+    /// Notes that a body runs under the hold.
     pub(crate) fn mark_body(&self) {
         self.has_body.store(true, Ordering::Release);
     }
@@ -256,25 +258,25 @@ impl Hold {
         self.has_body.load(Ordering::Acquire)
     }
 
-    /// Wakes everybody who waits for a change, to look again.
+    /// Wakes every task that waits for a change, to look again.
     pub(crate) fn nudge(&self) {
         self.changed.notify_waiters();
     }
 }
 
-/// Resolves once `done` says so of the hold's judgement, looked at now and at each change.
+/// Resolves once `done` accepts the hold's judgement. The hold is judged now and at each change.
 pub(crate) async fn until(hold: Arc<Hold>, mut done: impl FnMut(Judgement) -> bool) {
     loop {
-        // A runtime that ended took the scheduler with it; whoever waits starts it again
-        // (rule 13).
+        // A runtime that ended took the scheduler with it: the waiting task starts it again (rule
+        // 13).
         hold.client.ensure_running();
         let mut changed = std::pin::pin!(hold.changed.notified());
         changed.as_mut().enable();
         if done(hold.judge()) {
             return;
         }
-        // The clock is enough to end it (rule 9), and somebody has to look at it. As a rule that is
-        // the scheduler; if that one's runtime stands still, this one's need not.
+        // The clock alone ends a hold (rule 9), but a task has to look at it. The scheduler does
+        // so, unless its runtime stands still: then this task does, on its own runtime.
         let mut alarm: Option<(Id, BoxFuture<'static, ()>)> = None;
         poll_fn(|cx| {
             if changed.as_mut().poll(cx).is_ready() {
@@ -282,7 +284,7 @@ pub(crate) async fn until(hold: Arc<Hold>, mut done: impl FnMut(Judgement) -> bo
             }
             let Some(here) = hold.client.registry.elsewhere() else { return Poll::Pending };
             hold.client.registry.stand_by(&hold.client);
-            // A timer is its runtime's, which may end before this future does.
+            // A timer belongs to its runtime, which may end before this future does.
             let (_, alarm) = match &mut alarm {
                 Some(alarm) if alarm.0 == here => alarm,
                 alarm => alarm.insert((here, Box::pin(timer::sleep(hold.left())))),

@@ -46,14 +46,14 @@ pub(crate) struct Lease {
     pub(crate) counts_from: Start,
     /// What the clock showed when the last confirmed round started.
     pub(crate) confirmed: Reading,
-    /// When the last renewal was sent, confirmed or not: once it is later than `confirmed`, nobody
-    /// knows what the nodes have, and the lease is not passed on.
+    /// When the last renewal was sent, confirmed or not. Once this is later than `confirmed`, it is
+    /// unknown what the nodes have, and the lease is not passed on.
     pub(crate) renewal_sent: Moment,
-    /// When every key of it has expired by itself, those of unanswered renewals included.
+    /// When every key of the lease has expired by itself, those of unanswered renewals included.
     pub(crate) expired_by: Moment,
-    /// The round whose SETs took it, and heals since: where its key may be.
+    /// The round whose `SET`s took the lease, heals included: the nodes where its key may be.
     pub(crate) set_round: Arc<Round>,
-    /// The last confirmed round: how many nodes have it.
+    /// The last confirmed round: its yes votes are the nodes that have the key.
     pub(crate) confirmed_round: Arc<Round>,
 }
 
@@ -82,8 +82,9 @@ impl Lease {
         }
     }
 
-    /// The end of its validity on a clock that has missed some of the time since the round that it
-    /// counts from. None when that is so much that it cannot be relied on (rule 2).
+    /// The end of the lease's validity on a clock that has missed some of the time since the round
+    /// that it counts from. None when the clock has missed so much that the lease cannot be relied
+    /// on (rule 2).
     pub(crate) fn deadline_on(&self, clock: Reading) -> Option<Moment> {
         let Self { deadline, ttl, clock_drift_factor, .. } = *self;
         let then = self.counts_from.lowest_lead();
@@ -91,12 +92,12 @@ impl Lease {
         Some(deadline - missed)
     }
 
-    /// The same, for what has to be decided although it is in doubt.
+    /// The end of the lease's validity. A lease in doubt counts to its deadline.
     pub(crate) fn ends_on(&self, clock: Reading) -> Moment {
         self.deadline_on(clock).unwrap_or(self.deadline)
     }
 
-    /// Whether it may be relied on now.
+    /// Whether the lease may be relied on now.
     pub(crate) fn is_valid_on(&self, clock: Reading) -> bool {
         self.deadline_on(clock).is_some_and(|deadline| clock.now < deadline)
     }

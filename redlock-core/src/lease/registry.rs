@@ -1,4 +1,5 @@
-//! Everything a client holds, and the one task that renews it: no task and no timer a hold.
+//! All holds of a client, and the one task that renews them. A hold has no task and no timer of its
+//! own.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -19,17 +20,17 @@ use crate::{
     clock::{Clock, Moment, Reading, sleep_until},
 };
 
-/// How often the task looks at the clock at least, as long as anything is held: timers stand still
-/// while a machine sleeps or is frozen, and waiters are to be told soon after (rule 9). A wall clock
-/// that is set back hides a freeze, unless it is looked at in between (rule 2).
+/// How often the task looks at the clock at least, as long as anything is held. Timers stand still
+/// while a machine sleeps or is frozen, and holders have to learn of a loss soon after (rule 9). A
+/// wall clock that is set back hides a freeze, unless it is read in between (rule 2).
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The wall clock has jumped when it has run ahead by this much between two looks: no lock's
+/// The wall clock has jumped when it has run ahead by this much between two looks. No lock's drift
 /// allowance is less.
 const JUMP: i64 = 2_000_000;
 
-/// How many renewals may be under way at once: enough for one pipeline to each node to be worth
-/// it, and few enough that a node answers all of them well within `node_timeout`.
+/// The most renewals in progress at once: enough to be worth a pipeline to each node, and few
+/// enough that a node answers all of them well within `node_timeout`.
 const MAX_RENEWALS: usize = 512;
 
 /// How many holds are looked at before other tasks get to run.
@@ -57,7 +58,7 @@ struct Shared {
     orphaned: AtomicBool,
     /// How many renewals are under way.
     renewals: AtomicUsize,
-    /// There are turns, so that the task has to be told of renewals that are over.
+    /// Holds wait for a renewal, so the task has to be told when one is over.
     crowded: AtomicBool,
 }
 
@@ -99,13 +100,13 @@ impl Inner {
         self.asleep.is_some_and(|until| at < until)
     }
 
-    /// The same, if it is not due sooner.
+    /// Has the task look at a hold by `at`, if it is not due sooner.
     fn set_due_by(&mut self, id: HoldId, at: Moment) -> bool {
         let due = self.holds.get(&id).and_then(|entry| entry.due);
         due.is_none_or(|due| at < due) && self.set_due(id, Some(at))
     }
 
-    /// Has a hold wait for its turn, if it does not do so already.
+    /// Queues a hold for a renewal, if it is not queued already.
     fn add_turn(&mut self, id: HoldId, end: Moment) {
         let Some(entry) = self.holds.get_mut(&id) else { return };
         if entry.turn.is_none() {
@@ -125,7 +126,7 @@ impl Inner {
     }
 }
 
-/// A place among the renewals that are under way. Dropped, it is the next one's.
+/// A place among the renewals in progress. Dropping it frees the place for the next one.
 #[derive(Debug)]
 pub(crate) struct Room(Arc<Shared>);
 
@@ -166,7 +167,7 @@ impl Registry {
         self.shared.leads.begin(clock.read())
     }
 
-    /// Reads the clock to judge by it, and takes note of what it shows (rule 2).
+    /// Reads the clock to judge by it, and notes what it shows (rule 2).
     pub(crate) fn look(&self, clock: &dyn Clock) -> Reading {
         self.shared.look(clock)
     }
@@ -175,7 +176,8 @@ impl Registry {
         HoldId(self.ids.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Makes sure that holds are renewed. What `ended` makes runs when nothing does so any more.
+    /// Makes sure that holds are renewed. The closure that `ended` returns runs when the task has
+    /// ended.
     pub(crate) fn ensure_running<E>(&self, clock: &Arc<dyn Clock>, ended: impl FnOnce() -> E)
     where
         E: FnOnce() + Send + 'static,
@@ -199,7 +201,7 @@ impl Registry {
     }
 
     fn tend(&self, clock: &Arc<dyn Clock>, pulse: Pulse) -> impl Future<Output = ()> + use<> {
-        // The one that was taken over ends when it hears of it.
+        // The task that is taken over ends when it is told.
         let sooner = Arc::default();
         let before = {
             let mut inner = self.shared.inner.lock();
@@ -223,8 +225,8 @@ impl Registry {
         }
     }
 
-    /// Has something on the caller's runtime stand by, if the task is on another one: that may end,
-    /// or stand still, and a guard here is to be renewed all the same.
+    /// Starts a standby on the caller's runtime, if the task is on another one: that runtime may
+    /// end, or stand still, and a guard here has to be renewed all the same.
     pub(crate) fn stand_by(&self, client: &Arc<Client>) {
         let Some(here) = self.task.elsewhere() else { return };
         {
@@ -265,7 +267,8 @@ impl Registry {
         self.task.elsewhere()
     }
 
-    /// Tells who waits for holds to go that one was lost, whose guard may be there for long.
+    /// Wakes the tasks that wait for holds to go: a hold was lost, and its guard may exist for
+    /// long.
     pub(crate) fn tell_loss(&self) {
         self.shared.gone.notify_waiters();
     }
@@ -276,7 +279,7 @@ impl Registry {
         self.shared.gone.notify_waiters();
     }
 
-    /// Has the task look at a hold at `at`, if it does not do so sooner.
+    /// Has the task look at a hold by `at`, if it does not do so sooner.
     pub(crate) fn schedule(&self, id: HoldId, at: Moment) {
         let wake = self.shared.inner.lock().set_due_by(id, at);
         if wake {
@@ -292,7 +295,7 @@ impl Registry {
         taken.ok().map(|_| Room(Arc::clone(&self.shared)))
     }
 
-    /// Has a hold wait for room to renew it. Those have their turn first that end first.
+    /// Queues a hold for a renewal. Holds that end first are renewed first.
     pub(crate) fn await_turn(&self, id: HoldId, end: Moment) {
         self.shared.inner.lock().add_turn(id, end);
         // Room may have been made before the task could be told.
@@ -309,13 +312,13 @@ impl Registry {
         inner.holds.is_empty() && inner.due.is_empty() && inner.turns.is_empty()
     }
 
-    /// Lets no hold in any more.
+    /// Accepts no more holds.
     pub(crate) fn close(&self) {
         self.shared.inner.lock().closed = true;
     }
 
-    /// Waits until `done` says so of each hold that is there. It is asked of one after the other: so
-    /// often as holds go, and not of all of them each time.
+    /// Waits until `done` accepts each hold that is there. The holds are checked one after the
+    /// other: not all of them are checked again each time a hold goes.
     pub(crate) async fn until(&self, done: impl Fn(&Hold) -> bool) {
         let mut has_waited = true;
         while has_waited {
@@ -345,7 +348,7 @@ impl Shared {
 
     /// Has the task look at what is due.
     fn wake(&self) {
-        // Told when nothing is locked: a waker may be whatever its executor makes of it.
+        // Wakes with nothing locked: a waker may run any code of its executor.
         let sooner = Arc::clone(&self.inner.lock().sooner);
         sooner.notify_one();
     }
@@ -362,7 +365,8 @@ impl Shared {
         self.entries().into_iter().filter_map(|(_, hold)| hold.upgrade()).collect()
     }
 
-    /// Has every hold wait for its turn, which finds out whether it needs one: it may be in doubt.
+    /// Queues every hold, because each may be in doubt. Its turn finds out whether it needs a
+    /// renewal.
     async fn doubt_all(&self, reading: Reading) {
         for (number, (id, hold)) in self.entries().into_iter().enumerate() {
             let Some(end) = hold.upgrade().map(|hold| hold.end_at(reading)) else { continue };
@@ -373,8 +377,8 @@ impl Shared {
         }
     }
 
-    /// Those whose time or turn has come, [`MAX_AT_ONCE`] at most: the others wait on. A turn comes
-    /// when there is room for a renewal. None for a task that was taken over.
+    /// Holds that are due or whose turn has come, [`MAX_AT_ONCE`] at most. A turn comes when there
+    /// is room for a renewal. Empty for a task that was taken over.
     fn take_due(&self, sooner: &Arc<Notify>, now: Moment) -> Vec<Arc<Hold>> {
         let mut inner = self.inner.lock();
         if !Arc::ptr_eq(&inner.sooner, sooner) {
@@ -402,8 +406,8 @@ impl Shared {
         taken
     }
 
-    /// Notes until when the task sleeps, which is for [`LOOK`] at most as long as anything is held.
-    /// None when there is something to do at once.
+    /// Notes until when the task sleeps: for [`LOOK`] at most as long as anything is held. None
+    /// when there is something to do at once.
     fn rest(&self, sooner: &Arc<Notify>, now: Moment) -> Option<Moment> {
         let mut inner = self.inner.lock();
         if !Arc::ptr_eq(&inner.sooner, sooner) {
@@ -433,10 +437,10 @@ async fn tend(shared: Arc<Shared>, clock: Arc<dyn Clock>, sooner: Arc<Notify>, p
         }
         for hold in shared.take_due(&sooner, reading.now) {
             if let Some(next) = hold.tend() {
-                // A judgement on another thread may want it looked at sooner.
+                // A judgement on another thread may want the hold looked at sooner.
                 shared.inner.lock().set_due_by(hold.id, next);
             }
-            // A hold keeps its client, and so this very task, alive: it goes here.
+            // Each hold is dropped here: it keeps its client alive, and so this very task.
         }
         match shared.rest(&sooner, clock.now()) {
             None => tokio::task::yield_now().await,
@@ -452,7 +456,7 @@ async fn tend(shared: Arc<Shared>, clock: Arc<dyn Clock>, sooner: Arc<Notify>, p
     }
 }
 
-/// Stands by on a runtime with holds, for as long as anything is held, and looks at the clock like
+/// Stands by on a runtime with holds, for as long as anything is held. It looks at the clock like
 /// the task itself, which may stand still (rule 2).
 struct Standby {
     shared: Arc<Shared>,
@@ -465,7 +469,7 @@ impl Standby {
             let mut ended = std::pin::pin!(self.shared.ended.notified());
             ended.as_mut().enable();
             {
-                // Only for a moment: the client goes with its last user.
+                // The client is upgraded only for a moment: it goes with its last user.
                 let Some(client) = client.upgrade() else { return };
                 client.ensure_moving();
                 self.shared.look(&*client.clock);
@@ -473,12 +477,13 @@ impl Standby {
                     return;
                 }
             }
-            // However that ends.
+            // The task may have ended or not: the loop looks either way.
             let _ = tokio::time::timeout(LOOK, ended).await;
         }
     }
 
-    /// Whether nothing is held any more, or the task is here now. The next hold has another stand by.
+    /// Whether nothing is held any more, or the task runs here now. The next hold starts another
+    /// standby.
     fn is_over(&self, elsewhere: Option<Id>) -> bool {
         let mut inner = self.shared.inner.lock();
         let is_over = inner.holds.is_empty() || elsewhere.is_none();
@@ -509,7 +514,7 @@ mod tests {
         runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
     }
 
-    /// Its task was started there and will never run.
+    /// The task was started on a runtime that never runs it.
     #[test]
     fn a_runtime_that_is_not_driven_is_taken_over() {
         let redlock = crate::Redlock::in_memory(1);
@@ -533,7 +538,7 @@ mod tests {
             }
             assert!(registry.shared.inner.lock().standbys.len() <= 1);
         });
-        // And it goes on there, when the first one is driven again.
+        // The task stays there when the first runtime is driven again.
         first.block_on(async { sleep(Duration::from_millis(1)).await });
         second.block_on(async {
             let due = || registry.shared.inner.lock().asleep;
@@ -544,8 +549,7 @@ mod tests {
         });
     }
 
-    /// Whoever notices first that a runtime has ended starts the task again elsewhere, before the
-    /// old one is quite through.
+    /// The task is started again on another runtime before the old task has quite ended.
     #[test]
     fn a_task_that_ends_forgets_nothing_that_the_next_one_has_noted() {
         const SOON: Duration = Duration::from_millis(1);

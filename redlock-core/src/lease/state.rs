@@ -24,7 +24,7 @@ pub(crate) enum End {
 /// Whether a hold may be relied on at this moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Judgement {
-    /// For this much longer.
+    /// The hold may be relied on for this much longer.
     Valid(Duration),
     /// Real time has run ahead: nothing may rely on it until a renewal has cleared it (rule 2).
     Doubtful,
@@ -35,13 +35,14 @@ pub(crate) enum Judgement {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Todo {
     Nothing,
-    /// It was lost just now: its users and its queue have to be told.
+    /// The hold was lost just now: its users and its queue have to be told.
     TellLoss(LostReason),
-    /// It is in doubt, and no renewal has been sent since. Without one it ends at this moment.
+    /// The hold is in doubt, and no renewal has been sent since. Without one it ends at this
+    /// moment.
     Renew(Moment),
 }
 
-/// How far a hold has come.
+/// The phase of a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Held,
@@ -58,7 +59,7 @@ enum Phase {
 #[cfg_attr(redlock_sim, derive(Clone))]
 pub(crate) struct State {
     pub(crate) lease: Lease,
-    /// What renewals ask for; that of the lease is what the last confirmed one asked for.
+    /// The ttl that renewals ask for. The ttl of the lease is that of the last confirmed renewal.
     renewal_ttl: Duration,
     phase: Phase,
     /// Deleting or passing on has begun, and is seen through by what began it.
@@ -85,7 +86,7 @@ impl State {
         }
     }
 
-    /// Judges the hold by the clock, never by what some task has got round to (rule 2).
+    /// Judges the hold by the clock, and does not depend on how far a task has come (rule 2).
     pub(super) fn judge(&mut self, reading: Reading) -> (Judgement, Todo) {
         if let Phase::Ended(end) = self.phase {
             return (Judgement::Ended(end), Todo::Nothing);
@@ -116,7 +117,7 @@ impl State {
         (Judgement::Doubtful, todo)
     }
 
-    /// When it ends, if nothing happens until then.
+    /// When the hold ends, if nothing happens until then.
     pub(super) fn end_at(&self, reading: Reading) -> Moment {
         let end = self.lease.ends_on(reading).min(self.latest);
         match self.phase {
@@ -141,7 +142,7 @@ impl State {
         self.renew_at = now + (self.renewal_ttl / 20).max(least);
     }
 
-    /// Ends it; false when it had ended before.
+    /// Ends the hold. False when it had ended before.
     pub(super) fn end(&mut self, end: End) -> bool {
         let ends = !self.is_over();
         if ends {
@@ -150,18 +151,18 @@ impl State {
         ends
     }
 
-    /// It has ended, whether or not its keys were let go of.
+    /// The hold has ended, whether or not its keys were released.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Ended(_))
     }
 
-    /// Begins to let go; false when that had begun before. From here on, no extend can get in ahead
-    /// of the deletes (rule 10).
+    /// Begins the release. False when it had begun before. From here on, no extend can get ahead of
+    /// the deletes (rule 10).
     pub(crate) fn begin_release(&mut self) -> bool {
         !std::mem::replace(&mut self.let_go, true)
     }
 
-    /// Whether it may still be renewed and healed (rule 10).
+    /// Whether the hold may still be renewed and healed (rule 10).
     pub(crate) fn may_be_renewed(&self) -> bool {
         !self.is_over() && !self.let_go
     }
@@ -173,7 +174,7 @@ impl State {
         self.is_over() && (by_hand || has_body)
     }
 
-    /// What a renewal asks for.
+    /// The ttl that a renewal asks for.
     pub(crate) fn renewal_ttl(&self) -> Duration {
         self.renewal_ttl
     }
@@ -188,8 +189,8 @@ impl State {
         Some(now + self.doubt_limit)
     }
 
-    /// A quorum of all nodes has renewed it, in a round that started at `start` (rule 7). False when
-    /// that came too late.
+    /// A quorum of all nodes has renewed the hold, in a round that started at `start` (rule 7).
+    /// False when the renewal came too late.
     pub(super) fn renewed(
         &mut self,
         start: &Start,
@@ -208,7 +209,7 @@ impl State {
             Phase::Doubtful { renewal_sent } => renewal_sent.is_some_and(|at| at <= started.now),
             Phase::Held | Phase::Ended(_) => false,
         };
-        // The old one stands if it is later, unless it was in doubt when this round started.
+        // A later old deadline stays, unless it was in doubt when this round started.
         if clears || self.lease.deadline_on(started).is_none_or(|old| deadline > old) {
             self.lease.deadline = deadline;
             self.lease.counts_from = start.clone();

@@ -7,7 +7,10 @@ use tokio::{
     time::{Instant, advance, sleep, timeout},
 };
 
-use crate::{LockError, LockGuard, LostReason, MemoryNode, Redlock, Released, Restarts, pools};
+use crate::{
+    LockError, LockGuard, LostReason, MemoryNode, Redlock, Released, Restarts, node::NodeSpec,
+    pools,
+};
 
 const TTL: Duration = Duration::from_secs(9);
 
@@ -56,6 +59,80 @@ async fn an_unknown_renewal_keeps_the_old_deadline_and_deletes_nothing() {
     sleep(Duration::from_secs(3)).await;
     guard.extend(TTL).await.unwrap();
     assert_eq!(nodes[0].keys(), ["redlock:r"]);
+}
+
+/// It is not left for the next third of the ttl: there are as many tries as there is time for.
+#[tokio::test(start_paused = true)]
+async fn an_unknown_renewal_is_tried_again_until_the_deadline() {
+    let nodes = nodes(3);
+    let redlock = client(&nodes);
+    let guard = redlock.lock("r").await.unwrap();
+    nodes.iter().take(2).for_each(MemoryNode::hang);
+    let sent = || guard.hold().state.lock().lease.renewal_sent;
+    let (mut last, mut renewals) = (sent(), 0);
+    while guard.is_valid() {
+        sleep(Duration::from_millis(10)).await;
+        renewals += usize::from(sent() != last);
+        last = sent();
+    }
+    // From a third of the ttl on, one each twentieth of it.
+    assert!((11..=14).contains(&renewals), "{renewals}");
+    nodes.iter().for_each(MemoryNode::resume);
+}
+
+/// Two thirds of the nodes are one server: what it alone says renews nothing, and sets nothing again.
+#[tokio::test(start_paused = true)]
+async fn a_server_under_two_names_renews_and_heals_nothing_by_itself() {
+    let nodes = nodes(2);
+    let alias = |name: &str| NodeSpec { name: name.into(), connector: Arc::new(nodes[0].clone()) };
+    let specs = vec![alias("a"), alias("also-a"), nodes[1].spec()];
+    let redlock = Redlock::builder().ttl(TTL).restarts(Restarts::Trusted).over(specs);
+    let guard = redlock.lock("r").await.unwrap();
+    assert_eq!(guard.votes(), 2);
+    nodes[1].stop();
+    let begun = Instant::now();
+    assert!(matches!(guard.extend(TTL).await, Err(LockError::NoQuorum { .. })));
+    timeout(10 * TTL, guard.lost()).await.expect("one server renews it for ever");
+    assert!(begun.elapsed() <= TTL);
+    drop(guard);
+
+    // Gone from the server, it may not come back by its other name.
+    nodes[1].start();
+    sleep(Duration::from_secs(2)).await;
+    let guard = redlock.lock("r").await.unwrap();
+    assert!(nodes[0].remove("redlock:r"));
+    assert!(guard.extend(TTL).await.is_err());
+    sleep(TTL / 10).await;
+    assert!(nodes[0].keys().is_empty());
+}
+
+/// Three of five have lost the lock, and the slower ones say so after the others have failed.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_is_settled_by_those_that_can_still_decide_it() {
+    let nodes = nodes(5);
+    let redlock = client(&nodes);
+    let guard = redlock.lock("r").await.unwrap();
+    sleep(Duration::from_millis(10)).await;
+    nodes[..3].iter().for_each(|node| assert!(node.remove("redlock:r")));
+    nodes[1..3].iter().for_each(|node| node.slow(Duration::from_millis(20)));
+    nodes[3..].iter().for_each(MemoryNode::stop);
+    sleep(Duration::from_millis(1)).await;
+    let error = guard.extend(TTL).await.unwrap_err();
+    assert!(matches!(error, LockError::Lost { reason: LostReason::Refused, .. }), "{error}");
+}
+
+/// One refuses, one fails, and the third still decides.
+#[tokio::test(start_paused = true)]
+async fn a_release_is_settled_by_those_that_can_still_confirm_it() {
+    let nodes = nodes(3);
+    let redlock = client(&nodes);
+    let guard = redlock.lock("r").await.unwrap();
+    sleep(Duration::from_millis(10)).await;
+    assert!(nodes[0].remove("redlock:r"));
+    nodes[1].stop();
+    nodes[2].slow(Duration::from_millis(20));
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(guard.release().await.unwrap(), Released::Ours);
 }
 
 #[tokio::test(start_paused = true)]
@@ -291,6 +368,22 @@ async fn a_node_that_was_down_at_first_sits_out_once_there_was_a_quorum() {
     nodes[2].start();
     sleep(Duration::from_secs(2)).await;
     assert!(redlock.health().await[2].sits_out.is_some());
+}
+
+/// The quorum may come long after the first attempt.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_first_seen_after_a_late_quorum_sits_out() {
+    let nodes = nodes(3);
+    nodes[1..].iter().for_each(MemoryNode::stop);
+    let redlock = client(&nodes);
+    assert!(redlock.try_lock("r").await.unwrap_err().is_unavailable());
+    nodes[1].start();
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(redlock.try_lock("r").await.unwrap().votes(), 2);
+    nodes[2].start();
+    sleep(Duration::from_secs(2)).await;
+    let sits_out: Vec<_> = redlock.health().await.iter().map(|it| it.sits_out.is_some()).collect();
+    assert_eq!(sits_out, [false, false, true]);
 }
 
 #[tokio::test(start_paused = true)]

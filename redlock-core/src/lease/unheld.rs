@@ -7,9 +7,9 @@ use crate::{
     op::release,
 };
 
-/// A lease that nobody holds: an attempt for it is under way, or it is on its way from one hold to
-/// the next. A shutdown waits for it. Dropped, for whatever reason, it is given back by every node
-/// to which a SET of it may have gone (rules 5 and 6).
+/// A lease without a holder: an attempt for it is in progress, or it is on its way from one hold to
+/// the next. A shutdown waits for it. Dropping it deletes its key on every node to which a `SET` of
+/// it may have gone (rules 5 and 6).
 pub(crate) struct Unheld {
     pub(crate) lease: Lease,
     arriving: Arriving,
@@ -21,7 +21,7 @@ impl Unheld {
         Self { lease, arriving, held: false }
     }
 
-    /// A hold has it from now on.
+    /// A hold has the lease from now on.
     pub(crate) fn taken(mut self) {
         self.held = true;
     }

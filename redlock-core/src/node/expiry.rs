@@ -1,6 +1,6 @@
-//! Whether a node's clock keeps up with ours, judged by what is left of our own keys (fault 18:
-//! a node whose clock is set forward lets a lock go before its time, and nobody can prevent it).
-//! Pure.
+//! Whether a node's clock keeps up with the client's, judged by what is left of the client's own
+//! keys (fault 18: a node whose clock is set forward drops a lock early, and no client can prevent
+//! that). Pure.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use crate::clock::Moment;
 pub(crate) struct Expected {
     /// The node keeps the key until this moment at least.
     pub(crate) until: Moment,
-    /// It was never asked to keep it for longer than this at once.
+    /// The node was never asked to keep the key for longer than this at once.
     pub(crate) longest: Duration,
-    /// What clocks at different rates and whole milliseconds may come to.
+    /// The most that clocks at different rates and whole milliseconds account for.
     pub(crate) allowance: Duration,
 }
 
 impl Expected {
-    /// What is odd about this reply, arrived at `now`, if anything.
+    /// What is odd about a reply that arrived at `now`, if anything.
     pub(crate) fn anomaly(&self, reply: Reply, now: Moment) -> Option<String> {
         let least = self.until.since(now).saturating_sub(self.allowance);
         match reply {

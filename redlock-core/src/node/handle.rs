@@ -54,6 +54,8 @@ pub(super) struct Shared {
     pub(super) round_trip: RoundTrip,
     /// Whether there is a connection.
     is_up: AtomicBool,
+    /// The process at its other end was suspected of having forgotten locks, and may sit out.
+    pub(super) is_suspect: AtomicBool,
     /// Whether the node pushes changes of keys over the present connection.
     pub(super) tells: AtomicBool,
     pub(super) watchers: Arc<Watchers>,
@@ -166,6 +168,7 @@ impl NodeHandle {
             pipe: Mutex::default(),
             round_trip: RoundTrip::default(),
             is_up: AtomicBool::new(false),
+            is_suspect: AtomicBool::new(false),
             tells: AtomicBool::new(false),
             mail: Mutex::default(),
             watchers: Arc::default(),
@@ -255,6 +258,11 @@ impl NodeHandle {
         shared.outbox.lock().refuses_votes(&shared.name, now)
     }
 
+    /// Whether it surely gives votes, so that [`refuses_votes`](Self::refuses_votes) need not look.
+    pub(crate) fn gives_votes(&self) -> bool {
+        self.is_up() && !self.shared().is_suspect.load(Ordering::Acquire)
+    }
+
     /// How long this node takes to answer; zero before its first answer.
     pub(crate) fn round_trip(&self) -> Duration {
         self.shared().round_trip.get()
@@ -285,6 +293,11 @@ impl NodeHandle {
 
     pub(crate) fn stop_listening<L: Listener>(&self, key: &str, listener: &Arc<L>) {
         self.shared().watchers.remove(key, listener);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn watchers(&self) -> &Watchers {
+        &self.shared().watchers
     }
 
     /// Waits until the first connection is made or has failed.

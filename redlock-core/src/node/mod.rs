@@ -19,6 +19,8 @@ pub(crate) mod redis;
 mod round_trip;
 mod strikes;
 mod supervisor;
+#[cfg(test)]
+mod tests;
 mod watchers;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -65,7 +67,8 @@ pub(crate) struct Command {
 pub(crate) enum Action {
     /// Set the key if it is free, for this long: `SET key value NX PX ttl`. A vote for a new lock.
     Grant { ttl: Duration },
-    /// The same for a lock that a quorum has confirmed, on a node where it went missing (rule 8).
+    /// Set the key again for a lock that a quorum has confirmed, on a node where it went missing
+    /// (rule 8).
     Heal { ttl: Duration },
     /// If the key has our value, let it live for at least this long from now. Never shortens
     /// (rule 7).
@@ -80,12 +83,12 @@ pub(crate) enum Action {
     /// Tell whether the key is there and for how long, and when that changes (once, to the
     /// [`Watchers`]). Nothing is compared and nothing is set.
     Watch,
-    /// Stand in the queue before the key under the claim's value: at the end, or at a place that was
-    /// had before. Said again, it shows that the waiter is alive.
+    /// Stand in the queue before the key under the claim's value: at the end, or at an earlier
+    /// place. Repeating it shows that the waiter is alive.
     Join {
-        /// Zero for the end.
+        /// The place in the queue; zero for the end.
         place: u64,
-        /// How long the entry outlives a waiter that says nothing.
+        /// How long the entry outlives a waiter that has stopped reporting.
         life: Duration,
         /// The node is to push the turn (once, to the [`Watchers`]).
         listens: bool,
@@ -99,8 +102,8 @@ pub(crate) enum Action {
 pub(crate) struct Job {
     pub(crate) claim: Arc<Claim>,
     pub(crate) action: Action,
-    /// Set for what removes a key, whose action is [`Action::Release`]: it goes on after its asker
-    /// has its answer (rule 5).
+    /// Set for a job that removes a key, whose action is [`Action::Release`]: the job goes on after
+    /// its asker has its answer (rule 5).
     pub(crate) clean_up: Option<CleanUp>,
     /// Set for an extension of a key that this node has confirmed before.
     pub(crate) expected: Option<Expected>,
@@ -130,7 +133,7 @@ impl CleanUp {
 }
 
 impl Job {
-    /// A job that is over with its answer.
+    /// A job that is done once it is answered.
     pub(crate) fn new(claim: &Arc<Claim>, action: Action) -> Self {
         Self { claim: Arc::clone(claim), action, clean_up: None, expected: None }
     }
@@ -163,9 +166,9 @@ pub(crate) enum Reply {
     Woke { deleted: bool },
     /// Stands in the queue.
     Queued {
-        /// The place, to come back to.
+        /// The place, to join at again.
         place: u64,
-        /// How many stand before it.
+        /// The number of waiters before it.
         ahead: u64,
         /// What is left of the lock on this node; `None` when the key is not there.
         left: Option<Duration>,
@@ -176,9 +179,9 @@ pub(crate) enum Reply {
 
 /// Opens connections to one node.
 pub(crate) trait Connector: Send + Sync + 'static {
-    /// Opens a connection that is ready for commands: authenticated, database chosen, to a master
-    /// that has said who it is. The caller bounds the time. Dropping the future gives the attempt
-    /// up. What the server tells unasked of keys that were watched goes to `watchers`.
+    /// Opens a connection that is ready for commands: it is authenticated, its database is chosen,
+    /// and its server is a master that was asked for its identity. The caller bounds the time.
+    /// Dropping the future gives the attempt up. Pushes about watched keys go to `watchers`.
     fn connect(&self, watchers: &Arc<Watchers>) -> BoxFuture<'_, Result<Opened, NodeError>>;
 }
 
@@ -187,7 +190,7 @@ pub(crate) type Opened = (Box<dyn Connection>, Identity);
 
 /// One connection to one node. Commands run on the node in the order in which they were sent.
 pub(crate) trait Connection: Send + 'static {
-    /// What puts commands onto it, from any thread.
+    /// The sender of the connection's commands, usable from any thread.
     fn sender(&self) -> Arc<dyn Sender>;
 
     /// Whether the server pushes changes of keys that are watched.
@@ -198,8 +201,8 @@ pub(crate) trait Connection: Send + 'static {
 
     /// Resolves when the connection has broken, commands under way or not.
     ///
-    /// Asked for once. It may be what carries the bytes: a task must wait for it, and if that task
-    /// waits for answers beside it, it must poll this before them.
+    /// Called once. The future may carry the bytes of the connection: a task must wait for it, and
+    /// if that task also waits for answers, it must poll this future first.
     fn closed(&mut self) -> BoxFuture<'static, NodeError>;
 }
 

@@ -146,8 +146,9 @@ impl Outbox {
             Action::Release { .. } | Action::Retire { .. } | Action::Leave => {
                 withdraw(&mut self.renewals, &job.claim, name, &mut early);
                 if job.action == Action::Leave && !planted(Bug::JoinAfterLeave) {
-                    // Sent behind this, it would stand in the queue for a waiter that has gone.
-                    withdraw(&mut self.watches, &job.claim, name, &mut early);
+                    // Sent behind this, it would stand in the queue for a waiter that has gone. There
+                    // may be several: a place that is handed on is joined for again.
+                    while withdraw(&mut self.watches, &job.claim, name, &mut early) {}
                 }
                 let may_wait = job.clean_up.is_some_and(|it| it.may_be_unsent);
                 let overtakes = planted(Bug::ReleaseOvertakesSet);

@@ -151,6 +151,21 @@ fn a_waiter_that_leaves_does_not_join_afterwards() {
     assert_eq!(actions(&take(&mut outbox, 0)), [Action::Leave, join]);
 }
 
+/// A place in the queue may be handed on while its first join still waits: the next waiter joins again.
+#[test]
+fn no_join_of_a_waiter_that_leaves_is_sent_after_it() {
+    let mut outbox = up();
+    let (ours, other) = (claim("k"), claim("k"));
+    let join = Action::Join { place: 0, life: TTL, listens: true };
+    for claim in [&ours, &other, &ours, &ours] {
+        assert!(put(&mut outbox, Job::new(claim, join)).is_empty());
+    }
+    let early = put(&mut outbox, Job::new(&ours, Action::Leave));
+    assert_eq!(early.len(), 3);
+    assert_eq!(actions(&take(&mut outbox, 0)), [Action::Leave, join]);
+    cast_all(early);
+}
+
 #[test]
 fn a_crowd_leaves_in_order_and_no_more_of_it_than_a_node_can_answer() {
     let mut outbox = up();

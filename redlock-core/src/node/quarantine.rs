@@ -65,11 +65,11 @@ impl Suspicion {
     }
 }
 
-/// Who has answered last.
+/// The process that answered last.
 #[derive(Debug)]
 enum Seen {
     Nobody,
-    /// It does not tell its run id: whoever answers next may be another one.
+    /// The process does not tell its run id: the next one that answers may be another process.
     Nameless,
     Process(Arc<str>),
 }
@@ -109,8 +109,8 @@ impl Quarantine {
         self.was_replica = true;
     }
 
-    /// A connection is open, at `now`, to this process; `in_service` when a client of this node
-    /// has had a quorum before. Answers why, when the node has to sit out from now on.
+    /// A connection is open, at `now`, to this process. `in_service` says whether a client of this
+    /// node has had a quorum before. Returns why the node has to sit out from now on, if it has to.
     pub(super) fn admit(
         &mut self,
         identity: &Identity,

@@ -11,8 +11,8 @@
 
 use super::Claim;
 
-/// What the names of these keys begin with. They share the hash slot of the lock, and they begin as
-/// it does, so that a user who may touch the locks (`~redlock:*`) may touch them too.
+/// The prefix of these keys. They share the hash slot of the lock, and they begin like its key, so
+/// that an account that may access the locks (`~redlock:*`) may access them too.
 pub(crate) fn prefix(key: &str) -> String {
     match key.split_once('{') {
         // Servers hash what stands between the first brace and the next closing one, if anything.

@@ -47,6 +47,8 @@ pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pul
     let task = Task { shared: &shared, mail: &mail, pulse: &pulse };
     let mut backoff = Backoff::new();
     let mut announced_down = false;
+    // The connection before was closed at rest, which is not worth a word if the next one opens.
+    let mut closed_at_rest = false;
     loop {
         let opened = open(task).await;
         if !pulse.is_current() {
@@ -55,25 +57,32 @@ pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pul
         let ended = match opened {
             Ok((connection, identity)) => {
                 let since = shared.context.clock.now();
-                let session = Session::open(task, connection);
-                admit(&shared, &identity, since);
+                shared.tells.store(connection.tells(), Ordering::Release);
+                // Before callers can send: what the node must not be asked is taken back.
+                admit(&shared, &identity, closed_at_rest, since);
                 announced_down = false;
+                let session = Session::open(task, connection);
                 let ended = session.serve().await;
                 if !pulse.is_current() {
                     return;
                 }
+                let Some(Ended { error, answered, at_rest }) = ended else { return };
                 // A server that takes connections and breaks them is not asked without a pause.
-                if shared.context.clock.now().since(since) >= Backoff::LONGEST {
+                let lasted = shared.context.clock.now().since(since) >= Backoff::LONGEST;
+                if answered || lasted {
                     backoff = Backoff::new();
                 }
-                match ended {
-                    Some(error) => error,
-                    None => return,
-                }
+                closed_at_rest = at_rest && (answered || lasted);
+                error
             }
-            Err(error) => error,
+            Err(error) => {
+                closed_at_rest = false;
+                error
+            }
         };
-        if !announced_down {
+        if closed_at_rest {
+            telemetry::closed_at_rest(&ended);
+        } else if !announced_down {
             telemetry::node_down(&ended);
             announced_down = true;
         }
@@ -143,18 +152,24 @@ async fn open(task: Task<'_>) -> Result<Opened, NodeError> {
     }
 }
 
-/// Marks the node as up, and lets it vote or sit out (rule 16): before its first vote.
-fn admit(shared: &Shared, identity: &Identity, now: Moment) {
+/// Marks the node as up, and lets it vote or sit out (rule 16): before its first vote. `replaced` when
+/// nothing was told of the connection before.
+fn admit(shared: &Shared, identity: &Identity, replaced: bool, now: Moment) {
     shared.recognise(identity);
     let in_service = shared.in_service.load(Ordering::Acquire);
     let (suspicion, barred) = {
         let mut outbox = shared.outbox.lock();
         let suspicion = outbox.quarantine.admit(identity, in_service, now);
+        shared.is_suspect.store(outbox.quarantine.sits_out(now).is_some(), Ordering::Release);
         shared.relink(&mut outbox, Link::Up);
         (suspicion, outbox.take_barred(&shared.name, now))
     };
     shared.announce();
-    telemetry::node_up(&shared.name);
+    if replaced {
+        telemetry::connected_again(&shared.name);
+    } else {
+        telemetry::node_up(&shared.name);
+    }
     // What this node could have told meanwhile was lost: the listeners ask it anew.
     for (job, ballot) in shared.watchers.reconnected(&shared.name) {
         let early = shared.outbox.lock().put(&shared.name, job, ballot, now);
@@ -243,6 +258,17 @@ struct Session<'a> {
     strikes: Strikes,
     /// As many as a crowd went out last time.
     crowded: bool,
+    /// The node has answered a command, if only with an error.
+    answered: bool,
+}
+
+/// How a connection ended.
+struct Ended {
+    error: NodeError,
+    /// The node has answered a command on it.
+    answered: bool,
+    /// The node closed it when nothing waited or was under way.
+    at_rest: bool,
 }
 
 /// What a session waits for.
@@ -264,7 +290,6 @@ enum Event {
 impl<'a> Session<'a> {
     fn open(task: Task<'a>, mut connection: Box<dyn Connection>) -> Self {
         let shared = task.shared;
-        shared.tells.store(connection.tells(), Ordering::Release);
         let number = shared.pipe.lock().connect(connection.sender());
         let closed = connection.closed().fuse();
         Self {
@@ -276,11 +301,12 @@ impl<'a> Session<'a> {
             pings: FuturesUnordered::new(),
             strikes: Strikes::default(),
             crowded: false,
+            answered: false,
         }
     }
 
-    /// Serves the connection until it breaks, with the reason, or until it is not needed any more.
-    async fn serve(mut self) -> Option<NodeError> {
+    /// Serves the connection until it breaks, or until it is not needed any more.
+    async fn serve(mut self) -> Option<Ended> {
         // One timer for all batches. It is left to ring when what it was set for has been answered:
         // setting and stopping one a batch costs more than the batch.
         let mut alarm = pin!(tokio::time::sleep(Duration::ZERO));
@@ -293,11 +319,23 @@ impl<'a> Session<'a> {
             self.arm(&mut alarm);
             let event = self.next_event(&mut alarm).await;
             if let Err(error) = self.handle(event).await {
-                break Some(error);
+                break Some(Ended {
+                    at_rest: error.kind == NodeErrorKind::Disconnected && self.is_at_rest(),
+                    answered: self.answered,
+                    error,
+                });
             }
         };
         self.drain().await;
         ended
+    }
+
+    /// Nothing waits for the node or for its answer.
+    fn is_at_rest(&self) -> bool {
+        self.pings.is_empty() && {
+            let outbox = self.shared.outbox.lock();
+            outbox.is_quiet() && outbox.pings.is_empty()
+        }
     }
 
     /// The last client has gone, and nothing is owed or it has had its time; or another runtime has
@@ -403,6 +441,10 @@ impl<'a> Session<'a> {
     }
 
     fn conclude(&mut self, answered: Answered) -> Result<(), NodeError> {
+        self.answered |= answered.results.iter().any(|result| match result {
+            Ok(_) => true,
+            Err(error) => error.kind == NodeErrorKind::Server,
+        });
         let spare = conclude(self.shared, answered, &mut self.strikes)?;
         self.shared.pipe.lock().reuse(spare);
         Ok(())

@@ -1,4 +1,4 @@
-//! The listeners that want to know when a key changes on one node.
+//! The listeners that are told when a key changes on one node.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use super::Job;
 use crate::quorum::Ballot;
 
-/// What is told of a key, with nothing locked.
+/// Is told what happens to a key, with nothing locked.
 pub(crate) trait Listener: Send + Sync + 'static {
     /// The key was deleted or changed on this node, or it has expired there.
     fn changed(&self, node: usize, key: &str);
@@ -18,19 +18,19 @@ pub(crate) trait Listener: Send + Sync + 'static {
     /// The connection to this node has ended: it tells nothing until there is another one.
     fn disconnected(&self, node: usize);
 
-    /// The connection to this node is another one: what happened meanwhile was told to nobody.
-    /// What comes back is asked on it.
+    /// The connection to this node is a new one, and changes in between were not pushed. The
+    /// returned job asks the node again.
     fn reconnected(self: Arc<Self>, node: usize, name: &Arc<str>) -> Option<(Job, Ballot)>;
 }
 
 /// A listener, and the number that its client has for this node.
 type Registered = (usize, Arc<dyn Listener>);
 
-/// The listeners of one node, by key. A push may be lost with a connection, and may come for a
-/// change that frees nothing: a listener is told sooner by it, and never depends on it.
+/// The listeners of one node, by key. A push may be lost with a connection, and may report a change
+/// that frees nothing. A push makes a listener faster, and no listener depends on one.
 #[derive(Default)]
 pub(crate) struct Watchers {
-    /// In order, so that a simulation is the same each time.
+    /// In order, so that a simulation is reproducible.
     listeners: Mutex<BTreeMap<Arc<str>, Vec<Registered>>>,
 }
 
@@ -50,6 +50,11 @@ impl Watchers {
                 listeners.remove(key);
             }
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.listeners.lock().is_empty()
     }
 
     fn of(&self, key: &str) -> Vec<Registered> {

@@ -1,5 +1,5 @@
-//! Taking a lock: a turn in the line of this process, then one attempt after the other for as long
-//! as the caller waits.
+//! Takes a lock: waits for a turn in the line of this process, then makes attempts for as long as
+//! the caller waits.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,8 +27,8 @@ use crate::{
     },
 };
 
-/// How long a caller waits to make its attempt, at the least, where more callers come than the
-/// processor serves.
+/// The shortest time that a caller waits for its place among the attempts, where more callers come
+/// than the processor serves.
 const LONGEST_IN_CROWD: Duration = Duration::from_secs(10);
 
 /// The longest resource in bytes (api.md): keys stay readable and cheap.
@@ -80,47 +80,48 @@ async fn wait_for(
     request.ask(head).await
 }
 
-/// Somebody who wants a lock.
+/// A caller's request for a lock.
 struct Request<'a> {
     client: &'a Arc<Client>,
     resource: String,
     key: Arc<str>,
     terms: &'a Terms,
     called: Moment,
-    /// When the nodes were connected, or could not be: `wait` begins then.
+    /// When the nodes were connected, or connecting had failed. `wait` counts from here.
     begun: Moment,
     attempts: u32,
-    /// What `retry_count` limits: attempts that were made because it was time, those that came
-    /// `retry_delay` or more after the last that counted without anybody having let go, and every
-    /// `retry_delay` in line.
+    /// What `retry_count` limits: attempts that were made because it was time, attempts that came
+    /// `retry_delay` or more after the last counted one although no holder had released the lock,
+    /// and every `retry_delay` in line.
     retries: u32,
-    /// When the last of them was.
+    /// When the last retry was counted.
     counted: Moment,
     alarms: Alarms,
-    /// Watches the lock on all nodes, until it rings.
+    /// The watch on all nodes, until it rings.
     bell: Option<Watch>,
-    /// Why the last attempt was made, but for the first.
+    /// Why the last attempt was made. None before the second.
     last: Option<Chance>,
 }
 
 /// Why it is worth asking for the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Chance {
-    /// A release gave it the turn.
+    /// A release gave this client the turn.
     Turn,
-    /// It is the front of the queue, and the lock is free where that is kept.
+    /// This client is the front of the queue, and the node that keeps the queue says that the lock
+    /// is free.
     Free,
     /// The lock became free on a quorum of nodes.
     Rung,
-    /// It is time: nothing is pushed, or this is the last attempt.
+    /// It is time: no node pushes, or this is the last attempt.
     Due,
     /// A request behind it in this process would have asked by now.
     Hurried,
-    /// There is none: its time is up, and other clients are before it.
+    /// There is no chance: the time is up, and other clients are before this one.
     Behind,
 }
 
-/// What a waiting client hears.
+/// What ends the sleep of a waiting client.
 enum Event {
     Told(Signal),
     Rung,
@@ -129,7 +130,7 @@ enum Event {
 }
 
 impl Request<'_> {
-    /// Waits in line.
+    /// Waits for the turn in line.
     async fn turn(&mut self) -> Result<Head, LockError> {
         let wants = Wants::new(self.terms);
         let turn = match Lines::join(self.client, &self.key, wants) {
@@ -141,7 +142,7 @@ impl Request<'_> {
             Joined::Waiting(place) => {
                 let pace = self.terms.retry_delay.max(SHORTEST_PAUSE);
                 let limit = if wants.tries_once {
-                    // The attempt under way is his, too.
+                    // The outcome of the attempt in progress is this request's answer, too.
                     self.client.patience()
                 } else {
                     let retries = self.terms.retry_count.map(|count| pace.saturating_mul(count));
@@ -151,7 +152,7 @@ impl Request<'_> {
                 self.counted = self.client.clock.now();
                 let in_line = self.counted.since(self.begun).as_nanos() / pace.as_nanos();
                 self.retries = u32::try_from(in_line).unwrap_or(u32::MAX);
-                // What polling would have come to.
+                // As many attempts as polling would have made.
                 self.attempts = self.retries.saturating_add(1);
                 turn
             }
@@ -159,7 +160,7 @@ impl Request<'_> {
         turn.map_err(|no_turn| self.no_turn(&no_turn))
     }
 
-    /// Takes over what the head was given, or asks the nodes until they give the lock.
+    /// Takes over the lease that the head was given, or asks the nodes until they grant the lock.
     async fn ask(mut self, mut head: Head) -> Result<LockGuard, LockError> {
         let wants = Wants::new(self.terms);
         if let Some(unheld) = head.take_lease(wants) {
@@ -174,9 +175,9 @@ impl Request<'_> {
             }
         }
         loop {
-            // Nothing can be waited for any more once this one's runtime was shut down.
+            // Timers and nodes no longer answer once this task's runtime was shut down.
             check_runtime()?;
-            // The runtime of the client's tasks may end, or stand still, while this one waits
+            // The runtime of the client's tasks may end, or stand still, while this request waits
             // (rule 13).
             if self.attempts == 0 {
                 self.client.ensure_running()
@@ -202,8 +203,8 @@ impl Request<'_> {
         }
     }
 
-    /// Waits until it is worth asking, if there is time for that. Without a `failure`, nothing has
-    /// been asked yet, and other clients go first.
+    /// Waits until it is worth asking, if there is time for that. Without a `failure`, nothing was
+    /// asked yet, and other clients go first.
     async fn pause(
         &mut self,
         head: &mut Head,
@@ -217,8 +218,8 @@ impl Request<'_> {
         let chance = self.chance(head, failure, begun + limit).await?;
         let now = self.client.clock.now();
         let news = self.bell.as_ref().is_none_or(Watch::has_news);
-        // An attempt that others had made, or for nothing new, is no retry before `retry_delay`, and
-        // puts none off.
+        // An attempt that another client's action caused, or that follows nothing new, is no retry
+        // before `retry_delay`. It does not put a retry off.
         let late = now.since(self.counted) >= self.terms.retry_delay;
         if chance == Chance::Due || late && (chance != Chance::Rung || !news) {
             self.count_retries(now);
@@ -237,7 +238,7 @@ impl Request<'_> {
         Ok(chance)
     }
 
-    /// Every `retry_delay` that has gone by is a retry, and one at least.
+    /// Counts a retry for every `retry_delay` that has passed, and one at least.
     fn count_retries(&mut self, now: Moment) {
         let pace = self.terms.retry_delay.max(SHORTEST_PAUSE);
         let spent = now.since(self.counted).as_nanos() / pace.as_nanos();
@@ -246,7 +247,8 @@ impl Request<'_> {
         self.counted = now;
     }
 
-    /// How long it may wait for its next attempt: what is left of `wait`, and of the retries.
+    /// How long the request may wait for its next attempt: what is left of `wait` and of the
+    /// retries.
     fn limit(&self) -> Duration {
         let left = self.left();
         let Some(count) = self.terms.retry_count else { return left };
@@ -257,9 +259,9 @@ impl Request<'_> {
 
     /// Waits for a chance to get the lock, until `end` at the latest.
     ///
-    /// It stands in the queue of the clients, where one node keeps that, and waits for its turn. The
-    /// front of that queue, and a client without one, also watches the lock on all nodes: a holder
-    /// that crashed, or that knows nothing of the queue, gives no turns.
+    /// The client stands in the queue, where a node keeps one, and waits for its turn. The front of
+    /// that queue, and a client without a queue, also watch the lock on all nodes: a holder that
+    /// crashed, or that does not know the queue, gives no turns.
     async fn chance(
         &mut self,
         head: &mut Head,
@@ -272,19 +274,21 @@ impl Request<'_> {
         let begun = clock.now();
         let has_quorum = failure.is_none_or(|failure| !failure.no_quorum);
         if !has_quorum || Wants::new(self.terms).tries_once {
-            // A client that is cut off from the quorum must not hold up the others.
+            // A client without a quorum must not hold up the other clients.
             head.entry = None;
         } else if head.entry.is_none() && end.since(begun) >= round_trip * 2 {
-            head.entry = Some(Entry::new(&client, &self.key)?);
+            head.entry = Some(Box::new(Entry::new(&client, &self.key)?));
         }
         let pace = self.terms.retry_delay.max(SHORTEST_PAUSE);
         let polls = pace.saturating_add(self.up_to(self.terms.retry_jitter));
         // A node that granted the lock while others refused it says nothing of the holder: only a
-        // quorum of nodes can tell when it goes. The same where a chance came to nothing before.
+        // quorum of nodes can tell when the lock is free. The same is true after a chance that came
+        // to nothing.
         let is_split = failure.is_some_and(|failure| failure.granted > 0);
         let misled = is_split || matches!(self.last, Some(Chance::Turn | Chance::Free));
-        // Refused by all, it waits for the turn that the holder will give, like any other. A watch
-        // would ring between that holder's release and the next one's SET, and the two would split.
+        // A client that was refused by all nodes waits for the holder to give it the turn. A watch
+        // would ring between the release and the `SET`s of the next client, and the two clients
+        // would split the votes.
         let mut watch_at = match head.entry {
             Some(_) if !is_split => begun + watches_after(round_trip),
             _ => begun,
@@ -299,7 +303,7 @@ impl Request<'_> {
                 standing = self.say(head).await?;
                 // A push that came before the answer says more: a free lock may be on its way to the
                 // waiter before this one.
-                match head.entry.as_mut().and_then(Entry::take_signal) {
+                match head.entry.as_mut().and_then(|entry| entry.take_signal()) {
                     Some(Signal::Turn) => return Ok(Chance::Turn),
                     Some(Signal::Next) => {
                         say_at = clock.now() + grace(round_trip);
@@ -316,14 +320,15 @@ impl Request<'_> {
                         watch_at = now;
                     }
                     Some(Standing { ahead: 0, left: None })
-                        if !head.yields() && !(misled && say_at == begun) =>
+                        if !(head.yields() || misled && say_at == begun) =>
                     {
                         return Ok(Chance::Free);
                     }
                     Some(Standing { ahead, left: None }) if ahead > 0 => {
                         looks_free += 1;
                         if looks_free > 1 {
-                            // The front does not take it: one after the other, the rest tries.
+                            // The front does not take the lock: the other waiters try one after the
+                            // other.
                             let turn = u32::try_from(ahead).unwrap_or(u32::MAX);
                             let pause = grace(round_trip).saturating_mul(turn).min(REFRESH);
                             let pause = pause.min(end.since(clock.now()));
@@ -346,7 +351,7 @@ impl Request<'_> {
             if now >= end {
                 return Ok(if is_front { Chance::Due } else { Chance::Behind });
             }
-            // Where nothing is pushed, the client that is first asks now and then.
+            // Where no node pushes, the first client asks from time to time.
             let poll_at = match &self.bell {
                 Some(_) if is_front && !armed => watched + polls.max(round_trip * 2),
                 _ => Moment::NEVER,
@@ -411,7 +416,7 @@ impl Request<'_> {
         }
     }
 
-    /// Joins the queue of the clients, or says that this one is still there.
+    /// Joins the queue of the clients, or reports that this client is alive.
     async fn say(&self, head: &mut Head) -> Result<Option<Standing>, LockError> {
         let Some(entry) = &mut head.entry else { return Ok(None) };
         let said = self.unless_closed(entry.say()).await?;
@@ -424,18 +429,18 @@ impl Request<'_> {
     /// When the queue is to be asked next.
     fn refresh(&self, head: &Head, standing: Option<Standing>, polls: Duration) -> Duration {
         let Some(Standing { ahead, left }) = standing else { return REFRESH };
-        let is_told = head.entry.as_ref().is_some_and(Entry::is_told);
+        let is_told = head.entry.as_ref().is_some_and(|entry| entry.is_told());
         let refresh = if planted(Bug::EntryNotRefreshed) {
             REFRESH * 1000
         } else if is_told {
             REFRESH
         } else {
-            // Without pushes, those in front look more often.
+            // Without pushes, the waiters in front look more often.
             let places = u32::try_from(ahead.saturating_add(1)).unwrap_or(u32::MAX);
             polls.saturating_mul(places).min(REFRESH)
         };
         match left {
-            // It may be gone then, if its holder crashed.
+            // The key has expired by then, if its holder crashed.
             Some(left) if ahead == 0 => refresh.min(left.saturating_add(SHORTEST_PAUSE)),
             // Another client has its turn, or had it.
             None if ahead == 0 && self.bell.is_none() => {
@@ -445,11 +450,11 @@ impl Request<'_> {
         }
     }
 
-    /// Lets others go first who have waited for longer.
+    /// Lets waiters go first that have waited for longer.
     async fn hesitate(&mut self, head: &Head, doubtful: bool) -> Result<(), LockError> {
         let round_trip = self.client.round_trip();
         let (fixed, random) = self.alarms.hesitation(doubtful, head.without(), round_trip);
-        // The front of a queue has no equals to let in.
+        // The front of a queue competes with no other client.
         let fixed = if head.entry.is_some() { Duration::ZERO } else { fixed };
         let delay = fixed.saturating_add(self.up_to(random)).min(self.left());
         if !delay.is_zero() {
@@ -466,7 +471,7 @@ impl Request<'_> {
         };
         let terms = self.terms;
         let arriving = client.arriving();
-        // Only now: a shutdown that this does not see yet sees that an attempt is arriving.
+        // The order matters: a shutdown that this check does not see yet sees the arriving attempt.
         client.check_open(&self.resource)?;
         if let Some(failure) = self.in_vain() {
             return Ok(Err(failure));
@@ -496,8 +501,8 @@ impl Request<'_> {
             }));
         }
         if !tally.impossible_by_failures() && round.has_timeouts() {
-            // What was asked together runs out together, and whether a holder need exist hangs on
-            // how many that are, not on which of them comes first.
+            // Nodes that were asked together time out together. A moment later all their timeouts
+            // are counted, so the error does not depend on which of them came first.
             sleep(SHORTEST_PAUSE).await;
             tally = round.tally();
         }
@@ -509,8 +514,8 @@ impl Request<'_> {
         }))
     }
 
-    /// Waits until fewer attempts are under way than the nodes can answer in time. `None` when that
-    /// takes too long.
+    /// Waits until fewer attempts are in progress than the nodes can answer in time. `None` when
+    /// that takes too long.
     async fn admission<'c>(
         &self,
         client: &'c Client,
@@ -532,12 +537,16 @@ impl Request<'_> {
         Failure { no_quorum: true, was_asked: false, granted: 0, nodes }
     }
 
-    /// Why no quorum can be had, as far as that is known without asking: then nothing is sent.
+    /// Why no quorum is possible, as far as that is known without asking. Then nothing is sent.
     fn in_vain(&self) -> Option<Failure> {
         let nodes = &self.client.nodes;
+        let enough = quorum(nodes.len());
+        if nodes.iter().filter(|node| node.gives_votes()).count() >= enough {
+            return None;
+        }
         let now = self.client.clock.now();
         let refusals: Vec<_> = nodes.iter().filter_map(|node| node.refuses_votes(now)).collect();
-        let is_in_vain = refusals.len() > nodes.len() - quorum(nodes.len());
+        let is_in_vain = refusals.len() > nodes.len() - enough;
         is_in_vain.then_some(Failure {
             no_quorum: true,
             was_asked: false,
@@ -551,7 +560,7 @@ impl Request<'_> {
         let Self { client, resource, terms, .. } = self;
         let hold = Arc::new(Hold::new(client, resource, unheld.lease.clone(), terms, begun));
         if !client.registry.add(&hold) {
-            // Nothing ran under it, so that not even a `min_hold` stays.
+            // No work ran under the lease, so that not even a `min_hold` keeps the keys.
             return Err(LockError::ShuttingDown { resource: hold.resource.clone() });
         }
         unheld.taken();
@@ -576,12 +585,12 @@ impl Request<'_> {
         self.terms.wait.saturating_sub(self.client.clock.now().since(self.begun))
     }
 
-    /// For errors: since the call.
+    /// For errors: the time since the call.
     fn waited(&self) -> Duration {
         self.client.clock.now().since(self.called)
     }
 
-    /// For errors: how often it asked, or would have asked had it not waited in a queue instead.
+    /// For errors: how often the request asked, or would have asked instead of waiting in a queue.
     fn attempts(&self) -> u32 {
         self.attempts.max(self.retries.saturating_add(1))
     }
@@ -590,7 +599,7 @@ impl Request<'_> {
         LockError::ShuttingDown { resource: self.resource.clone() }
     }
 
-    /// What somebody is told who had no turn.
+    /// The error for a request that had no turn.
     fn no_turn(&self, no_turn: &NoTurn) -> LockError {
         match no_turn {
             NoTurn::Failed(failure) => self.failed(failure),
@@ -600,7 +609,8 @@ impl Request<'_> {
         }
     }
 
-    /// What came of the last attempt, or that other clients go first.
+    /// The error for a request that has no time left: its last failure, or that other clients go
+    /// first.
     fn told(&self, failure: Option<&Failure>) -> LockError {
         match failure {
             Some(failure) => self.failed(failure),
@@ -650,7 +660,7 @@ fn check(resource: &str) -> Result<(), LockError> {
 /// Why an attempt did not get the lock.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// Failures alone made a quorum impossible, or it came too late.
+    /// Failures alone made a quorum impossible, or the quorum came too late.
     no_quorum: bool,
     /// Something was sent.
     was_asked: bool,
@@ -659,8 +669,23 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Whether nobody need have had the lock: the votes were split, or nodes were missing.
+    /// Whether perhaps no client held the lock: the votes were split, or nodes were missing.
     fn is_in_vain(&self) -> bool {
         self.no_quorum || self.granted > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_is_in_vain_unless_another_client_need_have_the_lock() {
+        for (no_quorum, granted, is_in_vain) in
+            [(false, 0, false), (false, 1, true), (true, 0, true), (true, 2, true)]
+        {
+            let failure = Failure { no_quorum, was_asked: true, granted, nodes: Vec::new() };
+            assert_eq!(failure.is_in_vain(), is_in_vain, "{failure:?}");
+        }
     }
 }

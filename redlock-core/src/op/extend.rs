@@ -1,5 +1,5 @@
-//! Renewing a lock: renewed, lost or unknown, and only time turns unknown into lost (rule 7). What
-//! a renewed lock misses on single nodes is healed (rule 8).
+//! Renewing a lock. The outcome is renewed, lost or unknown, and only time turns unknown into lost
+//! (rule 7). Keys that are missing on a minority of nodes are set again (rule 8).
 
 use std::{
     sync::{Arc, Weak},
@@ -18,26 +18,27 @@ use crate::{
     quorum::{Round, Sequel, Tally, ask, ask_one, cast_all, quorum},
 };
 
-/// A renewal is known to have worked, is known to have failed, or never will be known.
+/// The renewal has worked, has failed, or its outcome can no longer be known.
 fn settles(tally: &Tally) -> bool {
     reached(tally) || tally.impossible_by_refusals() || tally.undecidable()
 }
 
-/// Over all nodes, never over those that gave the lock: [`Bug::ExtendOverAcquiredOnly`].
+/// Counts over all nodes, never over the nodes that granted the lock:
+/// [`Bug::ExtendOverAcquiredOnly`].
 fn reached(tally: &Tally) -> bool {
     tally.reached() || (planted(Bug::ExtendOverAcquiredOnly) && tally.yes() > 1)
 }
 
-/// Sends a renewal with the hold's own ttl, unless the hold has ended, and waits for nothing: the
-/// deciding vote applies the outcome, so that renewing needs no task. `room` is given back then.
+/// Sends a renewal with the hold's own ttl, unless the hold has ended, and does not wait. The
+/// deciding vote applies the outcome and gives `room` back, so that renewing needs no task.
 pub(crate) fn renew(hold: &Arc<Hold>, room: Option<Room>) {
-    // The nodes' tasks may have gone with a runtime that is not the scheduler's (rule 13).
+    // The nodes' tasks may have ended with a runtime that is not the scheduler's (rule 13).
     hold.client.ensure_running();
     let start = hold.client.registry.start(&*hold.client.clock);
     let _ = send(hold, start, None, room);
 }
 
-/// Extends for a caller who wants to know.
+/// Extends, and waits for the outcome.
 pub(crate) async fn extend(hold: &Arc<Hold>, ttl: Duration) -> Result<(), LockError> {
     hold.client.settings.check_ttl("the ttl to extend by", ttl)?;
     if let Judgement::Ended(end) = hold.judge() {
@@ -71,8 +72,8 @@ pub(crate) async fn extend(hold: &Arc<Hold>, ttl: Duration) -> Result<(), LockEr
     })
 }
 
-/// Asks all nodes, or answers none when the hold has ended: under the lock under which it ends,
-/// so that on every node an extend is ahead of the release (rule 10).
+/// Asks all nodes, or none when the hold has ended. The jobs are handed over under the lock under
+/// which a hold ends, so that every node gets the extend before the release (rule 10).
 fn send(
     hold: &Arc<Hold>,
     start: Start,
@@ -89,7 +90,7 @@ fn send(
         let room = Mutex::new(room);
         let renewal = Renewal { hold: Arc::downgrade(hold), start, ttl, asked, room };
         let round = Round::with_sequel(hold.client.nodes.len(), settles, renewal);
-        // What is left of `min_hold` is never cut (api.md).
+        // An extension never shortens what is left of `min_hold` (api.md).
         let key_ttl = ttl.max(hold.earliest.since(started.now));
         let job = Job::new(&state.lease.claim, Action::Extend { ttl: key_ttl });
         let expected = state.expected();
@@ -107,20 +108,20 @@ fn send(
     Some(round)
 }
 
-/// What becomes of a hold when the votes on its renewal are in.
+/// Applies the votes on a renewal to its hold.
 struct Renewal {
     hold: Weak<Hold>,
     start: Start,
     ttl: Duration,
-    /// What its holder asked for: later renewals keep it.
+    /// The ttl that the holder asked for: later renewals keep it.
     asked: Option<Duration>,
-    /// Its place among the renewals that are under way at once.
+    /// The place among the renewals that are in progress at once.
     room: Mutex<Option<Room>>,
 }
 
 impl Sequel for Renewal {
     fn settled(&self, round: &Arc<Round>, tally: Tally) {
-        // Given back when what comes of the renewal has come.
+        // The place is given back once the outcome is applied.
         let _room = self.room.lock().take();
         let Some(hold) = self.hold.upgrade() else { return };
         if reached(&tally) {
@@ -146,13 +147,13 @@ impl Sequel for Renewal {
 }
 
 /// Sets the key again where this renewal found it missing, once a quorum has confirmed the same
-/// renewal and for no longer than there (rule 8): a lock that is held is not worn away by nodes
-/// that restart one after the other.
+/// renewal and for no longer than there (rule 8). Without this, nodes that restart one after the
+/// other wear a held lock away.
 fn heal(hold: &Arc<Hold>, round: &Arc<Round>) {
     let now = hold.client.clock.now();
     let mut uncast = Vec::new();
     {
-        // As with an extend, ahead of the release on every node (rule 10).
+        // Under the lock of the hold: every node gets the heal before the release (rule 10).
         let state = hold.state.lock();
         let confirmed = Arc::ptr_eq(&state.lease.confirmed_round, round);
         let until = state.expected().until.max(state.lease.deadline).max(hold.earliest);
@@ -162,7 +163,7 @@ fn heal(hold: &Arc<Hold>, round: &Arc<Round>) {
         }
         let job = Job::new(&state.lease.claim, Action::Heal { ttl });
         for node in round.take_missing() {
-            // A heal counts as a SET: the release has to go there (rule 5).
+            // A heal counts as a `SET`: the release has to go to this node (rule 5).
             if !planted(Bug::HealWithoutCleanUp) {
                 state.lease.set_round.set_again(node);
             }

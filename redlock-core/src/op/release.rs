@@ -1,5 +1,5 @@
-//! Letting go: compare-and-delete wherever the key may be, until it is confirmed or has expired
-//! (rules 5, 11 and 12).
+//! Releasing a lock: compare-and-delete wherever the key may be, until the delete is confirmed or
+//! the key has expired (rules 5, 11 and 12).
 
 use std::{collections::VecDeque, sync::Arc, vec};
 
@@ -12,11 +12,11 @@ use crate::{
     lease::{End, Hold, Judgement, Lease},
     node::{Action, CleanUp, Job, NodeHandle, Reply},
     quorum::{Ballot, Counts, Round, Tally, ask, cast_all, quorum},
-    wait::{Lines, grace, queue_node},
+    wait::{grace, queue_node},
 };
 
-/// How many deletes of a mass release may be under way at once: what a node answers at once, and as
-/// many again that are there when it has.
+/// The most deletes of a mass release in progress at once: as many as a node answers at once, and
+/// as many again that are waiting there when it has answered.
 const MAX_UNDER_WAY: usize = 1024;
 
 /// A quorum has answered, or so many failed that none will.
@@ -24,7 +24,7 @@ fn settles(tally: &Tally) -> bool {
     tally.answered() || tally.impossible_by_failures()
 }
 
-/// Lets go and waits for a quorum to confirm.
+/// Releases the lock and waits for a quorum to confirm.
 pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
     let started = hold.client.clock.now();
     let Sent { round, asked, judged } = match let_go(hold, settles) {
@@ -45,30 +45,30 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
             nodes: round.failures(),
         });
     }
-    // Nodes that were not asked have nothing of ours and count among the refusals.
+    // Nodes that were not asked have no key of this hold, and count among the refusals.
     let not_ours = tally.no().saturating_sub(nodes - asked);
     let was_ours = match judged {
         Judgement::Valid(_) => asked.saturating_sub(not_ours) >= quorum(nodes),
-        // What a quorum still had, nobody else can have had meanwhile.
+        // No other client can have had the lock meanwhile: a quorum still had this key.
         Judgement::Doubtful => tally.yes() >= quorum(nodes),
         Judgement::Ended(_) => false,
     };
     Ok(if was_ours { Released::Ours } else { Released::AlreadyLost })
 }
 
-/// Lets go without waiting: the nodes' own tasks see it through.
+/// Releases the lock without waiting: the nodes' own tasks finish the deletes.
 pub(crate) fn in_background(hold: &Arc<Hold>) {
     hold.client.ensure_running();
     let _ = let_go(hold, settles);
 }
 
-/// What letting go comes to.
+/// The outcome of a release.
 enum LetGo {
     /// The nodes are being asked to delete the key.
     Sent(Sent),
-    /// The next in line has the lease.
+    /// The next waiter in line has the lease.
     PassedOn,
-    /// It was let go of before.
+    /// The lock was released before.
     Before,
 }
 
@@ -78,8 +78,8 @@ struct Sent {
     judged: Judgement,
 }
 
-/// Ends the hold, and passes its lease on or asks every node that may have the key to delete it,
-/// once. The round over the deletes is over when `settles` says so.
+/// Ends the hold. Its lease is passed on, or every node that may have the key is asked once to
+/// delete it. The round over the deletes is settled when `settles` says so.
 fn let_go(hold: &Arc<Hold>, settles: fn(&Tally) -> bool) -> LetGo {
     let judged = hold.judge();
     if !planted(Bug::OldHandleStaysValid) {
@@ -93,7 +93,7 @@ fn let_go(hold: &Arc<Hold>, settles: fn(&Tally) -> bool) -> LetGo {
             return LetGo::Before;
         }
         if planted(Bug::HandOverUnconfirmed) {
-            // As if the last one had been confirmed.
+            // Pretends that the last renewal was confirmed.
             (state.lease.deadline, state.lease.confirmed.now) =
                 (state.lease.expired_by, state.lease.renewal_sent);
         }
@@ -106,7 +106,8 @@ fn let_go(hold: &Arc<Hold>, settles: fn(&Tally) -> bool) -> LetGo {
             client.registry.remove(*id);
         }
     };
-    // What is in doubt, what waits for an answer and what a `min_hold` keeps is not passed on.
+    // A lease that is in doubt, that has an unanswered renewal or whose `min_hold` runs is not
+    // passed on.
     let passable = matches!(judged, Judgement::Valid(_)) && confirmed && hold.earliest <= now;
     if passable && client.lines.hand_over(hold, &key, reading) {
         gone();
@@ -116,27 +117,28 @@ fn let_go(hold: &Arc<Hold>, settles: fn(&Tally) -> bool) -> LetGo {
         hold.end(End::Released);
     }
     let lease = hold.state.lock().lease.clone();
-    // A `min_hold` that is not used up keeps the key for the rest, whatever ended the hold.
+    // A `min_hold` that is not over keeps the key for the rest, whatever ended the hold.
     let keep_until = Some(hold.earliest).filter(|earliest| *earliest > now);
     let (round, asked) = delete(client, &lease, keep_until, settles);
-    // Only now: a shutdown that does not see it any more finds the deletes with the nodes.
+    // After the deletes were handed over: a shutdown that no longer finds the hold finds its
+    // deletes.
     gone();
-    // And whoever is next asks behind them.
+    // After the deletes, too: the next waiter asks behind them.
     client.lines.vacate(client, &lease.claim.key, *id);
     LetGo::Sent(Sent { round, asked, judged })
 }
 
-/// Gives back a lease that is not held, or what an attempt for one has left: behind its SETs, and
-/// not on the caller's time (rule 5).
-pub(crate) fn give_back(client: &Client, lease: &Lease) {
+/// Gives back a lease that is not held, or what an attempt has left. The deletes follow the `SET`s
+/// of the attempt, and the caller does not wait for them (rule 5).
+pub(crate) fn give_back(client: &Arc<Client>, lease: &Lease) {
     client.ensure_running();
     delete(client, lease, None, settles);
 }
 
-/// Asks every node that may have the key to delete it; how many there were. Where the queue of the
-/// lock is kept, the next waiter gets its turn.
+/// Asks every node that may have the key to delete it, and returns how many those are. The node
+/// that keeps the queue also gives the next waiter its turn.
 fn delete(
-    client: &Client,
+    client: &Arc<Client>,
     lease: &Lease,
     keep_until: Option<Moment>,
     settles: fn(&Tally) -> bool,
@@ -144,14 +146,14 @@ fn delete(
     let nodes = &client.nodes;
     let round = Round::new(nodes.len(), settles);
     let key = &lease.claim.key;
-    // What no quorum ever granted kept no client from the lock.
+    // A lease that no quorum granted kept no other client from the lock.
     let was_held = lease.confirmed_round.yes() >= quorum(nodes.len());
     let queue_node = if was_held { queue_node(client, key) } else { None };
     let Some(now) = nodes.first().map(NodeHandle::now) else { return (round, 0) };
     let mut uncast = Vec::new();
     let mut asked = 0;
-    // The node of the queue comes last: a waiter that it wakes asks all of them, and finds the key
-    // still there on a node that has not heard of the release.
+    // The node of the queue is asked last. A waiter that it wakes asks all nodes, and would find
+    // the key on a node that has not heard of the release.
     let others = (0..nodes.len()).filter(|index| Some(*index) != queue_node);
     for index in others.chain(queue_node) {
         let Some(node) = nodes.get(index) else { continue };
@@ -172,10 +174,9 @@ fn delete(
         let action = Action::Release { wakes };
         let job = Job { clean_up: Some(clean_up), ..Job::new(&lease.claim, action) };
         let ballot = if wakes {
-            let (round, lines) = (Arc::clone(&round), Arc::clone(&client.lines));
-            let until = now + grace(client.round_trip());
-            lines.let_go(key, now, until);
-            let telling = Telling { round, lines, key: Arc::clone(key), now, until };
+            client.lines.let_go(key, now, || now + grace(client.round_trip()));
+            let (round, client) = (Arc::clone(&round), Arc::clone(client));
+            let telling = Telling { round, client, key: Arc::clone(key), now };
             Ballot::new(&Arc::new(telling), index, node.name())
         } else {
             Ballot::new(&round, index, node.name())
@@ -186,30 +187,32 @@ fn delete(
     (round, asked)
 }
 
-/// Hears from the node that keeps the queue whether other clients wait.
+/// Learns from the node that keeps the queue whether other clients wait.
 struct Telling {
     round: Arc<Round>,
-    lines: Arc<Lines>,
+    client: Arc<Client>,
     key: Arc<str>,
+    /// When the lock was let go of.
     now: Moment,
-    /// How long the waiter that was woken has to take the lock.
-    until: Moment,
 }
 
 impl Counts for Telling {
     fn count(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
-        let Self { round, lines, key, now, until } = &*self;
+        let Self { round, client, key, now } = &*self;
         match result {
-            Ok(Reply::Woke { .. }) => lines.others_wait(key, *now, *until),
-            Ok(Reply::Done | Reply::Missing) => lines.nobody_waits(key, *now),
+            // The waiter that was woken has so long to take the lock.
+            Ok(Reply::Woke { .. }) => {
+                client.lines.others_wait(key, *now, *now + grace(client.round_trip()));
+            }
+            Ok(Reply::Done | Reply::Missing) => client.lines.nobody_waits(key, *now),
             _ => {}
         }
         Arc::clone(round).count(node, result);
     }
 }
 
-/// What neither a failed extension nor a shutdown may do: [`Bug::ExtendDeletesOnFailure`],
-/// [`Bug::ShutdownReleasesFirst`].
+/// Deletes the keys of a hold that has not ended. Neither a failed extension nor a shutdown may do
+/// this: [`Bug::ExtendDeletesOnFailure`], [`Bug::ShutdownReleasesFirst`].
 pub(crate) fn delete_everywhere(hold: &Hold) {
     let round = Round::new(hold.client.nodes.len(), settles);
     let claim = Arc::clone(&hold.state.lock().lease.claim);
@@ -217,8 +220,8 @@ pub(crate) fn delete_everywhere(hold: &Hold) {
     cast_all(ask(&hold.client.nodes, &round, |_| Some(job.clone())));
 }
 
-/// Tells every hold of the client that it is over. Those of bodies let go by themselves; what comes
-/// back are the others, whose holders have not let go.
+/// Ends every hold of the client. Bodies release their own holds. The returned holds are those of
+/// bare guards, which have not released.
 pub(crate) fn end_all(client: &Client) -> EndedGuards {
     let mut ended = client.registry.all();
     for hold in &ended {
@@ -228,8 +231,8 @@ pub(crate) fn end_all(client: &Client) -> EndedGuards {
     EndedGuards { rest: ended.into_iter(), under_way: VecDeque::new() }
 }
 
-/// Bare guards whose holds were ended, and whose keys are to be deleted as well. Dropped, the rest is
-/// deleted all at once.
+/// Holds of bare guards that were ended, and whose keys have to be deleted as well. Dropping this
+/// deletes the rest at once.
 #[must_use = "their keys go at once when this is dropped"]
 pub(crate) struct EndedGuards {
     rest: vec::IntoIter<Arc<Hold>>,
@@ -237,8 +240,8 @@ pub(crate) struct EndedGuards {
 }
 
 impl EndedGuards {
-    /// Deletes their keys, [`MAX_UNDER_WAY`] at once: more than a node can take would wait there
-    /// until it is too late to be sent. The slowest node that answers sets the pace.
+    /// Deletes the keys, [`MAX_UNDER_WAY`] at once: more deletes than a node can take would wait
+    /// there until they are too late to be sent. The slowest node that answers sets the pace.
     pub(crate) async fn release(mut self, client: &Client) {
         for hold in self.rest.by_ref() {
             if let LetGo::Sent(Sent { round, .. }) = let_go(&hold, Tally::is_complete) {
@@ -252,7 +255,7 @@ impl EndedGuards {
         }
     }
 
-    /// Leaves the keys: they go when the guards are dropped, or with their ttl.
+    /// Leaves the keys: they are deleted when the guards are dropped, or expire.
     pub(crate) fn keep(mut self) {
         self.rest = Vec::new().into_iter();
     }

@@ -1,4 +1,4 @@
-//! Having the nodes tell when a lock may have become free.
+//! Has the nodes report when a lock may have become free.
 
 use std::sync::Arc;
 
@@ -7,18 +7,19 @@ use crate::{
     quorum::{Bell, ask, cast_all, quorum},
 };
 
-/// A bell on every node. Dropped, it is taken down.
+/// A bell on every node. Dropping this takes the bell down.
 pub(crate) struct Watch {
     client: Arc<Client>,
     key: Arc<str>,
     bell: Arc<Bell>,
 }
 
-/// Hangs up a bell and asks every node for the state of the key, behind all that was sent before:
-/// the deletes after an attempt that failed, too. Each asking is good for one push.
+/// Hangs a bell on every node and asks for the state of the key. The question goes behind all that
+/// was sent before, also behind the deletes of a failed attempt. Each question is good for one
+/// push.
 pub(crate) fn watch(client: &Arc<Client>, key: &Arc<str>) -> Watch {
     let bell = Bell::new(key, client.nodes.len(), &client.clock);
-    // Before asking, or a push could come in between.
+    // Before the question, because a push could come in between.
     for (index, node) in client.nodes.iter().enumerate() {
         node.listen(key, index, Arc::<Bell>::clone(&bell));
     }
@@ -34,7 +35,7 @@ impl Watch {
         self.bell.rung().await;
     }
 
-    /// Whether a quorum of nodes will tell of a change.
+    /// Whether a quorum of nodes will report a change.
     pub(crate) fn is_armed(&self) -> bool {
         let told = self.client.nodes.iter().filter(|node| node.tells_changes()).count();
         told.min(self.bell.known()) >= quorum(self.client.nodes.len())

@@ -1,4 +1,4 @@
-//! Putting a question to nodes: who is asked what, and whose answer counts.
+//! Puts a question to nodes: which node is asked what, and whose answer counts.
 
 use std::{fmt, sync::Arc};
 
@@ -8,19 +8,19 @@ use crate::{
     node::{Job, NodeHandle, Reply},
 };
 
-/// What the answers of the nodes are for: a [`Round`](super::Round) to be decided, or a
-/// [`Bell`](super::Bell), which they tell how things stand.
+/// Receives the answers of the nodes: a [`Round`](super::Round) decides by them, a
+/// [`Bell`](super::Bell) learns the state of the key from them.
 pub(crate) trait Counts: Send + Sync + 'static {
     fn count(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>);
 
-    /// Whether a question that has not been sent yet is still worth it. What is not wanted may be
-    /// dropped under the lock of a mailbox: counting that takes no lock of ours.
+    /// Whether a question that has not been sent yet is still worth it. An unwanted question may be
+    /// dropped under the lock of a mailbox, so counting it must take no lock of the client.
     fn is_wanted(&self) -> bool {
         true
     }
 }
 
-/// One node's vote. Must be cast; dropped, it counts as a broken connection.
+/// One node's vote. It must be cast: a dropped ballot counts as a broken connection.
 #[must_use = "a ballot that is not cast counts as a failure"]
 pub(crate) struct Ballot {
     counts: Option<Arc<dyn Counts>>,
@@ -61,13 +61,12 @@ impl fmt::Debug for Ballot {
     }
 }
 
-/// A ballot whose result was known at once. It is not cast on the spot, because the asker may
-/// hold a lock that the round's sequel takes too.
+/// A ballot whose result was known at once. It is cast later, because the asker may hold a lock
+/// that the round's sequel takes too.
 pub(crate) type Uncast = (Ballot, Result<Reply, NodeError>);
 
-/// Hands every node its job, in one sweep without waiting: what is asked under one lock reaches
-/// every node in that order. A node without a job counts as having nothing of ours: as one that
-/// says [`Reply::Missing`].
+/// Hands every node its job in one pass and does not wait: jobs that are handed over under one lock
+/// reach every node in that order. A node without a job counts as [`Reply::Missing`].
 #[must_use]
 pub(crate) fn ask<C: Counts>(
     nodes: &[NodeHandle],
@@ -106,7 +105,7 @@ fn ask_at<C: Counts>(
 ) -> Vec<Uncast> {
     let Some(node) = nodes.get(index) else { return Vec::new() };
     let ballot = Ballot::new(counts, index, node.name());
-    // A clean-up counts nothing.
+    // The answer to a clean-up is no vote.
     if job.clean_up.is_none()
         && let Some(error) = twin(nodes, index)
     {
@@ -115,7 +114,7 @@ fn ask_at<C: Counts>(
     node.submit(job, ballot, now)
 }
 
-/// Why this node has no vote, when it is the same server as one before it: under two names it
+/// Why this node has no vote when it is the same server as an earlier node: a server with two names
 /// would be counted twice (rule 16).
 pub(crate) fn twin(nodes: &[NodeHandle], index: usize) -> Option<NodeError> {
     let node = nodes.get(index)?;

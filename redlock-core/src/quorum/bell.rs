@@ -1,4 +1,5 @@
-//! Being told that a lock may have become free: on how many nodes, and when the rest expires.
+//! Learning that a lock may have become free: on how many nodes it is, and when it expires on the
+//! rest.
 
 use std::{
     sync::{
@@ -22,34 +23,34 @@ use crate::{
 /// Nodes count in whole milliseconds.
 const ROUNDING: Duration = Duration::from_millis(1);
 
-/// Rings when the key is free on a quorum of nodes, or ought to have expired on a quorum by what
-/// they said was left of it. One node alone proves nothing: nobody may hold the lock, and yet a
-/// single key may be left, or missing, for long.
+/// Rings when the key is free on a quorum of nodes, or should have expired on a quorum by the
+/// remaining times that the nodes gave. One node alone proves nothing: a single key may be left, or
+/// missing, for long while no client holds the lock, or one does.
 ///
-/// A ring says that it is worth asking, not that the lock will be given.
+/// A ring says that it is worth asking. It does not promise the lock.
 pub(crate) struct Bell {
-    /// Of the key alone: watching compares nothing.
+    /// A claim with the key alone: watching compares no value.
     claim: Arc<Claim>,
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
-    /// Something is different from what the listener last saw.
+    /// The state has changed since the listener last looked.
     signal: Notify,
-    /// Nobody listens any more.
+    /// The listener has gone.
     taken_down: AtomicBool,
 }
 
 struct State {
     sights: Vec<Sight>,
-    /// Something has changed, as opposed to what the nodes answered.
+    /// A node has pushed a change. Answers to questions are no news.
     news: bool,
 }
 
 /// What is known of the key on one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Sight {
-    /// Never outdone by an answer, which may be older: at worst it rings in vain.
+    /// An answer never replaces this, because it may be older: at worst the bell rings in vain.
     Free,
-    /// Somebody has it until this moment, if he does not renew it.
+    /// A client has the key until this moment, if it does not renew it.
     Taken(Moment),
     Unknown,
 }
@@ -59,7 +60,7 @@ impl State {
         self.sights.iter().filter(|sight| **sight == Sight::Free).count()
     }
 
-    /// When a quorum is free if nobody renews: never, if so many are unknown.
+    /// When a quorum is free if no holder renews. Never, if too many nodes are unknown.
     fn expires(&self) -> Moment {
         let mut sights = self.sights.clone();
         sights.sort_unstable();
@@ -81,17 +82,18 @@ impl Bell {
         })
     }
 
-    /// What has a node tell the state of the key and its next change.
+    /// The job that has a node report the state of the key and its next change.
     pub(crate) fn job(&self) -> Job {
         Job::new(&self.claim, Action::Watch)
     }
 
-    /// Nobody listens any more: what has not been asked yet need not be.
+    /// The listener goes: questions that were not sent yet are dropped.
     pub(crate) fn take_down(&self) {
         self.taken_down.store(true, Ordering::Release);
     }
 
-    /// Whether somebody has done something: what the nodes answer may have been so before.
+    /// Whether a node has pushed a change. An answer may describe what was so before the bell was
+    /// hung up.
     pub(crate) fn has_news(&self) -> bool {
         self.state.lock().news
     }
@@ -112,12 +114,12 @@ impl Bell {
         state.free() >= quorum(state.sights.len())
     }
 
-    /// How many nodes have said how the key stands there.
+    /// The number of nodes that have reported the state of the key.
     pub(crate) fn known(&self) -> usize {
         self.state.lock().sights.iter().filter(|sight| **sight != Sight::Unknown).count()
     }
 
-    /// Resolves when it rings. For one listener.
+    /// Resolves when the bell rings. For one listener.
     pub(crate) async fn rung(&self) {
         while !self.is_rung() {
             let expires = self.state.lock().expires();
@@ -138,7 +140,7 @@ impl Counts for Bell {
                 let until = self.clock.now() + left.saturating_add(ROUNDING);
                 self.see(node, Sight::Taken(until));
             }
-            // The node asks again by itself where a request has failed.
+            // The node repeats a failed question by itself.
             Ok(_) | Err(_) => {}
         }
     }
@@ -149,8 +151,8 @@ impl Counts for Bell {
 }
 
 impl Listener for Bell {
-    /// The key was deleted, or renewed, or set by another client. To find out which costs as much as
-    /// to ask for the lock, so that all of them count as free.
+    /// The key was deleted, renewed or set by another client. Finding out which costs as much as
+    /// asking for the lock, so all of them count as free.
     fn changed(&self, node: usize, _: &str) {
         if !planted(Bug::LostWakeUp) {
             self.state.lock().news = true;
@@ -211,7 +213,7 @@ mod tests {
             bell.changed(node, "k");
             assert!(bell.rung().now_or_never().is_none());
         }
-        // An answer that was under way when the key went.
+        // This answer was sent before the key was deleted.
         taken(&bell, 1, 60_000);
         Arc::clone(&bell).count(4, Ok(Reply::Missing));
         assert!(bell.rung().now_or_never().is_some());
@@ -256,7 +258,7 @@ mod tests {
         assert_eq!(bell.known(), 2);
     }
 
-    /// What it told on the connection before is not so any more, or nobody knows.
+    /// A node that reconnects is unknown: what it reported on the old connection may have changed.
     #[tokio::test(start_paused = true)]
     async fn a_node_that_is_connected_again_is_asked_again_and_rings_nothing() {
         let bell = bell();

@@ -1,4 +1,4 @@
-//! One question to all nodes: who has answered what, and whether that settles it.
+//! One question to all nodes: which node has answered what, and whether that settles the question.
 
 use std::{fmt, future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
@@ -14,7 +14,8 @@ use crate::{
     node::{NodeHandle, Reply},
 };
 
-/// A question under way. Outlives its asker: late votes are counted as long as anybody cares.
+/// A question in progress. It outlives its asker: late votes count for as long as a lease or a
+/// renewal refers to the round.
 pub(crate) struct Round {
     settles: fn(&Tally) -> bool,
     state: Mutex<State>,
@@ -26,11 +27,12 @@ struct State {
     tally: Tally,
     answers: Vec<Answer>,
     settled: bool,
-    /// And what comes of it by itself has come: the asker may hear of it.
+    /// The sequel has run, too: the asker may hear of the outcome.
     concluded: bool,
 }
 
-/// What comes of a round by itself: run by whoever casts the vote, so that it needs no task.
+/// What a settled round does by itself. The caller that casts the vote runs it, so that it needs no
+/// task.
 pub(crate) trait Sequel: Send + Sync + 'static {
     /// The deciding vote was cast. Runs once.
     fn settled(&self, round: &Arc<Round>, tally: Tally);
@@ -46,9 +48,9 @@ enum Answer {
     Yes,
     /// There is no such key.
     Missing,
-    /// It was missing, and the node has been asked to set it again.
+    /// The key was missing, and the node was asked to set it again.
     Healing,
-    /// Somebody else has it.
+    /// Another client has the key.
     Foreign,
     Failed(NodeError),
 }
@@ -59,7 +61,7 @@ impl Round {
         Self::build(nodes, settles, None)
     }
 
-    /// The same, with something to do when it is settled.
+    /// A round like that of [`new`](Self::new), with a sequel that runs when it is settled.
     pub(crate) fn with_sequel(
         nodes: usize,
         settles: fn(&Tally) -> bool,
@@ -131,11 +133,11 @@ impl Round {
 
     /// Waits until the round is settled. For one asker at a time.
     ///
-    /// Every command is bounded by `node_timeout` where it is sent; `limit` is for the case that
-    /// no task is left to send it, and counts what is missing then as failed.
+    /// `node_timeout` bounds every command where it is sent. `limit` is for the case that no task
+    /// is left to send the command: missing answers then count as failed.
     pub(crate) async fn settled(self: &Arc<Self>, nodes: &[NodeHandle], limit: Duration) -> Tally {
-        // Should this process have stood still until the limit was over, the answers are there and
-        // have not been read: a moment more is for them.
+        // If this process stood still until the limit was over, the answers have arrived and were
+        // not read yet. A second, shorter limit leaves time to read them.
         for limit in [limit, limit / 4] {
             let settled = poll_fn(|cx| {
                 self.asker.register(cx.waker());
@@ -164,7 +166,7 @@ impl Round {
         self.tally()
     }
 
-    /// How the votes stand, late ones included.
+    /// The votes so far, late ones included.
     pub(crate) fn tally(&self) -> Tally {
         self.state.lock().tally
     }
@@ -188,7 +190,7 @@ impl Round {
         }
     }
 
-    /// The nodes where the key is missing. Each is told once and has another vote.
+    /// The nodes where the key is missing. Each is returned once and has another vote.
     pub(crate) fn take_missing(&self) -> Vec<usize> {
         let mut state = self.state.lock();
         let mut missing = Vec::new();

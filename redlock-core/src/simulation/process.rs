@@ -171,7 +171,7 @@ impl Drop for Entered {
     }
 }
 
-/// A task of the library, in the process of whoever starts it.
+/// A task of the library, in the process of the task that starts it.
 pub(crate) fn inherited<F>(task: F) -> BoxFuture<'static, ()>
 where
     F: Future<Output = ()> + Send + 'static,

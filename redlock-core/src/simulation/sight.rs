@@ -7,7 +7,7 @@ use crate::node::{Action, Claim, Command, Reply};
 /// One command, as it is sent, run or answered.
 #[derive(Debug, Clone, Copy)]
 pub struct Act<'a> {
-    /// Who sent it.
+    /// The client that sent it.
     pub client: usize,
     /// On which of the connections of this network, counted from zero.
     pub connection: u64,
@@ -51,7 +51,7 @@ pub enum Outcome {
     Done,
     /// There is no such key.
     Missing,
-    /// Somebody else has it.
+    /// Another client has the key.
     Foreign,
 }
 

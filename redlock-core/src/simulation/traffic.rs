@@ -116,7 +116,8 @@ pub(super) struct Opening {
     pub(super) watchers: Arc<Watchers>,
 }
 
-/// The number of a connection, its client's end of it, and who is at the other one.
+/// The number of a connection, its client's end of it, and the identity of the node at the other
+/// end.
 pub(super) type Connected = (u64, Arc<super::connection::End>, Identity);
 
 /// Freight and when it arrives; the number keeps what arrives together in order.

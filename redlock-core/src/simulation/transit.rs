@@ -130,7 +130,7 @@ impl Transit {
         }
     }
 
-    /// Tells everybody who is connected to an earlier process of a node.
+    /// Hangs up every connection to an earlier process of a node.
     pub(super) fn hang_up_on(&mut self, node: usize, now: u64) {
         let life = self.nodes[node].life;
         let stale = |route: &Route| route.node == node && route.life != life;
@@ -183,7 +183,7 @@ impl Transit {
                 if let Some(pipe) = self.connections.get_mut(&route.connection)
                     && let Some(tell) = pipe.calls.remove(&call)
                 {
-                    // Whoever asked may have given up.
+                    // The caller may have given up.
                     let _ = tell.send(replies);
                     witness.answered(route.client, route.node);
                 }

@@ -8,12 +8,12 @@ use std::{
 
 use crate::clock::Moment;
 
-/// How long it is remembered that other clients wait for a lock. The answer to a release may come
-/// after the next request of this client: until a node says that no other client waits, the request
+/// How long this client remembers that other clients wait for a lock. The answer to a release may
+/// come after the client's next request. Until a node says that no other client waits, the request
 /// joins the queue instead of taking the lock from the client that has its turn.
 const MEMORY: Duration = Duration::from_secs(5);
 
-/// What is known of locks by their keys. What is over goes as others come (rule 18).
+/// What is known of locks by their keys. Adding an entry removes expired ones (rule 18).
 #[derive(Debug, Default)]
 pub(super) struct Contention {
     known: HashMap<Arc<str>, Contended>,
@@ -22,9 +22,9 @@ pub(super) struct Contention {
 
 #[derive(Debug, Clone, Copy)]
 struct Contended {
-    /// Until when another client has its turn.
+    /// When the turn of another client ends.
     turn: Moment,
-    /// The same, of a client that was given it for certain: it is in no queue until it has asked.
+    /// When the turn ends that a node confirmed: that client is in no queue until it has asked.
     given: Moment,
     remembered: Moment,
 }
@@ -35,7 +35,7 @@ impl Contention {
         let remembered = now + MEMORY;
         self.known.insert(Arc::clone(key), Contended { turn, given: turn, remembered });
         self.order.push_back((remembered, Arc::clone(key)));
-        // Two for one, so that it shrinks.
+        // Two are removed for each that is added, so the map shrinks.
         for _ in 0..2 {
             if self.order.front().is_some_and(|(over, _)| *over < now) {
                 self.forget_first(now);
@@ -51,8 +51,8 @@ impl Contention {
         }
     }
 
-    /// The lock is let go of. If others wait for it, one of them has its turn until `turn`; that they
-    /// do is certain enough where this client waited for it itself.
+    /// The lock is released. If other clients wait for it, one of them has its turn until `turn`. A
+    /// client that waited for the lock itself assumes that others do.
     pub(super) fn let_go(&mut self, key: &Arc<str>, now: Moment, turn: Moment, has_waited: bool) {
         if let Some(contended) = self.get_mut(key, now) {
             contended.turn = turn;
@@ -71,8 +71,8 @@ impl Contention {
         self.known.get_mut(key).filter(|contended| now < contended.remembered)
     }
 
-    /// No other client waits, as a release at `then` was told. One that had been given the turn
-    /// before may be about to ask, or to come back.
+    /// A release that was sent at `then` was told that no other client waits. A client that was
+    /// given the turn before may be about to ask, or to come back.
     pub(super) fn none_waits(&mut self, key: &str, then: Moment) {
         if let Some(contended) = self.known.get_mut(key) {
             contended.turn = contended.given;
@@ -85,7 +85,7 @@ impl Contention {
         }
     }
 
-    /// Whether other clients want it, as far as is known.
+    /// Whether other clients want the lock, as far as is known.
     pub(super) fn is_contended(&mut self, key: &str, now: Moment) -> bool {
         self.get_mut(key, now).is_some()
     }

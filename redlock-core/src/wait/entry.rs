@@ -1,13 +1,13 @@
 //! A place in the queue between processes, which one node keeps for each lock.
 //!
-//! The queue decides which client asks, never which client holds: a lock stays with the quorum, and a
-//! queue that is lost, split or wrong costs order for a moment and nothing else. So all of it is soft
-//! state. Entries expire, refusals are passed over, and nothing that a queue says is ever a vote.
+//! The queue decides which client asks, never which client holds: a quorum grants the lock. A queue
+//! that is lost, split or wrong costs order for a moment and nothing else, so all of it is soft
+//! state. Entries expire, refusals are passed over, and no answer of a queue is ever a vote.
 //!
-//! All clients agree on the node without a word: the first that can be reached in the order of
-//! [`rank`]. A release gives the turn to the first waiter there, and tells the one behind it that it
-//! is the next; both are pushed, so that the others need not ask. A waiter that was told to be the
-//! next looks for itself when the turn was not used (`pace::grace`).
+//! All clients compute the same node: the first that can be reached in the order of [`rank`]. A
+//! release gives the turn to the first waiter there, and tells the waiter behind it that it is
+//! next. Both are pushed, so the others need not ask. A waiter that is next looks for itself when
+//! the turn was not used (`pace::grace`).
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,12 +24,12 @@ use crate::{
     token,
 };
 
-/// The keys of a waiter expire on the node's side of pushes too; after so long they are listened to
-/// anew. Pushes that were lost without a trace cost no more than this.
+/// A waiter listens to its keys anew after this many refreshes, because the keys expire. A push
+/// that was lost without a trace costs no more than this.
 const LISTEN_AGAIN: u32 = 8;
 
-/// The rank of a node for a key: the highest keeps the queue. The same in every client that knows
-/// the server by its run id, whatever it calls it.
+/// The rank of a node for a key: the node with the highest rank keeps the queue. It is the same in
+/// every client that knows the server by its run id, whatever address the client uses.
 fn rank(key: u64, node: u64) -> u64 {
     // The finalizer of SplitMix64: nodes differ in all bits of the result.
     let mut mixed = key ^ node.rotate_left(32);
@@ -38,7 +38,8 @@ fn rank(key: u64, node: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// The node that keeps the queue before this key, of those that are connected and not `refused`.
+/// The node that keeps the queue for this key, among the nodes that are connected and not
+/// `refused`.
 fn keeper(nodes: &[NodeHandle], key: &str, refused: &[usize]) -> Option<usize> {
     if let ([only], []) = (nodes, refused) {
         return only.is_up().then_some(0);
@@ -52,7 +53,7 @@ fn keeper(nodes: &[NodeHandle], key: &str, refused: &[usize]) -> Option<usize> {
     left.max_by_key(|(_, node)| rank(key, node.fingerprint())).map(|(index, _)| index)
 }
 
-/// Where a release of this key has to give the turn to the next waiter.
+/// The node on which a release of this key gives the turn to the next waiter.
 pub(crate) fn queue_node(client: &Client, key: &str) -> Option<usize> {
     keeper(&client.nodes, key, &[])
 }
@@ -60,16 +61,16 @@ pub(crate) fn queue_node(client: &Client, key: &str) -> Option<usize> {
 /// How a waiter stands in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing {
-    /// How many wait before it.
+    /// The number of waiters before it.
     pub(crate) ahead: u64,
     /// What is left of the lock on the node that keeps the queue; `None` when it is free there.
     pub(crate) left: Option<Duration>,
 }
 
-/// What a waiter is told without asking.
+/// What pushes tell a waiter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Signal {
-    /// The lock was let go of, and this waiter is to take it.
+    /// The lock was released, and this waiter may take it.
     Turn,
     /// The turn went to the waiter before this one.
     Next,
@@ -77,7 +78,7 @@ pub(crate) enum Signal {
     Moved,
 }
 
-/// An entry in the queue. Dropped, it is taken out, and a turn that had come goes on.
+/// An entry in the queue. Dropping it takes it out and passes on a turn that was given.
 pub(crate) struct Entry {
     client: Arc<Client>,
     /// The key of the lock, and the name of this waiter.
@@ -88,13 +89,13 @@ pub(crate) struct Entry {
     node: Option<usize>,
     /// Zero before the first answer.
     place: u64,
-    /// How often it was said that the waiter is alive since it last began to listen.
+    /// How often the waiter was reported alive since it last began to listen.
     said: u32,
     /// Every node that may have an entry.
     asked: Vec<usize>,
     /// The turn came: the entry is out of the queue already.
     has_turn: bool,
-    /// The turn came while the waiter said that it is alive, which put the entry back.
+    /// The turn came while the waiter was reported alive, which put the entry back.
     is_back: bool,
 }
 
@@ -118,12 +119,12 @@ impl Entry {
         })
     }
 
-    /// Joins the queue, or says that the waiter is still there. `None` when no node takes it.
+    /// Joins the queue, or reports that the waiter is alive. `None` when no node takes the entry.
     pub(crate) async fn say(&mut self) -> Option<Standing> {
         let client = Arc::clone(&self.client);
         let mut refused = Vec::new();
         loop {
-            // An entry stays where it is for as long as that node answers.
+            // An entry stays on its node for as long as that node answers.
             let stays = self.node.filter(|node| {
                 !refused.contains(node) && client.nodes.get(*node).is_some_and(NodeHandle::is_up)
             });
@@ -149,7 +150,7 @@ impl Entry {
         }
     }
 
-    /// Joins on another node than before.
+    /// Moves the entry to another node.
     fn move_to(&mut self, node: usize) {
         if let Some(before) = self.node.replace(node).and_then(|it| self.client.nodes.get(it)) {
             self.keys.iter().for_each(|key| before.stop_listening(key, &self.wake));
@@ -196,7 +197,7 @@ impl Entry {
         signal
     }
 
-    /// Whether the node that keeps the entry pushes what it has to tell.
+    /// Whether the node that keeps the entry pushes to this client.
     pub(crate) fn is_told(&self) -> bool {
         self.node
             .and_then(|node| self.client.nodes.get(node))
@@ -236,7 +237,7 @@ impl Drop for Entry {
 struct Wake {
     /// The key whose push gives the turn; the other one says that it is next.
     turn: Arc<str>,
-    /// By importance, those that were not looked at.
+    /// Signals that were not looked at yet, by importance.
     told: Mutex<[bool; 3]>,
     notify: Notify,
 }
@@ -253,7 +254,7 @@ impl Wake {
         self.notify.notify_one();
     }
 
-    /// Forgets everything, since the node is about to be asked; whether there was anything.
+    /// Forgets all signals, since the node is about to be asked. Returns whether there were any.
     fn take_all(&self) -> bool {
         std::mem::take(&mut *self.told.lock()).contains(&true)
     }
@@ -296,7 +297,7 @@ impl Listener for Wake {
     }
 }
 
-/// The answer to one command, for the task that waits for it, if it still does.
+/// The answer to one command. The task that waits for it may have gone.
 #[derive(Debug, Default)]
 struct Answer {
     result: Mutex<Option<Result<Reply, NodeError>>>,
@@ -304,7 +305,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// Every command is bounded by `node_timeout` where it is sent.
+    /// `node_timeout` bounds every command where it is sent.
     async fn wait(&self) -> Result<Reply, NodeError> {
         loop {
             if let Some(result) = self.result.lock().take() {
@@ -338,7 +339,7 @@ mod tests {
         assert!(kept.iter().all(|kept| (120..280).contains(kept)), "{kept:?}");
     }
 
-    /// Written down: clients of different versions must agree.
+    /// The order is fixed: clients of different versions must agree.
     #[test]
     fn the_order_of_the_nodes_is_fixed() {
         assert_eq!(fnv1a(b"redlock:a"), 16_458_218_217_413_237_854);

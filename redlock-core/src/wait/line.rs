@@ -1,8 +1,8 @@
-//! The line before one lock, in this process: first come, first served, and what is let go of
-//! passes straight to the next.
+//! The line before one lock, in this process: the tasks get the lock in the order in which they
+//! came, and a released lock passes straight to the next waiter.
 //!
-//! A line is there for as long as somebody of this client holds the resource, asks for it or waits
-//! for it (rule 18).
+//! A line exists for as long as a task of this client holds the resource, asks for it or waits for
+//! it (rule 18).
 
 use std::{
     collections::{
@@ -32,7 +32,8 @@ use crate::{
     options::Terms,
 };
 
-/// In how many parts the lines of a client are kept, so that unrelated resources seldom meet.
+/// The number of parts that the lines of a client are kept in, so that unrelated resources seldom
+/// contend for one mutex.
 const SHARDS: usize = 16;
 
 /// All lines of one client, by key.
@@ -45,8 +46,8 @@ pub(crate) struct Lines {
 struct Inner {
     lines: HashMap<Arc<str>, Line>,
     contention: Contention,
-    /// Tasks to wake once nothing is locked: a waker may poll its task at once, and that takes the
-    /// lock again.
+    /// Tasks to wake once nothing is locked. A waker may poll its task at once, and the task takes
+    /// the lock again.
     wakes: Vec<Waker>,
     /// No turns are given any more.
     closed: bool,
@@ -56,20 +57,22 @@ struct Inner {
 pub(super) struct Line {
     pub(super) occupant: Occupant,
     waiting: VecDeque<Arc<Waiter>>,
-    /// What came of the last attempt, and when: those behind are told the same.
+    /// The outcome of the last attempt, and when it was. The waiters behind the head get the same
+    /// error.
     pub(super) last: Option<(Arc<Failure>, Moment)>,
     /// How often the head would ask by itself.
     pace: Duration,
-    /// Tells the head of somebody who is in a greater hurry.
+    /// Tells the head that a waiter behind it would ask earlier than the head does.
     pub(super) hurry: Arc<Hurry>,
-    /// When this line last had the lock, or began: the longer ago, the less it hesitates.
+    /// When this line last had the lock, or began. A line that has waited for longer hesitates
+    /// less.
     pub(super) waiting_since: Moment,
     pub(super) streak: Streak,
 }
 
 #[derive(Debug)]
 pub(super) enum Occupant {
-    /// There is one [`Head`], given to somebody or on its way to him.
+    /// There is one [`Head`]: a task has it, or it is on its way to a waiter.
     Asking,
     Held(HoldId, Weak<Hold>),
 }
@@ -79,12 +82,13 @@ pub(super) enum Occupant {
 pub(crate) struct Wants {
     ttl: Duration,
     clock_drift_factor: f64,
-    /// Its keys have to live longer than the ttl says: they have to be set anew.
+    /// The request has a `min_hold`: the keys have to live longer than the ttl and are set anew.
     min_hold: bool,
-    /// It makes one attempt at most, because it does not wait or may not retry: what comes of the
-    /// attempt under way is its answer, too.
+    /// The request makes one attempt at most, because it does not wait or may not retry. The
+    /// outcome of the attempt in progress is its answer, too.
     pub(crate) tries_once: bool,
-    /// How often it would ask: as long, what the nodes have said is good enough for it.
+    /// How often the request would ask. An answer of the nodes that is no older than this is fresh
+    /// enough for it.
     pub(super) retry_delay: Duration,
 }
 
@@ -99,13 +103,14 @@ impl Wants {
         }
     }
 
-    /// Whether a head that asks every `pace` is too slow for it.
+    /// Whether a head that asks every `pace` is too slow for this request.
     fn hurries(&self, pace: Duration) -> bool {
         self.tries_once || self.retry_delay < pace
     }
 
-    /// Whether a lease will do: so much of it is left that the next holder is as well off as one
-    /// that is about to renew, and after a crash it is gone when he expects it to be.
+    /// Whether a lease is good enough to be taken over. Enough of it is left that the next holder
+    /// is as well off as a holder that is about to renew, and after a crash the keys are gone when
+    /// the next holder expects that.
     pub(super) fn fits(&self, lease: &Lease, clock: Reading) -> bool {
         !self.min_hold
             && self.clock_drift_factor.total_cmp(&lease.clock_drift_factor).is_eq()
@@ -127,9 +132,9 @@ pub(crate) enum NoTurn {
     Closed,
 }
 
-/// What a request meets when it comes.
+/// What a request finds when it joins.
 pub(crate) enum Joined {
-    /// Nobody was there, or there is no waiting.
+    /// The request has its turn at once, or it is told at once that there is none.
     Now(Turn),
     Waiting(Place),
 }
@@ -140,7 +145,7 @@ impl Lines {
         &self.shards[usize::try_from(shard).unwrap_or(0)]
     }
 
-    /// Acts on the part with this key, and wakes those who are to be woken when it is unlocked.
+    /// Runs `act` on the part with this key, and wakes the collected tasks once it is unlocked.
     fn locked<T>(&self, key: &str, act: impl FnOnce(&mut Inner) -> T) -> T {
         Self::unlocked(self.shard(key), act)
     }
@@ -154,7 +159,7 @@ impl Lines {
         acted
     }
 
-    /// Stands in line for a key, or asks at once when nobody is there.
+    /// Joins the line for a key. The first request of a line gets the turn at once.
     pub(crate) fn join(client: &Arc<Client>, key: &Arc<str>, wants: Wants) -> Joined {
         let lines = &client.lines;
         let joined = lines.locked(key, |inner| inner.join(client, key, wants));
@@ -162,8 +167,8 @@ impl Lines {
             Ok(joined) => return joined,
             Err(holder) => holder,
         };
-        // Validity is a matter of the clock: a holder who has lost the lock, and does not know yet,
-        // does not stand in the way. Judging tells the line.
+        // The clock alone decides validity. A holder that has lost the lock without noticing must
+        // not block the line: judging it tells the line.
         if let Some(hold) = holder.upgrade() {
             hold.judge();
         }
@@ -173,14 +178,15 @@ impl Lines {
         })
     }
 
-    /// Passes what a hold that has ended had on to the next in line. False when it has to be
-    /// deleted: nobody waits, or it does not suit who does, or it is the others' turn.
+    /// Passes the lease of a hold that has ended to the next waiter. False when the keys have to be
+    /// deleted: no task waits, the lease does not suit the next waiter, or it is the turn of other
+    /// clients.
     pub(crate) fn hand_over(&self, hold: &Hold, key: &Arc<str>, clock: Reading) -> bool {
         self.locked(key, |inner| inner.hand_over(hold, clock))
     }
 
-    /// The hold does not have the lock any more: it is the next one's turn to ask, after a streak
-    /// only once others have had their chance.
+    /// The hold does not have the lock any more, and the next waiter asks. After a streak, other
+    /// clients have their chance first.
     pub(crate) fn vacate(&self, client: &Arc<Client>, key: &Arc<str>, id: HoldId) {
         let now = client.clock.now();
         self.locked(key, |inner| {
@@ -194,8 +200,8 @@ impl Lines {
         });
     }
 
-    /// A node has told that other clients wait for this lock: the one whose turn it is gets until
-    /// then to take it.
+    /// A node has reported that other clients wait for this lock. The client whose turn it is has
+    /// until `until` to take it.
     pub(crate) fn others_wait(&self, key: &Arc<str>, now: Moment, until: Moment) {
         if planted(Bug::BargesIn) {
             return;
@@ -208,17 +214,21 @@ impl Lines {
         });
     }
 
-    /// A node has told that no other client waits for this lock, as it was let go of at `then`.
+    /// A node has reported that no other client waits for this lock. It answered a release that was
+    /// sent at `then`.
     pub(crate) fn nobody_waits(&self, key: &str, then: Moment) {
         self.locked(key, |inner| inner.contention.none_waits(key, then));
     }
 
-    /// The lock is let go of for real. If others wait for it, one of them has until then to take it.
-    pub(crate) fn let_go(&self, key: &Arc<str>, now: Moment, until: Moment) {
+    /// The keys of the lock are deleted. If other clients wait, one of them has until `until` to
+    /// take it.
+    pub(crate) fn let_go(&self, key: &Arc<str>, now: Moment, until: impl FnOnce() -> Moment) {
         self.locked(key, |inner| {
             let line = inner.lines.get(key);
             let has_waited = line.is_some_and(|line| line.streak.is_contended());
-            inner.contention.let_go(key, now, until, has_waited);
+            if has_waited || inner.contention.is_contended(key, now) {
+                inner.contention.let_go(key, now, until(), has_waited);
+            }
         });
     }
 
@@ -227,7 +237,7 @@ impl Lines {
         self.locked(key, |inner| inner.contention.yields(key, now))
     }
 
-    /// Gives a place up; what others are told who do not get a turn.
+    /// Gives a place up. Returns what a waiter without a turn is told.
     pub(super) fn leave(&self, key: &str, waiter: &Arc<Waiter>) -> NoTurn {
         self.locked(key, |inner| {
             let Some(line) = inner.lines.get_mut(key) else { return NoTurn::Busy };
@@ -236,16 +246,16 @@ impl Lines {
         })
     }
 
-    /// The head gives its turn up, and with it its place among other clients. That comes back when
-    /// nobody here takes it.
+    /// The head gives its turn up, and with it its place among other clients. The place comes back
+    /// when no task of this client takes the turn.
     #[must_use]
     pub(super) fn promote(
         &self,
         client: &Arc<Client>,
         key: &Arc<str>,
         now: Moment,
-        entry: Option<Entry>,
-    ) -> Option<Entry> {
+        entry: Option<Box<Entry>>,
+    ) -> Option<Box<Entry>> {
         self.locked(key, |inner| inner.promote(client, key, now, entry))
     }
 
@@ -253,8 +263,7 @@ impl Lines {
         self.locked(key, |inner| inner.lines.get_mut(key).map(change))
     }
 
-    /// Tells those who do not wait what there is to tell, after a change of the line.
-    /// False when there was none.
+    /// Changes the line and answers the waiters that try only once. False when nothing changed.
     pub(super) fn answer(&self, key: &str, change: impl FnOnce(&mut Line) -> bool) -> bool {
         self.locked(key, |inner| {
             let Inner { lines, wakes, .. } = inner;
@@ -267,7 +276,7 @@ impl Lines {
         })
     }
 
-    /// Gives no turns any more, and tells all who wait.
+    /// Gives no more turns, and tells all waiters.
     pub(crate) fn close(&self) {
         for shard in &self.shards {
             Self::unlocked(shard, |inner| {
@@ -287,13 +296,13 @@ impl Lines {
         self.shards.iter().all(|shard| shard.lock().lines.is_empty())
     }
 
-    /// As if the line had taken the lock just now.
+    /// Lets the line begin a new streak, as if it had taken the lock just now.
     #[cfg(test)]
     pub(crate) fn begin_anew(&self, key: &str) {
         self.with_line(key, |line| line.streak.begin_anew());
     }
 
-    /// Has all who wait look after themselves: the tasks of their client have ended.
+    /// Wakes all waiters to check for themselves: the tasks of their client have ended.
     pub(crate) fn nudge(&self) {
         for shard in &self.shards {
             Self::unlocked(shard, |inner| {
@@ -320,7 +329,7 @@ impl Inner {
         let Some(next) = line.waiting.pop_front() else { return false };
         line.occupant = Occupant::Asking;
         line.streak.handed_on();
-        // It may not suit the waiter any more when it gets to look at it.
+        // The lease may no longer suit the waiter when the waiter looks at it.
         line.waiting_since = clock.now;
         let lease = Unheld::new(lease.clone(), hold.client.arriving());
         let head = Head::new(&hold.client, &state.lease.claim.key).with(lease);
@@ -328,7 +337,7 @@ impl Inner {
         true
     }
 
-    /// Err with who is said to have the lock.
+    /// Err with the hold that is registered as the holder.
     fn join(
         &mut self,
         client: &Arc<Client>,
@@ -342,7 +351,7 @@ impl Inner {
             Vacant(entry) => {
                 let now = client.clock.now();
                 if wants.tries_once && self.contention.yields(key, now) {
-                    // It stands back like every other attempt.
+                    // The request yields to other clients like every other attempt.
                     return Ok(Joined::Now(Err(NoTurn::Busy)));
                 }
                 let is_contended = self.contention.is_contended(key, now);
@@ -391,8 +400,8 @@ impl Inner {
         client: &Arc<Client>,
         key: &Arc<str>,
         now: Moment,
-        entry: Option<Entry>,
-    ) -> Option<Entry> {
+        entry: Option<Box<Entry>>,
+    ) -> Option<Box<Entry>> {
         let Some(line) = self.lines.get_mut(key) else { return entry };
         let Some(next) = line.waiting.pop_front() else {
             self.lines.remove(key);
@@ -405,7 +414,7 @@ impl Inner {
         None
     }
 
-    /// All lines, the same way each time.
+    /// All lines in a fixed order.
     fn in_order(&mut self) -> Vec<&mut Line> {
         let mut lines: Vec<_> = self.lines.iter_mut().collect();
         lines.sort_unstable_by_key(|(key, _)| Arc::clone(key));
@@ -423,7 +432,7 @@ impl Line {
         self.waiting.len()
     }
 
-    /// What those are told who do not get a turn.
+    /// What a waiter without a turn is told.
     fn no_turn(&self) -> NoTurn {
         match (&self.occupant, &self.last) {
             (Occupant::Held(..), _) => NoTurn::HeldHere,
@@ -432,8 +441,8 @@ impl Line {
         }
     }
 
-    /// What those are told who find too many before them: it is held, whatever the nodes last said
-    /// (api.md, `max_waiters`).
+    /// What a request is told that finds too many waiters before it: the lock is held, whatever the
+    /// nodes said last (api.md, `max_waiters`).
     fn no_room(&self) -> NoTurn {
         match self.occupant {
             Occupant::Held(..) => NoTurn::HeldHere,
@@ -441,7 +450,7 @@ impl Line {
         }
     }
 
-    /// Whether there is an answer for those who do not wait that is not older than this.
+    /// Whether requests that do not wait can be answered with something no older than `age`.
     pub(super) fn knows(&self, age: Duration, now: Moment) -> bool {
         match (&self.occupant, &self.last) {
             (Occupant::Held(..), _) => true,
@@ -450,8 +459,8 @@ impl Line {
         }
     }
 
-    /// The head listens, and would ask every `pace`. By when those behind it want the nodes to be
-    /// asked, if one of them is in a greater hurry: standing in line costs nobody an attempt.
+    /// Notes that the head listens and would ask every `pace`. Returns when a waiter behind it
+    /// would ask, if one would ask earlier: a place in the line must not cost a waiter an attempt.
     pub(super) fn listens(&mut self, pace: Duration, jitter: Duration) -> Option<Moment> {
         self.pace = pace;
         let (_, asked) = self.last.as_ref()?;
@@ -464,7 +473,7 @@ impl Line {
         Some(*asked + delays.min()?)
     }
 
-    /// Tells those who do not wait what there is to tell.
+    /// Answers the waiters that try only once.
     fn answer_those_who_try_once(&mut self, wakes: &mut Vec<Waker>) {
         let no_turn = self.no_turn();
         self.waiting.retain(|waiter| {

@@ -1,9 +1,9 @@
 //! Which client goes first when several want one lock. Pure.
 //!
-//! Within a process a lock is handed on in no time, so that a process could keep it for ever. It keeps
-//! it for a span, then lets go for real and lets other clients in. A client that wakes up to a free
-//! lock hesitates the less, the longer its line has waited: two that start at the same moment and split
-//! the votes are rare.
+//! Within a process a lock passes on at once, so that a process could keep it for ever. A line
+//! keeps the lock for a span, then deletes the keys and lets other clients in. A client that wakes
+//! up to a free lock hesitates less, the longer its line has waited: then two clients seldom start
+//! at the same moment and split the votes.
 
 use std::time::Duration;
 
@@ -12,45 +12,45 @@ use crate::{
     clock::Moment,
 };
 
-/// A pause between attempts is never shorter, or zero delay and zero jitter would spin on the nodes.
+/// The shortest pause between attempts: zero delay and zero jitter would spin on the nodes.
 pub(crate) const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 
-/// How long a line may hand a lock on when others want it too: short enough that several processes
-/// at 1 ms a hold wait for tenths of a second, long enough that changing sides, a few milliseconds,
-/// costs little.
+/// How long a line may keep a lock that other clients want too. It is short enough that several
+/// processes with holds of 1 ms wait for tenths of a second, and long enough that the few
+/// milliseconds of changing clients cost little.
 const SHORTEST_SPAN: Duration = Duration::from_millis(20);
 
-/// How long it may when, again and again, nobody took the lock in between.
+/// How long the span becomes when no other client took the lock in between, several times in a row.
 const LONGEST_SPAN: Duration = Duration::from_millis(300);
 
-/// How often a waiter in the queue between processes says that it is alive, and hears how things
-/// stand: what a push that is lost can cost.
+/// How often a waiter in the queue between processes reports that it is alive, and reads the state
+/// of the queue. A lost push delays a waiter by this much.
 pub(crate) const REFRESH: Duration = Duration::from_millis(1500);
 
-/// How long an entry in that queue outlives a waiter that says nothing.
+/// How long an entry in that queue outlives a waiter that has stopped reporting.
 pub(super) const LIFE: Duration = Duration::from_secs(5);
 
-/// How long a waiter may take to use its turn, where a quorum answers within `round_trip`: to hear
-/// of it and to ask is one round trip and a half. After that the next waiter looks whether the lock
-/// is still free, and a client that let go may take it again.
+/// How long a waiter may take to use its turn, where a quorum answers within `round_trip`. Hearing
+/// of the turn and asking takes one round trip and a half. After that the next waiter checks
+/// whether the lock is still free, and the client that released it may take it again.
 pub(crate) fn grace(round_trip: Duration) -> Duration {
     round_trip.saturating_mul(4).saturating_add(Duration::from_millis(100))
 }
 
-/// How long the front of the queue trusts that it will be given its turn, before it also watches the
-/// lock on all nodes: a holder that knows nothing of the queue gives no turns. Longer than it takes
-/// to hand a lock over, so that short holds cost no watches.
+/// How long the front of the queue relies on being given its turn, before it also watches the lock
+/// on all nodes: a holder that does not know the queue gives no turns. It is longer than a
+/// hand-over takes, so that short holds cost no watches.
 pub(crate) fn watches_after(round_trip: Duration) -> Duration {
     round_trip.saturating_mul(2).saturating_add(Duration::from_millis(10))
 }
 
-/// How long a line hesitates that has only just begun to wait.
+/// How long a line hesitates that has just begun to wait.
 const HESITATION: Duration = Duration::from_millis(1);
 
-/// So often a doubt doubles: to an eighth of a second.
+/// How often doubtful rings in a row double the random part: to an eighth of a second.
 const MOST_DOUBTS: u32 = 7;
 
-/// The random part never grows beyond this, or one unit.
+/// The most that the random part grows to, or one unit if that is more.
 const LONGEST_RANDOM: Duration = Duration::from_millis(250);
 
 /// A line that has waited for this long does not hesitate.
@@ -58,15 +58,15 @@ const EAGER_AFTER: Duration = Duration::from_millis(60);
 
 /// A lock that stays with one line.
 ///
-/// Where no other client waits, a line works for longer and longer between two looks at the queue.
-/// Where others do, half of those who wait here get a turn, and then another client does: tasks of
-/// all clients are served about alike, however far the nodes are.
+/// While no other client waits, a line works for longer and longer between two looks at the queue.
+/// When other clients wait, half of the waiters of this client get a turn, and then another client
+/// does: the tasks of all clients are served about equally, however far the nodes are.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Streak {
-    /// None until the lock is taken next.
+    /// When the streak began. None until the lock is taken next.
     since: Option<Moment>,
     span: Duration,
-    /// Others want it too: so many times it may still be handed on.
+    /// How often the lock may still be passed on. None while no other client wants it.
     turns: Option<usize>,
     contended: bool,
 }
@@ -76,7 +76,7 @@ impl Streak {
         Self { since: None, span: SHORTEST_SPAN, turns: None, contended: false }
     }
 
-    /// The line has the lock, and so many wait for it there.
+    /// The line has the lock, and `waiting` of its tasks wait for it.
     pub(super) fn lock_taken(&mut self, now: Moment, waiting: usize) {
         if self.since.is_none() {
             self.since = Some(now);
@@ -84,24 +84,24 @@ impl Streak {
         }
     }
 
-    /// It may be handed on.
+    /// Whether the lock may be passed on.
     pub(super) fn may_go_on(&self, now: Moment) -> bool {
         let in_time = self.since.is_none_or(|since| now.since(since) < self.span);
         in_time && self.turns != Some(0) || planted(Bug::NeverLetsOthersIn)
     }
 
-    /// It was handed on.
+    /// The lock was passed on.
     pub(super) fn handed_on(&mut self) {
         self.turns = self.turns.map(|turns| turns.saturating_sub(1));
     }
 
-    /// The line lets others in, and then may begin anew.
+    /// The line lets other clients in, and then may begin a new streak.
     pub(super) fn begin_anew(&mut self) {
         self.since = None;
         self.turns = None;
     }
 
-    /// The line let others in, and no other client came.
+    /// The line let other clients in, and none came.
     pub(super) fn unchallenged(&mut self) {
         self.contended = false;
         self.span = (self.span * 2).min(LONGEST_SPAN);
@@ -118,22 +118,22 @@ impl Streak {
     }
 }
 
-/// How long to hesitate once a bell has rung.
+/// How long to hesitate after a bell has rung.
 #[derive(Debug, Default)]
 pub(crate) struct Alarms {
-    /// How many doubtful ones came one after the other.
+    /// The number of doubtful rings in a row.
     in_vain: u32,
 }
 
 impl Alarms {
     /// A fixed part, which shrinks to nothing for a line that has `waited` for long enough, and the
-    /// most to add at random. Both follow the `round_trip` to the nodes: clients that ask within it
-    /// of each other split the votes.
+    /// upper bound of a random part. Both follow the `round_trip` to the nodes: clients that ask
+    /// within one round trip of each other split the votes.
     ///
-    /// A ring is `doubtful` when it says nothing new (the key read as missing, as it also does on a
-    /// server that has no memory left for it), when it came at once, and when the last attempt
-    /// failed although nobody need have the lock, since what rings may be others who try in vain.
-    /// Each doubtful ring in a row doubles the random part.
+    /// A ring is `doubtful` in three cases. It says nothing new: the key reads as missing, as it
+    /// also does on a server that has no memory left for it. It came at once. Or the last attempt
+    /// failed although perhaps no client holds the lock: the ring may come from other clients that
+    /// try in vain. Each doubtful ring in a row doubles the random part.
     pub(crate) fn hesitation(
         &mut self,
         doubtful: bool,
@@ -222,7 +222,8 @@ mod tests {
     #[test]
     fn what_waits_for_others_waits_for_longer_where_they_are_far() {
         for round_trip in [0, 1, 40].map(ms) {
-            // Told of the turn in half a round trip, a waiter has its answers one later.
+            // A waiter hears of its turn in half a round trip, and has its answers one round trip
+            // later.
             assert!(grace(round_trip) > round_trip * 3 / 2);
             assert!(watches_after(round_trip) > round_trip * 3 / 2);
         }

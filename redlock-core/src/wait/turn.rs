@@ -1,5 +1,4 @@
-//! What it is to have a place in a line, and a turn: values that, dropped, pass on what they stand
-//! for.
+//! A place in a line, and a turn. Dropping such a value passes on what it stands for.
 
 use std::{
     future::poll_fn,
@@ -29,7 +28,7 @@ use crate::{
 /// What a place in the line comes to.
 pub(crate) type Turn = Result<Head, NoTurn>;
 
-/// One who waits. His turn is given under the lock of the lines.
+/// A task that waits. The turn is given under the lock of the lines.
 pub(super) struct Waiter {
     pub(super) wants: Wants,
     turn: Mutex<Option<Turn>>,
@@ -47,14 +46,14 @@ impl Waiter {
         Arc::new(Self { wants, turn: Mutex::default(), task: AtomicWaker::new() })
     }
 
-    /// Gives the turn. The waker is for when nothing is locked.
+    /// Gives the turn. The caller wakes the task once nothing is locked.
     #[must_use]
     pub(super) fn give(&self, turn: Turn) -> Option<Waker> {
         *self.turn.lock() = Some(turn);
         self.waker()
     }
 
-    /// What has the waiter look after itself.
+    /// Wakes the waiter to check for itself.
     pub(super) fn waker(&self) -> Option<Waker> {
         self.task.take()
     }
@@ -68,7 +67,7 @@ pub(super) struct Hurry {
 }
 
 impl Hurry {
-    /// The waker is for when nothing is locked.
+    /// The caller wakes the head once nothing is locked.
     #[must_use]
     pub(super) fn tell(&self) -> Option<Waker> {
         self.told.store(true, Ordering::Release);
@@ -84,12 +83,12 @@ impl Hurry {
     }
 }
 
-/// A place in the line. Dropped, it is given up, and a turn that had come is passed on.
+/// A place in the line. Dropping it gives the place up and passes on a turn that was given.
 pub(crate) struct Place {
     client: Arc<Client>,
     key: Arc<str>,
     waiter: Arc<Waiter>,
-    /// It is no longer in the line, and what came of it was taken.
+    /// The place is no longer in the line, and its turn was taken.
     gone: bool,
 }
 
@@ -98,12 +97,12 @@ impl Place {
         Self { client: Arc::clone(client), key: Arc::clone(key), waiter, gone: false }
     }
 
-    /// Waits for its turn, at most for `limit`.
+    /// Waits for the turn, at most for `limit`.
     pub(crate) async fn turn(mut self, limit: Duration) -> Turn {
         let turn = poll_fn(|cx| {
             self.waiter.task.register(cx.waker());
-            // A runtime that ended took the client's tasks with it; whoever waits starts them
-            // again (rule 13).
+            // A runtime that ended took the client's tasks with it: the waiter starts them again
+            // (rule 13).
             self.client.ensure_running();
             match self.waiter.turn.lock().take() {
                 Some(turn) => Poll::Ready(turn),
@@ -114,7 +113,7 @@ impl Place {
             Ok(turn) => turn,
             Err(_) => {
                 let no_turn = self.leave();
-                // It may have come at the last moment.
+                // The turn may have come at the last moment.
                 self.waiter.turn.lock().take().unwrap_or(Err(no_turn))
             }
         };
@@ -138,25 +137,25 @@ impl Drop for Place {
             std::mem::forget(turn);
             return;
         }
-        // Outside of the lock, which a turn that is given back takes again.
+        // Outside of the lock: a turn that is given back takes the lock again.
         drop(turn);
     }
 }
 
-/// The turn to ask the nodes, or to take over what a hold before has had. Dropped, it is the next
-/// one's, and a lease is given back.
+/// The turn to ask the nodes, or to take over the lease of the hold before. Dropping it passes the
+/// turn to the next waiter and gives the lease back.
 pub(crate) struct Head {
     client: Arc<Client>,
     key: Arc<str>,
-    /// What a hold before has had.
+    /// The lease of the hold before.
     lease: Option<Unheld>,
-    /// Its place among the clients that wait for the lock.
-    pub(crate) entry: Option<Entry>,
-    /// Other clients are to have their chance before it asks.
+    /// The place among the clients that wait for the lock.
+    pub(crate) entry: Option<Box<Entry>>,
+    /// Other clients have their chance before this head asks.
     stands_back: bool,
-    /// It has stood back, and has not been refused since.
+    /// The head has given other clients their chance, and has not been refused since.
     stood_back: bool,
-    /// The lock is there: the turn is over by itself.
+    /// The head has the lock: nothing is passed on.
     over: bool,
 }
 
@@ -178,7 +177,7 @@ impl Head {
         self
     }
 
-    pub(super) fn in_queue(mut self, entry: Option<Entry>) -> Self {
+    pub(super) fn in_queue(mut self, entry: Option<Box<Entry>>) -> Self {
         self.entry = entry;
         self
     }
@@ -188,25 +187,25 @@ impl Head {
         self
     }
 
-    /// What a hold before has had, if it is still as good as it was.
+    /// The lease of the hold before, if it still suits the request.
     pub(crate) fn take_lease(&mut self, wants: Wants) -> Option<Unheld> {
         let reading = self.client.clock.read();
         self.lease.take().filter(|unheld| wants.fits(&unheld.lease, reading))
     }
 
-    /// Whether other clients are to have their chance before it asks. Said once.
+    /// Whether other clients have their chance before this head asks. True once.
     pub(crate) fn stands_back(&mut self) -> bool {
         self.stood_back = std::mem::take(&mut self.stands_back);
         self.stood_back
     }
 
-    /// It stood back, and another client came.
+    /// Another client came while the head stood back.
     pub(crate) fn challenged(&mut self) {
         self.stood_back = false;
     }
 
-    /// Resolves when a request behind it would have asked by now: standing in line costs nobody an
-    /// attempt. The head itself would ask every `pace`.
+    /// Resolves when a request behind the head would have asked by now: a place in the line must
+    /// not cost a waiter an attempt. The head itself would ask every `pace`.
     pub(crate) fn hurried(
         &self,
         pace: Duration,
@@ -234,8 +233,8 @@ impl Head {
         self.client.lines.yields(&self.key, self.client.clock.now())
     }
 
-    /// What came of the attempt that the head before made last: then there is no need to ask again,
-    /// unless who tries once finds it too old.
+    /// The outcome of the last attempt that the head before made. The nodes need not be asked
+    /// again, unless it is too old for a request that tries only once.
     pub(crate) fn known(&self, wants: Wants) -> Option<Arc<Failure>> {
         let now = self.client.clock.now();
         self.with_line(|line| {
@@ -245,7 +244,7 @@ impl Head {
         .flatten()
     }
 
-    /// For how long the lock has not been here.
+    /// How long this client has been without the lock.
     pub(crate) fn without(&self) -> Duration {
         let now = self.client.clock.now();
         self.with_line(|line| now.since(line.waiting_since)).unwrap_or_default()
@@ -255,7 +254,7 @@ impl Head {
         self.client.lines.with_line(&self.key, change)
     }
 
-    /// Its attempt has failed.
+    /// Notes that the attempt of this head has failed.
     pub(crate) fn failed(&mut self, failure: &Arc<Failure>) {
         self.stood_back = false;
         let now = self.client.clock.now();
@@ -266,8 +265,8 @@ impl Head {
         });
     }
 
-    /// This hold has the lock: it has the first place until it ends, unless it has ended already,
-    /// which then told a line that did not know it.
+    /// The hold has the lock, and its line is held until it ends. A hold that has ended already
+    /// could not tell the line, which did not know it yet: then the turn passes on.
     pub(crate) fn acquired(mut self, hold: &Arc<Hold>) {
         if let Some(entry) = self.entry.take() {
             entry.acquired();
@@ -291,13 +290,13 @@ impl Head {
 
 impl Drop for Head {
     fn drop(&mut self) {
-        // Whoever is next asks behind the deletes.
+        // The lease goes first: the next waiter asks behind its deletes.
         drop(self.lease.take());
         if !self.over {
             let now = self.client.clock.now();
             let entry = self.entry.take();
             let left = self.client.lines.promote(&self.client, &self.key, now, entry);
-            // With no lock held: it leaves the queue.
+            // Outside of the lock: the entry leaves the queue.
             drop(left);
         }
     }

@@ -1,4 +1,5 @@
-//! The keys of a node in memory: what a server would do with each command, and whom it would tell.
+//! The keys of a node in memory: what a server does with each command, and which connections it
+//! tells.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,8 +14,8 @@ use crate::{
     node::{Action, Claim, Command, Reply, queue},
 };
 
-/// How many keys may be watched before a batch, as a server has `tracking-table-max-keys`: past that,
-/// whoever watches one of them is told that it has changed.
+/// The most keys that may be watched before a batch, like a server's `tracking-table-max-keys`.
+/// Beyond it, the watchers of one key are told that it has changed.
 const MOST_WATCHED: usize = 1 << 18;
 
 /// Everything that a node knows.
@@ -22,23 +23,23 @@ pub(super) struct Data {
     keys: BTreeMap<Arc<str>, Entry>,
     /// The waiters in line for a key, the first in front.
     queues: BTreeMap<Arc<str>, BTreeMap<u64, Waiter>>,
-    /// Which connections are told of the next change to a key, once each.
+    /// The connections that are told of the next change to a key, once each.
     watched: BTreeMap<Arc<str>, BTreeSet<u64>>,
     clock: ServerClock,
-    /// Expired keys are swept out when this many are there.
+    /// Expired keys are removed when this many keys are there.
     sweep_at: usize,
 }
 
 struct Entry {
     value: String,
-    /// On the node's own clock.
+    /// When the key expires, on the node's own clock.
     expires: f64,
 }
 
 /// An entry in a queue. On a real server, keys beside the lock: see [`queue`].
 struct Waiter {
     name: String,
-    /// On the node's own clock: when it counts as dead, if it says nothing until then.
+    /// When the entry counts as dead unless its waiter reports, on the node's own clock.
     dead_at: f64,
 }
 
@@ -49,7 +50,7 @@ pub(crate) struct Push {
     pub(crate) key: Arc<str>,
 }
 
-/// The node's idea of the time, in seconds, which need not be right.
+/// The node's clock, in seconds, which need not be right.
 struct ServerClock {
     anchor: Option<Instant>,
     shown: f64,
@@ -123,7 +124,7 @@ impl Data {
         Some(told)
     }
 
-    /// A connection has gone: it is told nothing any more.
+    /// A connection has gone and is told nothing any more.
     pub(super) fn forget(&mut self, connection: u64) {
         self.watched.retain(|_, who| {
             who.remove(&connection);
@@ -162,7 +163,7 @@ impl Data {
         (replies, told)
     }
 
-    /// What comes of a command, and whether it has changed its key.
+    /// The reply to a command, and whether the command has changed its key.
     fn run_one(&mut self, command: &Command, connection: u64) -> (Reply, bool) {
         let now = self.clock.now();
         let claim = &command.claim;
@@ -318,7 +319,7 @@ impl Data {
         }
     }
 
-    /// Removes what has expired, and tells those who watch it, so that neither is kept for ever.
+    /// Removes expired keys and tells their watchers, so that neither is kept for ever.
     fn sweep(&mut self, told: &mut Vec<Push>) {
         let now = self.clock.now();
         let watched = &mut self.watched;
@@ -343,7 +344,7 @@ impl Data {
     }
 }
 
-/// Whoever makes a change is not told of it, and not of the next one either: `NOLOOP`.
+/// The connection that makes a change is told neither of it nor of the next one: `NOLOOP`.
 fn pushes(key: Arc<str>, who: BTreeSet<u64>, but: Option<u64>) -> impl Iterator<Item = Push> {
     who.into_iter()
         .filter(move |to| Some(*to) != but)

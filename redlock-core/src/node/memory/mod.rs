@@ -125,13 +125,13 @@ impl MemoryNode {
         self.start();
     }
 
-    /// Takes commands and answers none until [`resume`](Self::resume), which runs them all, those
-    /// that nobody waits for any more included: SIGSTOP and SIGCONT.
+    /// Takes commands and answers none until [`resume`](Self::resume), like a server that got
+    /// SIGSTOP. `resume` runs all of them, also those whose callers have gone.
     pub fn hang(&self) {
         self.server.mode.send_modify(|mode| mode.hung = true);
     }
 
-    /// Goes on after [`hang`](Self::hang).
+    /// Goes on after [`hang`](Self::hang), like a server that got SIGCONT.
     pub fn resume(&self) {
         self.server.mode.send_modify(|mode| mode.hung = false);
     }
@@ -183,8 +183,7 @@ impl MemoryNode {
         was_there
     }
 
-    /// Runs commands that came by another way than a connection of its own. Whom to tell what is
-    /// for the caller to see to.
+    /// Runs commands that did not come on a connection of the node. The caller tells the watchers.
     #[cfg(redlock_sim)]
     pub(crate) fn execute(
         &self,
@@ -304,7 +303,7 @@ impl Drop for Session {
     }
 }
 
-/// Serves one connection: first in, first out, whoever still waits for the answers.
+/// Serves one connection in order, whether or not the callers still wait for the answers.
 async fn answer(
     session: Session,
     mut mode: watch::Receiver<Mode>,
@@ -320,10 +319,11 @@ async fn answer(
                 None => return,
             },
         };
-        let delay = mode.borrow().delay;
-        if !delay.is_zero() {
-            // Not until `arrives + delay`, which may be beyond what an `Instant` can be.
-            tokio::time::sleep(delay.saturating_sub(call.arrives.elapsed())).await;
+        // Not until `arrives + delay`, which may be beyond what an `Instant` can be.
+        let left = mode.borrow().delay.saturating_sub(call.arrives.elapsed());
+        // Even the shortest sleep is a millisecond or so, and many calls may be late at once.
+        if !left.is_zero() {
+            tokio::time::sleep(left).await;
         }
         // The server is alive as long as this task has it.
         let _ = mode.wait_for(|mode| !mode.hung || mode.life != life).await;
@@ -331,7 +331,7 @@ async fn answer(
             return;
         }
         let replies = session.server.run(&call.commands, session.number);
-        // Run all the same when nobody waits any more.
+        // The commands have run, even if the caller has gone.
         let _ = call.reply.send(replies);
     }
 }

@@ -6,8 +6,13 @@ use std::{sync::LazyLock, time::Duration};
 use crate::node::{Action, Claim, Command, queue};
 
 static EXTEND: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("extend.lua")));
-static RELEASE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(concat!(include_str!("wake.lua"), include_str!("release.lua"))));
+static RELEASE: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(concat!(
+        include_str!("release_one.lua"),
+        include_str!("wake.lua"),
+        include_str!("release.lua")
+    ))
+});
 static RETIRE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("retire.lua")));
 static JOIN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("join.lua")));
 static LEAVE: LazyLock<Script> =
@@ -251,7 +256,7 @@ mod tests {
             let hash = redis::Script::new(source).get_hash().to_owned();
             let mut expected = vec!["EVALSHA", &hash, "1", "key", "value"];
             expected.extend(time);
-            assert_eq!(read(&[command.clone()], How::ByHash), expected);
+            assert_eq!(read(std::slice::from_ref(&command), How::ByHash), expected);
             expected[0] = "EVAL";
             expected[1] = source;
             assert_eq!(read(&[command], How::InFull), expected);
@@ -272,7 +277,7 @@ mod tests {
     fn a_waiter_joins_a_queue_beside_the_lock_and_listens_to_keys_of_its_own() {
         let join = Action::Join { place: 7, life: Duration::from_secs(5), listens: true };
         let command = command(join);
-        let joined = read(&[command.clone()], How::ByHash);
+        let joined = read(std::slice::from_ref(&command), How::ByHash);
         assert_eq!(joined[2..], ["1", "key", "key:{key}", "value", "7", "5000", "10000"]);
         let mut bytes = Vec::new();
         listen(&command.claim, &mut bytes);
@@ -285,7 +290,7 @@ mod tests {
     fn a_key_is_counted_in_bytes_and_may_hold_any() {
         let mut command = command(Action::Release { wakes: false });
         command.claim = Arc::new(Claim { key: "Stra\u{df}e\r\n$1".into(), value: "v".into() });
-        assert_eq!(read(&[command.clone()], How::ByHash)[3], *command.claim.key);
+        assert_eq!(read(std::slice::from_ref(&command), How::ByHash)[3], *command.claim.key);
     }
 
     #[test]

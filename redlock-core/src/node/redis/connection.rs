@@ -1,14 +1,15 @@
-//! One connection: batches of commands out, and the end of it noticed.
+//! One connection: sends batches of commands, and notices the end of the connection.
 //!
-//! redis-rs introduces us to the server and reads what is out of the ordinary; the commands of
-//! locks do not pass through it. What they need and it does not have:
+//! redis-rs introduces the client to the server and reads unusual replies. The commands of locks do
+//! not pass through it. They need what it does not have:
 //!
 //! - **Commands that go out once they were asked for.** redis-rs skips commands whose caller left
 //!   before its driver came round to them. A `SET` or a release must not depend on that (rule 5).
-//! - **Knowing at once that an idle connection broke.** redis-rs tells that to RESP3 connections
-//!   alone.
-//! - **No task of its own.** Whoever waits for the end of the connection carries its bytes: the
-//!   supervisor of the node, which is woken once, by the answers, and not once more by a driver.
+//! - **Knowing at once that an idle connection broke.** redis-rs reports that only to RESP3
+//!   connections.
+//! - **No task of its own.** The task that waits for the end of the connection carries its bytes.
+//!   That is the supervisor of the node: the answers wake it once, and no driver wakes it a second
+//!   time.
 
 use std::{
     future::poll_fn,
@@ -122,8 +123,7 @@ impl Channel {
     }
 }
 
-/// Carries the bytes. Dropped before the end, which is what a runtime does at its own, it takes
-/// the connection with it.
+/// Carries the bytes. A runtime that ends drops this early, and the connection ends with it.
 struct Driver {
     channel: Arc<Channel>,
 }
@@ -134,7 +134,7 @@ impl Drop for Driver {
     }
 }
 
-/// Commands that go out when this is first polled; dropped later, it gives up the answers alone.
+/// Commands that are sent when this is first polled. Dropping it later gives up only the answers.
 struct Sending {
     channel: Arc<Channel>,
     commands: Vec<Command>,

@@ -223,7 +223,7 @@ async fn tcp(host: &str, port: u16) -> Result<TcpStream, String> {
     Ok(stream)
 }
 
-/// A connection in the hands of redis-rs, until it is known who the server is.
+/// A connection that redis-rs has, until the identity of the server is known.
 struct Introduction<D> {
     redis: MultiplexedConnection,
     driver: Pin<Box<Fuse<D>>>,
@@ -231,10 +231,10 @@ struct Introduction<D> {
 }
 
 impl<D: Future<Output = ()>> Introduction<D> {
-    /// Logs in (RESP2; RESP3 has done it with `HELLO`), chooses the database, makes sure that the
-    /// server serves (one with too many clients, one that loads its data and one that wants a
-    /// password are down, and say why), and asks who it is, before its first vote (rule 16), and
-    /// whether it tells of changes to keys.
+    /// Logs in (RESP2; RESP3 has done it with `HELLO`) and chooses the database. Makes sure that
+    /// the server serves: a server with too many clients, one that loads its data and one that
+    /// wants a password are down, and say why. Asks for the server's identity before its first vote
+    /// (rule 16), and whether it pushes changes of keys.
     async fn greet(
         &mut self,
         login: &Login,
@@ -256,9 +256,9 @@ impl<D: Future<Output = ()>> Introduction<D> {
         if let Some(error) = answers.iter().find_map(refusal) {
             return Err(reply::explain(error, secret(login)).into());
         }
-        // On its own: a server that hangs up with more to read may take its reason with it. INFO
-        // may be refused; then it is not known who the server is, and that is all. The same with
-        // tracking: then who waits for a lock asks for it now and then.
+        // On its own: a server that hangs up with more to read may take its reason with it. If INFO
+        // is refused, the identity stays unknown, and the node is used all the same. If tracking is
+        // refused, waiters ask for the lock from time to time.
         let mut questions = info::questions();
         if version != ProtocolVersion::RESP2 {
             questions.cmd("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN").arg("NOLOOP");
@@ -273,7 +273,7 @@ impl<D: Future<Output = ()>> Introduction<D> {
         let answers = tokio::select! {
             biased;
             answers = &mut asked => answers,
-            // The last that it did may have been to hand out the answers.
+            // The driver may have handed out the answers as its last act.
             () = &mut self.driver => asked.await,
         };
         if let Ok(answers) = answers {
@@ -282,7 +282,7 @@ impl<D: Future<Output = ()>> Introduction<D> {
         if !self.driver.is_terminated() {
             self.driver.as_mut().await;
         }
-        // Had the wire ended, it would have said so before. So it was redis-rs that gave it up.
+        // A wire that ended would have said so before: redis-rs gave it up.
         self.ending.set(NOT_REDIS);
         Err(Failure { reason: self.ending.reason(), hello: Hello::Understood })
     }
@@ -296,8 +296,8 @@ fn hello_failure(error: RedisError, ending: &Ending, login: &Login) -> Failure {
     }
     match ServerError::try_from(error) {
         Ok(error) => {
-            // Everything but who we are and that the server is full is about the command itself,
-            // in words that differ from proxy to proxy.
+            // Any other error is about the command itself, in words that differ from proxy to
+            // proxy.
             let full =
                 error.details().is_some_and(|text| text.starts_with("max number of clients"));
             let hello = match error.code() {

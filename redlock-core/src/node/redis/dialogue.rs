@@ -1,7 +1,7 @@
-//! What goes on over one connection: commands out, in order, and one answer each.
+//! The exchange over one connection: commands out, in order, and one answer each.
 //!
-//! Nobody waits for a command to be written: what is asked goes out at once, all of it in one
-//! write, and what the socket does not take goes out before anything that is asked later.
+//! No caller waits for a command to be written. The commands of one call go out at once, in one
+//! write. Bytes that the socket does not take go out before any later command.
 
 use std::{
     collections::VecDeque,
@@ -65,7 +65,7 @@ impl Batch {
         }
     }
 
-    /// Has this waker woken when all answers are there.
+    /// Wakes this waker when all answers are there.
     pub(super) fn register(&self, asker: &Waker) {
         self.asker.register(asker);
     }
@@ -80,9 +80,9 @@ impl Batch {
     }
 }
 
-/// Who gets the next answer.
+/// The receiver of the next answer.
 enum Awaited {
-    /// So many commands of a batch, from a place on, which went out as one call.
+    /// `count` commands of a batch from `first` on, which went out as one call.
     Answer {
         batch: Arc<Batch>,
         first: usize,
@@ -90,7 +90,7 @@ enum Awaited {
         how: How,
     },
     Pong(oneshot::Sender<Result<(), NodeError>>),
-    /// Nobody: should the server not track the key after all, only a push is missing.
+    /// No receiver: if the server does not track the key after all, only a push is missing.
     Nothing,
 }
 
@@ -100,10 +100,10 @@ pub(super) struct Dialogue {
     /// `None` once it has ended.
     wire: Option<Wire>,
     ending: Ending,
-    /// What is to be written, of which so much is.
+    /// The bytes to write; the first `written` are written.
     out: Vec<u8>,
     written: usize,
-    /// What was read, of which so much is filled.
+    /// The bytes that were read; the first `filled` are valid.
     heard: Vec<u8>,
     filled: usize,
     awaited: VecDeque<Awaited>,
@@ -111,15 +111,15 @@ pub(super) struct Dialogue {
     /// The server is a cluster, or stands before one: it takes keys of different slots only in calls of
     /// their own.
     apart: bool,
-    /// Who reads.
+    /// The task that reads.
     driver: Option<Waker>,
     /// The listeners to changes of keys, if the server tells of them.
     watchers: Option<Arc<Watchers>>,
-    /// What it has told, for the listeners once nothing is locked.
+    /// Pushes that the listeners are told once nothing is locked.
     pushed: Vec<Pushed>,
 }
 
-/// What a server tells unasked.
+/// What a server pushes.
 pub(super) enum Pushed {
     /// This key has changed.
     Key(String),
@@ -160,7 +160,7 @@ impl Dialogue {
         self.ending.clone()
     }
 
-    /// Puts commands on their way.
+    /// Queues commands and writes as much as possible.
     pub(super) fn ask(&mut self, commands: Vec<Command>) -> Arc<Batch> {
         let batch = Batch::new(commands);
         let mut first = 0;
@@ -181,8 +181,8 @@ impl Dialogue {
         batch
     }
 
-    /// Has the server push what a command wants to hear of. A waiter listens before it joins, so that
-    /// its turn cannot come in between.
+    /// Has the server push the changes that a command listens for. A waiter listens before it
+    /// joins, so that it cannot miss its turn.
     fn track(&mut self, command: &Command) {
         if self.watchers.is_none() {
             return;
@@ -233,12 +233,12 @@ impl Dialogue {
         }
     }
 
-    /// Whether this is the waker of who reads.
+    /// Whether this waker wakes the task that reads.
     pub(super) fn is_driven_by(&self, waker: &Waker) -> bool {
         self.driver.as_ref().is_some_and(|driver| driver.will_wake(waker))
     }
 
-    /// Closes the connection: what has no answer will not get one.
+    /// Closes the connection: commands without an answer fail.
     pub(super) fn end(&mut self) {
         self.wire = None;
         self.out = Vec::new();
@@ -251,7 +251,7 @@ impl Dialogue {
                         batch.answer(place, Err(error.clone()));
                     }
                 }
-                // Whoever asked may have gone.
+                // The caller may have gone.
                 Awaited::Pong(tell) => drop(tell.send(Err(error.clone()))),
                 Awaited::Nothing => {}
             }
@@ -263,8 +263,8 @@ impl Dialogue {
         NodeError::new(&self.node, NodeErrorKind::Disconnected, self.ending.reason())
     }
 
-    /// Writes as much as the socket takes. The driver is woken when it takes more, and finds out
-    /// about what went wrong.
+    /// Writes as much as the socket takes. The driver is woken when the socket takes more, and
+    /// learns of errors.
     fn write(&mut self) {
         let Some(wire) = &mut self.wire else { return self.end() };
         let mut cx = Context::from_waker(self.driver.as_ref().unwrap_or(Waker::noop()));
@@ -304,7 +304,7 @@ impl Dialogue {
         }
     }
 
-    /// Gives every answer that is complete to whoever waits for it.
+    /// Hands every complete answer to its receiver.
     fn hand_out(&mut self) -> Result<(), frame::NotRedis> {
         let mut at = 0;
         while let Some(length) = frame::length(&self.heard[at..self.filled])? {
@@ -336,8 +336,8 @@ impl Dialogue {
         }
     }
 
-    /// What the server has told, and the listeners to it. A listener wakes tasks, which may ask for
-    /// something at once: it must be told with this unlocked.
+    /// The pushes so far, and the listeners to tell. A listener wakes tasks, which may send
+    /// commands at once, so the caller tells it with this unlocked.
     pub(super) fn take_pushed(&mut self) -> Option<(Arc<Watchers>, Vec<Pushed>)> {
         if self.pushed.is_empty() {
             return None;
@@ -349,7 +349,7 @@ impl Dialogue {
         match self.awaited.pop_front() {
             Some(Awaited::Answer { batch, first, count, how }) => {
                 let commands = &batch.commands[first..first + count];
-                // A server that did not know a script has run nothing: it gets the source, whether
+                // A server that does not know a script has run nothing. It gets the source, whether
                 // or not the caller still waits (rules 5 and 17).
                 if is_no_script(answer) && how == How::ByHash {
                     let how = How::InFull;
@@ -388,11 +388,11 @@ impl Dialogue {
                     Value::ServerError(error) => Err(self.failed(reply::explain(error, ""))),
                     other => Err(self.failed(reply::unexpected(other, "PONG"))),
                 };
-                // Whoever asked may have gone.
+                // The caller may have gone.
                 let _ = tell.send(pong);
             }
             Some(Awaited::Nothing) => {}
-            // Whose answer the next would be, nobody could tell.
+            // An answer without a question: later answers could not be matched to their commands.
             None => return Err(frame::NotRedis),
         }
         Ok(())

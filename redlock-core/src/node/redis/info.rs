@@ -21,7 +21,8 @@ pub(super) fn questions() -> Pipeline {
     questions
 }
 
-/// Who the server is, as far as it tells; an error in words when it must not be a node.
+/// The identity of the server, as far as the server tells it. The error says why it must not be a
+/// node.
 pub(super) fn read(answers: &[Value]) -> Result<Identity, String> {
     let mut identity = Identity::default();
     for answer in answers {

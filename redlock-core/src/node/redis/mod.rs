@@ -7,7 +7,7 @@
 //! | [`info`] | what the server at the other end says of itself |
 //! | [`wire`], `tls` | the bytes below redis-rs, and how they ended |
 //! | [`connection`] | batches of commands out, and the end of it noticed |
-//! | [`dialogue`] | who gets which answer, and scripts that the server has forgotten |
+//! | [`dialogue`] | which command gets which answer, and scripts that the server has forgotten |
 //! | [`command`], `*.lua` | a command becomes bytes |
 //! | [`frame`] | bytes become an answer |
 //! | [`reply`] | an answer becomes granted, refused, or failed and why |

@@ -1,9 +1,4 @@
--- Deletes locks that are still ours, and gives the turn to the first waiter in the queue of each
--- whose queue is kept here.
---
--- KEYS[i] a lock   ARGV[2i-1] our value   ARGV[2i] the prefix of its queue's keys, or empty
--- Answers for each lock: 1 it is deleted, 0 there was no such lock, -1 it has another value; 2 more
--- when a waiter got the turn. One lock is answered by the number alone.
+-- What is left to do for locks that clients wait for, and for several at once.
 
 -- What one key has: our value, another one, or nothing.
 local function look(i, holder)
@@ -34,8 +29,8 @@ local function release(i)
   return woken(i, answer)
 end
 
-if #KEYS == 1 then
-  return release(1)
+if one then
+  return woken(1, one)
 end
 local answers, ours, gone = {}, {}, {}
 -- Two calls for all of them: that is where the time goes.

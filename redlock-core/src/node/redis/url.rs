@@ -171,7 +171,7 @@ fn understood(url: Url, subject: &str) -> Result<(ConnectionAddr, Login), LockEr
         password: settings.password().map(str::to_owned),
         database: settings.db(),
     };
-    // redis-rs would log in as nobody, and what is taken for a user is as a rule the password.
+    // redis-rs would log in without a user, and what was given as the user is usually the password.
     if login.password.is_none() && login.user.as_deref().is_some_and(|user| user != "default") {
         return Err(refuse(
             subject,
@@ -205,8 +205,8 @@ fn is_loopback(host: &str) -> bool {
         || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Names the node, unless there is an `@` behind what was taken for its host and port: then that
-/// was the user and half of a password with an unescaped slash in it.
+/// Names the node. An `@` after the host and port means that they were the user and half of a
+/// password with an unescaped slash in it: such a URL is not named.
 fn subject(url: &Url, name: &str) -> String {
     let rest = [Some(url.path()), url.query(), url.fragment()];
     if rest.into_iter().flatten().any(|part| part.contains('@')) {

@@ -16,8 +16,8 @@ use super::reply;
 /// The ending of a connection on which something came that is no reply.
 pub(super) const NOT_REDIS: &str = "the server does not speak the Redis protocol";
 
-/// A stream that remembers how it ended: redis-rs tells a broken connection to some of those who
-/// wait as a bare "broken pipe", and to the owner of an idle connection not at all.
+/// A stream that remembers how it ended. redis-rs reports a broken connection to some callers as a
+/// bare "broken pipe", and does not report it to the owner of an idle connection.
 pub(super) struct Wire {
     stream: Box<dyn Stream>,
     ending: Ending,
@@ -25,7 +25,7 @@ pub(super) struct Wire {
     asked: bool,
 }
 
-/// A wire in the hands of redis-rs, which keeps what it is given, for as long as it introduces us.
+/// A wire that redis-rs has while it introduces the client. redis-rs keeps what it is given.
 pub(super) struct Lent(Arc<Mutex<Option<Wire>>>);
 
 /// The way to get it back.
@@ -99,7 +99,8 @@ impl Ending {
     }
 
     pub(super) fn reason(&self) -> Arc<str> {
-        // Unset when the driver was dropped where it stood: that is what a runtime does at its end.
+        // The reason is unset when the driver was dropped in the middle: a runtime does that when
+        // it ends.
         self.0.get().map_or_else(|| Arc::from("its tokio runtime ended"), Arc::clone)
     }
 }
@@ -132,8 +133,8 @@ impl AsyncRead for Wire {
             } else if !self.asked
                 && let Ok(Value::ServerError(error)) = redis::parse_redis_value(read)
             {
-                // A server that is full says so unasked and hangs up; redis-rs, with nobody
-                // waiting for an answer, would let that pass.
+                // A server that is full sends an error that was not asked for, and hangs up.
+                // redis-rs would drop that error, because no caller waits for an answer.
                 self.ending.set(reply::explain(&error, ""));
             }
         }

@@ -2,15 +2,15 @@
 
 use super::*;
 
-/// What a task that takes the lock again and again has come to.
+/// What a task has done that takes the lock again and again.
 #[derive(Debug, Clone, Copy, Default)]
 struct Turns {
     count: u32,
     longest: Duration,
 }
 
-/// Each client has so many tasks, and each task takes the lock, holds it for 1 ms and lets go, until
-/// `span` has passed.
+/// Each client has this many tasks. Each task takes the lock, holds it for 1 ms and releases it,
+/// until `span` has passed.
 async fn take_turns(nodes: &[MemoryNode], tasks: &[usize], span: Duration) -> Vec<Vec<Turns>> {
     let end = Instant::now() + span;
     let mut clients = Vec::new();
@@ -40,7 +40,7 @@ fn all(turns: &[Vec<Turns>]) -> Vec<u32> {
     turns.iter().flatten().map(|it| it.count).collect()
 }
 
-/// One for equal shares, and less the more unequal they are.
+/// 1 for equal shares, and less for more unequal ones.
 fn jain(shares: &[u32]) -> f64 {
     let sum: f64 = shares.iter().map(|it| f64::from(*it)).sum();
     let squares: f64 = shares.iter().map(|it| f64::from(*it) * f64::from(*it)).sum();

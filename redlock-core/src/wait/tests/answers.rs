@@ -1,4 +1,4 @@
-//! What those are told who do not get a turn.
+//! What waiters without a turn are told.
 
 use super::*;
 
@@ -26,7 +26,7 @@ async fn a_line_has_an_end() {
     assert!(error.is_held(), "{error}");
     assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
 
-    // Whatever the nodes said last.
+    // The line is full whatever the nodes said last.
     let nodes = self::nodes(3);
     nodes.iter().for_each(MemoryNode::stop);
     let redlock = Redlock::builder().nodes(&nodes).max_waiters(1).build().unwrap();
@@ -35,7 +35,8 @@ async fn a_line_has_an_end() {
     assert!(error.is_held(), "{error}");
 }
 
-/// Two of three did not answer: nobody need have the lock, although one node says that somebody has.
+/// Two of three nodes did not answer: perhaps no client holds the lock, although one node refused
+/// it.
 #[tokio::test(start_paused = true)]
 async fn whether_a_lock_is_held_does_not_hang_on_whose_time_runs_out_first() {
     let nodes = nodes(3);
@@ -47,7 +48,7 @@ async fn whether_a_lock_is_held_does_not_hang_on_whose_time_runs_out_first() {
     assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
 }
 
-/// Behind a head, what was heard long ago is no answer; what was heard just now is one.
+/// A request behind a head gets a recent answer of the nodes at once, and no old one.
 #[tokio::test(start_paused = true)]
 async fn who_does_not_wait_has_a_fresh_answer_at_once() {
     let nodes = nodes(3);
@@ -65,7 +66,7 @@ async fn who_does_not_wait_has_a_fresh_answer_at_once() {
     drop(head.await.unwrap().unwrap());
 }
 
-/// What the head before has heard is no newer for being handed on.
+/// An answer that a head passes on keeps its age.
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_was_handed_on_is_as_old_as_it_was() {
     let nodes = nodes(3);
@@ -82,7 +83,7 @@ async fn an_answer_that_was_handed_on_is_as_old_as_it_was() {
     assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
 }
 
-/// Not either when the turn that he is given comes with it.
+/// A request that does not wait gets no old answer, even when it comes with the turn.
 #[tokio::test(start_paused = true)]
 async fn who_does_not_wait_does_not_inherit_an_old_answer() {
     let nodes = nodes(3);
@@ -97,4 +98,29 @@ async fn who_does_not_wait_does_not_inherit_an_old_answer() {
     head.abort();
     let error = asking.await.unwrap().unwrap_err();
     assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+}
+
+/// What was heard before the lock was had here is no answer once it is asked for again.
+#[tokio::test(start_paused = true)]
+async fn what_the_nodes_said_before_the_lock_was_taken_is_forgotten() {
+    let nodes = nodes(3);
+    let trusting = || Redlock::builder().nodes(&nodes).restarts(crate::Restarts::Trusted);
+    let ours = trusting().wait(MINUTE).retry_delay(MINUTE).build().unwrap();
+    drop(ours.lock("warm").await.unwrap());
+    nodes.iter().for_each(MemoryNode::stop);
+    sleep(MS).await;
+    let head = waiting(&ours, MINUTE).await;
+    let next = waiting(&ours, MINUTE).await;
+    nodes.iter().for_each(MemoryNode::start);
+    let guard = head.await.unwrap().unwrap();
+    nodes.iter().for_each(|node| node.slow(10 * MS));
+    // With a lease that is not as good as a new one, so that the next one has to ask.
+    sleep(15_000 * MS).await;
+    guard.hold().client.lines.begin_anew("redlock:r");
+    nodes[..2].iter().for_each(|node| assert!(node.remove("redlock:r")));
+    guard.lost().await;
+    let error = ours.lock("r").wait(Duration::ZERO).retry_delay(MINUTE).await.unwrap_err();
+    assert!(error.is_held(), "{error}");
+    drop(next.await.unwrap().unwrap());
+    drop(guard);
 }

@@ -34,14 +34,14 @@ fn nodes(count: usize) -> Vec<MemoryNode> {
     (0..count).map(|_| MemoryNode::new()).collect()
 }
 
-/// One that is woken or waits in vain.
+/// A client that is woken, or waits in vain.
 fn client(nodes: &[MemoryNode]) -> Redlock {
     Redlock::builder().nodes(nodes).wait(5 * MINUTE).retry_delay(MINUTE).build().unwrap()
 }
 
 type Waiting = JoinHandle<Result<LockGuard, LockError>>;
 
-/// Somebody who waits, after everybody before.
+/// A task that waits behind all earlier ones.
 async fn waiting(redlock: &Redlock, wait: Duration) -> Waiting {
     let waiting = tokio::spawn(redlock.lock("r").wait(wait).into_future());
     sleep(MS).await;

@@ -1,4 +1,4 @@
-//! What is let go of: to whom it passes, and when it does not.
+//! When a released lease passes to the next waiter, and when it does not.
 
 use super::*;
 
@@ -50,7 +50,7 @@ async fn a_lease_goes_on_only_if_it_is_as_good_as_a_new_one() {
         let redlock = client(&nodes(3));
         let first = minute(&redlock).await.unwrap();
         let mine = value(&redlock);
-        // Not for the streak's sake.
+        // The streak must not be the reason.
         sleep(Duration::from_secs(age)).await;
         redlock.client().lines.begin_anew("redlock:r");
         let second = tokio::spawn(minute(&redlock).into_future());
@@ -134,7 +134,7 @@ async fn who_goes_away_leaves_no_trace() {
     drop(first);
     drop(next.await.unwrap().unwrap());
 
-    // With the lease in hand already.
+    // The waiter has been given the lease already.
     let first = redlock.lock("r").await.unwrap();
     let mut gone = redlock.lock("r").into_future();
     assert!((&mut gone).now_or_never().is_none());
@@ -143,7 +143,7 @@ async fn who_goes_away_leaves_no_trace() {
     sleep(10 * MS).await;
     assert!(nodes.iter().all(|node| node.keys().is_empty()));
 
-    // At the head of the line.
+    // The waiter is the head of the line.
     let other = client(&nodes);
     let theirs = other.lock("r").await.unwrap();
     let head = waiting(&redlock, MINUTE).await;
@@ -164,7 +164,8 @@ async fn a_process_lets_others_in() {
     let end = Instant::now() + Duration::from_secs(10);
     let mut tasks = Vec::new();
     for (process, redlock) in clients.iter().enumerate() {
-        // One of them has a single task: it has to get its share, and to give the others theirs.
+        // One of the clients has a single task: it has to get its share, and to give the others
+        // theirs.
         for _ in 0..if process == 0 { 1 } else { 4 } {
             let (redlock, turns) = (redlock.clone(), Arc::clone(&turns[process]));
             tasks.push(tokio::spawn(async move {
@@ -185,7 +186,7 @@ async fn a_process_lets_others_in() {
     assert!(all > 7000, "{turns:?} in 10 s");
 }
 
-/// Somebody on another thread ends every hold just as this one arrives.
+/// Another thread ends every hold just as this hold gets the lock.
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_ends_before_its_line_knows_it_does_not_stay_in_the_way() {
     let redlock = client(&nodes(3));

@@ -8,7 +8,7 @@ fn distant(one_way: u64) -> Vec<MemoryNode> {
     nodes
 }
 
-/// A client whose holders, so many of them, hold locks that are renewed all the time.
+/// A client with this many holders, whose locks are renewed all the time.
 async fn holding(nodes: &[MemoryNode], count: usize) -> (Redlock, Vec<LockGuard>) {
     let redlock = Redlock::builder().nodes(nodes).ttl(2000 * MS).wait(MINUTE).build().unwrap();
     let held =

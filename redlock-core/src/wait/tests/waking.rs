@@ -1,4 +1,4 @@
-//! Who waits is woken, and for how long he waits.
+//! Waiters are woken, and wait no longer than they may.
 
 use super::*;
 
@@ -11,7 +11,7 @@ async fn a_waiter_is_woken_by_a_release_elsewhere() {
     drop(guard);
     let guard = timeout(20 * MS, next).await.unwrap().unwrap().unwrap();
 
-    // Renewed meanwhile, and deleted by hand.
+    // The lock is renewed meanwhile, and then deleted by hand.
     let next = waiting(&theirs, 3 * MINUTE).await;
     sleep(MINUTE / 2).await;
     assert!(!next.is_finished());
@@ -90,7 +90,7 @@ async fn retries_end_although_nodes_that_sit_out_read_free() {
 async fn no_attempt_starts_after_wait() {
     let redlock = client(&nodes(3));
     let guard = redlock.lock("r").await.unwrap();
-    // So that the line stands back.
+    // The line uses its span up, so that it stands back.
     sleep(25 * MS).await;
     drop(guard);
     let begun = Instant::now();
@@ -110,4 +110,48 @@ async fn no_delay_is_too_long_to_stand_in_line_with() {
     drop(guard);
     drop(head.await.unwrap().unwrap());
     drop(behind.await.unwrap().unwrap());
+}
+
+/// Whatever is added at random to the pauses before it.
+#[tokio::test(start_paused = true)]
+async fn no_jitter_is_added_to_wait() {
+    let nodes = nodes(3);
+    let redlock = client(&nodes);
+    drop(redlock.lock("warm").await.unwrap());
+    nodes.iter().for_each(MemoryNode::stop);
+    for retry_delay in [10 * MS, 700 * MS, MINUTE] {
+        for _ in 0..10 {
+            let begun = Instant::now();
+            let request = redlock.lock("r").retry_delay(retry_delay).retry_jitter(MINUTE);
+            let error = request.wait(1000 * MS).await.unwrap_err();
+            assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+            let waited = begun.elapsed();
+            assert!(waited >= 1000 * MS && waited < 1002 * MS, "{waited:?}");
+        }
+    }
+}
+
+/// A waiter that is woken at the last moment lets no others go first: its attempt starts in time.
+#[tokio::test(start_paused = true)]
+async fn no_hesitation_is_added_to_wait() {
+    const ROUND_TRIP: Duration = Duration::from_millis(10);
+    let nodes = nodes(3);
+    let (ours, theirs) = (client(&nodes), client(&nodes));
+    nodes.iter().for_each(|node| node.slow(ROUND_TRIP));
+    for number in 0..20 {
+        drop(ours.lock("warm").await.unwrap());
+        let guard = theirs.lock(format!("r{number}")).await.unwrap();
+        sleep(2 * ROUND_TRIP).await;
+        let begun = Instant::now();
+        // Too short to stand in the queue of the clients.
+        let waiting = ours.lock(format!("r{number}")).wait(ROUND_TRIP * 5 / 2).into_future();
+        let (outcome, ()) = tokio::join!(waiting, async {
+            sleep(ROUND_TRIP * 5 / 2 - ROUND_TRIP - MS).await;
+            drop(guard);
+        });
+        let waited = begun.elapsed();
+        assert!(waited <= ROUND_TRIP * 7 / 2 + 2 * MS, "{waited:?}: {outcome:?}");
+        drop(outcome);
+        sleep(10 * ROUND_TRIP).await;
+    }
 }

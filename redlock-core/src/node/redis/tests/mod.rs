@@ -6,6 +6,7 @@ mod connecting;
 mod server;
 #[cfg(feature = "tls-rustls")]
 mod tls;
+mod writing;
 
 use std::{sync::Arc, time::Duration};
 

@@ -38,7 +38,8 @@ impl Server {
 
         let deadline = Instant::now() + LIMIT;
         loop {
-            // The port is free now; should somebody take it before the server does, then again.
+            // The port is free now. If another process takes it before the server does, try the
+            // next one.
             let port = free_port();
             let mut process = Command::new("redis-server")
                 .args(["--bind", "127.0.0.1", "--port", &port.to_string()])

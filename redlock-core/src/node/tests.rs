@@ -1,0 +1,229 @@
+//! What the task of a node promises, over nodes in memory on paused time.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep};
+
+use super::{
+    Action, Claim, Connection, Connector, Job, NodeHandle, NodeSpec, Opened, Sender, Watchers,
+};
+use crate::{
+    LockError, MemoryNode, NodeError, NodeErrorKind, Redlock, Restarts,
+    quorum::{Ballot, Round, cast_all},
+};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn nodes<const COUNT: usize>() -> [MemoryNode; COUNT] {
+    std::array::from_fn(|_| MemoryNode::new())
+}
+
+fn trusting(nodes: &[MemoryNode]) -> Redlock {
+    Redlock::builder().nodes(nodes).restarts(Restarts::Trusted).build().unwrap()
+}
+
+/// A node that does something of its own just when a connection to it is taken into use.
+struct Meddler {
+    node: MemoryNode,
+    meddle: Arc<Mutex<Option<Meddle>>>,
+}
+
+type Meddle = Box<dyn FnOnce() + Send>;
+
+impl Connector for Meddler {
+    fn connect(&self, watchers: &Arc<Watchers>) -> BoxFuture<'_, Result<Opened, NodeError>> {
+        let watchers = Arc::clone(watchers);
+        Box::pin(async move {
+            let (connection, identity) = self.node.connect(&watchers).await?;
+            let meddle = Arc::clone(&self.meddle);
+            Ok((Box::new(Meddled { connection, meddle }) as Box<dyn Connection>, identity))
+        })
+    }
+}
+
+struct Meddled {
+    connection: Box<dyn Connection>,
+    meddle: Arc<Mutex<Option<Meddle>>>,
+}
+
+impl Connection for Meddled {
+    fn sender(&self) -> Arc<dyn Sender> {
+        self.connection.sender()
+    }
+
+    fn tells(&self) -> bool {
+        self.connection.tells()
+    }
+
+    fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>> {
+        self.connection.ping()
+    }
+
+    fn closed(&mut self) -> BoxFuture<'static, NodeError> {
+        if let Some(meddle) = self.meddle.lock().take() {
+            meddle();
+        }
+        self.connection.closed()
+    }
+}
+
+/// Asks one node for a lock, from any thread.
+fn ask_for_lock(node: &NodeHandle, round: &Arc<Round>) {
+    let claim = Arc::new(Claim { key: "redlock:r".into(), value: "v".to_owned() });
+    let grant = Job::new(&claim, Action::Grant { ttl: Duration::from_secs(30) });
+    cast_all(node.submit(grant, Ballot::new(round, 0, node.name()), node.now()));
+}
+
+/// Rule 16: on another thread, a caller may ask while the node is being admitted.
+#[tokio::test(start_paused = true)]
+async fn no_vote_is_asked_of_a_connection_whose_node_is_not_admitted_yet() {
+    let node = MemoryNode::new();
+    node.restart_empty();
+    let meddle = Arc::default();
+    let connector = Arc::new(Meddler { node: node.clone(), meddle: Arc::clone(&meddle) });
+    let spec = NodeSpec { name: "n".into(), connector };
+    let redlock = Redlock::builder().restarts(Restarts::Strict).over(vec![spec]);
+    let handle = redlock.client().nodes[0].clone();
+    let round = Round::new(1, |_| true);
+    let asked = Arc::clone(&round);
+    *meddle.lock() = Some(Box::new(move || ask_for_lock(&handle, &asked)) as Meddle);
+    assert!(redlock.health().await[0].sits_out.is_some(), "it is young");
+    sleep(10 * MS).await;
+    assert!(meddle.lock().is_none());
+    assert!(node.keys().is_empty(), "{:?}", node.keys());
+    assert_eq!(round.failures()[0].kind, NodeErrorKind::SitsOut);
+}
+
+/// What waits for a connection is looked at once more when that is there.
+#[tokio::test(start_paused = true)]
+async fn a_young_node_that_is_still_connecting_never_gets_the_set() {
+    let nodes: [_; 3] = nodes();
+    nodes[2].restart_empty();
+    nodes[2].slow(20 * MS);
+    let redlock = Redlock::builder().nodes(&nodes).restarts(Restarts::Strict).build().unwrap();
+    let guard = redlock.lock("r").await.unwrap();
+    for _ in 0..200 {
+        assert!(nodes[2].keys().is_empty());
+        sleep(MS).await;
+    }
+    assert!(redlock.client().nodes[2].is_up());
+    assert_eq!(guard.votes(), 2);
+}
+
+/// Only timeouts in a row end a connection (rule 15).
+#[tokio::test(start_paused = true)]
+async fn answers_between_timeouts_keep_the_connection() {
+    let node = MemoryNode::new();
+    let redlock = trusting(std::slice::from_ref(&node));
+    let health = async || redlock.health().await[0].is_up();
+    drop(redlock.lock("r").await.unwrap());
+    for by_ping in [false, true] {
+        for _ in 0..6 {
+            node.hang();
+            let begun = Instant::now();
+            if by_ping {
+                assert!(!health().await);
+            } else {
+                let error = redlock.try_lock("r").await.unwrap_err();
+                assert!(error.is_unavailable(), "{error}");
+            }
+            assert!(begun.elapsed() >= 50 * MS, "it was down");
+            sleep(5 * MS).await;
+            assert!(redlock.client().nodes[0].is_up(), "the connection was dropped");
+            node.resume();
+            sleep(5 * MS).await;
+            if by_ping {
+                assert!(health().await);
+            } else {
+                drop(redlock.try_lock("r").await.unwrap());
+                sleep(5 * MS).await;
+            }
+        }
+    }
+}
+
+/// What was asked at about the same time is answered at about the same time: a node that takes 40 ms
+/// does not take more because much is asked of it.
+#[tokio::test(start_paused = true)]
+async fn a_distant_node_answers_many_in_the_time_that_it_needs_for_one() {
+    let nodes: [_; 3] = nodes();
+    let redlock = trusting(&nodes);
+    drop(redlock.lock("warm").await.unwrap());
+    sleep(MS).await;
+    nodes.iter().for_each(|node| node.slow(40 * MS));
+    // Timers are for whole milliseconds, and nothing else is.
+    tokio::time::advance(MS / 2).await;
+    let begun = Instant::now();
+    let mut working = Vec::new();
+    for number in 0..40 {
+        let request = redlock.lock(format!("r{number}"));
+        working.push(tokio::spawn(async move { request.await.unwrap().release().await.unwrap() }));
+        // Each goes out by itself.
+        for _ in 0..8 {
+            tokio::task::yield_now().await;
+        }
+    }
+    for work in working {
+        assert_eq!(work.await.unwrap(), crate::Released::Ours);
+    }
+    assert!(begun.elapsed() <= 2 * 41 * MS, "{:?}", begun.elapsed());
+}
+
+/// A connection that was of use is replaced at once, however often it breaks.
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_has_answered_is_replaced_without_a_long_pause() {
+    let nodes: [_; 3] = nodes();
+    let redlock = trusting(&nodes);
+    for _ in 0..20 {
+        drop(redlock.lock("r").await.unwrap());
+        sleep(5 * MS).await;
+        for node in &nodes {
+            node.stop();
+            node.start();
+        }
+        // The shortest pause and its jitter.
+        sleep(30 * MS).await;
+        assert!(redlock.client().nodes.iter().all(NodeHandle::is_up));
+    }
+}
+
+/// A node that answers nothing is asked less and less often.
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_has_answered_nothing_is_replaced_after_longer_and_longer_pauses() {
+    let node = MemoryNode::new();
+    let redlock = trusting(std::slice::from_ref(&node));
+    let up = async || {
+        let begun = Instant::now();
+        while !redlock.client().nodes[0].is_up() {
+            sleep(MS).await;
+        }
+        begun.elapsed()
+    };
+    drop(redlock.try_lock("r").into_future().await.unwrap());
+    let mut pauses = Vec::new();
+    for _ in 0..6 {
+        node.stop();
+        node.start();
+        sleep(5 * MS).await;
+        pauses.push(up().await);
+    }
+    assert!(pauses.windows(2).all(|pair| pair[1] > pair[0] * 3 / 2), "{pauses:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_kept_of_keys_that_are_watched_no_more() {
+    let nodes: [_; 3] = nodes();
+    let (ours, theirs) = (trusting(&nodes), trusting(&nodes));
+    for number in 0..200 {
+        let resource = format!("r{number}");
+        let guard = theirs.lock(&resource).await.unwrap();
+        // Some go while they stand in a queue, some while they also watch the lock.
+        let error = ours.lock(&resource).wait(number % 40 * MS).await.unwrap_err();
+        assert!(matches!(error, LockError::Held { .. }), "{error}");
+        drop(guard);
+    }
+    let watchers = ours.client().nodes.iter().map(NodeHandle::watchers);
+    assert!(watchers.into_iter().all(Watchers::is_empty));
+}

@@ -1,0 +1,121 @@
+//! What an operator is told, and what is not worth a word: over nodes in memory on paused time.
+
+use std::time::Duration;
+
+use redlock_core::{MemoryNode, Redlock, Released, Restarts};
+use redlock_tests::Events;
+use tokio::time::sleep;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn client(nodes: &[MemoryNode]) -> Redlock {
+    Redlock::builder().nodes(nodes).restarts(Restarts::Trusted).build().unwrap()
+}
+
+/// Servers close what is idle, and operators kill connections: the next one is there in no time.
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_closed_at_rest_is_not_warned_of() {
+    let events = Events::record();
+    let node = MemoryNode::new();
+    let redlock = client(std::slice::from_ref(&node));
+    for life in [5 * MS, 2000 * MS] {
+        for _ in 0..30 {
+            drop(redlock.lock("r").await.unwrap());
+            sleep(life).await;
+            node.stop();
+            node.start();
+            sleep(100 * MS).await;
+        }
+    }
+    // Never used, and closed after a while.
+    for _ in 0..30 {
+        sleep(1000 * MS).await;
+        node.stop();
+        node.start();
+    }
+    sleep(100 * MS).await;
+    assert_eq!(events.warnings(), [""; 0]);
+    assert!(redlock.try_lock("r").await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_stays_down_is_warned_of_once() {
+    let events = Events::record();
+    let node = MemoryNode::new();
+    let redlock = client(std::slice::from_ref(&node));
+    drop(redlock.lock("r").await.unwrap());
+    for warnings in 1..3 {
+        sleep(100 * MS).await;
+        node.stop();
+        sleep(60_000 * MS).await;
+        let told = events.warnings();
+        assert_eq!(told.len(), warnings, "{told:?}");
+        assert!(told[warnings - 1].contains("connection refused"), "{told:?}");
+        node.start();
+        sleep(5000 * MS).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_breaks_at_work_is_warned_of() {
+    let events = Events::record();
+    let node = MemoryNode::new();
+    let redlock = client(std::slice::from_ref(&node));
+    drop(redlock.lock("r").await.unwrap());
+    sleep(100 * MS).await;
+    node.slow(20 * MS);
+    let (error, ()) = tokio::join!(redlock.try_lock("s"), async {
+        sleep(5 * MS).await;
+        node.stop();
+        node.start();
+    });
+    error.unwrap_err();
+    sleep(1000 * MS).await;
+    assert!(events.warned_of(&["node down", "stopped"]), "{:?}", events.warnings());
+}
+
+/// A node that breaks each connection before it has answered anything is in trouble, though each can be
+/// opened.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_keeps_no_connection_is_warned_of() {
+    let events = Events::record();
+    let node = MemoryNode::new();
+    let redlock = client(std::slice::from_ref(&node));
+    assert!(redlock.health().await[0].is_up());
+    for _ in 0..10 {
+        node.stop();
+        node.start();
+        sleep(100 * MS).await;
+    }
+    assert!(events.warned_of(&["node down"]), "{:?}", events.warnings());
+}
+
+/// Nothing is expected of a node that never had the lock, nor of one that was only asked for it.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_has_not_voted_is_not_warned_of_for_missing_the_lock() {
+    let events = Events::record();
+    let nodes: [_; 5] = std::array::from_fn(|_| MemoryNode::new());
+    let redlock = client(&nodes);
+    drop(redlock.lock("warm").await.unwrap());
+    sleep(100 * MS).await;
+    nodes[3].stop();
+    sleep(100 * MS).await;
+    assert!(events.warned_of(&["node down", nodes[3].name()]), "{:?}", events.warnings());
+    nodes[4].hang();
+    let guard = redlock.lock("r").ttl(9000 * MS).await.unwrap();
+    assert_eq!(guard.votes(), 3);
+    nodes[3].start();
+    sleep(1000 * MS).await;
+    // What it was asked is gone before it was run.
+    nodes[4].stop();
+    nodes[4].clear();
+    nodes[4].start();
+    sleep(20_000 * MS).await;
+    assert_eq!(guard.votes(), 5, "healed");
+    assert!(!events.warned_of(&["odd expiry"]), "{:?}", events.warnings());
+    // As opposed to one that had it.
+    nodes[4].remove("redlock:r");
+    sleep(9000 * MS).await;
+    assert!(events.warned_of(&["odd expiry", nodes[4].name()]), "{:?}", events.warnings());
+    assert_eq!(guard.release().await.unwrap(), Released::Ours);
+}
