@@ -265,7 +265,7 @@ mod tests {
 
     /// Each part answers in the time that its own pool gives it.
     #[tokio::test(start_paused = true)]
-    async fn a_pool_of_far_nodes_is_waited_for_whoever_comes_first_by_name() {
+    async fn a_pool_of_far_nodes_is_waited_for_wherever_its_name_comes() {
         let builder = || Redlock::builder().nodes([MemoryNode::new(), MemoryNode::new()]);
         let far = builder().node_timeout(secs(1)).connect_timeout(secs(9)).build().unwrap();
         install("a near one", Redlock::in_memory(1)).unwrap();

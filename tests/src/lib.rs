@@ -37,7 +37,7 @@ mod wait;
 pub use clock::ClockShim;
 pub use events::Events;
 pub use monitor::{Command, Monitor};
-pub use namespace::{inside_namespace, skipped};
+pub use namespace::{before_moving_in_time, inside_namespace, skipped};
 pub use nodes::{Nodes, patient};
 pub use peer::Peer;
 pub use polls::{drop_after_every_poll, poll_times};

@@ -44,6 +44,23 @@ pub fn inside_namespace(path: &str) -> bool {
     false
 }
 
+/// How to start a program that may move itself into a time namespace with another boot clock: what goes
+/// before its name. `None`, and said so, where the machine cannot.
+#[must_use]
+pub fn before_moving_in_time(test: &str) -> Option<&'static [&'static str]> {
+    const WAYS: [&[&str]; 2] = [&[], &["unshare", "-r"]];
+    let may = |way: &&&[&str]| {
+        let words = [way, &["unshare", "--time", "--boottime", "1", "true"][..]].concat();
+        let output = Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    let way = WAYS.iter().find(may);
+    if way.is_none() {
+        skipped(test, "no time namespace can be made here (unshare --time)");
+    }
+    way.copied()
+}
+
 fn unshare(way: &[&str]) -> Command {
     let mut command = Command::new("unshare");
     command.args(way).args(["sh", "-c", r#"ip link set lo up && exec "$@""#, "sh"]);

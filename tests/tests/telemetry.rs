@@ -113,7 +113,7 @@ async fn a_node_that_has_not_voted_is_not_warned_of_for_missing_the_lock() {
     sleep(20_000 * MS).await;
     assert_eq!(guard.votes(), 5, "healed");
     assert!(!events.warned_of(&["odd expiry"]), "{:?}", events.warnings());
-    // As opposed to one that had it.
+    // As opposed to a node that had it.
     nodes[4].remove("redlock:r");
     sleep(9000 * MS).await;
     assert!(events.warned_of(&["odd expiry", nodes[4].name()]), "{:?}", events.warnings());

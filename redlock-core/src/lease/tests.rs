@@ -80,7 +80,7 @@ async fn an_unknown_renewal_is_tried_again_until_the_deadline() {
     nodes.iter().for_each(MemoryNode::resume);
 }
 
-/// Two thirds of the nodes are one server: what it alone says renews nothing, and sets nothing again.
+/// Two thirds of the nodes are a single server: what it alone says renews nothing, and sets nothing again.
 #[tokio::test(start_paused = true)]
 async fn a_server_under_two_names_renews_and_heals_nothing_by_itself() {
     let nodes = nodes(2);
@@ -121,7 +121,7 @@ async fn a_renewal_is_settled_by_those_that_can_still_decide_it() {
     assert!(matches!(error, LockError::Lost { reason: LostReason::Refused, .. }), "{error}");
 }
 
-/// One refuses, one fails, and the third still decides.
+/// A node refuses, another fails, and the third still decides.
 #[tokio::test(start_paused = true)]
 async fn a_release_is_settled_by_those_that_can_still_confirm_it() {
     let nodes = nodes(3);

@@ -8,12 +8,18 @@
 //! - `abort RESOURCE URL..`: takes the lock, prints `held`, and aborts once its input ends.
 //! - `drop FLAVOR RESOURCE URL..`: takes the lock on a runtime of this flavor, drops it and is at its
 //!   end.
+//! - `suspend RESOURCE URL..`: takes the lock, and prints whether it is valid before and after two hours
+//!   that only the boot clock shows, as when the machine was asleep.
 //! - `contend OWNER RESOURCE URL..`: takes and releases the lock, and prints each hold at the
 //!   end.
 
 use std::{
+    fs::File,
     future::{Future, poll_fn},
+    io::{BufRead, BufReader},
+    os::fd::AsFd,
     pin::pin,
+    process::{Command, Stdio},
     time::Duration,
 };
 
@@ -22,6 +28,7 @@ use redlock_tests::{
     Server,
     history::{self, History},
 };
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tokio::runtime::Builder;
 
 fn main() {
@@ -67,11 +74,35 @@ async fn run(words: &[&str]) {
             assert!(client.health().await.iter().all(NodeHealth::is_up));
             drop(guard);
         }
+        ["suspend", resource, ref urls @ ..] => {
+            let hour = Duration::from_secs(3600);
+            let client = builder(urls).max_ttl(hour).ttl(hour).build().unwrap();
+            let guard = client.lock(resource).auto_extend(false).await.unwrap();
+            let before = guard.is_valid();
+            sleep_by_the_boot_clock();
+            println!("{before} {}", guard.is_valid());
+        }
         ["contend", owner, resource, ref urls @ ..] => {
             contend(owner, resource, &client(urls)).await;
         }
         _ => panic!("unknown arguments: {words:?}"),
     }
+}
+
+/// Moves this process, which has a single thread, to where the boot clock is two hours ahead.
+fn sleep_by_the_boot_clock() {
+    let mut there = Command::new("unshare")
+        .args(["--time", "--boottime", "7200", "--fork", "sh", "-c", "echo $$; read -r _"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut id = String::new();
+    BufReader::new(there.stdout.take().unwrap()).read_line(&mut id).unwrap();
+    let namespace = File::open(format!("/proc/{}/ns/time", id.trim())).unwrap();
+    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Time)).unwrap();
+    drop(there.stdin.take());
+    there.wait().unwrap();
 }
 
 /// Returns when standard input ends.

@@ -1,9 +1,13 @@
-//! Rows 18 and 19: clocks of nodes that jump. No client can prevent what follows; it tells.
+//! Rows 18 and 19: clocks of nodes that jump. No client can prevent what follows; it tells. Row 9: a
+//! machine that was asleep, where the boot clock of a process can be set.
 
 use std::time::Duration;
 
 use redlock_core::{LockError, LostReason, Redlock, Released};
-use redlock_tests::{ClockShim, Events, LIMIT, Nodes, Server, skipped, wait_until, within};
+use redlock_tests::{
+    ClockShim, Events, LIMIT, Nodes, Peer, Server, before_moving_in_time, skipped, wait_until,
+    within,
+};
 
 use crate::support::{JOB, LONG, SECOND, wait_until_empty};
 
@@ -122,4 +126,18 @@ async fn row_19_a_key_that_lingers_is_waited_for_no_longer_than_wanted() {
     nodes.iter().for_each(|node| node.set_clock_ahead(Duration::ZERO));
     let guard = other.lock("job").wait(LIMIT).await.unwrap();
     assert_eq!(guard.release().await.unwrap(), Released::Ours);
+}
+
+/// Rust's own clock stands still while a machine sleeps, and the nodes do not: the boot clock counts
+/// (rule 2).
+#[tokio::test]
+async fn row_09_what_a_machine_has_slept_comes_off_the_validity() {
+    let Some(way) = before_moving_in_time("row_09") else { return };
+    let nodes = Nodes::start(3);
+    let urls = nodes.urls();
+    let program = [env!("CARGO_BIN_EXE_redlock-process"), "suspend", "job"];
+    let words: Vec<&str> =
+        way.iter().copied().chain(program).chain(urls.iter().map(String::as_str)).collect();
+    let mut sleeper = Peer::start(words[0], &words[1..]);
+    assert_eq!(sleeper.line().await, "true false", "valid before and after");
 }

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | 1 to 4, 25, 45: nodes that die, restart, load, forget | `crashes.rs`, `restarts.rs` |
 //! | 5 to 8, 34, 41: nodes and callers that hang | `pauses.rs` |
-//! | 9: a client that was asleep | `redlock-core/src/lease/tests.rs`, which own the clock |
+//! | 9: a client that was asleep | `clocks.rs`; `redlock-core/src/lease/clock_faults.rs`, which owns the clock |
 //! | 10 to 17: the network | `network.rs`, `connecting.rs` |
 //! | 18, 19: clocks of nodes that jump | `clocks.rs` |
 //! | 20: clocks of nodes that run at other rates | `redlock-core/src/lease/tests.rs`; simulation |

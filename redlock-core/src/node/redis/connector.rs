@@ -40,6 +40,9 @@ const PROBES: u32 = 3;
 #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
+/// The hash of no script.
+const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
+
 /// Opens connections to the server of one URL.
 pub(super) struct RedisConnector {
     endpoint: Endpoint,
@@ -125,8 +128,8 @@ impl RedisConnector {
     }
 
     /// Sends, for RESP3, `HELLO 3 [AUTH user password]`, then `[SELECT database]`, `PING`, three
-    /// `INFO`s and `CLIENT TRACKING`; for RESP2 `[AUTH [user] password]` and the same without
-    /// `CLIENT TRACKING`. No `CLIENT SETINFO`.
+    /// `INFO`s, `EVALSHA` and `CLIENT TRACKING`; for RESP2 `[AUTH [user] password]` and the same
+    /// without `CLIENT TRACKING`. No `CLIENT SETINFO`.
     async fn open_as(
         &self,
         version: ProtocolVersion,
@@ -260,12 +263,18 @@ impl<D: Future<Output = ()>> Introduction<D> {
         // is refused, the identity stays unknown, and the node is used all the same. If tracking is
         // refused, waiters ask for the lock from time to time.
         let mut questions = info::questions();
+        // No lock can be let go of without scripts: a server that has none is found out here.
+        questions.cmd("EVALSHA").arg(NO_SCRIPT).arg(0);
         if version != ProtocolVersion::RESP2 {
             questions.cmd("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN").arg("NOLOOP");
         }
         let answers = self.ask(&questions).await?;
         let tracks = answers.last() == Some(&Value::Okay);
-        Ok((info::read(&answers)?, tracks))
+        let identity = info::read(&answers)?;
+        if let Some(error) = answers.get(info::QUESTIONS).and_then(refuses_scripts) {
+            return Err(reply::explain(error, secret(login)).into());
+        }
+        Ok((identity, tracks))
     }
 
     async fn ask(&mut self, commands: &Pipeline) -> Result<Vec<Value>, Failure> {
@@ -325,6 +334,12 @@ fn refusal(answer: &Value) -> Option<&ServerError> {
         Value::ServerError(error) => Some(error),
         _ => None,
     }
+}
+
+/// Why the server runs no scripts, by its answer to a call for one that is not there. What it says of
+/// its present state, such as that it is busy, is not for long.
+fn refuses_scripts(answer: &Value) -> Option<&ServerError> {
+    refusal(answer).filter(|error| matches!(error.code(), "ERR" | "NOPERM"))
 }
 
 #[cfg(test)]

@@ -9,12 +9,15 @@ use crate::node::Identity;
 /// The sections of `INFO` that are asked for, one by one: several at once is Redis 7.
 const SECTIONS: [&str; 3] = ["server", "replication", "memory"];
 
+/// How many answers [`read`] needs.
+pub(super) const QUESTIONS: usize = SECTIONS.len();
+
 /// How the refusal of a replica begins.
 pub(super) const IS_REPLICA: &str = "it is a replica";
 
 /// Asks for what [`read`] needs.
 pub(super) fn questions() -> Pipeline {
-    let mut questions = Pipeline::with_capacity(SECTIONS.len());
+    let mut questions = Pipeline::with_capacity(QUESTIONS);
     for section in SECTIONS {
         questions.cmd("INFO").arg(section);
     }

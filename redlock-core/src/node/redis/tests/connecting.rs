@@ -22,11 +22,15 @@ async fn only_what_is_needed_is_sent() {
     server.admin(&format!("ACL SETUSER locks on >{CANARY} ~* +@all"));
     let login = format!("locks:{CANARY}@");
     for (login, rest, commands) in [
-        ("", "", &["client|tracking 1", "hello 1", "ping 1"][..]),
-        ("", "?protocol=resp2", &["ping 1"]),
-        (&login, "/1", &["client|tracking 1", "hello 1", "ping 1", "select 1"]),
-        (&login, "/1?protocol=resp3", &["client|tracking 1", "hello 1", "ping 1", "select 1"]),
-        (&login, "/1?protocol=resp2", &["auth 1", "ping 1", "select 1"]),
+        ("", "", &["client|tracking 1", "evalsha 1", "hello 1", "ping 1"][..]),
+        ("", "?protocol=resp2", &["evalsha 1", "ping 1"]),
+        (&login, "/1", &["client|tracking 1", "evalsha 1", "hello 1", "ping 1", "select 1"]),
+        (
+            &login,
+            "/1?protocol=resp3",
+            &["client|tracking 1", "evalsha 1", "hello 1", "ping 1", "select 1"],
+        ),
+        (&login, "/1?protocol=resp2", &["auth 1", "evalsha 1", "ping 1", "select 1"]),
     ] {
         server.admin("CONFIG RESETSTAT");
         let node = connected(&server.url(login, rest)).await;
@@ -62,6 +66,34 @@ async fn a_server_without_hello_is_asked_for_it_once() {
         let stats = server.text("INFO errorstats");
         assert!(stats.contains("errorstat_ERR:count=1\r\n"), "{stats}");
     }
+}
+
+/// A lock could be had from it, and not be let go of.
+#[tokio::test]
+async fn a_server_without_scripts_is_refused_before_it_has_a_lock() {
+    let mut renamed = Server::start_with(&["--rename-command", "EVALSHA", ""]);
+    let mut server = Server::start();
+    server.admin(&format!("ACL SETUSER locks on >{CANARY} ~* +@all -evalsha"));
+    for query in ["", "?protocol=resp2"] {
+        let reason = refusal(&renamed.url("", query)).await;
+        assert!(reason.to_lowercase().contains("unknown command 'evalsha'"), "{reason}");
+        let reason = refusal(&server.url(&format!("locks:{CANARY}@"), query)).await;
+        assert!(reason.starts_with("NOPERM") && reason.contains("evalsha"), "{reason}");
+    }
+    let redlock = crate::Redlock::builder().nodes([renamed.url("", "")]).build().unwrap();
+    let error = within(redlock.try_lock("r").into_future()).await.unwrap_err();
+    assert!(error.to_string().to_lowercase().contains("evalsha"), "{error}");
+    assert_eq!(renamed.number("DBSIZE"), 0);
+}
+
+/// A busy server is asked again.
+#[tokio::test]
+async fn a_server_that_cannot_run_scripts_just_now_is_connected() {
+    const BUSY: &str = "-NOPERM no info\r\n-NOPERM no info\r\n-NOPERM no info\r\n\
+                        -BUSY Redis is busy running a script.\r\n";
+    let port = fake(&["+PONG\r\n", BUSY, "+OK\r\n"]).await;
+    let mut node = connected(&format!("redis://127.0.0.1:{port}?protocol=resp2")).await;
+    assert_eq!(act(&mut *node, &claim("a", CANARY), GRANT).await, Ok(Reply::Done));
 }
 
 #[tokio::test]

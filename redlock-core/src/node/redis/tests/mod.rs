@@ -136,8 +136,9 @@ fn discreet(error: &NodeError) {
     }
 }
 
-/// What a server says that tells nothing of itself.
-const TELLS_NOTHING: &str = "-NOPERM no info\r\n-NOPERM no info\r\n-NOPERM no info\r\n";
+/// What a server says that tells nothing of itself, and runs scripts.
+const TELLS_NOTHING: &str = "-NOPERM no info\r\n-NOPERM no info\r\n-NOPERM no info\r\n\
+                             -NOSCRIPT No matching script.\r\n";
 
 /// A server that answers the first thing it reads with the first reply, and so on; after the last
 /// it hangs up, for every connection anew.
