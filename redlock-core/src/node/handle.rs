@@ -238,6 +238,15 @@ impl NodeHandle {
         let (first, quiet) = (outbox.nothing_waits(), outbox.is_quiet());
         let early = outbox.put(&shared.name, job, ballot, now);
         drop(outbox);
+        if !early.is_empty() && first {
+            // It was answered without being sent.
+            return early;
+        }
+        if quiet {
+            // The supervisor is woken by the answer, or for want of one. Said before, because the
+            // answer may be there at once.
+            shared.task.expect(now + shared.context.node_timeout);
+        }
         if first && !(quiet && self.send_now()) {
             shared.task.expect(now);
             shared.notify();
