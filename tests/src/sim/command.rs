@@ -200,6 +200,7 @@ fn many(sweep: &Sweep, seconds: Option<u64>) -> bool {
 /// Bugs that must not make any difference but to order and time, and how many schedules show that.
 const HARMLESS: &[Bug] = &[Bug::WrongPlaces];
 const HARMLESS_SEEDS: u64 = 5000;
+const HARMLESS_CROWDS: u64 = 500;
 
 fn mutants(seeds: u64, but: &[String]) -> bool {
     let mut all = true;
@@ -227,18 +228,17 @@ fn mutants(seeds: u64, but: &[String]) -> bool {
 
 /// Whether no schedule breaks more than order and time.
 fn is_harmless(name: &str) -> bool {
-    let sweep = Sweep { enough: usize::MAX, ..Sweep::new(0, HARMLESS_SEEDS) };
-    let total = sweep.run(&ProgressBar::hidden());
-    let harm = total.broken.iter().find(|(_, report)| !report.violations.is_empty());
-    match harm {
-        Some((seed, report)) => {
-            println!(
-                "{name:<26} {:>9}  breaks more than order: {}",
-                seed + 1,
-                report.violations[0]
-            );
-        }
-        None => println!("{name:<26} {HARMLESS_SEEDS:>9}  nothing but order and time is broken"),
-    }
-    harm.is_none()
+    let ordinary = Sweep { enough: usize::MAX, ..Sweep::new(0, HARMLESS_SEEDS) };
+    let crowds = Sweep { crowd: true, seeds: HARMLESS_CROWDS, ..ordinary };
+    [ordinary, crowds].iter().all(|sweep| {
+        let total = sweep.run(&ProgressBar::hidden());
+        let harm = total.broken.iter().find(|(_, report)| !report.violations.is_empty());
+        let seen = match harm {
+            Some((_, report)) => format!("more than order is broken: {}", report.violations[0]),
+            None => "nothing but order and time is broken".to_owned(),
+        };
+        let crowd = if sweep.crowd { ", with many clients each" } else { "" };
+        println!("{name:<26} {:>9}  {seen}{crowd}", sweep.seeds);
+        harm.is_none()
+    })
 }
