@@ -215,7 +215,8 @@ impl Request<'_> {
             return Err(self.told(failure));
         }
         let begun = self.client.clock.now();
-        let chance = self.chance(head, failure, begun + limit).await?;
+        // On the heap: most locks are had without it, and pay for its size otherwise.
+        let chance = Box::pin(self.chance(head, failure, begun + limit)).await?;
         let now = self.client.clock.now();
         let news = self.bell.as_ref().is_none_or(Watch::has_news);
         // An attempt that another client's action caused, or that follows nothing new, is no retry
