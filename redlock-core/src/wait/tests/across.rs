@@ -140,3 +140,32 @@ async fn a_front_that_died_costs_the_next_waiter_a_moment() {
     drop(guard);
     drop(timeout(500 * MS, next).await.unwrap().unwrap().unwrap());
 }
+
+/// The place among the clients belongs to the client, not to the task that took it.
+#[tokio::test(start_paused = true)]
+async fn a_head_that_goes_away_leaves_its_place_among_the_clients_to_the_next() {
+    let nodes = nodes(5);
+    let [holder, ours, theirs] = [(); 3].map(|()| client(&nodes));
+    let guard = holder.lock("r").await.unwrap();
+    let head = waiting(&ours, MINUTE).await;
+    let next = waiting(&ours, MINUTE).await;
+    let other = waiting(&theirs, MINUTE).await;
+    head.abort();
+    sleep(10 * MS).await;
+    drop(guard);
+    let next = timeout(20 * MS, next).await.unwrap().unwrap().unwrap();
+    assert!(!other.is_finished());
+    drop(next);
+    drop(timeout(20 * MS, other).await.unwrap().unwrap().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_take_turns_whichever_node_is_down() {
+    for down in 0..5 {
+        let nodes = nodes(5);
+        nodes[down].stop();
+        let turns = all(&take_turns(&nodes, &[1; 4], 2000 * MS).await);
+        assert!(jain(&turns) > 0.95, "without node {down}: {turns:?}");
+        assert!(turns.iter().sum::<u32>() > 1500, "without node {down}: {turns:?}");
+    }
+}
