@@ -169,3 +169,14 @@ async fn clients_take_turns_whichever_node_is_down() {
         assert!(turns.iter().sum::<u32>() > 1500, "without node {down}: {turns:?}");
     }
 }
+
+/// A whole rotation takes longer than a client remembers by itself that others wait.
+#[tokio::test(start_paused = true)]
+async fn no_client_starves_in_a_crowd_of_distant_ones() {
+    for delay in [10, 20] {
+        let nodes = distant(delay);
+        let turns = all(&take_turns(&nodes, &[1; 160], 60_000 * MS).await);
+        let (least, most) = (turns.iter().min().unwrap(), turns.iter().max().unwrap());
+        assert!(2 * least >= *most, "at {delay} ms: {turns:?}");
+    }
+}

@@ -88,3 +88,17 @@ async fn all_keys_go_when_very_many_locks_are_released_at_once() {
     let keys: Vec<_> = nodes.iter().map(|node| node.keys().len()).collect();
     assert_eq!((keys, left), (vec![0; 5], vec![0; 5]));
 }
+
+/// A caller that waits for others to be answered loses nothing of its validity.
+#[tokio::test(start_paused = true)]
+async fn the_validity_of_a_caller_in_a_crowd_starts_with_its_own_attempt() {
+    let nodes = distant(10);
+    let redlock = client(&nodes);
+    drop(redlock.lock("warm").await.unwrap());
+    let locks =
+        (0..2000).map(|it| redlock.lock(format!("r-{it}")).auto_extend(false).into_future());
+    let guards: Vec<_> = join_all(locks).await.into_iter().map(Result::unwrap).collect();
+    let left: Vec<_> = guards.iter().map(LockGuard::validity).collect();
+    let spread = *left.iter().max().unwrap() - *left.iter().min().unwrap();
+    assert!(spread >= 20 * MS, "{spread:?}: all clocks started at once");
+}
