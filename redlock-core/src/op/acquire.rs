@@ -1,12 +1,14 @@
 //! Takes a lock: waits for a turn in the line of this process, then makes attempts for as long as
 //! the caller waits.
 
+mod chance;
+
 use std::{sync::Arc, time::Duration};
 
-use futures_util::future::pending;
 use tokio::sync::SemaphorePermit;
 use tracing::Instrument;
 
+use self::chance::Chance;
 use crate::{
     bug::{Bug, planted},
     client::{Client, check_runtime},
@@ -15,16 +17,13 @@ use crate::{
     guard::LockGuard,
     lease::{Hold, Lease, Unheld},
     node::{Action, Claim, Job, NodeHandle},
-    op::watch::{Watch, watch},
+    op::watch::Watch,
     options::Terms,
     quorum::{Round, ask, cast_all, quorum},
     telemetry,
     timer::{sleep, timeout},
     token,
-    wait::{
-        Alarms, Entry, Head, Joined, Lines, NoTurn, REFRESH, SHORTEST_PAUSE, Signal, Standing,
-        Wants, grace, watches_after,
-    },
+    wait::{Alarms, Head, Joined, Lines, NoTurn, SHORTEST_PAUSE, Wants},
 };
 
 /// The shortest time that a caller waits for its place among the attempts, where more callers come
@@ -101,32 +100,6 @@ struct Request<'a> {
     bell: Option<Watch>,
     /// Why the last attempt was made. None before the second.
     last: Option<Chance>,
-}
-
-/// Why it is worth asking for the lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Chance {
-    /// A release gave this client the turn.
-    Turn,
-    /// This client is the front of the queue, and the node that keeps the queue says that the lock
-    /// is free.
-    Free,
-    /// The lock became free on a quorum of nodes.
-    Rung,
-    /// It is time: no node pushes, or this is the last attempt.
-    Due,
-    /// A request behind it in this process would have asked by now.
-    Hurried,
-    /// There is no chance: the time is up, and other clients are before this one.
-    Behind,
-}
-
-/// What ends the sleep of a waiting client.
-enum Event {
-    Told(Signal),
-    Rung,
-    Hurried,
-    Time,
 }
 
 impl Request<'_> {
@@ -256,199 +229,6 @@ impl Request<'_> {
         let pace = self.terms.retry_delay.max(SHORTEST_PAUSE);
         let retries = pace.saturating_mul(count.saturating_sub(self.retries));
         left.min((self.counted + retries).since(self.client.clock.now()))
-    }
-
-    /// Waits for a chance to get the lock, until `end` at the latest.
-    ///
-    /// The client stands in the queue, where a node keeps one, and waits for its turn. The front of
-    /// that queue, and a client without a queue, also watch the lock on all nodes: a holder that
-    /// crashed, or that does not know the queue, gives no turns.
-    async fn chance(
-        &mut self,
-        head: &mut Head,
-        failure: Option<&Failure>,
-        end: Moment,
-    ) -> Result<Chance, LockError> {
-        let client = Arc::clone(self.client);
-        let clock = &client.clock;
-        let round_trip = client.round_trip();
-        let begun = clock.now();
-        let has_quorum = failure.is_none_or(|failure| !failure.no_quorum);
-        if !has_quorum || Wants::new(self.terms).tries_once {
-            // A client without a quorum must not hold up the other clients.
-            head.entry = None;
-        } else if head.entry.is_none() && end.since(begun) >= round_trip * 2 {
-            head.entry = Some(Box::new(Entry::new(&client, &self.key)?));
-        }
-        let pace = self.terms.retry_delay.max(SHORTEST_PAUSE);
-        let polls = pace.saturating_add(self.up_to(self.terms.retry_jitter));
-        // A node that granted the lock while others refused it says nothing of the holder: only a
-        // quorum of nodes can tell when the lock is free. The same is true after a chance that came
-        // to nothing.
-        let is_split = failure.is_some_and(|failure| failure.granted > 0);
-        let misled = is_split || matches!(self.last, Some(Chance::Turn | Chance::Free));
-        // A client that was refused by all nodes waits for the holder to give it the turn. A watch
-        // would ring between the release and the `SET`s of the next client, and the two clients
-        // would split the votes.
-        let mut watch_at = match head.entry {
-            Some(_) if !is_split => begun + watches_after(round_trip),
-            _ => begun,
-        };
-        let mut standing: Option<Standing> = None;
-        let mut looks_free = 0_u32;
-        let mut watched = begun;
-        let mut say_at = begun;
-        loop {
-            let now = clock.now();
-            if head.entry.is_some() && now >= say_at {
-                standing = self.say(head).await?;
-                // A push that came before the answer says more: a free lock may be on its way to the
-                // waiter before this one.
-                match head.entry.as_mut().and_then(|entry| entry.take_signal()) {
-                    Some(Signal::Turn) => return Ok(Chance::Turn),
-                    Some(Signal::Next) => {
-                        say_at = clock.now() + grace(round_trip);
-                        watch_at = say_at;
-                        standing = standing.map(|standing| Standing { ahead: 0, ..standing });
-                        continue;
-                    }
-                    Some(Signal::Moved) => continue,
-                    None => {}
-                }
-                match standing {
-                    None => {
-                        head.entry = None;
-                        watch_at = now;
-                    }
-                    Some(Standing { ahead: 0, left: None })
-                        if !(head.yields() || misled && say_at == begun) =>
-                    {
-                        return Ok(Chance::Free);
-                    }
-                    Some(Standing { ahead, left: None }) if ahead > 0 => {
-                        looks_free += 1;
-                        if looks_free > 1 {
-                            // The front does not take the lock: the other waiters try one after the
-                            // other.
-                            let turn = u32::try_from(ahead).unwrap_or(u32::MAX);
-                            let pause = grace(round_trip).saturating_mul(turn).min(REFRESH);
-                            let pause = pause.min(end.since(clock.now()));
-                            self.unless_closed(sleep(pause)).await?;
-                            return Ok(Chance::Due);
-                        }
-                    }
-                    Some(_) => looks_free = 0,
-                }
-                let pause = self.refresh(head, standing, polls);
-                say_at = clock.now() + pause;
-            }
-            let is_front = standing.is_none_or(|it| it.ahead == 0);
-            let now = clock.now();
-            if is_front && self.bell.is_none() && now >= watch_at {
-                self.bell = Some(watch(&client, &self.key));
-                watched = now;
-            }
-            let armed = self.bell.as_ref().is_some_and(Watch::is_armed);
-            if now >= end {
-                return Ok(if is_front { Chance::Due } else { Chance::Behind });
-            }
-            // Where no node pushes, the first client asks from time to time.
-            let poll_at = match &self.bell {
-                Some(_) if is_front && !armed => watched + polls.max(round_trip * 2),
-                _ => Moment::NEVER,
-            };
-            if now >= poll_at {
-                return Ok(Chance::Due);
-            }
-            let mut wake = end.min(poll_at);
-            if is_front && self.bell.is_none() {
-                wake = wake.min(watch_at);
-            }
-            if head.entry.is_some() {
-                wake = wake.min(say_at);
-            } else {
-                wake = wake.min(now + REFRESH);
-            }
-            let quiet = if armed || head.entry.is_some() { Duration::ZERO } else { pace };
-            let hurried = head.hurried(quiet, Duration::ZERO);
-            let signal = async {
-                match &mut head.entry {
-                    Some(entry) => entry.signal().await,
-                    None => pending().await,
-                }
-            };
-            let rung = async {
-                match &self.bell {
-                    Some(bell) => bell.rung().await,
-                    None => pending().await,
-                }
-            };
-            let event = self
-                .unless_closed(async {
-                    tokio::select! {
-                        biased;
-                        signal = signal => Event::Told(signal),
-                        () = rung => Event::Rung,
-                        () = hurried => Event::Hurried,
-                        () = sleep(wake.since(now)) => Event::Time,
-                    }
-                })
-                .await;
-            match event? {
-                Event::Told(Signal::Turn) => return Ok(Chance::Turn),
-                Event::Told(Signal::Next) => {
-                    if let Some(standing) = &mut standing {
-                        standing.ahead = 0;
-                    }
-                    let now = clock.now();
-                    say_at = now + grace(round_trip);
-                    watch_at = say_at;
-                }
-                Event::Told(Signal::Moved) => {
-                    // The tasks of the nodes may have ended with their runtime (rule 13).
-                    client.ensure_running();
-                    looks_free = 0;
-                    say_at = clock.now();
-                }
-                Event::Rung => return Ok(Chance::Rung),
-                Event::Hurried => return Ok(Chance::Hurried),
-                Event::Time => client.ensure_moving(),
-            }
-        }
-    }
-
-    /// Joins the queue of the clients, or reports that this client is alive.
-    async fn say(&self, head: &mut Head) -> Result<Option<Standing>, LockError> {
-        let Some(entry) = &mut head.entry else { return Ok(None) };
-        let said = self.unless_closed(entry.say()).await?;
-        if said.is_none() {
-            telemetry::no_queue(&self.resource);
-        }
-        Ok(said)
-    }
-
-    /// When the queue is to be asked next.
-    fn refresh(&self, head: &Head, standing: Option<Standing>, polls: Duration) -> Duration {
-        let Some(Standing { ahead, left }) = standing else { return REFRESH };
-        let is_told = head.entry.as_ref().is_some_and(|entry| entry.is_told());
-        let refresh = if planted(Bug::EntryNotRefreshed) {
-            REFRESH * 1000
-        } else if is_told {
-            REFRESH
-        } else {
-            // Without pushes, the waiters in front look more often.
-            let places = u32::try_from(ahead.saturating_add(1)).unwrap_or(u32::MAX);
-            polls.saturating_mul(places).min(REFRESH)
-        };
-        match left {
-            // The key has expired by then, if its holder crashed.
-            Some(left) if ahead == 0 => refresh.min(left.saturating_add(SHORTEST_PAUSE)),
-            // Another client has its turn, or had it.
-            None if ahead == 0 && self.bell.is_none() => {
-                refresh.min(grace(self.client.round_trip()))
-            }
-            _ => refresh,
-        }
     }
 
     /// Lets waiters go first that have waited for longer.
