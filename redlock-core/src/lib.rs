@@ -47,6 +47,7 @@ mod client;
 mod clock;
 mod error;
 mod extension;
+pub mod fence;
 mod guard;
 mod lease;
 mod node;
