@@ -49,6 +49,7 @@ mod clock;
 mod config;
 mod error;
 mod extension;
+pub mod fence;
 mod guard;
 mod lease;
 mod node;
