@@ -1,20 +1,16 @@
 //! Tasks that belong to a client and outlive any one caller (rules 12 and 13).
 
-use std::{
-    cell::Cell,
-    future::Future,
-    panic::catch_unwind,
+use std::{cell::Cell, future::Future, panic::catch_unwind, sync::Arc, time::Duration};
+
+use tokio::runtime::Id;
+
+use crate::{
+    clock::Moment,
     sync::{
-        Arc,
+        Handle, Mutex,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
-
-use parking_lot::Mutex;
-use tokio::runtime::{Handle, Id};
-
-use crate::clock::Moment;
 
 /// How much later than expected a task may run before another runtime takes it over. A machine that
 /// is busy delays tasks by as much now and then, and then taking over costs nothing but a task.

@@ -1,13 +1,6 @@
 //! What all clones of a [`Redlock`](crate::Redlock) share.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::sync::{Semaphore, watch};
@@ -21,6 +14,7 @@ use crate::{
     node::{NodeHandle, Standing, memory::MemoryNode},
     options::Settings,
     quorum::quorum,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     token::Entropy,
     wait::Lines,
 };

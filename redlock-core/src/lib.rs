@@ -63,6 +63,11 @@ mod shutdown;
 #[cfg(redlock_sim)]
 #[doc(hidden)]
 pub mod simulation;
+#[cfg(not(redlock_races))]
+mod sync;
+#[cfg(redlock_races)]
+#[doc(hidden)]
+pub mod sync;
 mod telemetry;
 mod timer;
 mod token;

@@ -1,17 +1,8 @@
 //! The state that a guard, its handles and a body share: held, in doubt, or ended.
 
-use std::{
-    future::poll_fn,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    task::Poll,
-    time::Duration,
-};
+use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
 use futures_util::future::BoxFuture;
-use parking_lot::Mutex;
 use tokio::{runtime::Id, sync::Notify};
 
 use super::{
@@ -26,6 +17,10 @@ use crate::{
     op::extend,
     options::Terms,
     quorum::{Round, quorum},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     telemetry, timer,
 };
 

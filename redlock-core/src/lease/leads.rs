@@ -13,11 +13,10 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::Mutex;
-
 use crate::{
     bug::{Bug, planted},
     clock::{Moment, Reading},
+    sync::Mutex,
 };
 
 /// The wall clock and the other one are not read at the same moment, so that leads differ by a

@@ -3,14 +3,10 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
-    },
+    sync::{Arc, Weak},
     time::Duration,
 };
 
-use parking_lot::Mutex;
 use tokio::{runtime::Id, sync::Notify};
 
 use super::{Hold, Leads, Start};
@@ -18,6 +14,10 @@ use crate::{
     background::{self, Background, Pulse},
     client::Client,
     clock::{Clock, Moment, Reading, sleep_until},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
 };
 
 /// How often the task looks at the clock at least, as long as anything is held. Timers stand still

@@ -1,15 +1,7 @@
 //! A node as the rest of the crate sees it: hand a job in, ask how it is.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
-use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot, watch};
 
 use super::{
@@ -25,6 +17,10 @@ use crate::{
     clock::{Clock, Moment},
     error::{NodeError, NodeErrorKind},
     quorum::{Ballot, Uncast},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     token::Entropy,
 };
 

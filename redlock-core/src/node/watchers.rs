@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use parking_lot::Mutex;
-
 use super::Job;
-use crate::quorum::Ballot;
+use crate::{quorum::Ballot, sync::Mutex};
 
 /// Is told what happens to a key, with nothing locked.
 pub(crate) trait Listener: Send + Sync + 'static {

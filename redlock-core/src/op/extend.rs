@@ -6,8 +6,6 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::Mutex;
-
 use crate::{
     bug::{Bug, planted},
     client::check_runtime,
@@ -16,6 +14,7 @@ use crate::{
     node::{Action, Job},
     op::release,
     quorum::{Round, Sequel, Tally, ask, ask_one, cast_all, quorum},
+    sync::Mutex,
 };
 
 /// The renewal has worked, has failed, or its outcome can no longer be known.

@@ -1,15 +1,8 @@
 //! Learning that a lock may have become free: on how many nodes it is, and when it expires on the
 //! rest.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::{Ballot, ballot::Counts, votes::quorum};
@@ -18,6 +11,10 @@ use crate::{
     clock::{Clock, Moment, sleep_until},
     error::NodeError,
     node::{Action, Claim, Job, Listener, Reply},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// Nodes count in whole milliseconds.

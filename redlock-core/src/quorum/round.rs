@@ -2,9 +2,6 @@
 
 use std::{fmt, future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
-use futures_util::task::AtomicWaker;
-use parking_lot::Mutex;
-
 use super::{
     ballot::Counts,
     votes::{Tally, Vote},
@@ -12,6 +9,7 @@ use super::{
 use crate::{
     error::{NodeError, NodeErrorKind},
     node::{NodeHandle, Reply},
+    sync::{AtomicWaker, Mutex},
 };
 
 /// A question in progress. It outlives its asker: late votes count for as long as a lease or a

@@ -47,14 +47,18 @@ pub struct Place {
     pub clock: Arc<SimClock>,
     /// What its tokens and its jitter come from.
     pub seed: u64,
-    /// The nodes, in the order in which it names them.
+    /// The nodes, in the order in which it names them. A node that is there twice has two names.
     pub order: Vec<usize>,
+    /// It knows all of them under other names.
+    pub renamed: bool,
 }
 
 /// A builder for a client over all nodes of the network.
 pub fn builder(network: &Network, place: Place) -> Builder {
-    let nodes = place.order.iter();
-    let nodes = nodes.map(|node| Node(Source::Simulated(network.spec(place.client, *node))));
+    let nodes = place.order.iter().enumerate().map(|(at, node)| {
+        let is_alias = place.renamed || place.order[..at].contains(node);
+        Node(Source::Simulated(network.spec(place.client, *node, is_alias)))
+    });
     Redlock::builder()
         .nodes(nodes)
         .client_name(format!("c{}", place.client))

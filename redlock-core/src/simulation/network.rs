@@ -85,8 +85,10 @@ impl Network {
         u64::try_from(self.0.origin.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    pub(super) fn spec(&self, client: usize, node: usize) -> NodeSpec {
+    /// A node under its name, or under another one.
+    pub(super) fn spec(&self, client: usize, node: usize, is_alias: bool) -> NodeSpec {
         let name = Arc::clone(&self.0.state.lock().nodes[node].name);
+        let name = if is_alias { format!("{name}-alias").into() } else { name };
         let connector =
             SimConnector { network: self.clone(), client, node, name: Arc::clone(&name) };
         NodeSpec { name, connector: Arc::new(connector) }

@@ -59,6 +59,9 @@ pub enum Outcome {
 pub trait Witness: Send + Sync + 'static {
     /// A client has sent a command.
     fn sent(&self, act: &Act<'_>);
+    /// A connection breaks in the middle of what a client writes to it.
+    fn cut_short(&self, client: usize, node: usize);
+
     /// A node has run a command.
     fn executed(&self, act: &Act<'_>, outcome: Outcome);
     /// A node pushes to a client that a key has changed.

@@ -83,7 +83,7 @@ impl Transit {
     pub(super) fn call(
         &mut self,
         connection: u64,
-        commands: Vec<Command>,
+        mut commands: Vec<Command>,
         tell: oneshot::Sender<Vec<Result<Reply, NodeError>>>,
         now: u64,
         witness: &dyn Witness,
@@ -92,6 +92,16 @@ impl Transit {
         let Some(route) = self.connections.get(&connection).map(|pipe| pipe.route) else { return };
         for command in &commands {
             witness.sent(&Act::new(route.client, connection, route.node, command));
+        }
+        let losses = self.link(route.client, route.node).weather.losses;
+        let breaks = losses > 0 && self.rng.below(1000) < losses;
+        if breaks && self.rng.percent(50) {
+            // Only the first of it is written.
+            let sent = commands.len();
+            commands.truncate(self.rng.index(sent + 1));
+            if commands.len() < sent {
+                witness.cut_short(route.client, route.node);
+            }
         }
         let at = now + self.delay(&route);
         self.next += 1;
@@ -102,8 +112,7 @@ impl Transit {
             let at = pipe.last_to_node;
             self.push(at, Freight { route, load: Load::Call { call, commands } });
         }
-        let losses = self.link(route.client, route.node).weather.losses;
-        if losses > 0 && self.rng.below(1000) < losses {
+        if breaks {
             self.reset(|other| other.connection == connection);
         }
     }

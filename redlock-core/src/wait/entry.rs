@@ -11,7 +11,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::pace::LIFE;
@@ -21,6 +20,7 @@ use crate::{
     error::{LockError, NodeError},
     node::{Action, Claim, Job, Listener, NodeHandle, Reply, fnv1a, queue},
     quorum::{Ballot, Counts, cast_all},
+    sync::Mutex,
     token,
 };
 

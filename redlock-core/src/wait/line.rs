@@ -14,8 +14,6 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::Mutex;
-
 use super::{
     contention::Contention,
     entry::Entry,
@@ -30,6 +28,7 @@ use crate::{
     node::fnv1a,
     op::acquire::Failure,
     options::Terms,
+    sync::Mutex,
 };
 
 /// The number of parts that the lines of a client are kept in, so that unrelated resources seldom

@@ -2,16 +2,10 @@
 
 use std::{
     future::poll_fn,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     task::{Poll, Waker},
     time::Duration,
 };
-
-use futures_util::task::AtomicWaker;
-use parking_lot::Mutex;
 
 use super::{
     entry::Entry,
@@ -22,6 +16,10 @@ use crate::{
     client::Client,
     lease::{Hold, Unheld},
     op::acquire::Failure,
+    sync::{
+        AtomicWaker, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     timer,
 };
 

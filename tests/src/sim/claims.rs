@@ -1,6 +1,6 @@
 //! What may be said on the wire: the rules that show in the order of single commands.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redlock_core::simulation::{Act, Kind, Outcome};
 
@@ -12,6 +12,8 @@ pub(super) struct Claims {
     owners: BTreeMap<(usize, usize), u64>,
     /// By key, the node on which a client joined its queue last.
     keepers: BTreeMap<usize, usize>,
+    /// Clients that know a node under two names.
+    twins: BTreeSet<usize>,
 }
 
 /// What is known of one attempt and the hold that came of it. Bits stand for nodes.
@@ -52,6 +54,11 @@ impl Claims {
         self.keepers.get(&key).copied().unwrap_or_default()
     }
 
+    /// A client knows a node under two names.
+    pub(super) fn allow_twins(&mut self, client: usize) {
+        self.twins.insert(client);
+    }
+
     /// Somebody deletes all keys: no claim so far is worth anything.
     pub(super) fn flush(&mut self) {
         self.claims.values_mut().for_each(|claim| claim.flushed |= claim.taken != 0);
@@ -70,7 +77,10 @@ impl Claims {
         }
         let problem = match act.kind {
             _ if claim.client != act.client => Some("the token of another client (rule 1)"),
-            Kind::Grant if claim.granted & bit != 0 => Some("a token used twice (rule 1)"),
+            // Both names are asked until both have told which process they lead to.
+            Kind::Grant if claim.granted & bit != 0 && !self.twins.contains(&act.client) => {
+                Some("a token used twice (rule 1)")
+            }
             Kind::Grant | Kind::Heal | Kind::Extend if claim.let_go & bit != 0 => {
                 Some("sent behind the release of the same lock (rules 5 and 10)")
             }

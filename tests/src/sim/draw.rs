@@ -125,8 +125,10 @@ impl<'a> Artist<'a> {
             let all = [(3, Restarts::Observed), (1, Restarts::Strict), (4, Restarts::Trusted)];
             pick(self.rng, &all)
         };
-        let clients = (0..self.clients).map(|_| self.client(extreme, restarts)).collect();
+        let mut clients: Vec<_> =
+            (0..self.clients).map(|_| self.client(extreme, restarts)).collect();
         let faults = self.faults();
+        self.set_apart(&mut clients);
         Plan {
             seed,
             nodes,
@@ -196,7 +198,40 @@ impl<'a> Artist<'a> {
             order: self.order(),
             manners,
             cold: !self.calm && self.rng.percent(10),
+            joined: false,
+            hasty: false,
+            wary: false,
         }
+    }
+
+    /// What some clients have of their own. Drawn last: the rest of a plan does not depend on it.
+    fn set_apart(&mut self, clients: &mut [ClientPlan]) {
+        for client in clients {
+            client.hasty = self.rng.percent(15);
+            client.wary = self.rng.percent(15);
+            client.joined = self.rng.percent(12);
+            if client.joined && !self.crowd {
+                for _ in 0..=self.rng.below(2) {
+                    let pool = self.rng.index(self.nodes);
+                    self.add(client, What::Replace { pool });
+                }
+            } else if !client.joined && self.nodes > 2 && self.rng.percent(8) {
+                let (twin, gone) = (self.rng.index(self.nodes), self.rng.index(self.nodes));
+                client.order[gone] = client.order[twin];
+            }
+            if !self.crowd && !self.calm && self.rng.below(100) == 0 {
+                let (count, times) = (60 + self.rng.index(60), 4 + self.rng.index(6));
+                self.add(client, What::Block { count, times });
+            }
+        }
+    }
+
+    /// Adds an operation to a task, among those that it has.
+    fn add(&mut self, client: &mut ClientPlan, what: What) {
+        let task = self.rng.index(client.tasks.len());
+        let at = self.rng.index(client.tasks[task].len() + 1);
+        let after = self.rng.below(self.settings.node_timeout);
+        client.tasks[task].insert(at, Op { after, what });
     }
 
     /// The nodes, in an order of its own for some clients.
@@ -285,8 +320,16 @@ impl<'a> Artist<'a> {
     fn take(&mut self, manners: Manners) -> Take {
         let Settings { retry_delay, max_ttl, .. } = self.settings;
         let ttl = pick(self.rng, &[(4, self.ttls[0]), (3, self.ttls[1]), (3, self.ttls[2])]);
-        let how =
-            pick(self.rng, &[(45, How::Lock), (15, How::Try), (20, How::Snipe), (20, How::Run)]);
+        let how = pick(
+            self.rng,
+            &[
+                (44, How::Lock),
+                (15, How::Try),
+                (20, How::Snipe),
+                (17, How::Run),
+                (4, How::Continue),
+            ],
+        );
         let wait = pick(
             self.rng,
             &[(2, 0), (2, retry_delay), (3, 5 * retry_delay), (2, ttl.min(30 * retry_delay))],
@@ -310,6 +353,7 @@ impl<'a> Artist<'a> {
             retry_count: (!sleeps && self.rng.percent(10))
                 .then(|| u32::try_from(self.rng.below(4)).unwrap()),
             auto_extend,
+            drift: self.rng.percent(8).then_some(3.0),
             min_hold: if self.rng.percent(4) { self.rng.below(max_ttl) } else { 0 },
             max_hold: self.rng.percent(4).then(|| ttl + self.rng.below(ttl)),
             cancel,

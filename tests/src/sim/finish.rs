@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use redlock_core::{Restarts, simulation::Manners};
+use redlock_core::Restarts;
 
 use super::{
     in_order,
@@ -94,7 +94,7 @@ async fn progress(world: &Arc<World>) {
     for client in &clients {
         let told = world.plan_of(client).manners.pushes;
         for key in 0..world.plan.keys {
-            let (world, redlock) = (Arc::clone(world), client.redlock.clone());
+            let (world, redlock) = (Arc::clone(world), client.redlock());
             let number = client.number;
             calls.push(tokio::spawn(client.life.process.inside(async move {
                 let request = redlock
@@ -139,7 +139,10 @@ async fn turns(world: &Arc<World>) {
     let clients = at_work(world);
     let tasks_each = if clients.len() > 8 { 1 } else { TASKS };
     // A client out of the queue gets what the others leave.
-    let queue = |client: &&Arc<Client>| world.plan_of(client).manners.queues;
+    let queue = |client: &&Arc<Client>| {
+        let plan = world.plan_of(client);
+        plan.manners.queues && !plan.has_twin()
+    };
     let queued: Vec<_> = clients.iter().filter(queue).collect();
     let tries = queued.first().copied().filter(|client| client.number.is_multiple_of(2));
     let waiting = Arc::new(AtomicUsize::new(queued.len() * tasks_each));
@@ -148,7 +151,7 @@ async fn turns(world: &Arc<World>) {
     for client in queued.into_iter().flat_map(|client| std::iter::repeat_n(client, tasks_each)) {
         let told = world.plan_of(client).manners.pushes;
         let (world, waiting) = (Arc::clone(world), Arc::clone(&waiting));
-        let (redlock, number) = (client.redlock.clone(), client.number);
+        let (redlock, number) = (client.redlock(), client.number);
         tasks.push(tokio::spawn(client.life.process.inside(async move {
             let begun = world.now();
             let mut had_it = false;
@@ -190,7 +193,7 @@ fn greedy(
     async move {
         let limit = world.now() + prompt(&world, 4 * waiting.load(Relaxed));
         while waiting.load(Relaxed) > 0 && world.now() <= limit {
-            let tried = client.redlock.try_lock("k0").await;
+            let tried = client.redlock().try_lock("k0").await;
             sleep(1).await;
             drop(tried);
         }
@@ -207,7 +210,7 @@ async fn quiet(world: &Arc<World>) {
     if world.plan_of(client).restarts == Restarts::Trusted || max_ttl < 10_000 {
         return;
     }
-    let (redlock, nodes) = (&client.redlock, world.network.nodes());
+    let (redlock, nodes) = (&client.redlock(), world.network.nodes());
     // Connected, with a quorum seen.
     drop(client.life.process.inside(redlock.lock("k0").into_future()).await);
     for node in 0..=nodes / 2 {
@@ -239,6 +242,6 @@ async fn quiet(world: &Arc<World>) {
 /// Clients that may do everything: those that the queue serves in order.
 pub(super) fn in_queue(world: &World) -> Vec<Arc<Client>> {
     let mut clients = at_work(world);
-    clients.retain(|client| world.plan_of(client).manners == Manners::FULL);
+    clients.retain(|client| world.plan_of(client).is_in_queue());
     clients
 }

@@ -86,7 +86,7 @@ impl Scene<'_> {
         let go = Arc::new(Notify::new());
         let held = Arc::new(Notify::new());
         let holds = tokio::spawn(holder.life.process.inside({
-            let (redlock, go, held) = (holder.redlock.clone(), Arc::clone(&go), Arc::clone(&held));
+            let (redlock, go, held) = (holder.redlock(), Arc::clone(&go), Arc::clone(&held));
             async move {
                 let guard = redlock.lock("k0").wait(ms(LONG)).await;
                 held.notify_one();
@@ -146,7 +146,7 @@ impl Scene<'_> {
         gone: Arc<Notify>,
     ) -> impl Future<Output = ()> + Send + 'static {
         let (world, served) = (Arc::clone(self.world), Arc::clone(&self.served));
-        let request = client.redlock.lock("k0").wait(ms(LONG)).retry_delay(ms(LONG));
+        let request = client.redlock().lock("k0").wait(ms(LONG)).retry_delay(ms(LONG));
         let number = client.number;
         let leaves_at_turn = self.loss == Loss::LeavesAtItsTurn && self.lost == place;
         async move {

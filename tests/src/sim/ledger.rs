@@ -20,6 +20,7 @@ use redlock_core::{
 use super::{
     claims::{Claims, key_number},
     log::Log,
+    report::Oddity,
 };
 
 /// All that is known of the holds of one schedule.
@@ -141,6 +142,11 @@ impl Ledger {
     /// The node that keeps the queue before a key.
     pub(super) fn keeper(&self, key: usize) -> usize {
         self.lock().claims.keeper(key)
+    }
+
+    /// A client knows a node under two names.
+    pub(super) fn allow_twins(&self, client: usize) {
+        self.lock().claims.allow_twins(client);
     }
 
     /// How many commands a client has sent.
@@ -270,6 +276,12 @@ impl Witness for Ledger {
         if let Some(problem) = problem {
             self.log.violation(problem);
         }
+    }
+
+    fn cut_short(&self, client: usize, node: usize) {
+        let text = || "breaks in the middle of a write".to_owned();
+        self.log.note([10, client as u64, node as u64], || format!("c{client}-n{node}"), text);
+        self.log.odd(Oddity::CutShort);
     }
 
     fn executed(&self, act: &Act<'_>, outcome: Outcome) {

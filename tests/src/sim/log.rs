@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 
-use super::report::{Report, Stats};
+use super::report::{Oddity, Report, Stats};
 
 /// The log of one schedule.
 #[derive(Debug)]
@@ -93,6 +93,10 @@ impl Log {
 
     pub(super) fn count(&self, count: impl FnOnce(&mut Stats)) {
         count(&mut self.lock().stats);
+    }
+
+    pub(super) fn odd(&self, oddity: Oddity) {
+        self.count(|stats| stats.oddities[oddity as usize] += 1);
     }
 
     pub(super) fn report(&self) -> Report {

@@ -1,5 +1,7 @@
 //! What is to happen in one schedule. All times are in milliseconds.
 
+use std::collections::BTreeSet;
+
 use redlock_core::{
     Restarts,
     simulation::{Cut, Manners, Weather},
@@ -48,6 +50,26 @@ pub(super) struct ClientPlan {
     pub(super) manners: Manners,
     /// It connects when it asks for its first lock, and what it asks waits unsent meanwhile.
     pub(super) cold: bool,
+    /// Its nodes are pools of their own, which it joins. A pool may be replaced.
+    pub(super) joined: bool,
+    /// It waits less long for each command and connection than others do.
+    pub(super) hasty: bool,
+    /// It allows for more drift than others do.
+    pub(super) wary: bool,
+}
+
+impl ClientPlan {
+    /// Whether it knows a node under two names, and another one not at all.
+    pub(super) fn has_twin(&self) -> bool {
+        let distinct: BTreeSet<usize> = self.order.iter().copied().collect();
+        distinct.len() < self.order.len()
+    }
+
+    /// Whether the queues serve it in order: it may do everything, and sees the node that keeps a
+    /// queue as all clients do.
+    pub(super) fn is_in_queue(&self) -> bool {
+        self.manners == Manners::FULL && !self.has_twin()
+    }
 }
 
 /// One thing that a task does.
@@ -71,6 +93,16 @@ pub(super) enum What {
         count: usize,
         cancel: Cancel,
     },
+    /// So many locks of its own at once, so often. Each time the runtime is blocked until their
+    /// answers should have been read.
+    Block {
+        count: usize,
+        times: usize,
+    },
+    /// One of the pools that the client joins is replaced by another one with the same node.
+    Replace {
+        pool: usize,
+    },
 }
 
 /// Taking a lock, holding it and letting it go.
@@ -84,6 +116,8 @@ pub(super) struct Take {
     pub(super) sleeps: bool,
     pub(super) retry_count: Option<u32>,
     pub(super) auto_extend: bool,
+    /// It allows for so many times as much drift as its client does.
+    pub(super) drift: Option<f64>,
     pub(super) min_hold: u64,
     pub(super) max_hold: Option<u64>,
     /// Gives the request up.
@@ -101,6 +135,8 @@ pub(super) enum How {
     /// `try_lock` in the very moments in which the key expires on a quorum.
     Snipe,
     Run,
+    /// As an annotated function whose body goes on when the lock is lost.
+    Continue,
 }
 
 #[derive(Debug, Clone, Copy)]

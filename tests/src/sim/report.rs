@@ -48,6 +48,38 @@ pub struct Stats {
     pub time: u64,
     /// By kind.
     pub faults: [u64; Fault::NAMES.len()],
+    /// Clients and requests out of the ordinary, by kind.
+    pub oddities: [u64; Oddity::NAMES.len()],
+}
+
+/// A client or a request out of the ordinary.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Oddity {
+    Twin,
+    Joined,
+    Replaced,
+    Hasty,
+    Wary,
+    MoreDrift,
+    Blocked,
+    CutShort,
+    Continued,
+    ContinuedLost,
+}
+
+impl Oddity {
+    pub(super) const NAMES: [&str; 10] = [
+        "clients with one server under two names",
+        "clients of joined pools",
+        "pools replaced",
+        "clients with shorter timeouts",
+        "clients with more drift",
+        "requests with more drift",
+        "blocked runtimes",
+        "writes cut short",
+        "bodies that go on after a loss",
+        "of them after one",
+    ];
 }
 
 impl Stats {
@@ -62,12 +94,15 @@ impl Stats {
         for (sum, count) in self.faults.iter_mut().zip(other.faults) {
             *sum += count;
         }
+        for (sum, count) in self.oddities.iter_mut().zip(other.oddities) {
+            *sum += count;
+        }
     }
 }
 
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { schedules, operations, locks, losses, commands, time, faults } = self;
+        let Self { schedules, operations, locks, losses, commands, time, faults, oddities } = self;
         let hours = time / 3_600_000;
         writeln!(f, "schedules    {schedules}")?;
         writeln!(f, "operations   {operations}")?;
@@ -76,6 +111,10 @@ impl fmt::Display for Stats {
         write!(f, "faults       {}", faults.iter().sum::<u64>())?;
         for (index, (name, count)) in Fault::NAMES.iter().zip(faults).enumerate() {
             f.write_str(if index == 0 { ": " } else { ", " })?;
+            write!(f, "{count} {name}")?;
+        }
+        for (index, (name, count)) in Oddity::NAMES.iter().zip(oddities).enumerate() {
+            f.write_str(if index == 0 { "\nand          " } else { ", " })?;
             write!(f, "{count} {name}")?;
         }
         Ok(())

@@ -3,12 +3,18 @@
 use std::{
     future::{Future, IntoFuture, poll_fn},
     pin::pin,
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     task::Poll,
 };
 
+use futures_util::future::join_all;
 use redlock_core::{
-    LockError, LockGuard, LockHandle, LockRequest, LostReason, Released, simulation::believes,
+    __private::{OnLost, error_from, lock, of_client, run},
+    LockError, LockGuard, LockHandle, LockOptions, LockRequest, LostReason, Released,
+    simulation::believes,
 };
 
 use tokio::task::JoinSet;
@@ -16,6 +22,7 @@ use tokio::task::JoinSet;
 use super::{
     faults,
     plan::{Cancel, End, How, Op, Step, Take, What},
+    report::Oddity,
     world::{Client, World, ms, sleep},
 };
 
@@ -40,7 +47,9 @@ pub(super) async fn task(world: Arc<World>, client: Arc<Client>, number: usize, 
             What::ReleaseAll => worker.release_all().await,
             What::Shutdown { grace } => worker.shutdown(grace).await,
             What::Health => worker.health().await,
-            What::Burst { count, cancel } => worker.burst(count, cancel).await,
+            What::Burst { count, cancel } => worker.burst(count, Some(cancel)).await,
+            What::Block { count, times } => worker.block(count, times).await,
+            What::Replace { pool } => worker.replace(pool),
         }
     }
 }
@@ -83,12 +92,16 @@ impl Worker {
 
     fn request(&self, take: &Take) -> LockRequest {
         let key = format!("k{}", take.key);
-        let redlock = &self.client.redlock;
+        let redlock = &self.client.redlock();
         let mut request = match take.how {
-            How::Lock | How::Run => redlock.lock(key).wait(ms(take.wait)),
+            How::Lock | How::Run | How::Continue => redlock.lock(key).wait(ms(take.wait)),
             How::Try | How::Snipe => redlock.try_lock(key),
         };
         request = request.ttl(ms(take.ttl)).auto_extend(take.auto_extend);
+        if let Some(times) = take.drift {
+            self.world.log.odd(Oddity::MoreDrift);
+            request = request.clock_drift_factor(times * self.drift());
+        }
         if let Some(count) = take.retry_count {
             request = request.retry_count(count);
         }
@@ -108,6 +121,7 @@ impl Worker {
         self.say(30, take.ttl, || format!("{take:?}"));
         match take.how {
             How::Run => self.run(take).await,
+            How::Continue => self.run_on(take).await,
             How::Snipe => self.snipe(take).await,
             How::Lock | How::Try => drop(self.lock(take).await),
         }
@@ -115,7 +129,8 @@ impl Worker {
 
     /// The time within which a request has to be answered.
     fn patience(&self, take: &Take) -> u64 {
-        let wait = if matches!(take.how, How::Lock | How::Run) { take.wait } else { 0 };
+        let wait =
+            if matches!(take.how, How::Lock | How::Run | How::Continue) { take.wait } else { 0 };
         wait + self.world.plan.settings.connect_timeout + self.round()
     }
 
@@ -219,7 +234,21 @@ impl Worker {
         }
     }
 
+    /// The drift that its client allows for.
+    fn drift(&self) -> f64 {
+        self.world.drift_of(self.world.plan_of(&self.client))
+    }
+
     fn begin(&self, take: &Take, handle: LockHandle, body: bool) -> u64 {
+        let drift = take.drift.unwrap_or(1.0) * self.drift();
+        let most = ms(take.ttl).mul_f64(1.0 - drift);
+        if handle.validity() > most {
+            self.violation(format!(
+                "was given a lock for {:?}, and with its ttl and its drift it is {most:?} at most \
+                 (rule 2)",
+                handle.validity()
+            ));
+        }
         if self.client.closed.load(Relaxed) {
             self.violation("was given a lock after shutdown had begun (rule 13)");
         }
@@ -274,9 +303,9 @@ impl Worker {
                 self.say(45, span, || format!("{step:?}"));
                 // A client sees it as long as it holds something, at the next look at the latest,
                 // and in time when it judges a hold.
-                if !client.redlock.held().is_empty() {
+                if !client.redlock().held().is_empty() {
                     client.clock.set_back(ms(span));
-                    let _ = client.redlock.held();
+                    let _ = client.redlock().held();
                 }
             }
         }
@@ -317,6 +346,51 @@ impl Worker {
         }
     }
 
+    /// An annotated function whose body goes on when its lock is lost.
+    async fn run_on(&self, take: &Take) {
+        self.world.log.odd(Oddity::Continued);
+        let cleared = self.client.cleared.load(Relaxed);
+        let mut options = LockOptions::new()
+            .wait(ms(take.wait))
+            .ttl(ms(take.ttl))
+            .auto_extend(take.auto_extend)
+            .min_hold(ms(take.min_hold));
+        if let Some(times) = take.drift {
+            options = options.clock_drift_factor(times * self.drift());
+        }
+        let call = of_client(&self.client.redlock(), format!("k{}", take.key), options);
+        let ended = AtomicBool::new(true);
+        let body = async {
+            let lock = lock();
+            let id = self.begin(take, lock.clone(), true);
+            ended.store(false, Relaxed);
+            let _end = OnDrop(|| self.let_go(id, take));
+            for step in &take.steps {
+                self.step(step).await;
+            }
+            // Longer than it may be held, if it does not renew itself.
+            if let End::UntilLost(limit) | End::GoesOn(limit) = take.end {
+                sleep(limit).await;
+            }
+            let lost = u64::from(!lock.is_valid());
+            self.say(46, lost, || format!("goes on to its end, lost: {lost}"));
+            if lost > 0 {
+                self.world.log.odd(Oddity::ContinuedLost);
+            }
+            ended.store(true, Relaxed);
+            Ok(())
+        };
+        let run = run(call, error_from::<Result<(), LockError>>(), OnLost::Continue, body);
+        match cancellable(run, take.cancel).await {
+            None => return self.say(31, 1, || "gives up".to_owned()),
+            Some(Ok(())) => {}
+            Some(Err(error)) => self.refused(&error),
+        }
+        if !ended.load(Relaxed) && cleared == self.client.cleared.load(Relaxed) {
+            self.violation("a body that goes on after a loss was dropped at its loss");
+        }
+    }
+
     /// Asks in the moments in which the lock runs out on the nodes.
     async fn snipe(&self, take: &Take) {
         let nodes = self.world.network.nodes();
@@ -343,13 +417,19 @@ impl Worker {
         self.say(42, 0, || "releases all".to_owned());
         // Who calls it has stopped the code under bare guards.
         self.world.ledger.end_guards(self.client.number);
-        self.bounded("release_all", 2000, self.client.redlock.release_all()).await;
+        self.client.cleared.fetch_add(1, Relaxed);
+        let all = self.client.redlocks();
+        let all = all.iter().map(redlock_core::Redlock::release_all);
+        self.bounded("release_all", 2000, join_all(all)).await;
     }
 
     async fn shutdown(&self, grace: u64) {
         self.say(43, grace, || format!("shuts down within {grace} ms"));
         self.client.closed.store(true, Relaxed);
-        self.bounded("shutdown", grace + 2000, self.client.redlock.shutdown(ms(grace))).await;
+        self.client.cleared.fetch_add(1, Relaxed);
+        let all = self.client.redlocks();
+        let all = all.iter().map(|redlock| redlock.shutdown(ms(grace)));
+        self.bounded("shutdown", grace + 2000, join_all(all)).await;
         let bodies = self.world.ledger.bodies(self.client.number);
         if bodies > 0 {
             self.violation(format!("{bodies} bodies run on after shutdown (rule 13)"));
@@ -357,25 +437,46 @@ impl Worker {
     }
 
     /// Asks for so many locks of its own at once, and gives each up after a moment.
-    async fn burst(&self, count: usize, cancel: Cancel) {
+    async fn burst(&self, count: usize, cancel: Option<Cancel>) {
         self.say(45, count as u64, || format!("asks for {count} locks at once: {cancel:?}"));
         let first = BURST * (1 + self.client.number);
-        let redlock = &self.client.redlock;
+        let redlock = &self.client.redlock();
         let mut calls = JoinSet::new();
         for number in 0..count {
             let request = redlock.lock(format!("k{}", first + number)).wait(ms(0));
             calls.spawn(self.client.life.process.inside(async move {
                 // What is given is dropped at once.
-                drop(cancellable(request.into_future(), Some(cancel)).await);
+                drop(cancellable(request.into_future(), cancel).await);
             }));
         }
         while calls.join_next().await.is_some() {}
     }
 
+    /// Asks for so many locks of its own at once, again and again, while its runtime is blocked until
+    /// the answers should have been read.
+    async fn block(&self, count: usize, times: usize) {
+        for _ in 0..times {
+            self.world.log.odd(Oddity::Blocked);
+            let timeout = self.world.plan.settings.node_timeout;
+            let client = Arc::clone(&self.client);
+            // Once the commands have left.
+            self.world.later(1, move |world| {
+                world.stop(&client);
+                world.later(timeout + timeout / 2, move |world| world.resume(&client));
+            });
+            self.burst(count, None).await;
+        }
+    }
+
+    fn replace(&self, pool: usize) {
+        self.say(47, pool as u64, || format!("replaces pool {pool}"));
+        self.world.replace(&self.client, pool);
+    }
+
     async fn health(&self) {
         let settings = self.world.plan.settings;
         let limit = settings.connect_timeout + 2 * settings.node_timeout;
-        let healths = self.bounded("health", limit, self.client.redlock.health()).await;
+        let healths = self.bounded("health", limit, self.client.redlock().health()).await;
         self.say(44, 0, || format!("{healths:?}"));
     }
 }

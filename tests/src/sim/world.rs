@@ -9,7 +9,7 @@ use std::{
 };
 
 use redlock_core::{
-    Redlock,
+    Redlock, pools,
     simulation::{self, Network, Place, Process, Rng, SimClock, Weather},
 };
 use tokio::task::JoinHandle;
@@ -19,11 +19,15 @@ use super::{
     ledger::{Frozen, Ledger},
     log::Log,
     plan::{ClientPlan, Plan},
+    report::Oddity,
     work,
 };
 
 /// How many processes may take the place of others that have crashed.
 const MOST_CRASHES: usize = 5;
+
+/// The pools of all schedules have names of their own.
+static POOLS: AtomicU64 = AtomicU64::new(0);
 
 pub(super) struct World {
     pub(super) plan: Plan,
@@ -40,11 +44,17 @@ pub(super) struct World {
 /// One process with one client of the library in it.
 pub(super) struct Client {
     pub(super) number: usize,
-    pub(super) redlock: Redlock,
+    redlock: Mutex<Redlock>,
+    /// What it used before a pool was replaced.
+    outdated: Mutex<Vec<Redlock>>,
+    /// The names of the pools that it joins, if it does.
+    pools: Vec<String>,
     pub(super) clock: Arc<SimClock>,
     pub(super) life: Frozen,
     /// It takes no new locks.
     pub(super) closed: AtomicBool,
+    /// How often it has ended its own bodies: all of them are dropped then.
+    pub(super) cleared: AtomicU64,
     /// How often its clocks were tampered with.
     pub(super) disturbed: AtomicU64,
     pauses: Mutex<Pauses>,
@@ -100,36 +110,109 @@ impl World {
     /// A new process, not yet doing anything.
     fn spawn_client(&self, plan: &ClientPlan) -> Arc<Client> {
         let number = locked(&self.clients).len();
-        let settings = self.plan.settings;
         let clock = Arc::new(SimClock::new(ms(plan.skew), plan.rate));
-        let seed = Rng::new(self.plan.seed ^ (number as u64 + 1)).bits();
-        let order = plan.order.clone();
-        let place = Place { client: number, clock: Arc::clone(&clock), seed, order };
         self.network.manners(number, plan.manners);
-        let redlock = simulation::builder(&self.network, place)
-            .key_prefix("")
-            .ttl(ms(settings.max_ttl))
-            .max_ttl(ms(settings.max_ttl))
-            .node_timeout(ms(settings.node_timeout))
-            .connect_timeout(ms(settings.connect_timeout))
-            .clock_drift_factor(settings.drift)
-            .retry_delay(ms(settings.retry_delay))
-            .retry_jitter(ms(settings.retry_jitter))
-            .restarts(plan.restarts)
-            .build()
-            .unwrap();
+        if plan.has_twin() {
+            self.ledger.allow_twins(number);
+            self.log.odd(Oddity::Twin);
+        }
+        if plan.hasty {
+            self.log.odd(Oddity::Hasty);
+        }
+        if plan.wary {
+            self.log.odd(Oddity::Wary);
+        }
+        let mut names = Vec::new();
+        let redlock = if plan.joined {
+            self.log.odd(Oddity::Joined);
+            let set = POOLS.fetch_add(1, Relaxed);
+            for (at, node) in plan.order.iter().enumerate() {
+                let name = format!("simulated-{set}-{at}");
+                let pool = self.redlock(plan, (number, at), &clock, &[*node], false);
+                pools::install(name.clone(), pool).unwrap();
+                names.push(name);
+            }
+            pools::quorum_of(&names).unwrap()
+        } else {
+            self.redlock(plan, (number, 0), &clock, &plan.order, false)
+        };
         let life = Frozen { process: Process::new(), frozen: Arc::default() };
         let client = Arc::new(Client {
             number,
-            redlock,
+            redlock: Mutex::new(redlock),
+            outdated: Mutex::default(),
+            pools: names,
             clock,
             life,
             closed: AtomicBool::new(false),
+            cleared: AtomicU64::new(0),
             disturbed: AtomicU64::new(0),
             pauses: Mutex::default(),
         });
         locked(&self.clients).push(Arc::clone(&client));
         client
+    }
+
+    /// A client of the library with these nodes.
+    fn redlock(
+        &self,
+        plan: &ClientPlan,
+        (number, part): (usize, usize),
+        clock: &Arc<SimClock>,
+        order: &[usize],
+        renamed: bool,
+    ) -> Redlock {
+        let settings = self.plan.settings;
+        let timeout = |span: u64| ms(if plan.hasty { span - span / 4 } else { span });
+        // No two clients of the library draw the same tokens.
+        let own = (number as u64 + 1) | ((part as u64) << 32);
+        let seed = Rng::new(self.plan.seed ^ own).bits();
+        let clock = Arc::clone(clock);
+        let place = Place { client: number, clock, seed, order: order.to_vec(), renamed };
+        simulation::builder(&self.network, place)
+            .key_prefix("")
+            .ttl(ms(settings.max_ttl))
+            .max_ttl(ms(settings.max_ttl))
+            .node_timeout(timeout(settings.node_timeout))
+            .connect_timeout(timeout(settings.connect_timeout))
+            .clock_drift_factor(self.drift_of(plan))
+            .retry_delay(ms(settings.retry_delay))
+            .retry_jitter(ms(settings.retry_jitter))
+            .restarts(plan.restarts)
+            .build()
+            .unwrap()
+    }
+
+    /// The drift that a client allows for.
+    pub(super) fn drift_of(&self, plan: &ClientPlan) -> f64 {
+        if plan.wary { 2.0 * self.plan.settings.drift } else { self.plan.settings.drift }
+    }
+
+    /// Replaces one of the pools that a client joins by another one with the same node. From now on
+    /// it locks through that.
+    pub(super) fn replace(&self, client: &Client, pool: usize) {
+        // The new pool has not seen the nodes before.
+        let plan = &self.unseeing(self.plan_of(client));
+        if client.pools.is_empty() || client.closed.load(Relaxed) {
+            return;
+        }
+        let at = pool % client.pools.len();
+        let known = format!("{:?}", client.redlock());
+        let name = format!("n{}-alias", plan.order[at]);
+        let renamed = !known.contains(&name);
+        let place = (client.number, plan.order.len() + client.redlocks().len());
+        let pool = self.redlock(plan, place, &client.clock, &plan.order[at..=at], renamed);
+        drop(pools::replace(client.pools[at].clone(), pool));
+        let joined = pools::quorum_of(&client.pools).unwrap();
+        if format!("{joined:?}").contains(&name) != renamed {
+            self.log.violation(format!(
+                "c{} replaced a pool, and still has the nodes of the old one",
+                client.number
+            ));
+        }
+        let before = std::mem::replace(&mut *locked(&client.redlock), joined);
+        locked(&client.outdated).push(before);
+        self.log.odd(Oddity::Replaced);
     }
 
     /// All clients connect, and nothing goes wrong yet: what they see of a node later, they can
@@ -142,10 +225,11 @@ impl World {
             if plan.cold {
                 continue;
             }
-            let redlock = client.redlock.clone();
+            let redlock = client.redlock();
             healths.push(tokio::spawn(client.life.process.inside(async move {
                 let healths = redlock.health().await;
-                assert!(healths.iter().all(redlock_core::NodeHealth::is_up));
+                let up = healths.iter().all(|it| it.is_up() || it.node.ends_with("-alias"));
+                assert!(up, "{healths:?}");
                 // A quorum has been seen.
                 drop(redlock.try_lock("k0").await);
             })));
@@ -327,11 +411,26 @@ impl World {
         self.ledger.clear();
         for client in std::mem::take(&mut *locked(&self.clients)) {
             client.life.process.bury();
+            for pool in &client.pools {
+                drop(pools::remove(pool));
+            }
         }
     }
 }
 
 impl Client {
+    /// What it locks through.
+    pub(super) fn redlock(&self) -> Redlock {
+        locked(&self.redlock).clone()
+    }
+
+    /// That, and what it locked through before.
+    pub(super) fn redlocks(&self) -> Vec<Redlock> {
+        let mut all = locked(&self.outdated).clone();
+        all.push(self.redlock());
+        all
+    }
+
     /// For how long it has been stopped in all, in milliseconds.
     pub(super) fn paused(&self) -> u64 {
         locked(&self.pauses).total

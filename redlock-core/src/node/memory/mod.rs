@@ -22,7 +22,10 @@ use tokio::{
 
 use self::data::{Data, Push};
 use super::{Command, Connection, Connector, Identity, NodeSpec, Opened, Reply, Sender, Watchers};
-use crate::error::{NodeError, NodeErrorKind};
+use crate::{
+    background,
+    error::{NodeError, NodeErrorKind},
+};
 
 /// A Redis node inside this process.
 ///
@@ -253,7 +256,7 @@ impl Connector for MemoryNode {
             tokio::time::sleep(seen.delay).await;
             let (calls, queue) = mpsc::channel(1024);
             let session = Session::open(&self.server, watchers, seen.life);
-            tokio::spawn(answer(session, mode, queue));
+            background::spawn(answer(session, mode, queue));
             let connection = MemoryConnection { name: Arc::clone(&self.server.name), calls };
             let identity = Identity {
                 run_id: Some(format!("{}.{}", self.server.name, seen.life).into()),

@@ -1,0 +1,20 @@
+//! What threads share, and the runtime that tasks are started on. All of it is the usual, unless
+//! `--cfg redlock_races` is given: then shuttle decides which thread goes on whenever a lock is taken
+//! or an atomic is touched, and `tests/races` tries the orders.
+
+#[cfg(redlock_races)]
+mod races;
+
+#[cfg(not(redlock_races))]
+pub(crate) use std::sync::atomic;
+
+#[cfg(not(redlock_races))]
+pub(crate) use futures_util::task::AtomicWaker;
+#[cfg(not(redlock_races))]
+pub(crate) use parking_lot::Mutex;
+#[cfg(redlock_races)]
+pub use races::Runtime;
+#[cfg(redlock_races)]
+pub(crate) use races::{AtomicWaker, Handle, Mutex, atomic};
+#[cfg(not(redlock_races))]
+pub(crate) use tokio::runtime::Handle;

@@ -1,0 +1,95 @@
+//! The tasks of a client, whose runtime ends or stands still while others use the client.
+
+use std::time::Duration;
+
+use crate::world::{Client, Thread, all, in_any_order, nodes};
+
+/// Until a client has its lock that has to connect again, and whose command no task was left to send.
+const SOON: Duration = Duration::from_secs(8);
+
+/// The runtime of the tasks ends while a thread of another runtime locks: what that end takes with it
+/// is done again.
+#[test]
+fn a_runtime_that_ends_takes_no_caller_of_another_one_with_it() {
+    in_any_order(|world| {
+        let client = world.client(&nodes(1));
+        let elsewhere = Client { runtime: world.runtime(), ..client.clone() };
+        let locks = move || elsewhere.run(async |redlock| drop(redlock.lock("r").await.unwrap()));
+        let threads: Vec<Thread> = vec![Box::new(locks), Box::new(move || client.runtime.end())];
+        world.pass_until_done(SOON, threads);
+    });
+}
+
+/// The runtime of the tasks ends while a guard is dropped on a thread without one. The next runtime
+/// that uses the client deletes the key, if no task was left to do so.
+#[test]
+fn a_guard_that_is_dropped_as_its_runtime_ends_leaves_no_key() {
+    in_any_order(|world| {
+        let nodes = nodes(1);
+        let client = world.client(&nodes);
+        let elsewhere = Client { runtime: world.runtime(), ..client.clone() };
+        let guard = client.run(async |redlock| redlock.lock("r").await.unwrap());
+        let runtime = client.runtime.clone();
+        all([Box::new(move || drop(guard)) as Thread, Box::new(move || runtime.end())]);
+        let locks = move || elsewhere.run(async |redlock| drop(redlock.lock("s").await.unwrap()));
+        world.pass_until_done(SOON, vec![Box::new(locks)]);
+        let is_there = || nodes[0].keys().iter().any(|key| key == "redlock:r");
+        for _ in 0..100 {
+            if !is_there() {
+                return;
+            }
+            world.step(SOON / 100);
+        }
+        panic!("the key is still there");
+    });
+}
+
+/// A runtime that stood still is taken over while it goes on again: one task serves the node.
+#[test]
+fn a_task_that_goes_on_while_it_is_taken_over_takes_nothing_along() {
+    in_any_order(|world| {
+        let client = world.client(&nodes(1));
+        let elsewhere = Client { runtime: world.runtime(), ..client.clone() };
+        client.runtime.block();
+        let runtime = client.runtime.clone();
+        let locks = elsewhere.clone();
+        let threads: Vec<Thread> = vec![
+            Box::new(move || locks.run(async |redlock| drop(redlock.lock("r").await.unwrap()))),
+            Box::new({
+                let world = world.clone();
+                move || {
+                    (0..20).for_each(|_| world.step(SOON / 200));
+                    runtime.unblock();
+                }
+            }),
+        ];
+        world.pass_until_done(SOON, threads);
+        // Nothing is left to be late.
+        all((0..2).map(|key| {
+            let client = elsewhere.clone();
+            move || {
+                client.run(async |redlock| {
+                    drop(redlock.lock(format!("s{key}")).await.unwrap());
+                });
+            }
+        }));
+    });
+}
+
+/// The runtime of the tasks ends while a lock passes between tasks of another one.
+#[test]
+fn a_runtime_that_ends_leaves_no_line_behind() {
+    in_any_order(|world| {
+        let nodes = nodes(1);
+        let client = world.client(&nodes);
+        let elsewhere = Client { runtime: world.runtime(), ..client.clone() };
+        let mut threads: Vec<Thread> = (0..2)
+            .map(|_| {
+                let client = elsewhere.clone();
+                Box::new(move || client.run(async |it| drop(it.lock("r").await.unwrap()))) as Thread
+            })
+            .collect();
+        threads.push(Box::new(move || client.runtime.end()));
+        world.pass_until_done(SOON, threads);
+    });
+}
