@@ -45,8 +45,11 @@ mod bug;
 mod builder;
 mod client;
 mod clock;
+#[cfg(feature = "serde")]
+mod config;
 mod error;
 mod extension;
+pub mod fence;
 mod guard;
 mod lease;
 mod node;
@@ -66,6 +69,8 @@ mod token;
 mod wait;
 
 pub use builder::Builder;
+#[cfg(feature = "serde")]
+pub use config::Config;
 pub use error::{LockError, LostReason, NodeError, NodeErrorKind};
 pub use guard::{LockGuard, LockHandle, Released};
 pub use node::{Node, NodeHealth, NodeState, Restarts, memory::MemoryNode};
