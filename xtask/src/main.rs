@@ -5,6 +5,7 @@
 mod bench;
 mod docs;
 mod features;
+mod imports;
 mod lint;
 mod model;
 mod redis_server;
