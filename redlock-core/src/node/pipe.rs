@@ -18,11 +18,15 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::{Command, Reply, Sender, handle::Shared, outbox::Queued};
+use super::{
+    Command, Reply, Sender,
+    outbox::{Outbox, Queued},
+};
 use crate::{
-    clock::Moment,
+    clock::{Clock, Moment},
     error::{NodeError, NodeErrorKind},
 };
 
@@ -95,12 +99,12 @@ impl Pipe {
     }
 
     /// Sends what waits, batch by batch, as far as there is room.
-    pub(super) fn send_waiting(&mut self, shared: &Shared) -> Sent {
+    pub(super) fn send_waiting(&mut self, outbox: &Mutex<Outbox>, clock: &dyn Clock) -> Sent {
         let mut sent = Sent { largest: 0, tell_supervisor: false };
         let Some(sender) = &self.sender else { return sent };
         loop {
-            let now = LazyCell::new(|| shared.context.clock.now());
-            let items = shared.outbox.lock().take(&now, std::mem::take(&mut self.spare));
+            let now = LazyCell::new(|| clock.now());
+            let items = outbox.lock().take(&now, std::mem::take(&mut self.spare));
             if items.is_empty() {
                 self.spare = items;
                 return sent;
@@ -143,9 +147,9 @@ impl Pipe {
     }
 
     /// By when the first batch must be answered.
-    pub(super) fn deadline(&self, shared: &Shared) -> Option<Instant> {
+    pub(super) fn deadline(&self, node_timeout: Duration) -> Option<Instant> {
         let first = self.batches.front()?;
-        first.sent.checked_add(shared.context.node_timeout)
+        first.sent.checked_add(node_timeout)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -169,12 +173,11 @@ impl Pipe {
     }
 
     /// Gives up on the first batch, if its time has run out.
-    pub(super) fn expire(&mut self, shared: &Shared) -> Option<Answered> {
-        self.deadline(shared).filter(|deadline| *deadline <= Instant::now())?;
+    pub(super) fn expire(&mut self, name: &Arc<str>, node_timeout: Duration) -> Option<Answered> {
+        self.deadline(node_timeout).filter(|deadline| *deadline <= Instant::now())?;
         let batch = self.batches.pop_front()?;
-        let limit = shared.context.node_timeout;
-        let reason = format!("no answer within {limit:?}");
-        let error = NodeError::new(&shared.name, NodeErrorKind::Timeout, reason);
+        let reason = format!("no answer within {node_timeout:?}");
+        let error = NodeError::new(name, NodeErrorKind::Timeout, reason);
         let results = vec![Err(error); batch.items.len()];
         Some(batch.answered(results, false))
     }

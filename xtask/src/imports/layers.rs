@@ -32,6 +32,7 @@ const CORE: Layers = Layers {
             "base",
             &[
                 "background.rs",
+                "runtime.rs",
                 "bug.rs",
                 "clock.rs",
                 "error.rs",
@@ -56,6 +57,37 @@ const CORE: Layers = Layers {
     natural: &[&["wait/queue.rs", "wait/turn.rs"], &["builder.rs", "redlock.rs"]],
 };
 
-const MACROS: Layers = Layers { below: &[], natural: &[] };
+const MACROS: Layers = Layers {
+    below: &[
+        (
+            "words",
+            &[
+                "braces.rs",
+                "duration.rs",
+                "errors.rs",
+                "function.rs",
+                "hole.rs",
+                "keys.rs",
+                "suggest.rs",
+                "template.rs",
+            ],
+        ),
+        ("values", &["debug_handler.rs", "nodes.rs", "resource.rs", "value.rs"]),
+        ("arguments", &["args.rs"]),
+        ("function", &["output.rs", "returned_future.rs", "validate.rs"]),
+        ("expansion", &["expand.rs", "fallback.rs"]),
+    ],
+    natural: &[],
+};
 
-const TOWER: Layers = Layers { below: &[], natural: &[] };
+const TOWER: Layers = Layers {
+    below: &[
+        ("protocol", &["problem.rs", "protocol.rs", "settings.rs"]),
+        ("extract", &["extract"]),
+        ("request", &["body.rs", "future.rs", "plain.rs"]),
+        ("service", &["service.rs"]),
+        ("layer", &["layer.rs"]),
+        ("protocols", &["grpc.rs", "http.rs"]),
+    ],
+    natural: &[],
+};

@@ -1,4 +1,4 @@
-//! `cargo xtask lint`: imports run in one direction, and no file imports another that imports it.
+//! `cargo xtask imports`: imports run in one direction, and no file imports another that imports it.
 
 mod graph;
 mod layers;
@@ -9,6 +9,12 @@ use graph::Graph;
 use layers::{CRATES, Layers};
 
 use crate::shell::{Failure, workspace};
+
+pub(crate) const ABOUT: &str = "checks that imports run in one direction";
+
+pub(crate) fn run(_: &[String]) -> Result<(), Failure> {
+    check()
+}
 
 /// Checks every crate that has layers.
 pub(crate) fn check() -> Result<(), Failure> {
