@@ -260,7 +260,7 @@ impl NodeHandle {
         if pipe.is_crowded(now) {
             return false;
         }
-        let sent = pipe.send_waiting(self.shared());
+        let sent = pipe.send_waiting(self.shared(), &&now);
         sent.largest > 0 && !sent.tell_supervisor
     }
 
