@@ -120,12 +120,18 @@ impl Client {
         move || queues.nudge()
     }
 
+    /// Whether a quorum has been waited for, so that there is nothing to wait for. Starts the tasks
+    /// in either case.
+    pub(crate) fn is_ready(&self) -> Result<bool, LockError> {
+        check_runtime()?;
+        self.ensure_running();
+        Ok(self.ready.load(Ordering::Acquire))
+    }
+
     /// Waits, on the first use only, until a quorum of nodes is connected or cannot be, at most
     /// `connect_timeout`.
     pub(crate) async fn ready(&self) -> Result<(), LockError> {
-        check_runtime()?;
-        self.ensure_running();
-        if self.ready.load(Ordering::Acquire) {
+        if self.is_ready()? {
             return Ok(());
         }
         // The attempt that follows finds out whether there is a quorum.

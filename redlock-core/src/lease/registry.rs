@@ -241,9 +241,9 @@ impl Registry {
         runtime::spawn(standby.run(Arc::downgrade(client)));
     }
 
-    /// Adds a hold, unless the client is closed.
-    pub(crate) fn add(&self, hold: &Arc<Hold>) -> bool {
-        let (now, due) = hold.first_due();
+    /// Adds a hold at this reading, unless the client is closed.
+    pub(crate) fn add(&self, hold: &Arc<Hold>, reading: Reading) -> bool {
+        let due = hold.due_at(reading);
         let (wake, is_awake) = {
             let mut inner = self.shared.inner.lock();
             if inner.closed {
@@ -254,7 +254,7 @@ impl Registry {
             (inner.set_due(hold.id, Some(due)), inner.asleep.is_none())
         };
         if wake || is_awake {
-            self.task.expect(now);
+            self.task.expect(reading.now);
         }
         if wake {
             self.shared.wake();

@@ -118,7 +118,7 @@ impl NodeHandle {
         if pipe.is_crowded(now) {
             return false;
         }
-        let sent = self.shared().send_waiting(&mut pipe);
+        let sent = pipe.send_waiting(&self.shared().outbox, &&now);
         sent.largest > 0 && !sent.tell_supervisor
     }
 

@@ -62,7 +62,7 @@ fn delete(claim: &Arc<Claim>) -> Job {
 }
 
 fn take(outbox: &mut Outbox, ms: u64) -> Vec<Queued> {
-    outbox.take(&&at(ms), Vec::new())
+    outbox.take(&&at(ms), Vec::new()).0
 }
 
 fn actions(items: &[Queued]) -> Vec<Action> {

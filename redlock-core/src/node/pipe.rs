@@ -10,8 +10,8 @@
 //! same for all runs out for the first one first (rule 15).
 
 use std::{
-    cell::LazyCell,
     collections::VecDeque,
+    ops::Deref,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -26,7 +26,7 @@ use super::{
     outbox::{Outbox, Queued},
 };
 use crate::{
-    clock::{Clock, Moment},
+    clock::Moment,
     error::{NodeError, NodeErrorKind},
 };
 
@@ -99,22 +99,27 @@ impl Pipe {
     }
 
     /// Sends what waits, batch by batch, as far as there is room.
-    pub(super) fn send_waiting(&mut self, outbox: &Mutex<Outbox>, clock: &dyn Clock) -> Sent {
+    pub(super) fn send_waiting(
+        &mut self,
+        outbox: &Mutex<Outbox>,
+        now: &impl Deref<Target = Moment>,
+    ) -> Sent {
         let mut sent = Sent { largest: 0, tell_supervisor: false };
         let Some(sender) = &self.sender else { return sent };
-        loop {
-            let now = LazyCell::new(|| clock.now());
-            let items = outbox.lock().take(&now, std::mem::take(&mut self.spare));
+        let mut more = true;
+        while more {
+            let items;
+            (items, more) = outbox.lock().take(now, std::mem::take(&mut self.spare));
             if items.is_empty() {
                 self.spare = items;
-                return sent;
+                break;
             }
             sent.largest = sent.largest.max(items.len());
+            let now = **now;
             if items.len() >= CROWD {
-                self.crowd_at = Some(*now);
+                self.crowd_at = Some(now);
             }
             sent.tell_supervisor |= !self.is_timed || !sender.wakes_reader();
-            let now = *now;
             let mut answers = sender.send(items.iter().map(|item| item.job.command(now)).collect());
             // The first poll sends, so that batches leave in order.
             let answers = match (&mut answers).now_or_never() {
@@ -126,6 +131,7 @@ impl Pipe {
             };
             self.batches.push_back(Batch { items, answers, sent: Instant::now() });
         }
+        sent
     }
 
     /// Sends commands whose answers no task will hear.

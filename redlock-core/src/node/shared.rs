@@ -15,7 +15,7 @@ use super::{
     Connector, Identity, NodeSpec, Restarts, Watchers,
     fingerprint::fnv1a,
     outbox::{Link, Outbox},
-    pipe::{Pipe, Sent},
+    pipe::Pipe,
     quarantine::Quarantine,
     round_trip::RoundTrip,
 };
@@ -112,11 +112,6 @@ impl Shared {
     pub(super) fn recognise(&self, identity: &Identity) {
         let fingerprint = identity.run_id.as_ref().map_or(0, |run_id| fnv1a(run_id.as_bytes()));
         self.process.store(fingerprint, Ordering::Release);
-    }
-
-    /// Sends what waits in the outbox, as far as there is room.
-    pub(super) fn send_waiting(&self, pipe: &mut Pipe) -> Sent {
-        pipe.send_waiting(&self.outbox, &*self.context.clock)
     }
 
     /// Tells the task that there is something to do.

@@ -5,6 +5,7 @@
 //! Down: jobs are answered in no time, and a new connection is tried with backoff.
 
 use std::{
+    cell::LazyCell,
     future::poll_fn,
     pin::{Pin, pin},
     sync::{Arc, atomic::Ordering},
@@ -312,9 +313,7 @@ impl<'a> Session<'a> {
             if self.is_over() {
                 break None;
             }
-            self.send_waiting();
-            self.send_pings();
-            self.arm(&mut alarm);
+            self.send_waiting(&mut alarm);
             let event = self.next_event(&mut alarm).await;
             if let Err(error) = self.handle(event).await {
                 break Some(Ended {
@@ -337,36 +336,30 @@ impl<'a> Session<'a> {
     }
 
     /// The last client has gone, and nothing is owed or it has had its time; or another runtime has
-    /// taken the node over.
-    fn is_over(&self) -> bool {
+    /// taken the node over. Otherwise the pings that were asked for are sent.
+    fn is_over(&mut self) -> bool {
         if !self.task.pulse.is_current() {
             return true;
         }
-        let (ends_at, settled) = {
-            let outbox = self.shared.outbox.lock();
-            (outbox.ends_at, outbox.is_idle())
+        let (ends_at, settled, pings) = {
+            let mut outbox = self.shared.outbox.lock();
+            (outbox.ends_at, outbox.is_idle(), std::mem::take(&mut outbox.pings))
         };
-        ends_at.is_some_and(|until| settled || self.shared.context.clock.now() >= until)
-    }
-
-    fn send_waiting(&mut self) {
-        let sent = self.shared.send_waiting(&mut self.shared.pipe.lock());
-        if sent.largest > 0 {
-            self.crowded = sent.largest >= CROWD;
-        }
-    }
-
-    fn send_pings(&mut self) {
-        let asked = std::mem::take(&mut self.shared.outbox.lock().pings);
-        for ping in asked {
+        for ping in pings {
             let pong = answer_ping(self.shared, &mut *self.connection, ping);
             self.pings.push(pong);
         }
+        ends_at.is_some_and(|until| settled || self.shared.context.clock.now() >= until)
     }
 
-    /// Sets the timer for the first batch in flight, unless it is set already.
-    fn arm(&self, alarm: &mut Pin<&mut Sleep>) {
+    /// Sends what waits, and sets the timer for the first batch in flight unless it is set already.
+    fn send_waiting(&mut self, alarm: &mut Pin<&mut Sleep>) {
+        let now = LazyCell::new(|| self.shared.context.clock.now());
         let mut pipe = self.shared.pipe.lock();
+        let sent = pipe.send_waiting(&self.shared.outbox, &now);
+        if sent.largest > 0 {
+            self.crowded = sent.largest >= CROWD;
+        }
         if !pipe.is_timed
             && let Some(deadline) = pipe.deadline(self.shared.context.node_timeout)
         {
@@ -379,7 +372,7 @@ impl<'a> Session<'a> {
         let clock = &*self.shared.context.clock;
         let wake = {
             let outbox = self.shared.outbox.lock();
-            let next = outbox.next(&std::cell::LazyCell::new(|| clock.now()));
+            let next = outbox.next(&LazyCell::new(|| clock.now()));
             next.into_iter().chain(outbox.ends_at).min().unwrap_or(Moment::NEVER)
         };
         let number = self.number;

@@ -12,7 +12,7 @@ use self::chance::Chance;
 use crate::{
     bug::{Bug, planted},
     client::{Client, check_runtime},
-    clock::Moment,
+    clock::{Moment, Reading},
     error::{LockError, NodeError, NodeErrorKind},
     guard::LockGuard,
     lease::{Hold, LeaseInTransit, LeaseState},
@@ -55,12 +55,16 @@ async fn wait_for(
     check(&resource)?;
     client.check_open(&resource)?;
     let called = client.clock.now();
-    tokio::select! {
-        biased;
-        ready = client.ready() => ready?,
-        () = client.closed() => client.check_open(&resource)?,
-    }
-    let begun = client.clock.now();
+    let begun = if client.is_ready()? {
+        called
+    } else {
+        tokio::select! {
+            biased;
+            ready = client.ready() => ready?,
+            () = client.closed() => client.check_open(&resource)?,
+        }
+        client.clock.now()
+    };
     let mut request = Request {
         client,
         key: client.key(&resource),
@@ -106,7 +110,7 @@ impl Request<'_> {
     /// Waits for the turn in the queue.
     async fn turn(&mut self) -> Result<Front, LockError> {
         let wants = Wants::new(self.terms);
-        let turn = match Queues::join(self.client, &self.key, wants) {
+        let turn = match Queues::join(self.client, &self.key, wants, self.begun) {
             Joined::Now(Ok(front)) => return Ok(front),
             Joined::Now(Err(no_turn)) => {
                 self.attempts = 1;
@@ -137,8 +141,8 @@ impl Request<'_> {
     async fn ask(mut self, mut front: Front) -> Result<LockGuard, LockError> {
         let wants = Wants::new(self.terms);
         if let Some(in_transit) = front.take_lease(wants) {
-            let now = self.client.clock.now();
-            return self.admit(front, in_transit, now);
+            let reading = self.client.clock.read();
+            return self.admit(front, in_transit, reading.now, reading);
         }
         let known = front.known(wants);
         if known.is_some() || front.stands_back() && !wants.tries_once {
@@ -148,20 +152,18 @@ impl Request<'_> {
             }
         }
         loop {
-            // Timers and nodes no longer answer once this task's runtime was shut down.
-            check_runtime()?;
-            // The runtime of the client's tasks may end, or stand still, while this request waits
-            // (rule 13).
-            if self.attempts == 0 {
-                self.client.ensure_running()
-            } else {
-                self.client.ensure_moving()
+            if self.attempts > 0 || self.last.is_some() {
+                // Timers and nodes no longer answer once this task's runtime was shut down.
+                check_runtime()?;
+                // The runtime of the client's tasks may end, or stand still, while this request
+                // waits (rule 13).
+                self.client.ensure_moving();
             }
             self.attempts = self.attempts.saturating_add(1);
             match self.attempt().await? {
-                Ok(in_transit) => {
+                Ok((in_transit, reading)) => {
                     let begun = in_transit.lease.since;
-                    return self.admit(front, in_transit, begun);
+                    return self.admit(front, in_transit, begun, reading);
                 }
                 Err(failure) => {
                     let failure = Arc::new(failure);
@@ -245,7 +247,7 @@ impl Request<'_> {
     }
 
     /// Asks all nodes once.
-    async fn attempt(&mut self) -> Result<Result<LeaseInTransit, Failure>, LockError> {
+    async fn attempt(&mut self) -> Result<Result<(LeaseInTransit, Reading), Failure>, LockError> {
         let client = Arc::clone(self.client);
         let Some(_permit) = self.admission(&client).await? else {
             return Ok(Err(self.crowded_out()));
@@ -264,18 +266,17 @@ impl Request<'_> {
         let mut in_transit =
             LeaseInTransit::new(sought(client.registry.start(&*client.clock)), in_flight);
         let job = Job::new(&claim, Action::Grant { ttl: terms.key_ttl() });
-        deliver(ask(&client.nodes, &round, |_| Some(job.clone())));
+        deliver(ask(&client.nodes, &round, in_transit.lease.since, |_| Some(job.clone())));
         let mut tally = round.settled(&client.nodes, client.give_up_after()).await;
         if planted(Bug::ClockStartedLate) {
             in_transit.lease = sought(client.registry.start(&*client.clock));
         }
         if tally.reached() {
             // A grant counts only if validity remains (rule 4).
-            if in_transit.lease.is_valid_on(client.clock.read())
-                || planted(Bug::ValidityNotCompared)
-            {
+            let reading = client.clock.read();
+            if in_transit.lease.is_valid_on(reading) || planted(Bug::ValidityNotCompared) {
                 client.note_quorum_seen();
-                return Ok(Ok(in_transit));
+                return Ok(Ok((in_transit, reading)));
             }
             return Ok(Err(Failure {
                 no_quorum: true,
@@ -345,15 +346,16 @@ impl Request<'_> {
         front: Front,
         in_transit: LeaseInTransit,
         begun: Moment,
+        reading: Reading,
     ) -> Result<LockGuard, LockError> {
         let Self { client, resource, terms, .. } = self;
         let hold = Arc::new(Hold::new(client, resource, in_transit.lease.clone(), terms, begun));
-        if !client.registry.add(&hold) {
+        if !client.registry.add(&hold, reading) {
             // No work ran under the lease, so that not even a `min_hold` keeps the keys.
             return Err(LockError::ShuttingDown { resource: hold.resource.clone() });
         }
         in_transit.disarm();
-        front.acquired(&hold);
+        front.acquired(&hold, reading.now);
         Ok(LockGuard::new(hold))
     }
 

@@ -99,7 +99,7 @@ fn send(
             let expected = Some(expected).filter(|_| state.lease.confirmed_round.has_yes(node));
             Some(Job { expected, ..job.clone() })
         };
-        (ask(&hold.client.nodes, &round, job), round, look_again)
+        (ask(&hold.client.nodes, &round, started.now, job), round, look_again)
     };
     if let Some(at) = look_again {
         hold.client.registry.schedule(hold.id, at);

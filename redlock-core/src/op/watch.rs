@@ -26,7 +26,7 @@ pub(crate) fn watch(client: &Arc<Client>, key: &Arc<str>) -> Watch {
     }
     let watch = Watch { client: Arc::clone(client), key: Arc::clone(key), signal };
     let job = watch.signal.job();
-    deliver(ask(&client.nodes, &watch.signal, |_| Some(job.clone())));
+    deliver(ask(&client.nodes, &watch.signal, client.clock.now(), |_| Some(job.clone())));
     watch
 }
 

@@ -14,10 +14,10 @@ use crate::{
 pub(crate) fn ask<C: ReplySink>(
     nodes: &[NodeHandle],
     sink: &Arc<C>,
+    now: Moment,
     job: impl Fn(usize) -> Option<Job>,
 ) -> Vec<EarlyReply> {
     let mut early = Vec::new();
-    let Some(now) = nodes.first().map(NodeHandle::now) else { return early };
     for (index, node) in nodes.iter().enumerate() {
         match job(index) {
             Some(job) => early.extend(ask_at(now, nodes, sink, index, job)),
