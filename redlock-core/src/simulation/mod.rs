@@ -63,11 +63,11 @@ pub fn builder(network: &Network, place: Place) -> Builder {
 /// What `is_valid()` would say now, without what it does besides: asking changes nothing.
 #[must_use]
 pub fn believes(handle: &LockHandle) -> bool {
-    handle.hold().glance()
+    handle.hold().glance(handle.leases().nodes.clock.read())
 }
 
 /// The number of the claim that is behind a hold, as an [`Act`] shows it.
 #[must_use]
 pub fn claim(handle: &LockHandle) -> u64 {
-    sight::number(&handle.hold().state.lock().lease.claim)
+    sight::number(&handle.hold().lease().claim)
 }
