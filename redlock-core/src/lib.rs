@@ -47,6 +47,7 @@ mod client;
 mod clock;
 mod error;
 mod extension;
+pub mod fence;
 mod guard;
 mod lease;
 mod node;
@@ -67,6 +68,7 @@ mod wait;
 
 pub use builder::Builder;
 pub use error::{LockError, LostReason, NodeError, NodeErrorKind};
+pub use fence::FencingToken;
 pub use guard::{LockGuard, LockHandle, Released};
 pub use node::{Node, NodeHealth, NodeState, Restarts, memory::MemoryNode};
 pub use options::LockOptions;

@@ -5,6 +5,7 @@
 //! this process ([`memory`]); the state machine that supervises a connection is shared by both.
 
 mod backoff;
+pub(crate) mod counter;
 mod expiry;
 mod handle;
 pub(crate) mod memory;
@@ -33,9 +34,12 @@ pub(crate) use quarantine::Identity;
 pub use quarantine::Restarts;
 pub(crate) use watchers::{Listener, Watchers};
 
-use self::memory::MemoryNode;
 #[cfg(redlock_sim)]
 pub(crate) use self::memory::data::Push;
+use self::{
+    counter::{Draw, Raise},
+    memory::MemoryNode,
+};
 use crate::{
     clock::Moment,
     error::{LockError, NodeError},
@@ -67,12 +71,20 @@ pub(crate) struct Command {
 pub(crate) enum Action {
     /// Set the key if it is free, for this long: `SET key value NX PX ttl`. A vote for a new lock.
     Grant { ttl: Duration },
+    /// The same, and draw numbers from the counter beside the key. Sent at most once a node for each
+    /// claim: a second one would draw others.
+    GrantFenced { ttl: Duration, draw: Draw },
     /// Set the key again for a lock that a quorum has confirmed, on a node where it went missing
     /// (rule 8).
     Heal { ttl: Duration },
     /// If the key has our value, let it live for at least this long from now. Never shortens
     /// (rule 7).
     Extend { ttl: Duration },
+    /// The same, and draw more numbers from the counter beside the key.
+    Redraw { ttl: Duration, draw: Draw },
+    /// If the key has our value and the counter beside it reads what it has given to us, raise the
+    /// counter to the last number of the range that other nodes have given more of.
+    Confirm(Raise),
     /// If the key has our value, delete it. Where this node keeps the queue of the lock, also give
     /// the turn to its front (`wakes`).
     Release { wakes: bool },
@@ -157,9 +169,12 @@ pub(crate) enum Reply {
     Done,
     /// The key is there, and extended if it was asked to be; this much was left of it before.
     There { left: Duration },
+    /// Done, and this is the first of the numbers that were drawn.
+    Numbered { first: u64 },
     /// There is no such key.
     Missing,
-    /// The key is there and has another client's value.
+    /// The key is there and has another client's value, or the counter beside it has given numbers to
+    /// another one.
     Foreign,
     /// The key is not there any more, whether or not it had our value until now (`deleted`), and the
     /// turn went to a waiter in the queue.

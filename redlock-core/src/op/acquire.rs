@@ -2,24 +2,26 @@
 //! the caller waits.
 
 mod chance;
+mod fence;
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::sync::SemaphorePermit;
 use tracing::Instrument;
 
-use self::chance::Chance;
+use self::{chance::Chance, fence::Drawing};
 use crate::{
     bug::{Bug, planted},
     client::{Client, check_runtime},
     clock::Moment,
     error::{LockError, NodeError, NodeErrorKind},
+    fence::{FencingToken, Range, numbers_for},
     guard::LockGuard,
     lease::{Hold, Lease, Unheld},
     node::{Action, Claim, Job, NodeHandle},
     op::watch::Watch,
     options::Terms,
-    quorum::{Round, ask, cast_all, quorum},
+    quorum::{Round, Tally, ask, cast_all, quorum},
     telemetry,
     timer::{sleep, timeout},
     token,
@@ -136,9 +138,11 @@ impl Request<'_> {
     /// Takes over the lease that the head was given, or asks the nodes until they grant the lock.
     async fn ask(mut self, mut head: Head) -> Result<LockGuard, LockError> {
         let wants = Wants::new(self.terms);
-        if let Some(unheld) = head.take_lease(wants) {
+        if let Some(unheld) = head.take_lease(wants)
+            && let Some((unheld, token)) = self.numbered(&head, unheld).await
+        {
             let now = self.client.clock.now();
-            return self.admit(head, unheld, now);
+            return self.admit(head, unheld, now, token);
         }
         let known = head.known(wants);
         if known.is_some() || head.stands_back() && !wants.tries_once {
@@ -158,10 +162,11 @@ impl Request<'_> {
                 self.client.ensure_moving()
             }
             self.attempts = self.attempts.saturating_add(1);
-            match self.attempt().await? {
-                Ok(unheld) => {
+            match self.attempt(&head).await? {
+                Ok(mut unheld) => {
                     let begun = unheld.lease.since;
-                    return self.admit(head, unheld, begun);
+                    let token = unheld.lease.range.as_mut().and_then(Range::next);
+                    return self.admit(head, unheld, begun, token);
                 }
                 Err(failure) => {
                     let failure = Arc::new(failure);
@@ -245,7 +250,7 @@ impl Request<'_> {
     }
 
     /// Asks all nodes once.
-    async fn attempt(&mut self) -> Result<Result<Unheld, Failure>, LockError> {
+    async fn attempt(&mut self, head: &Head) -> Result<Result<Unheld, Failure>, LockError> {
         let client = Arc::clone(self.client);
         let Some(_permit) = self.admission(&client).await? else {
             return Ok(Err(self.crowded_out()));
@@ -262,24 +267,34 @@ impl Request<'_> {
         let round = Round::new(client.nodes.len(), |tally| tally.reached() || tally.impossible());
         let sought = |start| Lease::sought(Arc::clone(&claim), terms, start, &round);
         let mut unheld = Unheld::new(sought(client.registry.start(&*client.clock)), arriving);
-        let job = Job::new(&claim, Action::Grant { ttl: terms.key_ttl() });
-        cast_all(ask(&client.nodes, &round, |_| Some(job.clone())));
+        let drawing = terms.fenced.then(|| {
+            let count = numbers_for(head.fenced_behind(), 0);
+            Drawing::grant(&client, &round, terms.key_ttl(), count)
+        });
+        match &drawing {
+            Some(drawing) => drawing.send(&client, &claim),
+            None => {
+                let job = Job::new(&claim, Action::Grant { ttl: terms.key_ttl() });
+                cast_all(ask(&client.nodes, &round, |_| Some(job.clone())));
+            }
+        }
         let mut tally = round.settled(&client.nodes, client.patience()).await;
         if planted(Bug::ClockStartedLate) {
             unheld.lease = sought(client.registry.start(&*client.clock));
         }
         if tally.reached() {
+            if let Some(drawing) = &drawing {
+                match drawing.range(&client, &claim).await {
+                    Ok(range) => unheld.lease.range = Some(range),
+                    Err(failure) => return Ok(Err(failure)),
+                }
+            }
             // A grant counts only if validity remains (rule 4).
             if unheld.lease.is_valid_on(client.clock.read()) || planted(Bug::ValidityNotCompared) {
                 client.put_in_service();
                 return Ok(Ok(unheld));
             }
-            return Ok(Err(Failure {
-                no_quorum: true,
-                was_asked: true,
-                granted: tally.yes(),
-                nodes: Vec::new(),
-            }));
+            return Ok(Err(Failure::too_late(tally.yes())));
         }
         if !tally.impossible_by_failures() && round.has_timeouts() {
             // Nodes that were asked together time out together. A moment later all their timeouts
@@ -287,12 +302,7 @@ impl Request<'_> {
             sleep(SHORTEST_PAUSE).await;
             tally = round.tally();
         }
-        Ok(Err(Failure {
-            no_quorum: tally.impossible_by_failures(),
-            was_asked: true,
-            granted: tally.yes(),
-            nodes: round.failures(),
-        }))
+        Ok(Err(Failure::of(&tally, &round)))
     }
 
     /// Waits until fewer attempts are in progress than the nodes can answer in time. `None` when
@@ -337,9 +347,16 @@ impl Request<'_> {
     }
 
     /// Makes a hold of a lease, unless the client was closed meanwhile.
-    fn admit(self, head: Head, unheld: Unheld, begun: Moment) -> Result<LockGuard, LockError> {
+    fn admit(
+        self,
+        head: Head,
+        unheld: Unheld,
+        begun: Moment,
+        token: Option<FencingToken>,
+    ) -> Result<LockGuard, LockError> {
         let Self { client, resource, terms, .. } = self;
-        let hold = Arc::new(Hold::new(client, resource, unheld.lease.clone(), terms, begun));
+        let lease = unheld.lease.clone();
+        let hold = Arc::new(Hold::new(client, resource, lease, terms, begun, token));
         if !client.registry.add(&hold) {
             // No work ran under the lease, so that not even a `min_hold` keeps the keys.
             return Err(LockError::ShuttingDown { resource: hold.resource.clone() });
@@ -450,6 +467,21 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// So many nodes refused, or failed, that there is no quorum.
+    fn of(tally: &Tally, round: &Round) -> Self {
+        Self {
+            no_quorum: tally.impossible_by_failures(),
+            was_asked: true,
+            granted: tally.yes(),
+            nodes: round.failures(),
+        }
+    }
+
+    /// A quorum has answered too late to be relied on.
+    fn too_late(granted: usize) -> Self {
+        Self { no_quorum: true, was_asked: true, granted, nodes: Vec::new() }
+    }
+
     /// Whether perhaps no client held the lock: the votes were split, or nodes were missing.
     fn is_in_vain(&self) -> bool {
         self.no_quorum || self.granted > 0

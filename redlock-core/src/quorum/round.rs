@@ -86,9 +86,12 @@ impl Round {
 
     fn vote(self: &Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
         let (vote, answer) = match result {
-            Ok(Reply::Done | Reply::There { .. } | Reply::Woke { deleted: true }) => {
-                (Vote::Yes, Answer::Yes)
-            }
+            Ok(
+                Reply::Done
+                | Reply::There { .. }
+                | Reply::Numbered { .. }
+                | Reply::Woke { deleted: true },
+            ) => (Vote::Yes, Answer::Yes),
             Ok(Reply::Missing | Reply::Woke { deleted: false }) => (Vote::No, Answer::Missing),
             Ok(Reply::Foreign | Reply::Queued { .. } | Reply::Full) => (Vote::No, Answer::Foreign),
             Err(error) => (Vote::Failed, Answer::Failed(error)),

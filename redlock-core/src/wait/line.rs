@@ -84,6 +84,8 @@ pub(crate) struct Wants {
     clock_drift_factor: f64,
     /// The request has a `min_hold`: the keys have to live longer than the ttl and are set anew.
     min_hold: bool,
+    /// The request wants a fencing token.
+    fenced: bool,
     /// The request makes one attempt at most, because it does not wait or may not retry. The
     /// outcome of the attempt in progress is its answer, too.
     pub(crate) tries_once: bool,
@@ -98,6 +100,7 @@ impl Wants {
             ttl: terms.ttl,
             clock_drift_factor: terms.clock_drift_factor,
             min_hold: !terms.min_hold.is_zero(),
+            fenced: terms.fenced,
             tries_once: terms.wait.is_zero() || terms.retry_count == Some(0),
             retry_delay: terms.retry_delay,
         }
@@ -316,7 +319,7 @@ impl Lines {
 impl Inner {
     fn hand_over(&mut self, hold: &Hold, clock: Reading) -> bool {
         let Self { lines, wakes, .. } = self;
-        let state = hold.state.lock();
+        let mut state = hold.state.lock();
         let lease = &state.lease;
         let Some(line) = lines.get_mut(&lease.claim.key) else { return false };
         let suits = |next: &Arc<Waiter>| next.wants.fits(lease, clock);
@@ -331,8 +334,11 @@ impl Inner {
         line.streak.handed_on();
         // The lease may no longer suit the waiter when the waiter looks at it.
         line.waiting_since = clock.now;
-        let lease = Unheld::new(lease.clone(), hold.client.arriving());
-        let head = Head::new(&hold.client, &state.lease.claim.key).with(lease);
+        let head = Head::new(&hold.client, &lease.claim.key);
+        // Its numbers go with it: each is handed out once.
+        let range = state.lease.range.take();
+        let lease = Lease { range, ..state.lease.clone() };
+        let head = head.with(Unheld::new(lease, hold.client.arriving()));
         wakes.extend(next.give(Ok(head)));
         true
     }
@@ -430,6 +436,11 @@ impl Line {
     /// How many wait.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// How many wait for it with a token.
+    pub(super) fn waiting_fenced(&self) -> usize {
+        self.waiting.iter().filter(|waiter| waiter.wants.fenced).count()
     }
 
     /// What a waiter without a turn is told.

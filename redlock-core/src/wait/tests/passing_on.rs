@@ -199,7 +199,7 @@ async fn a_hold_that_ends_before_its_line_knows_it_does_not_stay_in_the_way() {
     let (key, terms) = (client.key("r"), client.settings.terms(&LockOptions::new()).unwrap());
     let joined = Lines::join(client, &key, Wants::new(&terms));
     let Joined::Now(Ok(head)) = joined else { panic!() };
-    let hold = Arc::new(Hold::new(client, "r".into(), lease, &terms, client.clock.now()));
+    let hold = Arc::new(Hold::new(client, "r".into(), lease, &terms, client.clock.now(), None));
     assert!(client.registry.add(&hold));
     drop(release::end_all(client));
     head.acquired(&hold);
