@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 use tokio::{runtime::Id, sync::Notify};
 
 use super::{
-    HoldId, Lease, Start,
-    state::{End, Judgement, State, Todo},
+    HoldId, LeaseState, Start,
+    state::{End, HoldState, Judgement, Todo},
 };
 use crate::{
     bug::{Bug, planted},
@@ -37,7 +37,7 @@ pub(crate) struct Hold {
     pub(crate) resource: String,
     /// A body runs under the hold and releases it at its end, unlike a bare guard (rule 13).
     has_body: AtomicBool,
-    pub(crate) state: Mutex<State>,
+    pub(crate) state: Mutex<HoldState>,
     /// Something about the state has changed: it ended, or a doubt was cleared.
     changed: Notify,
     /// What the holder shows to a store, if it asked for that.
@@ -51,7 +51,7 @@ impl Hold {
     pub(crate) fn new(
         client: &Arc<Client>,
         resource: String,
-        lease: Lease,
+        lease: LeaseState,
         terms: &Terms,
         begun: Moment,
         token: Option<FencingToken>,
@@ -67,12 +67,12 @@ impl Hold {
             changed: Notify::new(),
             token,
             earliest: begun + terms.min_hold,
-            state: Mutex::new(State::new(lease, terms, latest, doubt_limit)),
+            state: Mutex::new(HoldState::new(lease, terms, latest, doubt_limit)),
         }
     }
 
     /// Judges the hold and acts on the judgement: a hold whose time has run out ends and makes way
-    /// for the next waiter, and a hold in doubt is renewed. Must not be called with a lock of lines
+    /// for the next waiter, and a hold in doubt is renewed. Must not be called with a lock of queues
     /// or holds held.
     pub(crate) fn judge(self: &Arc<Self>) -> Judgement {
         let reading = self.client.registry.look(&*self.client.clock);
@@ -138,7 +138,7 @@ impl Hold {
         // A holder that has lost the lock must not block the waiters of this client, even if it
         // keeps its guard.
         let key = Arc::clone(&self.state.lock().lease.claim.key);
-        self.client.lines.vacate(&self.client, &key, self.id);
+        self.client.queues.holder_gone(&self.client, &key, self.id);
     }
 
     pub(crate) fn lost_error(&self, end: End) -> LockError {
@@ -158,7 +158,7 @@ impl Hold {
             return LockError::ShuttingDown { resource };
         }
         let (since, round) = {
-            let Lease { since, confirmed_round, .. } = &self.state.lock().lease;
+            let LeaseState { since, confirmed_round, .. } = &self.state.lock().lease;
             (*since, Arc::clone(confirmed_round))
         };
         LockError::NoQuorum {

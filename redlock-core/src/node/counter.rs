@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use super::queue;
+use super::queue_keys;
 
 /// Numbers stay below 2^53, to which scripts count exactly.
 pub(crate) const LIMIT: u64 = 1 << 53;
@@ -25,7 +25,7 @@ pub(crate) const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The key of the counter.
 pub(crate) fn key(lock: &str) -> String {
-    format!("{}:fence", queue::prefix(lock))
+    format!("{}:fence", queue_keys::prefix(lock))
 }
 
 /// What a command that draws numbers asks for.

@@ -25,7 +25,7 @@ use super::{
     Connection, Identity, Opened,
     backoff::Backoff,
     handle::Shared,
-    outbox::{Item, Link},
+    outbox::{Link, Queued},
     outcome::conclude,
     pipe::{Answered, CROWD},
     redis,
@@ -65,7 +65,7 @@ pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pul
                 }
                 let Some(Ended { error, answered, at_rest }) = ended else { return };
                 // A server that takes connections and breaks them is not asked without a pause.
-                let lasted = shared.context.clock.now().since(since) >= Backoff::LONGEST;
+                let lasted = shared.context.clock.now().since(since) >= Backoff::MAX;
                 if answered || lasted {
                     backoff = Backoff::new();
                 }
@@ -102,7 +102,7 @@ fn begin(shared: &Shared) {
     shared.relink(&mut outbox, Link::Opening);
     drop(outbox);
     shared.announce();
-    // Each ballot is cast as it is dropped, with no lock held.
+    // Each `ReplyTo` answers as it is dropped, with no lock held.
     drop(unanswered);
 }
 
@@ -153,10 +153,10 @@ async fn open(task: Task<'_>) -> Result<Opened, NodeError> {
 /// nothing was told of the connection before.
 fn admit(shared: &Shared, identity: &Identity, replaced: bool, now: Moment) {
     shared.recognise(identity);
-    let in_service = shared.in_service.load(Ordering::Acquire);
+    let quorum_seen = shared.quorum_seen.load(Ordering::Acquire);
     let (suspicion, barred) = {
         let mut outbox = shared.outbox.lock();
-        let suspicion = outbox.quarantine.admit(identity, in_service, now);
+        let suspicion = outbox.quarantine.admit(identity, quorum_seen, now);
         shared.is_suspect.store(outbox.quarantine.sits_out(now).is_some(), Ordering::Release);
         shared.relink(&mut outbox, Link::Up);
         (suspicion, outbox.take_barred(&shared.name, now))
@@ -168,9 +168,9 @@ fn admit(shared: &Shared, identity: &Identity, replaced: bool, now: Moment) {
         telemetry::node_up(&shared.name);
     }
     // What this node could have told meanwhile was lost: the listeners ask it anew.
-    for (job, ballot) in shared.watchers.reconnected(&shared.name) {
-        let early = shared.outbox.lock().put(&shared.name, job, ballot, now);
-        crate::quorum::cast_all(early);
+    for (job, reply_to) in shared.watchers.reconnected(&shared.name) {
+        let early = shared.outbox.lock().put(&shared.name, job, reply_to, now);
+        crate::quorum::deliver(early);
     }
     if let Some(suspicion) = suspicion {
         telemetry::node_sits_out(&shared.name, suspicion.describe(), shared.context.sits_out);
@@ -209,14 +209,14 @@ fn go_down(shared: &Shared, error: NodeError) {
 }
 
 /// Fails jobs that were never sent; deletes stay owed.
-fn fail(shared: &Shared, items: impl IntoIterator<Item = Item>, error: &NodeError) {
+fn fail(shared: &Shared, items: impl IntoIterator<Item = Queued>, error: &NodeError) {
     let now = shared.context.clock.now();
     for item in items {
         if !planted(Bug::UnsentDeleteForgotten) {
-            shared.outbox.lock().owe(item.job, now);
+            shared.outbox.lock().add_cleanup(item.job, now);
         }
-        if let Some(ballot) = item.ballot {
-            ballot.cast(Err(error.clone()));
+        if let Some(reply_to) = item.reply_to {
+            reply_to.deliver(Err(error.clone()));
         }
     }
 }
@@ -228,7 +228,7 @@ async fn wait_closed(task: Task<'_>, pause: Duration) -> bool {
     loop {
         let (last, nothing_owed) = {
             let outbox = shared.outbox.lock();
-            (outbox.ends_at, outbox.owes_nothing())
+            (outbox.ends_at, outbox.has_no_cleanups())
         };
         let over = |last| nothing_owed || last <= shared.context.clock.now();
         if last.is_some_and(over) {
@@ -489,7 +489,7 @@ impl Drop for Session<'_> {
             outbox.abandon(&unanswered, now);
             (deletes, unanswered)
         };
-        // Each ballot is cast as it is dropped, with no lock held.
+        // Each `ReplyTo` answers as it is dropped, with no lock held.
         drop((deletes, unanswered));
     }
 }

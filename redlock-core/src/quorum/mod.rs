@@ -1,13 +1,13 @@
 //! Asking all nodes at once and knowing as early as possible what came of it (rule 3).
 
-mod ballot;
-mod bell;
+mod ask;
+mod free_signal;
 mod numbering;
 mod round;
 mod votes;
 
-pub(crate) use ballot::{Ballot, Counts, Uncast, ask, ask_one, cast_all, twin};
-pub(crate) use bell::Bell;
+pub(crate) use ask::{EarlyReply, ReplySink, ReplyTo, ask, ask_one, deliver, twin};
+pub(crate) use free_signal::FreeSignal;
 pub(crate) use numbering::{Agreement, Numbering, agree};
-pub(crate) use round::{Round, Sequel};
+pub(crate) use round::{OnSettled, Round};
 pub(crate) use votes::{Tally, quorum};

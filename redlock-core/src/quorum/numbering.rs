@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{Counts, Round, quorum};
+use super::{ReplySink, Round, quorum};
 use crate::{error::NodeError, node::Reply};
 
 /// Hears the answers to a question for numbers, and passes the votes on to a round.
@@ -39,8 +39,8 @@ impl Numbering {
     }
 }
 
-impl Counts for Numbering {
-    fn count(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
+impl ReplySink for Numbering {
+    fn receive(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
         // Before the vote: a quorum of votes comes with a quorum of numbers.
         if let Ok(Reply::Numbered { first }) = result {
             let mut drawn = self.drawn.lock();
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(numbering.close(), [Some(7), Some(8), None]);
         give(2, 9);
         assert_eq!((numbering.close(), numbering.late()), (vec![Some(7), Some(8), None], 1));
-        assert_eq!(round.yes(), 3, "its vote counts");
+        assert_eq!(round.yes(), 3, "its vote sink");
     }
 
     #[test]

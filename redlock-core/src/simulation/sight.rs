@@ -37,7 +37,7 @@ pub enum Kind {
     /// Confirms numbers.
     Confirm,
     /// Shortens the key to what is left of `min_hold`.
-    Retire,
+    Shorten,
     /// Deletes the key.
     Release,
     /// Asks for the state of the key and for its next change.
@@ -82,7 +82,7 @@ impl<'a> Act<'a> {
             Action::Confirm(_) => (Kind::Confirm, Duration::ZERO),
             Action::Heal { ttl } => (Kind::Heal, ttl),
             Action::Extend { ttl } => (Kind::Extend, ttl),
-            Action::Retire { rest } => (Kind::Retire, rest),
+            Action::Shorten { rest } => (Kind::Shorten, rest),
             Action::Release { .. } => (Kind::Release, Duration::ZERO),
             Action::Join { .. } => (Kind::Join, Duration::ZERO),
             Action::Leave => (Kind::Leave, Duration::ZERO),

@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(draw(&mut counters, 0, 1, 0.0), Some(1));
         assert_eq!(draw(&mut counters, 0, 1, 9.0), Some(2));
         counters.sweep(18.0);
-        assert_eq!(counters.len(), 1, "the last use counts");
+        assert_eq!(counters.len(), 1, "the last use sink");
         assert_eq!(draw(&mut counters, 0, 1, 19.0), Some(1), "expired");
         counters.sweep(30.0);
         assert_eq!(counters.len(), 0);

@@ -14,13 +14,13 @@ use crate::{
     bug::{Bug, planted},
     client::Client,
     fence::{FencingToken, Range, numbers_for},
-    lease::Unheld,
+    lease::LeaseInTransit,
     node::{
         Action, Claim, Job,
         counter::{self, Draw, Raise},
     },
-    quorum::{Agreement, Numbering, Round, Tally, agree, ask, cast_all},
-    wait::Head,
+    quorum::{Agreement, Numbering, Round, Tally, agree, ask, deliver},
+    wait::Front,
 };
 
 /// The outcome is known.
@@ -70,7 +70,7 @@ impl Drawing {
     /// Sends the question. It goes to each node once: a node that ran it twice would give two numbers.
     pub(super) fn send(&self, client: &Client, claim: &Arc<Claim>) {
         let job = Job::new(claim, self.action);
-        cast_all(ask(&client.nodes, &self.numbering, |_| Some(job.clone())));
+        deliver(ask(&client.nodes, &self.numbering, |_| Some(job.clone())));
     }
 
     /// The range that a quorum of nodes has granted, which has been heard.
@@ -99,8 +99,8 @@ impl Drawing {
             let raise = Raise { from, to: to.max(from), life: life(client) };
             Some(Job::new(claim, Action::Confirm(raise)))
         };
-        cast_all(ask(&client.nodes, &round, confirm));
-        let tally = round.settled(&client.nodes, client.patience()).await;
+        deliver(ask(&client.nodes, &round, confirm));
+        let tally = round.settled(&client.nodes, client.give_up_after()).await;
         let late = if planted(Bug::LateGrantCounted) { self.numbering.late() } else { 0 };
         if tally.reached() || tally.yes() + late >= crate::quorum::quorum(client.nodes.len()) {
             return Ok(Range::new(largest, self.count));
@@ -114,28 +114,33 @@ impl Request<'_> {
     /// none: the lease is given back.
     pub(super) async fn numbered(
         &mut self,
-        head: &Head,
-        mut unheld: Unheld,
-    ) -> Option<(Unheld, Option<FencingToken>)> {
+        front: &Front,
+        mut in_transit: LeaseInTransit,
+    ) -> Option<(LeaseInTransit, Option<FencingToken>)> {
         if !self.terms.fenced {
-            return Some((unheld, None));
+            return Some((in_transit, None));
         }
-        let next = |unheld: &mut Unheld| unheld.lease.range.as_mut().and_then(Range::next);
-        if let Some(token) = next(&mut unheld) {
-            return Some((unheld, Some(token)));
+        let next =
+            |in_transit: &mut LeaseInTransit| in_transit.lease.range.as_mut().and_then(Range::next);
+        if let Some(token) = next(&mut in_transit) {
+            return Some((in_transit, Some(token)));
         }
         self.attempts = self.attempts.saturating_add(1);
         self.client.ensure_running();
         // On the heap: most leases come with enough numbers.
-        let mut unheld = Box::pin(self.draw_again(head, unheld)).await?;
-        let token = next(&mut unheld)?;
-        Some((unheld, Some(token)))
+        let mut in_transit = Box::pin(self.draw_again(front, in_transit)).await?;
+        let token = next(&mut in_transit)?;
+        Some((in_transit, Some(token)))
     }
 
     /// Draws new numbers for a lease, which renews it as well.
-    async fn draw_again(&self, head: &Head, mut unheld: Unheld) -> Option<Unheld> {
+    async fn draw_again(
+        &self,
+        front: &Front,
+        mut in_transit: LeaseInTransit,
+    ) -> Option<LeaseInTransit> {
         let Self { client, terms, .. } = *self;
-        let lease = &mut unheld.lease;
+        let lease = &mut in_transit.lease;
         let used = lease.range.take().map_or(0, |range| range.size());
         let claim = Arc::clone(&lease.claim);
         let start = client.registry.start(&*client.clock);
@@ -143,20 +148,20 @@ impl Request<'_> {
         lease.renewal_sent = sent;
         lease.expired_by = lease.expired_by.max(sent + terms.key_ttl());
         let round = Round::new(client.nodes.len(), settles);
-        let count = numbers_for(head.fenced_behind(), used);
+        let count = numbers_for(front.fenced_behind(), used);
         let drawing = Drawing::again(client, &round, terms.key_ttl(), count);
         drawing.send(client, &claim);
-        if !round.settled(&client.nodes, client.patience()).await.reached() {
+        if !round.settled(&client.nodes, client.give_up_after()).await.reached() {
             return None;
         }
         let range = drawing.range(client, &claim).await.ok()?;
         // A renewal counts within the validity that it renews (rule 7).
         let reading = client.clock.read();
-        if !unheld.lease.is_valid_on(reading) {
+        if !in_transit.lease.is_valid_on(reading) {
             return None;
         }
-        unheld.lease.renewed(terms, start, &round);
-        unheld.lease.range = Some(range);
-        unheld.lease.is_valid_on(reading).then_some(unheld)
+        in_transit.lease.renewed(terms, start, &round);
+        in_transit.lease.range = Some(range);
+        in_transit.lease.is_valid_on(reading).then_some(in_transit)
     }
 }
