@@ -45,6 +45,8 @@ mod bug;
 mod builder;
 mod client;
 mod clock;
+#[cfg(feature = "serde")]
+mod config;
 mod error;
 mod extension;
 pub mod fence;
@@ -67,6 +69,8 @@ mod token;
 mod wait;
 
 pub use builder::Builder;
+#[cfg(feature = "serde")]
+pub use config::Config;
 pub use error::{LockError, LostReason, NodeError, NodeErrorKind};
 pub use fence::FencingToken;
 pub use guard::{LockGuard, LockHandle, Released};

@@ -3,7 +3,8 @@
 //!
 //! A lease cannot stop a holder that was paused, or whose write was on its way for long. The store
 //! can: it remembers the largest token that it has seen for a resource, refuses a smaller one, and
-//! accepts an equal one. A holder registers its token before its first read.
+//! accepts an equal one. A holder registers its token before its first read. [`sql`] does that for
+//! PostgreSQL and SQLite.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -37,6 +38,7 @@
 //! See [`LockRequest::fenced`](crate::LockRequest::fenced).
 
 mod range;
+pub mod sql;
 #[cfg(test)]
 mod tests;
 mod token;

@@ -26,7 +26,7 @@ pub(crate) use state::{End, Judgement};
 
 use crate::{
     clock::{Moment, Reading},
-    fence::Range,
+    fence::{FencingToken, Range},
     node::Claim,
     options::Terms,
     quorum::Round,
@@ -58,7 +58,7 @@ pub(crate) struct LeaseState {
     pub(crate) confirmed_round: Arc<Round>,
     /// The numbers that came with it and were not handed out, if it was asked for with numbers. They
     /// die with the lease, and with its first doubt.
-    pub(crate) range: Option<Range>,
+    pub(crate) range: Option<Box<Range>>,
 }
 
 impl LeaseState {
@@ -85,6 +85,11 @@ impl LeaseState {
             confirmed_round: Arc::clone(round),
             range: None,
         }
+    }
+
+    /// The next of the numbers that came with it, if one is left.
+    pub(crate) fn next_number(&mut self) -> Option<FencingToken> {
+        self.range.as_mut()?.next()
     }
 
     /// A quorum has let its keys live on as the terms have it, in a round that started at `start`, while

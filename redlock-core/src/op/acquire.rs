@@ -15,7 +15,7 @@ use crate::{
     client::{Client, check_runtime},
     clock::Moment,
     error::{LockError, NodeError, NodeErrorKind},
-    fence::{FencingToken, Range, numbers_for},
+    fence::{FencingToken, numbers_for},
     guard::LockGuard,
     lease::{Hold, LeaseInTransit, LeaseState},
     node::{Action, Claim, Job, NodeHandle},
@@ -165,7 +165,7 @@ impl Request<'_> {
             match self.attempt(&front).await? {
                 Ok(mut in_transit) => {
                     let begun = in_transit.lease.since;
-                    let token = in_transit.lease.range.as_mut().and_then(Range::next);
+                    let token = in_transit.lease.next_number();
                     return self.admit(front, in_transit, begun, token);
                 }
                 Err(failure) => {
@@ -289,7 +289,7 @@ impl Request<'_> {
         if tally.reached() {
             if let Some(drawing) = &drawing {
                 match drawing.range(&client, &claim).await {
-                    Ok(range) => in_transit.lease.range = Some(range),
+                    Ok(range) => in_transit.lease.range = Some(Box::new(range)),
                     Err(failure) => return Ok(Err(failure)),
                 }
             }

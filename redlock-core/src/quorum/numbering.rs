@@ -50,7 +50,7 @@ impl ReplySink for Numbering {
                 slot.get_or_insert(first);
             }
         }
-        Arc::clone(&self.round).count(node, result);
+        Arc::clone(&self.round).receive(node, result);
     }
 }
 
@@ -101,7 +101,8 @@ mod tests {
     fn a_number_that_comes_late_does_not_count() {
         let round = Round::new(3, Tally::reached);
         let numbering = Numbering::new(&round, 3);
-        let give = |node, first| Arc::clone(&numbering).count(node, Ok(Reply::Numbered { first }));
+        let give =
+            |node, first| Arc::clone(&numbering).receive(node, Ok(Reply::Numbered { first }));
         give(0, 7);
         give(1, 8);
         assert!(round.tally().reached());
@@ -116,7 +117,7 @@ mod tests {
         let round = Round::new(3, Tally::reached);
         let numbering = Numbering::new(&round, 3);
         for first in [7, 8] {
-            Arc::clone(&numbering).count(0, Ok(Reply::Numbered { first }));
+            Arc::clone(&numbering).receive(0, Ok(Reply::Numbered { first }));
         }
         assert_eq!(numbering.close(), [Some(7), None, None]);
     }

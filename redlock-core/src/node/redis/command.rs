@@ -6,7 +6,7 @@ use std::{sync::LazyLock, time::Duration};
 use crate::node::{
     Action, Claim, Command,
     counter::{self, Draw, Raise},
-    queue,
+    queue_keys,
 };
 
 static EXTEND: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("extend.lua")));

@@ -120,16 +120,14 @@ impl Request<'_> {
         if !self.terms.fenced {
             return Some((in_transit, None));
         }
-        let next =
-            |in_transit: &mut LeaseInTransit| in_transit.lease.range.as_mut().and_then(Range::next);
-        if let Some(token) = next(&mut in_transit) {
+        if let Some(token) = in_transit.lease.next_number() {
             return Some((in_transit, Some(token)));
         }
         self.attempts = self.attempts.saturating_add(1);
         self.client.ensure_running();
         // On the heap: most leases come with enough numbers.
         let mut in_transit = Box::pin(self.draw_again(front, in_transit)).await?;
-        let token = next(&mut in_transit)?;
+        let token = in_transit.lease.next_number()?;
         Some((in_transit, Some(token)))
     }
 
@@ -161,7 +159,7 @@ impl Request<'_> {
             return None;
         }
         in_transit.lease.renewed(terms, start, &round);
-        in_transit.lease.range = Some(range);
+        in_transit.lease.range = Some(Box::new(range));
         in_transit.lease.is_valid_on(reading).then_some(in_transit)
     }
 }

@@ -1,0 +1,211 @@
+//! A client's settings as data: what `serde` reads from a file, from the environment, or from
+//! both.
+
+mod value;
+mod words;
+
+use std::{fmt, time::Duration};
+
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+
+use self::value::Key;
+use crate::{
+    builder::Builder,
+    node::{Node, Restarts},
+};
+
+/// Declares every setting once: the field, the name it has in a file, and the setter it acts as.
+macro_rules! settings {
+    ($($name:ident: $type:ty = $apply:expr;)*) => {
+        /// The settings of a client, read from a file or from the environment (feature `serde`).
+        ///
+        /// The names are those of the [`Builder`]'s setters. Only the nodes are needed; what is left
+        /// out keeps its default. [`Builder::config`] applies the settings.
+        ///
+        /// | value | how to write it |
+        /// |---|---|
+        /// | `nodes` | a list of URLs, or one text with commas between the URLs |
+        /// | a duration | `"30s"`: a whole number and `ms`, `s`, `m`, `h` or `d`; a number without a unit counts milliseconds |
+        /// | a number | `5`, or the text `"5"`, as environment variables have it |
+        /// | `restarts` | `"observed"`, `"strict"` or `"trusted"` |
+        ///
+        /// # A file
+        ///
+        /// ```
+        /// use redlock_core::{Config, Redlock};
+        ///
+        /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+        /// let config: Config = toml::from_str(
+        ///     r#"
+        ///     nodes = ["redis://10.0.0.1:6379", "redis://10.0.0.2:6379", "redis://10.0.0.3:6379"]
+        ///     ttl = "10s"
+        ///     wait = 2000 # milliseconds
+        ///     client_name = "checkout-1"
+        ///     "#,
+        /// )?;
+        /// let redlock = Redlock::builder().config(config).build()?;
+        /// # Ok(()) }
+        /// ```
+        ///
+        /// # A file and the environment
+        ///
+        /// With the crate `config`; a field of type `Config` inside the application's own settings
+        /// works as well.
+        ///
+        /// ```
+        /// use redlock_core::Redlock;
+        ///
+        /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+        /// # let variables = [("REDLOCK_NODES", "redis://10.0.0.1, redis://10.0.0.2"), ("REDLOCK_TTL", "10s")];
+        /// # let variables = variables.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        /// // REDLOCK_NODES="redis://10.0.0.1, redis://10.0.0.2"  REDLOCK_TTL=10s
+        /// let settings = config::Config::builder()
+        ///     .add_source(config::File::with_name("redlock").required(false)) // redlock.toml
+        ///     .add_source(
+        ///         config::Environment::with_prefix("REDLOCK")
+        /// #           .source(Some(variables.into_iter().collect()))
+        ///     )
+        ///     .build()?;
+        /// let redlock = Redlock::builder().config(settings.try_deserialize()?).build()?;
+        /// # Ok(()) }
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// A value that cannot be read, an unknown name and a name that is given twice are errors of
+        /// the deserializer. They name the setting, say what to write instead, and never show the
+        /// URL of a node. Some formats, TOML among them, print the line of the file beside such an
+        /// error: keep passwords in the environment where that is a concern. Whether the settings
+        /// work together is checked by [`Builder::build`].
+        ///
+        /// The format must describe its own values, as TOML, JSON, YAML and environment variables
+        /// do.
+        #[derive(Clone, Default)]
+        pub struct Config {
+            $($name: Option<$type>,)*
+        }
+
+        const NAMES: &[&str] = &[$(stringify!($name)),*];
+
+        impl Config {
+            /// Reads the value of the setting of this name. False when there is no such setting.
+            fn read<'de, A: MapAccess<'de>>(
+                &mut self,
+                name: &str,
+                map: &mut A,
+            ) -> Result<bool, A::Error> {
+                match name {
+                    $(stringify!($name) => {
+                        let value = map.next_value_seed(Key::new(stringify!($name)))?;
+                        self.$name = value;
+                    })*
+                    _ => return Ok(false),
+                }
+                Ok(true)
+            }
+        }
+
+        impl Builder {
+            /// Applies the settings of a [`Config`], as if the setters that it names were called
+            /// here: the later call wins, and the nodes are added (feature `serde`).
+            pub fn config(self, config: Config) -> Self {
+                let builder = self;
+                $(let builder = match config.$name {
+                    Some(value) => $apply(builder, value),
+                    None => builder,
+                };)*
+                builder
+            }
+        }
+
+        impl fmt::Debug for Config {
+            /// Shows what is set. A [`Node`] shows no URL (rule 19).
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let mut shown = f.debug_struct("Config");
+                $(if let Some(value) = &self.$name {
+                    shown.field(stringify!($name), value);
+                })*
+                shown.finish()
+            }
+        }
+    };
+}
+
+settings! {
+    nodes: Vec<Node> = Builder::nodes;
+    ttl: Duration = Builder::ttl;
+    max_ttl: Duration = Builder::max_ttl;
+    wait: Duration = Builder::wait;
+    retry_delay: Duration = Builder::retry_delay;
+    retry_jitter: Duration = Builder::retry_jitter;
+    retry_count: u32 = Builder::retry_count;
+    clock_drift_factor: f64 = Builder::clock_drift_factor;
+    node_timeout: Duration = Builder::node_timeout;
+    connect_timeout: Duration = Builder::connect_timeout;
+    max_waiters: usize = Builder::max_waiters;
+    key_prefix: String = Builder::key_prefix;
+    client_name: String = Builder::client_name;
+    restarts: Restarts = Builder::restarts;
+}
+
+impl<'de> Deserialize<'de> for Config {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Any, so that `Settings` itself refuses what is not a table: a format would show the text,
+        // which may be a URL with a password (rule 19).
+        deserializer.deserialize_any(Settings)
+    }
+}
+
+/// Reads the table of settings.
+struct Settings;
+
+impl<'de> Visitor<'de> for Settings {
+    type Value = Config;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table of redlock settings, such as nodes = [\"redis://127.0.0.1:6379\"]")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Config, A::Error> {
+        let mut config = Config::default();
+        let mut seen: Vec<String> = Vec::new();
+        while let Some(name) = map.next_key::<String>()? {
+            if seen.contains(&name) {
+                return Err(A::Error::custom(format!("{name} is given twice: keep one of them")));
+            }
+            if !config.read(&name, &mut map)? {
+                map.next_value::<IgnoredAny>()?;
+                return Err(A::Error::custom(unknown(&name)));
+            }
+            seen.push(name);
+        }
+        Ok(config)
+    }
+
+    /// Without the text: it may be a URL with a password (rule 19).
+    fn visit_str<E: Error>(self, _: &str) -> Result<Config, E> {
+        Err(E::custom(format!("this is a text: write {}", Expecting(&self))))
+    }
+}
+
+/// What a visitor expects, for a message.
+struct Expecting<'a, V>(&'a V);
+
+impl<'de, V: Visitor<'de>> fmt::Display for Expecting<'_, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.expecting(f)
+    }
+}
+
+/// Names the setting that was probably meant.
+fn unknown(name: &str) -> String {
+    let plain = name.to_ascii_lowercase().replace('-', "_");
+    let near = NAMES.iter().find(|known| {
+        let stem = known.strip_suffix('s').unwrap_or(known);
+        **known == plain || plain == stem || plain.strip_suffix("_ms") == Some(known)
+    });
+    match near {
+        Some(near) => format!("there is no setting {name:?}: write {near}"),
+        None => format!("there is no setting {name:?}: the settings are {}", NAMES.join(", ")),
+    }
+}

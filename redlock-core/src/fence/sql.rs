@@ -1,0 +1,95 @@
+//! SQL that lets PostgreSQL and SQLite refuse a holder that is too late.
+//!
+//! One table beside yours keeps the largest token that was seen for each resource. One statement,
+//! [`ADVANCE`], checks a token against it and stores it. Nothing of yours changes.
+//!
+//! # The rule
+//!
+//! - **Register the token before the first read.** `ADVANCE` is the first statement of the
+//!   transaction that reads what the holder bases its work on. Otherwise the write of an older
+//!   holder can land between this holder's read and its write, and this holder overwrites it.
+//! - **Begin every later transaction of the same holder with it too.** An equal token is accepted,
+//!   so a holder may use as many transactions as it likes.
+//! - **No row changed means that a later holder has been there.** Roll back, write nothing, and do
+//!   not try again with this token.
+//! - **Use the same resource name** as for the lock, in every program that writes the same data.
+//!
+//! `ADVANCE` locks its row until the transaction ends, so holders of one resource pass one after
+//! the other, whatever the lock on the nodes is doing. Holders of other resources do not wait.
+//!
+//! # Isolation
+//!
+//! | store | what may happen beside one row or none |
+//! |---|---|
+//! | PostgreSQL, `READ COMMITTED` | nothing: the statement waits for the transaction in its way, and judges by what that has committed |
+//! | PostgreSQL, `REPEATABLE READ` and `SERIALIZABLE` | SQLSTATE 40001 from any statement or from the commit: roll back, and run the whole transaction again **with the same token** |
+//! | SQLite | `SQLITE_BUSY` when another connection writes for longer than the busy timeout: the same |
+//!
+//! A new lock for the second try would be of no use: the token says which holder this is, and a
+//! transaction that failed does not change that.
+//!
+//! A plain `SELECT` or `EXISTS` on the table instead of `ADVANCE` is not enough under `READ
+//! COMMITTED`: two transactions then check at the same time, and both write.
+//!
+//! # Example
+//!
+//! ```
+//! use redlock_core::fence::sql;
+//! use rusqlite::Connection;
+//!
+//! let mut store = Connection::open_in_memory()?;
+//! store.execute(sql::CREATE_TABLE, [])?;
+//! store.execute_batch("CREATE TABLE stock (item TEXT PRIMARY KEY, pieces BIGINT)")?;
+//! store.execute("INSERT INTO stock VALUES ('lamp', 10)", [])?;
+//!
+//! /// Takes a piece; false when a later holder has been there.
+//! fn take(store: &mut Connection, token: i64) -> rusqlite::Result<bool> {
+//!     let change = store.transaction()?;
+//!     if change.execute(sql::ADVANCE, ("stock:lamp", token))? == 0 {
+//!         return Ok(false); // dropped, the transaction rolls back
+//!     }
+//!     let left: i64 =
+//!         change.query_row("SELECT pieces FROM stock WHERE item = 'lamp'", [], |row| row.get(0))?;
+//!     change.execute("UPDATE stock SET pieces = ?1 WHERE item = 'lamp'", [left - 1])?;
+//!     change.commit()?;
+//!     Ok(true)
+//! }
+//!
+//! assert!(take(&mut store, 33)?);
+//! assert!(take(&mut store, 34)?); // the next holder
+//! assert!(take(&mut store, 34)?); // the same holder once more
+//! assert!(!take(&mut store, 33)?); // the first one, awake again, is too late
+//! # Ok::<(), rusqlite::Error>(())
+//! ```
+
+/// Creates the table that [`ADVANCE`] needs, unless it is there.
+///
+/// It has one row for each resource: the largest token that was seen. Delete a row only when no
+/// holder with an older token can still be alive, for example when the resource itself is gone for
+/// good; a deleted row accepts any token.
+///
+/// Run it with your migrations, not with every start. PostgreSQL can answer two programs that run
+/// it at the same moment with a unique violation in its own catalogue.
+///
+/// No parameters. PostgreSQL and SQLite.
+pub const CREATE_TABLE: &str = "\
+CREATE TABLE IF NOT EXISTS redlock_fence (
+    resource TEXT NOT NULL PRIMARY KEY,
+    token BIGINT NOT NULL
+)";
+
+/// Registers a token: changes one row when no larger token of this resource was seen, and none when
+/// a later holder has been there.
+///
+/// Parameters: `$1`, the resource as text, and `$2`, the token as a 64-bit integer. A smaller token
+/// is refused and an equal one accepted. It is the first statement of a transaction and fences all
+/// of it; see [the rule](self#the-rule). PostgreSQL and SQLite.
+///
+/// # Errors
+///
+/// Those of the store. After SQLSTATE 40001 (PostgreSQL) or `SQLITE_BUSY` (SQLite) the transaction
+/// is run again with the same token.
+pub const ADVANCE: &str = "\
+INSERT INTO redlock_fence (resource, token) VALUES ($1, $2)
+ON CONFLICT (resource) DO UPDATE SET token = excluded.token
+WHERE redlock_fence.token <= excluded.token";
