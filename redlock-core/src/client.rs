@@ -13,7 +13,6 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::sync::{Semaphore, watch};
 
 use crate::{
-    background::{self, Unusable},
     bug::{Bug, planted},
     clock::Clock,
     error::LockError,
@@ -21,6 +20,7 @@ use crate::{
     node::{NodeHandle, Standing, memory::MemoryNode},
     options::Settings,
     quorum::quorum,
+    runtime::{self, Unusable},
     token::Entropy,
     wait::Queues,
 };
@@ -120,12 +120,18 @@ impl Client {
         move || queues.nudge()
     }
 
+    /// Whether a quorum has been waited for, so that there is nothing to wait for. Starts the tasks
+    /// in either case.
+    pub(crate) fn is_ready(&self) -> Result<bool, LockError> {
+        check_runtime()?;
+        self.ensure_running();
+        Ok(self.ready.load(Ordering::Acquire))
+    }
+
     /// Waits, on the first use only, until a quorum of nodes is connected or cannot be, at most
     /// `connect_timeout`.
     pub(crate) async fn ready(&self) -> Result<(), LockError> {
-        check_runtime()?;
-        self.ensure_running();
-        if self.ready.load(Ordering::Acquire) {
+        if self.is_ready()? {
             return Ok(());
         }
         // The attempt that follows finds out whether there is a quorum.
@@ -216,7 +222,7 @@ impl Drop for InFlightGuard {
 
 /// Nothing that waits for nodes can do so anywhere else, and must not panic there (rule 18).
 pub(crate) fn check_runtime() -> Result<(), LockError> {
-    Err(LockError::config(match background::unusable() {
+    Err(LockError::config(match runtime::unusable() {
         None => return Ok(()),
         Some(Unusable::Missing | Unusable::NoTimers) => {
             "a lock must be awaited inside a tokio runtime with timers: use #[tokio::main] or \

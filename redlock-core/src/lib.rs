@@ -59,6 +59,7 @@ pub mod pools;
 mod quorum;
 mod redlock;
 mod request;
+mod runtime;
 mod shutdown;
 #[cfg(redlock_sim)]
 #[doc(hidden)]

@@ -5,6 +5,7 @@
 mod bench;
 mod docs;
 mod features;
+mod imports;
 mod lint;
 mod model;
 mod redis_server;
@@ -26,6 +27,7 @@ struct Task {
 const TASKS: &[Task] = &[
     Task { name: "test", about: test::ABOUT, run: test::run },
     Task { name: "lint", about: lint::ABOUT, run: lint::run },
+    Task { name: "imports", about: imports::ABOUT, run: imports::run },
     Task { name: "docs", about: docs::ABOUT, run: docs::run },
     Task { name: "model", about: model::ABOUT, run: model::run },
     Task { name: "sim", about: sim::ABOUT, run: sim::run },

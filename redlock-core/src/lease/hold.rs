@@ -75,6 +75,11 @@ impl Hold {
     /// for the next waiter, and a hold in doubt is renewed. Must not be called with a lock of queues
     /// or holds held.
     pub(crate) fn judge(self: &Arc<Self>) -> Judgement {
+        self.judge_now().0
+    }
+
+    /// Judges the hold like [`judge`](Self::judge), and returns the reading that it was judged by.
+    pub(crate) fn judge_now(self: &Arc<Self>) -> (Judgement, Reading) {
         let reading = self.client.registry.look(&*self.client.clock);
         let (judgement, todo) = self.state.lock().judge(reading);
         match todo {
@@ -82,7 +87,7 @@ impl Hold {
             Todo::TellLoss(reason) => self.tell_lost(reason),
             Todo::Renew(end) => self.renew_in_turn(end),
         }
-        judgement
+        (judgement, reading)
     }
 
     /// Sends a renewal, or queues the hold for one when too many are in progress. Without a renewal
@@ -138,7 +143,7 @@ impl Hold {
         // A holder that has lost the lock must not block the waiters of this client, even if it
         // keeps its guard.
         let key = Arc::clone(&self.state.lock().lease.claim.key);
-        self.client.queues.holder_gone(&self.client, &key, self.id);
+        self.client.queues.holder_gone(&self.client, &key, self.id, self.client.clock.now());
     }
 
     pub(crate) fn lost_error(&self, end: End) -> LockError {
@@ -222,10 +227,9 @@ impl Hold {
         Some(due)
     }
 
-    /// The time now, and when the scheduler has to look at a new hold.
-    pub(super) fn first_due(&self) -> (Moment, Moment) {
-        let reading = self.client.clock.read();
-        (reading.now, self.state.lock().due_at(reading))
+    /// When the scheduler has to look at the hold.
+    pub(super) fn due_at(&self, reading: Reading) -> Moment {
+        self.state.lock().due_at(reading)
     }
 
     /// When the hold ends, if it is not renewed before.

@@ -15,9 +15,10 @@ use tokio::{runtime::Id, sync::Notify};
 
 use super::{Hold, Leads, Start};
 use crate::{
-    background::{self, Background, Pulse},
+    background::{Background, Pulse},
     client::Client,
     clock::{Clock, Moment, Reading, sleep_until},
+    runtime,
 };
 
 /// How often the task looks at the clock at least, as long as anything is held. Timers stand still
@@ -237,12 +238,12 @@ impl Registry {
             standbys.push(here);
         }
         let standby = Standby { shared: Arc::clone(&self.shared), runtime: here };
-        background::spawn(standby.run(Arc::downgrade(client)));
+        runtime::spawn(standby.run(Arc::downgrade(client)));
     }
 
-    /// Adds a hold, unless the client is closed.
-    pub(crate) fn add(&self, hold: &Arc<Hold>) -> bool {
-        let (now, due) = hold.first_due();
+    /// Adds a hold at this reading, unless the client is closed.
+    pub(crate) fn add(&self, hold: &Arc<Hold>, reading: Reading) -> bool {
+        let due = hold.due_at(reading);
         let (wake, is_awake) = {
             let mut inner = self.shared.inner.lock();
             if inner.closed {
@@ -253,7 +254,7 @@ impl Registry {
             (inner.set_due(hold.id, Some(due)), inner.asleep.is_none())
         };
         if wake || is_awake {
-            self.task.expect(now);
+            self.task.expect(reading.now);
         }
         if wake {
             self.shared.wake();

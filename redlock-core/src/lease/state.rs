@@ -169,6 +169,11 @@ impl HoldState {
         !std::mem::replace(&mut self.release_begun, true)
     }
 
+    /// Whether a release has begun, which is seen through by what began it.
+    pub(crate) fn has_begun_release(&self) -> bool {
+        self.release_begun
+    }
+
     /// Whether the hold may still be renewed and healed (rule 10).
     pub(crate) fn may_be_renewed(&self) -> bool {
         !self.is_over() && !self.release_begun

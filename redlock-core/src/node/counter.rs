@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use super::queue_keys;
+use super::{Draw, queue_keys};
 
 /// Numbers stay below 2^53, to which scripts count exactly.
 pub(crate) const LIMIT: u64 = 1 << 53;
@@ -26,30 +26,6 @@ pub(crate) const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 /// The key of the counter.
 pub(crate) fn key(lock: &str) -> String {
     format!("{}:fence", queue_keys::prefix(lock))
-}
-
-/// What a command that draws numbers asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Draw {
-    /// The first number is at least this much: the wall clock of the client in microseconds. A counter
-    /// that was lost does not start small.
-    pub(crate) floor: u64,
-    /// How many numbers.
-    pub(crate) count: u32,
-    /// How long the counter lives from now on.
-    pub(crate) life: Duration,
-}
-
-/// What a command that confirms numbers asks for. A node confirms only what it has given to the claim
-/// itself, and after which it has given out nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Raise {
-    /// What the counter has to read: the last number that this node gave to the claim.
-    pub(crate) from: u64,
-    /// What the counter is raised to: the last number of the range.
-    pub(crate) to: u64,
-    /// How long the counter lives from now on.
-    pub(crate) life: Duration,
 }
 
 /// The first number that a counter gives out, by `time` on its node in microseconds. None when the

@@ -19,12 +19,11 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::{Action, Claim, CleanUp, Job, quarantine::Quarantine};
+use super::{Action, Claim, CleanUp, EarlyReply, Job, ReplyTo, quarantine::Quarantine};
 use crate::{
     bug::{Bug, planted},
     clock::Moment,
     error::{NodeError, NodeErrorKind},
-    quorum::{EarlyReply, ReplyTo},
 };
 
 /// Between two tries of a delete, and between a delete on a new connection and its repetition.
@@ -229,12 +228,13 @@ impl Outbox {
     }
 
     /// Takes out the next batch, as far as there is room. `now` is looked at only when something may
-    /// be due. `spare` is empty, and what is taken comes in it.
+    /// be due. `spare` is empty, and what is taken comes in it; with it, whether another batch may
+    /// be ready.
     pub(super) fn take(
         &mut self,
         now: &impl Deref<Target = Moment>,
         spare: Vec<Queued>,
-    ) -> Vec<Queued> {
+    ) -> (Vec<Queued>, bool) {
         if !self.later.is_empty() {
             self.bring_forward(**now);
         }
@@ -261,7 +261,8 @@ impl Outbox {
             }
         }
         self.in_flight += items.len();
-        items
+        let more = items.len() == MAX_IN_BATCH;
+        (items, more)
     }
 
     /// Puts what is due into its lane again.

@@ -3,14 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Action, Claim, CleanUp, Identity, Job, Reply, Restarts,
+    Action, Claim, CleanUp, EarlyReply, Identity, Job, Reply, ReplyTo, Restarts, deliver,
     outbox::{Link, Outbox, PAUSE, Queued},
     quarantine::Quarantine,
 };
 use crate::{
     clock::{Clock, Moment, TokioClock},
     error::NodeErrorKind,
-    quorum::{EarlyReply, FreeSignal, ReplyTo, Round, deliver},
+    quorum::{FreeSignal, Round},
 };
 
 const TTL: Duration = Duration::from_secs(1);
@@ -62,7 +62,7 @@ fn delete(claim: &Arc<Claim>) -> Job {
 }
 
 fn take(outbox: &mut Outbox, ms: u64) -> Vec<Queued> {
-    outbox.take(&&at(ms), Vec::new())
+    outbox.take(&&at(ms), Vec::new()).0
 }
 
 fn actions(items: &[Queued]) -> Vec<Action> {

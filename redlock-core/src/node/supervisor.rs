@@ -5,6 +5,7 @@
 //! Down: jobs are answered in no time, and a new connection is tried with backoff.
 
 use std::{
+    cell::LazyCell,
     future::poll_fn,
     pin::{Pin, pin},
     sync::{Arc, atomic::Ordering},
@@ -24,11 +25,12 @@ use tokio::{
 use super::{
     Connection, Identity, Opened,
     backoff::Backoff,
-    handle::Shared,
+    deliver,
     outbox::{Link, Queued},
     outcome::conclude,
     pipe::{Answered, CROWD},
     redis,
+    shared::Shared,
     strikes::Strikes,
 };
 use crate::{
@@ -170,7 +172,7 @@ fn admit(shared: &Shared, identity: &Identity, replaced: bool, now: Moment) {
     // What this node could have told meanwhile was lost: the listeners ask it anew.
     for (job, reply_to) in shared.watchers.reconnected(&shared.name) {
         let early = shared.outbox.lock().put(&shared.name, job, reply_to, now);
-        crate::quorum::deliver(early);
+        deliver(early);
     }
     if let Some(suspicion) = suspicion {
         telemetry::node_sits_out(&shared.name, suspicion.describe(), shared.context.sits_out);
@@ -311,9 +313,7 @@ impl<'a> Session<'a> {
             if self.is_over() {
                 break None;
             }
-            self.send_waiting();
-            self.send_pings();
-            self.arm(&mut alarm);
+            self.send_waiting(&mut alarm);
             let event = self.next_event(&mut alarm).await;
             if let Err(error) = self.handle(event).await {
                 break Some(Ended {
@@ -336,38 +336,32 @@ impl<'a> Session<'a> {
     }
 
     /// The last client has gone, and nothing is owed or it has had its time; or another runtime has
-    /// taken the node over.
-    fn is_over(&self) -> bool {
+    /// taken the node over. Otherwise the pings that were asked for are sent.
+    fn is_over(&mut self) -> bool {
         if !self.task.pulse.is_current() {
             return true;
         }
-        let (ends_at, settled) = {
-            let outbox = self.shared.outbox.lock();
-            (outbox.ends_at, outbox.is_idle())
+        let (ends_at, settled, pings) = {
+            let mut outbox = self.shared.outbox.lock();
+            (outbox.ends_at, outbox.is_idle(), std::mem::take(&mut outbox.pings))
         };
-        ends_at.is_some_and(|until| settled || self.shared.context.clock.now() >= until)
-    }
-
-    fn send_waiting(&mut self) {
-        let sent = self.shared.pipe.lock().send_waiting(self.shared);
-        if sent.largest > 0 {
-            self.crowded = sent.largest >= CROWD;
-        }
-    }
-
-    fn send_pings(&mut self) {
-        let asked = std::mem::take(&mut self.shared.outbox.lock().pings);
-        for ping in asked {
+        for ping in pings {
             let pong = answer_ping(self.shared, &mut *self.connection, ping);
             self.pings.push(pong);
         }
+        ends_at.is_some_and(|until| settled || self.shared.context.clock.now() >= until)
     }
 
-    /// Sets the timer for the first batch in flight, unless it is set already.
-    fn arm(&self, alarm: &mut Pin<&mut Sleep>) {
+    /// Sends what waits, and sets the timer for the first batch in flight unless it is set already.
+    fn send_waiting(&mut self, alarm: &mut Pin<&mut Sleep>) {
+        let now = LazyCell::new(|| self.shared.context.clock.now());
         let mut pipe = self.shared.pipe.lock();
+        let sent = pipe.send_waiting(&self.shared.outbox, &now);
+        if sent.largest > 0 {
+            self.crowded = sent.largest >= CROWD;
+        }
         if !pipe.is_timed
-            && let Some(deadline) = pipe.deadline(self.shared)
+            && let Some(deadline) = pipe.deadline(self.shared.context.node_timeout)
         {
             alarm.as_mut().reset(deadline);
             pipe.is_timed = true;
@@ -378,13 +372,13 @@ impl<'a> Session<'a> {
         let clock = &*self.shared.context.clock;
         let wake = {
             let outbox = self.shared.outbox.lock();
-            let next = outbox.next(&std::cell::LazyCell::new(|| clock.now()));
+            let next = outbox.next(&LazyCell::new(|| clock.now()));
             next.into_iter().chain(outbox.ends_at).min().unwrap_or(Moment::NEVER)
         };
         let number = self.number;
         let (timed, deadline) = {
             let pipe = self.shared.pipe.lock();
-            (pipe.is_timed, pipe.deadline(self.shared))
+            (pipe.is_timed, pipe.deadline(self.shared.context.node_timeout))
         };
         let expires = deadline.map(|at| clock.now() + at.saturating_duration_since(Instant::now()));
         self.task.sleeps_until(expires.map_or(wake, |expires| expires.min(wake)));
@@ -426,7 +420,7 @@ impl<'a> Session<'a> {
                 let expired = {
                     let mut pipe = self.shared.pipe.lock();
                     pipe.is_timed = false;
-                    pipe.expire(self.shared)
+                    pipe.expire(&self.shared.name, self.shared.context.node_timeout)
                 };
                 if let Some(expired) = expired {
                     return self.conclude(expired);
@@ -455,14 +449,14 @@ impl<'a> Session<'a> {
         while let Some(deadline) = {
             let pipe = self.shared.pipe.lock();
             let is_ours = self.task.pulse.is_current() && !pipe.is_empty();
-            is_ours.then(|| pipe.deadline(self.shared)).flatten()
+            is_ours.then(|| pipe.deadline(self.shared.context.node_timeout)).flatten()
         } {
             let answered = tokio::select! {
                 biased;
                 _ = &mut self.closed, if !self.closed.is_terminated() => continue,
                 answered = poll_fn(|cx| self.shared.pipe.lock().poll_first(number, cx)) => Some(answered),
                 () = tokio::time::sleep_until(deadline) => {
-                    self.shared.pipe.lock().expire(self.shared)
+                    self.shared.pipe.lock().expire(&self.shared.name, self.shared.context.node_timeout)
                 }
             };
             if let Some(answered) = answered {

@@ -13,15 +13,15 @@ use self::{chance::Chance, fence::Drawing};
 use crate::{
     bug::{Bug, planted},
     client::{Client, check_runtime},
-    clock::Moment,
+    clock::{Moment, Reading},
     error::{LockError, NodeError, NodeErrorKind},
     fence::{FencingToken, numbers_for},
     guard::LockGuard,
     lease::{Hold, LeaseInTransit, LeaseState},
-    node::{Action, Claim, Job, NodeHandle},
+    node::{Action, Claim, Job, NodeHandle, deliver},
     op::watch::Watch,
     options::Terms,
-    quorum::{Round, Tally, ask, deliver, quorum},
+    quorum::{Round, Tally, ask, quorum},
     telemetry,
     timer::{sleep, timeout},
     token,
@@ -57,12 +57,16 @@ async fn wait_for(
     check(&resource)?;
     client.check_open(&resource)?;
     let called = client.clock.now();
-    tokio::select! {
-        biased;
-        ready = client.ready() => ready?,
-        () = client.closed() => client.check_open(&resource)?,
-    }
-    let begun = client.clock.now();
+    let begun = if client.is_ready()? {
+        called
+    } else {
+        tokio::select! {
+            biased;
+            ready = client.ready() => ready?,
+            () = client.closed() => client.check_open(&resource)?,
+        }
+        client.clock.now()
+    };
     let mut request = Request {
         client,
         key: client.key(&resource),
@@ -108,7 +112,7 @@ impl Request<'_> {
     /// Waits for the turn in the queue.
     async fn turn(&mut self) -> Result<Front, LockError> {
         let wants = Wants::new(self.terms);
-        let turn = match Queues::join(self.client, &self.key, wants) {
+        let turn = match Queues::join(self.client, &self.key, wants, self.begun) {
             Joined::Now(Ok(front)) => return Ok(front),
             Joined::Now(Err(no_turn)) => {
                 self.attempts = 1;
@@ -141,8 +145,8 @@ impl Request<'_> {
         if let Some(in_transit) = front.take_lease(wants)
             && let Some((in_transit, token)) = self.numbered(&front, in_transit).await
         {
-            let now = self.client.clock.now();
-            return self.admit(front, in_transit, now, token);
+            let reading = self.client.clock.read();
+            return self.admit(front, in_transit, reading.now, reading, token);
         }
         let known = front.known(wants);
         if known.is_some() || front.stands_back() && !wants.tries_once {
@@ -152,21 +156,19 @@ impl Request<'_> {
             }
         }
         loop {
-            // Timers and nodes no longer answer once this task's runtime was shut down.
-            check_runtime()?;
-            // The runtime of the client's tasks may end, or stand still, while this request waits
-            // (rule 13).
-            if self.attempts == 0 {
-                self.client.ensure_running()
-            } else {
-                self.client.ensure_moving()
+            if self.attempts > 0 || self.last.is_some() {
+                // Timers and nodes no longer answer once this task's runtime was shut down.
+                check_runtime()?;
+                // The runtime of the client's tasks may end, or stand still, while this request
+                // waits (rule 13).
+                self.client.ensure_moving();
             }
             self.attempts = self.attempts.saturating_add(1);
             match self.attempt(&front).await? {
-                Ok(mut in_transit) => {
+                Ok((mut in_transit, reading)) => {
                     let begun = in_transit.lease.since;
                     let token = in_transit.lease.next_number();
-                    return self.admit(front, in_transit, begun, token);
+                    return self.admit(front, in_transit, begun, reading, token);
                 }
                 Err(failure) => {
                     let failure = Arc::new(failure);
@@ -253,7 +255,7 @@ impl Request<'_> {
     async fn attempt(
         &mut self,
         front: &Front,
-    ) -> Result<Result<LeaseInTransit, Failure>, LockError> {
+    ) -> Result<Result<(LeaseInTransit, Reading), Failure>, LockError> {
         let client = Arc::clone(self.client);
         let Some(_permit) = self.admission(&client).await? else {
             return Ok(Err(self.crowded_out()));
@@ -275,11 +277,12 @@ impl Request<'_> {
             let count = numbers_for(front.fenced_behind(), 0);
             Drawing::grant(&client, &round, terms.key_ttl(), count)
         });
+        let since = in_transit.lease.since;
         match &drawing {
-            Some(drawing) => drawing.send(&client, &claim),
+            Some(drawing) => drawing.send(&client, &claim, since),
             None => {
                 let job = Job::new(&claim, Action::Grant { ttl: terms.key_ttl() });
-                deliver(ask(&client.nodes, &round, |_| Some(job.clone())));
+                deliver(ask(&client.nodes, &round, since, |_| Some(job.clone())));
             }
         }
         let mut tally = round.settled(&client.nodes, client.give_up_after()).await;
@@ -294,11 +297,10 @@ impl Request<'_> {
                 }
             }
             // A grant counts only if validity remains (rule 4).
-            if in_transit.lease.is_valid_on(client.clock.read())
-                || planted(Bug::ValidityNotCompared)
-            {
+            let reading = client.clock.read();
+            if in_transit.lease.is_valid_on(reading) || planted(Bug::ValidityNotCompared) {
                 client.note_quorum_seen();
-                return Ok(Ok(in_transit));
+                return Ok(Ok((in_transit, reading)));
             }
             return Ok(Err(Failure::too_late(tally.yes())));
         }
@@ -358,17 +360,18 @@ impl Request<'_> {
         front: Front,
         in_transit: LeaseInTransit,
         begun: Moment,
+        reading: Reading,
         token: Option<FencingToken>,
     ) -> Result<LockGuard, LockError> {
         let Self { client, resource, terms, .. } = self;
         let lease = in_transit.lease.clone();
         let hold = Arc::new(Hold::new(client, resource, lease, terms, begun, token));
-        if !client.registry.add(&hold) {
+        if !client.registry.add(&hold, reading) {
             // No work ran under the lease, so that not even a `min_hold` keeps the keys.
             return Err(LockError::ShuttingDown { resource: hold.resource.clone() });
         }
         in_transit.disarm();
-        front.acquired(&hold);
+        front.acquired(&hold, reading.now);
         Ok(LockGuard::new(hold))
     }
 

@@ -13,9 +13,9 @@ use crate::{
     client::check_runtime,
     error::LockError,
     lease::{End, Hold, Judgement, Room, Start},
-    node::{Action, Job},
+    node::{Action, Job, deliver},
     op::release,
-    quorum::{OnSettled, Round, Tally, ask, ask_one, deliver, quorum},
+    quorum::{OnSettled, Round, Tally, ask, ask_one, quorum},
 };
 
 /// The renewal has worked, has failed, or its outcome can no longer be known.
@@ -99,7 +99,7 @@ fn send(
             let expected = Some(expected).filter(|_| state.lease.confirmed_round.has_yes(node));
             Some(Job { expected, ..job.clone() })
         };
-        (ask(&hold.client.nodes, &round, job), round, look_again)
+        (ask(&hold.client.nodes, &round, started.now, job), round, look_again)
     };
     if let Some(at) = look_again {
         hold.client.registry.schedule(hold.id, at);

@@ -10,8 +10,8 @@ use crate::{
     error::{LockError, LostReason, NodeError},
     guard::Released,
     lease::{End, Hold, Judgement, LeaseState},
-    node::{Action, CleanUp, Job, NodeHandle, Reply},
-    quorum::{ReplySink, ReplyTo, Round, Tally, ask, deliver, quorum},
+    node::{Action, CleanUp, Job, Reply, ReplySink, ReplyTo, deliver},
+    quorum::{Round, Tally, ask, quorum},
     wait::{grace, queue_node},
 };
 
@@ -26,8 +26,7 @@ fn settles(tally: &Tally) -> bool {
 
 /// Releases the lock and waits for a quorum to confirm.
 pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
-    let started = hold.client.clock.now();
-    let Sent { round, asked, judged } = match begin_release(hold, settles) {
+    let Sent { round, asked, judged, started } = match begin_release(hold, settles) {
         Begun::Sent(sent) => sent,
         Begun::PassedOn => return Ok(Released::Ours),
         Begun::Before => return Ok(Released::AlreadyLost),
@@ -58,6 +57,9 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
 
 /// Releases the lock without waiting: the nodes' own tasks finish the deletes.
 pub(crate) fn in_background(hold: &Arc<Hold>) {
+    if hold.state.lock().has_begun_release() {
+        return;
+    }
     hold.client.ensure_running();
     let _ = begin_release(hold, settles);
 }
@@ -76,17 +78,17 @@ struct Sent {
     round: Arc<Round>,
     asked: usize,
     judged: Judgement,
+    started: Moment,
 }
 
 /// Ends the hold. Its lease is passed on, or every node that may have the key is asked once to
 /// delete it. The round over the deletes is settled when `settles` says so.
 fn begin_release(hold: &Arc<Hold>, settles: fn(&Tally) -> bool) -> Begun {
-    let judged = hold.judge();
+    let (judged, reading) = hold.judge_now();
+    let now = reading.now;
     if !planted(Bug::OldHandleStaysValid) {
         hold.end(End::Released);
     }
-    let reading = hold.client.clock.read();
-    let now = reading.now;
     let (confirmed, key) = {
         let mut state = hold.state.lock();
         if !state.begin_release() {
@@ -119,20 +121,20 @@ fn begin_release(hold: &Arc<Hold>, settles: fn(&Tally) -> bool) -> Begun {
     let lease = hold.state.lock().lease.clone();
     // A `min_hold` that is not over keeps the key for the rest, whatever ended the hold.
     let keep_until = Some(hold.earliest).filter(|earliest| *earliest > now);
-    let (round, asked) = delete(client, &lease, keep_until, settles);
+    let (round, asked) = delete(client, &lease, keep_until, now, settles);
     // After the deletes were handed over: a shutdown that no longer finds the hold finds its
     // deletes.
     gone();
     // After the deletes, too: the next waiter asks behind them.
-    client.queues.holder_gone(client, &lease.claim.key, *id);
-    Begun::Sent(Sent { round, asked, judged })
+    client.queues.holder_gone(client, &lease.claim.key, *id, now);
+    Begun::Sent(Sent { round, asked, judged, started: now })
 }
 
 /// Gives back a lease that is not held, or what an attempt has left. The deletes follow the `SET`s
 /// of the attempt, and the caller does not wait for them (rule 5).
 pub(crate) fn give_back(client: &Arc<Client>, lease: &LeaseState) {
     client.ensure_running();
-    delete(client, lease, None, settles);
+    delete(client, lease, None, client.clock.now(), settles);
 }
 
 /// Asks every node that may have the key to delete it, and returns how many those are. The node
@@ -141,6 +143,7 @@ fn delete(
     client: &Arc<Client>,
     lease: &LeaseState,
     keep_until: Option<Moment>,
+    now: Moment,
     settles: fn(&Tally) -> bool,
 ) -> (Arc<Round>, usize) {
     let nodes = &client.nodes;
@@ -149,7 +152,6 @@ fn delete(
     // A lease that no quorum granted kept no other client from the lock.
     let was_held = lease.confirmed_round.yes() >= quorum(nodes.len());
     let queue_node = if was_held { queue_node(client, key) } else { None };
-    let Some(now) = nodes.first().map(NodeHandle::now) else { return (round, 0) };
     let mut early = Vec::new();
     let mut asked = 0;
     // The node of the queue is asked last. A waiter that it wakes asks all nodes, and would find
@@ -217,7 +219,8 @@ pub(crate) fn delete_everywhere(hold: &Hold) {
     let round = Round::new(hold.client.nodes.len(), settles);
     let claim = Arc::clone(&hold.state.lock().lease.claim);
     let job = Job::new(&claim, Action::Release { wakes: false });
-    deliver(ask(&hold.client.nodes, &round, |_| Some(job.clone())));
+    let now = hold.client.clock.now();
+    deliver(ask(&hold.client.nodes, &round, now, |_| Some(job.clone())));
 }
 
 /// Ends every hold of the client. Bodies release their own holds. The returned holds are those of

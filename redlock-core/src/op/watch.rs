@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::{
     client::Client,
-    quorum::{FreeSignal, ask, deliver, quorum},
+    node::deliver,
+    quorum::{FreeSignal, ask, quorum},
 };
 
 /// A listener on every node. Dropping this removes the listeners.
@@ -25,7 +26,7 @@ pub(crate) fn watch(client: &Arc<Client>, key: &Arc<str>) -> Watch {
     }
     let watch = Watch { client: Arc::clone(client), key: Arc::clone(key), signal };
     let job = watch.signal.job();
-    deliver(ask(&client.nodes, &watch.signal, |_| Some(job.clone())));
+    deliver(ask(&client.nodes, &watch.signal, client.clock.now(), |_| Some(job.clone())));
     watch
 }
 

@@ -6,7 +6,7 @@ mod numbering;
 mod round;
 mod votes;
 
-pub(crate) use ask::{EarlyReply, ReplySink, ReplyTo, ask, ask_one, deliver, twin};
+pub(crate) use ask::{ask, ask_one, twin};
 pub(crate) use free_signal::FreeSignal;
 pub(crate) use numbering::{Agreement, Numbering, agree};
 pub(crate) use round::{OnSettled, Round};

@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{ReplySink, Round, quorum};
-use crate::{error::NodeError, node::Reply};
+use super::{Round, quorum};
+use crate::{
+    error::NodeError,
+    node::{Reply, ReplySink},
+};
 
 /// Hears the answers to a question for numbers, and passes the votes on to a round.
 pub(crate) struct Numbering {

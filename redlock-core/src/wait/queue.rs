@@ -163,9 +163,9 @@ impl Queues {
     }
 
     /// Joins the queue for a key. The first request of a queue gets the turn at once.
-    pub(crate) fn join(client: &Arc<Client>, key: &Arc<str>, wants: Wants) -> Joined {
+    pub(crate) fn join(client: &Arc<Client>, key: &Arc<str>, wants: Wants, now: Moment) -> Joined {
         let queues = &client.queues;
-        let joined = queues.locked(key, |inner| inner.join(client, key, wants));
+        let joined = queues.locked(key, |inner| inner.join(client, key, wants, now));
         let holder = match joined {
             Ok(joined) => return joined,
             Err(holder) => holder,
@@ -175,7 +175,7 @@ impl Queues {
         if let Some(hold) = holder.upgrade() {
             hold.judge();
         }
-        queues.locked(key, |inner| match inner.join(client, key, wants) {
+        queues.locked(key, |inner| match inner.join(client, key, wants, now) {
             Ok(joined) => joined,
             Err(_) => inner.enqueue(client, key, wants),
         })
@@ -190,8 +190,13 @@ impl Queues {
 
     /// The hold does not have the lock any more, and the next waiter asks. After a streak, other
     /// clients have their chance first.
-    pub(crate) fn holder_gone(&self, client: &Arc<Client>, key: &Arc<str>, id: HoldId) {
-        let now = client.clock.now();
+    pub(crate) fn holder_gone(
+        &self,
+        client: &Arc<Client>,
+        key: &Arc<str>,
+        id: HoldId,
+        now: Moment,
+    ) {
         self.locked(key, |inner| {
             let Some(queue) = inner.queues.get_mut(key) else { return };
             if queue.is_held_by(id) {
@@ -353,13 +358,13 @@ impl Inner {
         client: &Arc<Client>,
         key: &Arc<str>,
         wants: Wants,
+        now: Moment,
     ) -> Result<Joined, Weak<Hold>> {
         if self.closed {
             return Ok(Joined::Now(Err(NoTurn::Closed)));
         }
         match self.queues.entry(Arc::clone(key)) {
             Vacant(entry) => {
-                let now = client.clock.now();
                 if wants.tries_once && self.contention.yields(key, now) {
                     // The request yields to other clients like every other attempt.
                     return Ok(Joined::Now(Err(NoTurn::Busy)));

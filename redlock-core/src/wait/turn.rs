@@ -20,6 +20,7 @@ use super::{
 use crate::{
     bug::{Bug, planted},
     client::Client,
+    clock::Moment,
     lease::{Hold, LeaseInTransit},
     op::acquire::Failure,
     timer,
@@ -189,8 +190,9 @@ impl Front {
 
     /// The lease of the hold before, if it still suits the request.
     pub(crate) fn take_lease(&mut self, wants: Wants) -> Option<LeaseInTransit> {
+        let in_transit = self.lease.take()?;
         let reading = self.client.clock.read();
-        self.lease.take().filter(|in_transit| wants.fits(&in_transit.lease, reading))
+        wants.fits(&in_transit.lease, reading).then_some(in_transit)
     }
 
     /// Whether other clients have their chance before this front asks. True once.
@@ -237,10 +239,11 @@ impl Front {
     /// The outcome of the last attempt that the front before made. The nodes need not be asked
     /// again, unless it is too old for a request that tries only once.
     pub(crate) fn known(&self, wants: Wants) -> Option<Arc<Failure>> {
-        let now = self.client.clock.now();
         self.with_queue(|queue| {
-            let known = !wants.tries_once || queue.knows(wants.retry_delay, now);
-            queue.last.as_ref().filter(|_| known).map(|(failure, _)| Arc::clone(failure))
+            let (failure, _) = queue.last.as_ref()?;
+            let known =
+                !wants.tries_once || queue.knows(wants.retry_delay, self.client.clock.now());
+            known.then(|| Arc::clone(failure))
         })
         .flatten()
     }
@@ -273,11 +276,10 @@ impl Front {
 
     /// The hold has the lock, and its queue is held until it ends. A hold that has ended already
     /// could not tell the queue, which did not know it yet: then the turn passes on.
-    pub(crate) fn acquired(mut self, hold: &Arc<Hold>) {
+    pub(crate) fn acquired(mut self, hold: &Arc<Hold>, now: Moment) {
         if let Some(entry) = self.entry.take() {
             entry.acquired();
         }
-        let now = self.client.clock.now();
         let has_place = self.client.queues.answer(&self.key, |queue| {
             if self.stood_back {
                 queue.streak.unchallenged();

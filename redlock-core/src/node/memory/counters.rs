@@ -4,10 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     bug::{Bug, planted},
-    node::{
-        Reply,
-        counter::{self, Draw, Raise},
-    },
+    node::{Draw, Raise, Reply, counter},
 };
 
 /// By the key that a server has them under.

@@ -3,11 +3,7 @@
 
 use std::{sync::LazyLock, time::Duration};
 
-use crate::node::{
-    Action, Claim, Command,
-    counter::{self, Draw, Raise},
-    queue_keys,
-};
+use crate::node::{Action, Claim, Command, Draw, Raise, counter, queue_keys};
 
 static EXTEND: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("extend.lua")));
 static RELEASE: LazyLock<Script> = LazyLock::new(|| {

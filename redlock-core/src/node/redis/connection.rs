@@ -15,7 +15,7 @@ use std::{
     future::poll_fn,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
 };
 
 use futures_util::future::BoxFuture;
@@ -150,7 +150,9 @@ impl Future for Sending {
         let batch = sent.get_or_insert_with(|| exchange.ask(std::mem::take(commands)));
         // A task that reads answers itself, and before it looks here, would only wake itself to
         // look once more.
-        if !exchange.is_driven_by(cx.waker()) {
+        // A caller that only sends has no task to wake.
+        let reads = exchange.is_driven_by(cx.waker());
+        if !reads && !cx.waker().will_wake(Waker::noop()) {
             batch.register(cx.waker());
         }
         drop(exchange);

@@ -13,13 +13,11 @@ use super::{Failure, Request};
 use crate::{
     bug::{Bug, planted},
     client::Client,
+    clock::Moment,
     fence::{FencingToken, Range, numbers_for},
     lease::LeaseInTransit,
-    node::{
-        Action, Claim, Job,
-        counter::{self, Draw, Raise},
-    },
-    quorum::{Agreement, Numbering, Round, Tally, agree, ask, deliver},
+    node::{Action, Claim, Draw, Job, Raise, counter, deliver},
+    quorum::{Agreement, Numbering, Round, Tally, agree, ask},
     wait::Front,
 };
 
@@ -68,9 +66,9 @@ impl Drawing {
     }
 
     /// Sends the question. It goes to each node once: a node that ran it twice would give two numbers.
-    pub(super) fn send(&self, client: &Client, claim: &Arc<Claim>) {
+    pub(super) fn send(&self, client: &Client, claim: &Arc<Claim>, now: Moment) {
         let job = Job::new(claim, self.action);
-        deliver(ask(&client.nodes, &self.numbering, |_| Some(job.clone())));
+        deliver(ask(&client.nodes, &self.numbering, now, |_| Some(job.clone())));
     }
 
     /// The range that a quorum of nodes has granted, which has been heard.
@@ -99,7 +97,7 @@ impl Drawing {
             let raise = Raise { from, to: to.max(from), life: life(client) };
             Some(Job::new(claim, Action::Confirm(raise)))
         };
-        deliver(ask(&client.nodes, &round, confirm));
+        deliver(ask(&client.nodes, &round, client.clock.now(), confirm));
         let tally = round.settled(&client.nodes, client.give_up_after()).await;
         let late = if planted(Bug::LateGrantCounted) { self.numbering.late() } else { 0 };
         if tally.reached() || tally.yes() + late >= crate::quorum::quorum(client.nodes.len()) {
@@ -148,7 +146,7 @@ impl Request<'_> {
         let round = Round::new(client.nodes.len(), settles);
         let count = numbers_for(front.fenced_behind(), used);
         let drawing = Drawing::again(client, &round, terms.key_ttl(), count);
-        drawing.send(client, &claim);
+        drawing.send(client, &claim, sent);
         if !round.settled(&client.nodes, client.give_up_after()).await.reached() {
             return None;
         }

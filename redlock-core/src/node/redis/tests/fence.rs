@@ -1,7 +1,7 @@
 //! Numbers from the counter beside a lock.
 
 use super::{commands::pair, *};
-use crate::node::counter::{Draw, Raise};
+use crate::node::{Draw, Raise};
 
 const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 const COUNTER: &str = "redlock:a:{redlock:a}:fence";
