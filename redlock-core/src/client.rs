@@ -22,7 +22,7 @@ use crate::{
     options::Settings,
     quorum::quorum,
     token::Entropy,
-    wait::Lines,
+    wait::Queues,
 };
 
 /// The most attempts in progress at once. A caller beyond them waits before its validity clock
@@ -37,18 +37,18 @@ pub(crate) struct Client {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) registry: Registry,
-    /// The lines of waiters before each lock.
-    pub(crate) lines: Arc<Lines>,
+    /// The queues of waiters before each lock.
+    pub(crate) queues: Arc<Queues>,
     /// Lets in as many attempts as the nodes can answer in time.
     pub(crate) gate: Semaphore,
     /// The number of attempts in progress, and of leases on their way to the next hold.
-    arriving: AtomicUsize,
+    in_flight: AtomicUsize,
     /// True once no new lock is given.
     closed: watch::Sender<bool>,
     /// A quorum has been waited for since the tasks were last started.
     ready: AtomicBool,
     /// A quorum has answered at least once.
-    in_service: AtomicBool,
+    quorum_seen: AtomicBool,
 }
 
 impl Client {
@@ -67,12 +67,12 @@ impl Client {
             clock,
             entropy,
             registry,
-            lines: Arc::default(),
+            queues: Arc::default(),
             gate: Semaphore::new(MAX_ATTEMPTS),
-            arriving: AtomicUsize::new(0),
+            in_flight: AtomicUsize::new(0),
             closed: watch::Sender::new(false),
             ready: AtomicBool::new(false),
-            in_service: AtomicBool::new(false),
+            quorum_seen: AtomicBool::new(false),
         }
     }
 
@@ -86,7 +86,7 @@ impl Client {
     }
 
     /// The time after which an answer that `node_timeout` should have bounded is given up on.
-    pub(crate) fn patience(&self) -> Duration {
+    pub(crate) fn give_up_after(&self) -> Duration {
         self.settings.node_timeout.saturating_mul(4)
     }
 
@@ -116,16 +116,22 @@ impl Client {
 
     /// What to run when holds are no longer renewed.
     fn when_ended(&self) -> impl FnOnce() + Send + use<> {
-        let lines = Arc::clone(&self.lines);
-        move || lines.nudge()
+        let queues = Arc::clone(&self.queues);
+        move || queues.nudge()
+    }
+
+    /// Whether a quorum has been waited for, so that there is nothing to wait for. Starts the tasks
+    /// in either case.
+    pub(crate) fn is_ready(&self) -> Result<bool, LockError> {
+        check_runtime()?;
+        self.ensure_running();
+        Ok(self.ready.load(Ordering::Acquire))
     }
 
     /// Waits, on the first use only, until a quorum of nodes is connected or cannot be, at most
     /// `connect_timeout`.
     pub(crate) async fn ready(&self) -> Result<(), LockError> {
-        check_runtime()?;
-        self.ensure_running();
-        if self.ready.load(Ordering::Acquire) {
+        if self.is_ready()? {
             return Ok(());
         }
         // The attempt that follows finds out whether there is a quorum.
@@ -145,7 +151,7 @@ impl Client {
                 Standing::Unknown | Standing::Down => down += 1,
             }
             if up >= needed {
-                self.put_in_service();
+                self.note_quorum_seen();
             }
             if up >= needed || down > self.nodes.len() - needed {
                 return;
@@ -155,22 +161,22 @@ impl Client {
 
     /// A quorum has answered. From now on, a node that was down and is seen for the first time may
     /// have forgotten locks of this client (rule 16).
-    pub(crate) fn put_in_service(&self) {
-        if !self.in_service.load(Ordering::Acquire) {
-            self.in_service.store(true, Ordering::Release);
-            self.nodes.iter().for_each(NodeHandle::put_in_service);
+    pub(crate) fn note_quorum_seen(&self) {
+        if !self.quorum_seen.load(Ordering::Acquire) {
+            self.quorum_seen.store(true, Ordering::Release);
+            self.nodes.iter().for_each(NodeHandle::note_quorum_seen);
         }
     }
 
     /// Counts an attempt, or a lease, as in progress for as long as the returned value lives.
-    pub(crate) fn arriving(self: &Arc<Self>) -> Arriving {
-        self.arriving.fetch_add(1, Ordering::AcqRel);
-        Arriving(Arc::clone(self))
+    pub(crate) fn track_in_flight(self: &Arc<Self>) -> InFlightGuard {
+        self.in_flight.fetch_add(1, Ordering::AcqRel);
+        InFlightGuard(Arc::clone(self))
     }
 
     /// Whether an attempt or a lease is in progress that may still leave keys to clean up.
-    pub(crate) fn is_arriving(&self) -> bool {
-        self.arriving.load(Ordering::Acquire) > 0
+    pub(crate) fn has_in_flight(&self) -> bool {
+        self.in_flight.load(Ordering::Acquire) > 0
     }
 
     pub(crate) fn check_open(&self, resource: &str) -> Result<(), LockError> {
@@ -194,23 +200,23 @@ impl Client {
         self.closed.send_replace(true);
         if !planted(Bug::HandOverDuringShutdown) {
             self.registry.close();
-            self.lines.close();
+            self.queues.close();
         }
     }
 }
 
 /// An attempt in progress, or a lease on its way from one hold to the next.
-pub(crate) struct Arriving(Arc<Client>);
+pub(crate) struct InFlightGuard(Arc<Client>);
 
-impl Arriving {
+impl InFlightGuard {
     pub(crate) fn client(&self) -> &Arc<Client> {
         &self.0
     }
 }
 
-impl Drop for Arriving {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
-        self.0.arriving.fetch_sub(1, Ordering::AcqRel);
+        self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -137,7 +137,7 @@ impl IntoFuture for LockRequest {
 ///
 /// Cancel safe: when it is dropped at any point, no key stays behind once clean-up has run.
 ///
-/// A waiter has a place in the line of this process, and the lock may be handed to it at any time.
+/// A waiter has a place in the queue of this process, and the lock may be handed to it at any time.
 /// A future that was polled once must be polled on or dropped. Otherwise it blocks the waiters
 /// behind it, as with tokio's own mutex.
 #[must_use = "futures do nothing unless polled"]
@@ -149,7 +149,7 @@ impl Future for LockFuture {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // Timers need a runtime at each poll, not only at the first.
         if let Err(error) = check_runtime() {
-            // The place in the line, and a lease that was given, are dropped at once.
+            // The place in the queue, and a lease that was given, are dropped at once.
             self.0 = pending().boxed();
             return Poll::Ready(Err(error));
         }

@@ -9,6 +9,7 @@ macro_rules! quote_mixed {
 
 mod args;
 mod braces;
+mod debug_handler;
 mod duration;
 mod errors;
 mod expand;
@@ -24,7 +25,7 @@ mod template;
 mod validate;
 mod value;
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use syn::{ReturnType, Signature};
 
@@ -53,6 +54,9 @@ fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let args = Args::parse(attribute.clone(), &mut errors);
     let lock = args.lock.as_ref().map(|arg| arg.value.clone());
     let krate = args.krate.as_ref().map(|arg| arg.value.clone());
+    if let Some(lock) = &lock {
+        errors.catch(debug_handler::above(lock, Span::call_site(), &function));
+    }
     let expanded = errors.catch(future(&function)).and_then(|(returned, output)| {
         let plan = Plan::new(args, &function, &output, &mut errors)?;
         Some(expand::function(&function, returned, &plan, &output))

@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 use tokio::{runtime::Id, sync::Notify};
 
 use super::{
-    HoldId, Lease, Start,
-    state::{End, Judgement, State, Todo},
+    HoldId, LeaseState, Start,
+    state::{End, HoldState, Judgement, Todo},
 };
 use crate::{
     bug::{Bug, planted},
@@ -36,7 +36,7 @@ pub(crate) struct Hold {
     pub(crate) resource: String,
     /// A body runs under the hold and releases it at its end, unlike a bare guard (rule 13).
     has_body: AtomicBool,
-    pub(crate) state: Mutex<State>,
+    pub(crate) state: Mutex<HoldState>,
     /// Something about the state has changed: it ended, or a doubt was cleared.
     changed: Notify,
     /// Until when `min_hold` keeps the key.
@@ -48,7 +48,7 @@ impl Hold {
     pub(crate) fn new(
         client: &Arc<Client>,
         resource: String,
-        lease: Lease,
+        lease: LeaseState,
         terms: &Terms,
         begun: Moment,
     ) -> Self {
@@ -62,14 +62,19 @@ impl Hold {
             has_body: AtomicBool::new(false),
             changed: Notify::new(),
             earliest: begun + terms.min_hold,
-            state: Mutex::new(State::new(lease, terms, latest, doubt_limit)),
+            state: Mutex::new(HoldState::new(lease, terms, latest, doubt_limit)),
         }
     }
 
     /// Judges the hold and acts on the judgement: a hold whose time has run out ends and makes way
-    /// for the next waiter, and a hold in doubt is renewed. Must not be called with a lock of lines
+    /// for the next waiter, and a hold in doubt is renewed. Must not be called with a lock of queues
     /// or holds held.
     pub(crate) fn judge(self: &Arc<Self>) -> Judgement {
+        self.judge_now().0
+    }
+
+    /// Judges the hold like [`judge`](Self::judge), and returns the reading that it was judged by.
+    pub(crate) fn judge_now(self: &Arc<Self>) -> (Judgement, Reading) {
         let reading = self.client.registry.look(&*self.client.clock);
         let (judgement, todo) = self.state.lock().judge(reading);
         match todo {
@@ -77,7 +82,7 @@ impl Hold {
             Todo::TellLoss(reason) => self.tell_lost(reason),
             Todo::Renew(end) => self.renew_in_turn(end),
         }
-        judgement
+        (judgement, reading)
     }
 
     /// Sends a renewal, or queues the hold for one when too many are in progress. Without a renewal
@@ -133,7 +138,7 @@ impl Hold {
         // A holder that has lost the lock must not block the waiters of this client, even if it
         // keeps its guard.
         let key = Arc::clone(&self.state.lock().lease.claim.key);
-        self.client.lines.vacate(&self.client, &key, self.id);
+        self.client.queues.holder_gone(&self.client, &key, self.id, self.client.clock.now());
     }
 
     pub(crate) fn lost_error(&self, end: End) -> LockError {
@@ -153,7 +158,7 @@ impl Hold {
             return LockError::ShuttingDown { resource };
         }
         let (since, round) = {
-            let Lease { since, confirmed_round, .. } = &self.state.lock().lease;
+            let LeaseState { since, confirmed_round, .. } = &self.state.lock().lease;
             (*since, Arc::clone(confirmed_round))
         };
         LockError::NoQuorum {
@@ -217,10 +222,9 @@ impl Hold {
         Some(due)
     }
 
-    /// The time now, and when the scheduler has to look at a new hold.
-    pub(super) fn first_due(&self) -> (Moment, Moment) {
-        let reading = self.client.clock.read();
-        (reading.now, self.state.lock().due_at(reading))
+    /// When the scheduler has to look at the hold.
+    pub(super) fn due_at(&self, reading: Reading) -> Moment {
+        self.state.lock().due_at(reading)
     }
 
     /// When the hold ends, if it is not renewed before.

@@ -1,6 +1,6 @@
 //! What a holder has: a lease on the nodes, and the state of the hold over it.
 //!
-//! The two are apart so that a lease can pass from one hold to the next: the [`Lease`] is what
+//! The two are apart so that a lease can pass from one hold to the next: the [`LeaseState`] is what
 //! the nodes know, the [`Hold`] is what a guard, its handles and a body share.
 
 #[cfg(test)]
@@ -8,21 +8,21 @@ mod clock_faults;
 #[cfg(test)]
 mod crowds;
 mod hold;
+mod in_transit;
 mod leads;
 mod registry;
 mod state;
 #[cfg(test)]
 mod tests;
-mod unheld;
 pub(crate) mod validity;
 
 use std::{sync::Arc, time::Duration};
 
 pub(crate) use hold::{Hold, until};
+pub(crate) use in_transit::LeaseInTransit;
 pub(crate) use leads::{Leads, Start};
 pub(crate) use registry::{HoldId, Registry, Room};
 pub(crate) use state::{End, Judgement};
-pub(crate) use unheld::Unheld;
 
 use crate::{
     clock::{Moment, Reading},
@@ -33,7 +33,7 @@ use crate::{
 
 /// A key on a quorum of nodes, and until when it may be relied on.
 #[derive(Debug, Clone)]
-pub(crate) struct Lease {
+pub(crate) struct LeaseState {
     pub(crate) claim: Arc<Claim>,
     /// When the attempt that took it started, before its first SET.
     pub(crate) since: Moment,
@@ -57,7 +57,7 @@ pub(crate) struct Lease {
     pub(crate) confirmed_round: Arc<Round>,
 }
 
-impl Lease {
+impl LeaseState {
     /// What `round`, which starts now, takes if a quorum grants it. The clock starts before the
     /// first byte is sent (rule 2).
     pub(crate) fn sought(

@@ -23,7 +23,7 @@ use crate::{
 /// How often the task looks at the clock at least, as long as anything is held. Timers stand still
 /// while a machine sleeps or is frozen, and holders have to learn of a loss soon after (rule 9). A
 /// wall clock that is set back hides a freeze, unless it is read in between (rule 2).
-const LOOK: Duration = Duration::from_millis(100);
+const CLOCK_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The wall clock has jumped when it has run ahead by this much between two looks. No lock's drift
 /// allowance is less.
@@ -240,9 +240,9 @@ impl Registry {
         background::spawn(standby.run(Arc::downgrade(client)));
     }
 
-    /// Adds a hold, unless the client is closed.
-    pub(crate) fn add(&self, hold: &Arc<Hold>) -> bool {
-        let (now, due) = hold.first_due();
+    /// Adds a hold at this reading, unless the client is closed.
+    pub(crate) fn add(&self, hold: &Arc<Hold>, reading: Reading) -> bool {
+        let due = hold.due_at(reading);
         let (wake, is_awake) = {
             let mut inner = self.shared.inner.lock();
             if inner.closed {
@@ -253,7 +253,7 @@ impl Registry {
             (inner.set_due(hold.id, Some(due)), inner.asleep.is_none())
         };
         if wake || is_awake {
-            self.task.expect(now);
+            self.task.expect(reading.now);
         }
         if wake {
             self.shared.wake();
@@ -406,7 +406,7 @@ impl Shared {
         taken
     }
 
-    /// Notes until when the task sleeps: for [`LOOK`] at most as long as anything is held. None
+    /// Notes until when the task sleeps: for [`CLOCK_CHECK_INTERVAL`] at most as long as anything is held. None
     /// when there is something to do at once.
     fn rest(&self, sooner: &Arc<Notify>, now: Moment) -> Option<Moment> {
         let mut inner = self.inner.lock();
@@ -418,7 +418,10 @@ impl Shared {
         if !inner.turns.is_empty() && has_room() {
             return None;
         }
-        let until = inner.due.first().map_or(Moment::NEVER, |(at, _)| (*at).min(now + LOOK));
+        let until = inner
+            .due
+            .first()
+            .map_or(Moment::NEVER, |(at, _)| (*at).min(now + CLOCK_CHECK_INTERVAL));
         inner.asleep = Some(until);
         (until > now).then_some(until)
     }
@@ -478,7 +481,7 @@ impl Standby {
                 }
             }
             // The task may have ended or not: the loop looks either way.
-            let _ = tokio::time::timeout(LOOK, ended).await;
+            let _ = tokio::time::timeout(CLOCK_CHECK_INTERVAL, ended).await;
         }
     }
 

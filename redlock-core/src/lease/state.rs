@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Lease, Start, validity};
+use super::{LeaseState, Start, validity};
 use crate::{
     clock::{Moment, Reading},
     error::LostReason,
@@ -57,13 +57,13 @@ enum Phase {
 
 #[derive(Debug)]
 #[cfg_attr(redlock_sim, derive(Clone))]
-pub(crate) struct State {
-    pub(crate) lease: Lease,
+pub(crate) struct HoldState {
+    pub(crate) lease: LeaseState,
     /// The ttl that renewals ask for. The ttl of the lease is that of the last confirmed renewal.
     renewal_ttl: Duration,
     phase: Phase,
     /// Deleting or passing on has begun, and is seen through by what began it.
-    let_go: bool,
+    release_begun: bool,
     /// When the renewal that is due next is to be sent; never for a hold that is not renewed.
     renew_at: Moment,
     /// The end of `max_hold`, or never.
@@ -72,13 +72,18 @@ pub(crate) struct State {
     doubt_limit: Duration,
 }
 
-impl State {
-    pub(super) fn new(lease: Lease, terms: &Terms, latest: Moment, doubt_limit: Duration) -> Self {
+impl HoldState {
+    pub(super) fn new(
+        lease: LeaseState,
+        terms: &Terms,
+        latest: Moment,
+        doubt_limit: Duration,
+    ) -> Self {
         let renew_at = validity::renewal(lease.confirmed.now, terms.ttl);
         Self {
             renewal_ttl: terms.ttl,
             phase: Phase::Held,
-            let_go: false,
+            release_begun: false,
             renew_at: if terms.auto_extend { renew_at } else { Moment::NEVER },
             latest,
             doubt_limit,
@@ -159,18 +164,23 @@ impl State {
     /// Begins the release. False when it had begun before. From here on, no extend can get ahead of
     /// the deletes (rule 10).
     pub(crate) fn begin_release(&mut self) -> bool {
-        !std::mem::replace(&mut self.let_go, true)
+        !std::mem::replace(&mut self.release_begun, true)
+    }
+
+    /// Whether a release has begun, which is seen through by what began it.
+    pub(crate) fn has_begun_release(&self) -> bool {
+        self.release_begun
     }
 
     /// Whether the hold may still be renewed and healed (rule 10).
     pub(crate) fn may_be_renewed(&self) -> bool {
-        !self.is_over() && !self.let_go
+        !self.is_over() && !self.release_begun
     }
 
     /// It has ended, and something is about to let go of its keys: its body, when that has gone, or
     /// what has begun to.
     pub(super) fn is_leaving(&self, has_body: bool) -> bool {
-        let by_hand = self.let_go || self.phase == Phase::Ended(End::Released);
+        let by_hand = self.release_begun || self.phase == Phase::Ended(End::Released);
         self.is_over() && (by_hand || has_body)
     }
 
@@ -229,7 +239,7 @@ impl State {
 
     /// What should be left of the key on a node that has confirmed it last time.
     pub(crate) fn expected(&self) -> Expected {
-        let Lease { confirmed, expired_by, ttl, clock_drift_factor, .. } = &self.lease;
+        let LeaseState { confirmed, expired_by, ttl, clock_drift_factor, .. } = &self.lease;
         Expected {
             until: confirmed.now + *ttl,
             longest: expired_by.since(confirmed.now),
@@ -248,7 +258,7 @@ mod tests {
 
     struct Held {
         leads: Arc<Leads>,
-        state: State,
+        state: HoldState,
         round: Arc<Round>,
     }
 
@@ -263,8 +273,8 @@ mod tests {
         let leads = Leads::new(Duration::from_secs(60));
         let round = Round::new(3, |_| false);
         let claim = Arc::new(Claim { key: "k".into(), value: "v".into() });
-        let lease = Lease::sought(claim, &terms, leads.begin(reading(0, 0)), &round);
-        let state = State::new(lease, &terms, Moment::NEVER, DOUBT_LIMIT);
+        let lease = LeaseState::sought(claim, &terms, leads.begin(reading(0, 0)), &round);
+        let state = HoldState::new(lease, &terms, Moment::NEVER, DOUBT_LIMIT);
         Held { leads, state, round }
     }
 

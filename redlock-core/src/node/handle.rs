@@ -24,7 +24,7 @@ use crate::{
     background::{Background, Pulse, in_runtime},
     clock::{Clock, Moment},
     error::{NodeError, NodeErrorKind},
-    quorum::{Ballot, Uncast},
+    quorum::{EarlyReply, ReplyTo},
     token::Entropy,
 };
 
@@ -62,7 +62,7 @@ pub(super) struct Shared {
     /// Whether the first connection has been made, or has failed.
     pub(super) standing: watch::Sender<Standing>,
     /// A client of this node has had a quorum.
-    pub(super) in_service: AtomicBool,
+    pub(super) quorum_seen: AtomicBool,
     /// The fingerprint of the process that answered last; zero when it has told no name.
     process: AtomicU64,
     task: Background,
@@ -116,7 +116,7 @@ impl Shared {
 
     /// The background task is over. What must not be sent late fails; clean-up waits for the
     /// next task (rule 13).
-    fn forsake(&self) {
+    fn fail_waiting(&self) {
         let now = self.context.clock.now();
         let abandoned = {
             let mut outbox = self.outbox.lock();
@@ -126,12 +126,12 @@ impl Shared {
             self.relink(&mut outbox, Link::Opening);
             let abandoned = outbox.disconnect(now);
             for item in &abandoned {
-                outbox.owe(item.job.clone(), now);
+                outbox.add_cleanup(item.job.clone(), now);
             }
             abandoned
         };
         self.announce();
-        // Each ballot is cast as it is dropped, with no lock held.
+        // Each `ReplyTo` answers as it is dropped, with no lock held.
         drop(abandoned);
         // A waiter on a living runtime starts the task again there.
         self.watchers.disconnected();
@@ -173,7 +173,7 @@ impl NodeHandle {
             mail: Mutex::default(),
             watchers: Arc::default(),
             standing: watch::Sender::new(Standing::Unknown),
-            in_service: AtomicBool::new(false),
+            quorum_seen: AtomicBool::new(false),
             process: AtomicU64::new(0),
             task: Background::default(),
         };
@@ -189,8 +189,8 @@ impl NodeHandle {
     }
 
     /// Notes that a client of this node has had a quorum (rule 16).
-    pub(crate) fn put_in_service(&self) {
-        self.shared().in_service.store(true, Ordering::Release);
+    pub(crate) fn note_quorum_seen(&self) {
+        self.shared().quorum_seen.store(true, Ordering::Release);
     }
 
     /// Whether one and the same process answers under both names.
@@ -216,7 +216,7 @@ impl NodeHandle {
 
     fn when_ended(&self) -> impl FnOnce() + Send + use<> {
         let shared = Arc::clone(self.shared());
-        move || shared.forsake()
+        move || shared.fail_waiting()
     }
 
     pub(crate) fn is_running(&self) -> bool {
@@ -231,12 +231,12 @@ impl NodeHandle {
     ///
     /// A job for an idle node is on its way when this returns, whatever becomes of the caller's
     /// runtime.
-    pub(crate) fn submit(&self, job: Job, ballot: Ballot, now: Moment) -> Vec<Uncast> {
+    pub(crate) fn submit(&self, job: Job, reply_to: ReplyTo, now: Moment) -> Vec<EarlyReply> {
         let shared = self.shared();
         let mut outbox = shared.outbox.lock();
         // What waits already has woken the supervisor.
         let (first, quiet) = (outbox.nothing_waits(), outbox.is_quiet());
-        let early = outbox.put(&shared.name, job, ballot, now);
+        let early = outbox.put(&shared.name, job, reply_to, now);
         drop(outbox);
         if !early.is_empty() && first {
             // It was answered without being sent.
@@ -260,7 +260,7 @@ impl NodeHandle {
         if pipe.is_crowded(now) {
             return false;
         }
-        let sent = pipe.send_waiting(self.shared());
+        let sent = pipe.send_waiting(self.shared(), &&now);
         sent.largest > 0 && !sent.tell_supervisor
     }
 

@@ -14,7 +14,7 @@ mod outbox_tests;
 mod outcome;
 mod pipe;
 mod quarantine;
-pub(crate) mod queue;
+pub(crate) mod queue_keys;
 pub(crate) mod redis;
 mod round_trip;
 mod strikes;
@@ -79,7 +79,7 @@ pub(crate) enum Action {
     /// If the key has our value, let it live for exactly this long: the release of a `min_hold`
     /// that is not used up, the only action that may shorten (rule 7). Made of a [`CleanUp`] when it
     /// is sent.
-    Retire { rest: Duration },
+    Shorten { rest: Duration },
     /// Tell whether the key is there and for how long, and when that changes (once, to the
     /// [`Watchers`]). Nothing is compared and nothing is set.
     Watch,
@@ -143,7 +143,7 @@ impl Job {
     fn command(&self, now: Moment) -> Command {
         let rest = self.clean_up.and_then(|it| it.keep_until).map(|until| until.since(now));
         let action = match rest {
-            Some(rest) if !rest.is_zero() => Action::Retire { rest },
+            Some(rest) if !rest.is_zero() => Action::Shorten { rest },
             Some(_) | None => self.action,
         };
         Command { claim: Arc::clone(&self.claim), action }

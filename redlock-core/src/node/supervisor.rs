@@ -5,6 +5,7 @@
 //! Down: jobs are answered in no time, and a new connection is tried with backoff.
 
 use std::{
+    cell::LazyCell,
     future::poll_fn,
     pin::{Pin, pin},
     sync::{Arc, atomic::Ordering},
@@ -25,7 +26,7 @@ use super::{
     Connection, Identity, Opened,
     backoff::Backoff,
     handle::Shared,
-    outbox::{Item, Link},
+    outbox::{Link, Queued},
     outcome::conclude,
     pipe::{Answered, CROWD},
     redis,
@@ -65,7 +66,7 @@ pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pul
                 }
                 let Some(Ended { error, answered, at_rest }) = ended else { return };
                 // A server that takes connections and breaks them is not asked without a pause.
-                let lasted = shared.context.clock.now().since(since) >= Backoff::LONGEST;
+                let lasted = shared.context.clock.now().since(since) >= Backoff::MAX;
                 if answered || lasted {
                     backoff = Backoff::new();
                 }
@@ -102,7 +103,7 @@ fn begin(shared: &Shared) {
     shared.relink(&mut outbox, Link::Opening);
     drop(outbox);
     shared.announce();
-    // Each ballot is cast as it is dropped, with no lock held.
+    // Each `ReplyTo` answers as it is dropped, with no lock held.
     drop(unanswered);
 }
 
@@ -153,10 +154,10 @@ async fn open(task: Task<'_>) -> Result<Opened, NodeError> {
 /// nothing was told of the connection before.
 fn admit(shared: &Shared, identity: &Identity, replaced: bool, now: Moment) {
     shared.recognise(identity);
-    let in_service = shared.in_service.load(Ordering::Acquire);
+    let quorum_seen = shared.quorum_seen.load(Ordering::Acquire);
     let (suspicion, barred) = {
         let mut outbox = shared.outbox.lock();
-        let suspicion = outbox.quarantine.admit(identity, in_service, now);
+        let suspicion = outbox.quarantine.admit(identity, quorum_seen, now);
         shared.is_suspect.store(outbox.quarantine.sits_out(now).is_some(), Ordering::Release);
         shared.relink(&mut outbox, Link::Up);
         (suspicion, outbox.take_barred(&shared.name, now))
@@ -168,9 +169,9 @@ fn admit(shared: &Shared, identity: &Identity, replaced: bool, now: Moment) {
         telemetry::node_up(&shared.name);
     }
     // What this node could have told meanwhile was lost: the listeners ask it anew.
-    for (job, ballot) in shared.watchers.reconnected(&shared.name) {
-        let early = shared.outbox.lock().put(&shared.name, job, ballot, now);
-        crate::quorum::cast_all(early);
+    for (job, reply_to) in shared.watchers.reconnected(&shared.name) {
+        let early = shared.outbox.lock().put(&shared.name, job, reply_to, now);
+        crate::quorum::deliver(early);
     }
     if let Some(suspicion) = suspicion {
         telemetry::node_sits_out(&shared.name, suspicion.describe(), shared.context.sits_out);
@@ -209,14 +210,14 @@ fn go_down(shared: &Shared, error: NodeError) {
 }
 
 /// Fails jobs that were never sent; deletes stay owed.
-fn fail(shared: &Shared, items: impl IntoIterator<Item = Item>, error: &NodeError) {
+fn fail(shared: &Shared, items: impl IntoIterator<Item = Queued>, error: &NodeError) {
     let now = shared.context.clock.now();
     for item in items {
         if !planted(Bug::UnsentDeleteForgotten) {
-            shared.outbox.lock().owe(item.job, now);
+            shared.outbox.lock().add_cleanup(item.job, now);
         }
-        if let Some(ballot) = item.ballot {
-            ballot.cast(Err(error.clone()));
+        if let Some(reply_to) = item.reply_to {
+            reply_to.deliver(Err(error.clone()));
         }
     }
 }
@@ -228,7 +229,7 @@ async fn wait_closed(task: Task<'_>, pause: Duration) -> bool {
     loop {
         let (last, nothing_owed) = {
             let outbox = shared.outbox.lock();
-            (outbox.ends_at, outbox.owes_nothing())
+            (outbox.ends_at, outbox.has_no_cleanups())
         };
         let over = |last| nothing_owed || last <= shared.context.clock.now();
         if last.is_some_and(over) {
@@ -311,9 +312,7 @@ impl<'a> Session<'a> {
             if self.is_over() {
                 break None;
             }
-            self.send_waiting();
-            self.send_pings();
-            self.arm(&mut alarm);
+            self.send_waiting(&mut alarm);
             let event = self.next_event(&mut alarm).await;
             if let Err(error) = self.handle(event).await {
                 break Some(Ended {
@@ -336,36 +335,30 @@ impl<'a> Session<'a> {
     }
 
     /// The last client has gone, and nothing is owed or it has had its time; or another runtime has
-    /// taken the node over.
-    fn is_over(&self) -> bool {
+    /// taken the node over. Otherwise the pings that were asked for are sent.
+    fn is_over(&mut self) -> bool {
         if !self.task.pulse.is_current() {
             return true;
         }
-        let (ends_at, settled) = {
-            let outbox = self.shared.outbox.lock();
-            (outbox.ends_at, outbox.is_idle())
+        let (ends_at, settled, pings) = {
+            let mut outbox = self.shared.outbox.lock();
+            (outbox.ends_at, outbox.is_idle(), std::mem::take(&mut outbox.pings))
         };
-        ends_at.is_some_and(|until| settled || self.shared.context.clock.now() >= until)
-    }
-
-    fn send_waiting(&mut self) {
-        let sent = self.shared.pipe.lock().send_waiting(self.shared);
-        if sent.largest > 0 {
-            self.crowded = sent.largest >= CROWD;
-        }
-    }
-
-    fn send_pings(&mut self) {
-        let asked = std::mem::take(&mut self.shared.outbox.lock().pings);
-        for ping in asked {
+        for ping in pings {
             let pong = answer_ping(self.shared, &mut *self.connection, ping);
             self.pings.push(pong);
         }
+        ends_at.is_some_and(|until| settled || self.shared.context.clock.now() >= until)
     }
 
-    /// Sets the timer for the first batch in flight, unless it is set already.
-    fn arm(&self, alarm: &mut Pin<&mut Sleep>) {
+    /// Sends what waits, and sets the timer for the first batch in flight unless it is set already.
+    fn send_waiting(&mut self, alarm: &mut Pin<&mut Sleep>) {
+        let now = LazyCell::new(|| self.shared.context.clock.now());
         let mut pipe = self.shared.pipe.lock();
+        let sent = pipe.send_waiting(self.shared, &now);
+        if sent.largest > 0 {
+            self.crowded = sent.largest >= CROWD;
+        }
         if !pipe.is_timed
             && let Some(deadline) = pipe.deadline(self.shared)
         {
@@ -378,7 +371,7 @@ impl<'a> Session<'a> {
         let clock = &*self.shared.context.clock;
         let wake = {
             let outbox = self.shared.outbox.lock();
-            let next = outbox.next(&std::cell::LazyCell::new(|| clock.now()));
+            let next = outbox.next(&LazyCell::new(|| clock.now()));
             next.into_iter().chain(outbox.ends_at).min().unwrap_or(Moment::NEVER)
         };
         let number = self.number;
@@ -489,7 +482,7 @@ impl Drop for Session<'_> {
             outbox.abandon(&unanswered, now);
             (deletes, unanswered)
         };
-        // Each ballot is cast as it is dropped, with no lock held.
+        // Each `ReplyTo` answers as it is dropped, with no lock held.
         drop((deletes, unanswered));
     }
 }

@@ -1,4 +1,4 @@
-//! Takes a lock: waits for a turn in the line of this process, then makes attempts for as long as
+//! Takes a lock: waits for a turn in the queue of this process, then makes attempts for as long as
 //! the caller waits.
 
 mod chance;
@@ -12,26 +12,26 @@ use self::chance::Chance;
 use crate::{
     bug::{Bug, planted},
     client::{Client, check_runtime},
-    clock::Moment,
+    clock::{Moment, Reading},
     error::{LockError, NodeError, NodeErrorKind},
     guard::LockGuard,
-    lease::{Hold, Lease, Unheld},
+    lease::{Hold, LeaseInTransit, LeaseState},
     node::{Action, Claim, Job, NodeHandle},
     op::watch::Watch,
     options::Terms,
-    quorum::{Round, ask, cast_all, quorum},
+    quorum::{Round, ask, deliver, quorum},
     telemetry,
     timer::{sleep, timeout},
     token,
-    wait::{Alarms, Head, Joined, Lines, NoTurn, SHORTEST_PAUSE, Wants},
+    wait::{Front, Joined, MIN_PAUSE, NoTurn, Queues, WakeBackoff, Wants},
 };
 
 /// The shortest time that a caller waits for its place among the attempts, where more callers come
 /// than the processor serves.
-const LONGEST_IN_CROWD: Duration = Duration::from_secs(10);
+const MIN_ADMISSION_WAIT: Duration = Duration::from_secs(10);
 
 /// The longest resource in bytes (api.md): keys stay readable and cheap.
-pub(crate) const LONGEST_RESOURCE: usize = 1024;
+pub(crate) const MAX_RESOURCE_BYTES: usize = 1024;
 
 /// Takes the lock, waiting for it as the terms allow.
 pub(crate) async fn acquire(
@@ -55,12 +55,16 @@ async fn wait_for(
     check(&resource)?;
     client.check_open(&resource)?;
     let called = client.clock.now();
-    tokio::select! {
-        biased;
-        ready = client.ready() => ready?,
-        () = client.closed() => client.check_open(&resource)?,
-    }
-    let begun = client.clock.now();
+    let begun = if client.is_ready()? {
+        called
+    } else {
+        tokio::select! {
+            biased;
+            ready = client.ready() => ready?,
+            () = client.closed() => client.check_open(&resource)?,
+        }
+        client.clock.now()
+    };
     let mut request = Request {
         client,
         key: client.key(&resource),
@@ -71,12 +75,12 @@ async fn wait_for(
         counted: begun,
         attempts: 0,
         retries: 0,
-        alarms: Alarms::default(),
-        bell: None,
+        wake_backoff: WakeBackoff::default(),
+        watch: None,
         last: None,
     };
-    let head = request.turn().await?;
-    request.ask(head).await
+    let front = request.turn().await?;
+    request.ask(front).await
 }
 
 /// A caller's request for a lock.
@@ -91,32 +95,32 @@ struct Request<'a> {
     attempts: u32,
     /// What `retry_count` limits: attempts that were made because it was time, attempts that came
     /// `retry_delay` or more after the last counted one although no holder had released the lock,
-    /// and every `retry_delay` in line.
+    /// and every `retry_delay` in the queue.
     retries: u32,
     /// When the last retry was counted.
     counted: Moment,
-    alarms: Alarms,
-    /// The watch on all nodes, until it rings.
-    bell: Option<Watch>,
+    wake_backoff: WakeBackoff,
+    /// The watch on all nodes, until it has notified.
+    watch: Option<Watch>,
     /// Why the last attempt was made. None before the second.
     last: Option<Chance>,
 }
 
 impl Request<'_> {
-    /// Waits for the turn in line.
-    async fn turn(&mut self) -> Result<Head, LockError> {
+    /// Waits for the turn in the queue.
+    async fn turn(&mut self) -> Result<Front, LockError> {
         let wants = Wants::new(self.terms);
-        let turn = match Lines::join(self.client, &self.key, wants) {
-            Joined::Now(Ok(head)) => return Ok(head),
+        let turn = match Queues::join(self.client, &self.key, wants, self.begun) {
+            Joined::Now(Ok(front)) => return Ok(front),
             Joined::Now(Err(no_turn)) => {
                 self.attempts = 1;
                 Err(no_turn)
             }
             Joined::Waiting(place) => {
-                let pace = self.terms.retry_delay.max(SHORTEST_PAUSE);
+                let pace = self.terms.retry_delay.max(MIN_PAUSE);
                 let limit = if wants.tries_once {
                     // The outcome of the attempt in progress is this request's answer, too.
-                    self.client.patience()
+                    self.client.give_up_after()
                 } else {
                     let retries = self.terms.retry_count.map(|count| pace.saturating_mul(count));
                     retries.map_or(self.terms.wait, |retries| retries.min(self.terms.wait))
@@ -133,44 +137,42 @@ impl Request<'_> {
         turn.map_err(|no_turn| self.no_turn(&no_turn))
     }
 
-    /// Takes over the lease that the head was given, or asks the nodes until they grant the lock.
-    async fn ask(mut self, mut head: Head) -> Result<LockGuard, LockError> {
+    /// Takes over the lease that the front was given, or asks the nodes until they grant the lock.
+    async fn ask(mut self, mut front: Front) -> Result<LockGuard, LockError> {
         let wants = Wants::new(self.terms);
-        if let Some(unheld) = head.take_lease(wants) {
-            let now = self.client.clock.now();
-            return self.admit(head, unheld, now);
+        if let Some(in_transit) = front.take_lease(wants) {
+            let reading = self.client.clock.read();
+            return self.admit(front, in_transit, reading.now, reading);
         }
-        let known = head.known(wants);
-        if known.is_some() || head.stands_back() && !wants.tries_once {
-            let chance = self.pause(&mut head, known.as_deref()).await?;
+        let known = front.known(wants);
+        if known.is_some() || front.stands_back() && !wants.tries_once {
+            let chance = self.pause(&mut front, known.as_deref()).await?;
             if chance != Chance::Free {
-                head.challenged();
+                front.challenged();
             }
         }
         loop {
-            // Timers and nodes no longer answer once this task's runtime was shut down.
-            check_runtime()?;
-            // The runtime of the client's tasks may end, or stand still, while this request waits
-            // (rule 13).
-            if self.attempts == 0 {
-                self.client.ensure_running()
-            } else {
-                self.client.ensure_moving()
+            if self.attempts > 0 || self.last.is_some() {
+                // Timers and nodes no longer answer once this task's runtime was shut down.
+                check_runtime()?;
+                // The runtime of the client's tasks may end, or stand still, while this request
+                // waits (rule 13).
+                self.client.ensure_moving();
             }
             self.attempts = self.attempts.saturating_add(1);
             match self.attempt().await? {
-                Ok(unheld) => {
-                    let begun = unheld.lease.since;
-                    return self.admit(head, unheld, begun);
+                Ok((in_transit, reading)) => {
+                    let begun = in_transit.lease.since;
+                    return self.admit(front, in_transit, begun, reading);
                 }
                 Err(failure) => {
                     let failure = Arc::new(failure);
-                    head.failed(&failure);
+                    front.failed(&failure);
                     if failure.granted > 0 || failure.no_quorum && failure.was_asked {
                         // A node does not push what this client has changed itself.
-                        self.bell = None;
+                        self.watch = None;
                     }
-                    self.pause(&mut head, Some(&failure)).await?;
+                    self.pause(&mut front, Some(&failure)).await?;
                 }
             }
         }
@@ -180,7 +182,7 @@ impl Request<'_> {
     /// asked yet, and other clients go first.
     async fn pause(
         &mut self,
-        head: &mut Head,
+        front: &mut Front,
         failure: Option<&Failure>,
     ) -> Result<Chance, LockError> {
         let limit = self.limit();
@@ -189,21 +191,21 @@ impl Request<'_> {
         }
         let begun = self.client.clock.now();
         // On the heap: most locks are had without it, and pay for its size otherwise.
-        let chance = Box::pin(self.chance(head, failure, begun + limit)).await?;
+        let chance = Box::pin(self.chance(front, failure, begun + limit)).await?;
         let now = self.client.clock.now();
-        let news = self.bell.as_ref().is_none_or(Watch::has_news);
+        let news = self.watch.as_ref().is_none_or(Watch::has_news);
         // An attempt that another client's action caused, or that follows nothing new, is no retry
         // before `retry_delay`. It does not put a retry off.
         let late = now.since(self.counted) >= self.terms.retry_delay;
-        if chance == Chance::Due || late && (chance != Chance::Rung || !news) {
+        if chance == Chance::Due || late && (chance != Chance::Notified || !news) {
             self.count_retries(now);
         }
         match chance {
-            Chance::Rung => {
-                self.bell = None;
-                let at_once = now.since(begun) < SHORTEST_PAUSE;
+            Chance::Notified => {
+                self.watch = None;
+                let at_once = now.since(begun) < MIN_PAUSE;
                 let in_vain = failure.is_some_and(Failure::is_in_vain);
-                self.hesitate(head, !news || in_vain || at_once).await?;
+                self.hesitate(front, !news || in_vain || at_once).await?;
             }
             Chance::Behind => return Err(self.told(failure)),
             Chance::Turn | Chance::Free | Chance::Due | Chance::Hurried => {}
@@ -214,7 +216,7 @@ impl Request<'_> {
 
     /// Counts a retry for every `retry_delay` that has passed, and one at least.
     fn count_retries(&mut self, now: Moment) {
-        let pace = self.terms.retry_delay.max(SHORTEST_PAUSE);
+        let pace = self.terms.retry_delay.max(MIN_PAUSE);
         let spent = now.since(self.counted).as_nanos() / pace.as_nanos();
         let spent = u32::try_from(spent).unwrap_or(u32::MAX).max(1);
         self.retries = self.retries.saturating_add(spent);
@@ -226,17 +228,17 @@ impl Request<'_> {
     fn limit(&self) -> Duration {
         let left = self.left();
         let Some(count) = self.terms.retry_count else { return left };
-        let pace = self.terms.retry_delay.max(SHORTEST_PAUSE);
+        let pace = self.terms.retry_delay.max(MIN_PAUSE);
         let retries = pace.saturating_mul(count.saturating_sub(self.retries));
         left.min((self.counted + retries).since(self.client.clock.now()))
     }
 
     /// Lets waiters go first that have waited for longer.
-    async fn hesitate(&mut self, head: &Head, doubtful: bool) -> Result<(), LockError> {
+    async fn hesitate(&mut self, front: &Front, doubtful: bool) -> Result<(), LockError> {
         let round_trip = self.client.round_trip();
-        let (fixed, random) = self.alarms.hesitation(doubtful, head.without(), round_trip);
+        let (fixed, random) = self.wake_backoff.hesitation(doubtful, front.without(), round_trip);
         // The front of a queue competes with no other client.
-        let fixed = if head.entry.is_some() { Duration::ZERO } else { fixed };
+        let fixed = if front.entry.is_some() { Duration::ZERO } else { fixed };
         let delay = fixed.saturating_add(self.up_to(random)).min(self.left());
         if !delay.is_zero() {
             self.unless_closed(sleep(delay)).await?;
@@ -245,14 +247,14 @@ impl Request<'_> {
     }
 
     /// Asks all nodes once.
-    async fn attempt(&mut self) -> Result<Result<Unheld, Failure>, LockError> {
+    async fn attempt(&mut self) -> Result<Result<(LeaseInTransit, Reading), Failure>, LockError> {
         let client = Arc::clone(self.client);
         let Some(_permit) = self.admission(&client).await? else {
             return Ok(Err(self.crowded_out()));
         };
         let terms = self.terms;
-        let arriving = client.arriving();
-        // The order matters: a shutdown that this check does not see yet sees the arriving attempt.
+        let in_flight = client.track_in_flight();
+        // The order matters: a shutdown that this check does not see yet sees the attempt in flight.
         client.check_open(&self.resource)?;
         if let Some(failure) = self.in_vain() {
             return Ok(Err(failure));
@@ -260,19 +262,21 @@ impl Request<'_> {
         let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
         let claim = Arc::new(Claim { key: Arc::clone(&self.key), value });
         let round = Round::new(client.nodes.len(), |tally| tally.reached() || tally.impossible());
-        let sought = |start| Lease::sought(Arc::clone(&claim), terms, start, &round);
-        let mut unheld = Unheld::new(sought(client.registry.start(&*client.clock)), arriving);
+        let sought = |start| LeaseState::sought(Arc::clone(&claim), terms, start, &round);
+        let mut in_transit =
+            LeaseInTransit::new(sought(client.registry.start(&*client.clock)), in_flight);
         let job = Job::new(&claim, Action::Grant { ttl: terms.key_ttl() });
-        cast_all(ask(&client.nodes, &round, |_| Some(job.clone())));
-        let mut tally = round.settled(&client.nodes, client.patience()).await;
+        deliver(ask(&client.nodes, &round, in_transit.lease.since, |_| Some(job.clone())));
+        let mut tally = round.settled(&client.nodes, client.give_up_after()).await;
         if planted(Bug::ClockStartedLate) {
-            unheld.lease = sought(client.registry.start(&*client.clock));
+            in_transit.lease = sought(client.registry.start(&*client.clock));
         }
         if tally.reached() {
             // A grant counts only if validity remains (rule 4).
-            if unheld.lease.is_valid_on(client.clock.read()) || planted(Bug::ValidityNotCompared) {
-                client.put_in_service();
-                return Ok(Ok(unheld));
+            let reading = client.clock.read();
+            if in_transit.lease.is_valid_on(reading) || planted(Bug::ValidityNotCompared) {
+                client.note_quorum_seen();
+                return Ok(Ok((in_transit, reading)));
             }
             return Ok(Err(Failure {
                 no_quorum: true,
@@ -284,7 +288,7 @@ impl Request<'_> {
         if !tally.impossible_by_failures() && round.has_timeouts() {
             // Nodes that were asked together time out together. A moment later all their timeouts
             // are counted, so the error does not depend on which of them came first.
-            sleep(SHORTEST_PAUSE).await;
+            sleep(MIN_PAUSE).await;
             tally = round.tally();
         }
         Ok(Err(Failure {
@@ -304,7 +308,7 @@ impl Request<'_> {
         if let Ok(permit) = client.gate.try_acquire() {
             return Ok(Some(permit));
         }
-        let limit = self.left().max(LONGEST_IN_CROWD);
+        let limit = self.left().max(MIN_ADMISSION_WAIT);
         let admitted = timeout(limit, client.gate.acquire());
         Ok(self.unless_closed(admitted).await?.ok().and_then(Result::ok))
     }
@@ -337,15 +341,21 @@ impl Request<'_> {
     }
 
     /// Makes a hold of a lease, unless the client was closed meanwhile.
-    fn admit(self, head: Head, unheld: Unheld, begun: Moment) -> Result<LockGuard, LockError> {
+    fn admit(
+        self,
+        front: Front,
+        in_transit: LeaseInTransit,
+        begun: Moment,
+        reading: Reading,
+    ) -> Result<LockGuard, LockError> {
         let Self { client, resource, terms, .. } = self;
-        let hold = Arc::new(Hold::new(client, resource, unheld.lease.clone(), terms, begun));
-        if !client.registry.add(&hold) {
+        let hold = Arc::new(Hold::new(client, resource, in_transit.lease.clone(), terms, begun));
+        if !client.registry.add(&hold, reading) {
             // No work ran under the lease, so that not even a `min_hold` keeps the keys.
             return Err(LockError::ShuttingDown { resource: hold.resource.clone() });
         }
-        unheld.taken();
-        head.acquired(&hold);
+        in_transit.disarm();
+        front.acquired(&hold, reading.now);
         Ok(LockGuard::new(hold))
     }
 
@@ -429,8 +439,8 @@ impl Request<'_> {
 fn check(resource: &str) -> Result<(), LockError> {
     let problem = if resource.is_empty() {
         "it is empty: name what is to be locked".to_owned()
-    } else if resource.len() > LONGEST_RESOURCE {
-        format!("it has {} bytes: use at most {LONGEST_RESOURCE}", resource.len())
+    } else if resource.len() > MAX_RESOURCE_BYTES {
+        format!("it has {} bytes: use at most {MAX_RESOURCE_BYTES}", resource.len())
     } else {
         return Ok(());
     };

@@ -15,7 +15,7 @@ use crate::{
     lease::{End, Hold, Judgement, Room, Start},
     node::{Action, Job},
     op::release,
-    quorum::{Round, Sequel, Tally, ask, ask_one, cast_all, quorum},
+    quorum::{OnSettled, Round, Tally, ask, ask_one, deliver, quorum},
 };
 
 /// The renewal has worked, has failed, or its outcome can no longer be known.
@@ -54,7 +54,7 @@ pub(crate) async fn extend(hold: &Arc<Hold>, ttl: Duration) -> Result<(), LockEr
         };
         return Err(hold.lost_error(end));
     };
-    let tally = round.settled(&hold.client.nodes, hold.client.patience()).await;
+    let tally = round.settled(&hold.client.nodes, hold.client.give_up_after()).await;
     if let Judgement::Ended(end) = hold.judge() {
         return Err(hold.lost_error(end));
     }
@@ -81,7 +81,7 @@ fn send(
     room: Option<Room>,
 ) -> Option<Arc<Round>> {
     let started = start.reading;
-    let (uncast, round, look_again) = {
+    let (early, round, look_again) = {
         let mut state = hold.state.lock();
         if !state.may_be_renewed() && !planted(Bug::RenewalOutlivesRelease) {
             return None;
@@ -89,7 +89,7 @@ fn send(
         let ttl = asked.unwrap_or(state.renewal_ttl());
         let room = Mutex::new(room);
         let renewal = Renewal { hold: Arc::downgrade(hold), start, ttl, asked, room };
-        let round = Round::with_sequel(hold.client.nodes.len(), settles, renewal);
+        let round = Round::with_on_settled(hold.client.nodes.len(), settles, renewal);
         // An extension never shortens what is left of `min_hold` (api.md).
         let key_ttl = ttl.max(hold.earliest.since(started.now));
         let job = Job::new(&state.lease.claim, Action::Extend { ttl: key_ttl });
@@ -99,12 +99,12 @@ fn send(
             let expected = Some(expected).filter(|_| state.lease.confirmed_round.has_yes(node));
             Some(Job { expected, ..job.clone() })
         };
-        (ask(&hold.client.nodes, &round, job), round, look_again)
+        (ask(&hold.client.nodes, &round, started.now, job), round, look_again)
     };
     if let Some(at) = look_again {
         hold.client.registry.schedule(hold.id, at);
     }
-    cast_all(uncast);
+    deliver(early);
     Some(round)
 }
 
@@ -119,7 +119,7 @@ struct Renewal {
     room: Mutex<Option<Room>>,
 }
 
-impl Sequel for Renewal {
+impl OnSettled for Renewal {
     fn settled(&self, round: &Arc<Round>, tally: Tally) {
         // The place is given back once the outcome is applied.
         let _room = self.room.lock().take();
@@ -151,7 +151,7 @@ impl Sequel for Renewal {
 /// other wear a held lock away.
 fn heal(hold: &Arc<Hold>, round: &Arc<Round>) {
     let now = hold.client.clock.now();
-    let mut uncast = Vec::new();
+    let mut early = Vec::new();
     {
         // Under the lock of the hold: every node gets the heal before the release (rule 10).
         let state = hold.state.lock();
@@ -167,8 +167,8 @@ fn heal(hold: &Arc<Hold>, round: &Arc<Round>) {
             if !planted(Bug::HealWithoutCleanUp) {
                 state.lease.set_round.set_again(node);
             }
-            uncast.extend(ask_one(&hold.client.nodes, round, node, job.clone()));
+            early.extend(ask_one(&hold.client.nodes, round, node, job.clone()));
         }
     }
-    cast_all(uncast);
+    deliver(early);
 }

@@ -9,15 +9,15 @@ use crate::{
     clock::Moment,
     error::{LockError, LostReason, NodeError},
     guard::Released,
-    lease::{End, Hold, Judgement, Lease},
-    node::{Action, CleanUp, Job, NodeHandle, Reply},
-    quorum::{Ballot, Counts, Round, Tally, ask, cast_all, quorum},
+    lease::{End, Hold, Judgement, LeaseState},
+    node::{Action, CleanUp, Job, Reply},
+    quorum::{ReplySink, ReplyTo, Round, Tally, ask, deliver, quorum},
     wait::{grace, queue_node},
 };
 
 /// The most deletes of a mass release in progress at once: as many as a node answers at once, and
 /// as many again that are waiting there when it has answered.
-const MAX_UNDER_WAY: usize = 1024;
+const MAX_IN_FLIGHT: usize = 1024;
 
 /// A quorum has answered, or so many failed that none will.
 fn settles(tally: &Tally) -> bool {
@@ -26,13 +26,12 @@ fn settles(tally: &Tally) -> bool {
 
 /// Releases the lock and waits for a quorum to confirm.
 pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
-    let started = hold.client.clock.now();
-    let Sent { round, asked, judged } = match let_go(hold, settles) {
-        LetGo::Sent(sent) => sent,
-        LetGo::PassedOn => return Ok(Released::Ours),
-        LetGo::Before => return Ok(Released::AlreadyLost),
+    let Sent { round, asked, judged, started } = match begin_release(hold, settles) {
+        Begun::Sent(sent) => sent,
+        Begun::PassedOn => return Ok(Released::Ours),
+        Begun::Before => return Ok(Released::AlreadyLost),
     };
-    let tally = round.settled(&hold.client.nodes, hold.client.patience()).await;
+    let tally = round.settled(&hold.client.nodes, hold.client.give_up_after()).await;
     let nodes = hold.client.nodes.len();
     if !tally.answered() {
         check_runtime()?;
@@ -58,15 +57,18 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
 
 /// Releases the lock without waiting: the nodes' own tasks finish the deletes.
 pub(crate) fn in_background(hold: &Arc<Hold>) {
+    if hold.state.lock().has_begun_release() {
+        return;
+    }
     hold.client.ensure_running();
-    let _ = let_go(hold, settles);
+    let _ = begin_release(hold, settles);
 }
 
 /// The outcome of a release.
-enum LetGo {
+enum Begun {
     /// The nodes are being asked to delete the key.
     Sent(Sent),
-    /// The next waiter in line has the lease.
+    /// The next waiter in the queue has the lease.
     PassedOn,
     /// The lock was released before.
     Before,
@@ -76,21 +78,21 @@ struct Sent {
     round: Arc<Round>,
     asked: usize,
     judged: Judgement,
+    started: Moment,
 }
 
 /// Ends the hold. Its lease is passed on, or every node that may have the key is asked once to
 /// delete it. The round over the deletes is settled when `settles` says so.
-fn let_go(hold: &Arc<Hold>, settles: fn(&Tally) -> bool) -> LetGo {
-    let judged = hold.judge();
+fn begin_release(hold: &Arc<Hold>, settles: fn(&Tally) -> bool) -> Begun {
+    let (judged, reading) = hold.judge_now();
+    let now = reading.now;
     if !planted(Bug::OldHandleStaysValid) {
         hold.end(End::Released);
     }
-    let reading = hold.client.clock.read();
-    let now = reading.now;
     let (confirmed, key) = {
         let mut state = hold.state.lock();
         if !state.begin_release() {
-            return LetGo::Before;
+            return Begun::Before;
         }
         if planted(Bug::HandOverUnconfirmed) {
             // Pretends that the last renewal was confirmed.
@@ -109,9 +111,9 @@ fn let_go(hold: &Arc<Hold>, settles: fn(&Tally) -> bool) -> LetGo {
     // A lease that is in doubt, that has an unanswered renewal or whose `min_hold` runs is not
     // passed on.
     let passable = matches!(judged, Judgement::Valid(_)) && confirmed && hold.earliest <= now;
-    if passable && client.lines.hand_over(hold, &key, reading) {
+    if passable && client.queues.hand_over(hold, &key, reading) {
         gone();
-        return LetGo::PassedOn;
+        return Begun::PassedOn;
     }
     if planted(Bug::OldHandleStaysValid) {
         hold.end(End::Released);
@@ -119,28 +121,29 @@ fn let_go(hold: &Arc<Hold>, settles: fn(&Tally) -> bool) -> LetGo {
     let lease = hold.state.lock().lease.clone();
     // A `min_hold` that is not over keeps the key for the rest, whatever ended the hold.
     let keep_until = Some(hold.earliest).filter(|earliest| *earliest > now);
-    let (round, asked) = delete(client, &lease, keep_until, settles);
+    let (round, asked) = delete(client, &lease, keep_until, now, settles);
     // After the deletes were handed over: a shutdown that no longer finds the hold finds its
     // deletes.
     gone();
     // After the deletes, too: the next waiter asks behind them.
-    client.lines.vacate(client, &lease.claim.key, *id);
-    LetGo::Sent(Sent { round, asked, judged })
+    client.queues.holder_gone(client, &lease.claim.key, *id, now);
+    Begun::Sent(Sent { round, asked, judged, started: now })
 }
 
 /// Gives back a lease that is not held, or what an attempt has left. The deletes follow the `SET`s
 /// of the attempt, and the caller does not wait for them (rule 5).
-pub(crate) fn give_back(client: &Arc<Client>, lease: &Lease) {
+pub(crate) fn give_back(client: &Arc<Client>, lease: &LeaseState) {
     client.ensure_running();
-    delete(client, lease, None, settles);
+    delete(client, lease, None, client.clock.now(), settles);
 }
 
 /// Asks every node that may have the key to delete it, and returns how many those are. The node
 /// that keeps the queue also gives the next waiter its turn.
 fn delete(
     client: &Arc<Client>,
-    lease: &Lease,
+    lease: &LeaseState,
     keep_until: Option<Moment>,
+    now: Moment,
     settles: fn(&Tally) -> bool,
 ) -> (Arc<Round>, usize) {
     let nodes = &client.nodes;
@@ -149,8 +152,7 @@ fn delete(
     // A lease that no quorum granted kept no other client from the lock.
     let was_held = lease.confirmed_round.yes() >= quorum(nodes.len());
     let queue_node = if was_held { queue_node(client, key) } else { None };
-    let Some(now) = nodes.first().map(NodeHandle::now) else { return (round, 0) };
-    let mut uncast = Vec::new();
+    let mut early = Vec::new();
     let mut asked = 0;
     // The node of the queue is asked last. A waiter that it wakes asks all nodes, and would find
     // the key on a node that has not heard of the release.
@@ -160,7 +162,7 @@ fn delete(
         let wakes = queue_node == Some(index);
         let is_there = lease.set_round.may_have_happened(index);
         if !is_there && !wakes {
-            uncast.push((Ballot::new(&round, index, node.name()), Ok(Reply::Missing)));
+            early.push((ReplyTo::new(&round, index, node.name()), Ok(Reply::Missing)));
             continue;
         }
         asked += usize::from(is_there);
@@ -173,17 +175,17 @@ fn delete(
         };
         let action = Action::Release { wakes };
         let job = Job { clean_up: Some(clean_up), ..Job::new(&lease.claim, action) };
-        let ballot = if wakes {
-            client.lines.let_go(key, now, || now + grace(client.round_trip()));
+        let reply_to = if wakes {
+            client.queues.released(key, now, || now + grace(client.round_trip()));
             let (round, client) = (Arc::clone(&round), Arc::clone(client));
             let telling = Telling { round, client, key: Arc::clone(key), now };
-            Ballot::new(&Arc::new(telling), index, node.name())
+            ReplyTo::new(&Arc::new(telling), index, node.name())
         } else {
-            Ballot::new(&round, index, node.name())
+            ReplyTo::new(&round, index, node.name())
         };
-        uncast.extend(node.submit(job, ballot, now));
+        early.extend(node.submit(job, reply_to, now));
     }
-    cast_all(uncast);
+    deliver(early);
     (round, asked)
 }
 
@@ -196,18 +198,18 @@ struct Telling {
     now: Moment,
 }
 
-impl Counts for Telling {
-    fn count(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
+impl ReplySink for Telling {
+    fn receive(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
         let Self { round, client, key, now } = &*self;
         match result {
             // The waiter that was woken has so long to take the lock.
             Ok(Reply::Woke { .. }) => {
-                client.lines.others_wait(key, *now, *now + grace(client.round_trip()));
+                client.queues.others_wait(key, *now, *now + grace(client.round_trip()));
             }
-            Ok(Reply::Done | Reply::Missing) => client.lines.nobody_waits(key, *now),
+            Ok(Reply::Done | Reply::Missing) => client.queues.nobody_waits(key, *now),
             _ => {}
         }
-        Arc::clone(round).count(node, result);
+        Arc::clone(round).receive(node, result);
     }
 }
 
@@ -217,7 +219,8 @@ pub(crate) fn delete_everywhere(hold: &Hold) {
     let round = Round::new(hold.client.nodes.len(), settles);
     let claim = Arc::clone(&hold.state.lock().lease.claim);
     let job = Job::new(&claim, Action::Release { wakes: false });
-    cast_all(ask(&hold.client.nodes, &round, |_| Some(job.clone())));
+    let now = hold.client.clock.now();
+    deliver(ask(&hold.client.nodes, &round, now, |_| Some(job.clone())));
 }
 
 /// Ends every hold of the client. Bodies release their own holds. The returned holds are those of
@@ -228,7 +231,7 @@ pub(crate) fn end_all(client: &Client) -> EndedGuards {
         hold.end(End::Lost(LostReason::Shutdown));
     }
     ended.retain(|hold| !hold.is_body());
-    EndedGuards { rest: ended.into_iter(), under_way: VecDeque::new() }
+    EndedGuards { rest: ended.into_iter(), in_flight: VecDeque::new() }
 }
 
 /// Holds of bare guards that were ended, and whose keys have to be deleted as well. Dropping this
@@ -236,21 +239,21 @@ pub(crate) fn end_all(client: &Client) -> EndedGuards {
 #[must_use = "their keys go at once when this is dropped"]
 pub(crate) struct EndedGuards {
     rest: vec::IntoIter<Arc<Hold>>,
-    under_way: VecDeque<Arc<Round>>,
+    in_flight: VecDeque<Arc<Round>>,
 }
 
 impl EndedGuards {
-    /// Deletes the keys, [`MAX_UNDER_WAY`] at once: more deletes than a node can take would wait
+    /// Deletes the keys, [`MAX_IN_FLIGHT`] at once: more deletes than a node can take would wait
     /// there until they are too late to be sent. The slowest node that answers sets the pace.
     pub(crate) async fn release(mut self, client: &Client) {
         for hold in self.rest.by_ref() {
-            if let LetGo::Sent(Sent { round, .. }) = let_go(&hold, Tally::is_complete) {
-                self.under_way.push_back(round);
+            if let Begun::Sent(Sent { round, .. }) = begin_release(&hold, Tally::is_complete) {
+                self.in_flight.push_back(round);
             }
-            if self.under_way.len() >= MAX_UNDER_WAY
-                && let Some(first) = self.under_way.pop_front()
+            if self.in_flight.len() >= MAX_IN_FLIGHT
+                && let Some(first) = self.in_flight.pop_front()
             {
-                first.settled(&client.nodes, client.patience()).await;
+                first.settled(&client.nodes, client.give_up_after()).await;
             }
         }
     }
@@ -264,7 +267,7 @@ impl EndedGuards {
 impl Drop for EndedGuards {
     fn drop(&mut self) {
         for hold in self.rest.by_ref() {
-            let _ = let_go(&hold, settles);
+            let _ = begin_release(&hold, settles);
         }
     }
 }

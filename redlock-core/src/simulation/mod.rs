@@ -12,13 +12,13 @@
 
 mod clock;
 mod connection;
+mod event_queue;
 mod network;
 mod node;
 mod process;
 mod rng;
 mod sight;
 mod traffic;
-mod transit;
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub use process::Process;
 pub(crate) use process::inherited;
 pub use rng::Rng;
 pub use sight::{Act, Kind, Outcome, Witness};
-pub use traffic::Weather;
+pub use traffic::LinkQuality;
 
 pub use crate::bug::{Bug, plant};
 use crate::{

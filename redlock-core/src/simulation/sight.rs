@@ -33,7 +33,7 @@ pub enum Kind {
     /// Extends the key.
     Extend,
     /// Shortens the key to what is left of `min_hold`.
-    Retire,
+    Shorten,
     /// Deletes the key.
     Release,
     /// Asks for the state of the key and for its next change.
@@ -75,7 +75,7 @@ impl<'a> Act<'a> {
             Action::Grant { ttl } => (Kind::Grant, ttl),
             Action::Heal { ttl } => (Kind::Heal, ttl),
             Action::Extend { ttl } => (Kind::Extend, ttl),
-            Action::Retire { rest } => (Kind::Retire, rest),
+            Action::Shorten { rest } => (Kind::Shorten, rest),
             Action::Release { .. } => (Kind::Release, Duration::ZERO),
             Action::Join { .. } => (Kind::Join, Duration::ZERO),
             Action::Leave => (Kind::Leave, Duration::ZERO),

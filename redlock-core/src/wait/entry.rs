@@ -19,8 +19,8 @@ use crate::{
     bug::{Bug, planted},
     client::Client,
     error::{LockError, NodeError},
-    node::{Action, Claim, Job, Listener, NodeHandle, Reply, fnv1a, queue},
-    quorum::{Ballot, Counts, cast_all},
+    node::{Action, Claim, Job, Listener, NodeHandle, Reply, fnv1a, queue_keys},
+    quorum::{ReplySink, ReplyTo, deliver},
     token,
 };
 
@@ -60,7 +60,7 @@ pub(crate) fn queue_node(client: &Client, key: &str) -> Option<usize> {
 
 /// How a waiter stands in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct QueuePosition {
     /// The number of waiters before it.
     pub(crate) ahead: u64,
     /// What is left of the lock on the node that keeps the queue; `None` when it is free there.
@@ -103,7 +103,7 @@ impl Entry {
     pub(crate) fn new(client: &Arc<Client>, key: &Arc<str>) -> Result<Self, LockError> {
         let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
         let claim = Arc::new(Claim { key: Arc::clone(key), value });
-        let keys = queue::wake_keys(&claim).map(Arc::from);
+        let keys = queue_keys::wake_keys(&claim).map(Arc::from);
         let wake = Arc::new(Wake { turn: Arc::clone(&keys[0]), ..Wake::default() });
         Ok(Self {
             client: Arc::clone(client),
@@ -120,7 +120,7 @@ impl Entry {
     }
 
     /// Joins the queue, or reports that the waiter is alive. `None` when no node takes the entry.
-    pub(crate) async fn say(&mut self) -> Option<Standing> {
+    pub(crate) async fn say(&mut self) -> Option<QueuePosition> {
         let client = Arc::clone(&self.client);
         let mut refused = Vec::new();
         loop {
@@ -142,7 +142,7 @@ impl Entry {
                     self.has_turn = false;
                     // A push comes before the answer to what ran after it.
                     self.is_back = self.wake.has_turn();
-                    return Some(Standing { ahead, left });
+                    return Some(QueuePosition { ahead, left });
                 }
                 Ok(_) => return None,
                 Err(_) => refused.push(node),
@@ -172,9 +172,9 @@ impl Entry {
         let action = Action::Join { place: self.place, life: LIFE, listens };
         let answer = Arc::<Answer>::default();
         let Some(handle) = self.client.nodes.get(node) else { return answer.wait().await };
-        let ballot = Ballot::new(&answer, node, handle.name());
-        let early = handle.submit(Job::new(&self.claim, action), ballot, handle.now());
-        cast_all(early);
+        let reply_to = ReplyTo::new(&answer, node, handle.name());
+        let early = handle.submit(Job::new(&self.claim, action), reply_to, handle.now());
+        deliver(early);
         answer.wait().await
     }
 
@@ -226,8 +226,8 @@ impl Drop for Entry {
             let Some(handle) = self.client.nodes.get(node) else { continue };
             // Behind a join that is still on its way, on the same connection. An entry that is not
             // reached expires by itself.
-            let ballot = Ballot::new(&Arc::<Answer>::default(), node, handle.name());
-            cast_all(handle.submit(Job::new(&self.claim, Action::Leave), ballot, handle.now()));
+            let reply_to = ReplyTo::new(&Arc::<Answer>::default(), node, handle.name());
+            deliver(handle.submit(Job::new(&self.claim, Action::Leave), reply_to, handle.now()));
         }
     }
 }
@@ -292,7 +292,7 @@ impl Listener for Wake {
         self.tell(Signal::Moved);
     }
 
-    fn reconnected(self: Arc<Self>, _: usize, _: &Arc<str>) -> Option<(Job, Ballot)> {
+    fn reconnected(self: Arc<Self>, _: usize, _: &Arc<str>) -> Option<(Job, ReplyTo)> {
         None
     }
 }
@@ -316,8 +316,8 @@ impl Answer {
     }
 }
 
-impl Counts for Answer {
-    fn count(self: Arc<Self>, _: usize, result: Result<Reply, NodeError>) {
+impl ReplySink for Answer {
+    fn receive(self: Arc<Self>, _: usize, result: Result<Reply, NodeError>) {
         *self.result.lock() = Some(result);
         self.there.notify_one();
     }

@@ -77,14 +77,14 @@ impl Claims {
             Kind::Join if claim.let_go & bit != 0 => {
                 Some("joined a queue behind leaving it: an entry that no waiter stands for")
             }
-            Kind::Release | Kind::Retire if claim.live > 0 => {
+            Kind::Release | Kind::Shorten if claim.live > 0 => {
                 Some("released while somebody may still rely on it (rule 13)")
             }
             _ => None,
         };
         match act.kind {
             Kind::Grant => claim.granted |= bit,
-            Kind::Release | Kind::Retire | Kind::Leave => claim.let_go |= bit,
+            Kind::Release | Kind::Shorten | Kind::Leave => claim.let_go |= bit,
             Kind::Heal | Kind::Extend | Kind::Watch | Kind::Join => {}
         }
         problem.map(|problem| {
@@ -115,7 +115,7 @@ impl Claims {
                 claim.deleted[act.node] = claim.deleted[act.node].saturating_add(1);
                 claim.ghosts &= !bit;
             }
-            Kind::Retire => {
+            Kind::Shorten => {
                 let rest = u64::try_from(act.ttl.as_millis()).unwrap();
                 // A node's clock may be slow by half of the largest drift factor.
                 claim.keep_until = claim.keep_until.max(now + rest + rest / 16 + 2);

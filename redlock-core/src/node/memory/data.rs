@@ -11,12 +11,12 @@ use tokio::time::Instant;
 
 use crate::{
     bug::{Bug, planted},
-    node::{Action, Claim, Command, Reply, queue},
+    node::{Action, Claim, Command, Reply, queue_keys},
 };
 
 /// The most keys that may be watched before a batch, like a server's `tracking-table-max-keys`.
 /// Beyond it, the watchers of one key are told that it has changed.
-const MOST_WATCHED: usize = 1 << 18;
+const MAX_WATCHED: usize = 1 << 18;
 
 /// Everything that a node knows.
 pub(super) struct Data {
@@ -138,13 +138,13 @@ impl Data {
         if self.keys.len() >= self.sweep_at {
             self.sweep(&mut told);
         }
-        if self.watched.len() >= MOST_WATCHED {
+        if self.watched.len() >= MAX_WATCHED {
             told.extend(self.tell_all());
         }
         let reply = |command: &Command| match command.action {
             Action::Join { place, life, listens } => {
                 if listens {
-                    for key in queue::wake_keys(&command.claim) {
+                    for key in queue_keys::wake_keys(&command.claim) {
                         self.watched.entry(key.into()).or_default().insert(connection);
                     }
                 }
@@ -197,7 +197,7 @@ impl Data {
                 entry.expires = least.max(now + ttl.as_secs_f64());
                 (Reply::There { left }, true)
             }
-            (Action::Retire { rest }, Some(entry)) => {
+            (Action::Shorten { rest }, Some(entry)) => {
                 entry.expires = now + rest.as_secs_f64();
                 (Reply::Done, true)
             }
@@ -246,7 +246,7 @@ impl Data {
 
     /// `leave.lua`.
     fn leave(&mut self, claim: &Claim, connection: u64, told: &mut Vec<Push>) -> Reply {
-        queue::wake_keys(claim).iter().for_each(|key| drop(self.watched.remove(&**key)));
+        queue_keys::wake_keys(claim).iter().for_each(|key| drop(self.watched.remove(&**key)));
         let queue = self.queues.entry(Arc::clone(&claim.key)).or_default();
         let found = queue.iter().find(|(_, waiter)| waiter.name == claim.value);
         let place = found.map(|(place, _)| *place);
@@ -262,7 +262,8 @@ impl Data {
                 self.give_turn(&claim.key, connection, told);
             }
         } else if let Some(next) = next.filter(|_| was_first) {
-            let [_, key] = queue::wake_keys(&Claim { key: Arc::clone(&claim.key), value: next });
+            let [_, key] =
+                queue_keys::wake_keys(&Claim { key: Arc::clone(&claim.key), value: next });
             self.tell(&key.into(), Some(connection), told);
         }
         self.drop_empty(&claim.key);
@@ -291,7 +292,8 @@ impl Data {
         let now = self.clock.now();
         let Some(queue) = self.queues.get_mut(key) else { return false };
         let keys = |waiter: String| {
-            queue::wake_keys(&Claim { key: Arc::clone(key), value: waiter }).map(Arc::<str>::from)
+            queue_keys::wake_keys(&Claim { key: Arc::clone(key), value: waiter })
+                .map(Arc::<str>::from)
         };
         while let Some((place, first)) = queue.pop_first() {
             if first.dead_at <= now {
@@ -359,13 +361,13 @@ mod tests {
     async fn who_watches_one_missing_key_after_the_other_is_told_when_it_is_forgotten() {
         let mut data = Data::new();
         let mut told = 0;
-        for number in 0..MOST_WATCHED + 100 {
+        for number in 0..MAX_WATCHED + 100 {
             let claim = Claim { key: number.to_string().into(), value: String::new() };
             let watch = Command { claim: Arc::new(claim), action: Action::Watch };
             let (replies, pushes) = data.run(&[watch], 1);
             assert_eq!(replies, [Reply::Missing]);
             told += pushes.len();
         }
-        assert_eq!((data.watched.len(), told), (100, MOST_WATCHED));
+        assert_eq!((data.watched.len(), told), (100, MAX_WATCHED));
     }
 }

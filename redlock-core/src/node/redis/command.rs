@@ -3,7 +3,7 @@
 
 use std::{sync::LazyLock, time::Duration};
 
-use crate::node::{Action, Claim, Command, queue};
+use crate::node::{Action, Claim, Command, queue_keys};
 
 static EXTEND: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("extend.lua")));
 static RELEASE: LazyLock<Script> = LazyLock::new(|| {
@@ -13,7 +13,7 @@ static RELEASE: LazyLock<Script> = LazyLock::new(|| {
         include_str!("release.lua")
     ))
 });
-static RETIRE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("retire.lua")));
+static SHORTEN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("shorten.lua")));
 static JOIN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("join.lua")));
 static LEAVE: LazyLock<Script> =
     LazyLock::new(|| Script::new(concat!(include_str!("wake.lua"), include_str!("leave.lua"))));
@@ -47,7 +47,7 @@ impl Known {
             Action::Grant { .. } | Action::Heal { .. } | Action::Watch => return How::ByHash,
             Action::Extend { .. } => 1,
             Action::Release { .. } => 2,
-            Action::Retire { .. } => 4,
+            Action::Shorten { .. } => 4,
             Action::Join { .. } => 8,
             Action::Leave => 16,
         };
@@ -88,8 +88,8 @@ pub(super) fn encode(commands: &[Command], how: How, out: &mut Vec<u8>) {
             call(&EXTEND, how, 1, 2, out);
             words(out, &[key(claim), value(claim), time.digits()]);
         }
-        Action::Retire { .. } => {
-            call(&RETIRE, how, 1, 2, out);
+        Action::Shorten { .. } => {
+            call(&SHORTEN, how, 1, 2, out);
             words(out, &[key(claim), value(claim), time.digits()]);
         }
         Action::Release { .. } => {
@@ -100,12 +100,15 @@ pub(super) fn encode(commands: &[Command], how: How, out: &mut Vec<u8>) {
             for Command { claim, action } in commands {
                 word(out, value(claim));
                 let wakes = matches!(action, Action::Release { wakes: true });
-                word(out, if wakes { queue::prefix(&claim.key) } else { String::new() }.as_bytes());
+                word(
+                    out,
+                    if wakes { queue_keys::prefix(&claim.key) } else { String::new() }.as_bytes(),
+                );
             }
         }
         Action::Join { place, .. } => {
             call(&JOIN, how, 1, 5, out);
-            let (prefix, place) = (queue::prefix(&claim.key), Decimal::of(place));
+            let (prefix, place) = (queue_keys::prefix(&claim.key), Decimal::of(place));
             let most = Decimal::of(MAX_IN_QUEUE);
             let life = time.digits();
             words(out, &[key(claim), prefix.as_bytes(), value(claim), place.digits()]);
@@ -113,7 +116,7 @@ pub(super) fn encode(commands: &[Command], how: How, out: &mut Vec<u8>) {
         }
         Action::Leave => {
             call(&LEAVE, how, 1, 2, out);
-            words(out, &[key(claim), queue::prefix(&claim.key).as_bytes(), value(claim)]);
+            words(out, &[key(claim), queue_keys::prefix(&claim.key).as_bytes(), value(claim)]);
         }
     }
 }
@@ -121,7 +124,7 @@ pub(super) fn encode(commands: &[Command], how: How, out: &mut Vec<u8>) {
 /// The keys that are pushed to the waiter of a [`Action::Join`], to be tracked as the next command
 /// reads them.
 pub(super) fn listen(claim: &Claim, out: &mut Vec<u8>) {
-    let [turn, next] = queue::wake_keys(claim);
+    let [turn, next] = queue_keys::wake_keys(claim);
     write(out, &[b"MGET", turn.as_bytes(), next.as_bytes()]);
 }
 
@@ -177,16 +180,16 @@ fn head(out: &mut Vec<u8>, kind: u8, count: usize) {
 
 /// A number in digits, without an allocation: there are seven of them in every command.
 struct Decimal {
-    digits: [u8; Self::MOST],
+    digits: [u8; Self::MAX],
     first: usize,
 }
 
 impl Decimal {
     /// Of [`u64::MAX`].
-    const MOST: usize = 20;
+    const MAX: usize = 20;
 
     fn of(mut number: u64) -> Self {
-        let (mut digits, mut first) = ([b'0'; Self::MOST], Self::MOST - 1);
+        let (mut digits, mut first) = ([b'0'; Self::MAX], Self::MAX - 1);
         digits[first] += (number % 10) as u8;
         while number >= 10 {
             number /= 10;
@@ -208,7 +211,7 @@ impl Decimal {
 fn milliseconds(command: &Command) -> u64 {
     let (duration, least) = match command.action {
         Action::Grant { ttl } | Action::Heal { ttl } | Action::Extend { ttl } => (ttl, 1),
-        Action::Retire { rest } => (rest, 0),
+        Action::Shorten { rest } => (rest, 0),
         Action::Join { life, .. } => (life, 1),
         Action::Release { .. } | Action::Watch | Action::Leave => (Duration::ZERO, 0),
     };
@@ -250,7 +253,7 @@ mod tests {
             (Action::Extend { ttl }, EXTEND.source, Some("30000")),
             (Action::Release { wakes: false }, RELEASE.source, Some("")),
             (Action::Release { wakes: true }, RELEASE.source, Some("key:{key}")),
-            (Action::Retire { rest: ttl }, RETIRE.source, Some("30000")),
+            (Action::Shorten { rest: ttl }, SHORTEN.source, Some("30000")),
         ] {
             let command = command(action);
             let hash = redis::Script::new(source).get_hash().to_owned();
@@ -309,8 +312,8 @@ mod tests {
         assert_eq!(grant(Duration::ZERO), 1, "Redis refuses PX 0");
         assert_eq!(grant(Duration::MAX), u64::MAX);
 
-        let retire = |rest| milliseconds(&command(Action::Retire { rest }));
-        assert_eq!(retire(Duration::from_nanos(1)), 1);
-        assert_eq!(retire(Duration::ZERO), 0, "nothing is left: the script deletes");
+        let shorten = |rest| milliseconds(&command(Action::Shorten { rest }));
+        assert_eq!(shorten(Duration::from_nanos(1)), 1);
+        assert_eq!(shorten(Duration::ZERO), 0, "nothing is left: the script deletes");
     }
 }

@@ -1,4 +1,4 @@
-//! Lines and bells over in-memory nodes on paused time.
+//! Queues and watches over in-memory nodes on paused time.
 
 mod across;
 mod answers;
@@ -21,7 +21,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{Joined, Lines, Wants};
+use super::{Joined, Queues, Wants};
 use crate::{
     LockError, LockGuard, MemoryNode, Redlock, Released, lease::Hold, op::release,
     options::LockOptions,
@@ -57,5 +57,5 @@ fn value(redlock: &Redlock) -> String {
 }
 
 fn no_lines(redlock: &Redlock) -> bool {
-    redlock.client().lines.is_empty()
+    redlock.client().queues.is_empty()
 }

@@ -9,9 +9,9 @@ use crate::{
 };
 
 /// Receives the answers of the nodes: a [`Round`](super::Round) decides by them, a
-/// [`Bell`](super::Bell) learns the state of the key from them.
-pub(crate) trait Counts: Send + Sync + 'static {
-    fn count(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>);
+/// [`FreeSignal`](super::FreeSignal) learns the state of the key from them.
+pub(crate) trait ReplySink: Send + Sync + 'static {
+    fn receive(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>);
 
     /// Whether a question that has not been sent yet is still worth it. An unwanted question may be
     /// dropped under the lock of a mailbox, so counting it must take no lock of the client.
@@ -20,98 +20,98 @@ pub(crate) trait Counts: Send + Sync + 'static {
     }
 }
 
-/// One node's vote. It must be cast: a dropped ballot counts as a broken connection.
-#[must_use = "a ballot that is not cast counts as a failure"]
-pub(crate) struct Ballot {
-    counts: Option<Arc<dyn Counts>>,
+/// Where the reply of one node goes. One that is dropped reports a broken connection.
+#[must_use = "a reply that is not delivered sink as a failure"]
+pub(crate) struct ReplyTo {
+    sink: Option<Arc<dyn ReplySink>>,
     node: usize,
     name: Arc<str>,
 }
 
-impl Ballot {
-    pub(crate) fn new<C: Counts>(counts: &Arc<C>, node: usize, name: &Arc<str>) -> Self {
-        let counts: Arc<dyn Counts> = Arc::<C>::clone(counts);
-        Self { counts: Some(counts), node, name: Arc::clone(name) }
+impl ReplyTo {
+    pub(crate) fn new<C: ReplySink>(sink: &Arc<C>, node: usize, name: &Arc<str>) -> Self {
+        let sink: Arc<dyn ReplySink> = Arc::<C>::clone(sink);
+        Self { sink: Some(sink), node, name: Arc::clone(name) }
     }
 
     pub(crate) fn is_wanted(&self) -> bool {
-        self.counts.as_ref().is_none_or(|counts| counts.is_wanted())
+        self.sink.as_ref().is_none_or(|sink| sink.is_wanted())
     }
 
-    pub(crate) fn cast(mut self, result: Result<Reply, NodeError>) {
-        if let Some(counts) = self.counts.take() {
-            counts.count(self.node, result);
+    pub(crate) fn deliver(mut self, result: Result<Reply, NodeError>) {
+        if let Some(sink) = self.sink.take() {
+            sink.receive(self.node, result);
         }
     }
 }
 
-impl Drop for Ballot {
+impl Drop for ReplyTo {
     fn drop(&mut self) {
-        if let Some(counts) = self.counts.take() {
+        if let Some(sink) = self.sink.take() {
             let reason = "the runtime that spoke to it ended";
             let error = NodeError::new(&self.name, NodeErrorKind::Disconnected, reason);
-            counts.count(self.node, Err(error));
+            sink.receive(self.node, Err(error));
         }
     }
 }
 
-impl fmt::Debug for Ballot {
+impl fmt::Debug for ReplyTo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ballot").field("node", &self.name).finish_non_exhaustive()
+        f.debug_struct("ReplyTo").field("node", &self.name).finish_non_exhaustive()
     }
 }
 
-/// A ballot whose result was known at once. It is cast later, because the asker may hold a lock
-/// that the round's sequel takes too.
-pub(crate) type Uncast = (Ballot, Result<Reply, NodeError>);
+/// A reply that is known at once. It is delivered later, because the asker may hold a lock
+/// that what follows the round takes too.
+pub(crate) type EarlyReply = (ReplyTo, Result<Reply, NodeError>);
 
 /// Hands every node its job in one pass and does not wait: jobs that are handed over under one lock
 /// reach every node in that order. A node without a job counts as [`Reply::Missing`].
 #[must_use]
-pub(crate) fn ask<C: Counts>(
+pub(crate) fn ask<C: ReplySink>(
     nodes: &[NodeHandle],
-    counts: &Arc<C>,
+    sink: &Arc<C>,
+    now: Moment,
     job: impl Fn(usize) -> Option<Job>,
-) -> Vec<Uncast> {
-    let mut uncast = Vec::new();
-    let Some(now) = nodes.first().map(NodeHandle::now) else { return uncast };
+) -> Vec<EarlyReply> {
+    let mut early = Vec::new();
     for (index, node) in nodes.iter().enumerate() {
         match job(index) {
-            Some(job) => uncast.extend(ask_at(now, nodes, counts, index, job)),
-            None => uncast.push((Ballot::new(counts, index, node.name()), Ok(Reply::Missing))),
+            Some(job) => early.extend(ask_at(now, nodes, sink, index, job)),
+            None => early.push((ReplyTo::new(sink, index, node.name()), Ok(Reply::Missing))),
         }
     }
-    uncast
+    early
 }
 
 /// Hands one node its job.
 #[must_use]
-pub(crate) fn ask_one<C: Counts>(
+pub(crate) fn ask_one<C: ReplySink>(
     nodes: &[NodeHandle],
-    counts: &Arc<C>,
+    sink: &Arc<C>,
     index: usize,
     job: Job,
-) -> Vec<Uncast> {
+) -> Vec<EarlyReply> {
     let Some(node) = nodes.get(index) else { return Vec::new() };
-    ask_at(node.now(), nodes, counts, index, job)
+    ask_at(node.now(), nodes, sink, index, job)
 }
 
-fn ask_at<C: Counts>(
+fn ask_at<C: ReplySink>(
     now: Moment,
     nodes: &[NodeHandle],
-    counts: &Arc<C>,
+    sink: &Arc<C>,
     index: usize,
     job: Job,
-) -> Vec<Uncast> {
+) -> Vec<EarlyReply> {
     let Some(node) = nodes.get(index) else { return Vec::new() };
-    let ballot = Ballot::new(counts, index, node.name());
+    let reply_to = ReplyTo::new(sink, index, node.name());
     // The answer to a clean-up is no vote.
     if job.clean_up.is_none()
         && let Some(error) = twin(nodes, index)
     {
-        return vec![(ballot, Err(error))];
+        return vec![(reply_to, Err(error))];
     }
-    node.submit(job, ballot, now)
+    node.submit(job, reply_to, now)
 }
 
 /// Why this node has no vote when it is the same server as an earlier node: a server with two names
@@ -124,9 +124,9 @@ pub(crate) fn twin(nodes: &[NodeHandle], index: usize) -> Option<NodeError> {
     Some(NodeError::new(node.name(), NodeErrorKind::Twin, reason))
 }
 
-/// Casts what [`ask`] left, with no lock held.
-pub(crate) fn cast_all(uncast: Vec<Uncast>) {
-    for (ballot, result) in uncast {
-        ballot.cast(result);
+/// Delivers the replies that [`ask`] had at once, with no lock held.
+pub(crate) fn deliver(early: Vec<EarlyReply>) {
+    for (reply_to, result) in early {
+        reply_to.deliver(result);
     }
 }

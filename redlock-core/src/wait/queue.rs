@@ -1,7 +1,7 @@
-//! The line before one lock, in this process: the tasks get the lock in the order in which they
+//! The queue before one lock, in this process: the tasks get the lock in the order in which they
 //! came, and a released lock passes straight to the next waiter.
 //!
-//! A line exists for as long as a task of this client holds the resource, asks for it or waits for
+//! A queue exists for as long as a task of this client holds the resource, asks for it or waits for
 //! it (rule 18).
 
 use std::{
@@ -19,32 +19,32 @@ use parking_lot::Mutex;
 use super::{
     contention::Contention,
     entry::Entry,
-    pace::{SHORTEST_PAUSE, Streak},
-    turn::{Head, Hurry, Place, Turn, Waiter},
+    pace::{MIN_PAUSE, Streak},
+    turn::{Front, Hurry, PendingTurn, Turn, Waiter},
 };
 use crate::{
     bug::{Bug, planted},
     client::Client,
     clock::{Moment, Reading},
-    lease::{Hold, HoldId, Lease, Unheld},
+    lease::{Hold, HoldId, LeaseInTransit, LeaseState},
     node::fnv1a,
     op::acquire::Failure,
     options::Terms,
 };
 
-/// The number of parts that the lines of a client are kept in, so that unrelated resources seldom
+/// The number of parts that the queues of a client are kept in, so that unrelated resources seldom
 /// contend for one mutex.
 const SHARDS: usize = 16;
 
-/// All lines of one client, by key.
+/// All queues of one client, by key.
 #[derive(Debug, Default)]
-pub(crate) struct Lines {
+pub(crate) struct Queues {
     shards: [Mutex<Inner>; SHARDS],
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    lines: HashMap<Arc<str>, Line>,
+    queues: HashMap<Arc<str>, Queue>,
     contention: Contention,
     /// Tasks to wake once nothing is locked. A waker may poll its task at once, and the task takes
     /// the lock again.
@@ -54,17 +54,17 @@ struct Inner {
 }
 
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct Queue {
     pub(super) occupant: Occupant,
     waiting: VecDeque<Arc<Waiter>>,
-    /// The outcome of the last attempt, and when it was. The waiters behind the head get the same
+    /// The outcome of the last attempt, and when it was. The waiters behind the front get the same
     /// error.
     pub(super) last: Option<(Arc<Failure>, Moment)>,
-    /// How often the head would ask by itself.
+    /// How often the front would ask by itself.
     pace: Duration,
-    /// Tells the head that a waiter behind it would ask earlier than the head does.
+    /// Tells the front that a waiter behind it would ask earlier than the front does.
     pub(super) hurry: Arc<Hurry>,
-    /// When this line last had the lock, or began. A line that has waited for longer hesitates
+    /// When this queue last had the lock, or began. A queue that has waited for longer hesitates
     /// less.
     pub(super) waiting_since: Moment,
     pub(super) streak: Streak,
@@ -72,7 +72,7 @@ pub(super) struct Line {
 
 #[derive(Debug)]
 pub(super) enum Occupant {
-    /// There is one [`Head`]: a task has it, or it is on its way to a waiter.
+    /// There is one [`Front`]: a task has it, or it is on its way to a waiter.
     Asking,
     Held(HoldId, Weak<Hold>),
 }
@@ -103,7 +103,7 @@ impl Wants {
         }
     }
 
-    /// Whether a head that asks every `pace` is too slow for this request.
+    /// Whether a front that asks every `pace` is too slow for this request.
     fn hurries(&self, pace: Duration) -> bool {
         self.tries_once || self.retry_delay < pace
     }
@@ -111,7 +111,7 @@ impl Wants {
     /// Whether a lease is good enough to be taken over. Enough of it is left that the next holder
     /// is as well off as a holder that is about to renew, and after a crash the keys are gone when
     /// the next holder expects that.
-    pub(super) fn fits(&self, lease: &Lease, clock: Reading) -> bool {
+    pub(super) fn fits(&self, lease: &LeaseState, clock: Reading) -> bool {
         !self.min_hold
             && self.clock_drift_factor.total_cmp(&lease.clock_drift_factor).is_eq()
             && lease.deadline_on(clock).is_some_and(|it| it.since(clock.now) >= self.ttl * 2 / 3)
@@ -136,10 +136,10 @@ pub(crate) enum NoTurn {
 pub(crate) enum Joined {
     /// The request has its turn at once, or it is told at once that there is none.
     Now(Turn),
-    Waiting(Place),
+    Waiting(PendingTurn),
 }
 
-impl Lines {
+impl Queues {
     fn shard(&self, key: &str) -> &Mutex<Inner> {
         let shard = fnv1a(key.as_bytes()) % SHARDS as u64;
         &self.shards[usize::try_from(shard).unwrap_or(0)]
@@ -159,22 +159,22 @@ impl Lines {
         acted
     }
 
-    /// Joins the line for a key. The first request of a line gets the turn at once.
-    pub(crate) fn join(client: &Arc<Client>, key: &Arc<str>, wants: Wants) -> Joined {
-        let lines = &client.lines;
-        let joined = lines.locked(key, |inner| inner.join(client, key, wants));
+    /// Joins the queue for a key. The first request of a queue gets the turn at once.
+    pub(crate) fn join(client: &Arc<Client>, key: &Arc<str>, wants: Wants, now: Moment) -> Joined {
+        let queues = &client.queues;
+        let joined = queues.locked(key, |inner| inner.join(client, key, wants, now));
         let holder = match joined {
             Ok(joined) => return joined,
             Err(holder) => holder,
         };
         // The clock alone decides validity. A holder that has lost the lock without noticing must
-        // not block the line: judging it tells the line.
+        // not block the queue: judging it tells the queue.
         if let Some(hold) = holder.upgrade() {
             hold.judge();
         }
-        lines.locked(key, |inner| match inner.join(client, key, wants) {
+        queues.locked(key, |inner| match inner.join(client, key, wants, now) {
             Ok(joined) => joined,
-            Err(_) => inner.queue(client, key, wants),
+            Err(_) => inner.enqueue(client, key, wants),
         })
     }
 
@@ -187,13 +187,18 @@ impl Lines {
 
     /// The hold does not have the lock any more, and the next waiter asks. After a streak, other
     /// clients have their chance first.
-    pub(crate) fn vacate(&self, client: &Arc<Client>, key: &Arc<str>, id: HoldId) {
-        let now = client.clock.now();
+    pub(crate) fn holder_gone(
+        &self,
+        client: &Arc<Client>,
+        key: &Arc<str>,
+        id: HoldId,
+        now: Moment,
+    ) {
         self.locked(key, |inner| {
-            let Some(line) = inner.lines.get_mut(key) else { return };
-            if line.is_held_by(id) {
-                line.occupant = Occupant::Asking;
-                line.waiting_since = now;
+            let Some(queue) = inner.queues.get_mut(key) else { return };
+            if queue.is_held_by(id) {
+                queue.occupant = Occupant::Asking;
+                queue.waiting_since = now;
                 let none = inner.promote(client, key, now, None);
                 debug_assert!(none.is_none());
             }
@@ -208,8 +213,8 @@ impl Lines {
         }
         self.locked(key, |inner| {
             inner.contention.add(key, now, until);
-            if let Some(line) = inner.lines.get_mut(key) {
-                line.streak.contended();
+            if let Some(queue) = inner.queues.get_mut(key) {
+                queue.streak.contended();
             }
         });
     }
@@ -222,12 +227,12 @@ impl Lines {
 
     /// The keys of the lock are deleted. If other clients wait, one of them has until `until` to
     /// take it.
-    pub(crate) fn let_go(&self, key: &Arc<str>, now: Moment, until: impl FnOnce() -> Moment) {
+    pub(crate) fn released(&self, key: &Arc<str>, now: Moment, until: impl FnOnce() -> Moment) {
         self.locked(key, |inner| {
-            let line = inner.lines.get(key);
-            let has_waited = line.is_some_and(|line| line.streak.is_contended());
+            let queue = inner.queues.get(key);
+            let has_waited = queue.is_some_and(|queue| queue.streak.is_contended());
             if has_waited || inner.contention.is_contended(key, now) {
-                inner.contention.let_go(key, now, until(), has_waited);
+                inner.contention.released(key, now, until(), has_waited);
             }
         });
     }
@@ -240,13 +245,13 @@ impl Lines {
     /// Gives a place up. Returns what a waiter without a turn is told.
     pub(super) fn leave(&self, key: &str, waiter: &Arc<Waiter>) -> NoTurn {
         self.locked(key, |inner| {
-            let Some(line) = inner.lines.get_mut(key) else { return NoTurn::Busy };
-            line.waiting.retain(|other| !Arc::ptr_eq(other, waiter));
-            line.no_turn()
+            let Some(queue) = inner.queues.get_mut(key) else { return NoTurn::Busy };
+            queue.waiting.retain(|other| !Arc::ptr_eq(other, waiter));
+            queue.no_turn()
         })
     }
 
-    /// The head gives its turn up, and with it its place among other clients. The place comes back
+    /// The front gives its turn up, and with it its place among other clients. The place comes back
     /// when no task of this client takes the turn.
     #[must_use]
     pub(super) fn promote(
@@ -259,18 +264,22 @@ impl Lines {
         self.locked(key, |inner| inner.promote(client, key, now, entry))
     }
 
-    pub(super) fn with_line<T>(&self, key: &str, change: impl FnOnce(&mut Line) -> T) -> Option<T> {
-        self.locked(key, |inner| inner.lines.get_mut(key).map(change))
+    pub(super) fn with_queue<T>(
+        &self,
+        key: &str,
+        change: impl FnOnce(&mut Queue) -> T,
+    ) -> Option<T> {
+        self.locked(key, |inner| inner.queues.get_mut(key).map(change))
     }
 
-    /// Changes the line and answers the waiters that try only once. False when nothing changed.
-    pub(super) fn answer(&self, key: &str, change: impl FnOnce(&mut Line) -> bool) -> bool {
+    /// Changes the queue and answers the waiters that try only once. False when nothing changed.
+    pub(super) fn answer(&self, key: &str, change: impl FnOnce(&mut Queue) -> bool) -> bool {
         self.locked(key, |inner| {
-            let Inner { lines, wakes, .. } = inner;
-            let Some(line) = lines.get_mut(key) else { return false };
-            let changed = change(line);
+            let Inner { queues, wakes, .. } = inner;
+            let Some(queue) = queues.get_mut(key) else { return false };
+            let changed = change(queue);
             if changed {
-                line.answer_those_who_try_once(wakes);
+                queue.answer_those_who_try_once(wakes);
             }
             changed
         })
@@ -282,9 +291,9 @@ impl Lines {
             Self::unlocked(shard, |inner| {
                 inner.closed = true;
                 let mut wakes = Vec::new();
-                for line in inner.in_order() {
+                for queue in inner.in_order() {
                     let closed = |it: Arc<Waiter>| it.give(Err(NoTurn::Closed));
-                    wakes.extend(line.waiting.drain(..).filter_map(closed));
+                    wakes.extend(queue.waiting.drain(..).filter_map(closed));
                 }
                 inner.wakes = wakes;
             });
@@ -293,20 +302,20 @@ impl Lines {
 
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.shards.iter().all(|shard| shard.lock().lines.is_empty())
+        self.shards.iter().all(|shard| shard.lock().queues.is_empty())
     }
 
-    /// Lets the line begin a new streak, as if it had taken the lock just now.
+    /// Lets the queue begin a new streak, as if it had taken the lock just now.
     #[cfg(test)]
     pub(crate) fn begin_anew(&self, key: &str) {
-        self.with_line(key, |line| line.streak.begin_anew());
+        self.with_queue(key, |queue| queue.streak.begin_anew());
     }
 
     /// Wakes all waiters to check for themselves: the tasks of their client have ended.
     pub(crate) fn nudge(&self) {
         for shard in &self.shards {
             Self::unlocked(shard, |inner| {
-                let waiting = inner.in_order().into_iter().flat_map(|line| &line.waiting);
+                let waiting = inner.in_order().into_iter().flat_map(|queue| &queue.waiting);
                 inner.wakes = waiting.filter_map(|waiter| waiter.waker()).collect();
             });
         }
@@ -315,25 +324,25 @@ impl Lines {
 
 impl Inner {
     fn hand_over(&mut self, hold: &Hold, clock: Reading) -> bool {
-        let Self { lines, wakes, .. } = self;
+        let Self { queues, wakes, .. } = self;
         let state = hold.state.lock();
         let lease = &state.lease;
-        let Some(line) = lines.get_mut(&lease.claim.key) else { return false };
+        let Some(queue) = queues.get_mut(&lease.claim.key) else { return false };
         let suits = |next: &Arc<Waiter>| next.wants.fits(lease, clock);
-        if !line.is_held_by(hold.id)
-            || !line.streak.may_go_on(clock.now)
-            || !line.waiting.front().is_some_and(suits)
+        if !queue.is_held_by(hold.id)
+            || !queue.streak.may_go_on(clock.now)
+            || !queue.waiting.front().is_some_and(suits)
         {
             return false;
         }
-        let Some(next) = line.waiting.pop_front() else { return false };
-        line.occupant = Occupant::Asking;
-        line.streak.handed_on();
+        let Some(next) = queue.waiting.pop_front() else { return false };
+        queue.occupant = Occupant::Asking;
+        queue.streak.handed_on();
         // The lease may no longer suit the waiter when the waiter looks at it.
-        line.waiting_since = clock.now;
-        let lease = Unheld::new(lease.clone(), hold.client.arriving());
-        let head = Head::new(&hold.client, &state.lease.claim.key).with(lease);
-        wakes.extend(next.give(Ok(head)));
+        queue.waiting_since = clock.now;
+        let lease = LeaseInTransit::new(lease.clone(), hold.client.track_in_flight());
+        let front = Front::new(&hold.client, &state.lease.claim.key).with(lease);
+        wakes.extend(next.give(Ok(front)));
         true
     }
 
@@ -343,13 +352,13 @@ impl Inner {
         client: &Arc<Client>,
         key: &Arc<str>,
         wants: Wants,
+        now: Moment,
     ) -> Result<Joined, Weak<Hold>> {
         if self.closed {
             return Ok(Joined::Now(Err(NoTurn::Closed)));
         }
-        match self.lines.entry(Arc::clone(key)) {
+        match self.queues.entry(Arc::clone(key)) {
             Vacant(entry) => {
-                let now = client.clock.now();
                 if wants.tries_once && self.contention.yields(key, now) {
                     // The request yields to other clients like every other attempt.
                     return Ok(Joined::Now(Err(NoTurn::Busy)));
@@ -359,7 +368,7 @@ impl Inner {
                 if is_contended {
                     streak.contended();
                 }
-                entry.insert(Line {
+                entry.insert(Queue {
                     occupant: Occupant::Asking,
                     waiting: VecDeque::new(),
                     last: None,
@@ -368,32 +377,32 @@ impl Inner {
                     waiting_since: now,
                     streak,
                 });
-                Ok(Joined::Now(Ok(Head::new(client, key).standing_back(is_contended))))
+                Ok(Joined::Now(Ok(Front::new(client, key).standing_back(is_contended))))
             }
             Occupied(entry) => match &entry.get().occupant {
                 Occupant::Held(_, hold) => Err(Weak::clone(hold)),
-                Occupant::Asking => Ok(self.queue(client, key, wants)),
+                Occupant::Asking => Ok(self.enqueue(client, key, wants)),
             },
         }
     }
 
-    fn queue(&mut self, client: &Arc<Client>, key: &Arc<str>, wants: Wants) -> Joined {
-        let Some(line) = self.lines.get_mut(key) else { return Joined::Now(Err(NoTurn::Busy)) };
-        if wants.tries_once && line.knows(wants.retry_delay, client.clock.now()) {
-            return Joined::Now(Err(line.no_turn()));
+    fn enqueue(&mut self, client: &Arc<Client>, key: &Arc<str>, wants: Wants) -> Joined {
+        let Some(queue) = self.queues.get_mut(key) else { return Joined::Now(Err(NoTurn::Busy)) };
+        if wants.tries_once && queue.knows(wants.retry_delay, client.clock.now()) {
+            return Joined::Now(Err(queue.no_turn()));
         }
-        if line.waiting.len() >= client.settings.max_waiters {
-            return Joined::Now(Err(line.no_room()));
+        if queue.waiting.len() >= client.settings.max_waiters {
+            return Joined::Now(Err(queue.no_room()));
         }
         let waiter = Waiter::new(wants);
-        line.waiting.push_back(Arc::clone(&waiter));
-        if wants.hurries(line.pace) {
-            self.wakes.extend(line.hurry.tell());
+        queue.waiting.push_back(Arc::clone(&waiter));
+        if wants.hurries(queue.pace) {
+            self.wakes.extend(queue.hurry.tell());
         }
-        Joined::Waiting(Place::new(client, key, waiter))
+        Joined::Waiting(PendingTurn::new(client, key, waiter))
     }
 
-    /// Makes the next in line the head. Without one there is no line, and the entry is the caller's
+    /// Makes the next in the queue the front. Without one there is no queue, and the entry is the caller's
     /// to drop, with no lock held.
     fn promote(
         &mut self,
@@ -402,27 +411,27 @@ impl Inner {
         now: Moment,
         entry: Option<Box<Entry>>,
     ) -> Option<Box<Entry>> {
-        let Some(line) = self.lines.get_mut(key) else { return entry };
-        let Some(next) = line.waiting.pop_front() else {
-            self.lines.remove(key);
+        let Some(queue) = self.queues.get_mut(key) else { return entry };
+        let Some(next) = queue.waiting.pop_front() else {
+            self.queues.remove(key);
             return entry;
         };
-        let lets_others_in = line.streak.is_contended() || !line.streak.may_go_on(now);
-        line.streak.begin_anew();
-        let head = Head::new(client, key).standing_back(lets_others_in && entry.is_none());
-        self.wakes.extend(next.give(Ok(head.in_queue(entry))));
+        let lets_others_in = queue.streak.is_contended() || !queue.streak.may_go_on(now);
+        queue.streak.begin_anew();
+        let front = Front::new(client, key).standing_back(lets_others_in && entry.is_none());
+        self.wakes.extend(next.give(Ok(front.in_queue(entry))));
         None
     }
 
-    /// All lines in a fixed order.
-    fn in_order(&mut self) -> Vec<&mut Line> {
-        let mut lines: Vec<_> = self.lines.iter_mut().collect();
-        lines.sort_unstable_by_key(|(key, _)| Arc::clone(key));
-        lines.into_iter().map(|(_, line)| line).collect()
+    /// All queues in a fixed order.
+    fn in_order(&mut self) -> Vec<&mut Queue> {
+        let mut queues: Vec<_> = self.queues.iter_mut().collect();
+        queues.sort_unstable_by_key(|(key, _)| Arc::clone(key));
+        queues.into_iter().map(|(_, queue)| queue).collect()
     }
 }
 
-impl Line {
+impl Queue {
     fn is_held_by(&self, id: HoldId) -> bool {
         matches!(self.occupant, Occupant::Held(holder, _) if holder == id)
     }
@@ -459,15 +468,15 @@ impl Line {
         }
     }
 
-    /// Notes that the head listens and would ask every `pace`. Returns when a waiter behind it
-    /// would ask, if one would ask earlier: a place in the line must not cost a waiter an attempt.
+    /// Notes that the front listens and would ask every `pace`. Returns when a waiter behind it
+    /// would ask, if one would ask earlier: a place in the queue must not cost a waiter an attempt.
     pub(super) fn listens(&mut self, pace: Duration, jitter: Duration) -> Option<Moment> {
         self.pace = pace;
         let (_, asked) = self.last.as_ref()?;
         let delays = self.waiting.iter().filter_map(|waiter| {
             let Wants { retry_delay, tries_once, .. } = waiter.wants;
             let jitter = if tries_once { Duration::ZERO } else { jitter.min(retry_delay) };
-            let delay = retry_delay.max(SHORTEST_PAUSE).saturating_add(jitter);
+            let delay = retry_delay.max(MIN_PAUSE).saturating_add(jitter);
             waiter.wants.hurries(pace).then_some(delay)
         });
         Some(*asked + delays.min()?)

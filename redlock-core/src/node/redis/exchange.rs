@@ -22,7 +22,7 @@ use tokio::{
 use super::{
     command::{self, How, Known},
     frame, reply,
-    wire::{Ending, NOT_REDIS, Wire},
+    transport::{CloseReason, NOT_REDIS, Transport},
 };
 use crate::{
     error::{NodeError, NodeErrorKind},
@@ -95,11 +95,11 @@ enum Awaited {
 }
 
 /// One connection that is ready for commands.
-pub(super) struct Dialogue {
+pub(super) struct Exchange {
     node: Arc<str>,
     /// `None` once it has ended.
-    wire: Option<Wire>,
-    ending: Ending,
+    transport: Option<Transport>,
+    close_reason: CloseReason,
     /// The bytes to write; the first `written` are written.
     out: Vec<u8>,
     written: usize,
@@ -127,17 +127,17 @@ pub(super) enum Pushed {
     All,
 }
 
-impl Dialogue {
+impl Exchange {
     pub(super) fn new(
         node: Arc<str>,
-        wire: Wire,
-        ending: Ending,
+        transport: Transport,
+        close_reason: CloseReason,
         watchers: Option<Arc<Watchers>>,
     ) -> Self {
         Self {
             node,
-            wire: Some(wire),
-            ending,
+            transport: Some(transport),
+            close_reason,
             out: Vec::new(),
             written: 0,
             heard: vec![0; ROOM],
@@ -156,8 +156,8 @@ impl Dialogue {
         self.watchers.is_some()
     }
 
-    pub(super) fn ending(&self) -> Ending {
-        self.ending.clone()
+    pub(super) fn close_reason(&self) -> CloseReason {
+        self.close_reason.clone()
     }
 
     /// Queues commands and writes as much as possible.
@@ -226,7 +226,7 @@ impl Dialogue {
                 }
             }
             if self.hand_out().is_err() {
-                self.ending.set(NOT_REDIS);
+                self.close_reason.set(NOT_REDIS);
                 self.end();
                 return Poll::Ready(());
             }
@@ -240,7 +240,7 @@ impl Dialogue {
 
     /// Closes the connection: commands without an answer fail.
     pub(super) fn end(&mut self) {
-        self.wire = None;
+        self.transport = None;
         self.out = Vec::new();
         self.written = 0;
         let error = self.disconnected();
@@ -260,20 +260,20 @@ impl Dialogue {
 
     /// Why it has ended.
     pub(super) fn disconnected(&self) -> NodeError {
-        NodeError::new(&self.node, NodeErrorKind::Disconnected, self.ending.reason())
+        NodeError::new(&self.node, NodeErrorKind::Disconnected, self.close_reason.reason())
     }
 
     /// Writes as much as the socket takes. The driver is woken when the socket takes more, and
     /// learns of errors.
     fn write(&mut self) {
-        let Some(wire) = &mut self.wire else { return self.end() };
+        let Some(transport) = &mut self.transport else { return self.end() };
         let mut cx = Context::from_waker(self.driver.as_ref().unwrap_or(Waker::noop()));
         while let Some(rest) = self.out.get(self.written..).filter(|rest| !rest.is_empty()) {
-            match Pin::new(&mut *wire).poll_write(&mut cx, rest) {
+            match Pin::new(&mut *transport).poll_write(&mut cx, rest) {
                 Poll::Ready(Ok(written)) if written > 0 => self.written += written,
                 Poll::Ready(_) => {
                     // Had the socket said why, this would not count.
-                    self.ending.set("the socket takes no more bytes");
+                    self.close_reason.set("the socket takes no more bytes");
                     return self.end();
                 }
                 Poll::Pending => return,
@@ -281,20 +281,20 @@ impl Dialogue {
         }
         self.out.clear();
         self.written = 0;
-        if let Poll::Ready(Err(_)) = Pin::new(wire).poll_flush(&mut cx) {
+        if let Poll::Ready(Err(_)) = Pin::new(transport).poll_flush(&mut cx) {
             self.end();
         }
     }
 
     fn read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Some(wire) = &mut self.wire else {
+        let Some(transport) = &mut self.transport else {
             return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
         };
         if self.filled == self.heard.len() {
             self.heard.resize(2 * self.filled, 0);
         }
         let mut room = ReadBuf::new(&mut self.heard[self.filled..]);
-        std::task::ready!(Pin::new(wire).poll_read(cx, &mut room))?;
+        std::task::ready!(Pin::new(transport).poll_read(cx, &mut room))?;
         match room.filled().len() {
             0 => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
             read => {
