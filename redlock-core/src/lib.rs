@@ -61,6 +61,7 @@ pub mod pools;
 mod quorum;
 mod redlock;
 mod request;
+mod runtime;
 mod shutdown;
 #[cfg(redlock_sim)]
 #[doc(hidden)]

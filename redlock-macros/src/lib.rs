@@ -16,6 +16,7 @@ mod expand;
 mod fallback;
 mod function;
 mod hole;
+mod keys;
 mod nodes;
 mod output;
 mod resource;

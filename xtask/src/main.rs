@@ -5,6 +5,7 @@
 mod bench;
 mod docs;
 mod features;
+mod imports;
 mod labels;
 mod lint;
 mod model;
@@ -28,6 +29,7 @@ struct Task {
 const TASKS: &[Task] = &[
     Task { name: "test", about: test::ABOUT, run: test::run },
     Task { name: "lint", about: lint::ABOUT, run: lint::run },
+    Task { name: "imports", about: imports::ABOUT, run: imports::run },
     Task { name: "docs", about: docs::ABOUT, run: docs::run },
     Task { name: "labels", about: labels::ABOUT, run: labels::run },
     Task { name: "package", about: package::ABOUT, run: package::run },
