@@ -36,6 +36,8 @@
 //! gets says that the holder is this same client. A layer and an annotation around the same handler
 //! need different keys.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod annotation;
 #[cfg(feature = "axum")]
 mod axum;
@@ -91,3 +93,7 @@ pub mod __private {
         extension::*,
     };
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
