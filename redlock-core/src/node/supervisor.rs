@@ -25,11 +25,12 @@ use tokio::{
 use super::{
     Connection, Identity, Opened,
     backoff::Backoff,
-    handle::Shared,
+    deliver,
     outbox::{Link, Outbox, Queued},
     outcome::conclude,
     pipe::{Answered, CROWD},
     redis,
+    shared::Shared,
     strikes::Strikes,
 };
 use crate::{
@@ -171,7 +172,7 @@ fn admit(shared: &Shared, identity: &Identity, replaced: bool, now: Moment) {
     // What this node could have told meanwhile was lost: the listeners ask it anew.
     for (job, reply_to) in shared.watchers.reconnected(&shared.name) {
         let early = shared.outbox.lock().put(&shared.name, job, reply_to, now);
-        crate::quorum::deliver(early);
+        deliver(early);
     }
     if let Some(suspicion) = suspicion {
         telemetry::node_sits_out(&shared.name, suspicion.describe(), shared.context.sits_out);
@@ -364,7 +365,7 @@ impl<'a> Session<'a> {
     /// Sends what waits. Returns when there is something to do next.
     fn send_waiting(&mut self) -> Moment {
         let now = LazyCell::new(|| self.shared.context.clock.now());
-        let sent = self.shared.pipe.lock().send_waiting(self.shared, &now);
+        let sent = self.shared.pipe.lock().send_waiting(&self.shared.outbox, &now);
         if sent.largest > 0 {
             self.crowded = sent.largest >= CROWD;
         }
@@ -378,7 +379,7 @@ impl<'a> Session<'a> {
         let number = self.number;
         let (timed, deadline) = {
             let mut pipe = self.shared.pipe.lock();
-            let deadline = pipe.deadline(self.shared);
+            let deadline = pipe.deadline(self.shared.context.node_timeout);
             if let Some(deadline) = deadline.filter(|_| !pipe.is_timed) {
                 alarm.as_mut().reset(deadline);
                 pipe.is_timed = true;
@@ -425,7 +426,7 @@ impl<'a> Session<'a> {
                 let expired = {
                     let mut pipe = self.shared.pipe.lock();
                     pipe.is_timed = false;
-                    pipe.expire(self.shared)
+                    pipe.expire(&self.shared.name, self.shared.context.node_timeout)
                 };
                 if let Some(expired) = expired {
                     return self.conclude(expired);
@@ -454,14 +455,14 @@ impl<'a> Session<'a> {
         while let Some(deadline) = {
             let pipe = self.shared.pipe.lock();
             let is_ours = self.task.pulse.is_current() && !pipe.is_empty();
-            is_ours.then(|| pipe.deadline(self.shared)).flatten()
+            is_ours.then(|| pipe.deadline(self.shared.context.node_timeout)).flatten()
         } {
             let answered = tokio::select! {
                 biased;
                 _ = &mut self.closed, if !self.closed.is_terminated() => continue,
                 answered = poll_fn(|cx| self.shared.pipe.lock().poll_first(number, cx)) => Some(answered),
                 () = tokio::time::sleep_until(deadline) => {
-                    self.shared.pipe.lock().expire(self.shared)
+                    self.shared.pipe.lock().expire(&self.shared.name, self.shared.context.node_timeout)
                 }
             };
             if let Some(answered) = answered {

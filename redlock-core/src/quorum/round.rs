@@ -10,13 +10,10 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{
-    ask::ReplySink,
-    votes::{Tally, Vote},
-};
+use super::votes::{Tally, Vote};
 use crate::{
     error::{NodeError, NodeErrorKind},
-    node::{NodeHandle, Reply},
+    node::{NodeHandle, Reply, ReplySink},
 };
 
 /// A question in progress. It outlives its asker: late votes count for as long as a lease or a
@@ -269,7 +266,8 @@ impl ReplySink for Round {
 mod tests {
     use futures_util::FutureExt;
 
-    use super::{super::ReplyTo, *};
+    use super::*;
+    use crate::node::ReplyTo;
 
     fn name() -> Arc<str> {
         "a:1".into()
