@@ -13,7 +13,6 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::sync::{Semaphore, watch};
 
 use crate::{
-    background::{self, Unusable},
     bug::{Bug, planted},
     clock::Clock,
     error::LockError,
@@ -21,6 +20,7 @@ use crate::{
     node::{NodeHandle, Standing, memory::MemoryNode},
     options::Settings,
     quorum::quorum,
+    runtime::{self, Unusable},
     token::Entropy,
     wait::Queues,
 };
@@ -222,7 +222,7 @@ impl Drop for InFlightGuard {
 
 /// Nothing that waits for nodes can do so anywhere else, and must not panic there (rule 18).
 pub(crate) fn check_runtime() -> Result<(), LockError> {
-    Err(LockError::config(match background::unusable() {
+    Err(LockError::config(match runtime::unusable() {
         None => return Ok(()),
         Some(Unusable::Missing | Unusable::NoTimers) => {
             "a lock must be awaited inside a tokio runtime with timers: use #[tokio::main] or \

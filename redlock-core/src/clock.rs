@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use crate::{background::in_runtime, timer};
+use crate::{runtime::in_runtime, timer};
 
 /// What the clocks of this process count from: one origin, because clients that share nodes
 /// ([`pools::quorum_of`](crate::pools::quorum_of)) read each other's moments.

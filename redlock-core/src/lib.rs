@@ -36,6 +36,8 @@
 //! gets says that the holder is this same client. A layer and an annotation around the same handler
 //! need different keys.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod annotation;
 #[cfg(feature = "axum")]
 mod axum;
@@ -59,6 +61,7 @@ pub mod pools;
 mod quorum;
 mod redlock;
 mod request;
+mod runtime;
 mod shutdown;
 #[cfg(redlock_sim)]
 #[doc(hidden)]
@@ -89,3 +92,7 @@ pub mod __private {
         extension::*,
     };
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

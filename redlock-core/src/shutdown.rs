@@ -3,12 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    background::in_runtime,
     bug::{Bug, planted},
     client::Client,
     lease::Hold,
     node::NodeHandle,
     op::release,
+    runtime::in_runtime,
     timer::{sleep, timeout},
 };
 

@@ -1,6 +1,6 @@
 //! What a wrong key was probably meant to be.
 
-use crate::args::KEYS;
+use crate::keys::KEYS;
 
 /// What other lock libraries call a key of ours.
 const ELSEWHERE: [(&str, &str); 18] = [

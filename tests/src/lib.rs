@@ -51,3 +51,10 @@ pub use wait::{LIMIT, wait_until, within};
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+/// The examples of the attribute use redlock-core, on which the package of redlock-macros cannot
+/// depend: they run here.
+#[cfg(doctest)]
+#[doc = include_str!("../../redlock-macros/src/redlock.md")]
+#[doc = include_str!("../../redlock-macros/README.md")]
+struct Attribute;

@@ -1,4 +1,4 @@
-//! `cargo xtask lint`: formatting and clippy.
+//! `cargo xtask lint`: the direction of imports, formatting and clippy.
 
 use crate::{
     bench,
@@ -6,7 +6,8 @@ use crate::{
     sim,
 };
 
-pub(crate) const ABOUT: &str = "checks the formatting, and clippy without a warning";
+pub(crate) const ABOUT: &str =
+    "checks the direction of imports, the formatting, and clippy without a warning";
 
 pub(crate) fn run(_: &[String]) -> Result<(), Failure> {
     shell::run(shell::cargo(["fmt", "--all", "--check"]))?;

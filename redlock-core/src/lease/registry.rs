@@ -15,9 +15,10 @@ use tokio::{runtime::Id, sync::Notify};
 
 use super::{Hold, Leads, Start};
 use crate::{
-    background::{self, Background, Pulse},
+    background::{Background, Pulse},
     client::Client,
     clock::{Clock, Moment, Reading, sleep_until},
+    runtime,
 };
 
 /// How often the task looks at the clock at least, as long as anything is held. Timers stand still
@@ -237,7 +238,7 @@ impl Registry {
             standbys.push(here);
         }
         let standby = Standby { shared: Arc::clone(&self.shared), runtime: here };
-        background::spawn(standby.run(Arc::downgrade(client)));
+        runtime::spawn(standby.run(Arc::downgrade(client)));
     }
 
     /// Adds a hold at this reading, unless the client is closed.

@@ -19,12 +19,11 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::{Action, Claim, CleanUp, Job, quarantine::Quarantine};
+use super::{Action, Claim, CleanUp, EarlyReply, Job, ReplyTo, quarantine::Quarantine};
 use crate::{
     bug::{Bug, planted},
     clock::Moment,
     error::{NodeError, NodeErrorKind},
-    quorum::{EarlyReply, ReplyTo},
 };
 
 /// Between two tries of a delete, and between a delete on a new connection and its repetition.

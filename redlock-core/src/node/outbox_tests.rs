@@ -3,14 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Action, Claim, CleanUp, Identity, Job, Reply, Restarts,
+    Action, Claim, CleanUp, EarlyReply, Identity, Job, Reply, ReplyTo, Restarts, deliver,
     outbox::{Link, Outbox, PAUSE, Queued},
     quarantine::Quarantine,
 };
 use crate::{
     clock::{Clock, Moment, TokioClock},
     error::NodeErrorKind,
-    quorum::{EarlyReply, FreeSignal, ReplyTo, Round, deliver},
+    quorum::{FreeSignal, Round},
 };
 
 const TTL: Duration = Duration::from_secs(1);

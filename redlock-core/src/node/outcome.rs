@@ -4,10 +4,10 @@ use std::{cell::LazyCell, ops::Deref, time::Duration};
 
 use super::{
     Action, Job, Reply,
-    handle::Shared,
     outbox::{self, Queued},
     pipe::Answered,
     redis,
+    shared::Shared,
     strikes::Strikes,
 };
 use crate::{

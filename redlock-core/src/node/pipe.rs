@@ -18,9 +18,13 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::{Command, Reply, Sender, handle::Shared, outbox::Queued};
+use super::{
+    Command, Reply, Sender,
+    outbox::{Outbox, Queued},
+};
 use crate::{
     clock::Moment,
     error::{NodeError, NodeErrorKind},
@@ -97,7 +101,7 @@ impl Pipe {
     /// Sends what waits, batch by batch, as far as there is room.
     pub(super) fn send_waiting(
         &mut self,
-        shared: &Shared,
+        outbox: &Mutex<Outbox>,
         now: &impl Deref<Target = Moment>,
     ) -> Sent {
         let mut sent = Sent { largest: 0, tell_supervisor: false };
@@ -105,7 +109,7 @@ impl Pipe {
         let mut more = true;
         while more {
             let items;
-            (items, more) = shared.outbox.lock().take(now, std::mem::take(&mut self.spare));
+            (items, more) = outbox.lock().take(now, std::mem::take(&mut self.spare));
             if items.is_empty() {
                 self.spare = items;
                 break;
@@ -149,9 +153,9 @@ impl Pipe {
     }
 
     /// By when the first batch must be answered.
-    pub(super) fn deadline(&self, shared: &Shared) -> Option<Instant> {
+    pub(super) fn deadline(&self, node_timeout: Duration) -> Option<Instant> {
         let first = self.batches.front()?;
-        first.sent.checked_add(shared.context.node_timeout)
+        first.sent.checked_add(node_timeout)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -175,12 +179,11 @@ impl Pipe {
     }
 
     /// Gives up on the first batch, if its time has run out.
-    pub(super) fn expire(&mut self, shared: &Shared) -> Option<Answered> {
-        self.deadline(shared).filter(|deadline| *deadline <= Instant::now())?;
+    pub(super) fn expire(&mut self, name: &Arc<str>, node_timeout: Duration) -> Option<Answered> {
+        self.deadline(node_timeout).filter(|deadline| *deadline <= Instant::now())?;
         let batch = self.batches.pop_front()?;
-        let limit = shared.context.node_timeout;
-        let reason = format!("no answer within {limit:?}");
-        let error = NodeError::new(&shared.name, NodeErrorKind::Timeout, reason);
+        let reason = format!("no answer within {node_timeout:?}");
+        let error = NodeError::new(name, NodeErrorKind::Timeout, reason);
         let results = vec![Err(error); batch.items.len()];
         Some(batch.answered(results, false))
     }

@@ -25,11 +25,12 @@ use tokio::{
 use super::{
     Connection, Identity, Opened,
     backoff::Backoff,
-    handle::Shared,
+    deliver,
     outbox::{Link, Queued},
     outcome::conclude,
     pipe::{Answered, CROWD},
     redis,
+    shared::Shared,
     strikes::Strikes,
 };
 use crate::{
@@ -171,7 +172,7 @@ fn admit(shared: &Shared, identity: &Identity, replaced: bool, now: Moment) {
     // What this node could have told meanwhile was lost: the listeners ask it anew.
     for (job, reply_to) in shared.watchers.reconnected(&shared.name) {
         let early = shared.outbox.lock().put(&shared.name, job, reply_to, now);
-        crate::quorum::deliver(early);
+        deliver(early);
     }
     if let Some(suspicion) = suspicion {
         telemetry::node_sits_out(&shared.name, suspicion.describe(), shared.context.sits_out);
@@ -355,12 +356,12 @@ impl<'a> Session<'a> {
     fn send_waiting(&mut self, alarm: &mut Pin<&mut Sleep>) {
         let now = LazyCell::new(|| self.shared.context.clock.now());
         let mut pipe = self.shared.pipe.lock();
-        let sent = pipe.send_waiting(self.shared, &now);
+        let sent = pipe.send_waiting(&self.shared.outbox, &now);
         if sent.largest > 0 {
             self.crowded = sent.largest >= CROWD;
         }
         if !pipe.is_timed
-            && let Some(deadline) = pipe.deadline(self.shared)
+            && let Some(deadline) = pipe.deadline(self.shared.context.node_timeout)
         {
             alarm.as_mut().reset(deadline);
             pipe.is_timed = true;
@@ -377,7 +378,7 @@ impl<'a> Session<'a> {
         let number = self.number;
         let (timed, deadline) = {
             let pipe = self.shared.pipe.lock();
-            (pipe.is_timed, pipe.deadline(self.shared))
+            (pipe.is_timed, pipe.deadline(self.shared.context.node_timeout))
         };
         let expires = deadline.map(|at| clock.now() + at.saturating_duration_since(Instant::now()));
         self.task.sleeps_until(expires.map_or(wake, |expires| expires.min(wake)));
@@ -419,7 +420,7 @@ impl<'a> Session<'a> {
                 let expired = {
                     let mut pipe = self.shared.pipe.lock();
                     pipe.is_timed = false;
-                    pipe.expire(self.shared)
+                    pipe.expire(&self.shared.name, self.shared.context.node_timeout)
                 };
                 if let Some(expired) = expired {
                     return self.conclude(expired);
@@ -448,14 +449,14 @@ impl<'a> Session<'a> {
         while let Some(deadline) = {
             let pipe = self.shared.pipe.lock();
             let is_ours = self.task.pulse.is_current() && !pipe.is_empty();
-            is_ours.then(|| pipe.deadline(self.shared)).flatten()
+            is_ours.then(|| pipe.deadline(self.shared.context.node_timeout)).flatten()
         } {
             let answered = tokio::select! {
                 biased;
                 _ = &mut self.closed, if !self.closed.is_terminated() => continue,
                 answered = poll_fn(|cx| self.shared.pipe.lock().poll_first(number, cx)) => Some(answered),
                 () = tokio::time::sleep_until(deadline) => {
-                    self.shared.pipe.lock().expire(self.shared)
+                    self.shared.pipe.lock().expire(&self.shared.name, self.shared.context.node_timeout)
                 }
             };
             if let Some(answered) = answered {

@@ -7,12 +7,10 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    Action, Claim, Connection, Connector, Job, NodeHandle, NodeSpec, Opened, Sender, Watchers,
+    Action, Claim, Connection, Connector, Job, NodeHandle, NodeSpec, Opened, ReplyTo, Sender,
+    Watchers, deliver,
 };
-use crate::{
-    LockError, MemoryNode, NodeError, NodeErrorKind, Redlock, Restarts,
-    quorum::{ReplyTo, Round, deliver},
-};
+use crate::{LockError, MemoryNode, NodeError, NodeErrorKind, Redlock, Restarts, quorum::Round};
 
 const MS: Duration = Duration::from_millis(1);
 

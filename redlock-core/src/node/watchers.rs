@@ -4,8 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use parking_lot::Mutex;
 
-use super::Job;
-use crate::quorum::ReplyTo;
+use super::{Job, ReplyTo};
 
 /// Is told what happens to a key, with nothing locked.
 pub(crate) trait Listener: Send + Sync + 'static {

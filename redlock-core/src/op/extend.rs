@@ -13,9 +13,9 @@ use crate::{
     client::check_runtime,
     error::LockError,
     lease::{End, Hold, Judgement, Room, Start},
-    node::{Action, Job},
+    node::{Action, Job, deliver},
     op::release,
-    quorum::{OnSettled, Round, Tally, ask, ask_one, deliver, quorum},
+    quorum::{OnSettled, Round, Tally, ask, ask_one, quorum},
 };
 
 /// The renewal has worked, has failed, or its outcome can no longer be known.

@@ -10,8 +10,8 @@ use crate::{
     error::{LockError, LostReason, NodeError},
     guard::Released,
     lease::{End, Hold, Judgement, LeaseState},
-    node::{Action, CleanUp, Job, Reply},
-    quorum::{ReplySink, ReplyTo, Round, Tally, ask, deliver, quorum},
+    node::{Action, CleanUp, Job, Reply, ReplySink, ReplyTo, deliver},
+    quorum::{Round, Tally, ask, quorum},
     wait::{grace, queue_node},
 };
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::{
     client::Client,
-    quorum::{FreeSignal, ask, deliver, quorum},
+    node::deliver,
+    quorum::{FreeSignal, ask, quorum},
 };
 
 /// A listener on every node. Dropping this removes the listeners.

@@ -1,69 +1,12 @@
 //! Puts a question to nodes: which node is asked what, and whose answer counts.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use crate::{
     clock::Moment,
     error::{NodeError, NodeErrorKind},
-    node::{Job, NodeHandle, Reply},
+    node::{EarlyReply, Job, NodeHandle, Reply, ReplySink, ReplyTo},
 };
-
-/// Receives the answers of the nodes: a [`Round`](super::Round) decides by them, a
-/// [`FreeSignal`](super::FreeSignal) learns the state of the key from them.
-pub(crate) trait ReplySink: Send + Sync + 'static {
-    fn receive(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>);
-
-    /// Whether a question that has not been sent yet is still worth it. An unwanted question may be
-    /// dropped under the lock of a mailbox, so counting it must take no lock of the client.
-    fn is_wanted(&self) -> bool {
-        true
-    }
-}
-
-/// Where the reply of one node goes. One that is dropped reports a broken connection.
-#[must_use = "a reply that is not delivered sink as a failure"]
-pub(crate) struct ReplyTo {
-    sink: Option<Arc<dyn ReplySink>>,
-    node: usize,
-    name: Arc<str>,
-}
-
-impl ReplyTo {
-    pub(crate) fn new<C: ReplySink>(sink: &Arc<C>, node: usize, name: &Arc<str>) -> Self {
-        let sink: Arc<dyn ReplySink> = Arc::<C>::clone(sink);
-        Self { sink: Some(sink), node, name: Arc::clone(name) }
-    }
-
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.sink.as_ref().is_none_or(|sink| sink.is_wanted())
-    }
-
-    pub(crate) fn deliver(mut self, result: Result<Reply, NodeError>) {
-        if let Some(sink) = self.sink.take() {
-            sink.receive(self.node, result);
-        }
-    }
-}
-
-impl Drop for ReplyTo {
-    fn drop(&mut self) {
-        if let Some(sink) = self.sink.take() {
-            let reason = "the runtime that spoke to it ended";
-            let error = NodeError::new(&self.name, NodeErrorKind::Disconnected, reason);
-            sink.receive(self.node, Err(error));
-        }
-    }
-}
-
-impl fmt::Debug for ReplyTo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReplyTo").field("node", &self.name).finish_non_exhaustive()
-    }
-}
-
-/// A reply that is known at once. It is delivered later, because the asker may hold a lock
-/// that what follows the round takes too.
-pub(crate) type EarlyReply = (ReplyTo, Result<Reply, NodeError>);
 
 /// Hands every node its job in one pass and does not wait: jobs that are handed over under one lock
 /// reach every node in that order. A node without a job counts as [`Reply::Missing`].
@@ -122,11 +65,4 @@ pub(crate) fn twin(nodes: &[NodeHandle], index: usize) -> Option<NodeError> {
     let reason =
         format!("it is the same server as {}: give every node a server of its own", first.name());
     Some(NodeError::new(node.name(), NodeErrorKind::Twin, reason))
-}
-
-/// Delivers the replies that [`ask`] had at once, with no lock held.
-pub(crate) fn deliver(early: Vec<EarlyReply>) {
-    for (reply_to, result) in early {
-        reply_to.deliver(result);
-    }
 }

@@ -12,12 +12,12 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::{ReplyTo, ask::ReplySink, votes::quorum};
+use super::votes::quorum;
 use crate::{
     bug::{Bug, planted},
     clock::{Clock, Moment, sleep_until},
     error::NodeError,
-    node::{Action, Claim, Job, Listener, Reply},
+    node::{Action, Claim, Job, Listener, Reply, ReplySink, ReplyTo},
 };
 
 /// Nodes count in whole milliseconds.

@@ -5,7 +5,7 @@ mod free_signal;
 mod round;
 mod votes;
 
-pub(crate) use ask::{EarlyReply, ReplySink, ReplyTo, ask, ask_one, deliver, twin};
+pub(crate) use ask::{ask, ask_one, twin};
 pub(crate) use free_signal::FreeSignal;
 pub(crate) use round::{OnSettled, Round};
 pub(crate) use votes::{Tally, quorum};

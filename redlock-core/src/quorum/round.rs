@@ -5,13 +5,10 @@ use std::{fmt, future::poll_fn, sync::Arc, task::Poll, time::Duration};
 use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 
-use super::{
-    ask::ReplySink,
-    votes::{Tally, Vote},
-};
+use super::votes::{Tally, Vote};
 use crate::{
     error::{NodeError, NodeErrorKind},
-    node::{NodeHandle, Reply},
+    node::{NodeHandle, Reply, ReplySink},
 };
 
 /// A question in progress. It outlives its asker: late votes count for as long as a lease or a
@@ -249,7 +246,8 @@ impl ReplySink for Round {
 mod tests {
     use futures_util::FutureExt;
 
-    use super::{super::ReplyTo, *};
+    use super::*;
+    use crate::node::ReplyTo;
 
     fn name() -> Arc<str> {
         "a:1".into()

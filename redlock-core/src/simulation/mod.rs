@@ -25,7 +25,6 @@ use std::sync::Arc;
 pub use clock::SimClock;
 pub use network::{Cut, Manners, Network};
 pub use process::Process;
-pub(crate) use process::inherited;
 pub use rng::Rng;
 pub use sight::{Act, Kind, Outcome, Witness};
 pub use traffic::LinkQuality;

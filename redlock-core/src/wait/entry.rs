@@ -19,8 +19,10 @@ use crate::{
     bug::{Bug, planted},
     client::Client,
     error::{LockError, NodeError},
-    node::{Action, Claim, Job, Listener, NodeHandle, Reply, fnv1a, queue_keys},
-    quorum::{ReplySink, ReplyTo, deliver},
+    node::{
+        Action, Claim, Job, Listener, NodeHandle, Reply, ReplySink, ReplyTo, deliver, fnv1a,
+        queue_keys,
+    },
     token,
 };
 
