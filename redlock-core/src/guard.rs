@@ -5,6 +5,7 @@ use std::{fmt, future::Future, sync::Arc, time::Duration};
 use crate::{
     client::Client,
     error::LockError,
+    fence::FencingToken,
     lease::{Hold, Judgement, Leases, until},
     op::{
         extend,
@@ -62,6 +63,14 @@ macro_rules! reads {
         pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
             let LockHandle { leases, hold } = self.as_handle().clone();
             until(leases, hold, |judgement| matches!(judgement, Judgement::Ended(_)))
+        }
+
+        /// The fencing token, if the lock was asked for with
+        /// [`fenced`](crate::LockRequest::fenced); see [`fence`](crate::fence). It stays the same
+        /// for as long as the lock is held, and is still told afterwards.
+        #[must_use]
+        pub fn fencing_token(&self) -> Option<FencingToken> {
+            self.as_handle().hold.token
         }
 
         /// How many nodes have the lock of this holder, as of the last confirmed round. Late

@@ -36,6 +36,8 @@
 //! gets says that the holder is this same client. A layer and an annotation around the same handler
 //! need different keys.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod annotation;
 #[cfg(feature = "axum")]
 mod axum;
@@ -74,6 +76,7 @@ pub use builder::Builder;
 #[cfg(feature = "serde")]
 pub use config::Config;
 pub use error::{LockError, LostReason, NodeError, NodeErrorKind};
+pub use fence::FencingToken;
 pub use guard::{LockGuard, LockHandle};
 pub use lock_future::LockFuture;
 pub use node::{Node, NodeHealth, NodeState, Restarts, memory::MemoryNode};
@@ -93,3 +96,7 @@ pub mod __private {
         extension::*,
     };
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -6,8 +6,12 @@ mod bench;
 mod docs;
 mod features;
 mod imports;
+mod install;
+mod labels;
 mod lint;
 mod model;
+mod package;
+mod postgres;
 mod redis_server;
 mod shell;
 mod sim;
@@ -29,6 +33,8 @@ const TASKS: &[Task] = &[
     Task { name: "lint", about: lint::ABOUT, run: lint::run },
     Task { name: "imports", about: imports::ABOUT, run: imports::run },
     Task { name: "docs", about: docs::ABOUT, run: docs::run },
+    Task { name: "labels", about: labels::ABOUT, run: labels::run },
+    Task { name: "package", about: package::ABOUT, run: package::run },
     Task { name: "model", about: model::ABOUT, run: model::run },
     Task { name: "sim", about: sim::ABOUT, run: sim::run },
     Task { name: "soak", about: soak::ABOUT, run: soak::run },

@@ -19,7 +19,7 @@ use crate::{
     bug::{Bug, planted},
     clock::{Moment, Reading},
     error::{LockError, LostReason},
-    options::Terms,
+    fence::FencingToken,
     quorum::{Nodes, Round},
     telemetry,
 };
@@ -37,31 +37,28 @@ pub(crate) struct Hold {
     state: Mutex<HoldState>,
     /// Something about the state has changed: it ended, or a doubt was cleared.
     changed: Notify,
+    /// What the holder shows to a store, if it asked for that.
+    pub(crate) token: Option<FencingToken>,
     /// Until when `min_hold` keeps the key.
     pub(crate) earliest: Moment,
 }
 
 impl Hold {
-    /// A hold over a lease that was taken, or was taken over at `begun`. It counts from `now`.
-    pub(crate) fn new(
+    pub(super) fn new(
         id: HoldId,
         resource: String,
-        lease: LeaseState,
-        terms: &Terms,
-        begun: Moment,
-        now: Moment,
-        node_timeout: Duration,
+        state: HoldState,
+        earliest: Moment,
+        token: Option<FencingToken>,
     ) -> Self {
-        let latest = terms.max_hold.map_or(Moment::NEVER, |max| now + max);
-        // A doubt that no quorum clears within this is a loss (rule 2).
-        let doubt_limit = node_timeout * 2;
         Self {
             id,
             resource,
             has_body: AtomicBool::new(false),
+            state: Mutex::new(state),
             changed: Notify::new(),
-            earliest: begun + terms.min_hold,
-            state: Mutex::new(HoldState::new(lease, terms, latest, doubt_limit)),
+            token,
+            earliest,
         }
     }
 
@@ -110,8 +107,7 @@ impl Hold {
     /// Begins the release of a hold that has ended, and returns its lease. `None` when the release
     /// had begun before.
     pub(crate) fn begin_release(&self) -> Option<LeaseState> {
-        let mut state = self.state.lock();
-        state.begin_release().then(|| state.lease().clone())
+        self.state.lock().begin_release()
     }
 
     /// Whether a release has begun, which is seen through by what began it.

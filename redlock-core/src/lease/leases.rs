@@ -8,8 +8,14 @@ use std::{
     time::Duration,
 };
 
-use super::{End, Hold, Registry, Start, Waiters};
-use crate::{clock::Reading, error::LostReason, quorum::Nodes};
+use super::{End, Hold, LeaseState, Registry, Start, Waiters, state::HoldState};
+use crate::{
+    clock::{Moment, Reading},
+    error::LostReason,
+    fence::FencingToken,
+    options::Terms,
+    quorum::Nodes,
+};
 
 #[derive(Debug)]
 pub(crate) struct Leases {
@@ -40,6 +46,24 @@ impl Leases {
     /// Reads the clock to judge by it, and notes what it shows (rule 2).
     pub(crate) fn look(&self) -> Reading {
         self.registry.shared.look(&*self.nodes.clock)
+    }
+
+    /// A hold over a lease that was taken, or was taken over at `begun`. It counts from `now`.
+    pub(crate) fn hold(
+        &self,
+        resource: String,
+        lease: LeaseState,
+        terms: &Terms,
+        begun: Moment,
+        now: Moment,
+        token: Option<FencingToken>,
+    ) -> Arc<Hold> {
+        let latest = terms.max_hold.map_or(Moment::NEVER, |max| now + max);
+        // A doubt that no quorum clears within this is a loss (rule 2).
+        let doubt_limit = self.nodes.node_timeout * 2;
+        let state = HoldState::new(lease, terms, latest, doubt_limit);
+        let earliest = begun + terms.min_hold;
+        Arc::new(Hold::new(self.registry.fresh_id(), resource, state, earliest, token))
     }
 
     /// Ends a hold. False when it had ended before.

@@ -155,7 +155,7 @@ impl Registry {
         Self { shared: Arc::new(shared), task: Background::default(), ids: AtomicU64::new(0) }
     }
 
-    pub(crate) fn fresh_id(&self) -> HoldId {
+    pub(super) fn fresh_id(&self) -> HoldId {
         HoldId(self.ids.fetch_add(1, Ordering::Relaxed))
     }
 

@@ -160,6 +160,11 @@ impl HoldState {
         let was_over = self.is_over();
         let (phase, end) = self.phase_at(reading);
         self.phase = phase;
+        if let Phase::Doubtful { .. } = phase {
+            // Another client may have had the lock meanwhile: what is left of the numbers may be too
+            // small.
+            self.lease.range = None;
+        }
         let todo = match phase {
             Phase::Ended(End::Lost(reason)) if !was_over => Todo::TellLoss(reason),
             Phase::Doubtful { renewal_sent: None } => Todo::Renew(end),
@@ -204,19 +209,21 @@ impl HoldState {
         self.phase.end().is_some()
     }
 
-    /// Begins the release of a hold that has ended. False when it had begun before. From here on, no
-    /// extend can get ahead of the deletes (rule 10).
-    pub(super) fn begin_release(&mut self) -> bool {
-        let begins = !self.has_begun_release();
-        if begins {
-            self.phase = Phase::Releasing(self.phase.end().unwrap_or(End::Released));
+    /// Begins the release of a hold that has ended, and returns its lease. `None` when the release
+    /// had begun before. From here on, no extend can get ahead of the deletes (rule 10).
+    pub(super) fn begin_release(&mut self) -> Option<LeaseState> {
+        if self.has_begun_release() {
+            return None;
         }
+        self.phase = Phase::Releasing(self.phase.end().unwrap_or(End::Released));
         if planted(Bug::HandOverUnconfirmed) {
             // Pretends that the last renewal was confirmed.
             (self.lease.deadline, self.lease.confirmed.now) =
                 (self.lease.expired_by, self.lease.renewal_sent);
         }
-        begins
+        // The numbers go with the lease: each is handed out once.
+        let range = self.lease.range.take();
+        Some(LeaseState { range, ..self.lease.clone() })
     }
 
     /// Whether a release has begun, which is seen through by what began it.
@@ -377,7 +384,7 @@ mod tests {
     fn a_release_begins_once_and_ends_the_hold() {
         let mut held = held();
         assert!(held.state.end(End::Released) && !held.state.end(End::Lost(LostReason::Expired)));
-        assert!(held.state.begin_release() && !held.state.begin_release());
+        assert!(held.state.begin_release().is_some() && held.state.begin_release().is_none());
         let judged = held.judge(reading(1000, 0));
         assert_eq!(judged, (Judgement::Ended(End::Released), Todo::Nothing));
     }
@@ -393,7 +400,7 @@ mod tests {
         ] {
             let mut held = held();
             end.map(|end| held.state.end(end));
-            let _ = begun && held.state.begin_release();
+            let _ = begun.then(|| held.state.begin_release());
             assert_eq!(held.state.is_leaving(has_body), is_leaving, "{end:?} {has_body} {begun}");
         }
     }

@@ -3,6 +3,7 @@
 
 mod attempt;
 mod chance;
+mod fence;
 mod request;
 mod retries;
 
@@ -15,6 +16,7 @@ use crate::{
     client::Client,
     clock::{Moment, Reading},
     error::LockError,
+    fence::FencingToken,
     lease::{Hold, LeaseInTransit},
     op::watch::Watch,
     options::Terms,
@@ -95,9 +97,11 @@ impl Request<'_> {
     /// Takes over the lease that the front was given, or asks the nodes until they grant the lock.
     async fn ask(mut self, mut front: Front) -> Result<Arc<Hold>, LockError> {
         let wants = Wants::new(self.terms);
-        if let Some(in_transit) = front.take_lease(wants) {
+        if let Some(in_transit) = front.take_lease(wants)
+            && let Some((in_transit, token)) = self.numbered(&front, in_transit).await
+        {
             let reading = self.client.nodes.clock.read();
-            return self.admit(front, in_transit, reading.now, reading);
+            return self.admit(front, in_transit, reading.now, reading, token);
         }
         let known = front.known(wants);
         if known.is_some() || front.stands_back() && !wants.tries_once {
@@ -115,10 +119,11 @@ impl Request<'_> {
                 self.client.ensure_moving();
             }
             self.attempts = self.attempts.saturating_add(1);
-            match self.attempt().await? {
-                Ok((in_transit, reading)) => {
+            match self.attempt(&front).await? {
+                Ok((mut in_transit, reading)) => {
                     let begun = in_transit.lease.since;
-                    return self.admit(front, in_transit, begun, reading);
+                    let token = in_transit.lease.next_number();
+                    return self.admit(front, in_transit, begun, reading, token);
                 }
                 Err(failure) => {
                     let failure = Arc::new(failure);
@@ -184,13 +189,11 @@ impl Request<'_> {
         in_transit: LeaseInTransit,
         begun: Moment,
         reading: Reading,
+        token: Option<FencingToken>,
     ) -> Result<Arc<Hold>, LockError> {
         let Self { client, resource, terms, .. } = self;
-        let node_timeout = client.nodes.node_timeout;
-        let id = client.leases.registry.fresh_id();
         let lease = in_transit.lease.clone();
-        let hold = Hold::new(id, resource, lease, terms, begun, reading.now, node_timeout);
-        let hold = Arc::new(hold);
+        let hold = client.leases.hold(resource, lease, terms, begun, reading.now, token);
         if !client.leases.add(&hold, reading) {
             // No work ran under the lease, so that not even a `min_hold` keeps the keys.
             return Err(LockError::ShuttingDown { resource: hold.resource.clone() });

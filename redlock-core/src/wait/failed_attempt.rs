@@ -1,6 +1,9 @@
 //! What came of an attempt that did not get the lock. The waiters behind it are told the same.
 
-use crate::error::NodeError;
+use crate::{
+    error::NodeError,
+    quorum::{Round, Tally},
+};
 
 /// Why an attempt did not get the lock.
 #[derive(Debug)]
@@ -14,6 +17,21 @@ pub(crate) struct FailedAttempt {
 }
 
 impl FailedAttempt {
+    /// So many nodes refused, or failed, that there is no quorum.
+    pub(crate) fn of(tally: &Tally, round: &Round) -> Self {
+        Self {
+            no_quorum: tally.impossible_by_failures(),
+            was_asked: true,
+            granted: tally.yes(),
+            nodes: round.failures(),
+        }
+    }
+
+    /// A quorum has answered too late to be relied on.
+    pub(crate) fn too_late(granted: usize) -> Self {
+        Self { no_quorum: true, was_asked: true, granted, nodes: Vec::new() }
+    }
+
     /// Whether perhaps no client held the lock: the votes were split, or nodes were missing.
     pub(crate) fn is_in_vain(&self) -> bool {
         self.no_quorum || self.granted > 0

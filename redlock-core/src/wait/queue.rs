@@ -87,6 +87,8 @@ pub(crate) struct Wants {
     clock_drift_factor: f64,
     /// The request has a `min_hold`: the keys have to live longer than the ttl and are set anew.
     min_hold: bool,
+    /// The request wants a fencing token.
+    fenced: bool,
     /// The request makes one attempt at most, because it does not wait or may not retry. The
     /// outcome of the attempt in progress is its answer, too.
     pub(crate) tries_once: bool,
@@ -101,6 +103,7 @@ impl Wants {
             ttl: terms.ttl,
             clock_drift_factor: terms.clock_drift_factor,
             min_hold: !terms.min_hold.is_zero(),
+            fenced: terms.fenced,
             tries_once: terms.wait.is_zero() || terms.retry_count == Some(0),
             retry_delay: terms.retry_delay,
         }
@@ -474,6 +477,11 @@ impl Queue {
     /// How many wait.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// How many wait for it with a token.
+    pub(super) fn waiting_fenced(&self) -> usize {
+        self.waiting.iter().filter(|waiter| waiter.wants.fenced).count()
     }
 
     /// What a waiter without a turn is told.

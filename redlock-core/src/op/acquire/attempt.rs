@@ -4,18 +4,19 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::SemaphorePermit;
 
-use super::request::Request;
+use super::{fence::Drawing, request::Request};
 use crate::{
     bug::{Bug, planted},
     client::Client,
     clock::Reading,
     error::{LockError, NodeError, NodeErrorKind},
+    fence::numbers_for,
     lease::{LeaseInTransit, LeaseState},
     node::{Action, Claim, Job, NodeHandle, deliver},
     quorum::{Round, ask},
     timer::{sleep, timeout},
     token,
-    wait::{FailedAttempt, MIN_PAUSE},
+    wait::{FailedAttempt, Front, MIN_PAUSE},
 };
 
 /// The shortest time that a caller waits for its place among the attempts, where more callers come
@@ -26,6 +27,7 @@ impl Request<'_> {
     /// Asks all nodes once.
     pub(super) async fn attempt(
         &self,
+        front: &Front,
     ) -> Result<Result<(LeaseInTransit, Reading), FailedAttempt>, LockError> {
         let client = Arc::clone(self.client);
         let Some(_permit) = self.admission(&client).await? else {
@@ -43,25 +45,36 @@ impl Request<'_> {
         let round = Round::new(client.nodes.len(), |tally| tally.reached() || tally.impossible());
         let sought = |start| LeaseState::sought(Arc::clone(&claim), terms, start, &round);
         let mut in_transit = client.queues.in_transit(sought(client.leases.start()), in_flight);
-        let job = Job::new(&claim, Action::Grant { ttl: terms.key_ttl() });
-        deliver(ask(&client.nodes, &round, in_transit.lease.since, |_| Some(job.clone())));
+        let drawing = terms.fenced.then(|| {
+            let count = numbers_for(front.fenced_behind(), 0);
+            Drawing::grant(&client, &round, terms.key_ttl(), count)
+        });
+        let since = in_transit.lease.since;
+        match &drawing {
+            Some(drawing) => drawing.send(&client, &claim, since),
+            None => {
+                let job = Job::new(&claim, Action::Grant { ttl: terms.key_ttl() });
+                deliver(ask(&client.nodes, &round, since, |_| Some(job.clone())));
+            }
+        }
         let mut tally = round.settled(&client.nodes, client.nodes.give_up_after()).await;
         if planted(Bug::ClockStartedLate) {
             in_transit.lease = sought(client.leases.start());
         }
         if tally.reached() {
+            if let Some(drawing) = &drawing {
+                match drawing.range(&client, &claim).await {
+                    Ok(range) => in_transit.lease.range = Some(Box::new(range)),
+                    Err(failure) => return Ok(Err(failure)),
+                }
+            }
             // A grant counts only if validity remains (rule 4).
             let reading = client.nodes.clock.read();
             if in_transit.lease.is_valid_on(reading) || planted(Bug::ValidityNotCompared) {
                 client.nodes.note_quorum_seen();
                 return Ok(Ok((in_transit, reading)));
             }
-            return Ok(Err(FailedAttempt {
-                no_quorum: true,
-                was_asked: true,
-                granted: tally.yes(),
-                nodes: Vec::new(),
-            }));
+            return Ok(Err(FailedAttempt::too_late(tally.yes())));
         }
         if !tally.impossible_by_failures() && round.has_timeouts() {
             // Nodes that were asked together time out together. A moment later all their timeouts
@@ -69,12 +82,7 @@ impl Request<'_> {
             sleep(MIN_PAUSE).await;
             tally = round.tally();
         }
-        Ok(Err(FailedAttempt {
-            no_quorum: tally.impossible_by_failures(),
-            was_asked: true,
-            granted: tally.yes(),
-            nodes: round.failures(),
-        }))
+        Ok(Err(FailedAttempt::of(&tally, &round)))
     }
 
     /// Waits until fewer attempts are in progress than the nodes can answer in time. `None` when

@@ -23,8 +23,7 @@ use tokio::{
 
 use super::{Joined, Wants};
 use crate::{
-    LockError, LockGuard, MemoryNode, Redlock, Released, lease::Hold, op::release,
-    options::LockOptions,
+    LockError, LockGuard, MemoryNode, Redlock, Released, op::release, options::LockOptions,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);

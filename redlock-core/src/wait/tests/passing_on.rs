@@ -201,8 +201,7 @@ async fn a_hold_that_ends_before_its_line_knows_it_does_not_stay_in_the_way() {
     let now = reading.now;
     let joined = client.queues.join(&key, Wants::new(&terms), now);
     let Joined::First(front) = joined else { panic!() };
-    let id = client.leases.registry.fresh_id();
-    let hold = Arc::new(Hold::new(id, "r".into(), lease, &terms, now, now, MS));
+    let hold = client.leases.hold("r".into(), lease, &terms, now, now, None);
     assert!(client.leases.add(&hold, reading));
     drop(release::end_all(client));
     front.acquired(&hold, now);
