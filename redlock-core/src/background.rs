@@ -1,13 +1,14 @@
 //! Tasks that belong to a client and outlive any one caller (rules 12 and 13).
 
-use std::{cell::Cell, future::Future, panic::catch_unwind, sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use tokio::runtime::Id;
 
 use crate::{
     clock::Moment,
+    runtime::{here, runtime, spawn_on},
     sync::{
-        Handle, Mutex,
+        Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -15,71 +16,6 @@ use crate::{
 /// How much later than expected a task may run before another runtime takes it over. A machine that
 /// is busy delays tasks by as much now and then, and then taking over costs nothing but a task.
 const LATE: Duration = Duration::from_millis(300);
-
-thread_local! {
-    /// The runtime that was looked at last, and what is wrong with it.
-    static LOOKED_AT: Cell<Option<(Id, Option<Unusable>)>> = const { Cell::new(None) };
-}
-
-/// Why no future of this crate can wait on the caller's runtime.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unusable {
-    /// There is none.
-    Missing,
-    /// It was built without timers.
-    NoTimers,
-    /// It was shut down, and its handle is used to poll on.
-    ShutDown,
-}
-
-/// The caller's runtime, if time passes on it.
-fn runtime() -> Result<Handle, Unusable> {
-    let runtime = Handle::try_current().map_err(|_| Unusable::Missing)?;
-    let id = runtime.id();
-    let problem = match LOOKED_AT.get() {
-        Some((there, problem)) if there == id => problem,
-        _ => {
-            // Tokio has no other way to ask. The panic is reported, which is as well: it says what
-            // to do.
-            let has_timers = catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok();
-            let problem = (!has_timers).then_some(Unusable::NoTimers);
-            LOOKED_AT.set(Some((id, problem)));
-            problem
-        }
-    };
-    problem.map_or(Ok(runtime), Err)
-}
-
-/// Whether the caller can wait for time to pass.
-pub(crate) fn in_runtime() -> bool {
-    runtime().is_ok()
-}
-
-/// Why the caller cannot wait for time to pass.
-pub(crate) fn unusable() -> Option<Unusable> {
-    runtime().err()
-}
-
-/// Notes that timers of the caller's runtime do not work any more.
-pub(crate) fn note_shut_down() {
-    if let Ok(runtime) = Handle::try_current() {
-        LOOKED_AT.set(Some((runtime.id(), Some(Unusable::ShutDown))));
-    }
-}
-
-/// The caller's runtime.
-pub(crate) fn here() -> Option<Id> {
-    runtime().ok().map(|runtime| runtime.id())
-}
-
-/// Runs a task on the caller's runtime, if there is one.
-pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) {
-    if let Ok(runtime) = runtime() {
-        #[cfg(redlock_sim)]
-        let task = crate::simulation::inherited(task);
-        runtime.spawn(task);
-    }
-}
 
 /// Whether a background task runs, and where. It is started on the first runtime that needs it, and
 /// again on the caller's when that runtime has ended: a client in [`pools`](crate::pools) outlives
@@ -216,9 +152,7 @@ impl Background {
         };
         let over = Over { progress: Arc::clone(&self.progress), number, ended: Some(ended) };
         let task = task(Pulse { progress: Arc::clone(&self.progress), number });
-        #[cfg(redlock_sim)]
-        let task = crate::simulation::inherited(task);
-        runtime.spawn(async move {
+        spawn_on(&runtime, async move {
             let _over = over;
             task.await;
         });

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The longest ttl that can be configured: far inside what Redis takes for an expiry.
-const LONGEST_TTL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+const MAX_CONFIGURABLE_TTL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Configures a [`Redlock`]; see [`Redlock::builder`].
 #[derive(Debug, Clone)]
@@ -234,7 +234,7 @@ pub(crate) fn check(settings: &Settings) -> Result<(), LockError> {
             return Err(LockError::config(format!("{what} is zero: use a positive duration")));
         }
     }
-    if settings.max_ttl > LONGEST_TTL {
+    if settings.max_ttl > MAX_CONFIGURABLE_TTL {
         return Err(LockError::config(format!(
             "max_ttl is {:?}: use at most 365 days, usually a minute",
             settings.max_ttl

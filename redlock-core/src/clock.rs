@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use crate::{background::in_runtime, timer};
+use crate::{runtime::in_runtime, timer};
 
 /// What the clocks of this process count from: one origin, because clients that share nodes
 /// ([`pools::quorum_of`](crate::pools::quorum_of)) read each other's moments.
@@ -20,13 +20,20 @@ const LEEWAY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 #[derive(Debug)]
 struct Origin {
     monotonic: Instant,
+    /// Elsewhere the monotonic clock is all there is to ask.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
     boot: Duration,
     wall: SystemTime,
 }
 
 impl Origin {
     fn now() -> Self {
-        Self { monotonic: Instant::now(), boot: boot_time(), wall: SystemTime::now() }
+        Self {
+            monotonic: Instant::now(),
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            boot: boot_time(),
+            wall: SystemTime::now(),
+        }
     }
 }
 
@@ -83,9 +90,20 @@ pub(crate) struct Reading {
     pub(crate) wall_ahead: i64,
 }
 
+/// What a wall clock that is right shows at this moment of tokio's clock, since the Unix epoch.
+pub(crate) fn wall_at(instant: tokio::time::Instant) -> Duration {
+    let origin = tokio::time::Instant::from_std(ORIGIN.monotonic);
+    let wall = ORIGIN.wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let before = wall.saturating_sub(origin.saturating_duration_since(instant));
+    before + instant.saturating_duration_since(origin)
+}
+
 /// Tells the time. Never runs slow and never goes back.
 pub(crate) trait Clock: fmt::Debug + Send + Sync + 'static {
     fn read(&self) -> Reading;
+
+    /// What the wall clock shows, since the Unix epoch. It may be wrong, and may go back.
+    fn wall(&self) -> Duration;
 
     fn now(&self) -> Moment {
         self.read().now
@@ -109,12 +127,21 @@ pub(crate) async fn sleep_until(clock: &dyn Clock, until: Moment) {
 
 /// The machine's clock: the larger of monotonic and boot time, because Rust's `Instant` stops in
 /// suspend (rust-lang/rust#87906), beside the wall clock.
+///
+/// On Linux the larger is boot time: the kernel computes it as monotonic time plus the time in suspend,
+/// which never shrinks. Reading it alone saves half of the readings of each lock.
 #[derive(Debug)]
 pub(crate) struct SystemClock;
 
 impl SystemClock {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
     fn elapsed() -> Duration {
-        ORIGIN.monotonic.elapsed().max(boot_time().saturating_sub(ORIGIN.boot))
+        boot_time().saturating_sub(ORIGIN.boot)
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    fn elapsed() -> Duration {
+        ORIGIN.monotonic.elapsed()
     }
 }
 
@@ -131,6 +158,10 @@ impl Clock for SystemClock {
     fn now(&self) -> Moment {
         Moment(LEEWAY + Self::elapsed())
     }
+
+    fn wall(&self) -> Duration {
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+    }
 }
 
 fn nanos(span: Duration) -> i64 {
@@ -143,12 +174,6 @@ fn boot_time() -> Duration {
     Duration::try_from(time).unwrap_or_default()
 }
 
-/// Elsewhere the monotonic clock is all there is to ask.
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn boot_time() -> Duration {
-    Duration::ZERO
-}
-
 /// Tokio's clock, for in-memory nodes: it stands still when a test pauses it.
 #[derive(Debug)]
 pub(crate) struct TokioClock;
@@ -159,6 +184,10 @@ impl Clock for TokioClock {
         let now = tokio::time::Instant::now();
         let before = LEEWAY.saturating_sub(origin.saturating_duration_since(now));
         Reading { now: Moment(before + now.saturating_duration_since(origin)), wall_ahead: 0 }
+    }
+
+    fn wall(&self) -> Duration {
+        wall_at(tokio::time::Instant::now())
     }
 }
 
@@ -198,6 +227,10 @@ pub(crate) mod manual {
             let slept = Duration::from_nanos(self.slept.load(SeqCst));
             let wall_ahead = self.wall_ahead.load(SeqCst);
             Reading { now: self.base.read().now + slept, wall_ahead }
+        }
+
+        fn wall(&self) -> Duration {
+            self.base.wall()
         }
     }
 }

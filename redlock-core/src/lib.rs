@@ -36,6 +36,8 @@
 //! gets says that the holder is this same client. A layer and an annotation around the same handler
 //! need different keys.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod annotation;
 #[cfg(feature = "axum")]
 mod axum;
@@ -52,6 +54,7 @@ mod extension;
 pub mod fence;
 mod guard;
 mod lease;
+mod lock_future;
 mod node;
 mod op;
 mod options;
@@ -59,6 +62,7 @@ pub mod pools;
 mod quorum;
 mod redlock;
 mod request;
+mod runtime;
 mod shutdown;
 #[cfg(redlock_sim)]
 #[doc(hidden)]
@@ -77,20 +81,27 @@ pub use builder::Builder;
 #[cfg(feature = "serde")]
 pub use config::Config;
 pub use error::{LockError, LostReason, NodeError, NodeErrorKind};
-pub use guard::{LockGuard, LockHandle, Released};
+pub use fence::FencingToken;
+pub use guard::{LockGuard, LockHandle};
+pub use lock_future::LockFuture;
 pub use node::{Node, NodeHealth, NodeState, Restarts, memory::MemoryNode};
+pub use op::release::Released;
 pub use options::LockOptions;
 pub use redlock::Redlock;
 #[cfg(feature = "macros")]
 pub use redlock_macros::redlock;
-pub use request::{LockFuture, LockRequest};
+pub use request::LockRequest;
 
 /// What the macro and the layer are built on. Not for use by hand: it changes without notice.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::{
         annotation::*,
-        body::{BodyGuard, OnLost},
+        body::{BodyGuard, OnLost, into_body},
         extension::*,
     };
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -3,39 +3,40 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    background::in_runtime,
     bug::{Bug, planted},
     client::Client,
     lease::Hold,
     node::NodeHandle,
     op::release,
+    runtime::in_runtime,
     timer::{sleep, timeout},
 };
 
 /// How long locks may take to go once their bodies were told (api.md: grace plus 2 s). Outside a
 /// runtime, where nothing can be waited for, it is left to the background.
-const LAST: Duration = Duration::from_secs(2);
+const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 
 /// How often to ask the nodes whether they are done.
-const LOOK: Duration = Duration::from_millis(5);
+const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 pub(crate) async fn shutdown(client: &Arc<Client>, grace: Duration) {
     client.ensure_running();
     client.close();
     if planted(Bug::ShutdownReleasesFirst) {
-        client.registry.all().iter().for_each(|hold| release::delete_everywhere(hold));
+        let leases = &client.leases;
+        leases.registry.all().iter().for_each(|hold| leases.delete_everywhere(hold));
     }
     if in_runtime() {
         // A guard whose lock is lost has nothing left to finish.
         let done = |hold: &Hold| hold.is_over() && !hold.is_leaving();
-        let _ = timeout(grace, client.registry.until(done)).await;
+        let _ = timeout(grace, client.leases.registry.until(done)).await;
     }
     // A bare guard's code may still run.
     release::end_all(client).keep();
-    // An attempt that was under way may win yet, and has to let go of that first.
-    let finished = finish(client, || !client.is_arriving());
+    // An attempt that was in flight may win yet, and has to let go of that first.
+    let finished = finish(client, || !client.leases.has_in_flight());
     if in_runtime() {
-        let _ = timeout(LAST, finished).await;
+        let _ = timeout(RELEASE_LIMIT, finished).await;
     }
 }
 
@@ -44,19 +45,19 @@ pub(crate) async fn release_all(client: &Arc<Client>) {
     let guards = release::end_all(client);
     if in_runtime() {
         let finished = async {
-            guards.release(client).await;
+            guards.release().await;
             finish(client, || true).await;
         };
-        let _ = timeout(LAST, finished).await;
+        let _ = timeout(RELEASE_LIMIT, finished).await;
     }
 }
 
 /// Waits until the bodies that were told have gone and whatever lets go has asked the nodes,
 /// `all_here` says that no others come, and every node that answers has confirmed.
 async fn finish(client: &Client, all_here: impl Fn() -> bool) {
-    client.registry.until(|hold| !hold.is_leaving()).await;
+    client.leases.registry.until(|hold| !hold.is_leaving()).await;
     while !(all_here() && client.nodes.iter().all(NodeHandle::is_drained)) {
-        sleep(LOOK).await;
+        sleep(DRAIN_POLL_INTERVAL).await;
     }
 }
 
@@ -94,7 +95,7 @@ mod tests {
         let nodes: [_; 3] = std::array::from_fn(|_| MemoryNode::new());
         let (redlock, lock) = attempting(&nodes).await;
         let shutdown = tokio::spawn(async move { redlock.shutdown(Duration::ZERO).await });
-        sleep(LAST / 2).await;
+        sleep(RELEASE_LIMIT / 2).await;
         assert!(!shutdown.is_finished(), "with {:?} on the nodes", keys(&nodes));
         let error = lock.await.unwrap_err();
         assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
@@ -108,19 +109,19 @@ mod tests {
         node.hang();
         let redlock = Redlock::builder().nodes([&node]).connect_timeout(MIN_HOLD).build().unwrap();
         let waiting = tokio::spawn(redlock.lock("r").into_future());
-        sleep(LAST / 2).await;
+        sleep(RELEASE_LIMIT / 2).await;
         redlock.shutdown(Duration::ZERO).await;
-        let error = timeout(LAST, waiting).await.unwrap().unwrap().unwrap_err();
+        let error = timeout(RELEASE_LIMIT, waiting).await.unwrap().unwrap().unwrap_err();
         assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_guard_whose_lock_is_lost_gets_no_grace() {
         let redlock = Redlock::in_memory(3);
-        let _guard = redlock.lock("r").max_hold(LAST).await.unwrap();
+        let _guard = redlock.lock("r").max_hold(RELEASE_LIMIT).await.unwrap();
         let begun = Instant::now();
         redlock.shutdown(MIN_HOLD).await;
-        assert!(begun.elapsed() < 2 * LAST, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < 2 * RELEASE_LIMIT, "{:?}", begun.elapsed());
     }
 
     #[tokio::test(start_paused = true)]
@@ -129,7 +130,7 @@ mod tests {
         let (redlock, lock) = attempting(&nodes).await;
         redlock.shutdown(Duration::ZERO).await;
         drop(lock);
-        sleep(LAST).await;
+        sleep(RELEASE_LIMIT).await;
         assert_eq!(keys(&nodes), [""; 0]);
     }
 
@@ -140,17 +141,17 @@ mod tests {
         for all in [false, true] {
             let nodes: [_; 3] = std::array::from_fn(|_| MemoryNode::new());
             // Connected when the others have granted the lock.
-            nodes[2].slow(LOOK);
+            nodes[2].slow(DRAIN_POLL_INTERVAL);
             let redlock = Redlock::builder().nodes(&nodes).build().unwrap();
             redlock.lock("r").await.unwrap().release().await.unwrap();
             // By then it has answered, too.
-            sleep(10 * LOOK).await;
+            sleep(10 * DRAIN_POLL_INTERVAL).await;
             assert_eq!(keys(&nodes), [""; 0]);
             let begun = Instant::now();
             if all {
                 redlock.release_all().await;
             } else {
-                redlock.shutdown(LAST / 2).await;
+                redlock.shutdown(RELEASE_LIMIT / 2).await;
             }
             assert_eq!(begun.elapsed(), Duration::ZERO, "release_all: {all}");
         }

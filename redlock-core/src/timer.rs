@@ -12,7 +12,7 @@ use std::{
 
 use tokio::time::{Instant, Sleep};
 
-use crate::background::{in_runtime, note_shut_down};
+use crate::runtime::{in_runtime, note_shut_down};
 
 /// The time is up, or there is no runtime on which it passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,8 +114,8 @@ mod tests {
         let handle = runtime.handle().clone();
         drop(runtime);
         assert_eq!(handle.block_on(timeout(LONG, pending::<()>())), Err(Elapsed));
-        assert_eq!(handle.block_on(async { crate::background::unusable() }), {
-            Some(crate::background::Unusable::ShutDown)
+        assert_eq!(handle.block_on(async { crate::runtime::unusable() }), {
+            Some(crate::runtime::Unusable::ShutDown)
         });
     }
 }

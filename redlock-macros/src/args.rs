@@ -9,35 +9,12 @@ use syn::{
 
 use crate::{
     errors::Errors,
+    keys::usage,
     nodes::{self, PoolName, PoolNames},
     resource::{self, Resource},
     suggest,
     value::{self, Count, Factor, OnLost, Time},
 };
-
-/// Every key, with how it is written.
-pub(crate) const KEYS: [(&str, &str); 18] = [
-    ("resource", "resource = \"order:{order_id}\""),
-    ("ttl", "ttl = \"30s\""),
-    ("wait", "wait = \"2s\""),
-    ("pool", "pool = \"orders\""),
-    ("pools", "pools = [\"a\", \"b\", \"c\"]"),
-    ("client", "client = self.locks"),
-    ("retry_count", "retry_count = 5"),
-    ("retry_delay", "retry_delay = 50"),
-    ("retry_jitter", "retry_jitter = 20"),
-    ("clock_drift_factor", "clock_drift_factor = 0.01"),
-    ("lock", "lock = guard"),
-    ("map_err", "map_err = AppError::locked"),
-    ("on_reject", "on_reject = |error| .."),
-    ("skip_if_held", "skip_if_held"),
-    ("max_hold", "max_hold = \"10m\""),
-    ("min_hold", "min_hold = \"1s\""),
-    ("auto_extend", "auto_extend = false"),
-    ("on_lost", "on_lost = \"continue\""),
-];
-/// `crate` is not among the suggestions: it is a keyword, and users do not mean it by mistake.
-const CRATE: (&str, &str) = ("crate", "crate = redlock_core");
 
 /// What was written for one key, read.
 #[derive(Debug)]
@@ -67,6 +44,7 @@ pub(crate) struct Args {
     pub(crate) max_hold: Option<Arg<Time>>,
     pub(crate) min_hold: Option<Arg<Time>>,
     pub(crate) auto_extend: Option<Arg<Expr>>,
+    pub(crate) fenced: Option<Arg<()>>,
     pub(crate) on_lost: Option<Arg<OnLost>>,
     pub(crate) krate: Option<Arg<Path>>,
     /// Whether a `map_err` or an `on_reject` may be absent only for a mistake in it or before it.
@@ -100,6 +78,7 @@ impl Args {
             max_hold: take.value("max_hold", value::positive_time),
             min_hold: take.value("min_hold", value::time),
             auto_extend: take.value("auto_extend", value::toggle),
+            fenced: take.flag("fenced"),
             on_lost: take.value("on_lost", value::on_lost),
             krate: take.value("crate", value::path),
             refusal_unread,
@@ -263,11 +242,6 @@ pub(crate) fn lock_in(attribute: TokenStream) -> Option<Ident> {
     None
 }
 
-/// How a key is written; `None` when there is no such key.
-fn usage(key: &Ident) -> Option<&'static str> {
-    KEYS.iter().chain([&CRATE]).find(|(name, _)| key == name).map(|(_, usage)| *usage)
-}
-
 fn needs_value(key: &Ident) -> String {
     format!("`{key}` needs a value: `{}`", usage(key).unwrap_or_default())
 }
@@ -283,6 +257,7 @@ pub(crate) fn no_resource() -> syn::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::{CRATE, KEYS};
     use quote::quote;
 
     fn errors_of(source: &str) -> Vec<String> {

@@ -16,6 +16,7 @@ mod expand;
 mod fallback;
 mod function;
 mod hole;
+mod keys;
 mod nodes;
 mod output;
 mod resource;
@@ -34,7 +35,9 @@ use crate::{
     returned_future::ReturnedFuture, validate::Plan,
 };
 
-#[doc = include_str!("redlock.md")]
+// Its examples need redlock-core, on which this package cannot depend: they are tested in `tests`.
+#[cfg_attr(not(doctest), doc = include_str!("redlock.md"))]
+#[cfg_attr(doctest, doc = "")]
 #[proc_macro_attribute]
 pub fn redlock(
     attribute: proc_macro::TokenStream,
@@ -139,6 +142,12 @@ mod tests {
             assert!(setters.starts_with(&format!(" . {key} (")), "{key}: {setters}");
             assert!(setters.contains(passed), "{key}: {setters}");
         }
+    }
+
+    #[test]
+    fn a_token_is_asked_for_by_a_word_alone() {
+        assert!(expanded("resource = \"a\", fenced").contains("LockOptions :: new () . fenced ()"));
+        assert!(!expanded("resource = \"a\"").contains("fenced"));
     }
 
     #[test]

@@ -152,6 +152,7 @@
 //! [`Redlock::shutdown`]: redlock_core::Redlock::shutdown
 #![cfg_attr(not(feature = "http"), doc = "[`RedlockLayer::http`]: RedlockLayer")]
 #![cfg_attr(not(feature = "tonic"), doc = "[`RedlockLayer::grpc`]: RedlockLayer")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "http")]
 pub mod body;
@@ -173,3 +174,7 @@ pub use layer::RedlockLayer;
 pub use plain::Plain;
 pub use protocol::{BoxError, Protocol};
 pub use service::RedlockService;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -9,7 +9,7 @@ use std::{
 use crate::wait::within;
 
 /// More polls than any future here takes.
-const MOST: usize = 10_000;
+const MAX: usize = 10_000;
 
 /// Polls the future this often at most; `None` when it was dropped before it ended.
 pub async fn poll_times<F: Future>(times: usize, future: F) -> Option<F::Output> {
@@ -27,13 +27,13 @@ pub async fn poll_times<F: Future>(times: usize, future: F) -> Option<F::Output>
 
 /// Drops what `make` makes after no poll, after one, after two, and so on until it ends by itself.
 pub async fn drop_after_every_poll<F: Future>(mut make: impl AsyncFnMut() -> F) -> F::Output {
-    for times in 0..MOST {
+    for times in 0..MAX {
         let future = make().await;
         if let Some(output) = within("a future", poll_times(times, future)).await {
             return output;
         }
     }
-    panic!("the future did not end within {MOST} polls");
+    panic!("the future did not end within {MAX} polls");
 }
 
 #[cfg(test)]

@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use crate::shell::{self, Failure};
+use crate::{
+    package::CRATES,
+    shell::{self, Failure},
+};
 
 pub(crate) const ABOUT: &str =
     "checks that each published crate builds with no feature and with each one alone";
-
-/// The crates whose features users choose.
-const CRATES: &[&str] = &["redlock-core", "redlock-macros", "redlock-tower"];
 
 pub(crate) fn run(_: &[String]) -> Result<(), Failure> {
     for name in CRATES {

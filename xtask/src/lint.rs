@@ -1,14 +1,16 @@
-//! `cargo xtask lint`: formatting and clippy.
+//! `cargo xtask lint`: the direction of imports, formatting and clippy.
 
 use crate::{
-    bench,
+    bench, imports, races,
     shell::{self, Failure},
     sim,
 };
 
-pub(crate) const ABOUT: &str = "checks the formatting, and clippy without a warning";
+pub(crate) const ABOUT: &str =
+    "checks the direction of imports, the formatting, and clippy without a warning";
 
 pub(crate) fn run(_: &[String]) -> Result<(), Failure> {
+    imports::check()?;
     shell::run(shell::cargo(["fmt", "--all", "--check"]))?;
     shell::run(shell::cargo([
         "clippy",
@@ -19,5 +21,6 @@ pub(crate) fn run(_: &[String]) -> Result<(), Failure> {
         "--deny=warnings",
     ]))?;
     bench::lint()?;
-    sim::lint()
+    sim::lint()?;
+    races::lint()
 }

@@ -5,8 +5,14 @@
 mod bench;
 mod docs;
 mod features;
+mod imports;
+mod install;
+mod labels;
 mod lint;
 mod model;
+mod package;
+mod postgres;
+mod races;
 mod redis_server;
 mod shell;
 mod sim;
@@ -26,8 +32,12 @@ struct Task {
 const TASKS: &[Task] = &[
     Task { name: "test", about: test::ABOUT, run: test::run },
     Task { name: "lint", about: lint::ABOUT, run: lint::run },
+    Task { name: "imports", about: imports::ABOUT, run: imports::run },
     Task { name: "docs", about: docs::ABOUT, run: docs::run },
+    Task { name: "labels", about: labels::ABOUT, run: labels::run },
+    Task { name: "package", about: package::ABOUT, run: package::run },
     Task { name: "model", about: model::ABOUT, run: model::run },
+    Task { name: "races", about: races::ABOUT, run: races::run },
     Task { name: "sim", about: sim::ABOUT, run: sim::run },
     Task { name: "soak", about: soak::ABOUT, run: soak::run },
     Task { name: "mutants", about: sim::ABOUT_MUTANTS, run: sim::run_mutants },

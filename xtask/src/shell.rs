@@ -30,6 +30,26 @@ where
     command
 }
 
+/// `cargo` of another toolchain, by rustup.
+pub(crate) fn cargo_of<I>(toolchain: &str, arguments: I) -> Command
+where
+    I: IntoIterator,
+    I::Item: AsRef<OsStr>,
+{
+    let mut command = Command::new("rustup");
+    command.args(["run", toolchain, "cargo"]).current_dir(workspace()).args(arguments);
+    // These name the toolchain that runs this task, and would be used instead.
+    for variable in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+/// Where cargo puts what it builds.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
+}
+
 /// The directory of the workspace: of the one whose `cargo xtask` this is, which need not be the one
 /// that it was built in, when clones share a target directory.
 pub(crate) fn workspace() -> PathBuf {

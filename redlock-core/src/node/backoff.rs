@@ -12,7 +12,7 @@ pub(super) struct Backoff {
 
 impl Backoff {
     /// Below one second, so that a node that is back is used again within one.
-    pub(super) const LONGEST: Duration = Duration::from_millis(800);
+    pub(super) const MAX: Duration = Duration::from_millis(800);
 
     pub(super) fn new() -> Self {
         Self { next: FIRST }
@@ -21,7 +21,7 @@ impl Backoff {
     /// The pause before the next try.
     pub(super) fn pause(&mut self) -> Duration {
         let pause = self.next;
-        self.next = (pause * 2).min(Self::LONGEST);
+        self.next = (pause * 2).min(Self::MAX);
         pause
     }
 
@@ -40,7 +40,7 @@ mod tests {
         let mut backoff = Backoff::new();
         let pauses: Vec<Duration> = (0..20).map(|_| backoff.pause()).collect();
         assert_eq!(pauses[0], FIRST);
-        assert!(pauses.windows(2).all(|pair| pair[1] == (pair[0] * 2).min(Backoff::LONGEST)));
+        assert!(pauses.windows(2).all(|pair| pair[1] == (pair[0] * 2).min(Backoff::MAX)));
         assert!(
             pauses.iter().all(|pause| *pause + Backoff::jitter(*pause) < Duration::from_secs(1))
         );

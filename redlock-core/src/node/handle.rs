@@ -1,138 +1,18 @@
 //! A node as the rest of the crate sees it: hand a job in, ask how it is.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
-use tokio::sync::{Notify, oneshot, watch};
-
+#[cfg(test)]
+use super::Watchers;
 use super::{
-    Connector, Identity, Job, Listener, NodeSpec, Restarts, Watchers,
-    outbox::{Link, Outbox},
-    pipe::Pipe,
-    quarantine::Quarantine,
-    round_trip::RoundTrip,
-    supervisor,
+    Context, EarlyReply, Job, Listener, NodeSpec, ReplyTo, Standing, fingerprint::fnv1a,
+    outbox::Link, shared::Shared, supervisor,
 };
-use crate::{
-    background::{Background, Pulse, in_runtime},
-    clock::{Clock, Moment},
-    error::{NodeError, NodeErrorKind},
-    quorum::{Ballot, Uncast},
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    token::Entropy,
-};
-
-/// What a client lends to its nodes.
-#[derive(Debug, Clone)]
-pub(crate) struct Context {
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) entropy: Arc<dyn Entropy>,
-    pub(crate) node_timeout: Duration,
-    pub(crate) connect_timeout: Duration,
-    pub(crate) restarts: Restarts,
-    /// How long a node that may have forgotten locks gives no votes.
-    pub(crate) sits_out: Duration,
-}
-
-/// What connects, sends and cleans up for one node, shared with its background task.
-pub(super) struct Shared {
-    pub(super) name: Arc<str>,
-    pub(super) connector: Arc<dyn Connector>,
-    pub(super) context: Context,
-    /// Locked after the pipe where both are needed.
-    pub(super) outbox: Mutex<Outbox>,
-    pub(super) pipe: Mutex<Pipe>,
-    /// Tells the task that something was put into the outbox, or sent by its caller. Each task has
-    /// its own: one that was taken over must not get what is meant for the next.
-    mail: Mutex<Arc<Notify>>,
-    pub(super) round_trip: RoundTrip,
-    /// Whether there is a connection.
-    is_up: AtomicBool,
-    /// The process at its other end was suspected of having forgotten locks, and may sit out.
-    pub(super) is_suspect: AtomicBool,
-    /// Whether the node pushes changes of keys over the present connection.
-    pub(super) tells: AtomicBool,
-    pub(super) watchers: Arc<Watchers>,
-    /// Whether the first connection has been made, or has failed.
-    pub(super) standing: watch::Sender<Standing>,
-    /// A client of this node has had a quorum.
-    pub(super) in_service: AtomicBool,
-    /// The fingerprint of the process that answered last; zero when it has told no name.
-    process: AtomicU64,
-    task: Background,
-}
-
-/// Whether a node can be counted on, as far as is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
-    Unknown,
-    Up,
-    Down,
-}
-
-impl Shared {
-    /// Changes the link. [`announce`](Self::announce) tells of it once nothing is locked.
-    pub(super) fn relink(&self, outbox: &mut Outbox, link: Link) {
-        self.is_up.store(matches!(link, Link::Up), Ordering::Release);
-        outbox.link = link;
-    }
-
-    /// Tells the tasks that wait for the link how it is. A waker may be whatever its executor makes of
-    /// it, and poll its task at once.
-    pub(super) fn announce(&self) {
-        let standing = match self.outbox.lock().link {
-            Link::Opening => Standing::Unknown,
-            Link::Up => Standing::Up,
-            Link::Down(_) => Standing::Down,
-        };
-        self.standing.send_replace(standing);
-    }
-
-    /// Remembers which process answers.
-    pub(super) fn recognise(&self, identity: &Identity) {
-        let fingerprint = identity.run_id.as_ref().map_or(0, |run_id| fnv1a(run_id.as_bytes()));
-        self.process.store(fingerprint, Ordering::Release);
-    }
-
-    /// Tells the task that there is something to do.
-    pub(super) fn notify(&self) {
-        let mail = Arc::clone(&self.mail.lock());
-        mail.notify_one();
-    }
-
-    /// A task that serves the node, and ends the one before.
-    fn supervise(self: &Arc<Self>, pulse: Pulse) -> impl Future<Output = ()> + Send + use<> {
-        let mail = Arc::<Notify>::default();
-        let before = std::mem::replace(&mut *self.mail.lock(), Arc::clone(&mail));
-        before.notify_one();
-        supervisor::supervise(Arc::clone(self), mail, pulse)
-    }
-
-    /// The background task is over. What must not be sent late fails; clean-up waits for the
-    /// next task (rule 13).
-    fn forsake(&self) {
-        let now = self.context.clock.now();
-        let abandoned = {
-            let mut outbox = self.outbox.lock();
-            if self.task.is_running() {
-                return;
-            }
-            self.relink(&mut outbox, Link::Opening);
-            let abandoned = outbox.disconnect(now);
-            for item in &abandoned {
-                outbox.owe(item.job.clone(), now);
-            }
-            abandoned
-        };
-        self.announce();
-        // Each ballot is cast as it is dropped, with no lock held.
-        drop(abandoned);
-        // A waiter on a living runtime starts the task again there.
-        self.watchers.disconnected();
-    }
-}
+use crate::{background::Pulse, clock::Moment, error::NodeError};
 
 /// One node of a client. Shared by the clients of [`pools::quorum_of`](crate::pools::quorum_of).
 #[derive(Clone)]
@@ -155,28 +35,10 @@ impl Drop for Owner {
 
 impl NodeHandle {
     pub(crate) fn new(spec: NodeSpec, context: Context) -> Self {
-        let quarantine = Quarantine::new(context.restarts, context.sits_out);
-        let shared = Shared {
-            name: spec.name,
-            connector: spec.connector,
-            context,
-            outbox: Mutex::new(Outbox::new(quarantine)),
-            pipe: Mutex::default(),
-            round_trip: RoundTrip::default(),
-            is_up: AtomicBool::new(false),
-            is_suspect: AtomicBool::new(false),
-            tells: AtomicBool::new(false),
-            mail: Mutex::default(),
-            watchers: Arc::default(),
-            standing: watch::Sender::new(Standing::Unknown),
-            in_service: AtomicBool::new(false),
-            process: AtomicU64::new(0),
-            task: Background::default(),
-        };
-        Self { owner: Arc::new(Owner(Arc::new(shared))) }
+        Self { owner: Arc::new(Owner(Arc::new(Shared::new(spec, context)))) }
     }
 
-    fn shared(&self) -> &Arc<Shared> {
+    pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.owner.0
     }
 
@@ -185,8 +47,8 @@ impl NodeHandle {
     }
 
     /// Notes that a client of this node has had a quorum (rule 16).
-    pub(crate) fn put_in_service(&self) {
-        self.shared().in_service.store(true, Ordering::Release);
+    pub(crate) fn note_quorum_seen(&self) {
+        self.shared().quorum_seen.store(true, Ordering::Release);
     }
 
     /// Whether one and the same process answers under both names.
@@ -198,7 +60,7 @@ impl NodeHandle {
     /// Makes sure that a task connects and sends.
     pub(crate) fn ensure_running(&self) {
         let shared = self.shared();
-        shared.task.ensure(|pulse| shared.supervise(pulse), self.when_ended());
+        shared.task.ensure(|pulse| serve(shared, pulse), self.when_ended());
     }
 
     /// The same, and has what stands still on another runtime go on here.
@@ -206,13 +68,13 @@ impl NodeHandle {
         let shared = self.shared();
         let now = self.now();
         if shared.task.is_late(now) {
-            shared.task.take_over(now, |pulse| shared.supervise(pulse), self.when_ended());
+            shared.task.take_over(now, |pulse| serve(shared, pulse), self.when_ended());
         }
     }
 
     fn when_ended(&self) -> impl FnOnce() + Send + use<> {
         let shared = Arc::clone(self.shared());
-        move || shared.forsake()
+        move || shared.fail_waiting()
     }
 
     pub(crate) fn is_running(&self) -> bool {
@@ -227,12 +89,12 @@ impl NodeHandle {
     ///
     /// A job for an idle node is on its way when this returns, whatever becomes of the caller's
     /// runtime.
-    pub(crate) fn submit(&self, job: Job, ballot: Ballot, now: Moment) -> Vec<Uncast> {
+    pub(crate) fn submit(&self, job: Job, reply_to: ReplyTo, now: Moment) -> Vec<EarlyReply> {
         let shared = self.shared();
         let mut outbox = shared.outbox.lock();
         // What waits already has woken the supervisor.
         let (first, quiet) = (outbox.nothing_waits(), outbox.is_quiet());
-        let early = outbox.put(&shared.name, job, ballot, now);
+        let early = outbox.put(&shared.name, job, reply_to, now);
         drop(outbox);
         if !early.is_empty() && first {
             // It was answered without being sent.
@@ -256,7 +118,7 @@ impl NodeHandle {
         if pipe.is_crowded(now) {
             return false;
         }
-        let sent = pipe.send_waiting(self.shared());
+        let sent = pipe.send_waiting(&self.shared().outbox, &&now);
         sent.largest > 0 && !sent.tell_supervisor
     }
 
@@ -322,117 +184,18 @@ impl NodeHandle {
         let outbox = self.shared().outbox.lock();
         matches!(outbox.link, Link::Down(_)) || outbox.is_idle()
     }
-
-    /// Asks the node whether it answers.
-    pub(crate) async fn health(&self) -> NodeHealth {
-        let shared = self.shared();
-        let asked = shared.context.clock.now();
-        let (tell, told) = oneshot::channel();
-        let can_wait = in_runtime();
-        let down = {
-            let mut outbox = shared.outbox.lock();
-            match &outbox.link {
-                Link::Down(error) => Some(error.clone()),
-                _ if !can_wait => Some(NodeError::new(
-                    &shared.name,
-                    NodeErrorKind::Down,
-                    "it was asked outside a tokio runtime: use #[tokio::main] or Runtime::block_on",
-                )),
-                Link::Opening | Link::Up => {
-                    outbox.pings.push(tell);
-                    None
-                }
-            }
-        };
-        let answer = match down {
-            Some(error) => Err(error),
-            None => {
-                shared.task.expect(asked);
-                shared.notify();
-                let limit =
-                    shared.context.connect_timeout.saturating_add(shared.context.node_timeout);
-                match crate::timer::timeout(limit, told).await {
-                    Ok(Ok(answer)) => answer,
-                    Ok(Err(_)) => Err(NodeError::new(
-                        &shared.name,
-                        NodeErrorKind::Disconnected,
-                        "the connection ended before it answered",
-                    )),
-                    Err(_) => Err(NodeError::new(
-                        &shared.name,
-                        NodeErrorKind::Timeout,
-                        format!("not connected within {limit:?}"),
-                    )),
-                }
-            }
-        };
-        let state = match answer {
-            Ok(()) => NodeState::Up { latency: shared.context.clock.now().since(asked) },
-            Err(error) => NodeState::Down { error },
-        };
-        let now = shared.context.clock.now();
-        let outbox = shared.outbox.lock();
-        NodeHealth {
-            node: Arc::clone(&shared.name),
-            state,
-            sits_out: outbox.quarantine.sits_out(now).map(|(_, left)| left),
-            pending_cleanups: outbox.cleanups(),
-        }
-    }
 }
 
-/// A hash that is the same in every client and every language (FNV-1a, 64 bits).
-pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+/// A task that serves the node, and ends the one before.
+fn serve(shared: &Arc<Shared>, pulse: Pulse) -> impl Future<Output = ()> + Send + use<> {
+    let mail = shared.renew_mail();
+    supervisor::supervise(Arc::clone(shared), mail, pulse)
 }
 
 impl fmt::Debug for NodeHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("NodeHandle").field(self.name()).finish()
     }
-}
-
-/// How one node is; see [`Redlock::health`](crate::Redlock::health).
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct NodeHealth {
-    /// The node, as `host:port` or the path of its socket.
-    pub node: Arc<str>,
-    /// Whether it answers.
-    pub state: NodeState,
-    /// How much longer it gives no votes for new locks, because it may have restarted without its
-    /// data; see [`Restarts`]. What is held is renewed there all the same.
-    pub sits_out: Option<Duration>,
-    /// How many deletes are still owed to it: keys that expire by themselves if it stays away.
-    pub pending_cleanups: usize,
-}
-
-impl NodeHealth {
-    /// Whether the node answered.
-    #[must_use]
-    pub fn is_up(&self) -> bool {
-        matches!(self.state, NodeState::Up { .. })
-    }
-}
-
-/// Whether a node answers.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum NodeState {
-    /// It answered a PING.
-    #[non_exhaustive]
-    Up {
-        /// The time from asking to the answer.
-        latency: Duration,
-    },
-    /// It did not.
-    #[non_exhaustive]
-    Down {
-        /// Why.
-        error: NodeError,
-    },
 }
 
 #[cfg(test)]

@@ -19,12 +19,11 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::{Action, Claim, CleanUp, Job, quarantine::Quarantine};
+use super::{Action, Claim, CleanUp, EarlyReply, Job, ReplyTo, quarantine::Quarantine};
 use crate::{
     bug::{Bug, planted},
     clock::Moment,
     error::{NodeError, NodeErrorKind},
-    quorum::{Ballot, Uncast},
 };
 
 /// Between two tries of a delete, and between a delete on a new connection and its repetition.
@@ -46,10 +45,10 @@ const MAX_IN_BATCH: usize = 128;
 
 /// A job on its way to the node.
 #[derive(Debug)]
-pub(super) struct Item {
+pub(super) struct Queued {
     pub(super) job: Job,
     /// Where the answer goes. A delete that is tried again has no asker left.
-    pub(super) ballot: Option<Ballot>,
+    pub(super) reply_to: Option<ReplyTo>,
     queued: Moment,
 }
 
@@ -69,17 +68,17 @@ pub(super) enum Link {
 pub(super) struct Outbox {
     pub(super) link: Link,
     /// Renewals and heals.
-    renewals: VecDeque<Item>,
+    renewals: VecDeque<Queued>,
     /// Deletes, and entries that leave a queue.
-    deletes: VecDeque<Item>,
-    grants: VecDeque<Item>,
+    deletes: VecDeque<Queued>,
+    grants: VecDeque<Queued>,
     /// Joins and watches.
-    watches: VecDeque<Item>,
+    watches: VecDeque<Queued>,
     /// What has to be sent again, by when it is due; the number keeps the order.
-    later: BTreeMap<(Moment, u64), Item>,
+    later: BTreeMap<(Moment, u64), Queued>,
     numbered: u64,
     /// How many of those are deletes.
-    owed: usize,
+    put_off_cleanups: usize,
     in_flight: usize,
     pub(super) pings: Vec<oneshot::Sender<Result<(), NodeError>>>,
     /// When the connection before this one ended, if there was one.
@@ -99,7 +98,7 @@ impl Outbox {
             watches: VecDeque::new(),
             later: BTreeMap::new(),
             numbered: 0,
-            owed: 0,
+            put_off_cleanups: 0,
             in_flight: 0,
             pings: Vec::new(),
             previous_ended: None,
@@ -114,36 +113,44 @@ impl Outbox {
         &mut self,
         name: &Arc<str>,
         job: Job,
-        ballot: Ballot,
+        reply_to: ReplyTo,
         now: Moment,
-    ) -> Vec<Uncast> {
+    ) -> Vec<EarlyReply> {
         if let Link::Down(error) = &self.link {
             let error = error.clone();
-            self.owe(job, now);
-            return vec![(ballot, Err(error))];
+            self.add_cleanup(job, now);
+            return vec![(reply_to, Err(error))];
         }
         if let Some(refusal) = self.bars(name, &job, now) {
-            return vec![(ballot, Err(refusal))];
+            return vec![(reply_to, Err(refusal))];
         }
         let mut early = Vec::new();
         match job.action {
             // The SET of a lock that a quorum has granted still waits here. What follows it must not
             // overtake it: a release would find it unsent, and take that to mean that nothing of the
             // lock is on the node.
-            Action::Extend { .. } | Action::Heal { .. } if is_unsent(&self.grants, &job.claim) => {
-                early.push((ballot, Err(withdrawn(name))));
+            Action::Extend { .. } | Action::Redraw { .. } | Action::Heal { .. }
+                if is_unsent(&self.grants, &job.claim) =>
+            {
+                early.push((reply_to, Err(withdrawn(name))));
             }
-            Action::Extend { .. } => {
+            // What draws numbers lets the key live on as well.
+            Action::Extend { .. } | Action::Redraw { .. } => {
                 withdraw(&mut self.renewals, &job.claim, name, &mut early);
-                self.renewals.push_back(Item::new(job, ballot, now));
+                self.renewals.push_back(Queued::new(job, reply_to, now));
             }
             // The renewal that is on its way finds out again whether the key is missing.
             Action::Heal { .. } if is_unsent(&self.renewals, &job.claim) => {
-                early.push((ballot, Err(withdrawn(name))));
+                early.push((reply_to, Err(withdrawn(name))));
             }
-            Action::Heal { .. } => self.renewals.push_back(Item::new(job, ballot, now)),
-            Action::Grant { .. } => self.grants.push_back(Item::new(job, ballot, now)),
-            Action::Release { .. } | Action::Retire { .. } | Action::Leave => {
+            // Only a node that has answered the grant is asked to confirm it.
+            Action::Heal { .. } | Action::Confirm(_) => {
+                self.renewals.push_back(Queued::new(job, reply_to, now));
+            }
+            Action::Grant { .. } | Action::GrantFenced { .. } => {
+                self.grants.push_back(Queued::new(job, reply_to, now))
+            }
+            Action::Release { .. } | Action::Shorten { .. } | Action::Leave => {
                 withdraw(&mut self.renewals, &job.claim, name, &mut early);
                 if job.action == Action::Leave && !planted(Bug::JoinAfterLeave) {
                     // Sent behind this, it would stand in the queue for a waiter that has gone. There
@@ -157,21 +164,28 @@ impl Outbox {
                     && withdraw(&mut self.grants, &job.claim, name, &mut early)
                 {
                     // A claim is granted once a node: nothing of it ever got here.
-                    early.push((ballot, Ok(super::Reply::Missing)));
+                    early.push((reply_to, Ok(super::Reply::Missing)));
                 } else {
-                    self.deletes.push_back(Item::new(job, ballot, now));
+                    self.deletes.push_back(Queued::new(job, reply_to, now));
                 }
             }
             Action::Watch | Action::Join { .. } => {
-                self.watches.push_back(Item::new(job, ballot, now));
+                self.watches.push_back(Queued::new(job, reply_to, now));
             }
         }
         early
     }
 
-    /// Why the node must not be asked this, when it sits out: only votes for new locks (rule 16).
+    /// Why the node must not be asked this, when it sits out: only votes for new locks, and numbers
+    /// (rule 16).
     fn bars(&self, name: &Arc<str>, job: &Job, now: Moment) -> Option<NodeError> {
-        let Action::Grant { .. } = job.action else { return None };
+        // A node that has lost its counters must not draw numbers either, not even for a lock that was
+        // set again there.
+        let (Action::Grant { .. } | Action::GrantFenced { .. } | Action::Redraw { .. }) =
+            job.action
+        else {
+            return None;
+        };
         if planted(Bug::QuarantineSkipped) {
             return None;
         }
@@ -198,25 +212,29 @@ impl Outbox {
     }
 
     /// Takes out what the node must not be asked any more, with the reason.
-    pub(super) fn take_barred(&mut self, name: &Arc<str>, now: Moment) -> Vec<(Item, NodeError)> {
-        let grants = std::mem::take(&mut self.grants);
+    pub(super) fn take_barred(&mut self, name: &Arc<str>, now: Moment) -> Vec<(Queued, NodeError)> {
+        let mut lanes = [std::mem::take(&mut self.grants), std::mem::take(&mut self.renewals)];
         let mut barred = Vec::new();
-        for item in grants {
-            match self.bars(name, &item.job, now) {
-                Some(refusal) => barred.push((item, refusal)),
-                None => self.grants.push_back(item),
+        for lane in &mut lanes {
+            for item in std::mem::take(lane) {
+                match self.bars(name, &item.job, now) {
+                    Some(refusal) => barred.push((item, refusal)),
+                    None => lane.push_back(item),
+                }
             }
         }
+        [self.grants, self.renewals] = lanes;
         barred
     }
 
     /// Takes out the next batch, as far as there is room. `now` is looked at only when something may
-    /// be due. `spare` is empty, and what is taken comes in it.
+    /// be due. `spare` is empty, and what is taken comes in it; with it, whether another batch may
+    /// be ready.
     pub(super) fn take(
         &mut self,
         now: &impl Deref<Target = Moment>,
-        spare: Vec<Item>,
-    ) -> Vec<Item> {
+        spare: Vec<Queued>,
+    ) -> (Vec<Queued>, bool) {
         if !self.later.is_empty() {
             self.bring_forward(**now);
         }
@@ -232,7 +250,7 @@ impl Outbox {
             lanes.reverse();
         }
         for (lane, most) in lanes {
-            // A ballot that is not wanted belongs to a listener that has gone.
+            // A reply that is not wanted is for a listener that has gone.
             while *in_flight + items.len() < most
                 && items.len() < MAX_IN_BATCH
                 && let Some(item) = lane.pop_front()
@@ -243,7 +261,8 @@ impl Outbox {
             }
         }
         self.in_flight += items.len();
-        items
+        let more = items.len() == MAX_IN_BATCH;
+        (items, more)
     }
 
     /// Puts what is due into its lane again.
@@ -253,7 +272,7 @@ impl Outbox {
         {
             let item = first.remove();
             if item.job.clean_up.is_some() {
-                self.owed -= 1;
+                self.put_off_cleanups -= 1;
                 self.deletes.push_back(item);
             } else {
                 self.watches.push_back(item);
@@ -286,18 +305,18 @@ impl Outbox {
 
     /// Remembers to do this delete at `due`, however much later that comes to be: a node that does
     /// not answer may still have the SET before it, and run that when it comes back.
-    pub(super) fn owe(&mut self, job: Job, due: Moment) {
+    pub(super) fn add_cleanup(&mut self, job: Job, due: Moment) {
         if job.clean_up.is_some() {
-            self.owed += 1;
-            self.put_off(Item { job, ballot: None, queued: due }, due);
+            self.put_off_cleanups += 1;
+            self.put_off(Queued { job, reply_to: None, queued: due }, due);
         }
     }
 
     /// The same for a node that answers, if only with an error: it has run what was sent before,
     /// so that nothing is left to do once the key has expired.
-    pub(super) fn owe_until_expiry(&mut self, job: Job, due: Moment) {
+    pub(super) fn add_cleanup_until_expiry(&mut self, job: Job, due: Moment) {
         if job.clean_up.is_some_and(|clean_up| due < clean_up.until) {
-            self.owe(job, due);
+            self.add_cleanup(job, due);
         }
     }
 
@@ -309,24 +328,24 @@ impl Outbox {
         let may_be_behind = self.previous_ended.is_some_and(|ended| clean_up.since <= ended);
         if may_be_behind && !planted(Bug::CleanUpOnce) {
             let clean_up = Some(CleanUp { repeated: true, ..clean_up });
-            self.owe(Job { clean_up, ..job.clone() }, now + PAUSE);
+            self.add_cleanup(Job { clean_up, ..job.clone() }, now + PAUSE);
         }
     }
 
     /// Asks this again later: a watch whose request failed.
-    pub(super) fn ask_again(&mut self, item: Item, due: Moment) {
+    pub(super) fn ask_again(&mut self, item: Queued, due: Moment) {
         if !planted(Bug::WatchNotRearmed) {
             self.put_off(item, due);
         }
     }
 
-    fn put_off(&mut self, item: Item, due: Moment) {
+    fn put_off(&mut self, item: Queued, due: Moment) {
         self.later.insert((due, self.numbered), item);
         self.numbered += 1;
     }
 
     /// The connection has ended. What is unsent comes back, and so do watches that were put off.
-    pub(super) fn disconnect(&mut self, now: Moment) -> Vec<Item> {
+    pub(super) fn disconnect(&mut self, now: Moment) -> Vec<Queued> {
         self.previous_ended = Some(now);
         self.later.retain(|_, item| item.job.clean_up.is_some());
         let lanes = [&mut self.renewals, &mut self.deletes, &mut self.grants, &mut self.watches];
@@ -334,24 +353,24 @@ impl Outbox {
     }
 
     /// Takes out every delete that was not sent. They are owed all the same.
-    pub(super) fn take_deletes(&mut self, now: Moment) -> Vec<Item> {
+    pub(super) fn take_deletes(&mut self, now: Moment) -> Vec<Queued> {
         let deletes: Vec<_> = std::mem::take(&mut self.deletes).into();
         for item in &deletes {
-            self.owe(item.job.clone(), now);
+            self.add_cleanup(item.job.clone(), now);
         }
         deletes
     }
 
     /// What was sent and has no answer is not in flight any more. Deletes are owed.
-    pub(super) fn abandon(&mut self, unanswered: &[Item], now: Moment) {
+    pub(super) fn abandon(&mut self, unanswered: &[Queued], now: Moment) {
         self.answered(unanswered.len());
         for item in unanswered {
-            self.owe(item.job.clone(), now);
+            self.add_cleanup(item.job.clone(), now);
         }
     }
 
     /// Another task goes on from here, with a connection of its own.
-    pub(super) fn begin_anew(&mut self, now: Moment, unanswered: &[Item]) {
+    pub(super) fn begin_anew(&mut self, now: Moment, unanswered: &[Queued]) {
         if matches!(self.link, Link::Up) {
             self.previous_ended = Some(now);
         }
@@ -359,7 +378,7 @@ impl Outbox {
     }
 
     /// Takes out what has waited for `limit`.
-    pub(super) fn take_overdue(&mut self, now: Moment, limit: Duration) -> Vec<Item> {
+    pub(super) fn take_overdue(&mut self, now: Moment, limit: Duration) -> Vec<Queued> {
         let lanes = [&mut self.renewals, &mut self.deletes, &mut self.grants, &mut self.watches];
         let mut overdue = Vec::new();
         for lane in lanes {
@@ -389,46 +408,46 @@ impl Outbox {
 
     /// How many deletes are not confirmed: unsent ones and those to be tried again.
     pub(super) fn cleanups(&self) -> usize {
-        self.owed + self.deletes.len()
+        self.put_off_cleanups + self.deletes.len()
     }
 
     /// No delete is owed.
-    pub(super) fn owes_nothing(&self) -> bool {
+    pub(super) fn has_no_cleanups(&self) -> bool {
         self.cleanups() == 0
     }
 
     /// Nothing waits, is in flight or is owed.
     pub(super) fn is_idle(&self) -> bool {
-        self.owed == 0 && self.is_quiet()
+        self.put_off_cleanups == 0 && self.is_quiet()
     }
 }
 
-impl Item {
+impl Queued {
     pub(super) fn is_wanted(&self) -> bool {
-        self.ballot.as_ref().is_none_or(Ballot::is_wanted)
+        self.reply_to.as_ref().is_none_or(ReplyTo::is_wanted)
     }
 
-    fn new(job: Job, ballot: Ballot, queued: Moment) -> Self {
-        Self { job, ballot: Some(ballot), queued }
+    fn new(job: Job, reply_to: ReplyTo, queued: Moment) -> Self {
+        Self { job, reply_to: Some(reply_to), queued }
     }
 }
 
-fn is_unsent(lane: &VecDeque<Item>, claim: &Arc<Claim>) -> bool {
+fn is_unsent(lane: &VecDeque<Queued>, claim: &Arc<Claim>) -> bool {
     lane.iter().any(|item| Arc::ptr_eq(&item.job.claim, claim))
 }
 
 /// Takes what this claim wants out of a lane, if it is there.
 fn withdraw(
-    lane: &mut VecDeque<Item>,
+    lane: &mut VecDeque<Queued>,
     claim: &Arc<Claim>,
     name: &Arc<str>,
-    early: &mut Vec<Uncast>,
+    early: &mut Vec<EarlyReply>,
 ) -> bool {
     let Some(at) = lane.iter().rposition(|item| Arc::ptr_eq(&item.job.claim, claim)) else {
         return false;
     };
-    if let Some(Item { ballot: Some(ballot), .. }) = lane.remove(at) {
-        early.push((ballot, Err(withdrawn(name))));
+    if let Some(Queued { reply_to: Some(reply_to), .. }) = lane.remove(at) {
+        early.push((reply_to, Err(withdrawn(name))));
     }
     true
 }

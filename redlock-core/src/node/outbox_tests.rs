@@ -3,14 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Action, Claim, CleanUp, Identity, Job, Reply, Restarts,
-    outbox::{Item, Link, Outbox, PAUSE},
+    Action, Claim, CleanUp, EarlyReply, Identity, Job, Reply, ReplyTo, Restarts, deliver,
+    outbox::{Link, Outbox, PAUSE, Queued},
     quarantine::Quarantine,
 };
 use crate::{
     clock::{Clock, Moment, TokioClock},
     error::NodeErrorKind,
-    quorum::{Ballot, Bell, Round, Uncast, cast_all},
+    quorum::{FreeSignal, Round},
 };
 
 const TTL: Duration = Duration::from_secs(1);
@@ -38,12 +38,12 @@ fn claim(key: impl ToString) -> Arc<Claim> {
     Arc::new(Claim { key: key.to_string().into(), value: "v".into() })
 }
 
-fn ballot() -> Ballot {
-    Ballot::new(&Round::new(1, |_| false), 0, &name())
+fn reply_to() -> ReplyTo {
+    ReplyTo::new(&Round::new(1, |_| false), 0, &name())
 }
 
-fn put(outbox: &mut Outbox, job: Job) -> Vec<Uncast> {
-    outbox.put(&name(), job, ballot(), at(0))
+fn put(outbox: &mut Outbox, job: Job) -> Vec<EarlyReply> {
+    outbox.put(&name(), job, reply_to(), at(0))
 }
 
 fn clean_up(since: u64, until: u64) -> CleanUp {
@@ -61,24 +61,28 @@ fn delete(claim: &Arc<Claim>) -> Job {
     Job { clean_up: Some(clean_up(0, 5000)), ..Job::new(claim, release) }
 }
 
-fn take(outbox: &mut Outbox, ms: u64) -> Vec<Item> {
-    outbox.take(&&at(ms), Vec::new())
+fn take(outbox: &mut Outbox, ms: u64) -> Vec<Queued> {
+    outbox.take(&&at(ms), Vec::new()).0
 }
 
-fn actions(items: &[Item]) -> Vec<Action> {
+fn actions(items: &[Queued]) -> Vec<Action> {
     items.iter().map(|item| item.job.action).collect()
 }
 
-fn bell() -> Arc<Bell> {
+fn free_signal() -> Arc<FreeSignal> {
     let clock: Arc<dyn Clock> = Arc::new(TokioClock);
-    Bell::new(&"k".into(), 1, &clock)
+    FreeSignal::new(&"k".into(), 1, &clock)
 }
 
 #[test]
 fn renewals_and_deletes_leave_first_grants_next_watches_last() {
     let mut outbox = up();
-    let bell = bell();
-    assert!(outbox.put(&name(), bell.job(), Ballot::new(&bell, 0, &name()), at(0)).is_empty());
+    let free_signal = free_signal();
+    assert!(
+        outbox
+            .put(&name(), free_signal.job(), ReplyTo::new(&free_signal, 0, &name()), at(0))
+            .is_empty()
+    );
     let release = Action::Release { wakes: false };
     assert!(put(&mut outbox, Job::new(&claim("a"), GRANT)).is_empty());
     assert!(put(&mut outbox, delete(&claim("b"))).is_empty());
@@ -99,7 +103,7 @@ fn a_delete_withdraws_its_own_set_and_only_that() {
     assert_eq!(*gone, Ok(Reply::Missing));
     let sent = take(&mut outbox, 0);
     assert!(matches!(&sent[..], [one] if Arc::ptr_eq(&one.job.claim, &other)));
-    cast_all(early);
+    deliver(early);
 }
 
 #[test]
@@ -163,7 +167,7 @@ fn no_join_of_a_waiter_that_leaves_is_sent_after_it() {
     let early = put(&mut outbox, Job::new(&ours, Action::Leave));
     assert_eq!(early.len(), 3);
     assert_eq!(actions(&take(&mut outbox, 0)), [Action::Leave, join]);
-    cast_all(early);
+    deliver(early);
 }
 
 #[test]
@@ -192,10 +196,10 @@ fn a_crowd_leaves_in_order_and_no_more_of_it_than_a_node_can_answer() {
 #[test]
 fn what_is_held_finds_room_behind_a_crowd_of_grants_and_grants_behind_watches() {
     let mut outbox = up();
-    let bell = bell();
+    let free_signal = free_signal();
     for _ in 0..2 * MAX_IN_FLIGHT {
-        let ballot = Ballot::new(&bell, 0, &name());
-        outbox.put(&name(), bell.job(), ballot, at(0));
+        let reply_to = ReplyTo::new(&free_signal, 0, &name());
+        outbox.put(&name(), free_signal.job(), reply_to, at(0));
     }
     let drain = |outbox: &mut Outbox| {
         let mut sent = Vec::new();
@@ -217,21 +221,21 @@ fn what_is_held_finds_room_behind_a_crowd_of_grants_and_grants_behind_watches() 
 #[test]
 fn a_watch_without_a_listener_is_not_sent() {
     let mut outbox = up();
-    let bell = bell();
-    outbox.put(&name(), bell.job(), Ballot::new(&bell, 0, &name()), at(0));
-    bell.take_down();
+    let free_signal = free_signal();
+    outbox.put(&name(), free_signal.job(), ReplyTo::new(&free_signal, 0, &name()), at(0));
+    free_signal.stop();
     assert!(take(&mut outbox, 0).is_empty());
 }
 
 #[test]
 fn a_watch_that_failed_is_asked_again_until_the_connection_ends() {
     let mut outbox = up();
-    let bell = bell();
-    outbox.put(&name(), bell.job(), Ballot::new(&bell, 0, &name()), at(0));
+    let free_signal = free_signal();
+    outbox.put(&name(), free_signal.job(), ReplyTo::new(&free_signal, 0, &name()), at(0));
     let item = take(&mut outbox, 0).remove(0);
     outbox.answered(1);
     outbox.ask_again(item, at(1000));
-    assert!(outbox.owes_nothing() && take(&mut outbox, 999).is_empty());
+    assert!(outbox.has_no_cleanups() && take(&mut outbox, 999).is_empty());
     assert_eq!(outbox.next(&&at(999)), Some(at(1000)));
     let item = take(&mut outbox, 1000).remove(0);
     outbox.answered(1);
@@ -259,7 +263,7 @@ fn what_waits_for_a_node_that_turns_out_to_sit_out_is_taken_back_unless_it_is_no
     assert_eq!(take(&mut outbox, 0).len(), 2);
     let early = put(&mut outbox, Job::new(&ours, GRANT));
     assert_eq!(early[0].1.as_ref().unwrap_err().kind, NodeErrorKind::SitsOut);
-    let later = outbox.put(&name, Job::new(&ours, GRANT), ballot(), now + span);
+    let later = outbox.put(&name, Job::new(&ours, GRANT), reply_to(), now + span);
     assert!(later.is_empty() && outbox.refuses_votes(&name, now + span).is_none());
 }
 
@@ -272,7 +276,7 @@ fn no_number_of_deletes_is_too_large_to_be_owed() {
     }
     let unsent = outbox.disconnect(at(0));
     for item in unsent {
-        outbox.owe(item.job, at(0));
+        outbox.add_cleanup(item.job, at(0));
     }
     assert_eq!(outbox.cleanups(), most);
     let mut paid = 0;
@@ -287,25 +291,25 @@ fn no_number_of_deletes_is_too_large_to_be_owed() {
 #[test]
 fn what_is_owed_comes_due_in_order() {
     let mut outbox = up();
-    outbox.owe(delete(&claim("late")), at(2000));
-    outbox.owe(delete(&claim("early")), at(1000));
+    outbox.add_cleanup(delete(&claim("late")), at(2000));
+    outbox.add_cleanup(delete(&claim("early")), at(1000));
     assert_eq!((outbox.cleanups(), outbox.next(&&at(0))), (2, Some(at(1000))));
-    assert!(!outbox.owes_nothing() && !outbox.is_idle());
+    assert!(!outbox.has_no_cleanups() && !outbox.is_idle());
     assert!(take(&mut outbox, 999).is_empty());
     assert_eq!(&*take(&mut outbox, 1000)[0].job.claim.key, "early");
     assert_eq!(take(&mut outbox, 9000).len(), 1, "it may have been set late, too");
-    assert!(outbox.owes_nothing());
-    outbox.owe(Job::new(&claim("k"), GRANT), at(1));
-    assert!(outbox.owes_nothing(), "only deletes are owed");
+    assert!(outbox.has_no_cleanups());
+    outbox.add_cleanup(Job::new(&claim("k"), GRANT), at(1));
+    assert!(outbox.has_no_cleanups(), "only deletes are owed");
 }
 
 #[test]
 fn what_a_node_refuses_to_do_ends_with_the_key() {
     let mut outbox = up();
     let job = || Job { clean_up: Some(clean_up(0, 1001)), ..delete(&claim("k")) };
-    outbox.owe_until_expiry(job(), at(1001));
-    assert!(outbox.owes_nothing());
-    outbox.owe_until_expiry(job(), at(1000));
+    outbox.add_cleanup_until_expiry(job(), at(1001));
+    assert!(outbox.has_no_cleanups());
+    outbox.add_cleanup_until_expiry(job(), at(1000));
     assert_eq!(outbox.cleanups(), 1);
 }
 
@@ -314,17 +318,17 @@ fn a_delete_on_a_newer_connection_than_its_set_is_repeated_once() {
     let job = || Job { clean_up: Some(clean_up(1000, 60_000)), ..delete(&claim("k")) };
     let mut outbox = up();
     outbox.repeat(&job(), at(1500));
-    assert!(outbox.owes_nothing(), "the first connection: first in, first out");
+    assert!(outbox.has_no_cleanups(), "the first connection: first in, first out");
     outbox.disconnect(at(999));
     outbox.repeat(&job(), at(1500));
-    assert!(outbox.owes_nothing(), "the SET went out on this one");
+    assert!(outbox.has_no_cleanups(), "the SET went out on this one");
     outbox.disconnect(at(1200));
     outbox.repeat(&job(), at(1500));
     assert_eq!(outbox.cleanups(), 1, "the SET may be on the old socket");
     let again = take(&mut outbox, 2500).remove(0).job;
     assert_eq!(PAUSE, Duration::from_secs(1));
     outbox.repeat(&again, at(2500));
-    assert!(outbox.owes_nothing(), "once is enough");
+    assert!(outbox.has_no_cleanups(), "once is enough");
 }
 
 #[test]
@@ -332,7 +336,7 @@ fn all_that_has_waited_for_too_long_is_taken_out_at_once() {
     let mut outbox = up();
     for queued in 0..100 {
         let job = Job::new(&claim(queued), GRANT);
-        assert!(outbox.put(&name(), job, ballot(), at(queued)).is_empty());
+        assert!(outbox.put(&name(), job, reply_to(), at(queued)).is_empty());
     }
     assert_eq!(outbox.take_overdue(at(90), Duration::from_millis(50)).len(), 41);
     assert_eq!(outbox.oldest(), Some(at(41)));

@@ -4,10 +4,10 @@ use std::{cell::LazyCell, ops::Deref, time::Duration};
 
 use super::{
     Action, Job, Reply,
-    handle::Shared,
-    outbox::{self, Item},
+    outbox::{self, Queued},
     pipe::Answered,
     redis,
+    shared::Shared,
     strikes::Strikes,
 };
 use crate::{
@@ -23,7 +23,7 @@ pub(super) fn conclude(
     shared: &Shared,
     answered: Answered,
     strikes: &mut Strikes,
-) -> Result<Vec<Item>, NodeError> {
+) -> Result<Vec<Queued>, NodeError> {
     let Answered { mut items, results, sent, in_time } = answered;
     let now = LazyCell::new(|| shared.context.clock.now());
     if in_time {
@@ -49,8 +49,8 @@ pub(super) fn conclude(
         match again_at(shared, &item, &result, &now) {
             Some(due) => shared.outbox.lock().ask_again(item, due),
             None => {
-                if let Some(ballot) = item.ballot {
-                    ballot.cast(result);
+                if let Some(reply_to) = item.reply_to {
+                    reply_to.deliver(result);
                 }
             }
         }
@@ -62,7 +62,7 @@ pub(super) fn conclude(
 /// nothing. A node that sits out may have forgotten the key: it reads as free, and is not.
 fn again_at(
     shared: &Shared,
-    item: &Item,
+    item: &Queued,
     result: &Result<Reply, NodeError>,
     now: &impl Deref<Target = Moment>,
 ) -> Option<Moment> {
@@ -81,7 +81,7 @@ fn again_at(
 /// Makes room for others, and notes what is still owed.
 fn note_cleanups(
     shared: &Shared,
-    items: &[Item],
+    items: &[Queued],
     results: &[Result<Reply, NodeError>],
     now: &impl Deref<Target = Moment>,
 ) {
@@ -94,9 +94,9 @@ fn note_cleanups(
         match result {
             Ok(_) => outbox.repeat(&item.job, **now),
             Err(error) if error.kind == NodeErrorKind::Server => {
-                outbox.owe_until_expiry(item.job.clone(), **now + outbox::PAUSE);
+                outbox.add_cleanup_until_expiry(item.job.clone(), **now + outbox::PAUSE);
             }
-            Err(_) => outbox.owe(item.job.clone(), **now + outbox::PAUSE),
+            Err(_) => outbox.add_cleanup(item.job.clone(), **now + outbox::PAUSE),
         }
     }
 }

@@ -10,8 +10,8 @@
 //! same for all runs out for the first one first (rule 15).
 
 use std::{
-    cell::LazyCell,
     collections::VecDeque,
+    ops::Deref,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -20,15 +20,19 @@ use std::{
 use futures_util::{FutureExt, future::BoxFuture};
 use tokio::time::Instant;
 
-use super::{Command, Reply, Sender, handle::Shared, outbox::Item};
+use super::{
+    Command, Reply, Sender,
+    outbox::{Outbox, Queued},
+};
 use crate::{
     clock::Moment,
     error::{NodeError, NodeErrorKind},
+    sync::Mutex,
 };
 
 /// A batch and what came of each of its items.
 pub(super) struct Answered {
-    pub(super) items: Vec<Item>,
+    pub(super) items: Vec<Queued>,
     pub(super) results: Vec<Result<Reply, NodeError>>,
     /// When it was sent.
     pub(super) sent: Instant,
@@ -46,7 +50,7 @@ pub(super) struct Pipe {
     /// The supervisor wakes up in time to see the first batch expire.
     pub(super) is_timed: bool,
     /// Room for the next batch.
-    spare: Vec<Item>,
+    spare: Vec<Queued>,
     /// When the last crowd left.
     crowd_at: Option<Moment>,
 }
@@ -58,7 +62,7 @@ pub(super) const CROWD: usize = 4;
 const CROWD_LASTS: Duration = Duration::from_millis(1);
 
 struct Batch {
-    items: Vec<Item>,
+    items: Vec<Queued>,
     answers: Answers,
     sent: Instant,
 }
@@ -95,22 +99,27 @@ impl Pipe {
     }
 
     /// Sends what waits, batch by batch, as far as there is room.
-    pub(super) fn send_waiting(&mut self, shared: &Shared) -> Sent {
+    pub(super) fn send_waiting(
+        &mut self,
+        outbox: &Mutex<Outbox>,
+        now: &impl Deref<Target = Moment>,
+    ) -> Sent {
         let mut sent = Sent { largest: 0, tell_supervisor: false };
         let Some(sender) = &self.sender else { return sent };
-        loop {
-            let now = LazyCell::new(|| shared.context.clock.now());
-            let items = shared.outbox.lock().take(&now, std::mem::take(&mut self.spare));
+        let mut more = true;
+        while more {
+            let items;
+            (items, more) = outbox.lock().take(now, std::mem::take(&mut self.spare));
             if items.is_empty() {
                 self.spare = items;
-                return sent;
+                break;
             }
             sent.largest = sent.largest.max(items.len());
+            let now = **now;
             if items.len() >= CROWD {
-                self.crowd_at = Some(*now);
+                self.crowd_at = Some(now);
             }
             sent.tell_supervisor |= !self.is_timed || !sender.wakes_reader();
-            let now = *now;
             let mut answers = sender.send(items.iter().map(|item| item.job.command(now)).collect());
             // The first poll sends, so that batches leave in order.
             let answers = match (&mut answers).now_or_never() {
@@ -122,6 +131,7 @@ impl Pipe {
             };
             self.batches.push_back(Batch { items, answers, sent: Instant::now() });
         }
+        sent
     }
 
     /// Sends commands whose answers no task will hear.
@@ -143,9 +153,9 @@ impl Pipe {
     }
 
     /// By when the first batch must be answered.
-    pub(super) fn deadline(&self, shared: &Shared) -> Option<Instant> {
+    pub(super) fn deadline(&self, node_timeout: Duration) -> Option<Instant> {
         let first = self.batches.front()?;
-        first.sent.checked_add(shared.context.node_timeout)
+        first.sent.checked_add(node_timeout)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -169,25 +179,24 @@ impl Pipe {
     }
 
     /// Gives up on the first batch, if its time has run out.
-    pub(super) fn expire(&mut self, shared: &Shared) -> Option<Answered> {
-        self.deadline(shared).filter(|deadline| *deadline <= Instant::now())?;
+    pub(super) fn expire(&mut self, name: &Arc<str>, node_timeout: Duration) -> Option<Answered> {
+        self.deadline(node_timeout).filter(|deadline| *deadline <= Instant::now())?;
         let batch = self.batches.pop_front()?;
-        let limit = shared.context.node_timeout;
-        let reason = format!("no answer within {limit:?}");
-        let error = NodeError::new(&shared.name, NodeErrorKind::Timeout, reason);
+        let reason = format!("no answer within {node_timeout:?}");
+        let error = NodeError::new(name, NodeErrorKind::Timeout, reason);
         let results = vec![Err(error); batch.items.len()];
         Some(batch.answered(results, false))
     }
 
     /// The vector of a batch that is done, for the next.
-    pub(super) fn reuse(&mut self, spare: Vec<Item>) {
+    pub(super) fn reuse(&mut self, spare: Vec<Queued>) {
         if spare.capacity() > self.spare.capacity() {
             self.spare = spare;
         }
     }
 
     /// Everything that was sent and has no answer. A runtime that ends leaves it behind.
-    pub(super) fn abandon(&mut self, number: u64) -> Vec<Item> {
+    pub(super) fn abandon(&mut self, number: u64) -> Vec<Queued> {
         if self.number != number {
             return Vec::new();
         }
@@ -195,7 +204,7 @@ impl Pipe {
     }
 
     /// The same, of whatever connection there was.
-    pub(super) fn abandon_any(&mut self) -> Vec<Item> {
+    pub(super) fn abandon_any(&mut self) -> Vec<Queued> {
         self.sender = None;
         std::mem::take(&mut self.batches).into_iter().flat_map(|batch| batch.items).collect()
     }

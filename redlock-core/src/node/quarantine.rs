@@ -109,12 +109,12 @@ impl Quarantine {
         self.was_replica = true;
     }
 
-    /// A connection is open, at `now`, to this process. `in_service` says whether a client of this
+    /// A connection is open, at `now`, to this process. `quorum_seen` says whether a client of this
     /// node has had a quorum before. Returns why the node has to sit out from now on, if it has to.
     pub(super) fn admit(
         &mut self,
         identity: &Identity,
-        in_service: bool,
+        quorum_seen: bool,
         now: Moment,
     ) -> Option<Suspicion> {
         let was_replica = std::mem::take(&mut self.was_replica);
@@ -122,7 +122,7 @@ impl Quarantine {
             _ if was_replica => Some(Suspicion::WasReplica),
             Seen::Process(before) if identity.run_id.as_ref() == Some(before) => None,
             Seen::Process(_) | Seen::Nameless => Some(Suspicion::Restarted),
-            Seen::Nobody if self.was_down && in_service => Some(Suspicion::WasDown),
+            Seen::Nobody if self.was_down && quorum_seen => Some(Suspicion::WasDown),
             Seen::Nobody => (self.restarts == Restarts::Strict
                 && identity.uptime.is_none_or(|uptime| uptime < self.span))
             .then_some(Suspicion::Young),
@@ -194,13 +194,14 @@ mod tests {
 
     #[test]
     fn a_node_that_was_down_while_others_were_a_quorum_sits_out() {
-        for (was_down, in_service) in [(false, false), (false, true), (true, false), (true, true)] {
+        for (was_down, quorum_seen) in [(false, false), (false, true), (true, false), (true, true)]
+        {
             let mut node = Quarantine::new(Restarts::Observed, SPAN);
             if was_down {
                 node.went_down();
             }
-            let suspicion = node.admit(&process("a", 5), in_service, at(1));
-            assert_eq!(suspicion, (was_down && in_service).then_some(Suspicion::WasDown));
+            let suspicion = node.admit(&process("a", 5), quorum_seen, at(1));
+            assert_eq!(suspicion, (was_down && quorum_seen).then_some(Suspicion::WasDown));
         }
     }
 

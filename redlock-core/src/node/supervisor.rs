@@ -5,6 +5,7 @@
 //! Down: jobs are answered in no time, and a new connection is tried with backoff.
 
 use std::{
+    cell::LazyCell,
     future::poll_fn,
     pin::{Pin, pin},
     sync::{Arc, atomic::Ordering},
@@ -24,11 +25,12 @@ use tokio::{
 use super::{
     Connection, Identity, Opened,
     backoff::Backoff,
-    handle::Shared,
-    outbox::{Item, Link},
+    deliver,
+    outbox::{Link, Outbox, Queued},
     outcome::conclude,
     pipe::{Answered, CROWD},
     redis,
+    shared::Shared,
     strikes::Strikes,
 };
 use crate::{
@@ -65,7 +67,7 @@ pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pul
                 }
                 let Some(Ended { error, answered, at_rest }) = ended else { return };
                 // A server that takes connections and breaks them is not asked without a pause.
-                let lasted = shared.context.clock.now().since(since) >= Backoff::LONGEST;
+                let lasted = shared.context.clock.now().since(since) >= Backoff::MAX;
                 if answered || lasted {
                     backoff = Backoff::new();
                 }
@@ -102,7 +104,7 @@ fn begin(shared: &Shared) {
     shared.relink(&mut outbox, Link::Opening);
     drop(outbox);
     shared.announce();
-    // Each ballot is cast as it is dropped, with no lock held.
+    // Each `ReplyTo` answers as it is dropped, with no lock held.
     drop(unanswered);
 }
 
@@ -153,10 +155,10 @@ async fn open(task: Task<'_>) -> Result<Opened, NodeError> {
 /// nothing was told of the connection before.
 fn admit(shared: &Shared, identity: &Identity, replaced: bool, now: Moment) {
     shared.recognise(identity);
-    let in_service = shared.in_service.load(Ordering::Acquire);
+    let quorum_seen = shared.quorum_seen.load(Ordering::Acquire);
     let (suspicion, barred) = {
         let mut outbox = shared.outbox.lock();
-        let suspicion = outbox.quarantine.admit(identity, in_service, now);
+        let suspicion = outbox.quarantine.admit(identity, quorum_seen, now);
         shared.is_suspect.store(outbox.quarantine.sits_out(now).is_some(), Ordering::Release);
         shared.relink(&mut outbox, Link::Up);
         (suspicion, outbox.take_barred(&shared.name, now))
@@ -168,9 +170,9 @@ fn admit(shared: &Shared, identity: &Identity, replaced: bool, now: Moment) {
         telemetry::node_up(&shared.name);
     }
     // What this node could have told meanwhile was lost: the listeners ask it anew.
-    for (job, ballot) in shared.watchers.reconnected(&shared.name) {
-        let early = shared.outbox.lock().put(&shared.name, job, ballot, now);
-        crate::quorum::cast_all(early);
+    for (job, reply_to) in shared.watchers.reconnected(&shared.name) {
+        let early = shared.outbox.lock().put(&shared.name, job, reply_to, now);
+        deliver(early);
     }
     if let Some(suspicion) = suspicion {
         telemetry::node_sits_out(&shared.name, suspicion.describe(), shared.context.sits_out);
@@ -209,14 +211,14 @@ fn go_down(shared: &Shared, error: NodeError) {
 }
 
 /// Fails jobs that were never sent; deletes stay owed.
-fn fail(shared: &Shared, items: impl IntoIterator<Item = Item>, error: &NodeError) {
+fn fail(shared: &Shared, items: impl IntoIterator<Item = Queued>, error: &NodeError) {
     let now = shared.context.clock.now();
     for item in items {
         if !planted(Bug::UnsentDeleteForgotten) {
-            shared.outbox.lock().owe(item.job, now);
+            shared.outbox.lock().add_cleanup(item.job, now);
         }
-        if let Some(ballot) = item.ballot {
-            ballot.cast(Err(error.clone()));
+        if let Some(reply_to) = item.reply_to {
+            reply_to.deliver(Err(error.clone()));
         }
     }
 }
@@ -228,7 +230,7 @@ async fn wait_closed(task: Task<'_>, pause: Duration) -> bool {
     loop {
         let (last, nothing_owed) = {
             let outbox = shared.outbox.lock();
-            (outbox.ends_at, outbox.owes_nothing())
+            (outbox.ends_at, outbox.has_no_cleanups())
         };
         let over = |last| nothing_owed || last <= shared.context.clock.now();
         if last.is_some_and(over) {
@@ -308,13 +310,11 @@ impl<'a> Session<'a> {
         // setting and stopping one a batch costs more than the batch.
         let mut alarm = pin!(tokio::time::sleep(Duration::ZERO));
         let ended = loop {
-            if self.is_over() {
-                break None;
+            let Some(mut wake) = self.look() else { break None };
+            if wake != Moment::NEVER && wake <= self.shared.context.clock.now() {
+                wake = self.send_waiting();
             }
-            self.send_waiting();
-            self.send_pings();
-            self.arm(&mut alarm);
-            let event = self.next_event(&mut alarm).await;
+            let event = self.next_event(&mut alarm, wake).await;
             if let Err(error) = self.handle(event).await {
                 break Some(Ended {
                     at_rest: error.kind == NodeErrorKind::Disconnected && self.is_at_rest(),
@@ -335,56 +335,56 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The last client has gone, and nothing is owed or it has had its time; or another runtime has
-    /// taken the node over.
-    fn is_over(&self) -> bool {
+    /// Sends the pings that were asked for. Returns when there is something to do next, or None when
+    /// the session is over: the last client has gone, and nothing is owed or it has had its time; or
+    /// another runtime has taken the node over.
+    fn look(&mut self) -> Option<Moment> {
         if !self.task.pulse.is_current() {
-            return true;
+            return None;
         }
-        let (ends_at, settled) = {
-            let outbox = self.shared.outbox.lock();
-            (outbox.ends_at, outbox.is_idle())
+        let (ends_at, settled, wake, pings) = {
+            let mut outbox = self.shared.outbox.lock();
+            let pings = std::mem::take(&mut outbox.pings);
+            (outbox.ends_at, outbox.is_idle(), self.wake(&outbox), pings)
         };
-        ends_at.is_some_and(|until| settled || self.shared.context.clock.now() >= until)
-    }
-
-    fn send_waiting(&mut self) {
-        let sent = self.shared.pipe.lock().send_waiting(self.shared);
-        if sent.largest > 0 {
-            self.crowded = sent.largest >= CROWD;
-        }
-    }
-
-    fn send_pings(&mut self) {
-        let asked = std::mem::take(&mut self.shared.outbox.lock().pings);
-        for ping in asked {
+        for ping in pings {
             let pong = answer_ping(self.shared, &mut *self.connection, ping);
             self.pings.push(pong);
         }
+        let is_over =
+            ends_at.is_some_and(|until| settled || self.shared.context.clock.now() >= until);
+        (!is_over).then_some(wake)
     }
 
-    /// Sets the timer for the first batch in flight, unless it is set already.
-    fn arm(&self, alarm: &mut Pin<&mut Sleep>) {
-        let mut pipe = self.shared.pipe.lock();
-        if !pipe.is_timed
-            && let Some(deadline) = pipe.deadline(self.shared)
-        {
-            alarm.as_mut().reset(deadline);
-            pipe.is_timed = true;
+    /// When the outbox has something for the node, or never.
+    fn wake(&self, outbox: &Outbox) -> Moment {
+        let next = outbox.next(&LazyCell::new(|| self.shared.context.clock.now()));
+        next.into_iter().chain(outbox.ends_at).min().unwrap_or(Moment::NEVER)
+    }
+
+    /// Sends what waits. Returns when there is something to do next.
+    fn send_waiting(&mut self) -> Moment {
+        let now = LazyCell::new(|| self.shared.context.clock.now());
+        let sent = self.shared.pipe.lock().send_waiting(&self.shared.outbox, &now);
+        if sent.largest > 0 {
+            self.crowded = sent.largest >= CROWD;
         }
+        self.wake(&self.shared.outbox.lock())
     }
 
-    async fn next_event(&mut self, alarm: &mut Pin<&mut Sleep>) -> Event {
+    /// Waits for something to do, at `wake` at the latest. Sets the timer for the first batch in
+    /// flight, unless it is set already.
+    async fn next_event(&mut self, alarm: &mut Pin<&mut Sleep>, wake: Moment) -> Event {
         let clock = &*self.shared.context.clock;
-        let wake = {
-            let outbox = self.shared.outbox.lock();
-            let next = outbox.next(&std::cell::LazyCell::new(|| clock.now()));
-            next.into_iter().chain(outbox.ends_at).min().unwrap_or(Moment::NEVER)
-        };
         let number = self.number;
         let (timed, deadline) = {
-            let pipe = self.shared.pipe.lock();
-            (pipe.is_timed, pipe.deadline(self.shared))
+            let mut pipe = self.shared.pipe.lock();
+            let deadline = pipe.deadline(self.shared.context.node_timeout);
+            if let Some(deadline) = deadline.filter(|_| !pipe.is_timed) {
+                alarm.as_mut().reset(deadline);
+                pipe.is_timed = true;
+            }
+            (pipe.is_timed, deadline)
         };
         let expires = deadline.map(|at| clock.now() + at.saturating_duration_since(Instant::now()));
         self.task.sleeps_until(expires.map_or(wake, |expires| expires.min(wake)));
@@ -426,7 +426,7 @@ impl<'a> Session<'a> {
                 let expired = {
                     let mut pipe = self.shared.pipe.lock();
                     pipe.is_timed = false;
-                    pipe.expire(self.shared)
+                    pipe.expire(&self.shared.name, self.shared.context.node_timeout)
                 };
                 if let Some(expired) = expired {
                     return self.conclude(expired);
@@ -455,14 +455,14 @@ impl<'a> Session<'a> {
         while let Some(deadline) = {
             let pipe = self.shared.pipe.lock();
             let is_ours = self.task.pulse.is_current() && !pipe.is_empty();
-            is_ours.then(|| pipe.deadline(self.shared)).flatten()
+            is_ours.then(|| pipe.deadline(self.shared.context.node_timeout)).flatten()
         } {
             let answered = tokio::select! {
                 biased;
                 _ = &mut self.closed, if !self.closed.is_terminated() => continue,
                 answered = poll_fn(|cx| self.shared.pipe.lock().poll_first(number, cx)) => Some(answered),
                 () = tokio::time::sleep_until(deadline) => {
-                    self.shared.pipe.lock().expire(self.shared)
+                    self.shared.pipe.lock().expire(&self.shared.name, self.shared.context.node_timeout)
                 }
             };
             if let Some(answered) = answered {
@@ -489,7 +489,7 @@ impl Drop for Session<'_> {
             outbox.abandon(&unanswered, now);
             (deletes, unanswered)
         };
-        // Each ballot is cast as it is dropped, with no lock held.
+        // Each `ReplyTo` answers as it is dropped, with no lock held.
         drop((deletes, unanswered));
     }
 }

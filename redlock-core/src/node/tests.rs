@@ -7,12 +7,10 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    Action, Claim, Connection, Connector, Job, NodeHandle, NodeSpec, Opened, Sender, Watchers,
+    Action, Claim, Connection, Connector, Job, NodeHandle, NodeSpec, Opened, ReplyTo, Sender,
+    Watchers, deliver,
 };
-use crate::{
-    LockError, MemoryNode, NodeError, NodeErrorKind, Redlock, Restarts,
-    quorum::{Ballot, Round, cast_all},
-};
+use crate::{LockError, MemoryNode, NodeError, NodeErrorKind, Redlock, Restarts, quorum::Round};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -73,7 +71,7 @@ impl Connection for Meddled {
 fn ask_for_lock(node: &NodeHandle, round: &Arc<Round>) {
     let claim = Arc::new(Claim { key: "redlock:r".into(), value: "v".to_owned() });
     let grant = Job::new(&claim, Action::Grant { ttl: Duration::from_secs(30) });
-    cast_all(node.submit(grant, Ballot::new(round, 0, node.name()), node.now()));
+    deliver(node.submit(grant, ReplyTo::new(round, 0, node.name()), node.now()));
 }
 
 /// Rule 16: on another thread, a caller may ask while the node is being admitted.

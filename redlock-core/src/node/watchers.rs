@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::Job;
-use crate::{quorum::Ballot, sync::Mutex};
+use super::{Job, ReplyTo};
+use crate::sync::Mutex;
 
 /// Is told what happens to a key, with nothing locked.
 pub(crate) trait Listener: Send + Sync + 'static {
@@ -18,7 +18,7 @@ pub(crate) trait Listener: Send + Sync + 'static {
 
     /// The connection to this node is a new one, and changes in between were not pushed. The
     /// returned job asks the node again.
-    fn reconnected(self: Arc<Self>, node: usize, name: &Arc<str>) -> Option<(Job, Ballot)>;
+    fn reconnected(self: Arc<Self>, node: usize, name: &Arc<str>) -> Option<(Job, ReplyTo)>;
 }
 
 /// A listener, and the number that its client has for this node.
@@ -96,7 +96,7 @@ impl Watchers {
     }
 
     /// What the listeners ask on a new connection.
-    pub(crate) fn reconnected(&self, name: &Arc<str>) -> Vec<(Job, Ballot)> {
+    pub(crate) fn reconnected(&self, name: &Arc<str>) -> Vec<(Job, ReplyTo)> {
         let all: Vec<Registered> = self.listeners.lock().values().flatten().cloned().collect();
         all.into_iter().filter_map(|(node, it)| it.reconnected(node, name)).collect()
     }

@@ -3,55 +3,55 @@
 use std::sync::Arc;
 
 use crate::{
-    client::Client,
-    quorum::{Bell, ask, cast_all, quorum},
+    node::deliver,
+    quorum::{FreeSignal, Nodes, ask},
 };
 
-/// A bell on every node. Dropping this takes the bell down.
+/// A listener on every node. Dropping this removes the listeners.
 pub(crate) struct Watch {
-    client: Arc<Client>,
+    nodes: Arc<Nodes>,
     key: Arc<str>,
-    bell: Arc<Bell>,
+    signal: Arc<FreeSignal>,
 }
 
-/// Hangs a bell on every node and asks for the state of the key. The question goes behind all that
+/// Registers a listener on every node and asks for the state of the key. The question goes behind all that
 /// was sent before, also behind the deletes of a failed attempt. Each question is good for one
 /// push.
-pub(crate) fn watch(client: &Arc<Client>, key: &Arc<str>) -> Watch {
-    let bell = Bell::new(key, client.nodes.len(), &client.clock);
+pub(crate) fn watch(nodes: &Arc<Nodes>, key: &Arc<str>) -> Watch {
+    let signal = FreeSignal::new(key, nodes.len(), &nodes.clock);
     // Before the question, because a push could come in between.
-    for (index, node) in client.nodes.iter().enumerate() {
-        node.listen(key, index, Arc::<Bell>::clone(&bell));
+    for (index, node) in nodes.iter().enumerate() {
+        node.listen(key, index, Arc::<FreeSignal>::clone(&signal));
     }
-    let watch = Watch { client: Arc::clone(client), key: Arc::clone(key), bell };
-    let job = watch.bell.job();
-    cast_all(ask(&client.nodes, &watch.bell, |_| Some(job.clone())));
+    let watch = Watch { nodes: Arc::clone(nodes), key: Arc::clone(key), signal };
+    let job = watch.signal.job();
+    deliver(ask(nodes, &watch.signal, nodes.clock.now(), |_| Some(job.clone())));
     watch
 }
 
 impl Watch {
     /// Resolves when it is worth asking for the lock.
-    pub(crate) async fn rung(&self) {
-        self.bell.rung().await;
+    pub(crate) async fn notified(&self) {
+        self.signal.notified().await;
     }
 
     /// Whether a quorum of nodes will report a change.
     pub(crate) fn is_armed(&self) -> bool {
-        let told = self.client.nodes.iter().filter(|node| node.tells_changes()).count();
-        told.min(self.bell.known()) >= quorum(self.client.nodes.len())
+        let told = self.nodes.iter().filter(|node| node.tells_changes()).count();
+        told.min(self.signal.known()) >= self.nodes.quorum()
     }
 
-    /// Whether another client has done something since the bell was hung up.
+    /// Whether another client has done something since the listeners were registered.
     pub(crate) fn has_news(&self) -> bool {
-        self.bell.has_news()
+        self.signal.has_news()
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.bell.take_down();
-        for node in &self.client.nodes {
-            node.stop_listening(&self.key, &self.bell);
+        self.signal.stop();
+        for node in self.nodes.iter() {
+            node.stop_listening(&self.key, &self.signal);
         }
     }
 }

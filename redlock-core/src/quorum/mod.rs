@@ -1,11 +1,15 @@
 //! Asking all nodes at once and knowing as early as possible what came of it (rule 3).
 
-mod ballot;
-mod bell;
+mod ask;
+mod free_signal;
+mod nodes;
+mod numbering;
 mod round;
 mod votes;
 
-pub(crate) use ballot::{Ballot, Counts, Uncast, ask, ask_one, cast_all, twin};
-pub(crate) use bell::Bell;
-pub(crate) use round::{Round, Sequel};
+pub(crate) use ask::{ask, ask_one, twin};
+pub(crate) use free_signal::FreeSignal;
+pub(crate) use nodes::Nodes;
+pub(crate) use numbering::{Agreement, Numbering, agree};
+pub(crate) use round::{OnSettled, Round};
 pub(crate) use votes::{Tally, quorum};

@@ -1,15 +1,18 @@
 //! One question to all nodes: which node has answered what, and whether that settles the question.
 
-use std::{fmt, future::poll_fn, sync::Arc, task::Poll, time::Duration};
-
-use super::{
-    ballot::Counts,
-    votes::{Tally, Vote},
+use std::{
+    fmt,
+    future::poll_fn,
+    sync::Arc,
+    task::{Poll, Waker},
+    time::Duration,
 };
+
+use super::votes::{Tally, Vote};
 use crate::{
     error::{NodeError, NodeErrorKind},
-    node::{NodeHandle, Reply},
-    sync::{AtomicWaker, Mutex},
+    node::{NodeHandle, Reply, ReplySink},
+    sync::Mutex,
 };
 
 /// A question in progress. It outlives its asker: late votes count for as long as a lease or a
@@ -17,21 +20,22 @@ use crate::{
 pub(crate) struct Round {
     settles: fn(&Tally) -> bool,
     state: Mutex<State>,
-    asker: AtomicWaker,
-    sequel: Option<Box<dyn Sequel>>,
+    on_settled: Option<Box<dyn OnSettled>>,
 }
 
 struct State {
     tally: Tally,
     answers: Vec<Answer>,
     settled: bool,
-    /// The sequel has run, too: the asker may hear of the outcome.
+    /// What follows the round has run, too: the asker may hear of the outcome.
     concluded: bool,
+    /// The task that waits for the outcome.
+    asker: Option<Waker>,
 }
 
 /// What a settled round does by itself. The caller that casts the vote runs it, so that it needs no
 /// task.
-pub(crate) trait Sequel: Send + Sync + 'static {
+pub(crate) trait OnSettled: Send + Sync + 'static {
     /// The deciding vote was cast. Runs once.
     fn settled(&self, round: &Arc<Round>, tally: Tally);
 
@@ -59,40 +63,44 @@ impl Round {
         Self::build(nodes, settles, None)
     }
 
-    /// A round like that of [`new`](Self::new), with a sequel that runs when it is settled.
-    pub(crate) fn with_sequel(
+    /// A round like that of [`new`](Self::new), with what runs when it is settled.
+    pub(crate) fn with_on_settled(
         nodes: usize,
         settles: fn(&Tally) -> bool,
-        sequel: impl Sequel,
+        on_settled: impl OnSettled,
     ) -> Arc<Self> {
-        Self::build(nodes, settles, Some(Box::new(sequel)))
+        Self::build(nodes, settles, Some(Box::new(on_settled)))
     }
 
     fn build(
         nodes: usize,
         settles: fn(&Tally) -> bool,
-        sequel: Option<Box<dyn Sequel>>,
+        on_settled: Option<Box<dyn OnSettled>>,
     ) -> Arc<Self> {
         let state = State {
             tally: Tally::new(nodes),
             answers: vec![Answer::Awaited; nodes],
             settled: false,
             concluded: false,
+            asker: None,
         };
-        Arc::new(Self { settles, state: Mutex::new(state), asker: AtomicWaker::new(), sequel })
+        Arc::new(Self { settles, state: Mutex::new(state), on_settled })
     }
 
     fn vote(self: &Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
         let (vote, answer) = match result {
-            Ok(Reply::Done | Reply::There { .. } | Reply::Woke { deleted: true }) => {
-                (Vote::Yes, Answer::Yes)
-            }
+            Ok(
+                Reply::Done
+                | Reply::There { .. }
+                | Reply::Numbered { .. }
+                | Reply::Woke { deleted: true },
+            ) => (Vote::Yes, Answer::Yes),
             Ok(Reply::Missing | Reply::Woke { deleted: false }) => (Vote::No, Answer::Missing),
             Ok(Reply::Foreign | Reply::Queued { .. } | Reply::Full) => (Vote::No, Answer::Foreign),
             Err(error) => (Vote::Failed, Answer::Failed(error)),
         };
         let mut state = self.state.lock();
-        let State { tally, answers, settled, concluded } = &mut *state;
+        let State { tally, answers, settled, concluded, asker } = &mut *state;
         match answers.get_mut(node) {
             Some(slot @ Answer::Awaited) => {
                 *slot = answer;
@@ -113,19 +121,25 @@ impl Round {
             return;
         }
         *settled = true;
-        *concluded |= self.sequel.is_none();
         let tally = *tally;
+        let Some(on_settled) = &self.on_settled else {
+            *concluded = true;
+            let asker = asker.take();
+            drop(state);
+            asker.into_iter().for_each(Waker::wake);
+            return;
+        };
         drop(state);
-        match &self.sequel {
-            Some(sequel) if !late => {
-                sequel.settled(self, tally);
-                self.state.lock().concluded = true;
-            }
-            Some(sequel) if tally.reached() => sequel.late(self),
-            Some(_) | None => {}
-        }
         if !late {
-            self.asker.wake();
+            on_settled.settled(self, tally);
+            let asker = {
+                let mut state = self.state.lock();
+                state.concluded = true;
+                state.asker.take()
+            };
+            asker.into_iter().for_each(Waker::wake);
+        } else if tally.reached() {
+            on_settled.late(self);
         }
     }
 
@@ -138,9 +152,16 @@ impl Round {
         // not read yet. A second, shorter limit leaves time to read them.
         for limit in [limit, limit / 4] {
             let settled = poll_fn(|cx| {
-                self.asker.register(cx.waker());
-                let state = self.state.lock();
-                if state.concluded { Poll::Ready(state.tally) } else { Poll::Pending }
+                let before = {
+                    let mut state = self.state.lock();
+                    if state.concluded {
+                        return Poll::Ready(state.tally);
+                    }
+                    state.asker.replace(cx.waker().clone())
+                };
+                // Dropping a waker may run its executor's code: not under the lock.
+                drop(before);
+                Poll::Pending
             });
             if let Ok(tally) = crate::timer::timeout(limit, settled).await {
                 return tally;
@@ -237,8 +258,8 @@ impl fmt::Debug for Round {
     }
 }
 
-impl Counts for Round {
-    fn count(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
+impl ReplySink for Round {
+    fn receive(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
         self.vote(node, result);
     }
 }
@@ -247,7 +268,8 @@ impl Counts for Round {
 mod tests {
     use futures_util::FutureExt;
 
-    use super::{super::Ballot, *};
+    use super::*;
+    use crate::node::ReplyTo;
 
     fn name() -> Arc<str> {
         "a:1".into()
@@ -258,7 +280,7 @@ mod tests {
         #[derive(Clone, Default)]
         struct Calls(Arc<Mutex<Vec<String>>>);
 
-        impl Sequel for Calls {
+        impl OnSettled for Calls {
             fn settled(&self, _: &Arc<Round>, tally: Tally) {
                 self.0.lock().push(format!("settled with {}", tally.yes()));
             }
@@ -269,9 +291,9 @@ mod tests {
         }
 
         let calls = Calls::default();
-        let round = Round::with_sequel(3, Tally::reached, calls.clone());
+        let round = Round::with_on_settled(3, Tally::reached, calls.clone());
         for node in 0..3 {
-            Ballot::new(&round, node, &name()).cast(Ok(Reply::Done));
+            ReplyTo::new(&round, node, &name()).deliver(Ok(Reply::Done));
         }
         assert_eq!(round.settled(&[], Duration::from_secs(1)).await.yes(), 3);
         assert_eq!(*calls.0.lock(), ["settled with 2", "late, 3 in all"]);
@@ -281,7 +303,7 @@ mod tests {
     async fn whoever_asks_hears_of_it_once_what_comes_of_it_has_come() {
         struct Unheard;
 
-        impl Sequel for Unheard {
+        impl OnSettled for Unheard {
             fn settled(&self, round: &Arc<Round>, _: Tally) {
                 assert!(round.settled(&[], Duration::from_secs(1)).now_or_never().is_none());
             }
@@ -289,8 +311,8 @@ mod tests {
             fn late(&self, _: &Arc<Round>) {}
         }
 
-        let round = Round::with_sequel(1, Tally::reached, Unheard);
-        Ballot::new(&round, 0, &name()).cast(Ok(Reply::Done));
+        let round = Round::with_on_settled(1, Tally::reached, Unheard);
+        ReplyTo::new(&round, 0, &name()).deliver(Ok(Reply::Done));
         assert!(round.settled(&[], Duration::from_secs(1)).now_or_never().is_some());
     }
 
@@ -298,12 +320,12 @@ mod tests {
     async fn a_node_that_is_healed_has_another_vote() {
         let round = Round::new(3, Tally::reached);
         for (node, reply) in [(0, Reply::Done), (1, Reply::Missing), (2, Reply::Foreign)] {
-            Ballot::new(&round, node, &name()).cast(Ok(reply));
+            ReplyTo::new(&round, node, &name()).deliver(Ok(reply));
         }
         assert_eq!(round.take_missing(), [1]);
         assert_eq!(round.take_missing(), [0; 0], "once");
         assert!(round.may_have_happened(1) && !round.may_have_happened(2));
-        Ballot::new(&round, 1, &name()).cast(Ok(Reply::Done));
+        ReplyTo::new(&round, 1, &name()).deliver(Ok(Reply::Done));
         assert_eq!(round.yes(), 2);
         assert!(round.has_yes(1));
     }
@@ -312,7 +334,7 @@ mod tests {
     async fn a_node_has_one_vote() {
         let round = Round::new(3, Tally::reached);
         for _ in 0..3 {
-            Ballot::new(&round, 0, &name()).cast(Ok(Reply::Done));
+            ReplyTo::new(&round, 0, &name()).deliver(Ok(Reply::Done));
         }
         assert_eq!(round.yes(), 1);
     }
@@ -320,7 +342,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_dropped_ballot_is_a_failure_that_may_have_run() {
         let round = Round::new(1, Tally::impossible);
-        drop(Ballot::new(&round, 0, &name()));
+        drop(ReplyTo::new(&round, 0, &name()));
         assert!(round.settled(&[], Duration::from_secs(1)).await.impossible_by_failures());
         assert!(round.may_have_happened(0));
         assert_eq!(round.failures().len(), 1);

@@ -10,10 +10,10 @@ use tokio::{
 
 use super::{
     connection::SimConnector,
+    event_queue::EventQueue,
     node::SimNode,
     sight::Witness,
-    traffic::{Freight, Load, Opening, Route, Weather},
-    transit::Transit,
+    traffic::{LinkQuality, Message, Opening, Payload, Route},
 };
 use crate::{
     error::NodeError,
@@ -52,7 +52,7 @@ pub struct Network(Arc<Shared>);
 struct Shared {
     origin: Instant,
     nodes: usize,
-    state: Mutex<Transit>,
+    state: Mutex<EventQueue>,
     /// Something arrives earlier than [`Network::run`] sleeps.
     sooner: Notify,
     witness: Arc<dyn Witness>,
@@ -69,7 +69,7 @@ impl Network {
             nodes: nodes.len(),
             sooner: Notify::new(),
             witness,
-            state: Mutex::new(Transit::new(seed, nodes, clients)),
+            state: Mutex::new(EventQueue::new(seed, nodes, clients)),
         }))
     }
 
@@ -116,7 +116,7 @@ impl Network {
             && due.at <= now
         {
             if let Some(due) = state.queue.pop() {
-                state.arrive(due.freight, now, &*self.0.witness);
+                state.arrive(due.message, now, &*self.0.witness);
             }
         }
         let next = state.queue.peek().map(|due| due.at);
@@ -125,7 +125,7 @@ impl Network {
     }
 
     /// Changes the state, and sees to it that what comes of it is delivered.
-    fn with<T>(&self, change: impl FnOnce(&mut Transit, u64) -> T) -> T {
+    fn with<T>(&self, change: impl FnOnce(&mut EventQueue, u64) -> T) -> T {
         let now = self.now();
         let mut state = self.0.state.lock();
         let result = change(&mut state, now);
@@ -141,7 +141,7 @@ impl Network {
         self.with(|state, now| {
             let route = Route { client, node, connection: 0, life: 0 };
             let at = now + state.delay(&route);
-            state.push(at, Freight { route, load: Load::Open(opening) });
+            state.push(at, Message { route, payload: Payload::Open(opening) });
         });
     }
 
@@ -163,8 +163,8 @@ impl Network {
     }
 
     /// Sets how messages fare between a client and a node from now on.
-    pub fn weather(&self, client: usize, node: usize, weather: Weather) {
-        self.with(|state, _| state.link(client, node).weather = weather);
+    pub fn quality(&self, client: usize, node: usize, quality: LinkQuality) {
+        self.with(|state, _| state.link(client, node).quality = quality);
     }
 
     /// Sets what a client may do from now on; pushes, from its next connections on.
@@ -191,8 +191,8 @@ impl Network {
             let link = state.link(client, node);
             (link.cut_to_node, link.cut_to_client) = (false, false);
             // Ahead of whatever is due now: it was sent before.
-            for freight in std::mem::take(&mut link.held) {
-                state.arrive(freight, now, &*self.0.witness);
+            for message in std::mem::take(&mut link.held) {
+                state.arrive(message, now, &*self.0.witness);
             }
         });
     }
@@ -237,8 +237,8 @@ impl Network {
     pub fn resume(&self, node: usize) {
         self.with(|state, now| {
             state.nodes[node].hung = false;
-            for freight in std::mem::take(&mut state.nodes[node].inbox) {
-                state.arrive(freight, now, &*self.0.witness);
+            for message in std::mem::take(&mut state.nodes[node].inbox) {
+                state.arrive(message, now, &*self.0.witness);
             }
         });
     }

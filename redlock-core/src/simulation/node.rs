@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use super::traffic::Freight;
+use super::traffic::Message;
 use crate::{MemoryNode, node::Identity};
 
 /// A server process, and the data that may outlive it.
@@ -19,7 +19,7 @@ pub(super) struct SimNode {
     pub(super) delay: u64,
     pub(super) busy_until: u64,
     /// What arrived while it hung.
-    pub(super) inbox: VecDeque<Freight>,
+    pub(super) inbox: VecDeque<Message>,
 }
 
 impl SimNode {

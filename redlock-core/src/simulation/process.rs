@@ -13,6 +13,8 @@ use std::{
 use futures_util::{FutureExt, future::BoxFuture};
 use parking_lot::Mutex;
 
+use crate::runtime::adoption::adopt_by;
+
 thread_local! {
     /// The process whose code runs.
     static CURRENT: RefCell<Option<Process>> = const { RefCell::new(None) };
@@ -52,6 +54,7 @@ impl Process {
     where
         F: Future + Send + 'static,
     {
+        adopt_by(inherited);
         Inside { process: self.clone(), future: Some(Box::pin(future)), known: false }
     }
 
@@ -172,12 +175,9 @@ impl Drop for Entered {
 }
 
 /// A task of the library, in the process of the task that starts it.
-pub(crate) fn inherited<F>(task: F) -> BoxFuture<'static, ()>
-where
-    F: Future<Output = ()> + Send + 'static,
-{
+fn inherited(task: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
     match CURRENT.with(|current| current.borrow().clone()) {
         Some(process) => process.inside(task).map(drop).boxed(),
-        None => task.boxed(),
+        None => task,
     }
 }

@@ -32,8 +32,12 @@ pub enum Kind {
     Heal,
     /// Extends the key.
     Extend,
+    /// The same, and draws numbers.
+    Redraw,
+    /// Confirms numbers.
+    Confirm,
     /// Shortens the key to what is left of `min_hold`.
-    Retire,
+    Shorten,
     /// Deletes the key.
     Release,
     /// Asks for the state of the key and for its next change.
@@ -76,9 +80,12 @@ impl<'a> Act<'a> {
     pub(super) fn new(client: usize, connection: u64, node: usize, command: &'a Command) -> Self {
         let (kind, ttl) = match command.action {
             Action::Grant { ttl } => (Kind::Grant, ttl),
+            Action::GrantFenced { ttl, .. } => (Kind::Grant, ttl),
+            Action::Redraw { ttl, .. } => (Kind::Redraw, ttl),
+            Action::Confirm(_) => (Kind::Confirm, Duration::ZERO),
             Action::Heal { ttl } => (Kind::Heal, ttl),
             Action::Extend { ttl } => (Kind::Extend, ttl),
-            Action::Retire { rest } => (Kind::Retire, rest),
+            Action::Shorten { rest } => (Kind::Shorten, rest),
             Action::Release { .. } => (Kind::Release, Duration::ZERO),
             Action::Join { .. } => (Kind::Join, Duration::ZERO),
             Action::Leave => (Kind::Leave, Duration::ZERO),
@@ -93,7 +100,7 @@ impl From<Reply> for Outcome {
     fn from(reply: Reply) -> Self {
         match reply {
             Reply::Done | Reply::There { .. } | Reply::Woke { deleted: true } => Self::Done,
-            Reply::Queued { .. } => Self::Done,
+            Reply::Queued { .. } | Reply::Numbered { .. } => Self::Done,
             Reply::Missing | Reply::Woke { deleted: false } => Self::Missing,
             Reply::Foreign | Reply::Full => Self::Foreign,
         }

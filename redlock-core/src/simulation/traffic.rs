@@ -12,7 +12,7 @@ use crate::{
 
 /// How messages fare between one client and one node. Times are in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Weather {
+pub struct LinkQuality {
     /// What each message takes at least.
     pub base: u64,
     /// What chance adds to that at most.
@@ -27,7 +27,7 @@ pub struct Weather {
     pub lost_pushes: u64,
 }
 
-impl Weather {
+impl LinkQuality {
     /// No message takes any time, and none is lost.
     pub const FAIR: Self =
         Self { base: 0, jitter: 0, spikes: 0, spike: 0, losses: 0, lost_pushes: 0 };
@@ -47,17 +47,17 @@ impl Weather {
 /// The way between one client and one node.
 #[derive(Debug)]
 pub(super) struct Link {
-    pub(super) weather: Weather,
+    pub(super) quality: LinkQuality,
     /// Nothing gets to the node, or to the client: held, as TCP sends it again later.
     pub(super) cut_to_node: bool,
     pub(super) cut_to_client: bool,
-    pub(super) held: VecDeque<Freight>,
+    pub(super) held: VecDeque<Message>,
 }
 
 impl Link {
     pub(super) fn new() -> Self {
         Self {
-            weather: Weather::FAIR,
+            quality: LinkQuality::FAIR,
             cut_to_node: false,
             cut_to_client: false,
             held: VecDeque::new(),
@@ -76,13 +76,13 @@ pub(super) struct Route {
 }
 
 #[derive(Debug)]
-pub(super) struct Freight {
+pub(super) struct Message {
     pub(super) route: Route,
-    pub(super) load: Load,
+    pub(super) payload: Payload,
 }
 
 #[derive(Debug)]
-pub(super) enum Load {
+pub(super) enum Payload {
     /// To the node: a connection is wanted.
     Open(Opening),
     /// To the node: commands.
@@ -99,7 +99,7 @@ pub(super) enum Load {
     Hangup,
 }
 
-impl Load {
+impl Payload {
     pub(super) fn goes_to_node(&self) -> bool {
         matches!(self, Self::Open(_) | Self::Call { .. })
     }
@@ -120,12 +120,12 @@ pub(super) struct Opening {
 /// end.
 pub(super) type Connected = (u64, Arc<super::connection::End>, Identity);
 
-/// Freight and when it arrives; the number keeps what arrives together in order.
+/// A message and when it arrives; the number keeps what arrives together in order.
 #[derive(Debug)]
 pub(super) struct Due {
     pub(super) at: u64,
     pub(super) number: u64,
-    pub(super) freight: Freight,
+    pub(super) message: Message,
 }
 
 impl PartialEq for Due {

@@ -50,12 +50,6 @@ impl AtomicWaker {
     pub(crate) fn take(&self) -> Option<Waker> {
         self.0.lock().take()
     }
-
-    pub(crate) fn wake(&self) {
-        if let Some(waker) = self.take() {
-            waker.wake();
-        }
-    }
 }
 
 shuttle::thread_local! {

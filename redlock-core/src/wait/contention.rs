@@ -53,7 +53,7 @@ impl Contention {
 
     /// The lock is released. If other clients wait for it, one of them has its turn until `turn`. A
     /// client that waited for the lock itself assumes that others do.
-    pub(super) fn let_go(&mut self, key: &Arc<str>, now: Moment, turn: Moment, has_waited: bool) {
+    pub(super) fn released(&mut self, key: &Arc<str>, now: Moment, turn: Moment, has_waited: bool) {
         if let Some(contended) = self.get_mut(key, now) {
             contended.turn = turn;
         } else if has_waited {
@@ -109,9 +109,9 @@ mod tests {
         let mut contention = Contention::default();
         let key: Arc<str> = "k".into();
         assert!(!contention.is_contended(&key, at(0)) && !contention.yields(&key, at(0)));
-        contention.let_go(&key, at(0), at(100), false);
+        contention.released(&key, at(0), at(100), false);
         assert!(!contention.yields(&key, at(0)), "nobody was there");
-        contention.let_go(&key, at(0), at(100), true);
+        contention.released(&key, at(0), at(100), true);
         assert!(contention.yields(&key, at(99)), "it has waited itself");
         contention.none_waits(&key, at(0));
         assert!(!contention.is_contended(&key, at(0)));
@@ -119,12 +119,12 @@ mod tests {
         contention.add(&key, at(0), at(100));
         assert!(contention.yields(&key, at(99)) && !contention.yields(&key, at(100)));
         assert!(contention.is_contended(&key, at(4999)));
-        contention.let_go(&key, at(300), at(400), false);
+        contention.released(&key, at(300), at(400), false);
         assert!(contention.yields(&key, at(399)), "whatever the answer will be");
         assert!(!contention.is_contended(&key, at(5000)), "it is forgotten");
 
         contention.add(&key, at(6000), at(6100));
-        contention.let_go(&key, at(6050), at(6150), false);
+        contention.released(&key, at(6050), at(6150), false);
         contention.none_waits(&key, at(6050));
         assert!(contention.yields(&key, at(6099)), "it is on its way");
         assert!(!contention.yields(&key, at(6100)) && contention.is_contended(&key, at(6100)));

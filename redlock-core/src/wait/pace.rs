@@ -1,8 +1,8 @@
 //! Which client goes first when several want one lock. Pure.
 //!
-//! Within a process a lock passes on at once, so that a process could keep it for ever. A line
+//! Within a process a lock passes on at once, so that a process could keep it for ever. A queue
 //! keeps the lock for a span, then deletes the keys and lets other clients in. A client that wakes
-//! up to a free lock hesitates less, the longer its line has waited: then two clients seldom start
+//! up to a free lock hesitates less, the longer its queue has waited: then two clients seldom start
 //! at the same moment and split the votes.
 
 use std::time::Duration;
@@ -13,15 +13,15 @@ use crate::{
 };
 
 /// The shortest pause between attempts: zero delay and zero jitter would spin on the nodes.
-pub(crate) const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+pub(crate) const MIN_PAUSE: Duration = Duration::from_millis(1);
 
-/// How long a line may keep a lock that other clients want too. It is short enough that several
+/// How long a queue may keep a lock that other clients want too. It is short enough that several
 /// processes with holds of 1 ms wait for tenths of a second, and long enough that the few
 /// milliseconds of changing clients cost little.
-const SHORTEST_SPAN: Duration = Duration::from_millis(20);
+const MIN_SPAN: Duration = Duration::from_millis(20);
 
 /// How long the span becomes when no other client took the lock in between, several times in a row.
-const LONGEST_SPAN: Duration = Duration::from_millis(300);
+const MAX_SPAN: Duration = Duration::from_millis(300);
 
 /// How often a waiter in the queue between processes reports that it is alive, and reads the state
 /// of the queue. A lost push delays a waiter by this much.
@@ -44,21 +44,21 @@ pub(crate) fn watches_after(round_trip: Duration) -> Duration {
     round_trip.saturating_mul(2).saturating_add(Duration::from_millis(10))
 }
 
-/// How long a line hesitates that has just begun to wait.
+/// How long a queue hesitates that has just begun to wait.
 const HESITATION: Duration = Duration::from_millis(1);
 
-/// How often doubtful rings in a row double the random part: to an eighth of a second.
-const MOST_DOUBTS: u32 = 7;
+/// How often doubtful notifications in a row double the random part: to an eighth of a second.
+const MAX_DOUBLINGS: u32 = 7;
 
 /// The most that the random part grows to, or one unit if that is more.
-const LONGEST_RANDOM: Duration = Duration::from_millis(250);
+const MAX_RANDOM: Duration = Duration::from_millis(250);
 
-/// A line that has waited for this long does not hesitate.
+/// A queue that has waited for this long does not hesitate.
 const EAGER_AFTER: Duration = Duration::from_millis(60);
 
-/// A lock that stays with one line.
+/// A lock that stays with one queue.
 ///
-/// While no other client waits, a line works for longer and longer between two looks at the queue.
+/// While no other client waits, a queue works for longer and longer between two looks at other clients.
 /// When other clients wait, half of the waiters of this client get a turn, and then another client
 /// does: the tasks of all clients are served about equally, however far the nodes are.
 #[derive(Debug, Clone, Copy)]
@@ -73,10 +73,10 @@ pub(super) struct Streak {
 
 impl Streak {
     pub(super) fn new() -> Self {
-        Self { since: None, span: SHORTEST_SPAN, turns: None, contended: false }
+        Self { since: None, span: MIN_SPAN, turns: None, contended: false }
     }
 
-    /// The line has the lock, and `waiting` of its tasks wait for it.
+    /// The queue has the lock, and `waiting` of its tasks wait for it.
     pub(super) fn lock_taken(&mut self, now: Moment, waiting: usize) {
         if self.since.is_none() {
             self.since = Some(now);
@@ -95,22 +95,22 @@ impl Streak {
         self.turns = self.turns.map(|turns| turns.saturating_sub(1));
     }
 
-    /// The line lets other clients in, and then may begin a new streak.
+    /// The queue lets other clients in, and then may begin a new streak.
     pub(super) fn begin_anew(&mut self) {
         self.since = None;
         self.turns = None;
     }
 
-    /// The line let other clients in, and none came.
+    /// The queue let other clients in, and none came.
     pub(super) fn unchallenged(&mut self) {
         self.contended = false;
-        self.span = (self.span * 2).min(LONGEST_SPAN);
+        self.span = (self.span * 2).min(MAX_SPAN);
     }
 
     /// Another client has the lock, or waits for it.
     pub(super) fn contended(&mut self) {
         self.contended = true;
-        self.span = SHORTEST_SPAN;
+        self.span = MIN_SPAN;
     }
 
     pub(super) fn is_contended(&self) -> bool {
@@ -118,33 +118,33 @@ impl Streak {
     }
 }
 
-/// How long to hesitate after a bell has rung.
+/// How long to hesitate after a watch has notified a waiter.
 #[derive(Debug, Default)]
-pub(crate) struct Alarms {
-    /// The number of doubtful rings in a row.
+pub(crate) struct WakeBackoff {
+    /// The number of doubtful notifications in a row.
     in_vain: u32,
 }
 
-impl Alarms {
-    /// A fixed part, which shrinks to nothing for a line that has `waited` for long enough, and the
+impl WakeBackoff {
+    /// A fixed part, which shrinks to nothing for a queue that has `waited` for long enough, and the
     /// upper bound of a random part. Both follow the `round_trip` to the nodes: clients that ask
     /// within one round trip of each other split the votes.
     ///
-    /// A ring is `doubtful` in three cases. It says nothing new: the key reads as missing, as it
+    /// A notification is `doubtful` in three cases. It says nothing new: the key reads as missing, as it
     /// also does on a server that has no memory left for it. It came at once. Or the last attempt
-    /// failed although perhaps no client holds the lock: the ring may come from other clients that
-    /// try in vain. Each doubtful ring in a row doubles the random part.
+    /// failed although perhaps no client holds the lock: the notification may come from other clients that
+    /// try in vain. Each doubtful notification in a row doubles the random part.
     pub(crate) fn hesitation(
         &mut self,
         doubtful: bool,
         waited: Duration,
         round_trip: Duration,
     ) -> (Duration, Duration) {
-        self.in_vain = if doubtful { (self.in_vain + 1).min(MOST_DOUBTS) } else { 0 };
+        self.in_vain = if doubtful { (self.in_vain + 1).min(MAX_DOUBLINGS) } else { 0 };
         let eager = (waited.as_secs_f64() / EAGER_AFTER.as_secs_f64()).min(1.0);
         let unit = round_trip.max(Duration::from_millis(1));
         let random = unit * ((1 << self.in_vain) - 1);
-        (HESITATION.max(round_trip).mul_f64(1.0 - eager), random.min(LONGEST_RANDOM.max(unit)))
+        (HESITATION.max(round_trip).mul_f64(1.0 - eager), random.min(MAX_RANDOM.max(unit)))
     }
 }
 
@@ -196,27 +196,27 @@ mod tests {
 
     #[test]
     fn a_line_that_has_waited_longest_goes_first() {
-        let delay = |waited| Alarms::default().hesitation(false, waited, ms(0)).0;
+        let delay = |waited| WakeBackoff::default().hesitation(false, waited, ms(0)).0;
         assert_eq!(delay(Duration::ZERO), HESITATION);
         assert_eq!(delay(EAGER_AFTER / 2), HESITATION / 2);
         assert_eq!(delay(EAGER_AFTER), Duration::ZERO);
         assert_eq!(delay(Duration::MAX), Duration::ZERO);
-        let far = Alarms::default().hesitation(false, Duration::ZERO, ms(40)).0;
+        let far = WakeBackoff::default().hesitation(false, Duration::ZERO, ms(40)).0;
         assert_eq!(far, ms(40), "closer together, they split the votes");
     }
 
     #[test]
-    fn what_rings_in_vain_again_and_again_is_believed_less_each_time() {
-        let mut alarms = Alarms::default();
-        let mut random = |doubtful| alarms.hesitation(doubtful, EAGER_AFTER, ms(0)).1;
+    fn what_notifies_in_vain_again_and_again_is_believed_less_each_time() {
+        let mut wake_backoff = WakeBackoff::default();
+        let mut random = |doubtful| wake_backoff.hesitation(doubtful, EAGER_AFTER, ms(0)).1;
         assert_eq!([true; 3].map(&mut random), [ms(1), ms(3), ms(7)]);
         assert_eq!(random(false), ms(0), "a holder has let go");
         for _ in 0..100 {
             random(true);
         }
         assert_eq!(random(true), ms(127));
-        let far = alarms.hesitation(true, EAGER_AFTER, ms(40)).1;
-        assert_eq!(far, LONGEST_RANDOM);
+        let far = wake_backoff.hesitation(true, EAGER_AFTER, ms(40)).1;
+        assert_eq!(far, MAX_RANDOM);
     }
 
     #[test]

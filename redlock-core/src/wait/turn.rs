@@ -1,4 +1,4 @@
-//! A place in a line, and a turn. Dropping such a value passes on what it stands for.
+//! A place in a queue, and a turn. Dropping such a value passes on what it stands for.
 
 use std::{
     future::poll_fn,
@@ -9,13 +9,13 @@ use std::{
 
 use super::{
     entry::Entry,
-    line::{Line, NoTurn, Occupant, Wants},
+    failed_attempt::FailedAttempt,
+    queue::{NoTurn, Occupant, Queue, Queues, Wants},
 };
 use crate::{
     bug::{Bug, planted},
-    client::Client,
-    lease::{Hold, Unheld},
-    op::acquire::Failure,
+    clock::Moment,
+    lease::{Hold, LeaseInTransit},
     sync::{
         AtomicWaker, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -23,10 +23,10 @@ use crate::{
     timer,
 };
 
-/// What a place in the line comes to.
-pub(crate) type Turn = Result<Head, NoTurn>;
+/// What a place in the queue comes to.
+pub(crate) type Turn = Result<Front, NoTurn>;
 
-/// A task that waits. The turn is given under the lock of the lines.
+/// A task that waits. The turn is given under the lock of the queues.
 pub(super) struct Waiter {
     pub(super) wants: Wants,
     turn: Mutex<Option<Turn>>,
@@ -57,42 +57,42 @@ impl Waiter {
     }
 }
 
-/// Tells a head that a request behind it would have asked by now.
+/// Tells a front that a request behind it would have asked by now.
 #[derive(Debug, Default)]
 pub(super) struct Hurry {
     told: AtomicBool,
-    head: AtomicWaker,
+    front: AtomicWaker,
 }
 
 impl Hurry {
-    /// The caller wakes the head once nothing is locked.
+    /// The caller wakes the front once nothing is locked.
     #[must_use]
     pub(super) fn tell(&self) -> Option<Waker> {
         self.told.store(true, Ordering::Release);
-        self.head.take()
+        self.front.take()
     }
 
     async fn told(&self) {
         poll_fn(|cx| {
-            self.head.register(cx.waker());
+            self.front.register(cx.waker());
             if self.told.swap(false, Ordering::AcqRel) { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }
 }
 
-/// A place in the line. Dropping it gives the place up and passes on a turn that was given.
-pub(crate) struct Place {
-    client: Arc<Client>,
+/// A place in the queue. Dropping it gives the place up and passes on a turn that was given.
+pub(crate) struct PendingTurn {
+    queues: Arc<Queues>,
     key: Arc<str>,
     waiter: Arc<Waiter>,
-    /// The place is no longer in the line, and its turn was taken.
+    /// The place is no longer in the queue, and its turn was taken.
     gone: bool,
 }
 
-impl Place {
-    pub(super) fn new(client: &Arc<Client>, key: &Arc<str>, waiter: Arc<Waiter>) -> Self {
-        Self { client: Arc::clone(client), key: Arc::clone(key), waiter, gone: false }
+impl PendingTurn {
+    pub(super) fn new(queues: &Arc<Queues>, key: &Arc<str>, waiter: Arc<Waiter>) -> Self {
+        Self { queues: Arc::clone(queues), key: Arc::clone(key), waiter, gone: false }
     }
 
     /// Waits for the turn, at most for `limit`.
@@ -101,7 +101,7 @@ impl Place {
             self.waiter.task.register(cx.waker());
             // A runtime that ended took the client's tasks with it: the waiter starts them again
             // (rule 13).
-            self.client.ensure_running();
+            self.queues.leases.ensure_running();
             match self.waiter.turn.lock().take() {
                 Some(turn) => Poll::Ready(turn),
                 None => Poll::Pending,
@@ -120,11 +120,11 @@ impl Place {
     }
 
     fn leave(&self) -> NoTurn {
-        self.client.lines.leave(&self.key, &self.waiter)
+        self.queues.leave(&self.key, &self.waiter)
     }
 }
 
-impl Drop for Place {
+impl Drop for PendingTurn {
     fn drop(&mut self) {
         if self.gone {
             return;
@@ -142,25 +142,25 @@ impl Drop for Place {
 
 /// The turn to ask the nodes, or to take over the lease of the hold before. Dropping it passes the
 /// turn to the next waiter and gives the lease back.
-pub(crate) struct Head {
-    client: Arc<Client>,
+pub(crate) struct Front {
+    queues: Arc<Queues>,
     key: Arc<str>,
     /// The lease of the hold before.
-    lease: Option<Unheld>,
+    lease: Option<LeaseInTransit>,
     /// The place among the clients that wait for the lock.
     pub(crate) entry: Option<Box<Entry>>,
-    /// Other clients have their chance before this head asks.
+    /// Other clients have their chance before this front asks.
     stands_back: bool,
-    /// The head has given other clients their chance, and has not been refused since.
+    /// The front has given other clients their chance, and has not been refused since.
     stood_back: bool,
-    /// The head has the lock: nothing is passed on.
+    /// The front has the lock: nothing is passed on.
     over: bool,
 }
 
-impl Head {
-    pub(super) fn new(client: &Arc<Client>, key: &Arc<str>) -> Self {
+impl Front {
+    pub(super) fn new(queues: &Arc<Queues>, key: &Arc<str>) -> Self {
         Self {
-            client: Arc::clone(client),
+            queues: Arc::clone(queues),
             key: Arc::clone(key),
             lease: None,
             entry: None,
@@ -170,7 +170,7 @@ impl Head {
         }
     }
 
-    pub(super) fn with(mut self, lease: Unheld) -> Self {
+    pub(super) fn with(mut self, lease: LeaseInTransit) -> Self {
         self.lease = Some(lease);
         self
     }
@@ -186,37 +186,38 @@ impl Head {
     }
 
     /// The lease of the hold before, if it still suits the request.
-    pub(crate) fn take_lease(&mut self, wants: Wants) -> Option<Unheld> {
-        let reading = self.client.clock.read();
-        self.lease.take().filter(|unheld| wants.fits(&unheld.lease, reading))
+    pub(crate) fn take_lease(&mut self, wants: Wants) -> Option<LeaseInTransit> {
+        let in_transit = self.lease.take()?;
+        let reading = self.queues.nodes().clock.read();
+        wants.fits(&in_transit.lease, reading).then_some(in_transit)
     }
 
-    /// Whether other clients have their chance before this head asks. True once.
+    /// Whether other clients have their chance before this front asks. True once.
     pub(crate) fn stands_back(&mut self) -> bool {
         self.stood_back = std::mem::take(&mut self.stands_back);
         self.stood_back
     }
 
-    /// Another client came while the head stood back.
+    /// Another client came while the front stood back.
     pub(crate) fn challenged(&mut self) {
         self.stood_back = false;
     }
 
-    /// Resolves when a request behind the head would have asked by now: a place in the line must
-    /// not cost a waiter an attempt. The head itself would ask every `pace`.
+    /// Resolves when a request behind the front would have asked by now: a place in the queue must
+    /// not cost a waiter an attempt. The front itself would ask every `pace`.
     pub(crate) fn hurried(
         &self,
         pace: Duration,
         jitter: Duration,
     ) -> impl Future<Output = ()> + Send + 'static {
-        let (client, key) = (Arc::clone(&self.client), Arc::clone(&self.key));
+        let (queues, key) = (Arc::clone(&self.queues), Arc::clone(&self.key));
         async move {
-            let lines = &client.lines;
-            let hurry = lines.with_line(&key, |line| Arc::clone(&line.hurry)).unwrap_or_default();
+            let hurry =
+                queues.with_queue(&key, |queue| Arc::clone(&queue.hurry)).unwrap_or_default();
             loop {
-                let listens = |line: &mut Line| line.listens(pace, jitter);
-                let hurried = lines.with_line(&key, listens).flatten();
-                let left = hurried.map(|at| at.since(client.clock.now()));
+                let listens = |queue: &mut Queue| queue.listens(pace, jitter);
+                let hurried = queues.with_queue(&key, listens).flatten();
+                let left = hurried.map(|at| at.since(queues.nodes().clock.now()));
                 tokio::select! {
                     biased;
                     () = timer::sleep(left.unwrap_or_default()), if left.is_some() => return,
@@ -228,72 +229,77 @@ impl Head {
 
     /// Whether another client has its turn now.
     pub(crate) fn yields(&self) -> bool {
-        self.client.lines.yields(&self.key, self.client.clock.now())
+        self.queues.yields(&self.key, self.queues.nodes().clock.now())
     }
 
-    /// The outcome of the last attempt that the head before made. The nodes need not be asked
+    /// The outcome of the last attempt that the front before made. The nodes need not be asked
     /// again, unless it is too old for a request that tries only once.
-    pub(crate) fn known(&self, wants: Wants) -> Option<Arc<Failure>> {
-        let now = self.client.clock.now();
-        self.with_line(|line| {
-            let known = !wants.tries_once || line.knows(wants.retry_delay, now);
-            line.last.as_ref().filter(|_| known).map(|(failure, _)| Arc::clone(failure))
+    pub(crate) fn known(&self, wants: Wants) -> Option<Arc<FailedAttempt>> {
+        self.with_queue(|queue| {
+            let (failure, _) = queue.last.as_ref()?;
+            let known = !wants.tries_once
+                || queue.knows(wants.retry_delay, self.queues.nodes().clock.now());
+            known.then(|| Arc::clone(failure))
         })
         .flatten()
     }
 
+    /// How many tasks wait behind it that want a token with the lock.
+    pub(crate) fn fenced_behind(&self) -> usize {
+        self.with_queue(|queue| queue.waiting_fenced()).unwrap_or_default()
+    }
+
     /// How long this client has been without the lock.
     pub(crate) fn without(&self) -> Duration {
-        let now = self.client.clock.now();
-        self.with_line(|line| now.since(line.waiting_since)).unwrap_or_default()
+        let now = self.queues.nodes().clock.now();
+        self.with_queue(|queue| now.since(queue.waiting_since)).unwrap_or_default()
     }
 
-    fn with_line<T>(&self, change: impl FnOnce(&mut Line) -> T) -> Option<T> {
-        self.client.lines.with_line(&self.key, change)
+    fn with_queue<T>(&self, change: impl FnOnce(&mut Queue) -> T) -> Option<T> {
+        self.queues.with_queue(&self.key, change)
     }
 
-    /// Notes that the attempt of this head has failed.
-    pub(crate) fn failed(&mut self, failure: &Arc<Failure>) {
+    /// Notes that the attempt of this front has failed.
+    pub(crate) fn failed(&mut self, failure: &Arc<FailedAttempt>) {
         self.stood_back = false;
-        let now = self.client.clock.now();
-        self.client.lines.answer(&self.key, |line| {
-            line.streak.contended();
-            line.last = Some((Arc::clone(failure), now));
+        let now = self.queues.nodes().clock.now();
+        self.queues.answer(&self.key, |queue| {
+            queue.streak.contended();
+            queue.last = Some((Arc::clone(failure), now));
             true
         });
     }
 
-    /// The hold has the lock, and its line is held until it ends. A hold that has ended already
-    /// could not tell the line, which did not know it yet: then the turn passes on.
-    pub(crate) fn acquired(mut self, hold: &Arc<Hold>) {
+    /// The hold has the lock, and its queue is held until it ends. A hold that has ended already
+    /// could not tell the queue, which did not know it yet: then the turn passes on.
+    pub(crate) fn acquired(mut self, hold: &Arc<Hold>, now: Moment) {
         if let Some(entry) = self.entry.take() {
             entry.acquired();
         }
-        let now = self.client.clock.now();
-        let has_place = self.client.lines.answer(&self.key, |line| {
+        let has_place = self.queues.answer(&self.key, |queue| {
             if self.stood_back {
-                line.streak.unchallenged();
+                queue.streak.unchallenged();
             }
-            line.streak.lock_taken(now, line.waiting());
-            line.last = None;
+            queue.streak.lock_taken(now, queue.waiting());
+            queue.last = None;
             if hold.is_over() {
                 return false;
             }
-            line.occupant = Occupant::Held(hold.id, Arc::downgrade(hold));
+            queue.occupant = Occupant::Held(hold.id, Arc::downgrade(hold));
             true
         });
         self.over = has_place;
     }
 }
 
-impl Drop for Head {
+impl Drop for Front {
     fn drop(&mut self) {
         // The lease goes first: the next waiter asks behind its deletes.
         drop(self.lease.take());
         if !self.over {
-            let now = self.client.clock.now();
+            let now = self.queues.nodes().clock.now();
             let entry = self.entry.take();
-            let left = self.client.lines.promote(&self.client, &self.key, now, entry);
+            let left = self.queues.promote(&self.key, now, entry);
             // Outside of the lock: the entry leaves the queue.
             drop(left);
         }

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use super::{
+    fence,
     properties::{CLEAN, EXCLUSIVE, UNBROKEN},
     rules::{Bounds, Omission, Protocol},
 };
@@ -37,24 +38,41 @@ pub struct Case {
     pub size: Size,
     /// What the check has to find.
     pub expected: Expected,
-    pub(super) protocol: Protocol,
+    pub(super) subject: Subject,
+}
+
+/// What is modelled.
+#[derive(Debug, Clone)]
+pub(super) enum Subject {
+    /// One lock.
+    Lock(Protocol),
+    /// The tokens of one lock.
+    Fence(fence::Fence),
 }
 
 impl Case {
     /// How many clients there are.
     pub fn clients(&self) -> usize {
-        self.protocol.bounds.attempts.len()
+        match &self.subject {
+            Subject::Lock(protocol) => protocol.bounds.attempts.len(),
+            Subject::Fence(fence) => fence.clients(),
+        }
     }
 
     /// How much may happen, in words.
     pub fn bounds(&self) -> String {
-        self.protocol.bounds.to_string()
+        match &self.subject {
+            Subject::Lock(protocol) => protocol.bounds.to_string(),
+            Subject::Fence(fence) => fence.bounds.to_string(),
+        }
     }
 }
 
 /// All checks.
 pub fn cases() -> Vec<Case> {
-    whole().into_iter().chain(without()).chain(without_in_handing_over()).chain(beyond()).collect()
+    let lock =
+        whole().into_iter().chain(without()).chain(without_in_handing_over()).chain(beyond());
+    lock.chain(fence::cases()).collect()
 }
 
 const TWICE: Bounds = Bounds { attempts: &[2, 1], ..Bounds::LEAST };
@@ -78,7 +96,7 @@ fn whole() -> Vec<Case> {
         rule: "",
         size,
         expected: Expected::Holds,
-        protocol: Protocol { omission: None, bounds },
+        subject: Subject::Lock(Protocol { omission: None, bounds }),
     };
     let stopping = Bounds { stops: 1, ..DRIFTING };
     let three = Bounds { attempts: &[1, 1, 1], ..stopping };
@@ -125,7 +143,7 @@ fn left_out(
         rule,
         size: Size::Small,
         expected: Expected::Broken(broken),
-        protocol: Protocol { omission: Some(omission), bounds },
+        subject: Subject::Lock(Protocol { omission: Some(omission), bounds }),
     }
 }
 
@@ -198,7 +216,7 @@ fn beyond() -> Vec<Case> {
         rule: "",
         size: Size::Small,
         expected: Expected::Broken(EXCLUSIVE),
-        protocol: Protocol { omission: None, bounds },
+        subject: Subject::Lock(Protocol { omission: None, bounds }),
     };
     vec![
         case("a clock slower than allowed for", Bounds { lag: 2, ..DRIFTING }),
@@ -215,6 +233,9 @@ impl fmt::Display for Expected {
             Self::Broken(EXCLUSIVE) => "two hold",
             Self::Broken(UNBROKEN) => "held by another meanwhile",
             Self::Broken(CLEAN) => "a key is left",
+            Self::Broken(fence::DISJOINT) => "one number twice, or out of order",
+            Self::Broken(fence::GROWING) => "a later number is no larger",
+            Self::Broken(fence::HANDED) => "a number handed on is no larger",
             Self::Broken(other) => other,
         })
     }

@@ -2,9 +2,22 @@
 
 use std::time::{Duration, Instant};
 
+use std::hash::Hash;
+
 use stateright::{Checker, Expectation, HasDiscoveries, Model};
 
-use super::{Case, Expected, rules::Protocol, trace};
+use super::{Case, Expected, cases::Subject};
+
+/// A model that can tell a behaviour to a reader.
+pub(super) trait Told:
+    Model<State: Clone + Hash + PartialEq + Send + Sync, Action: Clone + PartialEq + Send + Sync>
+    + Send
+    + Sync
+    + 'static
+{
+    /// A line a step.
+    fn steps(&self, path: Vec<(Self::State, Option<Self::Action>)>) -> Vec<String>;
+}
 
 /// What trying every behaviour came to.
 #[derive(Debug)]
@@ -29,15 +42,22 @@ pub struct Outcome {
 /// and breadth first, which finds a short way; what has to hold depth first, which takes less
 /// memory.
 pub fn check(case: &Case, threads: usize) -> Outcome {
-    let model = case.protocol.clone().checker().finish_when(HasDiscoveries::AnyFailures);
+    match &case.subject {
+        Subject::Lock(protocol) => check_model(protocol.clone(), case.expected, threads),
+        Subject::Fence(fence) => check_model(fence.clone(), case.expected, threads),
+    }
+}
+
+fn check_model(model: impl Told, expected: Expected, threads: usize) -> Outcome {
+    let model = model.checker().finish_when(HasDiscoveries::AnyFailures);
     let begun = Instant::now();
-    match case.expected {
+    match expected {
         Expected::Holds => outcome(&model.threads(threads).spawn_dfs().join(), begun),
         Expected::Broken(_) => outcome(&model.spawn_bfs().join(), begun),
     }
 }
 
-fn outcome(checker: &impl Checker<Protocol>, begun: Instant) -> Outcome {
+fn outcome<M: Told>(checker: &impl Checker<M>, begun: Instant) -> Outcome {
     let properties = checker.model().properties();
     let mut discoveries = checker.discoveries();
     let mut never = Vec::new();
@@ -51,7 +71,7 @@ fn outcome(checker: &impl Checker<Protocol>, begun: Instant) -> Outcome {
                 // The checker tells the last that it saw: the way there may have been one before.
                 let holds = |(state, _): &_| (property.condition)(checker.model(), state);
                 path.truncate(path.iter().take_while(|step| holds(step)).count() + 1);
-                let steps = trace::steps(checker.model(), path);
+                let steps = checker.model().steps(path);
                 if broken.as_ref().is_none_or(|(_, shortest)| steps.len() < shortest.len()) {
                     broken = Some((property.name, steps));
                 }

@@ -14,6 +14,7 @@
 //! - `state`, `pack`, `symmetry`: a state, in few words, and which are the same but for names.
 //! - `action`, `client`, `node`: what can happen, and what comes of it.
 //! - `properties`: what must hold.
+//! - `fence`: fencing tokens, with states, actions and cases of their own.
 //! - `cases`: what is checked, and what is expected; `check`: checking it.
 
 mod action;
@@ -21,6 +22,7 @@ mod cases;
 mod check;
 mod client;
 pub mod command;
+mod fence;
 mod node;
 mod pack;
 mod properties;

@@ -2,12 +2,19 @@
 
 use super::{
     action::{Action, Answer, Request},
+    check::Told,
     rules::Protocol,
     state::{Core, State, Token},
 };
 
+impl Told for Protocol {
+    fn steps(&self, path: Vec<(State, Option<Action>)>) -> Vec<String> {
+        steps(self, path)
+    }
+}
+
 /// A line a step, with who relies on the lock after it.
-pub(super) fn steps(protocol: &Protocol, path: Vec<(State, Option<Action>)>) -> Vec<String> {
+fn steps(protocol: &Protocol, path: Vec<(State, Option<Action>)>) -> Vec<String> {
     let relying = |state: &State| -> String {
         let clients = state.core.clients.iter().zip(state.clients);
         let mut names: Vec<char> = clients

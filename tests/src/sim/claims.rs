@@ -81,21 +81,24 @@ impl Claims {
             Kind::Grant if claim.granted & bit != 0 && !self.twins.contains(&act.client) => {
                 Some("a token used twice (rule 1)")
             }
-            Kind::Grant | Kind::Heal | Kind::Extend if claim.let_go & bit != 0 => {
+            Kind::Grant | Kind::Heal | Kind::Extend | Kind::Redraw | Kind::Confirm
+                if claim.let_go & bit != 0 =>
+            {
                 Some("sent behind the release of the same lock (rules 5 and 10)")
             }
             Kind::Join if claim.let_go & bit != 0 => {
                 Some("joined a queue behind leaving it: an entry that no waiter stands for")
             }
-            Kind::Release | Kind::Retire if claim.live > 0 => {
+            Kind::Release | Kind::Shorten if claim.live > 0 => {
                 Some("released while somebody may still rely on it (rule 13)")
             }
             _ => None,
         };
         match act.kind {
             Kind::Grant => claim.granted |= bit,
-            Kind::Release | Kind::Retire | Kind::Leave => claim.let_go |= bit,
-            Kind::Heal | Kind::Extend | Kind::Watch | Kind::Join => {}
+            Kind::Release | Kind::Shorten | Kind::Leave => claim.let_go |= bit,
+            Kind::Heal | Kind::Extend | Kind::Redraw | Kind::Confirm | Kind::Watch | Kind::Join => {
+            }
         }
         problem.map(|problem| {
             let Act { client, node, kind, key, claim, .. } = act;
@@ -125,12 +128,19 @@ impl Claims {
                 claim.deleted[act.node] = claim.deleted[act.node].saturating_add(1);
                 claim.ghosts &= !bit;
             }
-            Kind::Retire => {
+            Kind::Shorten => {
                 let rest = u64::try_from(act.ttl.as_millis()).unwrap();
                 // A node's clock may be slow by half of the largest drift factor.
                 claim.keep_until = claim.keep_until.max(now + rest + rest / 16 + 2);
             }
-            Kind::Grant | Kind::Heal | Kind::Extend | Kind::Watch | Kind::Join | Kind::Leave => {}
+            Kind::Grant
+            | Kind::Heal
+            | Kind::Extend
+            | Kind::Redraw
+            | Kind::Confirm
+            | Kind::Watch
+            | Kind::Join
+            | Kind::Leave => {}
         }
     }
 

@@ -6,7 +6,7 @@
 
 use redlock_core::{
     Restarts,
-    simulation::{Cut, Manners, Rng, Weather},
+    simulation::{Cut, LinkQuality, Manners, Rng},
 };
 
 use super::plan::{
@@ -193,7 +193,7 @@ impl<'a> Artist<'a> {
             rate: self.rate(extreme),
             skew: self.rng.below(1_000_000),
             restarts,
-            weather: (0..self.nodes).map(|_| self.weather()).collect(),
+            quality: (0..self.nodes).map(|_| self.quality()).collect(),
             tasks,
             order: self.order(),
             manners,
@@ -256,13 +256,13 @@ impl<'a> Artist<'a> {
         Op { after: self.rng.below(self.ttls[0]), what: What::Burst { count, cancel } }
     }
 
-    fn weather(&mut self) -> Weather {
+    fn quality(&mut self) -> LinkQuality {
         let timeout = self.settings.node_timeout;
         let Self { distance, lost_pushes, calm, .. } = *self;
         let lost_pushes = if calm { 0 } else { lost_pushes };
-        let fair = Weather { base: distance, lost_pushes, ..Weather::FAIR };
-        let mild = Weather { base: distance + self.rng.below(3), jitter: timeout / 10, ..fair };
-        let rough = Weather {
+        let fair = LinkQuality { base: distance, lost_pushes, ..LinkQuality::FAIR };
+        let mild = LinkQuality { base: distance + self.rng.below(3), jitter: timeout / 10, ..fair };
+        let rough = LinkQuality {
             base: distance + self.rng.below(timeout / 4),
             jitter: timeout / 4,
             spikes: 20,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use redlock_core::{
     Restarts,
-    simulation::{Cut, Manners, Weather},
+    simulation::{Cut, LinkQuality, Manners},
 };
 
 /// One schedule, all of it drawn from a seed.
@@ -42,7 +42,7 @@ pub(super) struct ClientPlan {
     pub(super) skew: u64,
     pub(super) restarts: Restarts,
     /// One a node.
-    pub(super) weather: Vec<Weather>,
+    pub(super) quality: Vec<LinkQuality>,
     pub(super) tasks: Vec<Vec<Op>>,
     /// The nodes, in the order in which it names them.
     pub(super) order: Vec<usize>,

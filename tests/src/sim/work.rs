@@ -128,7 +128,7 @@ impl Worker {
     }
 
     /// The time within which a request has to be answered.
-    fn patience(&self, take: &Take) -> u64 {
+    fn give_up_after(&self, take: &Take) -> u64 {
         let wait =
             if matches!(take.how, How::Lock | How::Run | How::Continue) { take.wait } else { 0 };
         wait + self.world.plan.settings.connect_timeout + self.round()
@@ -139,7 +139,7 @@ impl Worker {
         let disturbed = self.client.disturbed.load(Relaxed);
         let begun = self.world.now();
         let request = cancellable(self.request(take).into_future(), take.cancel);
-        let answer = self.bounded("lock", self.patience(take), request).await;
+        let answer = self.bounded("lock", self.give_up_after(take), request).await;
         if take.sleeps && !self.client.has_crashed() && self.world.now() - begun > AWAKE {
             let what = format!("c{} slept on when k{} was free", self.client.number, take.key);
             self.world.log.delay(what);
@@ -329,7 +329,7 @@ impl Worker {
             .await;
         };
         let held: u64 = take.steps.iter().map(Step::span).sum();
-        let limit = self.patience(take) + held + self.round();
+        let limit = self.give_up_after(take) + held + self.round();
         let run = cancellable(self.request(take).run(body), take.cancel);
         match self.bounded("run", limit, run).await {
             None => self.say(31, 1, || "gives up".to_owned()),

@@ -10,7 +10,7 @@ use std::{
 
 use redlock_core::{
     Redlock, pools,
-    simulation::{self, Network, Place, Process, Rng, SimClock, Weather},
+    simulation::{self, LinkQuality, Network, Place, Process, Rng, SimClock},
 };
 use tokio::task::JoinHandle;
 
@@ -24,7 +24,7 @@ use super::{
 };
 
 /// How many processes may take the place of others that have crashed.
-const MOST_CRASHES: usize = 5;
+const MAX_CRASHES: usize = 5;
 
 /// The pools of all schedules have names of their own.
 static POOLS: AtomicU64 = AtomicU64::new(0);
@@ -86,7 +86,7 @@ impl World {
         let log = Arc::new(Log::new(told));
         let ledger = Arc::new(Ledger::new(Arc::clone(&log)));
         let seed = Rng::new(plan.seed).bits();
-        let most = plan.clients.len() + MOST_CRASHES;
+        let most = plan.clients.len() + MAX_CRASHES;
         let network = Network::new(seed, &plan.nodes, most, Arc::clone(&ledger) as Arc<_>);
         tokio::spawn(network.clone().run());
         let world = Arc::new(Self {
@@ -110,7 +110,7 @@ impl World {
     /// A new process, not yet doing anything.
     fn spawn_client(&self, plan: &ClientPlan) -> Arc<Client> {
         let number = locked(&self.clients).len();
-        let clock = Arc::new(SimClock::new(ms(plan.skew), plan.rate));
+        let clock = Arc::new(SimClock::new(ms(plan.skew), plan.rate, 0));
         self.network.manners(number, plan.manners);
         if plan.has_twin() {
             self.ledger.allow_twins(number);
@@ -262,8 +262,8 @@ impl World {
     /// Starts what a client has to do.
     fn start(self: &Arc<Self>, client: &Arc<Client>) {
         let plan = self.plan_of(client);
-        for (node, weather) in plan.weather.iter().enumerate() {
-            self.network.weather(client.number, node, *weather);
+        for (node, quality) in plan.quality.iter().enumerate() {
+            self.network.quality(client.number, node, *quality);
         }
         for (number, ops) in plan.tasks.iter().enumerate() {
             let task = work::task(Arc::clone(self), Arc::clone(client), number, ops.clone());
@@ -361,7 +361,7 @@ impl World {
     /// Kills a process, and starts another in its place.
     pub(super) fn crash(self: &Arc<Self>, client: &Client) {
         let count = locked(&self.clients).len();
-        if client.life.process.is_dead() || count >= self.plan.clients.len() + MOST_CRASHES {
+        if client.life.process.is_dead() || count >= self.plan.clients.len() + MAX_CRASHES {
             return;
         }
         client.life.process.crash();
@@ -392,8 +392,8 @@ impl World {
         self.over.store(true, Relaxed);
         for client in self.clients() {
             for node in 0..self.network.nodes() {
-                let fair = Weather { base: self.plan.distance, ..Weather::FAIR };
-                self.network.weather(client.number, node, fair);
+                let fair = LinkQuality { base: self.plan.distance, ..LinkQuality::FAIR };
+                self.network.quality(client.number, node, fair);
                 self.network.heal(client.number, node);
             }
             locked(&client.pauses).causes = 0;

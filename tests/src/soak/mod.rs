@@ -1,4 +1,4 @@
-//! The soak: real processes, real servers and real faults for as long as somebody has patience,
+//! The soak: real processes, real servers and real faults for as long as somebody has give_up_after,
 //! and a log of every hold that is judged afterwards. `cargo xtask soak` runs it.
 //!
 //! Several worker processes share a handful of keys on five redis-servers, each worker through

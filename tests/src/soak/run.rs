@@ -79,7 +79,7 @@ impl<'a> Run<'a> {
         let mut chance = Chance::new(self.asked.seed);
         let mut log = File::create(self.directory.join("faults")).unwrap();
         let mut counts = BTreeMap::new();
-        let mut under_way: Vec<JoinHandle<()>> = Vec::new();
+        let mut in_flight: Vec<JoinHandle<()>> = Vec::new();
         let start = Instant::now();
         let (mut next_look, mut next_line) = (start, start + MINUTE);
         while start.elapsed() < self.asked.lasts {
@@ -89,7 +89,7 @@ impl<'a> Run<'a> {
                 writeln!(log, "{} {fault}", history::now().as_nanos()).unwrap();
                 *counts.entry(fault.name()).or_default() += 1;
                 let stage = Arc::clone(&self.stage);
-                under_way.push(thread::spawn(move || stage.suffer(&fault)));
+                in_flight.push(thread::spawn(move || stage.suffer(&fault)));
             }
             let next_fault = Instant::now() + chance.millis(50, 1200);
             while Instant::now() < next_fault {
@@ -110,11 +110,11 @@ impl<'a> Run<'a> {
                 let next = next_look.min(next_fault);
                 thread::sleep(next.saturating_duration_since(Instant::now()));
             }
-            for ended in under_way.extract_if(.., |fault| fault.is_finished()) {
+            for ended in in_flight.extract_if(.., |fault| fault.is_finished()) {
                 ended.join().expect("a fault could not be made or made good again");
             }
         }
-        for fault in under_way {
+        for fault in in_flight {
             fault.join().expect("a fault could not be made or made good again");
         }
         counts

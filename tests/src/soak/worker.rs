@@ -173,8 +173,8 @@ impl Task {
         let work = Work::draw(&mut self.chance);
         match way {
             15..30 => {
-                let patience = self.chance.millis(0, 60);
-                match timeout(patience, self.bare(request, number, work)).await {
+                let give_up_after = self.chance.millis(0, 60);
+                match timeout(give_up_after, self.bare(request, number, work)).await {
                     Ok(outcome) => self.count(outcome),
                     Err(_) => self.cancelled(),
                 }
@@ -187,11 +187,11 @@ impl Task {
                 self.count(outcome);
             }
             55..65 => {
-                let patience = self.chance.millis(0, 300);
+                let give_up_after = self.chance.millis(0, 300);
                 let body = async |lock: &LockHandle| {
                     work.go(self.journal.begin(number, lock.clone())).await;
                 };
-                match timeout(patience, request.run(body)).await {
+                match timeout(give_up_after, request.run(body)).await {
                     Ok(outcome) => self.count(outcome),
                     Err(_) => self.cancelled(),
                 }

@@ -9,14 +9,16 @@ use std::{
 
 use tokio::time::Instant;
 
+use super::counters::Counters;
 use crate::{
     bug::{Bug, planted},
-    node::{Action, Claim, Command, Reply, queue},
+    clock::wall_at,
+    node::{Action, Claim, Command, Reply, queue_keys},
 };
 
 /// The most keys that may be watched before a batch, like a server's `tracking-table-max-keys`.
 /// Beyond it, the watchers of one key are told that it has changed.
-const MOST_WATCHED: usize = 1 << 18;
+const MAX_WATCHED: usize = 1 << 18;
 
 /// Everything that a node knows.
 pub(super) struct Data {
@@ -25,6 +27,7 @@ pub(super) struct Data {
     queues: BTreeMap<Arc<str>, BTreeMap<u64, Waiter>>,
     /// The connections that are told of the next change to a key, once each.
     watched: BTreeMap<Arc<str>, BTreeSet<u64>>,
+    counters: Counters,
     clock: ServerClock,
     /// Expired keys are removed when this many keys are there.
     sweep_at: usize,
@@ -52,30 +55,41 @@ pub(crate) struct Push {
 
 /// The node's clock, in seconds, which need not be right.
 struct ServerClock {
+    /// When it was first looked at, and showed zero.
+    made: Option<Instant>,
     anchor: Option<Instant>,
     shown: f64,
     rate: f64,
 }
 
 impl ServerClock {
+    /// What `TIME` answers, in microseconds.
+    fn time(&mut self) -> u64 {
+        let shown = self.now();
+        let made = self.made.map_or(0.0, |made| wall_at(made).as_secs_f64());
+        ((made + shown) * 1e6) as u64
+    }
+
     fn now(&mut self) -> f64 {
         let now = Instant::now();
+        self.made.get_or_insert(now);
         let anchor = *self.anchor.get_or_insert(now);
         self.shown + now.duration_since(anchor).as_secs_f64() * self.rate
     }
 
     fn set(&mut self, shown: f64, rate: f64) {
-        *self = Self { anchor: Some(Instant::now()), shown, rate };
+        *self = Self { made: self.made, anchor: Some(Instant::now()), shown, rate };
     }
 }
 
 impl Data {
     pub(super) fn new() -> Self {
-        let clock = ServerClock { anchor: None, shown: 0.0, rate: 1.0 };
+        let clock = ServerClock { made: None, anchor: None, shown: 0.0, rate: 1.0 };
         Self {
             keys: BTreeMap::new(),
             queues: BTreeMap::new(),
             watched: BTreeMap::new(),
+            counters: Counters::default(),
             clock,
             sweep_at: 1024,
         }
@@ -108,6 +122,7 @@ impl Data {
     pub(super) fn clear(&mut self) -> Vec<Push> {
         self.keys.clear();
         self.queues.clear();
+        self.counters.clear();
         self.tell_all()
     }
 
@@ -118,6 +133,9 @@ impl Data {
 
     /// None when there was no such key.
     pub(super) fn remove(&mut self, key: &str) -> Option<Vec<Push>> {
+        if self.counters.remove(key) {
+            return Some(Vec::new());
+        }
         let (key, _) = self.keys.remove_entry(key)?;
         let mut told = Vec::new();
         self.tell(&key, None, &mut told);
@@ -135,16 +153,16 @@ impl Data {
     /// Runs commands that came on one connection.
     pub(super) fn run(&mut self, commands: &[Command], connection: u64) -> (Vec<Reply>, Vec<Push>) {
         let mut told = Vec::new();
-        if self.keys.len() >= self.sweep_at {
+        if self.keys.len().max(self.counters.len()) >= self.sweep_at {
             self.sweep(&mut told);
         }
-        if self.watched.len() >= MOST_WATCHED {
+        if self.watched.len() >= MAX_WATCHED {
             told.extend(self.tell_all());
         }
         let reply = |command: &Command| match command.action {
             Action::Join { place, life, listens } => {
                 if listens {
-                    for key in queue::wake_keys(&command.claim) {
+                    for key in queue_keys::wake_keys(&command.claim) {
                         self.watched.entry(key.into()).or_default().insert(connection);
                     }
                 }
@@ -177,11 +195,25 @@ impl Data {
                 });
                 (reply, false)
             }
-            (Action::Grant { .. } | Action::Heal { .. }, Some(_)) => (Reply::Foreign, false),
+            (Action::Grant { .. } | Action::GrantFenced { .. } | Action::Heal { .. }, Some(_)) => {
+                (Reply::Foreign, false)
+            }
+            (Action::GrantFenced { ttl, draw }, None) => {
+                let Some(first) = self.counters.draw(&claim.key, draw, now, self.clock.time())
+                else {
+                    return (Reply::Full, false);
+                };
+                let entry = Entry { value: claim.value.clone(), expires: now + ttl.as_secs_f64() };
+                self.keys.insert(Arc::clone(&claim.key), entry);
+                (Reply::Numbered { first }, true)
+            }
             (Action::Grant { ttl } | Action::Heal { ttl }, None) => {
                 let entry = Entry { value: claim.value.clone(), expires: now + ttl.as_secs_f64() };
                 self.keys.insert(Arc::clone(&claim.key), entry);
                 (Reply::Done, true)
+            }
+            (Action::Confirm(raise), _) if planted(Bug::ConfirmAsksNothing) => {
+                (self.counters.raise(&claim.key, raise, now), false)
             }
             (_, None) => (Reply::Missing, false),
             (action, Some(entry))
@@ -197,7 +229,18 @@ impl Data {
                 entry.expires = least.max(now + ttl.as_secs_f64());
                 (Reply::There { left }, true)
             }
-            (Action::Retire { rest }, Some(entry)) => {
+            (Action::Redraw { ttl, draw }, Some(entry)) => {
+                let Some(first) = self.counters.draw(&claim.key, draw, now, self.clock.time())
+                else {
+                    return (Reply::Full, false);
+                };
+                entry.expires = entry.expires.max(now + ttl.as_secs_f64());
+                (Reply::Numbered { first }, true)
+            }
+            (Action::Confirm(raise), Some(_)) => {
+                (self.counters.raise(&claim.key, raise, now), false)
+            }
+            (Action::Shorten { rest }, Some(entry)) => {
                 entry.expires = now + rest.as_secs_f64();
                 (Reply::Done, true)
             }
@@ -246,7 +289,7 @@ impl Data {
 
     /// `leave.lua`.
     fn leave(&mut self, claim: &Claim, connection: u64, told: &mut Vec<Push>) -> Reply {
-        queue::wake_keys(claim).iter().for_each(|key| drop(self.watched.remove(&**key)));
+        queue_keys::wake_keys(claim).iter().for_each(|key| drop(self.watched.remove(&**key)));
         let queue = self.queues.entry(Arc::clone(&claim.key)).or_default();
         let found = queue.iter().find(|(_, waiter)| waiter.name == claim.value);
         let place = found.map(|(place, _)| *place);
@@ -262,7 +305,8 @@ impl Data {
                 self.give_turn(&claim.key, connection, told);
             }
         } else if let Some(next) = next.filter(|_| was_first) {
-            let [_, key] = queue::wake_keys(&Claim { key: Arc::clone(&claim.key), value: next });
+            let [_, key] =
+                queue_keys::wake_keys(&Claim { key: Arc::clone(&claim.key), value: next });
             self.tell(&key.into(), Some(connection), told);
         }
         self.drop_empty(&claim.key);
@@ -291,7 +335,8 @@ impl Data {
         let now = self.clock.now();
         let Some(queue) = self.queues.get_mut(key) else { return false };
         let keys = |waiter: String| {
-            queue::wake_keys(&Claim { key: Arc::clone(key), value: waiter }).map(Arc::<str>::from)
+            queue_keys::wake_keys(&Claim { key: Arc::clone(key), value: waiter })
+                .map(Arc::<str>::from)
         };
         while let Some((place, first)) = queue.pop_first() {
             if first.dead_at <= now {
@@ -330,11 +375,12 @@ impl Data {
             }
             there
         });
+        self.counters.sweep(now);
         self.queues.retain(|_, waiters| {
             waiters.retain(|_, waiter| waiter.dead_at > now);
             !waiters.is_empty()
         });
-        self.sweep_at = (2 * self.keys.len()).max(1024);
+        self.sweep_at = (2 * self.keys.len().max(self.counters.len())).max(1024);
     }
 
     fn tell(&mut self, key: &Arc<str>, but: Option<u64>, told: &mut Vec<Push>) {
@@ -359,13 +405,13 @@ mod tests {
     async fn who_watches_one_missing_key_after_the_other_is_told_when_it_is_forgotten() {
         let mut data = Data::new();
         let mut told = 0;
-        for number in 0..MOST_WATCHED + 100 {
+        for number in 0..MAX_WATCHED + 100 {
             let claim = Claim { key: number.to_string().into(), value: String::new() };
             let watch = Command { claim: Arc::new(claim), action: Action::Watch };
             let (replies, pushes) = data.run(&[watch], 1);
             assert_eq!(replies, [Reply::Missing]);
             told += pushes.len();
         }
-        assert_eq!((data.watched.len(), told), (100, MOST_WATCHED));
+        assert_eq!((data.watched.len(), told), (100, MAX_WATCHED));
     }
 }

@@ -1,6 +1,7 @@
 //! Nodes inside this process, for tests and demos: with everything that can go wrong with a real
 //! one, at the press of a button.
 
+mod counters;
 pub(crate) mod data;
 
 use std::{
@@ -23,8 +24,8 @@ use tokio::{
 use self::data::{Data, Push};
 use super::{Command, Connection, Connector, Identity, NodeSpec, Opened, Reply, Sender, Watchers};
 use crate::{
-    background,
     error::{NodeError, NodeErrorKind},
+    runtime,
 };
 
 /// A Redis node inside this process.
@@ -160,7 +161,7 @@ impl MemoryNode {
         self.server.data.lock().set_rate(rate);
     }
 
-    /// The keys that are set and have not expired, in order.
+    /// The keys of locks that are set and have not expired, in order.
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
         self.server.data.lock().keys()
@@ -178,7 +179,8 @@ impl MemoryNode {
         self.server.tell(told);
     }
 
-    /// Deletes one key, like an operator's DEL. True when it was there.
+    /// Deletes one key, like an operator's DEL: that of a lock, or of the counter beside one
+    /// (`KEY:{KEY}:fence`). True when it was there.
     pub fn remove(&self, key: &str) -> bool {
         let told = self.server.data.lock().remove(key);
         let was_there = told.is_some();
@@ -256,7 +258,7 @@ impl Connector for MemoryNode {
             tokio::time::sleep(seen.delay).await;
             let (calls, queue) = mpsc::channel(1024);
             let session = Session::open(&self.server, watchers, seen.life);
-            background::spawn(answer(session, mode, queue));
+            runtime::spawn(answer(session, mode, queue));
             let connection = MemoryConnection { name: Arc::clone(&self.server.name), calls };
             let identity = Identity {
                 run_id: Some(format!("{}.{}", self.server.name, seen.life).into()),

@@ -15,15 +15,15 @@ use std::{
     future::poll_fn,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
 };
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
 use super::{
-    dialogue::{Batch, Dialogue, Pushed},
-    wire::Ending,
+    exchange::{Batch, Exchange, Pushed},
+    transport::CloseReason,
 };
 use crate::{
     error::NodeError,
@@ -39,15 +39,15 @@ pub(super) struct RedisConnection {
 
 /// What everything that uses one connection knows of it.
 struct Channel {
-    dialogue: Mutex<Dialogue>,
-    ending: Ending,
+    exchange: Mutex<Exchange>,
+    close_reason: CloseReason,
 }
 
 impl RedisConnection {
     /// A connection whose server waits for commands.
-    pub(super) fn new(dialogue: Dialogue) -> Self {
-        let ending = dialogue.ending();
-        Self { channel: Arc::new(Channel { dialogue: Mutex::new(dialogue), ending }) }
+    pub(super) fn new(exchange: Exchange) -> Self {
+        let close_reason = exchange.close_reason();
+        Self { channel: Arc::new(Channel { exchange: Mutex::new(exchange), close_reason }) }
     }
 }
 
@@ -63,13 +63,13 @@ impl Connection for RedisConnection {
     }
 
     fn tells(&self) -> bool {
-        self.channel.dialogue.lock().tells()
+        self.channel.exchange.lock().tells()
     }
 
     fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>> {
         let channel = Arc::clone(&self.channel);
         Box::pin(async move {
-            let told = channel.dialogue.lock().ping();
+            let told = channel.exchange.lock().ping();
             told.await.unwrap_or_else(|_| Err(channel.disconnected()))
         })
     }
@@ -99,8 +99,8 @@ impl Sender for RedisSender {
 impl Channel {
     fn drive(&self, cx: &mut Context<'_>) -> Poll<()> {
         let (polled, pushed) = {
-            let mut dialogue = self.dialogue.lock();
-            (dialogue.drive(cx), dialogue.take_pushed())
+            let mut exchange = self.exchange.lock();
+            (exchange.drive(cx), exchange.take_pushed())
         };
         if let Some((watchers, pushed)) = pushed {
             for told in pushed {
@@ -114,12 +114,12 @@ impl Channel {
     }
 
     fn close(&self, reason: &str) {
-        self.ending.set(reason);
-        self.dialogue.lock().end();
+        self.close_reason.set(reason);
+        self.exchange.lock().end();
     }
 
     fn disconnected(&self) -> NodeError {
-        self.dialogue.lock().disconnected()
+        self.exchange.lock().disconnected()
     }
 }
 
@@ -146,14 +146,16 @@ impl Future for Sending {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answers> {
         let Self { channel, commands, sent } = self.get_mut();
-        let mut dialogue = channel.dialogue.lock();
-        let batch = sent.get_or_insert_with(|| dialogue.ask(std::mem::take(commands)));
+        let mut exchange = channel.exchange.lock();
+        let batch = sent.get_or_insert_with(|| exchange.ask(std::mem::take(commands)));
         // A task that reads answers itself, and before it looks here, would only wake itself to
         // look once more.
-        if !dialogue.is_driven_by(cx.waker()) {
+        // A caller that only sends has no task to wake.
+        let reads = exchange.is_driven_by(cx.waker());
+        if !reads && !cx.waker().will_wake(Waker::noop()) {
             batch.register(cx.waker());
         }
-        drop(dialogue);
+        drop(exchange);
         batch.poll()
     }
 }

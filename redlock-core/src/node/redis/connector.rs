@@ -21,10 +21,10 @@ use tokio::net::TcpStream;
 use super::tls::Trust;
 use super::{
     connection::RedisConnection,
-    dialogue::Dialogue,
+    exchange::Exchange,
     info, reply,
+    transport::{self, CloseReason, NOT_REDIS, Transport},
     url::{Address, Endpoint, Login, Protocol},
-    wire::{self, Ending, NOT_REDIS, Wire},
 };
 use crate::{
     error::{NodeError, NodeErrorKind},
@@ -136,8 +136,8 @@ impl RedisConnector {
         watchers: &Arc<Watchers>,
     ) -> Result<(RedisConnection, Identity), Failure> {
         let Endpoint { name, login, .. } = &self.endpoint;
-        let ending = Ending::default();
-        let (lent, loan) = wire::lend(self.dial(ending.clone()).await?);
+        let close_reason = CloseReason::default();
+        let (lent, loan) = transport::lend(self.dial(close_reason.clone()).await?);
 
         let mut info = RedisConnectionInfo::default().set_skip_set_lib_name();
         if version != ProtocolVersion::RESP2 {
@@ -155,21 +155,21 @@ impl RedisConnector {
             AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         let (redis, driver) = MultiplexedConnection::new_with_config(&info, lent, config)
             .await
-            .map_err(|error| hello_failure(error, &ending, login))?;
+            .map_err(|error| hello_failure(error, &close_reason, login))?;
         let driver = Box::pin(driver.fuse());
-        let mut introduction = Introduction { redis, driver, ending: ending.clone() };
+        let mut introduction = Introduction { redis, driver, close_reason: close_reason.clone() };
         let (identity, tracks) = introduction.greet(login, version).await?;
-        // Not polled any more, redis-rs leaves the wire open.
+        // Not polled any more, redis-rs leaves the transport open.
         drop(introduction);
-        let Some(wire) = loan.take_back() else { return Err(NOT_REDIS.to_owned().into()) };
+        let Some(transport) = loan.take_back() else { return Err(NOT_REDIS.to_owned().into()) };
         let watchers = tracks.then(|| Arc::clone(watchers));
-        let dialogue = Dialogue::new(Arc::clone(name), wire, ending, watchers);
-        Ok((RedisConnection::new(dialogue), identity))
+        let exchange = Exchange::new(Arc::clone(name), transport, close_reason, watchers);
+        Ok((RedisConnection::new(exchange), identity))
     }
 
-    async fn dial(&self, ending: Ending) -> Result<Wire, String> {
+    async fn dial(&self, close_reason: CloseReason) -> Result<Transport, String> {
         // Tokio panics in a runtime that was built without IO, and says what to do about it.
-        let dialled = AssertUnwindSafe(self.dial_or_panic(ending)).catch_unwind().await;
+        let dialled = AssertUnwindSafe(self.dial_or_panic(close_reason)).catch_unwind().await;
         dialled.unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<&str>().copied();
             let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
@@ -177,17 +177,19 @@ impl RedisConnector {
         })
     }
 
-    async fn dial_or_panic(&self, ending: Ending) -> Result<Wire, String> {
+    async fn dial_or_panic(&self, close_reason: CloseReason) -> Result<Transport, String> {
         match &self.endpoint.address {
-            Address::Tcp { host, port } => Ok(Wire::new(tcp(host, *port).await?, ending)),
+            Address::Tcp { host, port } => {
+                Ok(Transport::new(tcp(host, *port).await?, close_reason))
+            }
             #[cfg(feature = "tls-rustls")]
             Address::Tls { host, port } => {
                 let tcp = tcp(host, *port).await?;
-                Ok(Wire::new(self.trust.secure(host, tcp).await?, ending))
+                Ok(Transport::new(self.trust.secure(host, tcp).await?, close_reason))
             }
             #[cfg(unix)]
             Address::Unix(path) => match tokio::net::UnixStream::connect(path).await {
-                Ok(stream) => Ok(Wire::new(stream, ending)),
+                Ok(stream) => Ok(Transport::new(stream, close_reason)),
                 Err(error) => Err(error.to_string()),
             },
             #[cfg(not(unix))]
@@ -230,7 +232,7 @@ async fn tcp(host: &str, port: u16) -> Result<TcpStream, String> {
 struct Introduction<D> {
     redis: MultiplexedConnection,
     driver: Pin<Box<Fuse<D>>>,
-    ending: Ending,
+    close_reason: CloseReason,
 }
 
 impl<D: Future<Output = ()>> Introduction<D> {
@@ -291,14 +293,14 @@ impl<D: Future<Output = ()>> Introduction<D> {
         if !self.driver.is_terminated() {
             self.driver.as_mut().await;
         }
-        // A wire that ended would have said so before: redis-rs gave it up.
-        self.ending.set(NOT_REDIS);
-        Err(Failure { reason: self.ending.reason(), hello: Hello::Understood })
+        // A transport that ended would have said so before: redis-rs gave it up.
+        self.close_reason.set(NOT_REDIS);
+        Err(Failure { reason: self.close_reason.reason(), hello: Hello::Understood })
     }
 }
 
 /// Why `HELLO` failed, and whether RESP2 is worth a try.
-fn hello_failure(error: RedisError, ending: &Ending, login: &Login) -> Failure {
+fn hello_failure(error: RedisError, close_reason: &CloseReason, login: &Login) -> Failure {
     if error.kind() == ErrorKind::RESP3NotSupported {
         let reason = "this server does not know HELLO, and so no RESP3".into();
         return Failure { reason, hello: Hello::Refused };
@@ -318,7 +320,7 @@ fn hello_failure(error: RedisError, ending: &Ending, login: &Login) -> Failure {
         }
         Err(error) if error.kind() == ErrorKind::Parse => NOT_REDIS.to_owned().into(),
         Err(error) if error.is_io_error() => {
-            Failure { reason: ending.reason(), hello: Hello::HungUp }
+            Failure { reason: close_reason.reason(), hello: Hello::HungUp }
         }
         Err(error) => error.category().to_owned().into(),
     }

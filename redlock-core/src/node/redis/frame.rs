@@ -7,7 +7,7 @@ use redis::Value;
 
 /// No reply to a lock's command and no push is longer: what claims to be is not a Redis server,
 /// and is not kept (rule 18).
-pub(super) const LONGEST: usize = 1 << 20;
+pub(super) const MAX_FRAME: usize = 1 << 20;
 
 /// The bytes are no reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,13 +18,13 @@ pub(super) fn length(bytes: &[u8]) -> Result<Option<usize>, NotRedis> {
     // Values that are still to come: those of an array, and of arrays in it.
     let (mut at, mut open) = (0_usize, 1_usize);
     while open > 0 {
-        if at > LONGEST || open > LONGEST {
+        if at > MAX_FRAME || open > MAX_FRAME {
             return Err(NotRedis);
         }
         let Some(rest) = bytes.get(at..) else { return Ok(None) };
         let Some(&kind) = rest.first() else { return Ok(None) };
         let Some(end) = rest.iter().position(|byte| *byte == b'\r') else {
-            return if is_kind(kind) && rest.len() <= LONGEST { Ok(None) } else { Err(NotRedis) };
+            return if is_kind(kind) && rest.len() <= MAX_FRAME { Ok(None) } else { Err(NotRedis) };
         };
         let head = &rest[1..end];
         open -= 1;
@@ -52,7 +52,7 @@ fn count(digits: &[u8]) -> Result<Option<usize>, NotRedis> {
     match integer(digits) {
         Some(-1) => Ok(None),
         Some(count) => match usize::try_from(count) {
-            Ok(count) if count <= LONGEST => Ok(Some(count)),
+            Ok(count) if count <= MAX_FRAME => Ok(Some(count)),
             Ok(_) | Err(_) => Err(NotRedis),
         },
         None => Err(NotRedis),
@@ -128,11 +128,11 @@ mod tests {
         {
             assert_eq!(length(bytes.as_bytes()), Err(NotRedis), "{bytes:?}");
         }
-        assert_eq!(length(format!("${}\r\n", LONGEST + 1).as_bytes()), Err(NotRedis));
+        assert_eq!(length(format!("${}\r\n", MAX_FRAME + 1).as_bytes()), Err(NotRedis));
         assert_eq!(length("*9999\r\n".repeat(9999).as_bytes()), Err(NotRedis), "grows for ever");
-        let half = format!("${}\r\n{}\r\n", LONGEST / 2, "x".repeat(LONGEST / 2));
+        let half = format!("${}\r\n{}\r\n", MAX_FRAME / 2, "x".repeat(MAX_FRAME / 2));
         assert_eq!(length(format!("*4\r\n{}", half.repeat(3)).as_bytes()), Err(NotRedis));
-        assert_eq!(length(&vec![b'+'; LONGEST + 1]), Err(NotRedis), "a line without an end");
+        assert_eq!(length(&vec![b'+'; MAX_FRAME + 1]), Err(NotRedis), "a line without an end");
         assert_eq!(read(b":one\r\n"), Err(NotRedis));
     }
 }

@@ -5,9 +5,9 @@
 //! | [`url`] | a URL becomes an address and a login, or an error that names no secret |
 //! | [`connector`] | an address becomes a connection that is ready for commands |
 //! | [`info`] | what the server at the other end says of itself |
-//! | [`wire`], `tls` | the bytes below redis-rs, and how they ended |
+//! | [`transport`], `tls` | the bytes below redis-rs, and how they ended |
 //! | [`connection`] | batches of commands out, and the end of it noticed |
-//! | [`dialogue`] | which command gets which answer, and scripts that the server has forgotten |
+//! | [`exchange`] | which command gets which answer, and scripts that the server has forgotten |
 //! | [`command`], `*.lua` | a command becomes bytes |
 //! | [`frame`] | bytes become an answer |
 //! | [`reply`] | an answer becomes granted, refused, or failed and why |
@@ -15,7 +15,7 @@
 mod command;
 mod connection;
 mod connector;
-mod dialogue;
+mod exchange;
 mod frame;
 mod info;
 mod reply;
@@ -23,8 +23,8 @@ mod reply;
 mod tests;
 #[cfg(feature = "tls-rustls")]
 mod tls;
+mod transport;
 mod url;
-mod wire;
 
 use std::sync::Arc;
 

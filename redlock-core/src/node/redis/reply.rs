@@ -7,7 +7,7 @@ use redis::{ServerError, Value};
 use crate::node::{Action, Reply};
 
 /// The longest text of a server that is passed on.
-const LONGEST: usize = 240;
+const MAX_REASON: usize = 240;
 
 /// Reads the answer to one action. An error is the failure of that node in words, never a refusal.
 pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Reply, String> {
@@ -16,6 +16,11 @@ pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Rep
         (Action::Grant { .. } | Action::Heal { .. }, Value::Okay) => Ok(Reply::Done),
         (Action::Grant { .. } | Action::Heal { .. }, Value::Nil) => Ok(Reply::Foreign),
         (Action::Grant { .. } | Action::Heal { .. }, other) => Err(unexpected(other, "OK or nil")),
+        (Action::GrantFenced { .. } | Action::Redraw { .. }, Value::Int(first @ 1..)) => {
+            Ok(Reply::Numbered { first: first.unsigned_abs() })
+        }
+        (Action::GrantFenced { .. }, Value::Int(-1)) => Ok(Reply::Foreign),
+        (Action::GrantFenced { .. }, other) => Err(unexpected(other, "a token or -1")),
         (Action::Extend { .. } | Action::Watch, Value::Int(-2)) => Ok(Reply::Missing),
         (Action::Extend { .. }, Value::Int(-3)) => Ok(Reply::Foreign),
         (Action::Extend { .. } | Action::Watch, Value::Int(left @ -1..)) => {
@@ -111,7 +116,7 @@ pub(super) fn explain(error: &ServerError, secret: &str) -> String {
     if !secret.is_empty() {
         text = text.replace(secret, "***");
     }
-    if let Some((end, _)) = text.char_indices().nth(LONGEST) {
+    if let Some((end, _)) = text.char_indices().nth(MAX_REASON) {
         text.truncate(end);
         text.push('…');
     }
@@ -127,7 +132,8 @@ fn advice(error: &ServerError) -> Option<&'static str> {
     const PERMISSIONS: &str = "a lock's user needs +hello +auth +ping +info +set +get +del \
                                +pexpire +pttl +eval +evalsha, +client|tracking +client|caching \
                                +mget to be woken, +zadd +zrem +zrange +zrank +zscore +zcard \
-                               +exists +time to wait in turn with other processes, +select for a \
+                               +exists +time to wait in turn with other processes, +time for a fencing \
+                               token, +select for a \
                                database, and the keys under key_prefix";
     match error.code() {
         "MOVED" | "ASK" | "CLUSTERDOWN" | "CROSSSLOT" | "TRYAGAIN" => {
@@ -154,7 +160,7 @@ mod tests {
     const GRANT: Action = Action::Grant { ttl: Duration::from_secs(1) };
     const EXTEND: Action = Action::Extend { ttl: Duration::from_secs(1) };
     const RELEASE: Action = Action::Release { wakes: true };
-    const RETIRE: Action = Action::Retire { rest: Duration::from_secs(1) };
+    const SHORTEN: Action = Action::Shorten { rest: Duration::from_secs(1) };
 
     #[test]
     fn only_what_redis_itself_refuses_has_surely_not_run() {
@@ -202,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_script_answers_one_of_three_numbers() {
-        for action in [RELEASE, RETIRE] {
+        for action in [RELEASE, SHORTEN] {
             assert_eq!(read(action, ":1\r\n"), Ok(Reply::Done));
             assert_eq!(read(action, ":0\r\n"), Ok(Reply::Missing));
             assert_eq!(read(action, ":-1\r\n"), Ok(Reply::Foreign));
@@ -227,7 +233,7 @@ mod tests {
             let reason = read(GRANT, answer).unwrap_err();
             assert!(reason.contains("OK or nil was expected"), "{reason}");
         }
-        for action in [EXTEND, RELEASE, RETIRE] {
+        for action in [EXTEND, RELEASE, SHORTEN] {
             for answer in ["+OK\r\n", "$-1\r\n", "$1\r\n1\r\n", "#t\r\n", "*0\r\n"] {
                 let reason = read(action, answer).unwrap_err();
                 assert!(reason.contains("was expected"), "{reason}");
@@ -249,7 +255,7 @@ mod tests {
             "NOREPLICAS Not enough good replicas to write.",
             "ERR max number of clients reached",
         ] {
-            for action in [GRANT, EXTEND, RELEASE, RETIRE] {
+            for action in [GRANT, EXTEND, RELEASE, SHORTEN] {
                 assert_eq!(read(action, &format!("-{text}\r\n")), Err(text.to_owned()));
             }
         }
@@ -283,7 +289,7 @@ mod tests {
     fn a_text_is_one_line_of_bounded_length() {
         let long = format!("-ERR {}\r\n", "ä".repeat(1000));
         let reason = read(GRANT, &long).unwrap_err();
-        assert_eq!(reason.chars().count(), LONGEST + 1);
+        assert_eq!(reason.chars().count(), MAX_REASON + 1);
         let reason = read(GRANT, "-ERR one\x1b[31m\ntwo\r\n").unwrap_err();
         assert_eq!(reason, "ERR one[31m");
     }

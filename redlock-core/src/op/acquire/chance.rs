@@ -5,39 +5,26 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::pending;
 
-use super::{Failure, Request};
+use super::{request::Request, retries::Chance};
 use crate::{
     bug::{Bug, planted},
+    client::Client,
     clock::Moment,
     error::LockError,
     op::watch::{Watch, watch},
     telemetry,
     timer::sleep,
-    wait::{Entry, Head, REFRESH, SHORTEST_PAUSE, Signal, Standing, Wants, grace, watches_after},
+    token,
+    wait::{
+        Entry, FailedAttempt, Front, MIN_PAUSE, QueuePosition, REFRESH, Signal, Wants, grace,
+        watches_after,
+    },
 };
-
-/// Why it is worth asking for the lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Chance {
-    /// A release gave this client the turn.
-    Turn,
-    /// This client is the front of the queue, and the node that keeps the queue says that the lock
-    /// is free.
-    Free,
-    /// The lock became free on a quorum of nodes.
-    Rung,
-    /// It is time: no node pushes, or this is the last attempt.
-    Due,
-    /// A request behind it in this process would have asked by now.
-    Hurried,
-    /// There is no chance: the time is up, and other clients are before this one.
-    Behind,
-}
 
 /// What ends the sleep of a waiting client.
 enum Event {
     Told(Signal),
-    Rung,
+    Notified,
     Hurried,
     Time,
 }
@@ -50,22 +37,22 @@ impl Request<'_> {
     /// crashed, or that does not know the queue, gives no turns.
     pub(super) async fn chance(
         &mut self,
-        head: &mut Head,
-        failure: Option<&Failure>,
+        front: &mut Front,
+        failure: Option<&FailedAttempt>,
         end: Moment,
     ) -> Result<Chance, LockError> {
         let client = Arc::clone(self.client);
-        let clock = &client.clock;
-        let round_trip = client.round_trip();
+        let clock = &client.nodes.clock;
+        let round_trip = client.nodes.round_trip();
         let begun = clock.now();
         let has_quorum = failure.is_none_or(|failure| !failure.no_quorum);
         if !has_quorum || Wants::new(self.terms).tries_once {
             // A client without a quorum must not hold up the other clients.
-            head.entry = None;
-        } else if head.entry.is_none() && end.since(begun) >= round_trip * 2 {
-            head.entry = Some(Box::new(Entry::new(&client, &self.key)?));
+            front.entry = None;
+        } else if front.entry.is_none() && end.since(begun) >= round_trip * 2 {
+            front.entry = Some(Box::new(self.entry()?));
         }
-        let pace = self.terms.retry_delay.max(SHORTEST_PAUSE);
+        let pace = self.terms.retry_delay.max(MIN_PAUSE);
         let polls = pace.saturating_add(self.up_to(self.terms.retry_jitter));
         // A node that granted the lock while others refused it says nothing of the holder: only a
         // quorum of nodes can tell when the lock is free. The same is true after a chance that came
@@ -73,44 +60,44 @@ impl Request<'_> {
         let is_split = failure.is_some_and(|failure| failure.granted > 0);
         let misled = is_split || matches!(self.last, Some(Chance::Turn | Chance::Free));
         // A client that was refused by all nodes waits for the holder to give it the turn. A watch
-        // would ring between the release and the `SET`s of the next client, and the two clients
+        // would notify between the release and the `SET`s of the next client, and the two clients
         // would split the votes.
-        let mut watch_at = match head.entry {
+        let mut watch_at = match front.entry {
             Some(_) if !is_split => begun + watches_after(round_trip),
             _ => begun,
         };
-        let mut standing: Option<Standing> = None;
+        let mut position: Option<QueuePosition> = None;
         let mut looks_free = 0_u32;
         let mut watched = begun;
         let mut say_at = begun;
         loop {
             let now = clock.now();
-            if head.entry.is_some() && now >= say_at {
-                standing = self.say(head).await?;
+            if front.entry.is_some() && now >= say_at {
+                position = self.say(front).await?;
                 // A push that came before the answer says more: a free lock may be on its way to the
                 // waiter before this one.
-                match head.entry.as_mut().and_then(|entry| entry.take_signal()) {
+                match front.entry.as_mut().and_then(|entry| entry.take_signal()) {
                     Some(Signal::Turn) => return Ok(Chance::Turn),
                     Some(Signal::Next) => {
                         say_at = clock.now() + grace(round_trip);
                         watch_at = say_at;
-                        standing = standing.map(|standing| Standing { ahead: 0, ..standing });
+                        position = position.map(|position| QueuePosition { ahead: 0, ..position });
                         continue;
                     }
                     Some(Signal::Moved) => continue,
                     None => {}
                 }
-                match standing {
+                match position {
                     None => {
-                        head.entry = None;
+                        front.entry = None;
                         watch_at = now;
                     }
-                    Some(Standing { ahead: 0, left: None })
-                        if !(head.yields() || misled && say_at == begun) =>
+                    Some(QueuePosition { ahead: 0, left: None })
+                        if !(front.yields() || misled && say_at == begun) =>
                     {
                         return Ok(Chance::Free);
                     }
-                    Some(Standing { ahead, left: None }) if ahead > 0 => {
+                    Some(QueuePosition { ahead, left: None }) if ahead > 0 => {
                         looks_free += 1;
                         if looks_free > 1 {
                             // The front does not take the lock: the other waiters try one after the
@@ -124,21 +111,21 @@ impl Request<'_> {
                     }
                     Some(_) => looks_free = 0,
                 }
-                let pause = self.refresh(head, standing, polls);
+                let pause = self.refresh(front, position, polls);
                 say_at = clock.now() + pause;
             }
-            let is_front = standing.is_none_or(|it| it.ahead == 0);
+            let is_front = position.is_none_or(|it| it.ahead == 0);
             let now = clock.now();
-            if is_front && self.bell.is_none() && now >= watch_at {
-                self.bell = Some(watch(&client, &self.key));
+            if is_front && self.watch.is_none() && now >= watch_at {
+                self.watch = Some(watch(&client.nodes, &self.key));
                 watched = now;
             }
-            let armed = self.bell.as_ref().is_some_and(Watch::is_armed);
+            let armed = self.watch.as_ref().is_some_and(Watch::is_armed);
             if now >= end {
                 return Ok(if is_front { Chance::Due } else { Chance::Behind });
             }
             // Where no node pushes, the first client asks from time to time.
-            let poll_at = match &self.bell {
+            let poll_at = match &self.watch {
                 Some(_) if is_front && !armed => watched + polls.max(round_trip * 2),
                 _ => Moment::NEVER,
             };
@@ -146,25 +133,25 @@ impl Request<'_> {
                 return Ok(Chance::Due);
             }
             let mut wake = end.min(poll_at);
-            if is_front && self.bell.is_none() {
+            if is_front && self.watch.is_none() {
                 wake = wake.min(watch_at);
             }
-            if head.entry.is_some() {
+            if front.entry.is_some() {
                 wake = wake.min(say_at);
             } else {
                 wake = wake.min(now + REFRESH);
             }
-            let quiet = if armed || head.entry.is_some() { Duration::ZERO } else { pace };
-            let hurried = head.hurried(quiet, Duration::ZERO);
+            let quiet = if armed || front.entry.is_some() { Duration::ZERO } else { pace };
+            let hurried = front.hurried(quiet, Duration::ZERO);
             let signal = async {
-                match &mut head.entry {
+                match &mut front.entry {
                     Some(entry) => entry.signal().await,
                     None => pending().await,
                 }
             };
-            let rung = async {
-                match &self.bell {
-                    Some(bell) => bell.rung().await,
+            let notified = async {
+                match &self.watch {
+                    Some(watch) => watch.notified().await,
                     None => pending().await,
                 }
             };
@@ -173,7 +160,7 @@ impl Request<'_> {
                     tokio::select! {
                         biased;
                         signal = signal => Event::Told(signal),
-                        () = rung => Event::Rung,
+                        () = notified => Event::Notified,
                         () = hurried => Event::Hurried,
                         () = sleep(wake.since(now)) => Event::Time,
                     }
@@ -182,8 +169,8 @@ impl Request<'_> {
             match event? {
                 Event::Told(Signal::Turn) => return Ok(Chance::Turn),
                 Event::Told(Signal::Next) => {
-                    if let Some(standing) = &mut standing {
-                        standing.ahead = 0;
+                    if let Some(position) = &mut position {
+                        position.ahead = 0;
                     }
                     let now = clock.now();
                     say_at = now + grace(round_trip);
@@ -195,16 +182,23 @@ impl Request<'_> {
                     looks_free = 0;
                     say_at = clock.now();
                 }
-                Event::Rung => return Ok(Chance::Rung),
+                Event::Notified => return Ok(Chance::Notified),
                 Event::Hurried => return Ok(Chance::Hurried),
                 Event::Time => client.ensure_moving(),
             }
         }
     }
 
+    /// An entry for the queue of the clients, which no node has yet.
+    fn entry(&self) -> Result<Entry, LockError> {
+        let Client { entropy, settings, nodes, .. } = &**self.client;
+        let value = token::fresh_value(&**entropy, &settings.client_name)?;
+        Ok(Entry::new(nodes, &self.key, value))
+    }
+
     /// Joins the queue of the clients, or reports that this client is alive.
-    async fn say(&self, head: &mut Head) -> Result<Option<Standing>, LockError> {
-        let Some(entry) = &mut head.entry else { return Ok(None) };
+    async fn say(&self, front: &mut Front) -> Result<Option<QueuePosition>, LockError> {
+        let Some(entry) = &mut front.entry else { return Ok(None) };
         let said = self.unless_closed(entry.say()).await?;
         if said.is_none() {
             telemetry::no_queue(&self.resource);
@@ -213,9 +207,9 @@ impl Request<'_> {
     }
 
     /// When the queue is to be asked next.
-    fn refresh(&self, head: &Head, standing: Option<Standing>, polls: Duration) -> Duration {
-        let Some(Standing { ahead, left }) = standing else { return REFRESH };
-        let is_told = head.entry.as_ref().is_some_and(|entry| entry.is_told());
+    fn refresh(&self, front: &Front, position: Option<QueuePosition>, polls: Duration) -> Duration {
+        let Some(QueuePosition { ahead, left }) = position else { return REFRESH };
+        let is_told = front.entry.as_ref().is_some_and(|entry| entry.is_told());
         let refresh = if planted(Bug::EntryNotRefreshed) {
             REFRESH * 1000
         } else if is_told {
@@ -227,10 +221,10 @@ impl Request<'_> {
         };
         match left {
             // The key has expired by then, if its holder crashed.
-            Some(left) if ahead == 0 => refresh.min(left.saturating_add(SHORTEST_PAUSE)),
+            Some(left) if ahead == 0 => refresh.min(left.saturating_add(MIN_PAUSE)),
             // Another client has its turn, or had it.
-            None if ahead == 0 && self.bell.is_none() => {
-                refresh.min(grace(self.client.round_trip()))
+            None if ahead == 0 && self.watch.is_none() => {
+                refresh.min(grace(self.client.nodes.round_trip()))
             }
             _ => refresh,
         }

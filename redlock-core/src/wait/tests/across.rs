@@ -60,10 +60,10 @@ async fn many_clients_of_one_task_are_served_in_turn() {
         for delay in [0, 5] {
             let nodes = distant(delay);
             let turns = take_turns(&nodes, &vec![1; clients], 5000 * MS).await;
-            let counts = all(&turns);
-            let sum: u32 = counts.iter().sum();
-            let fair = jain(&counts);
-            assert!(fair > 0.95, "{clients} clients at {delay} ms: {fair:.2} {counts:?}");
+            let sink = all(&turns);
+            let sum: u32 = sink.iter().sum();
+            let fair = jain(&sink);
+            assert!(fair > 0.95, "{clients} clients at {delay} ms: {fair:.2} {sink:?}");
             let longest = turns.iter().flatten().map(|it| it.longest).max().unwrap();
             let pace = f64::from(sum) / 5.0;
             let most = Duration::from_secs_f64(2.0 * clients as f64 / pace);
@@ -147,10 +147,10 @@ async fn a_head_that_goes_away_leaves_its_place_among_the_clients_to_the_next() 
     let nodes = nodes(5);
     let [holder, ours, theirs] = [(); 3].map(|()| client(&nodes));
     let guard = holder.lock("r").await.unwrap();
-    let head = waiting(&ours, MINUTE).await;
+    let front = waiting(&ours, MINUTE).await;
     let next = waiting(&ours, MINUTE).await;
     let other = waiting(&theirs, MINUTE).await;
-    head.abort();
+    front.abort();
     sleep(10 * MS).await;
     drop(guard);
     let next = timeout(20 * MS, next).await.unwrap().unwrap().unwrap();

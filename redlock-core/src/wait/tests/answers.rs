@@ -7,13 +7,13 @@ async fn those_behind_are_told_what_the_one_in_front_was() {
     let nodes = nodes(3);
     nodes.iter().for_each(MemoryNode::stop);
     let redlock = client(&nodes);
-    let head = waiting(&redlock, MINUTE).await;
+    let front = waiting(&redlock, MINUTE).await;
     let behind = redlock.lock("r").wait(10 * MS).await.unwrap_err();
     for error in [behind, redlock.try_lock("r").await.unwrap_err()] {
         let LockError::NoQuorum { nodes, attempts, .. } = &error else { panic!("{error}") };
         assert_eq!((nodes.len(), *attempts), (3, 1));
     }
-    assert!(!head.is_finished());
+    assert!(!front.is_finished());
 }
 
 #[tokio::test(start_paused = true)]
@@ -26,7 +26,7 @@ async fn a_line_has_an_end() {
     assert!(error.is_held(), "{error}");
     assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
 
-    // The line is full whatever the nodes said last.
+    // The queue is full whatever the nodes said last.
     let nodes = self::nodes(3);
     nodes.iter().for_each(MemoryNode::stop);
     let redlock = Redlock::builder().nodes(&nodes).max_waiters(1).build().unwrap();
@@ -48,14 +48,14 @@ async fn whether_a_lock_is_held_does_not_hang_on_whose_time_runs_out_first() {
     assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
 }
 
-/// A request behind a head gets a recent answer of the nodes at once, and no old one.
+/// A request behind a front gets a recent answer of the nodes at once, and no old one.
 #[tokio::test(start_paused = true)]
 async fn who_does_not_wait_has_a_fresh_answer_at_once() {
     let nodes = nodes(3);
     let (ours, theirs) = (client(&nodes), client(&nodes));
     let guard = theirs.lock("r").await.unwrap();
-    let head = ours.lock("r").retry_delay(200 * MS).retry_jitter(MINUTE);
-    let head = tokio::spawn(head.into_future());
+    let front = ours.lock("r").retry_delay(200 * MS).retry_jitter(MINUTE);
+    let front = tokio::spawn(front.into_future());
     for after in [10, 10, 199, 200, 250, 1000, 1000] {
         sleep(after * MS).await;
         let begun = Instant::now();
@@ -63,19 +63,19 @@ async fn who_does_not_wait_has_a_fresh_answer_at_once() {
         assert!(error.is_held() && begun.elapsed() < 2 * MS, "{error} {:?}", begun.elapsed());
     }
     drop(guard);
-    drop(head.await.unwrap().unwrap());
+    drop(front.await.unwrap().unwrap());
 }
 
-/// An answer that a head passes on keeps its age.
+/// An answer that a front passes on keeps its age.
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_was_handed_on_is_as_old_as_it_was() {
     let nodes = nodes(3);
     let (ours, theirs) = (client(&nodes), client(&nodes));
     let _guard = theirs.lock("r").await.unwrap();
-    let head = waiting(&ours, MINUTE).await;
+    let front = waiting(&ours, MINUTE).await;
     let _next = waiting(&ours, MINUTE).await;
     sleep(MINUTE / 4).await;
-    head.abort();
+    front.abort();
     sleep(MS).await;
     nodes.iter().for_each(MemoryNode::stop);
     sleep(MS).await;
@@ -89,13 +89,13 @@ async fn who_does_not_wait_does_not_inherit_an_old_answer() {
     let nodes = nodes(3);
     let (ours, theirs) = (client(&nodes), client(&nodes));
     let _guard = theirs.lock("r").await.unwrap();
-    let head = waiting(&ours, MINUTE).await;
+    let front = waiting(&ours, MINUTE).await;
     sleep(MINUTE / 4).await;
     nodes.iter().for_each(MemoryNode::hang);
     let asking = ours.lock("r").wait(Duration::ZERO).retry_delay(200 * MS);
     let asking = tokio::spawn(asking.into_future());
     sleep(MS).await;
-    head.abort();
+    front.abort();
     let error = asking.await.unwrap().unwrap_err();
     assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
 }
@@ -109,14 +109,14 @@ async fn what_the_nodes_said_before_the_lock_was_taken_is_forgotten() {
     drop(ours.lock("warm").await.unwrap());
     nodes.iter().for_each(MemoryNode::stop);
     sleep(MS).await;
-    let head = waiting(&ours, MINUTE).await;
+    let front = waiting(&ours, MINUTE).await;
     let next = waiting(&ours, MINUTE).await;
     nodes.iter().for_each(MemoryNode::start);
-    let guard = head.await.unwrap().unwrap();
+    let guard = front.await.unwrap().unwrap();
     nodes.iter().for_each(|node| node.slow(10 * MS));
     // With a lease that is not as good as a new one, so that the next one has to ask.
     sleep(15_000 * MS).await;
-    guard.hold().client.lines.begin_anew("redlock:r");
+    guard.client().queues.begin_anew("redlock:r");
     nodes[..2].iter().for_each(|node| assert!(node.remove("redlock:r")));
     guard.lost().await;
     let error = ours.lock("r").wait(Duration::ZERO).retry_delay(MINUTE).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Lines and bells over in-memory nodes on paused time.
+//! Queues and watches over in-memory nodes on paused time.
 
 mod across;
 mod answers;
@@ -21,10 +21,9 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{Joined, Lines, Wants};
+use super::{Joined, Wants};
 use crate::{
-    LockError, LockGuard, MemoryNode, Redlock, Released, lease::Hold, op::release,
-    options::LockOptions,
+    LockError, LockGuard, MemoryNode, Redlock, Released, op::release, options::LockOptions,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -50,12 +49,11 @@ async fn waiting(redlock: &Redlock, wait: Duration) -> Waiting {
 }
 
 fn value(redlock: &Redlock) -> String {
-    let holds = redlock.client().registry.all();
+    let holds = redlock.client().leases.registry.all();
     let hold = holds.last().unwrap();
-    let state = hold.state.lock();
-    state.lease.claim.value.clone()
+    hold.lease().claim.value.clone()
 }
 
 fn no_lines(redlock: &Redlock) -> bool {
-    redlock.client().lines.is_empty()
+    redlock.client().queues.is_empty()
 }

@@ -52,7 +52,7 @@ async fn a_lease_goes_on_only_if_it_is_as_good_as_a_new_one() {
         let mine = value(&redlock);
         // The streak must not be the reason.
         sleep(Duration::from_secs(age)).await;
-        redlock.client().lines.begin_anew("redlock:r");
+        redlock.client().queues.begin_anew("redlock:r");
         let second = tokio::spawn(minute(&redlock).into_future());
         sleep(MS).await;
         drop(first);
@@ -143,12 +143,12 @@ async fn who_goes_away_leaves_no_trace() {
     sleep(10 * MS).await;
     assert!(nodes.iter().all(|node| node.keys().is_empty()));
 
-    // The waiter is the head of the line.
+    // The waiter is the front of the queue.
     let other = client(&nodes);
     let theirs = other.lock("r").await.unwrap();
-    let head = waiting(&redlock, MINUTE).await;
+    let front = waiting(&redlock, MINUTE).await;
     let next = waiting(&redlock, MINUTE).await;
-    head.abort();
+    front.abort();
     drop(theirs);
     drop(timeout(100 * MS, next).await.unwrap().unwrap().unwrap());
     sleep(100 * MS).await;
@@ -192,18 +192,20 @@ async fn a_hold_that_ends_before_its_line_knows_it_does_not_stay_in_the_way() {
     let redlock = client(&nodes(3));
     let lease = {
         let guard = redlock.lock("r").await.unwrap();
-        guard.hold().state.lock().lease.clone()
+        guard.hold().lease()
     };
     sleep(MINUTE).await;
     let client = redlock.client();
     let (key, terms) = (client.key("r"), client.settings.terms(&LockOptions::new()).unwrap());
-    let joined = Lines::join(client, &key, Wants::new(&terms));
-    let Joined::Now(Ok(head)) = joined else { panic!() };
-    let hold = Arc::new(Hold::new(client, "r".into(), lease, &terms, client.clock.now()));
-    assert!(client.registry.add(&hold));
+    let reading = client.nodes.clock.read();
+    let now = reading.now;
+    let joined = client.queues.join(&key, Wants::new(&terms), now);
+    let Joined::First(front) = joined else { panic!() };
+    let hold = client.leases.hold("r".into(), lease, &terms, now, now, None);
+    assert!(client.leases.add(&hold, reading));
     drop(release::end_all(client));
-    head.acquired(&hold);
-    drop(LockGuard::new(hold));
+    front.acquired(&hold, now);
+    drop(LockGuard::new(client, hold));
     assert!(no_lines(&redlock));
     drop(redlock.try_lock("r").await.unwrap());
 }

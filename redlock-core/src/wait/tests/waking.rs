@@ -90,7 +90,7 @@ async fn retries_end_although_nodes_that_sit_out_read_free() {
 async fn no_attempt_starts_after_wait() {
     let redlock = client(&nodes(3));
     let guard = redlock.lock("r").await.unwrap();
-    // The line uses its span up, so that it stands back.
+    // The queue uses its span up, so that it stands back.
     sleep(25 * MS).await;
     drop(guard);
     let begun = Instant::now();
@@ -103,12 +103,12 @@ async fn no_delay_is_too_long_to_stand_in_line_with() {
     let nodes = nodes(3);
     let (ours, theirs) = (client(&nodes), client(&nodes));
     let guard = theirs.lock("r").await.unwrap();
-    let head = waiting(&ours, MINUTE).await;
+    let front = waiting(&ours, MINUTE).await;
     let behind = ours.lock("r").retry_delay(Duration::MAX).retry_jitter(Duration::MAX);
     let behind = tokio::spawn(behind.into_future());
     sleep(MINUTE / 2).await;
     drop(guard);
-    drop(head.await.unwrap().unwrap());
+    drop(front.await.unwrap().unwrap());
     drop(behind.await.unwrap().unwrap());
 }
 

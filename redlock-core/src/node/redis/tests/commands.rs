@@ -4,7 +4,7 @@ use super::*;
 
 const OTHER: &str = "somebody-else";
 
-async fn pair(url: &str) -> (Box<dyn Connection>, Arc<Claim>, Arc<Claim>) {
+pub(super) async fn pair(url: &str) -> (Box<dyn Connection>, Arc<Claim>, Arc<Claim>) {
     (connected(url).await, claim("redlock:a", CANARY), claim("redlock:a", OTHER))
 }
 
@@ -62,14 +62,14 @@ async fn an_extension_has_three_outcomes_and_never_shortens() {
 async fn retiring_shortens_to_the_rest_and_deletes_when_there_is_none() {
     let mut server = Server::start();
     let (mut node, ours, theirs) = pair(&server.url("", "")).await;
-    let retire = |rest| Action::Retire { rest };
-    assert_eq!(act(&mut *node, &ours, retire(TTL)).await, Ok(Reply::Missing));
+    let shorten = |rest| Action::Shorten { rest };
+    assert_eq!(act(&mut *node, &ours, shorten(TTL)).await, Ok(Reply::Missing));
     assert_eq!(act(&mut *node, &ours, Action::Grant { ttl: 10 * TTL }).await, Ok(Reply::Done));
-    assert_eq!(act(&mut *node, &theirs, retire(Duration::ZERO)).await, Ok(Reply::Foreign));
+    assert_eq!(act(&mut *node, &theirs, shorten(Duration::ZERO)).await, Ok(Reply::Foreign));
     assert!(server.number("PTTL redlock:a") > 60_000);
-    assert_eq!(act(&mut *node, &ours, retire(TTL)).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *node, &ours, shorten(TTL)).await, Ok(Reply::Done));
     assert!((1..=60_000).contains(&server.number("PTTL redlock:a")));
-    assert_eq!(act(&mut *node, &ours, retire(Duration::ZERO)).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *node, &ours, shorten(Duration::ZERO)).await, Ok(Reply::Done));
     assert_eq!(server.number("EXISTS redlock:a"), 0);
 }
 
@@ -218,7 +218,7 @@ async fn a_replica_fails_and_says_that_it_is_one() {
     assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Done));
     // Of a master that is not there: it keeps serving what it has.
     server.admin("REPLICAOF 127.0.0.1 1");
-    for action in [GRANT, RELEASE, Action::Retire { rest: TTL }] {
+    for action in [GRANT, RELEASE, Action::Shorten { rest: TTL }] {
         let error = act(&mut *node, &ours, action).await.unwrap_err();
         assert_eq!(error.kind, NodeErrorKind::Server);
         assert!(error.reason.starts_with("READONLY"), "{error}");
@@ -244,7 +244,7 @@ async fn somebodys_list_is_held_and_fails_to_be_released() {
     server.admin("LPUSH redlock:a x");
     let (mut node, ours, _) = pair(&server.url("", "")).await;
     assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Foreign));
-    for action in [RELEASE, Action::Extend { ttl: TTL }, Action::Retire { rest: TTL }] {
+    for action in [RELEASE, Action::Extend { ttl: TTL }, Action::Shorten { rest: TTL }] {
         let error = act(&mut *node, &ours, action).await.unwrap_err();
         assert!(error.reason.starts_with("WRONGTYPE"), "{error}");
     }
@@ -264,7 +264,7 @@ async fn a_user_with_the_least_permissions_can_do_everything() {
         let login = format!("locks:{CANARY}@");
         let (mut node, ours, _) = pair(&server.url(&login, query)).await;
         for action in
-            [GRANT, Action::Extend { ttl: 10 * TTL }, Action::Retire { rest: TTL }, RELEASE]
+            [GRANT, Action::Extend { ttl: 10 * TTL }, Action::Shorten { rest: TTL }, RELEASE]
         {
             for _warm in 0..2 {
                 let reply = act(&mut *node, &ours, action).await;

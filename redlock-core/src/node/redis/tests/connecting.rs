@@ -211,7 +211,7 @@ async fn what_is_no_redis_is_told_as_that() {
         let reason = refusal(&format!("redis://127.0.0.1:{port}{query}")).await;
         // Which of them depends on what came first, our bytes or its good-bye.
         let endings = ["closed the connection", "reset by peer", "Broken pipe"];
-        assert!(endings.iter().any(|ending| reason.contains(ending)), "{reason}");
+        assert!(endings.iter().any(|close_reason| reason.contains(close_reason)), "{reason}");
     }
 }
 

@@ -14,8 +14,8 @@ use tokio::{
 use super::{
     super::{
         connection::RedisConnection,
-        dialogue::Dialogue,
-        wire::{Ending, Wire},
+        exchange::Exchange,
+        transport::{CloseReason, Transport},
     },
     *,
 };
@@ -64,10 +64,10 @@ impl AsyncWrite for Reluctant {
 async fn what_a_socket_takes_three_bytes_at_a_time_arrives_whole_and_in_order() {
     let mut server = Server::start();
     let stream = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
-    let ending = Ending::default();
-    let wire = Wire::new(Reluctant { stream, takes: false }, ending.clone());
-    let dialogue = Dialogue::new("a:1".into(), wire, ending, None);
-    let mut node = driven(Box::new(RedisConnection::new(dialogue)));
+    let close_reason = CloseReason::default();
+    let transport = Transport::new(Reluctant { stream, takes: false }, close_reason.clone());
+    let exchange = Exchange::new("a:1".into(), transport, close_reason, None);
+    let mut node = driven(Box::new(RedisConnection::new(exchange)));
 
     // What is asked while the socket has not taken all of what was asked before.
     let extend = Action::Extend { ttl: TTL };

@@ -22,7 +22,7 @@ use tokio::{
 use super::{
     command::{self, How, Known},
     frame, reply,
-    wire::{Ending, NOT_REDIS, Wire},
+    transport::{CloseReason, NOT_REDIS, Transport},
 };
 use crate::{
     error::{NodeError, NodeErrorKind},
@@ -95,11 +95,11 @@ enum Awaited {
 }
 
 /// One connection that is ready for commands.
-pub(super) struct Dialogue {
+pub(super) struct Exchange {
     node: Arc<str>,
     /// `None` once it has ended.
-    wire: Option<Wire>,
-    ending: Ending,
+    transport: Option<Transport>,
+    close_reason: CloseReason,
     /// The bytes to write; the first `written` are written.
     out: Vec<u8>,
     written: usize,
@@ -127,17 +127,17 @@ pub(super) enum Pushed {
     All,
 }
 
-impl Dialogue {
+impl Exchange {
     pub(super) fn new(
         node: Arc<str>,
-        wire: Wire,
-        ending: Ending,
+        transport: Transport,
+        close_reason: CloseReason,
         watchers: Option<Arc<Watchers>>,
     ) -> Self {
         Self {
             node,
-            wire: Some(wire),
-            ending,
+            transport: Some(transport),
+            close_reason,
             out: Vec::new(),
             written: 0,
             heard: vec![0; ROOM],
@@ -156,8 +156,8 @@ impl Dialogue {
         self.watchers.is_some()
     }
 
-    pub(super) fn ending(&self) -> Ending {
-        self.ending.clone()
+    pub(super) fn close_reason(&self) -> CloseReason {
+        self.close_reason.clone()
     }
 
     /// Queues commands and writes as much as possible.
@@ -226,7 +226,7 @@ impl Dialogue {
                 }
             }
             if self.hand_out().is_err() {
-                self.ending.set(NOT_REDIS);
+                self.close_reason.set(NOT_REDIS);
                 self.end();
                 return Poll::Ready(());
             }
@@ -240,7 +240,7 @@ impl Dialogue {
 
     /// Closes the connection: commands without an answer fail.
     pub(super) fn end(&mut self) {
-        self.wire = None;
+        self.transport = None;
         self.out = Vec::new();
         self.written = 0;
         let error = self.disconnected();
@@ -260,20 +260,20 @@ impl Dialogue {
 
     /// Why it has ended.
     pub(super) fn disconnected(&self) -> NodeError {
-        NodeError::new(&self.node, NodeErrorKind::Disconnected, self.ending.reason())
+        NodeError::new(&self.node, NodeErrorKind::Disconnected, self.close_reason.reason())
     }
 
     /// Writes as much as the socket takes. The driver is woken when the socket takes more, and
     /// learns of errors.
     fn write(&mut self) {
-        let Some(wire) = &mut self.wire else { return self.end() };
+        let Some(transport) = &mut self.transport else { return self.end() };
         let mut cx = Context::from_waker(self.driver.as_ref().unwrap_or(Waker::noop()));
         while let Some(rest) = self.out.get(self.written..).filter(|rest| !rest.is_empty()) {
-            match Pin::new(&mut *wire).poll_write(&mut cx, rest) {
+            match Pin::new(&mut *transport).poll_write(&mut cx, rest) {
                 Poll::Ready(Ok(written)) if written > 0 => self.written += written,
                 Poll::Ready(_) => {
                     // Had the socket said why, this would not count.
-                    self.ending.set("the socket takes no more bytes");
+                    self.close_reason.set("the socket takes no more bytes");
                     return self.end();
                 }
                 Poll::Pending => return,
@@ -281,20 +281,20 @@ impl Dialogue {
         }
         self.out.clear();
         self.written = 0;
-        if let Poll::Ready(Err(_)) = Pin::new(wire).poll_flush(&mut cx) {
+        if let Poll::Ready(Err(_)) = Pin::new(transport).poll_flush(&mut cx) {
             self.end();
         }
     }
 
     fn read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Some(wire) = &mut self.wire else {
+        let Some(transport) = &mut self.transport else {
             return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
         };
         if self.filled == self.heard.len() {
             self.heard.resize(2 * self.filled, 0);
         }
         let mut room = ReadBuf::new(&mut self.heard[self.filled..]);
-        std::task::ready!(Pin::new(wire).poll_read(cx, &mut room))?;
+        std::task::ready!(Pin::new(transport).poll_read(cx, &mut room))?;
         match room.filled().len() {
             0 => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
             read => {
@@ -351,7 +351,7 @@ impl Dialogue {
                 let commands = &batch.commands[first..first + count];
                 // A server that does not know a script has run nothing. It gets the source, whether
                 // or not the caller still waits (rules 5 and 17).
-                if is_no_script(answer) && how == How::ByHash {
+                if is_no_script(answer) && how == How::ByHash && !self.is_let_go(commands) {
                     let how = How::InFull;
                     command::encode(commands, how, &mut self.out);
                     self.awaited.push_back(Awaited::Answer { batch, first, count, how });
@@ -396,6 +396,26 @@ impl Dialogue {
             None => return Err(frame::NotRedis),
         }
         Ok(())
+    }
+
+    /// Whether a lock of these commands was let go of since they were sent. Sent again, they would run
+    /// behind that, and leave behind what it was to remove (rule 5).
+    fn is_let_go(&self, commands: &[Command]) -> bool {
+        let removes = |later: &Command| {
+            let lets_go = matches!(
+                later.action,
+                Action::Release { .. } | Action::Shorten { .. } | Action::Leave
+            );
+            lets_go && commands.iter().any(|it| Arc::ptr_eq(&it.claim, &later.claim))
+        };
+        let removing = commands.first().is_some_and(removes);
+        !removing
+            && self.awaited.iter().any(|awaited| match awaited {
+                Awaited::Answer { batch, first, count, .. } => {
+                    batch.commands.iter().skip(*first).take(*count).any(removes)
+                }
+                Awaited::Pong(_) | Awaited::Nothing => false,
+            })
     }
 
     fn failed(&self, reason: String) -> NodeError {

@@ -13,33 +13,33 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::reply;
 
-/// The ending of a connection on which something came that is no reply.
+/// Why a connection ended on which something came that is no reply.
 pub(super) const NOT_REDIS: &str = "the server does not speak the Redis protocol";
 
 /// A stream that remembers how it ended. redis-rs reports a broken connection to some callers as a
 /// bare "broken pipe", and does not report it to the owner of an idle connection.
-pub(super) struct Wire {
+pub(super) struct Transport {
     stream: Box<dyn Stream>,
-    ending: Ending,
+    close_reason: CloseReason,
     /// Something was written.
     asked: bool,
 }
 
-/// A wire that redis-rs has while it introduces the client. redis-rs keeps what it is given.
-pub(super) struct Lent(Arc<Mutex<Option<Wire>>>);
+/// A transport that redis-rs has while it introduces the client. redis-rs keeps what it is given.
+pub(super) struct Lent(Arc<Mutex<Option<Transport>>>);
 
 /// The way to get it back.
-pub(super) struct Loan(Arc<Mutex<Option<Wire>>>);
+pub(super) struct Loan(Arc<Mutex<Option<Transport>>>);
 
-pub(super) fn lend(wire: Wire) -> (Lent, Loan) {
-    let shared = Arc::new(Mutex::new(Some(wire)));
+pub(super) fn lend(transport: Transport) -> (Lent, Loan) {
+    let shared = Arc::new(Mutex::new(Some(transport)));
     (Lent(Arc::clone(&shared)), Loan(shared))
 }
 
 impl Loan {
-    /// Takes the wire back: every answer that was asked for has been read, and what comes next is
+    /// Takes the transport back: every answer that was asked for has been read, and what comes next is
     /// for us. `None` when it was taken before.
-    pub(super) fn take_back(self) -> Option<Wire> {
+    pub(super) fn take_back(self) -> Option<Transport> {
         self.0.lock().take()
     }
 }
@@ -47,10 +47,10 @@ impl Loan {
 impl Lent {
     fn with<T>(
         &self,
-        act: impl FnOnce(Pin<&mut Wire>) -> Poll<io::Result<T>>,
+        act: impl FnOnce(Pin<&mut Transport>) -> Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         match &mut *self.0.lock() {
-            Some(wire) => act(Pin::new(wire)),
+            Some(transport) => act(Pin::new(transport)),
             None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         }
     }
@@ -62,7 +62,7 @@ impl AsyncRead for Lent {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.with(|wire| wire.poll_read(cx, buf))
+        self.with(|transport| transport.poll_read(cx, buf))
     }
 }
 
@@ -72,15 +72,15 @@ impl AsyncWrite for Lent {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.with(|wire| wire.poll_write(cx, buf))
+        self.with(|transport| transport.poll_write(cx, buf))
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.with(|wire| wire.poll_flush(cx))
+        self.with(|transport| transport.poll_flush(cx))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.with(|wire| wire.poll_shutdown(cx))
+        self.with(|transport| transport.poll_shutdown(cx))
     }
 }
 
@@ -91,9 +91,9 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// Why a connection ended; the first reason counts.
 #[derive(Clone, Default)]
-pub(super) struct Ending(Arc<OnceLock<Arc<str>>>);
+pub(super) struct CloseReason(Arc<OnceLock<Arc<str>>>);
 
-impl Ending {
+impl CloseReason {
     pub(super) fn set(&self, reason: impl Into<Arc<str>>) {
         let _ = self.0.set(reason.into());
     }
@@ -105,19 +105,19 @@ impl Ending {
     }
 }
 
-impl Wire {
-    pub(super) fn new(stream: impl Stream + 'static, ending: Ending) -> Self {
-        Self { stream: Box::new(stream), ending, asked: false }
+impl Transport {
+    pub(super) fn new(stream: impl Stream + 'static, close_reason: CloseReason) -> Self {
+        Self { stream: Box::new(stream), close_reason, asked: false }
     }
 
     fn note<T>(&self, outcome: &Poll<io::Result<T>>) {
         if let Poll::Ready(Err(error)) = outcome {
-            self.ending.set(error.to_string());
+            self.close_reason.set(error.to_string());
         }
     }
 }
 
-impl AsyncRead for Wire {
+impl AsyncRead for Transport {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -129,20 +129,20 @@ impl AsyncRead for Wire {
         if matches!(outcome, Poll::Ready(Ok(()))) {
             let read = &buf.filled()[before..];
             if read.is_empty() {
-                self.ending.set("the server closed the connection");
+                self.close_reason.set("the server closed the connection");
             } else if !self.asked
                 && let Ok(Value::ServerError(error)) = redis::parse_redis_value(read)
             {
                 // A server that is full sends an error that was not asked for, and hangs up.
                 // redis-rs would drop that error, because no caller waits for an answer.
-                self.ending.set(reply::explain(&error, ""));
+                self.close_reason.set(reply::explain(&error, ""));
             }
         }
         outcome
     }
 }
 
-impl AsyncWrite for Wire {
+impl AsyncWrite for Transport {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

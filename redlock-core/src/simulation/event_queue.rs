@@ -17,7 +17,7 @@ use super::{
     node::SimNode,
     rng::Rng,
     sight::{Act, Witness},
-    traffic::{Due, Freight, Link, Load, Opening, Route},
+    traffic::{Due, Link, Message, Opening, Payload, Route},
 };
 use crate::{
     error::{NodeError, NodeErrorKind},
@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Everything that is under way, and between whom.
-pub(super) struct Transit {
+pub(super) struct EventQueue {
     pub(super) rng: Rng,
     pub(super) nodes: Vec<SimNode>,
     /// By client, then node.
@@ -51,7 +51,7 @@ pub(super) struct Pipe {
     last_to_client: u64,
 }
 
-impl Transit {
+impl EventQueue {
     pub(super) fn new(seed: u64, nodes: Vec<SimNode>, clients: usize) -> Self {
         Self {
             rng: Rng::new(seed),
@@ -71,13 +71,13 @@ impl Transit {
     }
 
     pub(super) fn delay(&mut self, route: &Route) -> u64 {
-        let weather = self.link(route.client, route.node).weather;
-        weather.delay(&mut self.rng)
+        let quality = self.link(route.client, route.node).quality;
+        quality.delay(&mut self.rng)
     }
 
-    pub(super) fn push(&mut self, at: u64, freight: Freight) {
+    pub(super) fn push(&mut self, at: u64, message: Message) {
         self.next += 1;
-        self.queue.push(Due { at, number: self.next, freight });
+        self.queue.push(Due { at, number: self.next, message });
     }
 
     pub(super) fn call(
@@ -93,7 +93,7 @@ impl Transit {
         for command in &commands {
             witness.sent(&Act::new(route.client, connection, route.node, command));
         }
-        let losses = self.link(route.client, route.node).weather.losses;
+        let losses = self.link(route.client, route.node).quality.losses;
         let breaks = losses > 0 && self.rng.below(1000) < losses;
         if breaks && self.rng.percent(50) {
             // Only the first of it is written.
@@ -110,7 +110,7 @@ impl Transit {
             pipe.last_to_node = pipe.last_to_node.max(at);
             pipe.calls.insert(call, tell);
             let at = pipe.last_to_node;
-            self.push(at, Freight { route, load: Load::Call { call, commands } });
+            self.push(at, Message { route, payload: Payload::Call { call, commands } });
         }
         if breaks {
             self.reset(|other| other.connection == connection);
@@ -146,49 +146,49 @@ impl Transit {
         let routes: Vec<Route> =
             self.connections.values().map(|pipe| pipe.route).filter(stale).collect();
         for route in routes {
-            self.answer(route, Load::Hangup, now);
+            self.answer(route, Payload::Hangup, now);
         }
     }
 
     /// Sends something back to the client, behind all that was sent before.
-    fn answer(&mut self, route: Route, load: Load, now: u64) {
+    fn answer(&mut self, route: Route, payload: Payload, now: u64) {
         let at = now + self.delay(&route);
         if let Some(pipe) = self.connections.get_mut(&route.connection) {
             pipe.last_to_client = pipe.last_to_client.max(at);
             let at = pipe.last_to_client;
-            self.push(at, Freight { route, load });
+            self.push(at, Message { route, payload });
         }
     }
 
-    pub(super) fn arrive(&mut self, freight: Freight, now: u64, witness: &dyn Witness) {
-        let Freight { route, load } = freight;
+    pub(super) fn arrive(&mut self, message: Message, now: u64, witness: &dyn Witness) {
+        let Message { route, payload } = message;
         let link = self.link(route.client, route.node);
-        if (link.cut_to_node && load.goes_to_node())
-            || (link.cut_to_client && load.goes_to_client())
+        if (link.cut_to_node && payload.goes_to_node())
+            || (link.cut_to_client && payload.goes_to_client())
         {
-            link.held.push_back(Freight { route, load });
+            link.held.push_back(Message { route, payload });
             return;
         }
-        match load {
-            Load::Open(opening) => self.admit(route, opening, now),
-            Load::Opened(opening, result) => self.opened(route, opening, result, witness),
-            Load::Call { call, commands } => {
+        match payload {
+            Payload::Open(opening) => self.admit(route, opening, now),
+            Payload::Opened(opening, result) => self.opened(route, opening, result, witness),
+            Payload::Call { call, commands } => {
                 let node = &mut self.nodes[route.node];
                 if self.silenced.contains(&route.connection) || node.life != route.life {
-                    self.answer(route, Load::Hangup, now);
+                    self.answer(route, Payload::Hangup, now);
                     return;
                 }
                 let at = (now + node.delay).max(node.busy_until);
                 node.busy_until = at;
-                let freight = Freight { route, load: Load::Run { call, commands } };
+                let message = Message { route, payload: Payload::Run { call, commands } };
                 if at == now {
-                    self.arrive(freight, now, witness);
+                    self.arrive(message, now, witness);
                 } else {
-                    self.push(at, freight);
+                    self.push(at, message);
                 }
             }
-            Load::Run { call, commands } => self.run(route, call, commands, now, witness),
-            Load::Answer { call, replies } => {
+            Payload::Run { call, commands } => self.run(route, call, commands, now, witness),
+            Payload::Answer { call, replies } => {
                 if let Some(pipe) = self.connections.get_mut(&route.connection)
                     && let Some(tell) = pipe.calls.remove(&call)
                 {
@@ -197,12 +197,12 @@ impl Transit {
                     witness.answered(route.client, route.node);
                 }
             }
-            Load::Push { key } => {
+            Payload::Push { key } => {
                 if let Some(pipe) = self.connections.get(&route.connection) {
                     pipe.watchers.changed(&key);
                 }
             }
-            Load::Hangup => self.drop_pipe(route.connection),
+            Payload::Hangup => self.drop_pipe(route.connection),
         }
     }
 
@@ -210,7 +210,7 @@ impl Transit {
     fn admit(&mut self, mut route: Route, opening: Opening, now: u64) {
         let node = &mut self.nodes[route.node];
         if node.hung {
-            node.inbox.push_back(Freight { route, load: Load::Open(opening) });
+            node.inbox.push_back(Message { route, payload: Payload::Open(opening) });
             return;
         }
         let result = if node.up {
@@ -220,7 +220,7 @@ impl Transit {
         };
         route.life = node.life;
         let at = now + self.delay(&route);
-        self.push(at, Freight { route, load: Load::Opened(opening, result) });
+        self.push(at, Message { route, payload: Payload::Opened(opening, result) });
     }
 
     /// A client hears that its knock was answered.
@@ -272,7 +272,7 @@ impl Transit {
             return;
         }
         if node.hung {
-            node.inbox.push_back(Freight { route, load: Load::Run { call, commands } });
+            node.inbox.push_back(Message { route, payload: Payload::Run { call, commands } });
             return;
         }
         let manners = self.manners[route.client];
@@ -298,7 +298,7 @@ impl Transit {
             reply.iter().for_each(|reply| witness.executed(&act, (*reply).into()));
             replies.extend(reply.into_iter().map(Ok));
         }
-        self.answer(route, Load::Answer { call, replies }, now);
+        self.answer(route, Payload::Answer { call, replies }, now);
         self.tell(pushes, now, witness);
     }
 
@@ -306,12 +306,12 @@ impl Transit {
     pub(super) fn tell(&mut self, pushes: Vec<Push>, now: u64, witness: &dyn Witness) {
         for Push { to, key } in pushes {
             let Some(route) = self.connections.get(&to).map(|pipe| pipe.route) else { continue };
-            let lost = self.link(route.client, route.node).weather.lost_pushes;
+            let lost = self.link(route.client, route.node).quality.lost_pushes;
             if !self.manners[route.client].pushes || lost > 0 && self.rng.below(1000) < lost {
                 continue;
             }
             witness.pushed(route.client, route.node, &key);
-            self.answer(route, Load::Push { key }, now);
+            self.answer(route, Payload::Push { key }, now);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The line before one lock, in this process: the tasks get the lock in the order in which they
+//! The queue before one lock, in this process: the tasks get the lock in the order in which they
 //! came, and a released lock passes straight to the next waiter.
 //!
-//! A line exists for as long as a task of this client holds the resource, asks for it or waits for
+//! A queue exists for as long as a task of this client holds the resource, asks for it or waits for
 //! it (rule 18).
 
 use std::{
@@ -17,33 +17,36 @@ use std::{
 use super::{
     contention::Contention,
     entry::Entry,
-    pace::{SHORTEST_PAUSE, Streak},
-    turn::{Head, Hurry, Place, Turn, Waiter},
+    failed_attempt::FailedAttempt,
+    pace::{MIN_PAUSE, Streak},
+    turn::{Front, Hurry, PendingTurn, Waiter},
 };
 use crate::{
     bug::{Bug, planted},
-    client::Client,
     clock::{Moment, Reading},
-    lease::{Hold, HoldId, Lease, Unheld},
+    lease::{Hold, HoldId, InFlightGuard, LeaseInTransit, LeaseState, Leases, Waiters},
     node::fnv1a,
-    op::acquire::Failure,
     options::Terms,
+    quorum::Nodes,
     sync::Mutex,
 };
 
-/// The number of parts that the lines of a client are kept in, so that unrelated resources seldom
+/// The number of parts that the queues of a client are kept in, so that unrelated resources seldom
 /// contend for one mutex.
 const SHARDS: usize = 16;
 
-/// All lines of one client, by key.
-#[derive(Debug, Default)]
-pub(crate) struct Lines {
+/// All queues of one client, by key.
+#[derive(Debug)]
+pub(crate) struct Queues {
+    pub(crate) leases: Arc<Leases>,
+    /// The most waiters for one resource.
+    max_waiters: usize,
     shards: [Mutex<Inner>; SHARDS],
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    lines: HashMap<Arc<str>, Line>,
+    by_key: HashMap<Arc<str>, Queue>,
     contention: Contention,
     /// Tasks to wake once nothing is locked. A waker may poll its task at once, and the task takes
     /// the lock again.
@@ -53,17 +56,17 @@ struct Inner {
 }
 
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct Queue {
     pub(super) occupant: Occupant,
     waiting: VecDeque<Arc<Waiter>>,
-    /// The outcome of the last attempt, and when it was. The waiters behind the head get the same
+    /// The outcome of the last attempt, and when it was. The waiters behind the front get the same
     /// error.
-    pub(super) last: Option<(Arc<Failure>, Moment)>,
-    /// How often the head would ask by itself.
+    pub(super) last: Option<(Arc<FailedAttempt>, Moment)>,
+    /// How often the front would ask by itself.
     pace: Duration,
-    /// Tells the head that a waiter behind it would ask earlier than the head does.
+    /// Tells the front that a waiter behind it would ask earlier than the front does.
     pub(super) hurry: Arc<Hurry>,
-    /// When this line last had the lock, or began. A line that has waited for longer hesitates
+    /// When this queue last had the lock, or began. A queue that has waited for longer hesitates
     /// less.
     pub(super) waiting_since: Moment,
     pub(super) streak: Streak,
@@ -71,7 +74,7 @@ pub(super) struct Line {
 
 #[derive(Debug)]
 pub(super) enum Occupant {
-    /// There is one [`Head`]: a task has it, or it is on its way to a waiter.
+    /// There is one [`Front`]: a task has it, or it is on its way to a waiter.
     Asking,
     Held(HoldId, Weak<Hold>),
 }
@@ -83,6 +86,8 @@ pub(crate) struct Wants {
     clock_drift_factor: f64,
     /// The request has a `min_hold`: the keys have to live longer than the ttl and are set anew.
     min_hold: bool,
+    /// The request wants a fencing token.
+    fenced: bool,
     /// The request makes one attempt at most, because it does not wait or may not retry. The
     /// outcome of the attempt in progress is its answer, too.
     pub(crate) tries_once: bool,
@@ -97,12 +102,13 @@ impl Wants {
             ttl: terms.ttl,
             clock_drift_factor: terms.clock_drift_factor,
             min_hold: !terms.min_hold.is_zero(),
+            fenced: terms.fenced,
             tries_once: terms.wait.is_zero() || terms.retry_count == Some(0),
             retry_delay: terms.retry_delay,
         }
     }
 
-    /// Whether a head that asks every `pace` is too slow for this request.
+    /// Whether a front that asks every `pace` is too slow for this request.
     fn hurries(&self, pace: Duration) -> bool {
         self.tries_once || self.retry_delay < pace
     }
@@ -110,7 +116,7 @@ impl Wants {
     /// Whether a lease is good enough to be taken over. Enough of it is left that the next holder
     /// is as well off as a holder that is about to renew, and after a crash the keys are gone when
     /// the next holder expects that.
-    pub(super) fn fits(&self, lease: &Lease, clock: Reading) -> bool {
+    pub(super) fn fits(&self, lease: &LeaseState, clock: Reading) -> bool {
         !self.min_hold
             && self.clock_drift_factor.total_cmp(&lease.clock_drift_factor).is_eq()
             && lease.deadline_on(clock).is_some_and(|it| it.since(clock.now) >= self.ttl * 2 / 3)
@@ -124,7 +130,7 @@ pub(crate) enum NoTurn {
     /// This very client has the lock.
     HeldHere,
     /// The last attempt failed like this.
-    Failed(Arc<Failure>),
+    Failed(Arc<FailedAttempt>),
     /// Nothing is known yet, or too many wait.
     Busy,
     /// No turns are given any more.
@@ -132,13 +138,43 @@ pub(crate) enum NoTurn {
 }
 
 /// What a request finds when it joins.
+#[expect(clippy::large_enum_variant, reason = "the first is the usual, and lives for a moment")]
 pub(crate) enum Joined {
-    /// The request has its turn at once, or it is told at once that there is none.
-    Now(Turn),
-    Waiting(Place),
+    /// The request is the first, and has its turn.
+    First(Front),
+    /// There is no turn for it.
+    Refused(NoTurn),
+    /// Other requests are before it.
+    Waiting(PendingTurn),
 }
 
-impl Lines {
+impl Queues {
+    /// For leases that live for `max_ttl` at most.
+    pub(crate) fn new(nodes: &Arc<Nodes>, max_ttl: Duration, max_waiters: usize) -> Arc<Self> {
+        Arc::new_cyclic(|this: &Weak<Self>| {
+            let waiters = Weak::clone(this) as Weak<dyn Waiters>;
+            Self {
+                leases: Arc::new(Leases::new(nodes, max_ttl, waiters)),
+                max_waiters,
+                shards: Default::default(),
+            }
+        })
+    }
+
+    /// The nodes, with the clock that the queues go by.
+    pub(crate) fn nodes(&self) -> &Arc<Nodes> {
+        &self.leases.nodes
+    }
+
+    /// A lease that no hold has yet. A shutdown waits for it.
+    pub(crate) fn in_transit(
+        self: &Arc<Self>,
+        lease: LeaseState,
+        in_flight: InFlightGuard,
+    ) -> LeaseInTransit {
+        LeaseInTransit::new(lease, in_flight, Arc::<Self>::clone(self))
+    }
+
     fn shard(&self, key: &str) -> &Mutex<Inner> {
         let shard = fnv1a(key.as_bytes()) % SHARDS as u64;
         &self.shards[usize::try_from(shard).unwrap_or(0)]
@@ -158,42 +194,45 @@ impl Lines {
         acted
     }
 
-    /// Joins the line for a key. The first request of a line gets the turn at once.
-    pub(crate) fn join(client: &Arc<Client>, key: &Arc<str>, wants: Wants) -> Joined {
-        let lines = &client.lines;
-        let joined = lines.locked(key, |inner| inner.join(client, key, wants));
+    /// Joins the queue for a key. The first request of a queue gets the turn at once.
+    pub(crate) fn join(self: &Arc<Self>, key: &Arc<str>, wants: Wants, now: Moment) -> Joined {
+        let joined = self.locked(key, |inner| inner.join(self, key, wants, now));
         let holder = match joined {
             Ok(joined) => return joined,
             Err(holder) => holder,
         };
         // The clock alone decides validity. A holder that has lost the lock without noticing must
-        // not block the line: judging it tells the line.
+        // not block the queue: judging it tells the queue.
         if let Some(hold) = holder.upgrade() {
-            hold.judge();
+            self.leases.judge(&hold);
         }
-        lines.locked(key, |inner| match inner.join(client, key, wants) {
+        self.locked(key, |inner| match inner.join(self, key, wants, now) {
             Ok(joined) => joined,
-            Err(_) => inner.queue(client, key, wants),
+            Err(_) => inner.enqueue(self, key, wants),
         })
     }
 
     /// Passes the lease of a hold that has ended to the next waiter. False when the keys have to be
     /// deleted: no task waits, the lease does not suit the next waiter, or it is the turn of other
     /// clients.
-    pub(crate) fn hand_over(&self, hold: &Hold, key: &Arc<str>, clock: Reading) -> bool {
-        self.locked(key, |inner| inner.hand_over(hold, clock))
+    pub(crate) fn hand_over(
+        self: &Arc<Self>,
+        id: HoldId,
+        lease: &LeaseState,
+        clock: Reading,
+    ) -> bool {
+        self.locked(&lease.claim.key, |inner| inner.hand_over(self, id, lease, clock))
     }
 
     /// The hold does not have the lock any more, and the next waiter asks. After a streak, other
     /// clients have their chance first.
-    pub(crate) fn vacate(&self, client: &Arc<Client>, key: &Arc<str>, id: HoldId) {
-        let now = client.clock.now();
+    pub(crate) fn pass_on(self: &Arc<Self>, key: &Arc<str>, id: HoldId, now: Moment) {
         self.locked(key, |inner| {
-            let Some(line) = inner.lines.get_mut(key) else { return };
-            if line.is_held_by(id) {
-                line.occupant = Occupant::Asking;
-                line.waiting_since = now;
-                let none = inner.promote(client, key, now, None);
+            let Some(queue) = inner.by_key.get_mut(key) else { return };
+            if queue.is_held_by(id) {
+                queue.occupant = Occupant::Asking;
+                queue.waiting_since = now;
+                let none = inner.promote(self, key, now, None);
                 debug_assert!(none.is_none());
             }
         });
@@ -207,8 +246,8 @@ impl Lines {
         }
         self.locked(key, |inner| {
             inner.contention.add(key, now, until);
-            if let Some(line) = inner.lines.get_mut(key) {
-                line.streak.contended();
+            if let Some(queue) = inner.by_key.get_mut(key) {
+                queue.streak.contended();
             }
         });
     }
@@ -221,12 +260,12 @@ impl Lines {
 
     /// The keys of the lock are deleted. If other clients wait, one of them has until `until` to
     /// take it.
-    pub(crate) fn let_go(&self, key: &Arc<str>, now: Moment, until: impl FnOnce() -> Moment) {
+    pub(crate) fn released(&self, key: &Arc<str>, now: Moment, until: impl FnOnce() -> Moment) {
         self.locked(key, |inner| {
-            let line = inner.lines.get(key);
-            let has_waited = line.is_some_and(|line| line.streak.is_contended());
+            let queue = inner.by_key.get(key);
+            let has_waited = queue.is_some_and(|queue| queue.streak.is_contended());
             if has_waited || inner.contention.is_contended(key, now) {
-                inner.contention.let_go(key, now, until(), has_waited);
+                inner.contention.released(key, now, until(), has_waited);
             }
         });
     }
@@ -239,37 +278,40 @@ impl Lines {
     /// Gives a place up. Returns what a waiter without a turn is told.
     pub(super) fn leave(&self, key: &str, waiter: &Arc<Waiter>) -> NoTurn {
         self.locked(key, |inner| {
-            let Some(line) = inner.lines.get_mut(key) else { return NoTurn::Busy };
-            line.waiting.retain(|other| !Arc::ptr_eq(other, waiter));
-            line.no_turn()
+            let Some(queue) = inner.by_key.get_mut(key) else { return NoTurn::Busy };
+            queue.waiting.retain(|other| !Arc::ptr_eq(other, waiter));
+            queue.no_turn()
         })
     }
 
-    /// The head gives its turn up, and with it its place among other clients. The place comes back
+    /// The front gives its turn up, and with it its place among other clients. The place comes back
     /// when no task of this client takes the turn.
     #[must_use]
     pub(super) fn promote(
-        &self,
-        client: &Arc<Client>,
+        self: &Arc<Self>,
         key: &Arc<str>,
         now: Moment,
         entry: Option<Box<Entry>>,
     ) -> Option<Box<Entry>> {
-        self.locked(key, |inner| inner.promote(client, key, now, entry))
+        self.locked(key, |inner| inner.promote(self, key, now, entry))
     }
 
-    pub(super) fn with_line<T>(&self, key: &str, change: impl FnOnce(&mut Line) -> T) -> Option<T> {
-        self.locked(key, |inner| inner.lines.get_mut(key).map(change))
+    pub(super) fn with_queue<T>(
+        &self,
+        key: &str,
+        change: impl FnOnce(&mut Queue) -> T,
+    ) -> Option<T> {
+        self.locked(key, |inner| inner.by_key.get_mut(key).map(change))
     }
 
-    /// Changes the line and answers the waiters that try only once. False when nothing changed.
-    pub(super) fn answer(&self, key: &str, change: impl FnOnce(&mut Line) -> bool) -> bool {
+    /// Changes the queue and answers the waiters that try only once. False when nothing changed.
+    pub(super) fn answer(&self, key: &str, change: impl FnOnce(&mut Queue) -> bool) -> bool {
         self.locked(key, |inner| {
-            let Inner { lines, wakes, .. } = inner;
-            let Some(line) = lines.get_mut(key) else { return false };
-            let changed = change(line);
+            let Inner { by_key, wakes, .. } = inner;
+            let Some(queue) = by_key.get_mut(key) else { return false };
+            let changed = change(queue);
             if changed {
-                line.answer_those_who_try_once(wakes);
+                queue.answer_those_who_try_once(wakes);
             }
             changed
         })
@@ -281,9 +323,9 @@ impl Lines {
             Self::unlocked(shard, |inner| {
                 inner.closed = true;
                 let mut wakes = Vec::new();
-                for line in inner.in_order() {
+                for queue in inner.in_order() {
                     let closed = |it: Arc<Waiter>| it.give(Err(NoTurn::Closed));
-                    wakes.extend(line.waiting.drain(..).filter_map(closed));
+                    wakes.extend(queue.waiting.drain(..).filter_map(closed));
                 }
                 inner.wakes = wakes;
             });
@@ -292,20 +334,20 @@ impl Lines {
 
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.shards.iter().all(|shard| shard.lock().lines.is_empty())
+        self.shards.iter().all(|shard| shard.lock().by_key.is_empty())
     }
 
-    /// Lets the line begin a new streak, as if it had taken the lock just now.
+    /// Lets the queue begin a new streak, as if it had taken the lock just now.
     #[cfg(test)]
     pub(crate) fn begin_anew(&self, key: &str) {
-        self.with_line(key, |line| line.streak.begin_anew());
+        self.with_queue(key, |queue| queue.streak.begin_anew());
     }
 
     /// Wakes all waiters to check for themselves: the tasks of their client have ended.
     pub(crate) fn nudge(&self) {
         for shard in &self.shards {
             Self::unlocked(shard, |inner| {
-                let waiting = inner.in_order().into_iter().flat_map(|line| &line.waiting);
+                let waiting = inner.in_order().into_iter().flat_map(|queue| &queue.waiting);
                 inner.wakes = waiting.filter_map(|waiter| waiter.waker()).collect();
             });
         }
@@ -313,52 +355,57 @@ impl Lines {
 }
 
 impl Inner {
-    fn hand_over(&mut self, hold: &Hold, clock: Reading) -> bool {
-        let Self { lines, wakes, .. } = self;
-        let state = hold.state.lock();
-        let lease = &state.lease;
-        let Some(line) = lines.get_mut(&lease.claim.key) else { return false };
+    fn hand_over(
+        &mut self,
+        owner: &Arc<Queues>,
+        id: HoldId,
+        lease: &LeaseState,
+        clock: Reading,
+    ) -> bool {
+        let Self { by_key, wakes, .. } = self;
+        let Some(queue) = by_key.get_mut(&lease.claim.key) else { return false };
         let suits = |next: &Arc<Waiter>| next.wants.fits(lease, clock);
-        if !line.is_held_by(hold.id)
-            || !line.streak.may_go_on(clock.now)
-            || !line.waiting.front().is_some_and(suits)
+        if !queue.is_held_by(id)
+            || !queue.streak.may_go_on(clock.now)
+            || !queue.waiting.front().is_some_and(suits)
         {
             return false;
         }
-        let Some(next) = line.waiting.pop_front() else { return false };
-        line.occupant = Occupant::Asking;
-        line.streak.handed_on();
+        let Some(next) = queue.waiting.pop_front() else { return false };
+        queue.occupant = Occupant::Asking;
+        queue.streak.handed_on();
         // The lease may no longer suit the waiter when the waiter looks at it.
-        line.waiting_since = clock.now;
-        let lease = Unheld::new(lease.clone(), hold.client.arriving());
-        let head = Head::new(&hold.client, &state.lease.claim.key).with(lease);
-        wakes.extend(next.give(Ok(head)));
+        queue.waiting_since = clock.now;
+        let key = &lease.claim.key;
+        let lease = owner.in_transit(lease.clone(), owner.leases.track_in_flight());
+        let front = Front::new(owner, key).with(lease);
+        wakes.extend(next.give(Ok(front)));
         true
     }
 
     /// Err with the hold that is registered as the holder.
     fn join(
         &mut self,
-        client: &Arc<Client>,
+        owner: &Arc<Queues>,
         key: &Arc<str>,
         wants: Wants,
+        now: Moment,
     ) -> Result<Joined, Weak<Hold>> {
         if self.closed {
-            return Ok(Joined::Now(Err(NoTurn::Closed)));
+            return Ok(Joined::Refused(NoTurn::Closed));
         }
-        match self.lines.entry(Arc::clone(key)) {
+        match self.by_key.entry(Arc::clone(key)) {
             Vacant(entry) => {
-                let now = client.clock.now();
                 if wants.tries_once && self.contention.yields(key, now) {
                     // The request yields to other clients like every other attempt.
-                    return Ok(Joined::Now(Err(NoTurn::Busy)));
+                    return Ok(Joined::Refused(NoTurn::Busy));
                 }
                 let is_contended = self.contention.is_contended(key, now);
                 let mut streak = Streak::new();
                 if is_contended {
                     streak.contended();
                 }
-                entry.insert(Line {
+                entry.insert(Queue {
                     occupant: Occupant::Asking,
                     waiting: VecDeque::new(),
                     last: None,
@@ -367,61 +414,61 @@ impl Inner {
                     waiting_since: now,
                     streak,
                 });
-                Ok(Joined::Now(Ok(Head::new(client, key).standing_back(is_contended))))
+                Ok(Joined::First(Front::new(owner, key).standing_back(is_contended)))
             }
             Occupied(entry) => match &entry.get().occupant {
                 Occupant::Held(_, hold) => Err(Weak::clone(hold)),
-                Occupant::Asking => Ok(self.queue(client, key, wants)),
+                Occupant::Asking => Ok(self.enqueue(owner, key, wants)),
             },
         }
     }
 
-    fn queue(&mut self, client: &Arc<Client>, key: &Arc<str>, wants: Wants) -> Joined {
-        let Some(line) = self.lines.get_mut(key) else { return Joined::Now(Err(NoTurn::Busy)) };
-        if wants.tries_once && line.knows(wants.retry_delay, client.clock.now()) {
-            return Joined::Now(Err(line.no_turn()));
+    fn enqueue(&mut self, owner: &Arc<Queues>, key: &Arc<str>, wants: Wants) -> Joined {
+        let Some(queue) = self.by_key.get_mut(key) else { return Joined::Refused(NoTurn::Busy) };
+        if wants.tries_once && queue.knows(wants.retry_delay, owner.nodes().clock.now()) {
+            return Joined::Refused(queue.no_turn());
         }
-        if line.waiting.len() >= client.settings.max_waiters {
-            return Joined::Now(Err(line.no_room()));
+        if queue.waiting.len() >= owner.max_waiters {
+            return Joined::Refused(queue.no_room());
         }
         let waiter = Waiter::new(wants);
-        line.waiting.push_back(Arc::clone(&waiter));
-        if wants.hurries(line.pace) {
-            self.wakes.extend(line.hurry.tell());
+        queue.waiting.push_back(Arc::clone(&waiter));
+        if wants.hurries(queue.pace) {
+            self.wakes.extend(queue.hurry.tell());
         }
-        Joined::Waiting(Place::new(client, key, waiter))
+        Joined::Waiting(PendingTurn::new(owner, key, waiter))
     }
 
-    /// Makes the next in line the head. Without one there is no line, and the entry is the caller's
+    /// Makes the next in the queue the front. Without one there is no queue, and the entry is the caller's
     /// to drop, with no lock held.
     fn promote(
         &mut self,
-        client: &Arc<Client>,
+        owner: &Arc<Queues>,
         key: &Arc<str>,
         now: Moment,
         entry: Option<Box<Entry>>,
     ) -> Option<Box<Entry>> {
-        let Some(line) = self.lines.get_mut(key) else { return entry };
-        let Some(next) = line.waiting.pop_front() else {
-            self.lines.remove(key);
+        let Some(queue) = self.by_key.get_mut(key) else { return entry };
+        let Some(next) = queue.waiting.pop_front() else {
+            self.by_key.remove(key);
             return entry;
         };
-        let lets_others_in = line.streak.is_contended() || !line.streak.may_go_on(now);
-        line.streak.begin_anew();
-        let head = Head::new(client, key).standing_back(lets_others_in && entry.is_none());
-        self.wakes.extend(next.give(Ok(head.in_queue(entry))));
+        let lets_others_in = queue.streak.is_contended() || !queue.streak.may_go_on(now);
+        queue.streak.begin_anew();
+        let front = Front::new(owner, key).standing_back(lets_others_in && entry.is_none());
+        self.wakes.extend(next.give(Ok(front.in_queue(entry))));
         None
     }
 
-    /// All lines in a fixed order.
-    fn in_order(&mut self) -> Vec<&mut Line> {
-        let mut lines: Vec<_> = self.lines.iter_mut().collect();
-        lines.sort_unstable_by_key(|(key, _)| Arc::clone(key));
-        lines.into_iter().map(|(_, line)| line).collect()
+    /// All queues in a fixed order.
+    fn in_order(&mut self) -> Vec<&mut Queue> {
+        let mut queues: Vec<_> = self.by_key.iter_mut().collect();
+        queues.sort_unstable_by_key(|(key, _)| Arc::clone(key));
+        queues.into_iter().map(|(_, queue)| queue).collect()
     }
 }
 
-impl Line {
+impl Queue {
     fn is_held_by(&self, id: HoldId) -> bool {
         matches!(self.occupant, Occupant::Held(holder, _) if holder == id)
     }
@@ -429,6 +476,11 @@ impl Line {
     /// How many wait.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// How many wait for it with a token.
+    pub(super) fn waiting_fenced(&self) -> usize {
+        self.waiting.iter().filter(|waiter| waiter.wants.fenced).count()
     }
 
     /// What a waiter without a turn is told.
@@ -458,15 +510,15 @@ impl Line {
         }
     }
 
-    /// Notes that the head listens and would ask every `pace`. Returns when a waiter behind it
-    /// would ask, if one would ask earlier: a place in the line must not cost a waiter an attempt.
+    /// Notes that the front listens and would ask every `pace`. Returns when a waiter behind it
+    /// would ask, if one would ask earlier: a place in the queue must not cost a waiter an attempt.
     pub(super) fn listens(&mut self, pace: Duration, jitter: Duration) -> Option<Moment> {
         self.pace = pace;
         let (_, asked) = self.last.as_ref()?;
         let delays = self.waiting.iter().filter_map(|waiter| {
             let Wants { retry_delay, tries_once, .. } = waiter.wants;
             let jitter = if tries_once { Duration::ZERO } else { jitter.min(retry_delay) };
-            let delay = retry_delay.max(SHORTEST_PAUSE).saturating_add(jitter);
+            let delay = retry_delay.max(MIN_PAUSE).saturating_add(jitter);
             waiter.wants.hurries(pace).then_some(delay)
         });
         Some(*asked + delays.min()?)

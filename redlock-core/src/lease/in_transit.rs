@@ -1,0 +1,40 @@
+//! A lease between holders.
+
+use std::sync::Arc;
+
+use super::{LeaseState, Waiters, leases::InFlightGuard};
+use crate::bug::{Bug, planted};
+
+/// A lease without a holder: an attempt for it is in progress, or it is on its way from one hold to
+/// the next. A shutdown waits for it. Dropping it deletes its key on every node to which a `SET` of
+/// it may have gone (rules 5 and 6).
+pub(crate) struct LeaseInTransit {
+    pub(crate) lease: LeaseState,
+    waiters: Arc<dyn Waiters>,
+    held: bool,
+    // Last: a shutdown that finds nothing in flight finds the deletes.
+    _in_flight: InFlightGuard,
+}
+
+impl LeaseInTransit {
+    pub(crate) fn new(
+        lease: LeaseState,
+        in_flight: InFlightGuard,
+        waiters: Arc<dyn Waiters>,
+    ) -> Self {
+        Self { lease, waiters, held: false, _in_flight: in_flight }
+    }
+
+    /// A hold has the lease from now on.
+    pub(crate) fn disarm(mut self) {
+        self.held = true;
+    }
+}
+
+impl Drop for LeaseInTransit {
+    fn drop(&mut self) {
+        if !self.held && !planted(Bug::NoReleaseAfterFailure) {
+            Arc::clone(&self.waiters).give_back(&self.lease);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What a node can be asked, and what it answers.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+/// The key of a lock and the value with which one attempt asks for it.
+pub(crate) struct Claim {
+    pub(crate) key: Arc<str>,
+    /// `token.client_name`, ASCII: native compare commands pass through lossy UTF-8 in redis 1.x
+    /// (rule 1). Never printed (rule 19).
+    pub(crate) value: String,
+}
+
+impl fmt::Debug for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Claim").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+/// One thing to do on one node.
+#[derive(Debug, Clone)]
+pub(crate) struct Command {
+    pub(crate) claim: Arc<Claim>,
+    pub(crate) action: Action,
+}
+
+/// What a [`Command`] does with its claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Set the key if it is free, for this long: `SET key value NX PX ttl`. A vote for a new lock.
+    Grant { ttl: Duration },
+    /// The same, and draw numbers from the counter beside the key. Sent at most once a node for each
+    /// claim: a second one would draw others.
+    GrantFenced { ttl: Duration, draw: Draw },
+    /// Set the key again for a lock that a quorum has confirmed, on a node where it went missing
+    /// (rule 8).
+    Heal { ttl: Duration },
+    /// If the key has our value, let it live for at least this long from now. Never shortens
+    /// (rule 7).
+    Extend { ttl: Duration },
+    /// The same, and draw more numbers from the counter beside the key.
+    Redraw { ttl: Duration, draw: Draw },
+    /// If the key has our value and the counter beside it reads what it has given to us, raise the
+    /// counter to the last number of the range that other nodes have given more of.
+    Confirm(Raise),
+    /// If the key has our value, delete it. Where this node keeps the queue of the lock, also give
+    /// the turn to its front (`wakes`).
+    Release { wakes: bool },
+    /// If the key has our value, let it live for exactly this long: the release of a `min_hold`
+    /// that is not used up, the only action that may shorten (rule 7). Made of a [`CleanUp`](super::CleanUp) when it
+    /// is sent.
+    Shorten { rest: Duration },
+    /// Tell whether the key is there and for how long, and when that changes (once, to the
+    /// [`Watchers`](super::Watchers)). Nothing is compared and nothing is set.
+    Watch,
+    /// Stand in the queue before the key under the claim's value: at the end, or at an earlier
+    /// place. Repeating it shows that the waiter is alive.
+    Join {
+        /// The place in the queue; zero for the end.
+        place: u64,
+        /// How long the entry outlives a waiter that has stopped reporting.
+        life: Duration,
+        /// The node is to push the turn (once, to the [`Watchers`](super::Watchers)).
+        listens: bool,
+    },
+    /// Leave the queue before the key, and pass on a turn that came.
+    Leave,
+}
+
+/// What a command that draws numbers asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Draw {
+    /// The first number is at least this much: the wall clock of the client in microseconds. A counter
+    /// that was lost does not start small.
+    pub(crate) floor: u64,
+    /// How many numbers.
+    pub(crate) count: u32,
+    /// How long the counter lives from now on.
+    pub(crate) life: Duration,
+}
+
+/// What a command that confirms numbers asks for. A node confirms only what it has given to the claim
+/// itself, and after which it has given out nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Raise {
+    /// What the counter has to read: the last number that this node gave to the claim.
+    pub(crate) from: u64,
+    /// What the counter is raised to: the last number of the range.
+    pub(crate) to: u64,
+    /// How long the counter lives from now on.
+    pub(crate) life: Duration,
+}
+
+/// What a node answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reply {
+    /// Done: granted, healed, released.
+    Done,
+    /// The key is there, and extended if it was asked to be; this much was left of it before.
+    There { left: Duration },
+    /// Done, and this is the first of the numbers that were drawn.
+    Numbered { first: u64 },
+    /// There is no such key.
+    Missing,
+    /// The key is there and has another client's value, or the counter beside it has given numbers to
+    /// another one.
+    Foreign,
+    /// The key is not there any more, whether or not it had our value until now (`deleted`), and the
+    /// turn went to a waiter in the queue.
+    Woke { deleted: bool },
+    /// Stands in the queue.
+    Queued {
+        /// The place, to join at again.
+        place: u64,
+        /// The number of waiters before it.
+        ahead: u64,
+        /// What is left of the lock on this node; `None` when the key is not there.
+        left: Option<Duration>,
+    },
+    /// The queue takes no more entries, or the counter has no more numbers.
+    Full,
+}

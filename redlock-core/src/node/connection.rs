@@ -1,0 +1,52 @@
+//! The seam to a server: what opens a connection, and what a connection does.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use super::{Command, Identity, Reply, Watchers};
+use crate::error::NodeError;
+
+/// Opens connections to one node.
+pub(crate) trait Connector: Send + Sync + 'static {
+    /// Opens a connection that is ready for commands: it is authenticated, its database is chosen,
+    /// and its server is a master that was asked for its identity. The caller bounds the time.
+    /// Dropping the future gives the attempt up. Pushes about watched keys go to `watchers`.
+    fn connect(&self, watchers: &Arc<Watchers>) -> BoxFuture<'_, Result<Opened, NodeError>>;
+}
+
+/// A connection, and the process at its other end.
+pub(crate) type Opened = (Box<dyn Connection>, Identity);
+
+/// One connection to one node. Commands run on the node in the order in which they were sent.
+pub(crate) trait Connection: Send + 'static {
+    /// The sender of the connection's commands, usable from any thread.
+    fn sender(&self) -> Arc<dyn Sender>;
+
+    /// Whether the server pushes changes of keys that are watched.
+    fn tells(&self) -> bool;
+
+    /// Asks the node whether it is alive.
+    fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>>;
+
+    /// Resolves when the connection has broken, commands under way or not.
+    ///
+    /// Called once. The future may carry the bytes of the connection: a task must wait for it, and
+    /// if that task also waits for answers, it must poll this future first.
+    fn closed(&mut self) -> BoxFuture<'static, NodeError>;
+}
+
+/// The sending end of a [`Connection`].
+pub(crate) trait Sender: Send + Sync + 'static {
+    /// Sends commands in one go and answers one result each, in order.
+    ///
+    /// The commands are on their way, behind all earlier ones, once the future has been polled
+    /// for the first time. Dropping it later gives up the answers, not the commands. When the
+    /// connection is broken, every result without an answer is
+    /// [`Disconnected`](crate::NodeErrorKind::Disconnected).
+    fn send(&self, commands: Vec<Command>) -> BoxFuture<'static, Vec<Result<Reply, NodeError>>>;
+
+    /// Whether the task that waits for the end of the connection is woken by answers, even to
+    /// commands that it has not sent itself.
+    fn wakes_reader(&self) -> bool;
+}

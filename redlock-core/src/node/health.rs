@@ -1,0 +1,112 @@
+//! How a node is, as far as a user is told.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::oneshot;
+
+use super::{NodeHandle, outbox::Link};
+use crate::{
+    error::{NodeError, NodeErrorKind},
+    runtime::in_runtime,
+    timer::timeout,
+};
+
+/// How one node is; see [`Redlock::health`](crate::Redlock::health).
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct NodeHealth {
+    /// The node, as `host:port` or the path of its socket.
+    pub node: Arc<str>,
+    /// Whether it answers.
+    pub state: NodeState,
+    /// How much longer it gives no votes for new locks, because it may have restarted without its
+    /// data; see [`Restarts`](crate::Restarts). What is held is renewed there all the same.
+    pub sits_out: Option<Duration>,
+    /// How many deletes are still owed to it: keys that expire by themselves if it stays away.
+    pub pending_cleanups: usize,
+}
+
+impl NodeHealth {
+    /// Whether the node answered.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        matches!(self.state, NodeState::Up { .. })
+    }
+}
+
+/// Whether a node answers.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum NodeState {
+    /// It answered a PING.
+    #[non_exhaustive]
+    Up {
+        /// The time from asking to the answer.
+        latency: Duration,
+    },
+    /// It did not.
+    #[non_exhaustive]
+    Down {
+        /// Why.
+        error: NodeError,
+    },
+}
+
+impl NodeHandle {
+    /// Asks the node whether it answers.
+    pub(crate) async fn health(&self) -> NodeHealth {
+        let shared = self.shared();
+        let asked = shared.context.clock.now();
+        let (tell, told) = oneshot::channel();
+        let can_wait = in_runtime();
+        let down = {
+            let mut outbox = shared.outbox.lock();
+            match &outbox.link {
+                Link::Down(error) => Some(error.clone()),
+                _ if !can_wait => Some(NodeError::new(
+                    &shared.name,
+                    NodeErrorKind::Down,
+                    "it was asked outside a tokio runtime: use #[tokio::main] or Runtime::block_on",
+                )),
+                Link::Opening | Link::Up => {
+                    outbox.pings.push(tell);
+                    None
+                }
+            }
+        };
+        let answer = match down {
+            Some(error) => Err(error),
+            None => {
+                shared.task.expect(asked);
+                shared.notify();
+                let limit =
+                    shared.context.connect_timeout.saturating_add(shared.context.node_timeout);
+                match timeout(limit, told).await {
+                    Ok(Ok(answer)) => answer,
+                    Ok(Err(_)) => Err(NodeError::new(
+                        &shared.name,
+                        NodeErrorKind::Disconnected,
+                        "the connection ended before it answered",
+                    )),
+                    Err(_) => Err(NodeError::new(
+                        &shared.name,
+                        NodeErrorKind::Timeout,
+                        format!("not connected within {limit:?}"),
+                    )),
+                }
+            }
+        };
+        let state = match answer {
+            Ok(()) => NodeState::Up { latency: shared.context.clock.now().since(asked) },
+            Err(error) => NodeState::Down { error },
+        };
+        let now = shared.context.clock.now();
+        let outbox = shared.outbox.lock();
+        NodeHealth {
+            node: Arc::clone(&shared.name),
+            state,
+            sits_out: outbox.quarantine.sits_out(now).map(|(_, left)| left),
+            pending_cleanups: outbox.cleanups(),
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! A command, and what its node needs to know to see it through.
+
+use std::sync::Arc;
+
+use super::{Action, Claim, Command, Expected};
+use crate::clock::Moment;
+
+/// A command with what its node needs to know to see it through.
+#[derive(Debug, Clone)]
+pub(crate) struct Job {
+    pub(crate) claim: Arc<Claim>,
+    pub(crate) action: Action,
+    /// Set for a job that removes a key, whose action is [`Action::Release`]: the job goes on after
+    /// its asker has its answer (rule 5).
+    pub(crate) clean_up: Option<CleanUp>,
+    /// Set for an extension of a key that this node has confirmed before.
+    pub(crate) expected: Option<Expected>,
+}
+
+/// How long and how thoroughly to clean up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CleanUp {
+    /// When the first SET of the claim may have been sent.
+    pub(crate) since: Moment,
+    /// When the key has expired by itself.
+    pub(crate) until: Moment,
+    /// Until when `min_hold` keeps the key: it is shortened to that instead of deleted.
+    pub(crate) keep_until: Option<Moment>,
+    /// It was confirmed on a newer connection than that of its SET: this is the second time there,
+    /// and the last.
+    pub(crate) repeated: bool,
+    /// The SET may still wait in the outbox of the node.
+    pub(crate) may_be_unsent: bool,
+}
+
+impl CleanUp {
+    /// Whether the key goes at once, as nothing is left of a `min_hold`.
+    pub(super) fn deletes(&self, now: Moment) -> bool {
+        self.keep_until.is_none_or(|until| until <= now)
+    }
+}
+
+impl Job {
+    /// A job that is done once it is answered.
+    pub(crate) fn new(claim: &Arc<Claim>, action: Action) -> Self {
+        Self { claim: Arc::clone(claim), action, clean_up: None, expected: None }
+    }
+
+    /// The command to send at `now`. What is left of a `min_hold` is counted here and not
+    /// earlier: a job that is sent late, or once more, must not lengthen the key.
+    pub(super) fn command(&self, now: Moment) -> Command {
+        let rest = self.clean_up.and_then(|it| it.keep_until).map(|until| until.since(now));
+        let action = match rest {
+            Some(rest) if !rest.is_zero() => Action::Shorten { rest },
+            Some(_) | None => self.action,
+        };
+        Command { claim: Arc::clone(&self.claim), action }
+    }
+}

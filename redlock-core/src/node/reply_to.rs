@@ -1,0 +1,70 @@
+//! Where the reply of a node goes.
+
+use std::{fmt, sync::Arc};
+
+use super::Reply;
+use crate::error::{NodeError, NodeErrorKind};
+
+/// Receives the answers of the nodes: a round of votes decides by them, a
+/// waiter learns the state of a key from them.
+pub(crate) trait ReplySink: Send + Sync + 'static {
+    fn receive(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>);
+
+    /// Whether a question that has not been sent yet is still worth it. An unwanted question may be
+    /// dropped under the lock of a mailbox, so counting it must take no lock of the client.
+    fn is_wanted(&self) -> bool {
+        true
+    }
+}
+
+/// Where the reply of one node goes. One that is dropped reports a broken connection.
+#[must_use = "a reply that is not delivered sink as a failure"]
+pub(crate) struct ReplyTo {
+    sink: Option<Arc<dyn ReplySink>>,
+    node: usize,
+    name: Arc<str>,
+}
+
+impl ReplyTo {
+    pub(crate) fn new<C: ReplySink>(sink: &Arc<C>, node: usize, name: &Arc<str>) -> Self {
+        let sink: Arc<dyn ReplySink> = Arc::<C>::clone(sink);
+        Self { sink: Some(sink), node, name: Arc::clone(name) }
+    }
+
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.sink.as_ref().is_none_or(|sink| sink.is_wanted())
+    }
+
+    pub(crate) fn deliver(mut self, result: Result<Reply, NodeError>) {
+        if let Some(sink) = self.sink.take() {
+            sink.receive(self.node, result);
+        }
+    }
+}
+
+impl Drop for ReplyTo {
+    fn drop(&mut self) {
+        if let Some(sink) = self.sink.take() {
+            let reason = "the runtime that spoke to it ended";
+            let error = NodeError::new(&self.name, NodeErrorKind::Disconnected, reason);
+            sink.receive(self.node, Err(error));
+        }
+    }
+}
+
+impl fmt::Debug for ReplyTo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplyTo").field("node", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// A reply that is known at once. It is delivered later, because the asker may hold a lock
+/// that what follows the round takes too.
+pub(crate) type EarlyReply = (ReplyTo, Result<Reply, NodeError>);
+
+/// Delivers the replies that were known at once, with no lock held.
+pub(crate) fn deliver(early: Vec<EarlyReply>) {
+    for (reply_to, result) in early {
+        reply_to.deliver(result);
+    }
+}

@@ -1,0 +1,154 @@
+//! What the users of a node share with the task that serves it.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::{Notify, watch};
+
+use super::{
+    Connector, Identity, NodeSpec, Restarts, Watchers,
+    fingerprint::fnv1a,
+    outbox::{Link, Outbox},
+    pipe::Pipe,
+    quarantine::Quarantine,
+    round_trip::RoundTrip,
+};
+use crate::{
+    background::Background,
+    clock::Clock,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    token::Entropy,
+};
+
+/// What a client lends to its nodes.
+#[derive(Debug, Clone)]
+pub(crate) struct Context {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) node_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) restarts: Restarts,
+    /// How long a node that may have forgotten locks gives no votes.
+    pub(crate) sits_out: Duration,
+}
+
+/// What connects, sends and cleans up for one node, shared with its background task.
+pub(super) struct Shared {
+    pub(super) name: Arc<str>,
+    pub(super) connector: Arc<dyn Connector>,
+    pub(super) context: Context,
+    /// Locked after the pipe where both are needed.
+    pub(super) outbox: Mutex<Outbox>,
+    pub(super) pipe: Mutex<Pipe>,
+    /// Tells the task that something was put into the outbox, or sent by its caller. Each task has
+    /// its own: one that was taken over must not get what is meant for the next.
+    mail: Mutex<Arc<Notify>>,
+    pub(super) round_trip: RoundTrip,
+    /// Whether there is a connection.
+    pub(super) is_up: AtomicBool,
+    /// The process at its other end was suspected of having forgotten locks, and may sit out.
+    pub(super) is_suspect: AtomicBool,
+    /// Whether the node pushes changes of keys over the present connection.
+    pub(super) tells: AtomicBool,
+    pub(super) watchers: Arc<Watchers>,
+    /// Whether the first connection has been made, or has failed.
+    pub(super) standing: watch::Sender<Standing>,
+    /// A client of this node has had a quorum.
+    pub(super) quorum_seen: AtomicBool,
+    /// The fingerprint of the process that answered last; zero when it has told no name.
+    pub(super) process: AtomicU64,
+    pub(super) task: Background,
+}
+
+/// Whether a node can be counted on, as far as is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Unknown,
+    Up,
+    Down,
+}
+
+impl Shared {
+    pub(super) fn new(spec: NodeSpec, context: Context) -> Self {
+        let quarantine = Quarantine::new(context.restarts, context.sits_out);
+        Self {
+            name: spec.name,
+            connector: spec.connector,
+            context,
+            outbox: Mutex::new(Outbox::new(quarantine)),
+            pipe: Mutex::default(),
+            round_trip: RoundTrip::default(),
+            is_up: AtomicBool::new(false),
+            is_suspect: AtomicBool::new(false),
+            tells: AtomicBool::new(false),
+            mail: Mutex::default(),
+            watchers: Arc::default(),
+            standing: watch::Sender::new(Standing::Unknown),
+            quorum_seen: AtomicBool::new(false),
+            process: AtomicU64::new(0),
+            task: Background::default(),
+        }
+    }
+
+    /// Changes the link. [`announce`](Self::announce) tells of it once nothing is locked.
+    pub(super) fn relink(&self, outbox: &mut Outbox, link: Link) {
+        self.is_up.store(matches!(link, Link::Up), Ordering::Release);
+        outbox.link = link;
+    }
+
+    /// Tells the tasks that wait for the link how it is. A waker may be whatever its executor makes of
+    /// it, and poll its task at once.
+    pub(super) fn announce(&self) {
+        let standing = match self.outbox.lock().link {
+            Link::Opening => Standing::Unknown,
+            Link::Up => Standing::Up,
+            Link::Down(_) => Standing::Down,
+        };
+        self.standing.send_replace(standing);
+    }
+
+    /// Remembers which process answers.
+    pub(super) fn recognise(&self, identity: &Identity) {
+        let fingerprint = identity.run_id.as_ref().map_or(0, |run_id| fnv1a(run_id.as_bytes()));
+        self.process.store(fingerprint, Ordering::Release);
+    }
+
+    /// Tells the task that there is something to do.
+    pub(super) fn notify(&self) {
+        let mail = Arc::clone(&self.mail.lock());
+        mail.notify_one();
+    }
+
+    /// What tells a new task that there is something to do. The task before ends when it is told.
+    pub(super) fn renew_mail(&self) -> Arc<Notify> {
+        let mail = Arc::<Notify>::default();
+        let before = std::mem::replace(&mut *self.mail.lock(), Arc::clone(&mail));
+        before.notify_one();
+        mail
+    }
+
+    /// The background task is over. What must not be sent late fails; clean-up waits for the
+    /// next task (rule 13).
+    pub(super) fn fail_waiting(&self) {
+        let now = self.context.clock.now();
+        let abandoned = {
+            let mut outbox = self.outbox.lock();
+            if self.task.is_running() {
+                return;
+            }
+            self.relink(&mut outbox, Link::Opening);
+            let abandoned = outbox.disconnect(now);
+            for item in &abandoned {
+                outbox.add_cleanup(item.job.clone(), now);
+            }
+            abandoned
+        };
+        self.announce();
+        // Each `ReplyTo` answers as it is dropped, with no lock held.
+        drop(abandoned);
+        // A waiter on a living runtime starts the task again there.
+        self.watchers.disconnected();
+    }
+}

@@ -1,0 +1,109 @@
+//! A behaviour for a reader: who does what, by the names of the start.
+
+use super::{
+    action::{Action, places},
+    rules::Fence,
+    state::{Holder, Leg, State},
+};
+use crate::check::Told;
+
+impl Told for Fence {
+    fn steps(&self, path: Vec<(State, Option<Action>)>) -> Vec<String> {
+        steps(self, path)
+    }
+}
+
+fn steps(fence: &Fence, path: Vec<(State, Option<Action>)>) -> Vec<String> {
+    path.windows(2)
+        .filter_map(|pair| {
+            let [(before, action), (after, _)] = pair else { return None };
+            Some(words(fence, before, after, (*action)?))
+        })
+        .collect()
+}
+
+fn letter(name: u8) -> char {
+    char::from(b'A' + name)
+}
+
+fn words(fence: &Fence, before: &State, after: &State, action: Action) -> String {
+    let core = &before.core;
+    let client = |place: usize| letter(before.clients[place]);
+    let node = |place: usize| before.nodes[place] + 1;
+    // What became of a node and of a client, which may have another place now.
+    let node_after = |place: usize| {
+        let same = after.nodes.iter().position(|name| *name == before.nodes[place]);
+        after.core.nodes[same.unwrap_or(place)]
+    };
+    let last = |place: usize| usize::from(core.clients[place].begun).saturating_sub(1);
+    let range = |first: u8| match fence.last(first) {
+        last if last > first => format!("{first} to {last}"),
+        _ => first.to_string(),
+    };
+    match action {
+        Action::Ask { client: asks, floor: 0 } => format!("{} asks all nodes", client(asks)),
+        Action::Ask { client: asks, floor } => {
+            format!("{} asks all nodes, for at least {floor}", client(asks))
+        }
+        Action::AskAgain { client: asks, .. } => {
+            format!("{} asks for a new range", client(asks))
+        }
+        Action::Decide { client: reads, nodes } => {
+            let answers: Vec<String> = places(nodes)
+                .map(|place| match core.nodes[place].legs[reads][last(reads)] {
+                    Leg::Granted(number) => format!("{number} of node {}", node(place)),
+                    _ => String::new(),
+                })
+                .collect();
+            format!("{} reads {}", client(reads), answers.join(" and "))
+        }
+        Action::Take(takes) => {
+            let first = core.clients[takes].asks[last(takes)].first;
+            format!("{} reads the confirmations: {} is its own", client(takes), range(first))
+        }
+        Action::HandOn(hands) => {
+            format!("{} hands on {}", client(hands), core.clients[hands].rest.next)
+        }
+        Action::HandOnOld(hands) => {
+            let number = core.clients[hands].old.next;
+            format!("{} hands on {number} of the range before", client(hands))
+        }
+        Action::GiveUp(gives_up) => format!("{} gives up what it has asked for", client(gives_up)),
+        Action::LetGo(lets_go) => format!("{} lets go", client(lets_go)),
+        Action::GoOnLate(late) => format!("the validity of {} runs out unseen", client(late)),
+        Action::SendHeal { client: heals, node: place } => {
+            format!("{} sends a heal to node {}", client(heals), node(place))
+        }
+        Action::Heal { client: heals, node: place } => {
+            format!("node {}: heal of {}", node(place), client(heals))
+        }
+        Action::Grant { client: asks, ask, node: place } => {
+            let (was, is) = (core.nodes[place], node_after(place));
+            let key = Holder { client: asks as u8, ask: core.clients[asks].asks[ask].key };
+            let granted = was.counter != is.counter || was.key != Some(key) && was.key.is_none();
+            let counter = match granted {
+                true => format!(", its counter is {}", is.counter),
+                false => ", refused".to_owned(),
+            };
+            format!("node {}: GRANT of {}{}{counter}", node(place), client(asks), ask + 1)
+        }
+        Action::Confirm { client: asks, ask, node: place } => {
+            let first = core.clients[asks].asks[ask].first;
+            let counter = node_after(place).counter;
+            format!(
+                "node {}: CONFIRM of {}{} for {}, its counter is {counter}",
+                node(place),
+                client(asks),
+                ask + 1,
+                range(first),
+            )
+        }
+        Action::Expire(place) => format!("the key of node {} goes", node(place)),
+        Action::Forget(place) => format!("the counter of node {} expires", node(place)),
+        Action::Restart(place) => format!("node {} restarts empty", node(place)),
+        Action::Tick { renewed: None } => "the longest ttl passes".to_owned(),
+        Action::Tick { renewed: Some(holder) } => {
+            format!("the longest ttl passes, and {} is renewed", client(holder))
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! `cargo xtask package`: the published crates as archives, built and tested outside the workspace.
+
+use std::{fs, path::Path, process::Command};
+
+use crate::shell::{self, Failure};
+
+pub(crate) const ABOUT: &str =
+    "packs the published crates, and builds and tests them from their archives";
+
+/// In the order in which they are published.
+pub(crate) const CRATES: &[&str] = &["redlock-macros", "redlock-core", "redlock-tower"];
+
+/// What every archive must have.
+const FILES: &[&str] = &["Cargo.toml", "README.md", "LICENSE-MIT", "LICENSE-APACHE", "src/lib.rs"];
+
+pub(crate) fn run(_: &[String]) -> Result<(), Failure> {
+    same_licences()?;
+    let mut pack = shell::cargo(["package", "--allow-dirty"]);
+    pack.args(CRATES.iter().flat_map(|name| ["--package", name]));
+    shell::run(pack)?;
+
+    // Outside, so that nothing above the archives helps them: no workspace, no configuration.
+    let outside = std::env::temp_dir().join(format!("redlock-packages-{}", std::process::id()));
+    let tested = unpack(&outside).and_then(|()| test(&outside));
+    let removed = fs::remove_dir_all(&outside);
+    tested?;
+    removed.map_err(|error| Failure::new(format!("{}: {error}", outside.display())))
+}
+
+fn unpack(outside: &Path) -> Result<(), Failure> {
+    let version = env!("CARGO_PKG_VERSION");
+    let failed = |error| Failure::new(format!("{}: {error}", outside.display()));
+    fs::create_dir_all(outside).map_err(failed)?;
+    let mut names = Vec::new();
+    for name in CRATES {
+        let folder = format!("{name}-{version}");
+        let archive = shell::target().join("package").join(format!("{folder}.crate"));
+        let mut tar = Command::new("tar");
+        tar.arg("-xzf").arg(archive).arg("-C").arg(outside);
+        shell::run(tar)?;
+        for file in FILES {
+            if !outside.join(&folder).join(file).is_file() {
+                return Err(Failure::new(format!("{file} is not in the archive of {name}")));
+            }
+        }
+        names.push(folder);
+    }
+    fs::write(outside.join("Cargo.toml"), manifest(&names)).map_err(failed)
+}
+
+/// Puts the archives in the place of the published crates.
+fn manifest(folders: &[String]) -> String {
+    let members: Vec<_> = folders.iter().map(|it| format!("{it:?}")).collect();
+    let patches = CRATES
+        .iter()
+        .zip(folders)
+        .map(|(name, folder)| format!("{name} = {{ path = {folder:?} }}\n"));
+    format!(
+        "[workspace]\nresolver = \"3\"\nmembers = [{}]\n\n[patch.crates-io]\n{}",
+        members.join(", "),
+        patches.collect::<String>()
+    )
+}
+
+fn test(outside: &Path) -> Result<(), Failure> {
+    // The versions that the workspace is tested with.
+    let lock = shell::workspace().join("Cargo.lock");
+    fs::copy(&lock, outside.join("Cargo.lock"))
+        .map_err(|error| Failure::new(format!("{}: {error}", lock.display())))?;
+    let mut command = shell::cargo(["test", "--workspace", "--all-features", "--no-fail-fast"]);
+    command.current_dir(outside);
+    // Kept between runs; it is no place that a package is found by.
+    command.env("CARGO_TARGET_DIR", shell::target().join("packages"));
+    shell::run(command)
+}
+
+/// A package has licences of its own: a link to those of the workspace would be lost on Windows.
+fn same_licences() -> Result<(), Failure> {
+    let read = |path: &Path| {
+        fs::read(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+    };
+    for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        let text = read(&shell::workspace().join(licence))?;
+        for name in CRATES {
+            let copy = shell::workspace().join(name).join(licence);
+            if read(&copy)? != text {
+                return Err(Failure::new(format!(
+                    "{name}/{licence} is not the {licence} of the workspace: copy it there"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_archive_takes_the_place_of_its_crate() {
+        let folders: Vec<_> = CRATES.iter().map(|name| format!("{name}-9")).collect();
+        let manifest = manifest(&folders);
+        for name in CRATES {
+            assert!(
+                manifest.contains(&format!("{name} = {{ path = \"{name}-9\" }}")),
+                "{manifest}"
+            );
+        }
+        assert!(manifest.contains("members = [\"redlock-macros-9\", "), "{manifest}");
+    }
+
+    #[test]
+    fn the_licences_are_the_same() {
+        same_licences().unwrap();
+    }
+}
