@@ -4,7 +4,7 @@
 use std::{
     any::Any,
     fmt,
-    future::Future,
+    future::{Future, IntoFuture},
     mem,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     pin::Pin,
@@ -17,10 +17,9 @@ use tracing::Span;
 
 use crate::{
     error::LockError,
-    guard::{LockGuard, LockHandle},
+    guard::{LockGuard, LockHandle, Released},
     lease::{Judgement, until},
-    lock_future::LockFuture,
-    op::release::Released,
+    request::{LockFuture, LockRequest},
     telemetry,
 };
 
@@ -28,13 +27,8 @@ tokio::task_local! {
     static CURRENT: LockHandle;
 }
 
-impl LockHandle {
-    /// The innermost lock of this task's body, in `run`, annotated functions and layered
-    /// handlers. Spawned tasks have none of their own.
-    #[must_use]
-    pub fn current() -> Option<Self> {
-        CURRENT.try_with(Self::clone).ok()
-    }
+pub(crate) fn current() -> Option<LockHandle> {
+    CURRENT.try_with(LockHandle::clone).ok()
 }
 
 /// What happens to a body whose lock is lost.
@@ -59,18 +53,9 @@ pub struct BodyGuard {
     changed: Option<BoxFuture<'static, ()>>,
 }
 
-/// The lock of a body that can be dropped. From now on, its keys are not released before the body has
-/// ended (rule 13).
-#[doc(hidden)]
-#[must_use]
-pub fn into_body(guard: LockGuard) -> BodyGuard {
-    BodyGuard::new(guard)
-}
-
 impl BodyGuard {
-    fn new(guard: LockGuard) -> Self {
-        guard.hold().mark_body();
-        let span = telemetry::body(guard.resource());
+    pub(crate) fn new(guard: LockGuard) -> Self {
+        let span = telemetry::body(guard.resource(), guard.hold().label());
         Self { guard, span, started: false, changed: None }
     }
 
@@ -104,17 +89,14 @@ impl BodyGuard {
         poll: impl FnOnce(&mut Context<'_>) -> Poll<R>,
     ) -> Poll<Result<R, LockError>> {
         let hold = self.guard.hold();
-        let leases = &self.guard.client().leases;
         let mut poll = Some(poll);
         loop {
-            let judged = leases.judge(hold);
+            let judged = hold.judge();
             match judged {
                 Judgement::Ended(end) if self.started => {
                     return Poll::Ready(Err(hold.lost_error(end)));
                 }
-                Judgement::Ended(end) => {
-                    return Poll::Ready(Err(hold.unused_error(end, &leases.nodes)));
-                }
+                Judgement::Ended(end) => return Poll::Ready(Err(hold.unused_error(end))),
                 Judgement::Valid(_) => {
                     if let Some(poll) = poll.take() {
                         self.started = true;
@@ -129,8 +111,7 @@ impl BodyGuard {
             // Judges again once it listens, so that no change falls between the two.
             let changed = self.changed.get_or_insert_with(|| {
                 let unlike = std::mem::discriminant(&judged);
-                let (leases, hold) = (Arc::clone(leases), Arc::clone(hold));
-                until(leases, hold, move |now| std::mem::discriminant(&now) != unlike).boxed()
+                until(Arc::clone(hold), move |now| std::mem::discriminant(&now) != unlike).boxed()
             });
             match changed.as_mut().poll(cx) {
                 Poll::Pending => return Poll::Pending,
@@ -271,12 +252,12 @@ enum Outcome {
 impl Run {
     /// A lock that was just given.
     fn of(guard: LockGuard) -> Box<Self> {
-        Self::at(State::Held(into_body(guard)))
+        Self::at(State::Held(guard.into_body()))
     }
 
     /// A lock that is asked for at the first poll.
-    pub(crate) fn asking(lock: LockFuture) -> Box<Self> {
-        Self::at(State::Asking(lock))
+    pub(crate) fn asking(request: LockRequest) -> Box<Self> {
+        Self::at(State::Asking(request.into_future()))
     }
 
     /// A lock that could not even be asked for.
@@ -294,7 +275,7 @@ impl Run {
             match &mut self.state {
                 State::Asking(request) => {
                     self.state = match ready!(Pin::new(request).poll(cx)) {
-                        Ok(guard) => State::Held(into_body(guard)),
+                        Ok(guard) => State::Held(guard.into_body()),
                         Err(error) => State::Refused(error),
                     }
                 }
@@ -462,13 +443,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_lock_that_ends_before_its_body_starts_is_not_lost() {
         let redlock = Redlock::in_memory(3);
-        let late = into_body(redlock.lock("late").auto_extend(false).await.unwrap());
+        let late = redlock.lock("late").auto_extend(false).await.unwrap().into_body();
         sleep(Duration::from_secs(31)).await;
         let error = first_poll(late).await.unwrap_err();
         assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
         assert!(error.to_string().contains("came too late"), "{error}");
 
-        let closed = into_body(redlock.lock("closed").await.unwrap());
+        let closed = redlock.lock("closed").await.unwrap().into_body();
         redlock.shutdown(Duration::ZERO).await;
         let error = first_poll(closed).await.unwrap_err();
         assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");

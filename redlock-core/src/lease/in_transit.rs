@@ -1,28 +1,24 @@
 //! A lease between holders.
 
-use std::sync::Arc;
-
-use super::{LeaseState, Waiters, leases::InFlightGuard};
-use crate::bug::{Bug, planted};
+use super::LeaseState;
+use crate::{
+    bug::{Bug, planted},
+    client::InFlightGuard,
+    op::release,
+};
 
 /// A lease without a holder: an attempt for it is in progress, or it is on its way from one hold to
 /// the next. A shutdown waits for it. Dropping it deletes its key on every node to which a `SET` of
 /// it may have gone (rules 5 and 6).
 pub(crate) struct LeaseInTransit {
     pub(crate) lease: LeaseState,
-    waiters: Arc<dyn Waiters>,
+    in_flight: InFlightGuard,
     held: bool,
-    // Last: a shutdown that finds nothing in flight finds the deletes.
-    _in_flight: InFlightGuard,
 }
 
 impl LeaseInTransit {
-    pub(crate) fn new(
-        lease: LeaseState,
-        in_flight: InFlightGuard,
-        waiters: Arc<dyn Waiters>,
-    ) -> Self {
-        Self { lease, waiters, held: false, _in_flight: in_flight }
+    pub(crate) fn new(lease: LeaseState, in_flight: InFlightGuard) -> Self {
+        Self { lease, in_flight, held: false }
     }
 
     /// A hold has the lease from now on.
@@ -34,7 +30,7 @@ impl LeaseInTransit {
 impl Drop for LeaseInTransit {
     fn drop(&mut self) {
         if !self.held && !planted(Bug::NoReleaseAfterFailure) {
-            Arc::clone(&self.waiters).give_back(&self.lease);
+            release::give_back(self.in_flight.client(), &self.lease);
         }
     }
 }

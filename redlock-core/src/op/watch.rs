@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use crate::{
+    client::Client,
     node::deliver,
-    quorum::{FreeSignal, Nodes, ask},
+    quorum::{FreeSignal, ask, quorum},
 };
 
 /// A listener on every node. Dropping this removes the listeners.
 pub(crate) struct Watch {
-    nodes: Arc<Nodes>,
+    client: Arc<Client>,
     key: Arc<str>,
     signal: Arc<FreeSignal>,
 }
@@ -17,15 +18,15 @@ pub(crate) struct Watch {
 /// Registers a listener on every node and asks for the state of the key. The question goes behind all that
 /// was sent before, also behind the deletes of a failed attempt. Each question is good for one
 /// push.
-pub(crate) fn watch(nodes: &Arc<Nodes>, key: &Arc<str>) -> Watch {
-    let signal = FreeSignal::new(key, nodes.len(), &nodes.clock);
+pub(crate) fn watch(client: &Arc<Client>, key: &Arc<str>) -> Watch {
+    let signal = FreeSignal::new(key, client.nodes.len(), &client.clock);
     // Before the question, because a push could come in between.
-    for (index, node) in nodes.iter().enumerate() {
+    for (index, node) in client.nodes.iter().enumerate() {
         node.listen(key, index, Arc::<FreeSignal>::clone(&signal));
     }
-    let watch = Watch { nodes: Arc::clone(nodes), key: Arc::clone(key), signal };
+    let watch = Watch { client: Arc::clone(client), key: Arc::clone(key), signal };
     let job = watch.signal.job();
-    deliver(ask(nodes, &watch.signal, nodes.clock.now(), |_| Some(job.clone())));
+    deliver(ask(&client.nodes, &watch.signal, client.clock.now(), |_| Some(job.clone())));
     watch
 }
 
@@ -37,8 +38,8 @@ impl Watch {
 
     /// Whether a quorum of nodes will report a change.
     pub(crate) fn is_armed(&self) -> bool {
-        let told = self.nodes.iter().filter(|node| node.tells_changes()).count();
-        told.min(self.signal.known()) >= self.nodes.quorum()
+        let told = self.client.nodes.iter().filter(|node| node.tells_changes()).count();
+        told.min(self.signal.known()) >= quorum(self.client.nodes.len())
     }
 
     /// Whether another client has done something since the listeners were registered.
@@ -50,7 +51,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.signal.stop();
-        for node in self.nodes.iter() {
+        for node in &self.client.nodes {
             node.stop_listening(&self.key, &self.signal);
         }
     }
