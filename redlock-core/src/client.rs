@@ -39,6 +39,10 @@ pub(crate) struct Client {
     pub(crate) registry: Registry,
     /// The queues of waiters before each lock.
     pub(crate) queues: Arc<Queues>,
+    /// What is left of older ranges of numbers: [`Bug::OldRangeUsed`].
+    #[cfg(redlock_sim)]
+    pub(crate) old_ranges:
+        parking_lot::Mutex<std::collections::BTreeMap<Arc<str>, crate::fence::Range>>,
     /// Lets in as many attempts as the nodes can answer in time.
     pub(crate) gate: Semaphore,
     /// The number of attempts in progress, and of leases on their way to the next hold.
@@ -68,6 +72,8 @@ impl Client {
             entropy,
             registry,
             queues: Arc::default(),
+            #[cfg(redlock_sim)]
+            old_ranges: parking_lot::Mutex::default(),
             gate: Semaphore::new(MAX_ATTEMPTS),
             in_flight: AtomicUsize::new(0),
             closed: watch::Sender::new(false),

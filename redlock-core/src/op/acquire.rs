@@ -365,6 +365,8 @@ impl Request<'_> {
     ) -> Result<LockGuard, LockError> {
         let Self { client, resource, terms, .. } = self;
         let lease = in_transit.lease.clone();
+        #[cfg(redlock_sim)]
+        let token = fence::from_old_range(client, &lease, token);
         let hold = Arc::new(Hold::new(client, resource, lease, terms, begun, token));
         if !client.registry.add(&hold, reading) {
             // No work ran under the lease, so that not even a `min_hold` keeps the keys.
