@@ -55,7 +55,7 @@ pub struct BodyGuard {
 
 impl BodyGuard {
     pub(crate) fn new(guard: LockGuard) -> Self {
-        let span = telemetry::body(guard.resource());
+        let span = telemetry::body(guard.resource(), guard.hold().label());
         Self { guard, span, started: false, changed: None }
     }
 

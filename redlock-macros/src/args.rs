@@ -45,6 +45,7 @@ pub(crate) struct Args {
     pub(crate) min_hold: Option<Arg<Time>>,
     pub(crate) auto_extend: Option<Arg<Expr>>,
     pub(crate) on_lost: Option<Arg<OnLost>>,
+    pub(crate) label: Option<Arg<Expr>>,
     pub(crate) krate: Option<Arg<Path>>,
     /// Whether a `map_err` or an `on_reject` may be absent only for a mistake in it or before it.
     pub(crate) refusal_unread: bool,
@@ -78,6 +79,7 @@ impl Args {
             min_hold: take.value("min_hold", value::time),
             auto_extend: take.value("auto_extend", value::toggle),
             on_lost: take.value("on_lost", value::on_lost),
+            label: take.value("label", value::label),
             krate: take.value("crate", value::path),
             refusal_unread,
         }

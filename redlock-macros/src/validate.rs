@@ -45,6 +45,15 @@ pub(crate) struct Options {
     pub(crate) auto_extend: Option<Expr>,
     pub(crate) max_hold: Option<Time>,
     pub(crate) min_hold: Option<Time>,
+    /// The label: what was written, or the template.
+    pub(crate) label: Option<Label>,
+}
+
+/// What the lock is called in metrics and spans.
+#[derive(Debug)]
+pub(crate) enum Label {
+    Given(Expr),
+    Template(String),
 }
 
 /// What the function returns when the lock is refused or lost.
@@ -94,6 +103,10 @@ impl Plan {
             auto_extend: value(args.auto_extend),
             max_hold: value(args.max_hold),
             min_hold: value(args.min_hold),
+            label: match value(args.label) {
+                Some(label) => Some(Label::Given(label)),
+                None => resource.as_ref().and_then(Resource::template).map(Label::Template),
+            },
         };
         Some(Self {
             krate: value(args.krate),

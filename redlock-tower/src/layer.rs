@@ -97,6 +97,13 @@ impl<X, P> RedlockLayer<X, P> {
         self.options(LockOptions::new().max_hold(max))
     }
 
+    /// What the locks are called in metrics and spans, such as `"order"`. Default: none.
+    ///
+    /// The same for all requests: each value is a time series of its own.
+    pub fn label(self, label: &'static str) -> Self {
+        self.options(LockOptions::new().label(label))
+    }
+
     /// Any other setting of a lock. What is left unset is left alone; the later call wins.
     pub fn options(mut self, options: LockOptions) -> Self {
         self.settings.options = core::merge_options(self.settings.options, options);

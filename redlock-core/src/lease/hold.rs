@@ -23,6 +23,7 @@ use crate::{
     client::Client,
     clock::{Moment, Reading},
     error::{LockError, LostReason},
+    metrics,
     op::extend,
     options::Terms,
     quorum::{Round, quorum},
@@ -34,6 +35,8 @@ pub(crate) struct Hold {
     pub(crate) client: Arc<Client>,
     pub(crate) id: HoldId,
     pub(crate) resource: String,
+    label: &'static str,
+    metered: metrics::Held,
     /// A body runs under the hold and releases it at its end, unlike a bare guard (rule 13).
     has_body: AtomicBool,
     pub(crate) state: Mutex<HoldState>,
@@ -59,6 +62,8 @@ impl Hold {
             client: Arc::clone(client),
             id: client.registry.fresh_id(),
             resource,
+            label: terms.label,
+            metered: metrics::Held::new(terms.label, begun),
             has_body: AtomicBool::new(false),
             changed: Notify::new(),
             earliest: begun + terms.min_hold,
@@ -126,12 +131,26 @@ impl Hold {
         }
         match end {
             End::Lost(reason) => self.tell_lost(reason),
-            End::Released => self.changed.notify_waiters(),
+            End::Released => {
+                self.metered.end(&*self.client.clock);
+                self.changed.notify_waiters();
+            }
         }
         true
     }
 
+    pub(crate) fn label(&self) -> &'static str {
+        self.label
+    }
+
+    /// What is counted of this hold.
+    pub(crate) fn metered(&self) -> &metrics::Held {
+        &self.metered
+    }
+
     fn tell_lost(&self, reason: LostReason) {
+        self.metered.lost(reason);
+        self.metered.end(&*self.client.clock);
         telemetry::lost(&self.resource, reason);
         self.changed.notify_waiters();
         self.client.registry.tell_loss();

@@ -16,6 +16,7 @@ use crate::{
     error::{LockError, NodeError, NodeErrorKind},
     guard::LockGuard,
     lease::{Hold, LeaseInTransit, LeaseState},
+    metrics,
     node::{Action, Claim, Job, NodeHandle, deliver},
     op::watch::Watch,
     options::Terms,
@@ -39,8 +40,10 @@ pub(crate) async fn acquire(
     resource: String,
     terms: &Terms,
 ) -> Result<LockGuard, LockError> {
-    let span = telemetry::acquiring(&resource);
+    let span = telemetry::acquiring(&resource, terms.label);
+    let metered = metrics::acquiring(&*client.clock, terms.label);
     let acquired = wait_for(client, resource, terms).instrument(span).await;
+    metered.done(metrics::outcome(&acquired));
     if let Err(error) = &acquired {
         telemetry::refused(error);
     }
@@ -125,8 +128,16 @@ impl Request<'_> {
                     let retries = self.terms.retry_count.map(|count| pace.saturating_mul(count));
                     retries.map_or(self.terms.wait, |retries| retries.min(self.terms.wait))
                 };
-                let turn = place.turn(limit).await;
+                let turn = {
+                    let _waiting = metrics::waiting(self.terms.label);
+                    place.turn(limit).await
+                };
                 self.counted = self.client.clock.now();
+                if let Ok(front) = &turn {
+                    let cause = if front.has_lease() { "handed_over" } else { "front" };
+                    metrics::woken(self.terms.label, cause);
+                    telemetry::woken(cause, self.counted.since(self.begun));
+                }
                 let in_line = self.counted.since(self.begun).as_nanos() / pace.as_nanos();
                 self.retries = u32::try_from(in_line).unwrap_or(u32::MAX);
                 // As many attempts as polling would have made.
@@ -191,8 +202,13 @@ impl Request<'_> {
         }
         let begun = self.client.clock.now();
         // On the heap: most locks are had without it, and pay for its size otherwise.
-        let chance = Box::pin(self.chance(front, failure, begun + limit)).await?;
+        let chance = {
+            let _waiting = metrics::waiting(self.terms.label);
+            Box::pin(self.chance(front, failure, begun + limit)).await?
+        };
         let now = self.client.clock.now();
+        metrics::woken(self.terms.label, chance.name());
+        telemetry::woken(chance.name(), now.since(begun));
         let news = self.watch.as_ref().is_none_or(Watch::has_news);
         // An attempt that another client's action caused, or that follows nothing new, is no retry
         // before `retry_delay`. It does not put a retry off.
@@ -271,6 +287,7 @@ impl Request<'_> {
         if planted(Bug::ClockStartedLate) {
             in_transit.lease = sought(client.registry.start(&*client.clock));
         }
+        telemetry::attempted(self.attempts, tally.yes(), tally.no(), || round.failures());
         if tally.reached() {
             // A grant counts only if validity remains (rule 4).
             let reading = client.clock.read();
@@ -349,11 +366,13 @@ impl Request<'_> {
         reading: Reading,
     ) -> Result<LockGuard, LockError> {
         let Self { client, resource, terms, .. } = self;
+        metrics::waited(terms.label, begun.since(self.called));
         let hold = Arc::new(Hold::new(client, resource, in_transit.lease.clone(), terms, begun));
         if !client.registry.add(&hold, reading) {
             // No work ran under the lease, so that not even a `min_hold` keeps the keys.
             return Err(LockError::ShuttingDown { resource: hold.resource.clone() });
         }
+        hold.metered().begin();
         in_transit.disarm();
         front.acquired(&hold, reading.now);
         Ok(LockGuard::new(hold))

@@ -125,10 +125,14 @@ impl OnSettled for Renewal {
         let _room = self.room.lock().take();
         let Some(hold) = self.hold.upgrade() else { return };
         if reached(&tally) {
-            hold.renewed(&self.start, self.ttl, self.asked, Arc::clone(round));
+            let in_time = hold.renewed(&self.start, self.ttl, self.asked, Arc::clone(round));
+            hold.metered().renewal(if in_time { "renewed" } else { "late" });
             heal(&hold, round);
         } else if tally.impossible_by_refusals() {
+            hold.metered().renewal("refused");
             hold.refused();
+        } else {
+            hold.metered().renewal("unknown");
         }
         if planted(Bug::ExtendDeletesOnFailure) && !tally.reached() {
             release::delete_everywhere(&hold);

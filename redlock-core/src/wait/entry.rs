@@ -19,6 +19,7 @@ use crate::{
     bug::{Bug, planted},
     client::Client,
     error::{LockError, NodeError},
+    metrics,
     node::{
         Action, Claim, Job, Listener, NodeHandle, Reply, ReplySink, ReplyTo, deliver, fnv1a,
         queue_keys,
@@ -99,6 +100,7 @@ pub(crate) struct Entry {
     has_turn: bool,
     /// The turn came while the waiter was reported alive, which put the entry back.
     is_back: bool,
+    _metered: metrics::Counted,
 }
 
 impl Entry {
@@ -118,6 +120,7 @@ impl Entry {
             asked: Vec::new(),
             has_turn: false,
             is_back: false,
+            _metered: metrics::queued(),
         })
     }
 

@@ -10,6 +10,7 @@ use crate::{
     bug::{Bug, planted},
     clock::Moment,
     error::LockError,
+    metrics,
     op::watch::{Watch, watch},
     telemetry,
     timer::sleep,
@@ -32,6 +33,20 @@ pub(super) enum Chance {
     Hurried,
     /// There is no chance: the time is up, and other clients are before this one.
     Behind,
+}
+
+impl Chance {
+    /// For traces and metrics.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Turn => "turn",
+            Self::Free => "free",
+            Self::Notified => "notified",
+            Self::Due => "due",
+            Self::Hurried => "hurried",
+            Self::Behind => "behind",
+        }
+    }
 }
 
 /// What ends the sleep of a waiting client.
@@ -86,7 +101,11 @@ impl Request<'_> {
         loop {
             let now = clock.now();
             if front.entry.is_some() && now >= say_at {
+                let joins = position.is_none();
                 position = self.say(front).await?;
+                if let Some(QueuePosition { ahead, .. }) = position.filter(|_| joins) {
+                    metrics::queue_ahead(self.terms.label, ahead);
+                }
                 // A push that came before the answer says more: a free lock may be on its way to the
                 // waiter before this one.
                 match front.entry.as_mut().and_then(|entry| entry.take_signal()) {
