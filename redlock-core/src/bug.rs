@@ -47,6 +47,14 @@ pub enum Bug {
     JoinAfterLeave,
     UnsentDeleteForgotten,
     SitsOutReadsFree,
+    NaiveMaximum,
+    ConfirmAsksNothing,
+    ConfirmAsksHolderOnly,
+    ConfirmsFirstOnly,
+    LateGrantCounted,
+    NoClockFloor,
+    HandOverTooLate,
+    OldRangeUsed,
 }
 
 #[cfg(redlock_sim)]
@@ -61,7 +69,7 @@ mod planted {
 
     impl Bug {
         /// All of them.
-        pub const ALL: [Self; 40] = [
+        pub const ALL: [Self; 48] = [
             Self::QuorumOffByOne,
             Self::ValidityNotCompared,
             Self::DriftLeftOut,
@@ -102,6 +110,14 @@ mod planted {
             Self::JoinAfterLeave,
             Self::UnsentDeleteForgotten,
             Self::SitsOutReadsFree,
+            Self::NaiveMaximum,
+            Self::ConfirmAsksNothing,
+            Self::ConfirmAsksHolderOnly,
+            Self::ConfirmsFirstOnly,
+            Self::LateGrantCounted,
+            Self::NoClockFloor,
+            Self::HandOverTooLate,
+            Self::OldRangeUsed,
         ];
 
         /// The one with this name, as it is written here.

@@ -90,9 +90,20 @@ pub(crate) struct Reading {
     pub(crate) wall_ahead: i64,
 }
 
+/// What a wall clock that is right shows at this moment of tokio's clock, since the Unix epoch.
+pub(crate) fn wall_at(instant: tokio::time::Instant) -> Duration {
+    let origin = tokio::time::Instant::from_std(ORIGIN.monotonic);
+    let wall = ORIGIN.wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let before = wall.saturating_sub(origin.saturating_duration_since(instant));
+    before + instant.saturating_duration_since(origin)
+}
+
 /// Tells the time. Never runs slow and never goes back.
 pub(crate) trait Clock: fmt::Debug + Send + Sync + 'static {
     fn read(&self) -> Reading;
+
+    /// What the wall clock shows, since the Unix epoch. It may be wrong, and may go back.
+    fn wall(&self) -> Duration;
 
     fn now(&self) -> Moment {
         self.read().now
@@ -147,6 +158,10 @@ impl Clock for SystemClock {
     fn now(&self) -> Moment {
         Moment(LEEWAY + Self::elapsed())
     }
+
+    fn wall(&self) -> Duration {
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+    }
 }
 
 fn nanos(span: Duration) -> i64 {
@@ -169,6 +184,10 @@ impl Clock for TokioClock {
         let now = tokio::time::Instant::now();
         let before = LEEWAY.saturating_sub(origin.saturating_duration_since(now));
         Reading { now: Moment(before + now.saturating_duration_since(origin)), wall_ahead: 0 }
+    }
+
+    fn wall(&self) -> Duration {
+        wall_at(tokio::time::Instant::now())
     }
 }
 
@@ -208,6 +227,10 @@ pub(crate) mod manual {
             let slept = Duration::from_nanos(self.slept.load(SeqCst));
             let wall_ahead = self.wall_ahead.load(SeqCst);
             Reading { now: self.base.read().now + slept, wall_ahead }
+        }
+
+        fn wall(&self) -> Duration {
+            self.base.wall()
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::{
     body::{BodyGuard, current},
     client::check_runtime,
     error::LockError,
+    fence::FencingToken,
     lease::{Hold, Judgement, until},
     op::{extend, release},
 };
@@ -64,6 +65,14 @@ macro_rules! reads {
         /// is enough (rule 9). It does need a tokio runtime to be woken by the clock. Cancel safe.
         pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
             until(Arc::clone(&self.hold), |judgement| matches!(judgement, Judgement::Ended(_)))
+        }
+
+        /// The fencing token, if the lock was asked for with
+        /// [`fenced`](crate::LockRequest::fenced); see [`fence`](crate::fence). It stays the same
+        /// for as long as the lock is held, and is still told afterwards.
+        #[must_use]
+        pub fn fencing_token(&self) -> Option<FencingToken> {
+            self.hold.token
         }
 
         /// How many nodes have the lock of this holder, as of the last confirmed round. Late

@@ -102,6 +102,7 @@ pub use builder::Builder;
 #[cfg(feature = "serde")]
 pub use config::Config;
 pub use error::{LockError, LostReason, NodeError, NodeErrorKind};
+pub use fence::FencingToken;
 pub use guard::{LockGuard, LockHandle, Released};
 pub use node::{Node, NodeHealth, NodeState, Restarts, memory::MemoryNode};
 pub use options::LockOptions;

@@ -26,6 +26,7 @@ pub struct LockOptions {
     pub(crate) auto_extend: Option<bool>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
+    pub(crate) fenced: bool,
 }
 
 impl LockOptions {
@@ -102,6 +103,13 @@ impl LockOptions {
         self
     }
 
+    /// Asks for a fencing token. Off by default. See
+    /// [`LockRequest::fenced`](crate::LockRequest::fenced).
+    pub fn fenced(mut self) -> Self {
+        self.fenced = true;
+        self
+    }
+
     /// These options, changed by what `later` sets.
     pub(crate) fn merge(self, later: Self) -> Self {
         Self {
@@ -115,6 +123,7 @@ impl LockOptions {
             auto_extend: later.auto_extend.or(self.auto_extend),
             max_hold: later.max_hold.or(self.max_hold),
             min_hold: later.min_hold.or(self.min_hold),
+            fenced: later.fenced || self.fenced,
         }
     }
 }
@@ -151,6 +160,7 @@ pub(crate) struct Terms {
     pub(crate) auto_extend: bool,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Duration,
+    pub(crate) fenced: bool,
 }
 
 impl Terms {
@@ -174,6 +184,7 @@ impl Settings {
             auto_extend: options.auto_extend.unwrap_or(true),
             max_hold: options.max_hold,
             min_hold: options.min_hold.unwrap_or(Duration::ZERO),
+            fenced: options.fenced,
         };
         self.check_ttl("ttl", terms.ttl)?;
         if !(0.0..1.0).contains(&terms.clock_drift_factor) {
@@ -286,6 +297,17 @@ mod tests {
     /// Three values of which neither the order nor the size says anything; on and off for those that
     /// are on or off.
     const VALUES: [[u64; 3]; 4] = [[11, 12, 13], [13, 12, 11], [12, 13, 11], [12, 11, 12]];
+
+    #[test]
+    fn what_is_fenced_once_stays_fenced() {
+        let fenced = |options: &LockOptions| terms(Redlock::builder(), options).fenced;
+        let (plain, asked) = (LockOptions::new(), LockOptions::new().fenced());
+        assert!(!fenced(&plain) && fenced(&asked));
+        assert!(fenced(&plain.clone().merge(asked.clone())));
+        assert!(fenced(&asked.clone().merge(plain)));
+        let request = Redlock::in_memory(1).lock("r").fenced().options(LockOptions::new());
+        assert!(fenced(request.options_set()));
+    }
 
     #[test]
     fn the_later_of_two_settings_wins_and_that_of_the_call_before_that_of_the_client() {

@@ -76,6 +76,28 @@ impl LockRequest {
         min_hold(Duration);
     }
 
+    /// Asks for a [`FencingToken`](crate::FencingToken), which the protected store compares: the lock is
+    /// then held safely however long a holder is paused. See [`fence`](crate::fence). Off by default.
+    ///
+    /// # Cost
+    ///
+    /// Usually one round trip, as without it. A second one when the nodes disagree on the number: after
+    /// two clients have split the nodes between them, or a node was away. A lock that passes from task to
+    /// task within a process takes the next number of a range that the nodes have reserved, without a
+    /// round trip.
+    ///
+    /// Each node runs a script instead of one `SET`, and keeps one counter more for each resource
+    /// (`KEY:{KEY}:fence`): see `docs/benchmarks.md` for the time that takes. A counter disappears a day
+    /// after the last fenced lock of its resource was taken, or twice `max_ttl` after, if that is
+    /// longer.
+    ///
+    /// The nodes' users need `+time` beside what a lock needs, and scripts (`+eval +evalsha`). A node
+    /// that refuses them gives no vote, and the error says why.
+    pub fn fenced(mut self) -> Self {
+        self.options = self.options.fenced();
+        self
+    }
+
     #[cfg(test)]
     pub(crate) fn options_set(&self) -> &LockOptions {
         &self.options

@@ -209,13 +209,20 @@ impl Locked<'_> {
         set("auto_extend", options.auto_extend.as_ref().map(ToTokens::to_token_stream));
         set("max_hold", time(&options.max_hold));
         set("min_hold", time(&options.min_hold));
-        set(
-            "label",
-            options.label.as_ref().map(|label| match label {
+        if let Some(key) = &options.fenced {
+            let place = mixed(key.span());
+            let setter = Ident::new("fenced", place);
+            setters.extend(quote_spanned!(place=> .#setter()));
+        }
+        if let Some(label) = &options.label {
+            let label = match label {
                 Label::Given(label) => label.to_token_stream(),
                 Label::Template(template) => quote!(#template),
-            }),
-        );
+            };
+            let place = mixed(label.span());
+            let setter = Ident::new("label", place);
+            setters.extend(quote_spanned!(place=> .#setter(#label)));
+        }
         quote_mixed!(#krate::LockOptions::new() #setters)
     }
 

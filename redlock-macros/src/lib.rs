@@ -135,6 +135,7 @@ mod tests {
             ("retry_count", ("7", "(7u32)")),
             ("clock_drift_factor", ("0.7", "(0.7f64)")),
             ("auto_extend", ("false", "(false)")),
+            ("label", ("\"x\"", "(\"x\")")),
         ] {
             let code = expanded(&format!("resource = \"a\", {key} = {written}"));
             let setters = code.split("LockOptions :: new ()").nth(1).unwrap();
@@ -142,6 +143,12 @@ mod tests {
             assert!(setters.starts_with(&format!(" . {key} (")), "{key}: {setters}");
             assert!(setters.contains(passed), "{key}: {setters}");
         }
+    }
+
+    #[test]
+    fn a_token_is_asked_for_by_a_word_alone() {
+        assert!(expanded("resource = \"a\", fenced").contains("LockOptions :: new () . fenced ()"));
+        assert!(!expanded("resource = \"a\"").contains("fenced"));
     }
 
     #[test]

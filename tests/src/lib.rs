@@ -4,6 +4,7 @@
 //! - [`Server`]: one redis-server, which ends with the test, however the test ends.
 //! - [`Nodes`]: the servers of one client.
 //! - [`Proxy`]: what lies between a client and a server, made worse at will.
+//! - [`Postgres`]: a store that checks fencing tokens.
 //! - [`Monitor`]: the commands that a server sees.
 //! - [`ClockShim`]: sets the clocks of servers.
 //! - [`Peer`]: a process of its own, to be stopped and killed.
@@ -25,6 +26,7 @@ mod nodes;
 mod peer;
 mod polls;
 mod port;
+mod postgres;
 mod process;
 mod proxy;
 mod server;
@@ -41,6 +43,7 @@ pub use namespace::{before_moving_in_time, inside_namespace, skipped};
 pub use nodes::{Nodes, patient};
 pub use peer::Peer;
 pub use polls::{drop_after_every_poll, poll_times};
+pub use postgres::Postgres;
 pub use proxy::{Flow, Proxy};
 pub use server::{Busy, Server, ServerBuilder};
 pub use wait::{LIMIT, wait_until, within};

@@ -73,6 +73,14 @@ impl Process {
     pub(crate) fn resume(&self) {
         resume(self.id);
     }
+
+    /// Tells the program to come to its end, and returns once it has.
+    pub(crate) fn end(&self, signal: Signal) {
+        // It may have ended by itself. What does not end is killed when this value is dropped.
+        if kill_process(self.id, signal).is_ok() {
+            wait_blocking(|| matches!(state(self.id).chars().next(), None | Some('Z')));
+        }
+    }
 }
 
 /// SIGSTOP; returns once the process stands still.

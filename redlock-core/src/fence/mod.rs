@@ -1,7 +1,47 @@
-//! Fencing tokens: what makes an overlap of two holders harmless.
+//! Fencing tokens: numbers that grow with every holder of a resource, so that the protected store can
+//! refuse a holder whose lock has run out without its noticing.
 //!
-//! A lease cannot stop a holder that is paused from writing late. A token can: it is a number that
-//! grows with every holder of a resource, the write carries it, and the store refuses a number that
-//! is smaller than one it has seen. [`sql`] does that for PostgreSQL and SQLite.
+//! A lease cannot stop a holder that was paused, or whose write was on its way for long. The store
+//! can: it remembers the largest token that it has seen for a resource, refuses a smaller one, and
+//! accepts an equal one. A holder registers its token before its first read. [`sql`] does that for
+//! PostgreSQL and SQLite.
+//!
+//! ```
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! use redlock_core::Redlock;
+//!
+//! let redlock = Redlock::in_memory(5);
+//! let guard = redlock.lock("invoice:42").fenced().await?;
+//! let first = guard.fencing_token();
+//! guard.release().await?;
+//!
+//! let guard = redlock.lock("invoice:42").fenced().await?;
+//! assert!(guard.fencing_token() > first);
+//! # Ok::<(), redlock_core::LockError>(()) }).unwrap();
+//! ```
+//!
+//! # What is guaranteed
+//!
+//! Two holders of one resource never have the same token, and the order of the tokens is the order in
+//! which the nodes granted the lock, whatever clocks do. A token from the nodes is larger than every
+//! token that any client had before it asked. A token that one task hands to the next in the same
+//! process is larger too, as long as the lock is valid meanwhile. Once it is not, a store that has
+//! seen a later token refuses the older one, which is what tokens are for.
+//!
+//! This holds while a majority of the nodes keep their counters. A counter that was lost, or that has
+//! expired, starts again from the clock of the client that asks. That is larger than what it lost if
+//! the wall clocks of all clients differ by less than half of `max_ttl`: a node that lost its data
+//! gives no votes for as long as `max_ttl`.
+//!
+//! # What it costs
+//!
+//! See [`LockRequest::fenced`](crate::LockRequest::fenced).
 
+mod range;
 pub mod sql;
+#[cfg(test)]
+mod tests;
+mod token;
+
+pub(crate) use range::{Range, numbers_for};
+pub use token::FencingToken;

@@ -23,6 +23,7 @@ use crate::{
     client::Client,
     clock::{Moment, Reading},
     error::{LockError, LostReason},
+    fence::FencingToken,
     metrics,
     op::extend,
     options::Terms,
@@ -42,6 +43,8 @@ pub(crate) struct Hold {
     pub(crate) state: Mutex<HoldState>,
     /// Something about the state has changed: it ended, or a doubt was cleared.
     changed: Notify,
+    /// What the holder shows to a store, if it asked for that.
+    pub(crate) token: Option<FencingToken>,
     /// Until when `min_hold` keeps the key.
     pub(crate) earliest: Moment,
 }
@@ -54,6 +57,7 @@ impl Hold {
         lease: LeaseState,
         terms: &Terms,
         begun: Moment,
+        token: Option<FencingToken>,
     ) -> Self {
         let latest = terms.max_hold.map_or(Moment::NEVER, |max| client.clock.now() + max);
         // A doubt that no quorum clears within this is a loss (rule 2).
@@ -66,6 +70,7 @@ impl Hold {
             metered: metrics::Held::new(terms.label, begun),
             has_body: AtomicBool::new(false),
             changed: Notify::new(),
+            token,
             earliest: begun + terms.min_hold,
             state: Mutex::new(HoldState::new(lease, terms, latest, doubt_limit)),
         }

@@ -26,6 +26,7 @@ pub(crate) use state::{End, Judgement};
 
 use crate::{
     clock::{Moment, Reading},
+    fence::{FencingToken, Range},
     node::Claim,
     options::Terms,
     quorum::Round,
@@ -55,6 +56,9 @@ pub(crate) struct LeaseState {
     pub(crate) set_round: Arc<Round>,
     /// The last confirmed round: its yes votes are the nodes that have the key.
     pub(crate) confirmed_round: Arc<Round>,
+    /// The numbers that came with it and were not handed out, if it was asked for with numbers. They
+    /// die with the lease, and with its first doubt.
+    pub(crate) range: Option<Box<Range>>,
 }
 
 impl LeaseState {
@@ -79,7 +83,28 @@ impl LeaseState {
             expired_by: started.now + terms.key_ttl(),
             set_round: Arc::clone(round),
             confirmed_round: Arc::clone(round),
+            range: None,
         }
+    }
+
+    /// The next of the numbers that came with it, if one is left.
+    pub(crate) fn next_number(&mut self) -> Option<FencingToken> {
+        self.range.as_mut()?.next()
+    }
+
+    /// A quorum has let its keys live on as the terms have it, in a round that started at `start`, while
+    /// no hold had it.
+    pub(crate) fn renewed(&mut self, terms: &Terms, start: Start, round: &Arc<Round>) {
+        let started = start.reading;
+        let deadline = validity::deadline(started.now, terms.ttl, self.clock_drift_factor);
+        // It never shortens (rule 7).
+        if deadline > self.deadline {
+            self.deadline = deadline;
+            self.counts_from = start;
+        }
+        self.ttl = terms.ttl;
+        self.confirmed = started;
+        self.confirmed_round = Arc::clone(round);
     }
 
     /// The end of the lease's validity on a clock that has missed some of the time since the round

@@ -118,6 +118,8 @@ impl HoldState {
             Phase::Held | Phase::Ended(_) => None,
         };
         self.phase = Phase::Doubtful { renewal_sent };
+        // Another client may have had the lock meanwhile: what is left of the numbers may be too small.
+        self.lease.range = None;
         let todo = if renewal_sent.is_none() { Todo::Renew(end) } else { Todo::Nothing };
         (Judgement::Doubtful, todo)
     }

@@ -28,12 +28,20 @@ pub(crate) struct Command {
 pub(crate) enum Action {
     /// Set the key if it is free, for this long: `SET key value NX PX ttl`. A vote for a new lock.
     Grant { ttl: Duration },
+    /// The same, and draw numbers from the counter beside the key. Sent at most once a node for each
+    /// claim: a second one would draw others.
+    GrantFenced { ttl: Duration, draw: Draw },
     /// Set the key again for a lock that a quorum has confirmed, on a node where it went missing
     /// (rule 8).
     Heal { ttl: Duration },
     /// If the key has our value, let it live for at least this long from now. Never shortens
     /// (rule 7).
     Extend { ttl: Duration },
+    /// The same, and draw more numbers from the counter beside the key.
+    Redraw { ttl: Duration, draw: Draw },
+    /// If the key has our value and the counter beside it reads what it has given to us, raise the
+    /// counter to the last number of the range that other nodes have given more of.
+    Confirm(Raise),
     /// If the key has our value, delete it. Where this node keeps the queue of the lock, also give
     /// the turn to its front (`wakes`).
     Release { wakes: bool },
@@ -58,6 +66,30 @@ pub(crate) enum Action {
     Leave,
 }
 
+/// What a command that draws numbers asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Draw {
+    /// The first number is at least this much: the wall clock of the client in microseconds. A counter
+    /// that was lost does not start small.
+    pub(crate) floor: u64,
+    /// How many numbers.
+    pub(crate) count: u32,
+    /// How long the counter lives from now on.
+    pub(crate) life: Duration,
+}
+
+/// What a command that confirms numbers asks for. A node confirms only what it has given to the claim
+/// itself, and after which it has given out nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Raise {
+    /// What the counter has to read: the last number that this node gave to the claim.
+    pub(crate) from: u64,
+    /// What the counter is raised to: the last number of the range.
+    pub(crate) to: u64,
+    /// How long the counter lives from now on.
+    pub(crate) life: Duration,
+}
+
 /// What a node answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reply {
@@ -65,9 +97,12 @@ pub(crate) enum Reply {
     Done,
     /// The key is there, and extended if it was asked to be; this much was left of it before.
     There { left: Duration },
+    /// Done, and this is the first of the numbers that were drawn.
+    Numbered { first: u64 },
     /// There is no such key.
     Missing,
-    /// The key is there and has another client's value.
+    /// The key is there and has another client's value, or the counter beside it has given numbers to
+    /// another one.
     Foreign,
     /// The key is not there any more, whether or not it had our value until now (`deleted`), and the
     /// turn went to a waiter in the queue.
@@ -81,6 +116,6 @@ pub(crate) enum Reply {
         /// What is left of the lock on this node; `None` when the key is not there.
         left: Option<Duration>,
     },
-    /// The queue takes no more entries.
+    /// The queue takes no more entries, or the counter has no more numbers.
     Full,
 }

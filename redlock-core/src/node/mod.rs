@@ -7,6 +7,7 @@
 mod backoff;
 mod command;
 mod connection;
+pub(crate) mod counter;
 mod expiry;
 mod fingerprint;
 mod handle;
@@ -32,7 +33,7 @@ mod supervisor;
 mod tests;
 mod watchers;
 
-pub(crate) use command::{Action, Claim, Command, Reply};
+pub(crate) use command::{Action, Claim, Command, Draw, Raise, Reply};
 pub(crate) use connection::{Connection, Connector, Opened, Sender};
 pub(crate) use expiry::Expected;
 pub(crate) use fingerprint::fnv1a;

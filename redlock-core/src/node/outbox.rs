@@ -129,10 +129,13 @@ impl Outbox {
             // The SET of a lock that a quorum has granted still waits here. What follows it must not
             // overtake it: a release would find it unsent, and take that to mean that nothing of the
             // lock is on the node.
-            Action::Extend { .. } | Action::Heal { .. } if is_unsent(&self.grants, &job.claim) => {
+            Action::Extend { .. } | Action::Redraw { .. } | Action::Heal { .. }
+                if is_unsent(&self.grants, &job.claim) =>
+            {
                 early.push((reply_to, Err(withdrawn(name))));
             }
-            Action::Extend { .. } => {
+            // What draws numbers lets the key live on as well.
+            Action::Extend { .. } | Action::Redraw { .. } => {
                 withdraw(&mut self.renewals, &job.claim, name, &mut early);
                 self.renewals.push_back(Queued::new(job, reply_to, now));
             }
@@ -140,8 +143,13 @@ impl Outbox {
             Action::Heal { .. } if is_unsent(&self.renewals, &job.claim) => {
                 early.push((reply_to, Err(withdrawn(name))));
             }
-            Action::Heal { .. } => self.renewals.push_back(Queued::new(job, reply_to, now)),
-            Action::Grant { .. } => self.grants.push_back(Queued::new(job, reply_to, now)),
+            // Only a node that has answered the grant is asked to confirm it.
+            Action::Heal { .. } | Action::Confirm(_) => {
+                self.renewals.push_back(Queued::new(job, reply_to, now));
+            }
+            Action::Grant { .. } | Action::GrantFenced { .. } => {
+                self.grants.push_back(Queued::new(job, reply_to, now))
+            }
             Action::Release { .. } | Action::Shorten { .. } | Action::Leave => {
                 withdraw(&mut self.renewals, &job.claim, name, &mut early);
                 if job.action == Action::Leave && !planted(Bug::JoinAfterLeave) {
@@ -168,9 +176,16 @@ impl Outbox {
         early
     }
 
-    /// Why the node must not be asked this, when it sits out: only votes for new locks (rule 16).
+    /// Why the node must not be asked this, when it sits out: only votes for new locks, and numbers
+    /// (rule 16).
     fn bars(&self, name: &Arc<str>, job: &Job, now: Moment) -> Option<NodeError> {
-        let Action::Grant { .. } = job.action else { return None };
+        // A node that has lost its counters must not draw numbers either, not even for a lock that was
+        // set again there.
+        let (Action::Grant { .. } | Action::GrantFenced { .. } | Action::Redraw { .. }) =
+            job.action
+        else {
+            return None;
+        };
         if planted(Bug::QuarantineSkipped) {
             return None;
         }
@@ -198,14 +213,17 @@ impl Outbox {
 
     /// Takes out what the node must not be asked any more, with the reason.
     pub(super) fn take_barred(&mut self, name: &Arc<str>, now: Moment) -> Vec<(Queued, NodeError)> {
-        let grants = std::mem::take(&mut self.grants);
+        let mut lanes = [std::mem::take(&mut self.grants), std::mem::take(&mut self.renewals)];
         let mut barred = Vec::new();
-        for item in grants {
-            match self.bars(name, &item.job, now) {
-                Some(refusal) => barred.push((item, refusal)),
-                None => self.grants.push_back(item),
+        for lane in &mut lanes {
+            for item in std::mem::take(lane) {
+                match self.bars(name, &item.job, now) {
+                    Some(refusal) => barred.push((item, refusal)),
+                    None => lane.push_back(item),
+                }
             }
         }
+        [self.grants, self.renewals] = lanes;
         barred
     }
 

@@ -26,7 +26,7 @@ use super::{
     Connection, Identity, Opened,
     backoff::Backoff,
     deliver,
-    outbox::{Link, Queued},
+    outbox::{Link, Outbox, Queued},
     outcome::conclude,
     pipe::{Answered, CROWD},
     redis,
@@ -312,11 +312,11 @@ impl<'a> Session<'a> {
         // setting and stopping one a batch costs more than the batch.
         let mut alarm = pin!(tokio::time::sleep(Duration::ZERO));
         let ended = loop {
-            if self.is_over() {
-                break None;
+            let Some(mut wake) = self.look() else { break None };
+            if wake != Moment::NEVER && wake <= self.shared.context.clock.now() {
+                wake = self.send_waiting();
             }
-            self.send_waiting(&mut alarm);
-            let event = self.next_event(&mut alarm).await;
+            let event = self.next_event(&mut alarm, wake).await;
             if let Err(error) = self.handle(event).await {
                 break Some(Ended {
                     at_rest: error.kind == NodeErrorKind::Disconnected && self.is_at_rest(),
@@ -337,50 +337,56 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The last client has gone, and nothing is owed or it has had its time; or another runtime has
-    /// taken the node over. Otherwise the pings that were asked for are sent.
-    fn is_over(&mut self) -> bool {
+    /// Sends the pings that were asked for. Returns when there is something to do next, or None when
+    /// the session is over: the last client has gone, and nothing is owed or it has had its time; or
+    /// another runtime has taken the node over.
+    fn look(&mut self) -> Option<Moment> {
         if !self.task.pulse.is_current() {
-            return true;
+            return None;
         }
-        let (ends_at, settled, pings) = {
+        let (ends_at, settled, wake, pings) = {
             let mut outbox = self.shared.outbox.lock();
-            (outbox.ends_at, outbox.is_idle(), std::mem::take(&mut outbox.pings))
+            let pings = std::mem::take(&mut outbox.pings);
+            (outbox.ends_at, outbox.is_idle(), self.wake(&outbox), pings)
         };
         for ping in pings {
             let pong = answer_ping(self.shared, &mut *self.connection, ping);
             self.pings.push(pong);
         }
-        ends_at.is_some_and(|until| settled || self.shared.context.clock.now() >= until)
+        let is_over =
+            ends_at.is_some_and(|until| settled || self.shared.context.clock.now() >= until);
+        (!is_over).then_some(wake)
     }
 
-    /// Sends what waits, and sets the timer for the first batch in flight unless it is set already.
-    fn send_waiting(&mut self, alarm: &mut Pin<&mut Sleep>) {
+    /// When the outbox has something for the node, or never.
+    fn wake(&self, outbox: &Outbox) -> Moment {
+        let next = outbox.next(&LazyCell::new(|| self.shared.context.clock.now()));
+        next.into_iter().chain(outbox.ends_at).min().unwrap_or(Moment::NEVER)
+    }
+
+    /// Sends what waits. Returns when there is something to do next.
+    fn send_waiting(&mut self) -> Moment {
         let now = LazyCell::new(|| self.shared.context.clock.now());
-        let mut pipe = self.shared.pipe.lock();
-        let sent = pipe.send_waiting(&self.shared.outbox, &now);
+        let sent = self.shared.pipe.lock().send_waiting(&self.shared.outbox, &now);
         if sent.largest > 0 {
             self.crowded = sent.largest >= CROWD;
         }
-        if !pipe.is_timed
-            && let Some(deadline) = pipe.deadline(self.shared.context.node_timeout)
-        {
-            alarm.as_mut().reset(deadline);
-            pipe.is_timed = true;
-        }
+        self.wake(&self.shared.outbox.lock())
     }
 
-    async fn next_event(&mut self, alarm: &mut Pin<&mut Sleep>) -> Event {
+    /// Waits for something to do, at `wake` at the latest. Sets the timer for the first batch in
+    /// flight, unless it is set already.
+    async fn next_event(&mut self, alarm: &mut Pin<&mut Sleep>, wake: Moment) -> Event {
         let clock = &*self.shared.context.clock;
-        let wake = {
-            let outbox = self.shared.outbox.lock();
-            let next = outbox.next(&LazyCell::new(|| clock.now()));
-            next.into_iter().chain(outbox.ends_at).min().unwrap_or(Moment::NEVER)
-        };
         let number = self.number;
         let (timed, deadline) = {
-            let pipe = self.shared.pipe.lock();
-            (pipe.is_timed, pipe.deadline(self.shared.context.node_timeout))
+            let mut pipe = self.shared.pipe.lock();
+            let deadline = pipe.deadline(self.shared.context.node_timeout);
+            if let Some(deadline) = deadline.filter(|_| !pipe.is_timed) {
+                alarm.as_mut().reset(deadline);
+                pipe.is_timed = true;
+            }
+            (pipe.is_timed, deadline)
         };
         let expires = deadline.map(|at| clock.now() + at.saturating_duration_since(Instant::now()));
         self.task.sleeps_until(expires.map_or(wake, |expires| expires.min(wake)));

@@ -2,25 +2,27 @@
 //! the caller waits.
 
 mod chance;
+mod fence;
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::sync::SemaphorePermit;
 use tracing::Instrument;
 
-use self::chance::Chance;
+use self::{chance::Chance, fence::Drawing};
 use crate::{
     bug::{Bug, planted},
     client::{Client, check_runtime},
     clock::{Moment, Reading},
     error::{LockError, NodeError, NodeErrorKind},
+    fence::{FencingToken, numbers_for},
     guard::LockGuard,
     lease::{Hold, LeaseInTransit, LeaseState},
     metrics,
     node::{Action, Claim, Job, NodeHandle, deliver},
     op::watch::Watch,
     options::Terms,
-    quorum::{Round, ask, quorum},
+    quorum::{Round, Tally, ask, quorum},
     telemetry,
     timer::{sleep, timeout},
     token,
@@ -151,9 +153,11 @@ impl Request<'_> {
     /// Takes over the lease that the front was given, or asks the nodes until they grant the lock.
     async fn ask(mut self, mut front: Front) -> Result<LockGuard, LockError> {
         let wants = Wants::new(self.terms);
-        if let Some(in_transit) = front.take_lease(wants) {
+        if let Some(in_transit) = front.take_lease(wants)
+            && let Some((in_transit, token)) = self.numbered(&front, in_transit).await
+        {
             let reading = self.client.clock.read();
-            return self.admit(front, in_transit, reading.now, reading);
+            return self.admit(front, in_transit, reading.now, reading, token);
         }
         let known = front.known(wants);
         if known.is_some() || front.stands_back() && !wants.tries_once {
@@ -171,10 +175,11 @@ impl Request<'_> {
                 self.client.ensure_moving();
             }
             self.attempts = self.attempts.saturating_add(1);
-            match self.attempt().await? {
-                Ok((in_transit, reading)) => {
+            match self.attempt(&front).await? {
+                Ok((mut in_transit, reading)) => {
                     let begun = in_transit.lease.since;
-                    return self.admit(front, in_transit, begun, reading);
+                    let token = in_transit.lease.next_number();
+                    return self.admit(front, in_transit, begun, reading, token);
                 }
                 Err(failure) => {
                     let failure = Arc::new(failure);
@@ -263,7 +268,10 @@ impl Request<'_> {
     }
 
     /// Asks all nodes once.
-    async fn attempt(&mut self) -> Result<Result<(LeaseInTransit, Reading), Failure>, LockError> {
+    async fn attempt(
+        &mut self,
+        front: &Front,
+    ) -> Result<Result<(LeaseInTransit, Reading), Failure>, LockError> {
         let client = Arc::clone(self.client);
         let Some(_permit) = self.admission(&client).await? else {
             return Ok(Err(self.crowded_out()));
@@ -281,26 +289,37 @@ impl Request<'_> {
         let sought = |start| LeaseState::sought(Arc::clone(&claim), terms, start, &round);
         let mut in_transit =
             LeaseInTransit::new(sought(client.registry.start(&*client.clock)), in_flight);
-        let job = Job::new(&claim, Action::Grant { ttl: terms.key_ttl() });
-        deliver(ask(&client.nodes, &round, in_transit.lease.since, |_| Some(job.clone())));
+        let drawing = terms.fenced.then(|| {
+            let count = numbers_for(front.fenced_behind(), 0);
+            Drawing::grant(&client, &round, terms.key_ttl(), count)
+        });
+        let since = in_transit.lease.since;
+        match &drawing {
+            Some(drawing) => drawing.send(&client, &claim, since),
+            None => {
+                let job = Job::new(&claim, Action::Grant { ttl: terms.key_ttl() });
+                deliver(ask(&client.nodes, &round, since, |_| Some(job.clone())));
+            }
+        }
         let mut tally = round.settled(&client.nodes, client.give_up_after()).await;
         if planted(Bug::ClockStartedLate) {
             in_transit.lease = sought(client.registry.start(&*client.clock));
         }
         telemetry::attempted(self.attempts, tally.yes(), tally.no(), || round.failures());
         if tally.reached() {
+            if let Some(drawing) = &drawing {
+                match drawing.range(&client, &claim).await {
+                    Ok(range) => in_transit.lease.range = Some(Box::new(range)),
+                    Err(failure) => return Ok(Err(failure)),
+                }
+            }
             // A grant counts only if validity remains (rule 4).
             let reading = client.clock.read();
             if in_transit.lease.is_valid_on(reading) || planted(Bug::ValidityNotCompared) {
                 client.note_quorum_seen();
                 return Ok(Ok((in_transit, reading)));
             }
-            return Ok(Err(Failure {
-                no_quorum: true,
-                was_asked: true,
-                granted: tally.yes(),
-                nodes: Vec::new(),
-            }));
+            return Ok(Err(Failure::too_late(tally.yes())));
         }
         if !tally.impossible_by_failures() && round.has_timeouts() {
             // Nodes that were asked together time out together. A moment later all their timeouts
@@ -308,12 +327,7 @@ impl Request<'_> {
             sleep(MIN_PAUSE).await;
             tally = round.tally();
         }
-        Ok(Err(Failure {
-            no_quorum: tally.impossible_by_failures(),
-            was_asked: true,
-            granted: tally.yes(),
-            nodes: round.failures(),
-        }))
+        Ok(Err(Failure::of(&tally, &round)))
     }
 
     /// Waits until fewer attempts are in progress than the nodes can answer in time. `None` when
@@ -364,10 +378,12 @@ impl Request<'_> {
         in_transit: LeaseInTransit,
         begun: Moment,
         reading: Reading,
+        token: Option<FencingToken>,
     ) -> Result<LockGuard, LockError> {
         let Self { client, resource, terms, .. } = self;
         metrics::waited(terms.label, begun.since(self.called));
-        let hold = Arc::new(Hold::new(client, resource, in_transit.lease.clone(), terms, begun));
+        let lease = in_transit.lease.clone();
+        let hold = Arc::new(Hold::new(client, resource, lease, terms, begun, token));
         if !client.registry.add(&hold, reading) {
             // No work ran under the lease, so that not even a `min_hold` keeps the keys.
             return Err(LockError::ShuttingDown { resource: hold.resource.clone() });
@@ -479,6 +495,21 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// So many nodes refused, or failed, that there is no quorum.
+    fn of(tally: &Tally, round: &Round) -> Self {
+        Self {
+            no_quorum: tally.impossible_by_failures(),
+            was_asked: true,
+            granted: tally.yes(),
+            nodes: round.failures(),
+        }
+    }
+
+    /// A quorum has answered too late to be relied on.
+    fn too_late(granted: usize) -> Self {
+        Self { no_quorum: true, was_asked: true, granted, nodes: Vec::new() }
+    }
+
     /// Whether perhaps no client held the lock: the votes were split, or nodes were missing.
     fn is_in_vain(&self) -> bool {
         self.no_quorum || self.granted > 0

@@ -1,8 +1,13 @@
 //! One question to all nodes: which node has answered what, and whether that settles the question.
 
-use std::{fmt, future::poll_fn, sync::Arc, task::Poll, time::Duration};
+use std::{
+    fmt,
+    future::poll_fn,
+    sync::Arc,
+    task::{Poll, Waker},
+    time::Duration,
+};
 
-use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 
 use super::votes::{Tally, Vote};
@@ -16,7 +21,6 @@ use crate::{
 pub(crate) struct Round {
     settles: fn(&Tally) -> bool,
     state: Mutex<State>,
-    asker: AtomicWaker,
     on_settled: Option<Box<dyn OnSettled>>,
 }
 
@@ -26,6 +30,8 @@ struct State {
     settled: bool,
     /// What follows the round has run, too: the asker may hear of the outcome.
     concluded: bool,
+    /// The task that waits for the outcome.
+    asker: Option<Waker>,
 }
 
 /// What a settled round does by itself. The caller that casts the vote runs it, so that it needs no
@@ -77,21 +83,25 @@ impl Round {
             answers: vec![Answer::Awaited; nodes],
             settled: false,
             concluded: false,
+            asker: None,
         };
-        Arc::new(Self { settles, state: Mutex::new(state), asker: AtomicWaker::new(), on_settled })
+        Arc::new(Self { settles, state: Mutex::new(state), on_settled })
     }
 
     fn vote(self: &Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
         let (vote, answer) = match result {
-            Ok(Reply::Done | Reply::There { .. } | Reply::Woke { deleted: true }) => {
-                (Vote::Yes, Answer::Yes)
-            }
+            Ok(
+                Reply::Done
+                | Reply::There { .. }
+                | Reply::Numbered { .. }
+                | Reply::Woke { deleted: true },
+            ) => (Vote::Yes, Answer::Yes),
             Ok(Reply::Missing | Reply::Woke { deleted: false }) => (Vote::No, Answer::Missing),
             Ok(Reply::Foreign | Reply::Queued { .. } | Reply::Full) => (Vote::No, Answer::Foreign),
             Err(error) => (Vote::Failed, Answer::Failed(error)),
         };
         let mut state = self.state.lock();
-        let State { tally, answers, settled, concluded } = &mut *state;
+        let State { tally, answers, settled, concluded, asker } = &mut *state;
         match answers.get_mut(node) {
             Some(slot @ Answer::Awaited) => {
                 *slot = answer;
@@ -112,19 +122,25 @@ impl Round {
             return;
         }
         *settled = true;
-        *concluded |= self.on_settled.is_none();
         let tally = *tally;
+        let Some(on_settled) = &self.on_settled else {
+            *concluded = true;
+            let asker = asker.take();
+            drop(state);
+            asker.into_iter().for_each(Waker::wake);
+            return;
+        };
         drop(state);
-        match &self.on_settled {
-            Some(on_settled) if !late => {
-                on_settled.settled(self, tally);
-                self.state.lock().concluded = true;
-            }
-            Some(on_settled) if tally.reached() => on_settled.late(self),
-            Some(_) | None => {}
-        }
         if !late {
-            self.asker.wake();
+            on_settled.settled(self, tally);
+            let asker = {
+                let mut state = self.state.lock();
+                state.concluded = true;
+                state.asker.take()
+            };
+            asker.into_iter().for_each(Waker::wake);
+        } else if tally.reached() {
+            on_settled.late(self);
         }
     }
 
@@ -137,9 +153,16 @@ impl Round {
         // not read yet. A second, shorter limit leaves time to read them.
         for limit in [limit, limit / 4] {
             let settled = poll_fn(|cx| {
-                self.asker.register(cx.waker());
-                let state = self.state.lock();
-                if state.concluded { Poll::Ready(state.tally) } else { Poll::Pending }
+                let before = {
+                    let mut state = self.state.lock();
+                    if state.concluded {
+                        return Poll::Ready(state.tally);
+                    }
+                    state.asker.replace(cx.waker().clone())
+                };
+                // Dropping a waker may run its executor's code: not under the lock.
+                drop(before);
+                Poll::Pending
             });
             if let Ok(tally) = crate::timer::timeout(limit, settled).await {
                 return tally;

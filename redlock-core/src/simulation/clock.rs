@@ -5,7 +5,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::clock::{Clock, Moment, Reading};
+use crate::clock::{Clock, Moment, Reading, wall_at};
 
 /// A client's clock. It never goes back; how fast it goes is up to the test.
 #[derive(Debug)]
@@ -20,6 +20,9 @@ struct Hands {
     frozen: bool,
     /// In nanoseconds, as in [`Reading`].
     wall_ahead: i64,
+    /// How far the wall clock is from the right time, in nanoseconds: NTP has set it, and not quite
+    /// right.
+    wall_error: i64,
 }
 
 impl Hands {
@@ -32,11 +35,13 @@ impl Hands {
 }
 
 impl SimClock {
-    /// A clock that shows `skew` now and goes at `rate`, 1.0 being right. Needs a runtime.
+    /// A clock that shows `skew` now and goes at `rate`, 1.0 being right, beside a wall clock that is
+    /// this many nanoseconds ahead. Needs a runtime.
     #[must_use]
-    pub fn new(skew: Duration, rate: f64) -> Self {
+    pub fn new(skew: Duration, rate: f64, wall_error: i64) -> Self {
         let anchor = Instant::now();
-        Self(Mutex::new(Hands { anchor, shown: skew, rate, frozen: false, wall_ahead: 0 }))
+        let (shown, frozen, wall_ahead) = (skew, false, 0);
+        Self(Mutex::new(Hands { anchor, shown, rate, frozen, wall_ahead, wall_error }))
     }
 
     /// Stands still from now on, as the clocks of a virtual machine that is frozen.
@@ -62,6 +67,7 @@ impl SimClock {
         let mut hands = self.0.lock();
         let by = i64::try_from(by.as_nanos()).unwrap_or(i64::MAX);
         hands.wall_ahead = hands.wall_ahead.saturating_add(by);
+        hands.wall_error = hands.wall_error.saturating_add(by);
     }
 
     /// Sets the wall clock back, as NTP does.
@@ -69,6 +75,7 @@ impl SimClock {
         let mut hands = self.0.lock();
         let by = i64::try_from(by.as_nanos()).unwrap_or(i64::MAX);
         hands.wall_ahead = hands.wall_ahead.saturating_sub(by);
+        hands.wall_error = hands.wall_error.saturating_sub(by);
     }
 }
 
@@ -76,5 +83,12 @@ impl Clock for SimClock {
     fn read(&self) -> Reading {
         let hands = self.0.lock();
         Reading { now: Moment::after(hands.now()), wall_ahead: hands.wall_ahead }
+    }
+
+    fn wall(&self) -> Duration {
+        let error = self.0.lock().wall_error;
+        let shown = wall_at(Instant::now());
+        let by = Duration::from_nanos(error.unsigned_abs());
+        if error < 0 { shown.saturating_sub(by) } else { shown + by }
     }
 }

@@ -66,6 +66,13 @@ pub fn believes(handle: &LockHandle) -> bool {
     handle.hold().glance()
 }
 
+/// The first and the last number of the range that a hold has its token from. `None` once the range
+/// has died.
+#[must_use]
+pub fn numbers(handle: &LockHandle) -> Option<(u64, u64)> {
+    handle.hold().state.lock().lease.range.as_ref().map(|range| range.bounds())
+}
+
 /// The number of the claim that is behind a hold, as an [`Act`] shows it.
 #[must_use]
 pub fn claim(handle: &LockHandle) -> u64 {

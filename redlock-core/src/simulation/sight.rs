@@ -32,6 +32,10 @@ pub enum Kind {
     Heal,
     /// Extends the key.
     Extend,
+    /// The same, and draws numbers.
+    Redraw,
+    /// Confirms numbers.
+    Confirm,
     /// Shortens the key to what is left of `min_hold`.
     Shorten,
     /// Deletes the key.
@@ -73,6 +77,9 @@ impl<'a> Act<'a> {
     pub(super) fn new(client: usize, connection: u64, node: usize, command: &'a Command) -> Self {
         let (kind, ttl) = match command.action {
             Action::Grant { ttl } => (Kind::Grant, ttl),
+            Action::GrantFenced { ttl, .. } => (Kind::Grant, ttl),
+            Action::Redraw { ttl, .. } => (Kind::Redraw, ttl),
+            Action::Confirm(_) => (Kind::Confirm, Duration::ZERO),
             Action::Heal { ttl } => (Kind::Heal, ttl),
             Action::Extend { ttl } => (Kind::Extend, ttl),
             Action::Shorten { rest } => (Kind::Shorten, rest),
@@ -90,7 +97,7 @@ impl From<Reply> for Outcome {
     fn from(reply: Reply) -> Self {
         match reply {
             Reply::Done | Reply::There { .. } | Reply::Woke { deleted: true } => Self::Done,
-            Reply::Queued { .. } => Self::Done,
+            Reply::Queued { .. } | Reply::Numbered { .. } => Self::Done,
             Reply::Missing | Reply::Woke { deleted: false } => Self::Missing,
             Reply::Foreign | Reply::Full => Self::Foreign,
         }

@@ -84,6 +84,8 @@ pub(crate) struct Wants {
     clock_drift_factor: f64,
     /// The request has a `min_hold`: the keys have to live longer than the ttl and are set anew.
     min_hold: bool,
+    /// The request wants a fencing token.
+    fenced: bool,
     /// The request makes one attempt at most, because it does not wait or may not retry. The
     /// outcome of the attempt in progress is its answer, too.
     pub(crate) tries_once: bool,
@@ -98,6 +100,7 @@ impl Wants {
             ttl: terms.ttl,
             clock_drift_factor: terms.clock_drift_factor,
             min_hold: !terms.min_hold.is_zero(),
+            fenced: terms.fenced,
             tries_once: terms.wait.is_zero() || terms.retry_count == Some(0),
             retry_delay: terms.retry_delay,
         }
@@ -325,7 +328,7 @@ impl Queues {
 impl Inner {
     fn hand_over(&mut self, hold: &Hold, clock: Reading) -> bool {
         let Self { queues, wakes, .. } = self;
-        let state = hold.state.lock();
+        let mut state = hold.state.lock();
         let lease = &state.lease;
         let Some(queue) = queues.get_mut(&lease.claim.key) else { return false };
         let suits = |next: &Arc<Waiter>| next.wants.fits(lease, clock);
@@ -340,8 +343,11 @@ impl Inner {
         queue.streak.handed_on();
         // The lease may no longer suit the waiter when the waiter looks at it.
         queue.waiting_since = clock.now;
-        let lease = LeaseInTransit::new(lease.clone(), hold.client.track_in_flight());
-        let front = Front::new(&hold.client, &state.lease.claim.key).with(lease);
+        let front = Front::new(&hold.client, &lease.claim.key);
+        // Its numbers go with it: each is handed out once.
+        let range = state.lease.range.take();
+        let lease = LeaseState { range, ..state.lease.clone() };
+        let front = front.with(LeaseInTransit::new(lease, hold.client.track_in_flight()));
         wakes.extend(next.give(Ok(front)));
         true
     }
@@ -439,6 +445,11 @@ impl Queue {
     /// How many wait.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// How many wait for it with a token.
+    pub(super) fn waiting_fenced(&self) -> usize {
+        self.waiting.iter().filter(|waiter| waiter.wants.fenced).count()
     }
 
     /// What a waiter without a turn is told.

@@ -253,6 +253,11 @@ impl Front {
         .flatten()
     }
 
+    /// How many tasks wait behind it that want a token with the lock.
+    pub(crate) fn fenced_behind(&self) -> usize {
+        self.with_queue(|queue| queue.waiting_fenced()).unwrap_or_default()
+    }
+
     /// How long this client has been without the lock.
     pub(crate) fn without(&self) -> Duration {
         let now = self.client.clock.now();

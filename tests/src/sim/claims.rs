@@ -71,7 +71,9 @@ impl Claims {
         let problem = match act.kind {
             _ if claim.client != act.client => Some("the token of another client (rule 1)"),
             Kind::Grant if claim.granted & bit != 0 => Some("a token used twice (rule 1)"),
-            Kind::Grant | Kind::Heal | Kind::Extend if claim.let_go & bit != 0 => {
+            Kind::Grant | Kind::Heal | Kind::Extend | Kind::Redraw | Kind::Confirm
+                if claim.let_go & bit != 0 =>
+            {
                 Some("sent behind the release of the same lock (rules 5 and 10)")
             }
             Kind::Join if claim.let_go & bit != 0 => {
@@ -85,7 +87,8 @@ impl Claims {
         match act.kind {
             Kind::Grant => claim.granted |= bit,
             Kind::Release | Kind::Shorten | Kind::Leave => claim.let_go |= bit,
-            Kind::Heal | Kind::Extend | Kind::Watch | Kind::Join => {}
+            Kind::Heal | Kind::Extend | Kind::Redraw | Kind::Confirm | Kind::Watch | Kind::Join => {
+            }
         }
         problem.map(|problem| {
             let Act { client, node, kind, key, claim, .. } = act;
@@ -120,7 +123,14 @@ impl Claims {
                 // A node's clock may be slow by half of the largest drift factor.
                 claim.keep_until = claim.keep_until.max(now + rest + rest / 16 + 2);
             }
-            Kind::Grant | Kind::Heal | Kind::Extend | Kind::Watch | Kind::Join | Kind::Leave => {}
+            Kind::Grant
+            | Kind::Heal
+            | Kind::Extend
+            | Kind::Redraw
+            | Kind::Confirm
+            | Kind::Watch
+            | Kind::Join
+            | Kind::Leave => {}
         }
     }
 

@@ -101,7 +101,7 @@ impl World {
     fn spawn_client(&self, plan: &ClientPlan) -> Arc<Client> {
         let number = locked(&self.clients).len();
         let settings = self.plan.settings;
-        let clock = Arc::new(SimClock::new(ms(plan.skew), plan.rate));
+        let clock = Arc::new(SimClock::new(ms(plan.skew), plan.rate, 0));
         let seed = Rng::new(self.plan.seed ^ (number as u64 + 1)).bits();
         let order = plan.order.clone();
         let place = Place { client: number, clock: Arc::clone(&clock), seed, order };

@@ -9,8 +9,10 @@ use std::{
 
 use tokio::time::Instant;
 
+use super::counters::Counters;
 use crate::{
     bug::{Bug, planted},
+    clock::wall_at,
     node::{Action, Claim, Command, Reply, queue_keys},
 };
 
@@ -25,6 +27,7 @@ pub(super) struct Data {
     queues: BTreeMap<Arc<str>, BTreeMap<u64, Waiter>>,
     /// The connections that are told of the next change to a key, once each.
     watched: BTreeMap<Arc<str>, BTreeSet<u64>>,
+    counters: Counters,
     clock: ServerClock,
     /// Expired keys are removed when this many keys are there.
     sweep_at: usize,
@@ -52,30 +55,41 @@ pub(crate) struct Push {
 
 /// The node's clock, in seconds, which need not be right.
 struct ServerClock {
+    /// When it was first looked at, and showed zero.
+    made: Option<Instant>,
     anchor: Option<Instant>,
     shown: f64,
     rate: f64,
 }
 
 impl ServerClock {
+    /// What `TIME` answers, in microseconds.
+    fn time(&mut self) -> u64 {
+        let shown = self.now();
+        let made = self.made.map_or(0.0, |made| wall_at(made).as_secs_f64());
+        ((made + shown) * 1e6) as u64
+    }
+
     fn now(&mut self) -> f64 {
         let now = Instant::now();
+        self.made.get_or_insert(now);
         let anchor = *self.anchor.get_or_insert(now);
         self.shown + now.duration_since(anchor).as_secs_f64() * self.rate
     }
 
     fn set(&mut self, shown: f64, rate: f64) {
-        *self = Self { anchor: Some(Instant::now()), shown, rate };
+        *self = Self { made: self.made, anchor: Some(Instant::now()), shown, rate };
     }
 }
 
 impl Data {
     pub(super) fn new() -> Self {
-        let clock = ServerClock { anchor: None, shown: 0.0, rate: 1.0 };
+        let clock = ServerClock { made: None, anchor: None, shown: 0.0, rate: 1.0 };
         Self {
             keys: BTreeMap::new(),
             queues: BTreeMap::new(),
             watched: BTreeMap::new(),
+            counters: Counters::default(),
             clock,
             sweep_at: 1024,
         }
@@ -108,6 +122,7 @@ impl Data {
     pub(super) fn clear(&mut self) -> Vec<Push> {
         self.keys.clear();
         self.queues.clear();
+        self.counters.clear();
         self.tell_all()
     }
 
@@ -118,6 +133,9 @@ impl Data {
 
     /// None when there was no such key.
     pub(super) fn remove(&mut self, key: &str) -> Option<Vec<Push>> {
+        if self.counters.remove(key) {
+            return Some(Vec::new());
+        }
         let (key, _) = self.keys.remove_entry(key)?;
         let mut told = Vec::new();
         self.tell(&key, None, &mut told);
@@ -135,7 +153,7 @@ impl Data {
     /// Runs commands that came on one connection.
     pub(super) fn run(&mut self, commands: &[Command], connection: u64) -> (Vec<Reply>, Vec<Push>) {
         let mut told = Vec::new();
-        if self.keys.len() >= self.sweep_at {
+        if self.keys.len().max(self.counters.len()) >= self.sweep_at {
             self.sweep(&mut told);
         }
         if self.watched.len() >= MAX_WATCHED {
@@ -177,11 +195,25 @@ impl Data {
                 });
                 (reply, false)
             }
-            (Action::Grant { .. } | Action::Heal { .. }, Some(_)) => (Reply::Foreign, false),
+            (Action::Grant { .. } | Action::GrantFenced { .. } | Action::Heal { .. }, Some(_)) => {
+                (Reply::Foreign, false)
+            }
+            (Action::GrantFenced { ttl, draw }, None) => {
+                let Some(first) = self.counters.draw(&claim.key, draw, now, self.clock.time())
+                else {
+                    return (Reply::Full, false);
+                };
+                let entry = Entry { value: claim.value.clone(), expires: now + ttl.as_secs_f64() };
+                self.keys.insert(Arc::clone(&claim.key), entry);
+                (Reply::Numbered { first }, true)
+            }
             (Action::Grant { ttl } | Action::Heal { ttl }, None) => {
                 let entry = Entry { value: claim.value.clone(), expires: now + ttl.as_secs_f64() };
                 self.keys.insert(Arc::clone(&claim.key), entry);
                 (Reply::Done, true)
+            }
+            (Action::Confirm(raise), _) if planted(Bug::ConfirmAsksNothing) => {
+                (self.counters.raise(&claim.key, raise, now), false)
             }
             (_, None) => (Reply::Missing, false),
             (action, Some(entry))
@@ -196,6 +228,17 @@ impl Data {
                 let least = if planted(Bug::ExtendShortens) { now } else { entry.expires };
                 entry.expires = least.max(now + ttl.as_secs_f64());
                 (Reply::There { left }, true)
+            }
+            (Action::Redraw { ttl, draw }, Some(entry)) => {
+                let Some(first) = self.counters.draw(&claim.key, draw, now, self.clock.time())
+                else {
+                    return (Reply::Full, false);
+                };
+                entry.expires = entry.expires.max(now + ttl.as_secs_f64());
+                (Reply::Numbered { first }, true)
+            }
+            (Action::Confirm(raise), Some(_)) => {
+                (self.counters.raise(&claim.key, raise, now), false)
             }
             (Action::Shorten { rest }, Some(entry)) => {
                 entry.expires = now + rest.as_secs_f64();
@@ -332,11 +375,12 @@ impl Data {
             }
             there
         });
+        self.counters.sweep(now);
         self.queues.retain(|_, waiters| {
             waiters.retain(|_, waiter| waiter.dead_at > now);
             !waiters.is_empty()
         });
-        self.sweep_at = (2 * self.keys.len()).max(1024);
+        self.sweep_at = (2 * self.keys.len().max(self.counters.len())).max(1024);
     }
 
     fn tell(&mut self, key: &Arc<str>, but: Option<u64>, told: &mut Vec<Push>) {

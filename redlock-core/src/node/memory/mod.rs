@@ -1,6 +1,7 @@
 //! Nodes inside this process, for tests and demos: with everything that can go wrong with a real
 //! one, at the press of a button.
 
+mod counters;
 pub(crate) mod data;
 
 use std::{
@@ -157,7 +158,7 @@ impl MemoryNode {
         self.server.data.lock().set_rate(rate);
     }
 
-    /// The keys that are set and have not expired, in order.
+    /// The keys of locks that are set and have not expired, in order.
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
         self.server.data.lock().keys()
@@ -175,7 +176,8 @@ impl MemoryNode {
         self.server.tell(told);
     }
 
-    /// Deletes one key, like an operator's DEL. True when it was there.
+    /// Deletes one key, like an operator's DEL: that of a lock, or of the counter beside one
+    /// (`KEY:{KEY}:fence`). True when it was there.
     pub fn remove(&self, key: &str) -> bool {
         let told = self.server.data.lock().remove(key);
         let was_there = told.is_some();

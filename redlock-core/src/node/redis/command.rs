@@ -3,7 +3,7 @@
 
 use std::{sync::LazyLock, time::Duration};
 
-use crate::node::{Action, Claim, Command, queue_keys};
+use crate::node::{Action, Claim, Command, Draw, Raise, counter, queue_keys};
 
 static EXTEND: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("extend.lua")));
 static RELEASE: LazyLock<Script> = LazyLock::new(|| {
@@ -14,6 +14,11 @@ static RELEASE: LazyLock<Script> = LazyLock::new(|| {
     ))
 });
 static SHORTEN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("shorten.lua")));
+static GRANT_FENCED: LazyLock<Script> =
+    LazyLock::new(|| Script::new(concat!(include_str!("draw.lua"), include_str!("grant.lua"))));
+static REDRAW: LazyLock<Script> =
+    LazyLock::new(|| Script::new(concat!(include_str!("draw.lua"), include_str!("redraw.lua"))));
+static CONFIRM: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("confirm.lua")));
 static JOIN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("join.lua")));
 static LEAVE: LazyLock<Script> =
     LazyLock::new(|| Script::new(concat!(include_str!("wake.lua"), include_str!("leave.lua"))));
@@ -38,7 +43,7 @@ impl Script {
 /// The first call of each is made with its source: a release that is the last act of `main` gets no
 /// answer that could say `NOSCRIPT`.
 #[derive(Debug, Default)]
-pub(super) struct Known(u8);
+pub(super) struct Known(u16);
 
 impl Known {
     /// How to call the script of this action, if it has one.
@@ -50,6 +55,9 @@ impl Known {
             Action::Shorten { .. } => 4,
             Action::Join { .. } => 8,
             Action::Leave => 16,
+            Action::GrantFenced { .. } => 32,
+            Action::Redraw { .. } => 64,
+            Action::Confirm(_) => 128,
         };
         let is_known = self.0 & bit != 0;
         self.0 |= bit;
@@ -78,7 +86,7 @@ pub(super) fn together(commands: &[Command]) -> usize {
 pub(super) fn encode(commands: &[Command], how: How, out: &mut Vec<u8>) {
     let Some(command) = commands.first() else { return };
     let claim = &*command.claim;
-    let time = Decimal::of(milliseconds(command));
+    let time = Decimal::of(time_of(command));
     match command.action {
         Action::Grant { .. } | Action::Heal { .. } => {
             write(out, &[b"SET", key(claim), value(claim), b"NX", b"PX", time.digits()]);
@@ -87,6 +95,14 @@ pub(super) fn encode(commands: &[Command], how: How, out: &mut Vec<u8>) {
         Action::Extend { .. } => {
             call(&EXTEND, how, 1, 2, out);
             words(out, &[key(claim), value(claim), time.digits()]);
+        }
+        Action::GrantFenced { draw, .. } => drawing(&GRANT_FENCED, how, claim, &time, draw, out),
+        Action::Redraw { draw, .. } => drawing(&REDRAW, how, claim, &time, draw, out),
+        Action::Confirm(Raise { from, to, life }) => {
+            call(&CONFIRM, how, 2, 4, out);
+            words(out, &[key(claim), counter::key(&claim.key).as_bytes(), value(claim)]);
+            let life = Decimal::of(milliseconds(life, 1));
+            words(out, &[Decimal::of(from).digits(), Decimal::of(to).digits(), life.digits()]);
         }
         Action::Shorten { .. } => {
             call(&SHORTEN, how, 1, 2, out);
@@ -119,6 +135,22 @@ pub(super) fn encode(commands: &[Command], how: How, out: &mut Vec<u8>) {
             words(out, &[key(claim), queue_keys::prefix(&claim.key).as_bytes(), value(claim)]);
         }
     }
+}
+
+/// A call of a script that draws numbers.
+fn drawing(
+    script: &Script,
+    how: How,
+    claim: &Claim,
+    time: &Decimal,
+    draw: Draw,
+    out: &mut Vec<u8>,
+) {
+    call(script, how, 2, 5, out);
+    words(out, &[key(claim), counter::key(&claim.key).as_bytes(), value(claim), time.digits()]);
+    let Draw { floor, count, life } = draw;
+    let life = Decimal::of(milliseconds(life, 1));
+    words(out, &[Decimal::of(floor).digits(), Decimal::of(count.into()).digits(), life.digits()]);
 }
 
 /// The keys that are pushed to the waiter of a [`Action::Join`], to be tracked as the next command
@@ -208,13 +240,19 @@ impl Decimal {
 /// duration is exact (rule 2): so round up, since a key that expires before the validity does is
 /// two holders, and one that outlives it by part of a millisecond is none. Redis refuses `PX 0`;
 /// only the rest of a `min_hold` may be nothing.
-fn milliseconds(command: &Command) -> u64 {
-    let (duration, least) = match command.action {
-        Action::Grant { ttl } | Action::Heal { ttl } | Action::Extend { ttl } => (ttl, 1),
-        Action::Shorten { rest } => (rest, 0),
-        Action::Join { life, .. } => (life, 1),
-        Action::Release { .. } | Action::Watch | Action::Leave => (Duration::ZERO, 0),
-    };
+fn time_of(command: &Command) -> u64 {
+    match command.action {
+        Action::Grant { ttl } | Action::Heal { ttl } | Action::Extend { ttl } => {
+            milliseconds(ttl, 1)
+        }
+        Action::GrantFenced { ttl, .. } | Action::Redraw { ttl, .. } => milliseconds(ttl, 1),
+        Action::Shorten { rest } => milliseconds(rest, 0),
+        Action::Join { life, .. } => milliseconds(life, 1),
+        Action::Release { .. } | Action::Watch | Action::Leave | Action::Confirm(_) => 0,
+    }
+}
+
+fn milliseconds(duration: Duration, least: u64) -> u64 {
     let rounded_up = duration.as_nanos().div_ceil(1_000_000);
     u64::try_from(rounded_up).unwrap_or(u64::MAX).max(least)
 }
@@ -267,6 +305,21 @@ mod tests {
     }
 
     #[test]
+    fn numbers_are_drawn_from_a_counter_beside_the_lock() {
+        let (ttl, life) = (Duration::from_secs(30), Duration::from_secs(86_400));
+        let draw = Draw { floor: 1_795_000_000_123_457, count: 16, life };
+        let drawn =
+            ["2", "key", "key:{key}:fence", "value", "30000", "1795000000123457", "16", "86400000"];
+        for action in [Action::GrantFenced { ttl, draw }, Action::Redraw { ttl, draw }] {
+            assert_eq!(read(&[command(action)], How::InFull)[2..], drawn, "{action:?}");
+        }
+        let raise = Raise { from: 7, to: 1_795_000_000_123_457, life };
+        let confirmed =
+            ["2", "key", "key:{key}:fence", "value", "7", "1795000000123457", "86400000"];
+        assert_eq!(read(&[command(Action::Confirm(raise))], How::InFull)[2..], confirmed);
+    }
+
+    #[test]
     fn locks_that_are_released_together_share_one_call() {
         let release = |wakes| command(Action::Release { wakes });
         let commands = [release(false), release(true), command(Action::Watch), release(false)];
@@ -305,14 +358,14 @@ mod tests {
 
     #[test]
     fn durations_are_rounded_up_to_whole_milliseconds() {
-        let grant = |ttl| milliseconds(&command(Action::Grant { ttl }));
+        let grant = |ttl| time_of(&command(Action::Grant { ttl }));
         assert_eq!(grant(Duration::from_millis(150)), 150);
         assert_eq!(grant(Duration::from_nanos(150_000_001)), 151);
         assert_eq!(grant(Duration::from_nanos(1)), 1);
         assert_eq!(grant(Duration::ZERO), 1, "Redis refuses PX 0");
         assert_eq!(grant(Duration::MAX), u64::MAX);
 
-        let shorten = |rest| milliseconds(&command(Action::Shorten { rest }));
+        let shorten = |rest| time_of(&command(Action::Shorten { rest }));
         assert_eq!(shorten(Duration::from_nanos(1)), 1);
         assert_eq!(shorten(Duration::ZERO), 0, "nothing is left: the script deletes");
     }

@@ -351,7 +351,7 @@ impl Exchange {
                 let commands = &batch.commands[first..first + count];
                 // A server that does not know a script has run nothing. It gets the source, whether
                 // or not the caller still waits (rules 5 and 17).
-                if is_no_script(answer) && how == How::ByHash {
+                if is_no_script(answer) && how == How::ByHash && !self.is_let_go(commands) {
                     let how = How::InFull;
                     command::encode(commands, how, &mut self.out);
                     self.awaited.push_back(Awaited::Answer { batch, first, count, how });
@@ -396,6 +396,26 @@ impl Exchange {
             None => return Err(frame::NotRedis),
         }
         Ok(())
+    }
+
+    /// Whether a lock of these commands was let go of since they were sent. Sent again, they would run
+    /// behind that, and leave behind what it was to remove (rule 5).
+    fn is_let_go(&self, commands: &[Command]) -> bool {
+        let removes = |later: &Command| {
+            let lets_go = matches!(
+                later.action,
+                Action::Release { .. } | Action::Shorten { .. } | Action::Leave
+            );
+            lets_go && commands.iter().any(|it| Arc::ptr_eq(&it.claim, &later.claim))
+        };
+        let removing = commands.first().is_some_and(removes);
+        !removing
+            && self.awaited.iter().any(|awaited| match awaited {
+                Awaited::Answer { batch, first, count, .. } => {
+                    batch.commands.iter().skip(*first).take(*count).any(removes)
+                }
+                Awaited::Pong(_) | Awaited::Nothing => false,
+            })
     }
 
     fn failed(&self, reason: String) -> NodeError {

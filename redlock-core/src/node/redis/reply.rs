@@ -16,6 +16,11 @@ pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Rep
         (Action::Grant { .. } | Action::Heal { .. }, Value::Okay) => Ok(Reply::Done),
         (Action::Grant { .. } | Action::Heal { .. }, Value::Nil) => Ok(Reply::Foreign),
         (Action::Grant { .. } | Action::Heal { .. }, other) => Err(unexpected(other, "OK or nil")),
+        (Action::GrantFenced { .. } | Action::Redraw { .. }, Value::Int(first @ 1..)) => {
+            Ok(Reply::Numbered { first: first.unsigned_abs() })
+        }
+        (Action::GrantFenced { .. }, Value::Int(-1)) => Ok(Reply::Foreign),
+        (Action::GrantFenced { .. }, other) => Err(unexpected(other, "a token or -1")),
         (Action::Extend { .. } | Action::Watch, Value::Int(-2)) => Ok(Reply::Missing),
         (Action::Extend { .. }, Value::Int(-3)) => Ok(Reply::Foreign),
         (Action::Extend { .. } | Action::Watch, Value::Int(left @ -1..)) => {
@@ -127,7 +132,8 @@ fn advice(error: &ServerError) -> Option<&'static str> {
     const PERMISSIONS: &str = "a lock's user needs +hello +auth +ping +info +set +get +del \
                                +pexpire +pttl +eval +evalsha, +client|tracking +client|caching \
                                +mget to be woken, +zadd +zrem +zrange +zrank +zscore +zcard \
-                               +exists +time to wait in turn with other processes, +select for a \
+                               +exists +time to wait in turn with other processes, +time for a fencing \
+                               token, +select for a \
                                database, and the keys under key_prefix";
     match error.code() {
         "MOVED" | "ASK" | "CLUSTERDOWN" | "CROSSSLOT" | "TRYAGAIN" => {

@@ -199,7 +199,7 @@ async fn a_hold_that_ends_before_its_line_knows_it_does_not_stay_in_the_way() {
     let (key, terms) = (client.key("r"), client.settings.terms(&LockOptions::new()).unwrap());
     let joined = Queues::join(client, &key, Wants::new(&terms), client.clock.now());
     let Joined::Now(Ok(front)) = joined else { panic!() };
-    let hold = Arc::new(Hold::new(client, "r".into(), lease, &terms, client.clock.now()));
+    let hold = Arc::new(Hold::new(client, "r".into(), lease, &terms, client.clock.now(), None));
     let reading = client.clock.read();
     assert!(client.registry.add(&hold, reading));
     drop(release::end_all(client));

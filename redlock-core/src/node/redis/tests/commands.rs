@@ -4,7 +4,7 @@ use super::*;
 
 const OTHER: &str = "somebody-else";
 
-async fn pair(url: &str) -> (Box<dyn Connection>, Arc<Claim>, Arc<Claim>) {
+pub(super) async fn pair(url: &str) -> (Box<dyn Connection>, Arc<Claim>, Arc<Claim>) {
     (connected(url).await, claim("redlock:a", CANARY), claim("redlock:a", OTHER))
 }
 

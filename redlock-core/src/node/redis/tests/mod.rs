@@ -3,6 +3,7 @@
 mod breaking;
 mod commands;
 mod connecting;
+mod fence;
 mod server;
 #[cfg(feature = "tls-rustls")]
 mod tls;

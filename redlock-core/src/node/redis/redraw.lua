@@ -1,0 +1,24 @@
+-- Draws more numbers from the counter beside a lock that is still ours, and lets the lock live for at
+-- least ARGV[2] milliseconds from now.
+--
+-- KEYS[1] the lock   KEYS[2] its counter
+-- ARGV[1] our value   ARGV[2] milliseconds   ARGV[3] the least number   ARGV[4] how many numbers
+-- ARGV[5] how long the counter lives, in ms
+-- Answers the first number, or 0 there is no such lock, -1 it has another value.
+local holder = redis.call('GET', KEYS[1])
+if not holder then
+  return 0
+end
+if holder ~= ARGV[1] then
+  return -1
+end
+local first, problem = draw(KEYS[2], ARGV[3], ARGV[4])
+if problem then
+  return redis.error_reply(problem)
+end
+-- Rule 7: it never shortens.
+if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+end
+keep(KEYS[2], first + ARGV[4] - 1, ARGV[5])
+return first

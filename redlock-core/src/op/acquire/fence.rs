@@ -1,0 +1,163 @@
+//! The numbers of a fenced lock: drawn with the grant, confirmed when the nodes disagree, drawn again
+//! when a lease that passes from task to task has used them up.
+//!
+//! The token is the largest number that a quorum has given. It is final if a quorum has given the very
+//! same one: then each later holder asks a node that counts on from it. If not, each node that gave a
+//! smaller one is told the largest (`Confirm`), on condition that nothing was drawn there since, and
+//! only a quorum of confirmations makes the lock acquired. Taking the largest number without that, or
+//! telling it to nodes that have given numbers to another client since, hands out a number twice.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{Failure, Request};
+use crate::{
+    bug::{Bug, planted},
+    client::Client,
+    clock::Moment,
+    fence::{FencingToken, Range, numbers_for},
+    lease::LeaseInTransit,
+    node::{Action, Claim, Draw, Job, Raise, counter, deliver},
+    quorum::{Agreement, Numbering, Round, Tally, agree, ask},
+    wait::Front,
+};
+
+/// The outcome is known.
+fn settles(tally: &Tally) -> bool {
+    tally.reached() || tally.impossible()
+}
+
+/// How long counters live. They outlive the locks beside them.
+fn life(client: &Client) -> Duration {
+    counter::LIFE.max(client.settings.max_ttl.saturating_mul(2))
+}
+
+fn draw(client: &Client, count: u32) -> Draw {
+    let wall = u64::try_from(client.clock.wall().as_micros()).unwrap_or(u64::MAX);
+    let floor = if planted(Bug::NoClockFloor) { 0 } else { wall };
+    Draw { floor, count, life: life(client) }
+}
+
+/// A question for a lock and so many numbers.
+pub(super) struct Drawing {
+    pub(super) action: Action,
+    numbering: Arc<Numbering>,
+    count: u32,
+}
+
+impl Drawing {
+    /// Asks for a free lock.
+    pub(super) fn grant(client: &Client, round: &Arc<Round>, ttl: Duration, count: u32) -> Self {
+        Self::new(client, round, count, |draw| Action::GrantFenced { ttl, draw })
+    }
+
+    /// Asks for more numbers for a lock that is held.
+    fn again(client: &Client, round: &Arc<Round>, ttl: Duration, count: u32) -> Self {
+        Self::new(client, round, count, |draw| Action::Redraw { ttl, draw })
+    }
+
+    fn new(
+        client: &Client,
+        round: &Arc<Round>,
+        count: u32,
+        action: impl FnOnce(Draw) -> Action,
+    ) -> Self {
+        let numbering = Numbering::new(round, client.nodes.len());
+        Self { action: action(draw(client, count)), numbering, count }
+    }
+
+    /// Sends the question. It goes to each node once: a node that ran it twice would give two numbers.
+    pub(super) fn send(&self, client: &Client, claim: &Arc<Claim>, now: Moment) {
+        let job = Job::new(claim, self.action);
+        deliver(ask(&client.nodes, &self.numbering, now, |_| Some(job.clone())));
+    }
+
+    /// The range that a quorum of nodes has granted, which has been heard.
+    pub(super) async fn range(
+        &self,
+        client: &Client,
+        claim: &Arc<Claim>,
+    ) -> Result<Range, Failure> {
+        let first = self.numbering.close();
+        let largest = match agree(&first) {
+            Some(Agreement::Final(number)) => return Ok(Range::new(number, self.count)),
+            Some(Agreement::Split(number)) if planted(Bug::NaiveMaximum) => {
+                return Ok(Range::new(number, self.count));
+            }
+            Some(Agreement::Split(number)) => number,
+            // A quorum of votes comes with a quorum of numbers.
+            None => return Err(Failure::too_late(0)),
+        };
+        let round = Round::new(client.nodes.len(), settles);
+        let after_first = u64::from(self.count) - 1;
+        // All numbers of the range are taken, not only its first.
+        let raised = if planted(Bug::ConfirmsFirstOnly) { 0 } else { after_first };
+        let to = largest + raised;
+        let confirm = |node: usize| {
+            let from = (*first.get(node)?)? + after_first;
+            let raise = Raise { from, to: to.max(from), life: life(client) };
+            Some(Job::new(claim, Action::Confirm(raise)))
+        };
+        deliver(ask(&client.nodes, &round, client.clock.now(), confirm));
+        let tally = round.settled(&client.nodes, client.give_up_after()).await;
+        let late = if planted(Bug::LateGrantCounted) { self.numbering.late() } else { 0 };
+        if tally.reached() || tally.yes() + late >= crate::quorum::quorum(client.nodes.len()) {
+            return Ok(Range::new(largest, self.count));
+        }
+        Err(Failure::of(&tally, &round))
+    }
+}
+
+impl Request<'_> {
+    /// A lease from the hold before, with a number if this request is fenced. `None` when the nodes gave
+    /// none: the lease is given back.
+    pub(super) async fn numbered(
+        &mut self,
+        front: &Front,
+        mut in_transit: LeaseInTransit,
+    ) -> Option<(LeaseInTransit, Option<FencingToken>)> {
+        if !self.terms.fenced {
+            return Some((in_transit, None));
+        }
+        if let Some(token) = in_transit.lease.next_number() {
+            return Some((in_transit, Some(token)));
+        }
+        self.attempts = self.attempts.saturating_add(1);
+        self.client.ensure_running();
+        // On the heap: most leases come with enough numbers.
+        let mut in_transit = Box::pin(self.draw_again(front, in_transit)).await?;
+        let token = in_transit.lease.next_number()?;
+        Some((in_transit, Some(token)))
+    }
+
+    /// Draws new numbers for a lease, which renews it as well.
+    async fn draw_again(
+        &self,
+        front: &Front,
+        mut in_transit: LeaseInTransit,
+    ) -> Option<LeaseInTransit> {
+        let Self { client, terms, .. } = *self;
+        let lease = &mut in_transit.lease;
+        let used = lease.range.take().map_or(0, |range| range.size());
+        let claim = Arc::clone(&lease.claim);
+        let start = client.registry.start(&*client.clock);
+        let sent = start.reading.now;
+        lease.renewal_sent = sent;
+        lease.expired_by = lease.expired_by.max(sent + terms.key_ttl());
+        let round = Round::new(client.nodes.len(), settles);
+        let count = numbers_for(front.fenced_behind(), used);
+        let drawing = Drawing::again(client, &round, terms.key_ttl(), count);
+        drawing.send(client, &claim, sent);
+        if !round.settled(&client.nodes, client.give_up_after()).await.reached() {
+            return None;
+        }
+        let range = drawing.range(client, &claim).await.ok()?;
+        // A renewal counts within the validity that it renews (rule 7).
+        let reading = client.clock.read();
+        if !in_transit.lease.is_valid_on(reading) {
+            return None;
+        }
+        in_transit.lease.renewed(terms, start, &round);
+        in_transit.lease.range = Some(Box::new(range));
+        in_transit.lease.is_valid_on(reading).then_some(in_transit)
+    }
+}
