@@ -44,12 +44,15 @@ pub(crate) fn queue_ahead(_label: &'static str, _ahead: u64) {}
 pub(crate) fn woken(_label: &'static str, _cause: &'static str) {}
 
 #[derive(Debug)]
-pub(crate) struct Held;
+pub(crate) struct Held {
+    /// Kept for spans.
+    pub(crate) label: &'static str,
+}
 
 impl Held {
     #[inline]
-    pub(crate) fn new(_label: &'static str, _since: Moment) -> Self {
-        Self
+    pub(crate) fn new(label: &'static str, _since: Moment) -> Self {
+        Self { label }
     }
 
     #[inline]

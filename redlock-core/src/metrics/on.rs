@@ -125,7 +125,8 @@ pub(crate) fn woken(label: &'static str, cause: &'static str) {
 /// What is counted of one hold.
 #[derive(Debug)]
 pub(crate) struct Held {
-    label: &'static str,
+    /// Also for spans.
+    pub(crate) label: &'static str,
     since: Moment,
     gauge: Gauge,
 }

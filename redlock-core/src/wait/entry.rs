@@ -17,14 +17,13 @@ use tokio::sync::Notify;
 use super::pace::LIFE;
 use crate::{
     bug::{Bug, planted},
-    client::Client,
-    error::{LockError, NodeError},
+    error::NodeError,
     metrics,
     node::{
         Action, Claim, Job, Listener, NodeHandle, Reply, ReplySink, ReplyTo, deliver, fnv1a,
         queue_keys,
     },
-    token,
+    quorum::Nodes,
 };
 
 /// A waiter listens to its keys anew after this many refreshes, because the keys expire. A push
@@ -57,8 +56,8 @@ fn keeper(nodes: &[NodeHandle], key: &str, refused: &[usize]) -> Option<usize> {
 }
 
 /// The node on which a release of this key gives the turn to the next waiter.
-pub(crate) fn queue_node(client: &Client, key: &str) -> Option<usize> {
-    keeper(&client.nodes, key, &[])
+pub(crate) fn queue_node(nodes: &[NodeHandle], key: &str) -> Option<usize> {
+    keeper(nodes, key, &[])
 }
 
 /// How a waiter stands in the queue.
@@ -83,7 +82,7 @@ pub(crate) enum Signal {
 
 /// An entry in the queue. Dropping it takes it out and passes on a turn that was given.
 pub(crate) struct Entry {
-    client: Arc<Client>,
+    nodes: Arc<Nodes>,
     /// The key of the lock, and the name of this waiter.
     claim: Arc<Claim>,
     keys: [Arc<str>; 2],
@@ -104,13 +103,13 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    pub(crate) fn new(client: &Arc<Client>, key: &Arc<str>) -> Result<Self, LockError> {
-        let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
+    /// An entry under a `value` that no other waiter has.
+    pub(crate) fn new(nodes: &Arc<Nodes>, key: &Arc<str>, value: String) -> Self {
         let claim = Arc::new(Claim { key: Arc::clone(key), value });
         let keys = queue_keys::wake_keys(&claim).map(Arc::from);
         let wake = Arc::new(Wake { turn: Arc::clone(&keys[0]), ..Wake::default() });
-        Ok(Self {
-            client: Arc::clone(client),
+        Self {
+            nodes: Arc::clone(nodes),
             claim,
             keys,
             wake,
@@ -121,22 +120,22 @@ impl Entry {
             has_turn: false,
             is_back: false,
             _metered: metrics::queued(),
-        })
+        }
     }
 
     /// Joins the queue, or reports that the waiter is alive. `None` when no node takes the entry.
     pub(crate) async fn say(&mut self) -> Option<QueuePosition> {
-        let client = Arc::clone(&self.client);
+        let nodes = Arc::clone(&self.nodes);
         let mut refused = Vec::new();
         loop {
             // An entry stays on its node for as long as that node answers.
             let stays = self.node.filter(|node| {
-                !refused.contains(node) && client.nodes.get(*node).is_some_and(NodeHandle::is_up)
+                !refused.contains(node) && nodes.get(*node).is_some_and(NodeHandle::is_up)
             });
             let node = match stays {
                 Some(node) => node,
                 None => {
-                    let node = keeper(&client.nodes, &self.claim.key, &refused)?;
+                    let node = keeper(&nodes, &self.claim.key, &refused)?;
                     self.move_to(node);
                     node
                 }
@@ -157,10 +156,10 @@ impl Entry {
 
     /// Moves the entry to another node.
     fn move_to(&mut self, node: usize) {
-        if let Some(before) = self.node.replace(node).and_then(|it| self.client.nodes.get(it)) {
+        if let Some(before) = self.node.replace(node).and_then(|it| self.nodes.get(it)) {
             self.keys.iter().for_each(|key| before.stop_listening(key, &self.wake));
         }
-        if let Some(handle) = self.client.nodes.get(node) {
+        if let Some(handle) = self.nodes.get(node) {
             let wake = || -> Arc<dyn Listener> { Arc::<Wake>::clone(&self.wake) };
             self.keys.iter().for_each(|key| handle.listen(key, node, wake()));
         }
@@ -176,7 +175,7 @@ impl Entry {
         self.said = if listens { 1 } else { (self.said + 1) % LISTEN_AGAIN };
         let action = Action::Join { place: self.place, life: LIFE, listens };
         let answer = Arc::<Answer>::default();
-        let Some(handle) = self.client.nodes.get(node) else { return answer.wait().await };
+        let Some(handle) = self.nodes.get(node) else { return answer.wait().await };
         let reply_to = ReplyTo::new(&answer, node, handle.name());
         let early = handle.submit(Job::new(&self.claim, action), reply_to, handle.now());
         deliver(early);
@@ -204,9 +203,7 @@ impl Entry {
 
     /// Whether the node that keeps the entry pushes to this client.
     pub(crate) fn is_told(&self) -> bool {
-        self.node
-            .and_then(|node| self.client.nodes.get(node))
-            .is_some_and(NodeHandle::tells_changes)
+        self.node.and_then(|node| self.nodes.get(node)).is_some_and(NodeHandle::tells_changes)
     }
 
     /// The waiter has the lock: nothing is passed on.
@@ -221,14 +218,14 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        if let Some(node) = self.node.and_then(|node| self.client.nodes.get(node)) {
+        if let Some(node) = self.node.and_then(|node| self.nodes.get(node)) {
             self.keys.iter().for_each(|key| node.stop_listening(key, &self.wake));
         }
         if planted(Bug::EntryLeftBehind) {
             return;
         }
         for node in std::mem::take(&mut self.asked) {
-            let Some(handle) = self.client.nodes.get(node) else { continue };
+            let Some(handle) = self.nodes.get(node) else { continue };
             // Behind a join that is still on its way, on the same connection. An entry that is not
             // reached expires by itself.
             let reply_to = ReplyTo::new(&Arc::<Answer>::default(), node, handle.name());
