@@ -21,7 +21,8 @@
 //! between a check and a write can act after its lease. Clocks that are set forward, or `FLUSHALL`,
 //! on a majority of nodes let another client take the lock. A node that restarted may have
 //! forgotten what it granted: it gives no votes until that has run out ([`Restarts`]). Where an
-//! overlap must be impossible, do not rely on a lease alone.
+//! overlap must do no harm, do not rely on a lease alone: ask for a token
+//! ([`LockRequest::fenced`]), and let the store check it ([`fence`]).
 //!
 //! # What it tells
 //!
