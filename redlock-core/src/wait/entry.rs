@@ -18,7 +18,7 @@ use super::pace::LIFE;
 use crate::{
     bug::{Bug, planted},
     client::Client,
-    error::{LockError, NodeError},
+    error::{LockError, NodeError, NodeErrorKind},
     node::{
         Action, Claim, Job, Listener, NodeHandle, Reply, ReplySink, ReplyTo, deliver, fnv1a,
         queue_keys,
@@ -95,6 +95,8 @@ pub(crate) struct Entry {
     said: u32,
     /// Every node that may have an entry.
     asked: Vec<usize>,
+    /// The nodes that have refused to take the entry.
+    declined: Vec<usize>,
     /// The turn came: the entry is out of the queue already.
     has_turn: bool,
     /// The turn came while the waiter was reported alive, which put the entry back.
@@ -116,6 +118,7 @@ impl Entry {
             place: 0,
             said: 0,
             asked: Vec::new(),
+            declined: Vec::new(),
             has_turn: false,
             is_back: false,
         })
@@ -123,21 +126,15 @@ impl Entry {
 
     /// Joins the queue, or reports that the waiter is alive. `None` when no node takes the entry.
     pub(crate) async fn say(&mut self) -> Option<QueuePosition> {
-        let client = Arc::clone(&self.client);
         let mut refused = Vec::new();
         loop {
-            // An entry stays on its node for as long as that node answers.
-            let stays = self.node.filter(|node| {
-                !refused.contains(node) && client.nodes.get(*node).is_some_and(NodeHandle::is_up)
-            });
-            let node = match stays {
-                Some(node) => node,
-                None => {
-                    let node = keeper(&client.nodes, &self.claim.key, &refused)?;
-                    self.move_to(node);
-                    node
-                }
-            };
+            // A node that comes back, or is first reached after the waiter has joined, keeps the queue
+            // from then on. An entry that stayed where it is would be the front of a queue of its
+            // own, against all clients that have come since.
+            let node = self.keeper(&refused)?;
+            if self.node != Some(node) {
+                self.move_to(node);
+            }
             match self.ask(node).await {
                 Ok(Reply::Queued { place, ahead, left }) => {
                     self.place = place;
@@ -147,15 +144,36 @@ impl Entry {
                     return Some(QueuePosition { ahead, left });
                 }
                 Ok(_) => return None,
-                Err(_) => refused.push(node),
+                Err(error) => {
+                    refused.push(node);
+                    if error.kind == NodeErrorKind::Server {
+                        self.declined.push(node);
+                    }
+                }
             }
         }
     }
 
-    /// Moves the entry to another node.
+    /// The node that keeps the queue now. A node that has refused the entry before is not asked each time:
+    /// the entry stays where it is.
+    fn keeper(&self, refused: &[usize]) -> Option<usize> {
+        let Self { client, claim, declined, node, .. } = self;
+        let stays = node.filter(|it| {
+            !refused.contains(it) && client.nodes.get(*it).is_some_and(NodeHandle::is_up)
+        });
+        let best = keeper(&client.nodes, &claim.key, refused)?;
+        Some(stays.filter(|_| declined.contains(&best)).unwrap_or(best))
+    }
+
+    /// Moves the entry to another node. It keeps its place, and gives on a turn that it was given on the
+    /// node before.
     fn move_to(&mut self, node: usize) {
-        if let Some(before) = self.node.replace(node).and_then(|it| self.client.nodes.get(it)) {
-            self.keys.iter().for_each(|key| before.stop_listening(key, &self.wake));
+        if let Some(before) = self.node.replace(node) {
+            if let Some(handle) = self.client.nodes.get(before) {
+                self.keys.iter().for_each(|key| handle.stop_listening(key, &self.wake));
+            }
+            self.asked.retain(|asked| *asked != before);
+            self.leave(before);
         }
         if let Some(handle) = self.client.nodes.get(node) {
             let wake = || -> Arc<dyn Listener> { Arc::<Wake>::clone(&self.wake) };
@@ -178,6 +196,14 @@ impl Entry {
         let early = handle.submit(Job::new(&self.claim, action), reply_to, handle.now());
         deliver(early);
         answer.wait().await
+    }
+
+    /// Takes the entry out of the queue of this node, behind a join that is still on its way, on the
+    /// same connection. An entry on a node that is not reached expires by itself.
+    fn leave(&self, node: usize) {
+        let Some(handle) = self.client.nodes.get(node) else { return };
+        let reply_to = ReplyTo::new(&Arc::<Answer>::default(), node, handle.name());
+        deliver(handle.submit(Job::new(&self.claim, Action::Leave), reply_to, handle.now()));
     }
 
     /// Waits for a signal. Cancel safe.
@@ -225,11 +251,7 @@ impl Drop for Entry {
             return;
         }
         for node in std::mem::take(&mut self.asked) {
-            let Some(handle) = self.client.nodes.get(node) else { continue };
-            // Behind a join that is still on its way, on the same connection. An entry that is not
-            // reached expires by itself.
-            let reply_to = ReplyTo::new(&Arc::<Answer>::default(), node, handle.name());
-            deliver(handle.submit(Job::new(&self.claim, Action::Leave), reply_to, handle.now()));
+            self.leave(node);
         }
     }
 }
