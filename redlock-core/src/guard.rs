@@ -4,7 +4,7 @@ use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use crate::{
     body::{BodyGuard, current},
-    client::check_runtime,
+    client::{Client, check_runtime},
     error::LockError,
     fence::FencingToken,
     lease::{Hold, Judgement, until},
@@ -159,6 +159,11 @@ impl Drop for LockGuard {
 impl LockHandle {
     pub(crate) fn new(hold: Arc<Hold>) -> Self {
         Self { hold }
+    }
+
+    /// Whether this client holds the lock.
+    pub(crate) fn is_of(&self, client: &Arc<Client>) -> bool {
+        Arc::ptr_eq(&self.hold.client, client)
     }
 
     #[cfg(redlock_sim)]
