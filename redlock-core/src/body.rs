@@ -4,7 +4,7 @@
 use std::{
     any::Any,
     fmt,
-    future::{Future, IntoFuture},
+    future::Future,
     mem,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     pin::Pin,
@@ -17,9 +17,10 @@ use tracing::Span;
 
 use crate::{
     error::LockError,
-    guard::{LockGuard, LockHandle, Released},
+    guard::{LockGuard, LockHandle},
     lease::{Judgement, until},
-    request::{LockFuture, LockRequest},
+    lock_future::LockFuture,
+    op::release::Released,
     telemetry,
 };
 
@@ -27,8 +28,13 @@ tokio::task_local! {
     static CURRENT: LockHandle;
 }
 
-pub(crate) fn current() -> Option<LockHandle> {
-    CURRENT.try_with(LockHandle::clone).ok()
+impl LockHandle {
+    /// The innermost lock of this task's body, in `run`, annotated functions and layered
+    /// handlers. Spawned tasks have none of their own.
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        CURRENT.try_with(Self::clone).ok()
+    }
 }
 
 /// What happens to a body whose lock is lost.
@@ -53,8 +59,17 @@ pub struct BodyGuard {
     changed: Option<BoxFuture<'static, ()>>,
 }
 
+/// The lock of a body that can be dropped. From now on, its keys are not released before the body has
+/// ended (rule 13).
+#[doc(hidden)]
+#[must_use]
+pub fn into_body(guard: LockGuard) -> BodyGuard {
+    BodyGuard::new(guard)
+}
+
 impl BodyGuard {
-    pub(crate) fn new(guard: LockGuard) -> Self {
+    fn new(guard: LockGuard) -> Self {
+        guard.hold().mark_body();
         let span = telemetry::body(guard.resource());
         Self { guard, span, started: false, changed: None }
     }
@@ -89,14 +104,17 @@ impl BodyGuard {
         poll: impl FnOnce(&mut Context<'_>) -> Poll<R>,
     ) -> Poll<Result<R, LockError>> {
         let hold = self.guard.hold();
+        let leases = &self.guard.client().leases;
         let mut poll = Some(poll);
         loop {
-            let judged = hold.judge();
+            let judged = leases.judge(hold);
             match judged {
                 Judgement::Ended(end) if self.started => {
                     return Poll::Ready(Err(hold.lost_error(end)));
                 }
-                Judgement::Ended(end) => return Poll::Ready(Err(hold.unused_error(end))),
+                Judgement::Ended(end) => {
+                    return Poll::Ready(Err(hold.unused_error(end, &leases.nodes)));
+                }
                 Judgement::Valid(_) => {
                     if let Some(poll) = poll.take() {
                         self.started = true;
@@ -111,7 +129,8 @@ impl BodyGuard {
             // Judges again once it listens, so that no change falls between the two.
             let changed = self.changed.get_or_insert_with(|| {
                 let unlike = std::mem::discriminant(&judged);
-                until(Arc::clone(hold), move |now| std::mem::discriminant(&now) != unlike).boxed()
+                let (leases, hold) = (Arc::clone(leases), Arc::clone(hold));
+                until(leases, hold, move |now| std::mem::discriminant(&now) != unlike).boxed()
             });
             match changed.as_mut().poll(cx) {
                 Poll::Pending => return Poll::Pending,
@@ -252,12 +271,12 @@ enum Outcome {
 impl Run {
     /// A lock that was just given.
     fn of(guard: LockGuard) -> Box<Self> {
-        Self::at(State::Held(guard.into_body()))
+        Self::at(State::Held(into_body(guard)))
     }
 
     /// A lock that is asked for at the first poll.
-    pub(crate) fn asking(request: LockRequest) -> Box<Self> {
-        Self::at(State::Asking(request.into_future()))
+    pub(crate) fn asking(lock: LockFuture) -> Box<Self> {
+        Self::at(State::Asking(lock))
     }
 
     /// A lock that could not even be asked for.
@@ -275,7 +294,7 @@ impl Run {
             match &mut self.state {
                 State::Asking(request) => {
                     self.state = match ready!(Pin::new(request).poll(cx)) {
-                        Ok(guard) => State::Held(guard.into_body()),
+                        Ok(guard) => State::Held(into_body(guard)),
                         Err(error) => State::Refused(error),
                     }
                 }
@@ -443,13 +462,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_lock_that_ends_before_its_body_starts_is_not_lost() {
         let redlock = Redlock::in_memory(3);
-        let late = redlock.lock("late").auto_extend(false).await.unwrap().into_body();
+        let late = into_body(redlock.lock("late").auto_extend(false).await.unwrap());
         sleep(Duration::from_secs(31)).await;
         let error = first_poll(late).await.unwrap_err();
         assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
         assert!(error.to_string().contains("came too late"), "{error}");
 
-        let closed = redlock.lock("closed").await.unwrap().into_body();
+        let closed = into_body(redlock.lock("closed").await.unwrap());
         redlock.shutdown(Duration::ZERO).await;
         let error = first_poll(closed).await.unwrap_err();
         assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");

@@ -3,12 +3,15 @@
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use crate::{
-    body::{BodyGuard, current},
-    client::{Client, check_runtime},
+    client::Client,
     error::LockError,
     fence::FencingToken,
-    lease::{Hold, Judgement, until},
-    op::{extend, release},
+    lease::{Hold, Judgement, Leases, until},
+    op::{
+        extend,
+        release::{self, Released},
+    },
+    runtime::check_runtime,
 };
 
 /// A lock that is held. It renews itself, and holds until it is released or dropped.
@@ -18,38 +21,32 @@ use crate::{
 /// that the lock is free, and [`lost`](Self::lost) to learn that it is not yours any more.
 #[must_use = "a guard that is not bound to a name releases its lock at once"]
 pub struct LockGuard {
-    hold: Arc<Hold>,
+    client: Arc<Client>,
+    handle: LockHandle,
 }
 
 /// Read access to a lock: the reads of its [`LockGuard`], without ownership.
 #[derive(Clone)]
 pub struct LockHandle {
+    leases: Arc<Leases>,
     hold: Arc<Hold>,
 }
 
-/// The outcome of a release.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Released {
-    /// The lock was held until the release.
-    Ours,
-    /// The lock had been lost before: the work may have overlapped with that of another holder.
-    AlreadyLost,
-}
-
+/// What a guard and its handles can be asked.
 macro_rules! reads {
     () => {
         /// The resource that is locked.
         #[must_use]
         pub fn resource(&self) -> &str {
-            &self.hold.resource
+            &self.as_handle().hold.resource
         }
 
         /// How much longer the lock may be relied on; zero once lost. Computed from the clock at
         /// each call.
         #[must_use]
         pub fn validity(&self) -> Duration {
-            self.hold.validity()
+            let LockHandle { leases, hold } = self.as_handle();
+            leases.validity(hold)
         }
 
         /// Whether the lock may be relied on now.
@@ -64,7 +61,8 @@ macro_rules! reads {
         /// The future is `'static` and does not keep the lock. It needs no network: validity that runs out
         /// is enough (rule 9). It does need a tokio runtime to be woken by the clock. Cancel safe.
         pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
-            until(Arc::clone(&self.hold), |judgement| matches!(judgement, Judgement::Ended(_)))
+            let LockHandle { leases, hold } = self.as_handle().clone();
+            until(leases, hold, |judgement| matches!(judgement, Judgement::Ended(_)))
         }
 
         /// The fencing token, if the lock was asked for with
@@ -72,29 +70,33 @@ macro_rules! reads {
         /// for as long as the lock is held, and is still told afterwards.
         #[must_use]
         pub fn fencing_token(&self) -> Option<FencingToken> {
-            self.hold.token
+            self.as_handle().hold.token
         }
 
         /// How many nodes have the lock of this holder, as of the last confirmed round. Late
         /// answers still count. Zero once the hold has ended.
         #[must_use]
         pub fn votes(&self) -> usize {
-            self.hold.votes()
+            self.as_handle().hold.votes()
         }
     };
 }
 
 impl LockGuard {
-    pub(crate) fn new(hold: Arc<Hold>) -> Self {
-        Self { hold }
+    pub(crate) fn new(client: &Arc<Client>, hold: Arc<Hold>) -> Self {
+        Self { client: Arc::clone(client), handle: LockHandle::new(&client.leases, hold) }
     }
 
     reads!();
 
+    fn as_handle(&self) -> &LockHandle {
+        &self.handle
+    }
+
     /// A handle to share.
     #[must_use]
     pub fn handle(&self) -> LockHandle {
-        LockHandle { hold: Arc::clone(&self.hold) }
+        self.handle.clone()
     }
 
     /// Extends the lock as if it were acquired now with this ttl, and later renewals keep the ttl.
@@ -111,7 +113,7 @@ impl LockGuard {
     /// When the future is dropped, the extension may have happened or not. The lock is held either
     /// way.
     pub async fn extend(&self, ttl: Duration) -> Result<(), LockError> {
-        extend::extend(&self.hold, ttl).await
+        extend::extend(&self.client, &self.handle.hold, ttl).await
     }
 
     /// Releases the lock and returns when a quorum has confirmed it.
@@ -127,43 +129,33 @@ impl LockGuard {
     /// When the future is dropped, the release goes on in the background.
     pub async fn release(self) -> Result<Released, LockError> {
         check_runtime()?;
-        let hold = Arc::clone(&self.hold);
-        hold.client.ensure_running();
-        release::release(&hold).await
-    }
-
-    /// The lock of a body that can be dropped.
-    #[doc(hidden)]
-    pub fn into_body(self) -> BodyGuard {
-        self.mark_body();
-        BodyGuard::new(self)
-    }
-
-    /// Notes that a body runs under the lock: its keys are not released before the body has ended
-    /// (rule 13).
-    pub(crate) fn mark_body(&self) {
-        self.hold.mark_body();
+        self.client.ensure_running();
+        release::release(&self.client, &self.handle.hold).await
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
-        &self.hold
+        &self.handle.hold
+    }
+
+    pub(crate) fn client(&self) -> &Arc<Client> {
+        &self.client
     }
 }
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        release::in_background(&self.hold);
+        release::in_background(&self.client, &self.handle.hold);
     }
 }
 
 impl LockHandle {
-    pub(crate) fn new(hold: Arc<Hold>) -> Self {
-        Self { hold }
+    pub(crate) fn new(leases: &Arc<Leases>, hold: Arc<Hold>) -> Self {
+        Self { leases: Arc::clone(leases), hold }
     }
 
-    /// Whether this client holds the lock.
-    pub(crate) fn is_of(&self, client: &Arc<Client>) -> bool {
-        Arc::ptr_eq(&self.hold.client, client)
+    /// Whether the client with these leases holds the lock.
+    pub(crate) fn is_of(&self, leases: &Arc<Leases>) -> bool {
+        Arc::ptr_eq(&self.leases, leases)
     }
 
     #[cfg(redlock_sim)]
@@ -171,11 +163,13 @@ impl LockHandle {
         &self.hold
     }
 
-    /// The innermost lock of this task's body, in `run`, annotated functions and layered
-    /// handlers. Spawned tasks have none of their own.
-    #[must_use]
-    pub fn current() -> Option<Self> {
-        current()
+    #[cfg(redlock_sim)]
+    pub(crate) fn leases(&self) -> &Arc<Leases> {
+        &self.leases
+    }
+
+    fn as_handle(&self) -> &Self {
+        self
     }
 
     reads!();
@@ -184,7 +178,7 @@ impl LockHandle {
 // By hand, here and below: derived, these would print the client and the state of every round.
 impl fmt::Debug for LockGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        describe(f.debug_struct("LockGuard"), &self.hold)
+        describe(f.debug_struct("LockGuard"), &self.handle.hold)
     }
 }
 

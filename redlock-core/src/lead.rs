@@ -189,7 +189,7 @@ impl Campaign {
             ));
         }
         let is_inside = LockHandle::current()
-            .is_some_and(|lock| lock.resource() == role && lock.is_of(&client));
+            .is_some_and(|lock| lock.resource() == role && lock.is_of(&client.leases));
         if is_inside {
             return Err(LockError::config(format!(
                 "the lock of the role {role:?} is held by the body that campaigns for it, which could \

@@ -55,6 +55,7 @@ pub mod fence;
 mod guard;
 mod lead;
 mod lease;
+mod lock_future;
 mod node;
 mod op;
 mod options;
@@ -77,21 +78,23 @@ pub use builder::Builder;
 pub use config::Config;
 pub use error::{LockError, LostReason, NodeError, NodeErrorKind};
 pub use fence::FencingToken;
-pub use guard::{LockGuard, LockHandle, Released};
+pub use guard::{LockGuard, LockHandle};
 pub use lead::LeadRequest;
+pub use lock_future::LockFuture;
 pub use node::{Node, NodeHealth, NodeState, Restarts, memory::MemoryNode};
+pub use op::release::Released;
 pub use options::LockOptions;
 pub use redlock::Redlock;
 #[cfg(feature = "macros")]
 pub use redlock_macros::redlock;
-pub use request::{LockFuture, LockRequest};
+pub use request::LockRequest;
 
 /// What the macro and the layer are built on. Not for use by hand: it changes without notice.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::{
         annotation::*,
-        body::{BodyGuard, OnLost},
+        body::{BodyGuard, OnLost, into_body},
         extension::*,
     };
 }

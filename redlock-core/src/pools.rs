@@ -140,7 +140,7 @@ where
         joined_settings(first, &parts)?,
         nodes,
         memory,
-        Arc::clone(&keeper.client().clock),
+        Arc::clone(&keeper.client().nodes.clock),
         Arc::clone(&first.client().entropy),
     );
     // A client that is asked for during a shutdown gives no lock either (rule 13).

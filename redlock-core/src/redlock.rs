@@ -17,7 +17,7 @@ use crate::{
     lead::LeadRequest,
     node::{Node, NodeHandle, NodeHealth, NodeState, memory::MemoryNode},
     options::LockOptions,
-    quorum::{quorum, twin},
+    quorum::twin,
     request::LockRequest,
     shutdown,
 };
@@ -69,10 +69,10 @@ impl Redlock {
     /// Returns as soon as a quorum has answered and does not wait for later nodes (rule 14).
     async fn check_quorum(&self) -> Result<(), LockError> {
         let client = &self.client;
-        let begun = client.clock.now();
+        let begun = client.nodes.clock.now();
         client.ready().await?;
         let nodes = &client.nodes;
-        let quorum = quorum(nodes.len());
+        let quorum = nodes.quorum();
         let asked =
             nodes.iter().enumerate().map(async |(index, node)| (index, node.health().await));
         let mut asked: FuturesUnordered<_> = asked.collect();
@@ -92,7 +92,7 @@ impl Redlock {
         Err(LockError::NoQuorum {
             resource: String::new(),
             attempts: 1,
-            waited: client.clock.now().since(begun),
+            waited: client.nodes.clock.now().since(begun),
             granted: nodes.len() - failed.len(),
             quorum,
             nodes: failed.into_values().collect(),
@@ -140,7 +140,8 @@ impl Redlock {
     /// The locks that this process holds now through this client.
     #[must_use]
     pub fn held(&self) -> Vec<LockHandle> {
-        let holds = self.client.registry.all().into_iter().map(LockHandle::new);
+        let leases = &self.client.leases;
+        let holds = leases.registry.all().into_iter().map(|hold| LockHandle::new(leases, hold));
         holds.filter(LockHandle::is_valid).collect()
     }
 

@@ -1,24 +1,13 @@
 //! A request for a lock: settings first, then `.await` or `.run(..)`.
 
-use std::{
-    fmt,
-    future::{Future, IntoFuture},
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
-
-use futures_util::{
-    FutureExt,
-    future::{BoxFuture, pending},
-};
+use std::{future::IntoFuture, sync::Arc, time::Duration};
 
 use crate::{
     body::{self, OnLost},
-    client::{Client, check_runtime},
+    client::Client,
     error::LockError,
     guard::{LockGuard, LockHandle},
+    lock_future::LockFuture,
     op::acquire,
     options::LockOptions,
 };
@@ -145,47 +134,10 @@ impl IntoFuture for LockRequest {
 
     fn into_future(self) -> LockFuture {
         let Self { client, resource, options } = self;
-        LockFuture(
-            async move {
-                let terms = client.settings.terms(&options)?;
-                acquire::acquire(&client, resource, &terms).await
-            }
-            .boxed(),
-        )
-    }
-}
-
-/// The future of a [`LockRequest`].
-///
-/// Cancel safe: when it is dropped at any point, no key stays behind once clean-up has run.
-///
-/// A waiter has a place in the queue of this process, and the lock may be handed to it at any time.
-/// A future that was polled once must be polled on or dropped. Otherwise it blocks the waiters
-/// behind it, as with tokio's own mutex.
-#[must_use = "futures do nothing unless polled"]
-pub struct LockFuture(BoxFuture<'static, Result<LockGuard, LockError>>);
-
-impl Future for LockFuture {
-    type Output = Result<LockGuard, LockError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // Timers need a runtime at each poll, not only at the first.
-        if let Err(error) = check_runtime() {
-            // The place in the queue, and a lease that was given, are dropped at once.
-            self.0 = pending().boxed();
-            return Poll::Ready(Err(error));
-        }
-        let polled = self.0.as_mut().poll(cx);
-        // The runtime may have ended while the request waited.
-        if let Poll::Ready(Err(_)) = polled {
-            check_runtime()?;
-        }
-        polled
-    }
-}
-
-impl fmt::Debug for LockFuture {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LockFuture").finish_non_exhaustive()
+        LockFuture::new(async move {
+            let terms = client.settings.terms(&options)?;
+            let hold = acquire::acquire(&client, resource, &terms).await?;
+            Ok(LockGuard::new(&client, hold))
+        })
     }
 }

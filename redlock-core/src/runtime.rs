@@ -4,6 +4,8 @@ use std::{cell::Cell, future::Future, panic::catch_unwind, time::Duration};
 
 use tokio::runtime::{Handle, Id};
 
+use crate::error::LockError;
+
 thread_local! {
     /// The runtime that was looked at last, and what is wrong with it.
     static LOOKED_AT: Cell<Option<(Id, Option<Unusable>)>> = const { Cell::new(None) };
@@ -58,6 +60,21 @@ pub(crate) fn note_shut_down() {
 /// The caller's runtime.
 pub(crate) fn here() -> Option<Id> {
     runtime().ok().map(|runtime| runtime.id())
+}
+
+/// Nothing that waits for nodes can do so anywhere else, and must not panic there (rule 18).
+pub(crate) fn check_runtime() -> Result<(), LockError> {
+    Err(LockError::config(match unusable() {
+        None => return Ok(()),
+        Some(Unusable::Missing | Unusable::NoTimers) => {
+            "a lock must be awaited inside a tokio runtime with timers: use #[tokio::main] or \
+             Runtime::block_on, and enable_all() where the runtime is built"
+        }
+        Some(Unusable::ShutDown) => {
+            "the tokio runtime in which the lock is awaited was shut down: await it before that, or \
+             on another runtime"
+        }
+    }))
 }
 
 /// Runs a task on the caller's runtime, if there is one.

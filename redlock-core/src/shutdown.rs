@@ -23,17 +23,18 @@ pub(crate) async fn shutdown(client: &Arc<Client>, grace: Duration) {
     client.ensure_running();
     client.close();
     if planted(Bug::ShutdownReleasesFirst) {
-        client.registry.all().iter().for_each(|hold| release::delete_everywhere(hold));
+        let leases = &client.leases;
+        leases.registry.all().iter().for_each(|hold| leases.delete_everywhere(hold));
     }
     if in_runtime() {
         // A guard whose lock is lost has nothing left to finish.
         let done = |hold: &Hold| hold.is_over() && !hold.is_leaving();
-        let _ = timeout(grace, client.registry.until(done)).await;
+        let _ = timeout(grace, client.leases.registry.until(done)).await;
     }
     // A bare guard's code may still run.
     release::end_all(client).keep();
-    // An attempt that was under way may win yet, and has to let go of that first.
-    let finished = finish(client, || !client.has_in_flight());
+    // An attempt that was in flight may win yet, and has to let go of that first.
+    let finished = finish(client, || !client.leases.has_in_flight());
     if in_runtime() {
         let _ = timeout(RELEASE_LIMIT, finished).await;
     }
@@ -44,7 +45,7 @@ pub(crate) async fn release_all(client: &Arc<Client>) {
     let guards = release::end_all(client);
     if in_runtime() {
         let finished = async {
-            guards.release(client).await;
+            guards.release().await;
             finish(client, || true).await;
         };
         let _ = timeout(RELEASE_LIMIT, finished).await;
@@ -54,7 +55,7 @@ pub(crate) async fn release_all(client: &Arc<Client>) {
 /// Waits until the bodies that were told have gone and whatever lets go has asked the nodes,
 /// `all_here` says that no others come, and every node that answers has confirmed.
 async fn finish(client: &Client, all_here: impl Fn() -> bool) {
-    client.registry.until(|hold| !hold.is_leaving()).await;
+    client.leases.registry.until(|hold| !hold.is_leaving()).await;
     while !(all_here() && client.nodes.iter().all(NodeHandle::is_drained)) {
         sleep(DRAIN_POLL_INTERVAL).await;
     }

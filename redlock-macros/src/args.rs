@@ -44,6 +44,7 @@ pub(crate) struct Args {
     pub(crate) max_hold: Option<Arg<Time>>,
     pub(crate) min_hold: Option<Arg<Time>>,
     pub(crate) auto_extend: Option<Arg<Expr>>,
+    pub(crate) fenced: Option<Arg<()>>,
     pub(crate) on_lost: Option<Arg<OnLost>>,
     pub(crate) krate: Option<Arg<Path>>,
     /// Whether a `map_err` or an `on_reject` may be absent only for a mistake in it or before it.
@@ -77,6 +78,7 @@ impl Args {
             max_hold: take.value("max_hold", value::positive_time),
             min_hold: take.value("min_hold", value::time),
             auto_extend: take.value("auto_extend", value::toggle),
+            fenced: take.flag("fenced"),
             on_lost: take.value("on_lost", value::on_lost),
             krate: take.value("crate", value::path),
             refusal_unread,

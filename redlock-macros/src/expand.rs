@@ -207,6 +207,11 @@ impl Locked<'_> {
         set("auto_extend", options.auto_extend.as_ref().map(ToTokens::to_token_stream));
         set("max_hold", time(&options.max_hold));
         set("min_hold", time(&options.min_hold));
+        if let Some(key) = &options.fenced {
+            let place = mixed(key.span());
+            let setter = Ident::new("fenced", place);
+            setters.extend(quote_spanned!(place=> .#setter()));
+        }
         quote_mixed!(#krate::LockOptions::new() #setters)
     }
 

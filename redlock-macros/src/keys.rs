@@ -3,7 +3,7 @@
 use syn::Ident;
 
 /// Every key, with how it is written.
-pub(crate) const KEYS: [(&str, &str); 18] = [
+pub(crate) const KEYS: [(&str, &str); 19] = [
     ("resource", "resource = \"order:{order_id}\""),
     ("ttl", "ttl = \"30s\""),
     ("wait", "wait = \"2s\""),
@@ -21,6 +21,7 @@ pub(crate) const KEYS: [(&str, &str); 18] = [
     ("max_hold", "max_hold = \"10m\""),
     ("min_hold", "min_hold = \"1s\""),
     ("auto_extend", "auto_extend = false"),
+    ("fenced", "fenced"),
     ("on_lost", "on_lost = \"continue\""),
 ];
 

@@ -145,6 +145,12 @@ mod tests {
     }
 
     #[test]
+    fn a_token_is_asked_for_by_a_word_alone() {
+        assert!(expanded("resource = \"a\", fenced").contains("LockOptions :: new () . fenced ()"));
+        assert!(!expanded("resource = \"a\"").contains("fenced"));
+    }
+
+    #[test]
     fn a_mistake_that_hides_on_reject_is_the_only_one_told() {
         let item = quote!(
             async fn f() -> u8 {

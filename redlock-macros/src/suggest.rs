@@ -3,7 +3,7 @@
 use crate::keys::KEYS;
 
 /// What other lock libraries call a key of ours.
-const ELSEWHERE: [(&str, &str); 18] = [
+const ELSEWHERE: [(&str, &str); 21] = [
     ("key", "resource"),
     ("keys", "resource"),
     ("name", "resource"),
@@ -22,6 +22,9 @@ const ELSEWHERE: [(&str, &str); 18] = [
     ("handle", "lock"),
     ("auto_renew", "auto_extend"),
     ("renew", "auto_extend"),
+    ("fencing", "fenced"),
+    ("fencing_token", "fenced"),
+    ("token", "fenced"),
 ];
 
 /// The message for a key that there is not.

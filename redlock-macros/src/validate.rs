@@ -43,6 +43,8 @@ pub(crate) struct Options {
     pub(crate) retry_jitter: Option<Time>,
     pub(crate) clock_drift_factor: Option<Factor>,
     pub(crate) auto_extend: Option<Expr>,
+    /// The key, if it is there.
+    pub(crate) fenced: Option<Ident>,
     pub(crate) max_hold: Option<Time>,
     pub(crate) min_hold: Option<Time>,
 }
@@ -92,6 +94,7 @@ impl Plan {
             retry_jitter: value(args.retry_jitter),
             clock_drift_factor: value(args.clock_drift_factor),
             auto_extend: value(args.auto_extend),
+            fenced: args.fenced.map(|arg| arg.key),
             max_hold: value(args.max_hold),
             min_hold: value(args.min_hold),
         };

@@ -19,7 +19,10 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use pin_project::pin_project;
-use redlock_core::{__private::BodyGuard, LockError, LockFuture, Released};
+use redlock_core::{
+    __private::{BodyGuard, into_body},
+    LockError, LockFuture, Released,
+};
 use tower_service::Service;
 
 use crate::{
@@ -134,7 +137,7 @@ where
                 }
                 StateProj::Locking { lock, call } => match ready!(Pin::new(lock).poll(cx)) {
                     Ok(guard) => {
-                        let guard = guard.into_body();
+                        let guard = into_body(guard);
                         let call = call.take().map(|(service, mut request)| {
                             P::attach(&mut request, Some(guard.handle()));
                             (service, request)

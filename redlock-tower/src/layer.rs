@@ -97,6 +97,13 @@ impl<X, P> RedlockLayer<X, P> {
         self.options(LockOptions::new().max_hold(max))
     }
 
+    /// Asks for a fencing token, which the handler shows to the store that it writes to:
+    /// [`LockHandle::fencing_token`](redlock_core::LockHandle::fencing_token). Off by default; see
+    /// [`LockRequest::fenced`](redlock_core::LockRequest::fenced) for what it costs.
+    pub fn fenced(self) -> Self {
+        self.options(LockOptions::new().fenced())
+    }
+
     /// Any other setting of a lock. What is left unset is left alone; the later call wins.
     pub fn options(mut self, options: LockOptions) -> Self {
         self.settings.options = core::merge_options(self.settings.options, options);

@@ -20,13 +20,25 @@ fn a_short_soak_has_no_overlap_and_everybody_gets_a_turn() {
 }
 
 #[test]
-fn a_lock_alone_loses_the_update_of_a_client_that_stands_still() {
-    let printed =
-        output(env!("CARGO_BIN_EXE_redlock-lost-updates"), &["--rounds", "2", "--stops", "1"]);
-    let row = |name: &str| -> Vec<usize> {
-        let line = printed.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-        line.split_whitespace().map(|word| word.parse().unwrap()).collect()
+fn a_lock_alone_loses_the_update_of_a_client_that_stands_still_and_a_token_does_not() {
+    let arguments = ["--rounds", "2", "--increments", "300"];
+    let printed = output(env!("CARGO_BIN_EXE_redlock-lost-updates"), &arguments);
+    let row = |store: &str, clients: &str| -> Vec<usize> {
+        let rest = printed.lines().find_map(|line| {
+            let line = line.strip_prefix(store)?.trim_start();
+            line.strip_prefix(clients)
+        });
+        rest.unwrap().split_whitespace().map(|word| word.parse().unwrap()).collect()
     };
-    assert_eq!(row("left alone"), [200, 200, 0]);
-    assert_eq!(row("stopped between check and write"), [4, 2, 2]);
+    for store in ["no token", "a fencing token"] {
+        assert_eq!(row(store, "left alone"), [0, 0, 200, 0, 200, 0]);
+    }
+    let stopped = "stopped between check and write";
+    assert_eq!(row("no token", stopped), [2, 0, 4, 0, 2, 2]);
+    assert_eq!(row("a fencing token", stopped), [2, 0, 2, 2, 2, 0]);
+    let random = row("a fencing token", "stopped at random, clocks set");
+    let [_, _, increments, _, counter, lost] = random[..] else {
+        panic!("{printed}");
+    };
+    assert!(increments >= 300 && counter == increments && lost == 0, "{printed}");
 }

@@ -10,8 +10,7 @@ use crate::{
 pub(crate) const ABOUT: &str =
     "disturbs real servers and processes, and judges every hold: --minutes N [--seed S]";
 
-pub(crate) const ABOUT_LOST_UPDATES: &str =
-    "shows what a lock alone cannot do: [--rounds N] [--stops N] [--seed S]";
+pub(crate) const ABOUT_LOST_UPDATES: &str = "shows what a lock alone cannot do, and a fencing token can: [--rounds N] [--increments N] [--seed S]";
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     redis_server::ensure()?;

@@ -100,8 +100,8 @@ async fn row_09_a_clock_that_is_set_back_clears_no_doubt() {
     let guard = redlock.lock("r").await.unwrap();
     nodes.iter().for_each(|node| node.slow(Duration::from_millis(10)));
     let early = tokio::spawn({
-        let guard = guard.hold().clone();
-        async move { crate::op::extend::extend(&guard, TTL).await }
+        let (client, hold) = (redlock.client().clone(), guard.hold().clone());
+        async move { crate::op::extend::extend(&client, &hold, TTL).await }
     });
     sleep(Duration::from_millis(5)).await;
     clock.wall_ahead.store(JUMP, SeqCst);
@@ -311,8 +311,8 @@ async fn a_renewal_that_is_read_after_the_deadline_counts_for_nothing() {
     nodes[2].remove("redlock:r");
     nodes.iter().for_each(|node| node.slow(Duration::from_millis(10)));
     let extending = tokio::spawn({
-        let hold = guard.hold().clone();
-        async move { crate::op::extend::extend(&hold, TTL).await }
+        let (client, hold) = (redlock.client().clone(), guard.hold().clone());
+        async move { crate::op::extend::extend(&client, &hold, TTL).await }
     });
     sleep(Duration::from_millis(5)).await;
     clock.sleep(TTL / 2);

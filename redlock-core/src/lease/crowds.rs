@@ -100,7 +100,7 @@ async fn waiting_for_a_crowd_to_go_takes_a_look_at_each() {
     let redlock = Redlock::in_memory(1);
     let guards = crowd(&redlock, SIZE).await;
     let looks = Cell::new(0);
-    let all_gone = redlock.client().registry.until(|_| {
+    let all_gone = redlock.client().leases.registry.until(|_| {
         looks.set(looks.get() + 1);
         false
     });

@@ -1,43 +1,40 @@
-//! The state that a guard, its handles and a body share: held, in doubt, or ended.
+//! What a guard, its handles and a body share: a hold over a lease, and whether it has ended.
 
 use std::{
-    future::poll_fn,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    task::Poll,
     time::Duration,
 };
 
-use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use tokio::{runtime::Id, sync::Notify};
+use tokio::sync::{Notify, futures::Notified};
 
 use super::{
-    HoldId, LeaseState, Start,
+    LeaseState, Start,
     state::{End, HoldState, Judgement, Todo},
 };
 use crate::{
     bug::{Bug, planted},
-    client::Client,
     clock::{Moment, Reading},
     error::{LockError, LostReason},
     fence::FencingToken,
-    op::extend,
-    options::Terms,
-    quorum::{Round, quorum},
-    telemetry, timer,
+    quorum::{Nodes, Round},
+    telemetry,
 };
+
+/// Tells the holds of one client apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct HoldId(pub(super) u64);
 
 #[derive(Debug)]
 pub(crate) struct Hold {
-    pub(crate) client: Arc<Client>,
     pub(crate) id: HoldId,
     pub(crate) resource: String,
     /// A body runs under the hold and releases it at its end, unlike a bare guard (rule 13).
     has_body: AtomicBool,
-    pub(crate) state: Mutex<HoldState>,
+    state: Mutex<HoldState>,
     /// Something about the state has changed: it ended, or a doubt was cleared.
     changed: Notify,
     /// What the holder shows to a store, if it asked for that.
@@ -47,103 +44,130 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    /// A hold over a lease that was taken, or was taken over at `begun`.
-    pub(crate) fn new(
-        client: &Arc<Client>,
+    pub(super) fn new(
+        id: HoldId,
         resource: String,
-        lease: LeaseState,
-        terms: &Terms,
-        begun: Moment,
+        state: HoldState,
+        earliest: Moment,
         token: Option<FencingToken>,
     ) -> Self {
-        let latest = terms.max_hold.map_or(Moment::NEVER, |max| client.clock.now() + max);
-        // A doubt that no quorum clears within this is a loss (rule 2).
-        let doubt_limit = client.settings.node_timeout * 2;
         Self {
-            client: Arc::clone(client),
-            id: client.registry.fresh_id(),
+            id,
             resource,
             has_body: AtomicBool::new(false),
+            state: Mutex::new(state),
             changed: Notify::new(),
             token,
-            earliest: begun + terms.min_hold,
-            state: Mutex::new(HoldState::new(lease, terms, latest, doubt_limit)),
+            earliest,
         }
     }
 
-    /// Judges the hold and acts on the judgement: a hold whose time has run out ends and makes way
-    /// for the next waiter, and a hold in doubt is renewed. Must not be called with a lock of queues
-    /// or holds held.
-    pub(crate) fn judge(self: &Arc<Self>) -> Judgement {
-        self.judge_now().0
+    /// Judges the hold, and returns what has to be done about it.
+    pub(super) fn advance(&self, reading: Reading) -> (Judgement, Todo) {
+        self.state.lock().advance(reading)
     }
 
-    /// Judges the hold like [`judge`](Self::judge), and returns the reading that it was judged by.
-    pub(crate) fn judge_now(self: &Arc<Self>) -> (Judgement, Reading) {
-        let reading = self.client.registry.look(&*self.client.clock);
-        let (judgement, todo) = self.state.lock().judge(reading);
-        match todo {
-            Todo::Nothing => {}
-            Todo::TellLoss(reason) => self.tell_lost(reason),
-            Todo::Renew(end) => self.renew_in_turn(end),
-        }
-        (judgement, reading)
-    }
-
-    /// Sends a renewal, or queues the hold for one when too many are in progress. Without a renewal
-    /// the hold ends at `end`: holds that end first are renewed first.
-    fn renew_in_turn(self: &Arc<Self>, end: Moment) {
-        match self.client.registry.room() {
-            Some(room) => extend::renew(self, Some(room)),
-            None => self.client.registry.await_turn(self.id, end),
-        }
-    }
-
-    /// How long until the hold has to be looked at.
-    fn left(&self) -> Duration {
-        let reading = self.client.clock.read();
-        self.state.lock().end_at(reading).since(reading.now)
-    }
-
-    /// Whether the hold may be relied on now. Judges like [`judge`](Self::judge), without acting on
-    /// the judgement.
+    /// Whether the hold may be relied on, as far as is known. Does nothing about it.
     #[cfg(redlock_sim)]
-    pub(crate) fn glance(&self) -> bool {
-        let mut state = self.state.lock().clone();
-        let (judgement, _) = state.judge(self.client.clock.read());
-        matches!(judgement, Judgement::Valid(_))
+    pub(crate) fn glance(&self, reading: Reading) -> bool {
+        matches!(self.state.lock().judge(reading), Judgement::Valid(_))
     }
 
-    pub(crate) fn validity(self: &Arc<Self>) -> Duration {
-        // A holder that only reads its validity renews from its own runtime when the runtime of the
-        // scheduler has ended (rule 13).
-        self.client.ensure_running();
-        match self.judge() {
-            Judgement::Valid(left) => left,
-            Judgement::Doubtful | Judgement::Ended(_) => Duration::ZERO,
-        }
+    /// The lease under the hold.
+    pub(crate) fn lease(&self) -> LeaseState {
+        self.state.lock().lease().clone()
+    }
+
+    /// The key of the lock.
+    pub(crate) fn key(&self) -> Arc<str> {
+        Arc::clone(&self.state.lock().lease().claim.key)
     }
 
     /// Ends the hold. False when it had ended before.
-    pub(crate) fn end(&self, end: End) -> bool {
-        if !self.state.lock().end(end) {
-            return false;
+    pub(super) fn end(&self, end: End) -> bool {
+        let has_ended = self.state.lock().end(end);
+        if has_ended && end == End::Released {
+            self.nudge();
         }
-        match end {
-            End::Lost(reason) => self.tell_lost(reason),
-            End::Released => self.changed.notify_waiters(),
-        }
-        true
+        has_ended
     }
 
-    fn tell_lost(&self, reason: LostReason) {
+    /// The ttl that a renewal asks for.
+    #[cfg(test)]
+    pub(super) fn renewal_ttl(&self) -> Duration {
+        self.state.lock().renewal_ttl()
+    }
+
+    /// Tells the users of the hold that it was lost.
+    pub(super) fn tell_lost(&self, reason: LostReason) {
         telemetry::lost(&self.resource, reason);
-        self.changed.notify_waiters();
-        self.client.registry.tell_loss();
-        // A holder that has lost the lock must not block the waiters of this client, even if it
-        // keeps its guard.
-        let key = Arc::clone(&self.state.lock().lease.claim.key);
-        self.client.queues.holder_gone(&self.client, &key, self.id, self.client.clock.now());
+        self.nudge();
+    }
+
+    /// Begins the release of a hold that has ended, and returns its lease. `None` when the release
+    /// had begun before.
+    pub(crate) fn begin_release(&self) -> Option<LeaseState> {
+        self.state.lock().begin_release()
+    }
+
+    /// Whether a release has begun, which is seen through by what began it.
+    pub(crate) fn has_begun_release(&self) -> bool {
+        self.state.lock().has_begun_release()
+    }
+
+    /// Runs `act` under the lock under which the hold ends, unless it has ended: what `act` hands to
+    /// the nodes gets there before the deletes of the release (rule 10).
+    pub(super) fn while_held<T>(&self, act: impl FnOnce(&mut HoldState) -> Option<T>) -> Option<T> {
+        let mut state = self.state.lock();
+        if state.is_over() && !planted(Bug::RenewalOutlivesRelease) {
+            return None;
+        }
+        act(&mut state)
+    }
+
+    /// A quorum of all nodes has renewed the hold, in a round that started at `start` (rule 7).
+    /// False when the renewal came too late.
+    pub(super) fn renewed(
+        &self,
+        start: &Start,
+        ttl: Duration,
+        asked: Option<Duration>,
+        round: Arc<Round>,
+        reading: Reading,
+    ) -> bool {
+        let renewed = self.state.lock().renewed(start, ttl, asked, round, reading);
+        if renewed {
+            self.nudge();
+        }
+        renewed
+    }
+
+    /// What the scheduler has to do about a hold that has not ended.
+    pub(super) fn upkeep(
+        &self,
+        reading: Reading,
+        node_timeout: Duration,
+        room: impl FnOnce() -> bool,
+    ) -> Upkeep {
+        let mut state = self.state.lock();
+        if !state.wants_renewal(reading.now) {
+            return Upkeep::Due(state.due_at(reading));
+        }
+        if !room() {
+            return Upkeep::Waits { end: state.end_at(reading) };
+        }
+        state.renew_again_after(reading.now, node_timeout);
+        Upkeep::Renew { due: state.due_at(reading) }
+    }
+
+    /// When the scheduler has to look at the hold.
+    pub(super) fn due_at(&self, reading: Reading) -> Moment {
+        self.state.lock().due_at(reading)
+    }
+
+    /// When the hold ends, if it is not renewed before.
+    pub(super) fn end_at(&self, reading: Reading) -> Moment {
+        self.state.lock().end_at(reading)
     }
 
     pub(crate) fn lost_error(&self, end: End) -> LockError {
@@ -157,84 +181,20 @@ impl Hold {
 
     /// The error when the hold ended before any work ran under it: the lock was not given, so it is
     /// no loss.
-    pub(crate) fn unused_error(&self, end: End) -> LockError {
+    pub(crate) fn unused_error(&self, end: End, nodes: &Nodes) -> LockError {
         let resource = self.resource.clone();
         if end == End::Lost(LostReason::Shutdown) {
             return LockError::ShuttingDown { resource };
         }
-        let (since, round) = {
-            let LeaseState { since, confirmed_round, .. } = &self.state.lock().lease;
-            (*since, Arc::clone(confirmed_round))
-        };
+        let LeaseState { since, confirmed_round, .. } = self.lease();
         LockError::NoQuorum {
             resource,
             attempts: 1,
-            waited: self.client.clock.now().since(since),
-            granted: round.yes(),
-            quorum: quorum(self.client.nodes.len()),
+            waited: nodes.clock.now().since(since),
+            granted: confirmed_round.yes(),
+            quorum: nodes.quorum(),
             nodes: Vec::new(),
         }
-    }
-
-    /// A quorum of all nodes has renewed the hold, in a round that started at `start` (rule 7).
-    /// False when the renewal came too late.
-    pub(crate) fn renewed(
-        &self,
-        start: &Start,
-        ttl: Duration,
-        asked: Option<Duration>,
-        round: Arc<Round>,
-    ) -> bool {
-        let reading = self.client.clock.read();
-        let renewed = self.state.lock().renewed(start, ttl, asked, round, reading);
-        if renewed {
-            self.changed.notify_waiters();
-        }
-        renewed
-    }
-
-    /// So many nodes no longer have the key that a quorum is impossible (rule 7).
-    pub(crate) fn refused(&self) {
-        self.end(End::Lost(LostReason::Refused));
-    }
-
-    /// What the scheduler does when the hold is due: ends it, renews it, or does nothing. Returns
-    /// when the hold is due next, if ever.
-    pub(crate) fn tend(self: &Arc<Self>) -> Option<Moment> {
-        let node_timeout = self.client.settings.node_timeout;
-        if let Judgement::Ended(_) = self.judge() {
-            if planted(Bug::RenewalOutlivesRelease) {
-                extend::renew(self, None);
-                return Some(self.client.clock.now() + node_timeout);
-            }
-            return None;
-        }
-        let reading = self.client.clock.read();
-        let mut state = self.state.lock();
-        if !state.wants_renewal(reading.now) {
-            return Some(state.due_at(reading));
-        }
-        let end = state.end_at(reading);
-        let Some(room) = self.client.registry.room() else {
-            drop(state);
-            self.client.registry.await_turn(self.id, end);
-            return Some(end);
-        };
-        state.renew_again_after(reading.now, node_timeout);
-        let due = state.due_at(reading);
-        drop(state);
-        extend::renew(self, Some(room));
-        Some(due)
-    }
-
-    /// When the scheduler has to look at the hold.
-    pub(super) fn due_at(&self, reading: Reading) -> Moment {
-        self.state.lock().due_at(reading)
-    }
-
-    /// When the hold ends, if it is not renewed before.
-    pub(super) fn end_at(&self, reading: Reading) -> Moment {
-        self.state.lock().end_at(reading)
     }
 
     pub(crate) fn votes(&self) -> usize {
@@ -243,7 +203,7 @@ impl Hold {
             if state.is_over() {
                 return 0;
             }
-            Arc::clone(&state.lease.confirmed_round)
+            Arc::clone(&state.lease().confirmed_round)
         };
         round.yes()
     }
@@ -267,39 +227,24 @@ impl Hold {
         self.has_body.load(Ordering::Acquire)
     }
 
+    /// Resolves when the state has changed.
+    pub(super) fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
+    }
+
     /// Wakes every task that waits for a change, to look again.
     pub(crate) fn nudge(&self) {
         self.changed.notify_waiters();
     }
 }
 
-/// Resolves once `done` accepts the hold's judgement. The hold is judged now and at each change.
-pub(crate) async fn until(hold: Arc<Hold>, mut done: impl FnMut(Judgement) -> bool) {
-    loop {
-        // A runtime that ended took the scheduler with it: the waiting task starts it again (rule
-        // 13).
-        hold.client.ensure_running();
-        let mut changed = std::pin::pin!(hold.changed.notified());
-        changed.as_mut().enable();
-        if done(hold.judge()) {
-            return;
-        }
-        // The clock alone ends a hold (rule 9), but a task has to look at it. The scheduler does
-        // so, unless its runtime stands still: then this task does, on its own runtime.
-        let mut alarm: Option<(Id, BoxFuture<'static, ()>)> = None;
-        poll_fn(|cx| {
-            if changed.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(());
-            }
-            let Some(here) = hold.client.registry.elsewhere() else { return Poll::Pending };
-            hold.client.registry.stand_by(&hold.client);
-            // A timer belongs to its runtime, which may end before this future does.
-            let (_, alarm) = match &mut alarm {
-                Some(alarm) if alarm.0 == here => alarm,
-                alarm => alarm.insert((here, Box::pin(timer::sleep(hold.left())))),
-            };
-            alarm.as_mut().poll(cx)
-        })
-        .await;
-    }
+/// What the scheduler has to do about a hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Upkeep {
+    /// Nothing before this moment.
+    Due(Moment),
+    /// It needs a renewal, for which there is no room yet. Without one it ends at `end`.
+    Waits { end: Moment },
+    /// It needs a renewal, for which room was taken, and is due again at `due`.
+    Renew { due: Moment },
 }

@@ -1,24 +1,28 @@
 //! A lease between holders.
 
-use super::LeaseState;
-use crate::{
-    bug::{Bug, planted},
-    client::InFlightGuard,
-    op::release,
-};
+use std::sync::Arc;
+
+use super::{LeaseState, Waiters, leases::InFlightGuard};
+use crate::bug::{Bug, planted};
 
 /// A lease without a holder: an attempt for it is in progress, or it is on its way from one hold to
 /// the next. A shutdown waits for it. Dropping it deletes its key on every node to which a `SET` of
 /// it may have gone (rules 5 and 6).
 pub(crate) struct LeaseInTransit {
     pub(crate) lease: LeaseState,
-    in_flight: InFlightGuard,
+    waiters: Arc<dyn Waiters>,
     held: bool,
+    // Last: a shutdown that finds nothing in flight finds the deletes.
+    _in_flight: InFlightGuard,
 }
 
 impl LeaseInTransit {
-    pub(crate) fn new(lease: LeaseState, in_flight: InFlightGuard) -> Self {
-        Self { lease, in_flight, held: false }
+    pub(crate) fn new(
+        lease: LeaseState,
+        in_flight: InFlightGuard,
+        waiters: Arc<dyn Waiters>,
+    ) -> Self {
+        Self { lease, waiters, held: false, _in_flight: in_flight }
     }
 
     /// A hold has the lease from now on.
@@ -30,7 +34,7 @@ impl LeaseInTransit {
 impl Drop for LeaseInTransit {
     fn drop(&mut self) {
         if !self.held && !planted(Bug::NoReleaseAfterFailure) {
-            release::give_back(self.in_flight.client(), &self.lease);
+            Arc::clone(&self.waiters).give_back(&self.lease);
         }
     }
 }

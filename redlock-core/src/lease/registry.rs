@@ -1,5 +1,4 @@
-//! All holds of a client, and the one task that renews them. A hold has no task and no timer of its
-//! own.
+//! All holds of a client: when each has to be looked at, and which of them wait for a renewal.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -13,22 +12,19 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{runtime::Id, sync::Notify};
 
-use super::{Hold, Leads, Start};
+use super::{
+    Leads,
+    hold::{Hold, HoldId},
+};
 use crate::{
-    background::{Background, Pulse},
-    client::Client,
-    clock::{Clock, Moment, Reading, sleep_until},
-    runtime,
+    background::Background,
+    clock::{Clock, Moment, Reading},
 };
 
 /// How often the task looks at the clock at least, as long as anything is held. Timers stand still
 /// while a machine sleeps or is frozen, and holders have to learn of a loss soon after (rule 9). A
 /// wall clock that is set back hides a freeze, unless it is read in between (rule 2).
-const CLOCK_CHECK_INTERVAL: Duration = Duration::from_millis(100);
-
-/// The wall clock has jumped when it has run ahead by this much between two looks. No lock's drift
-/// allowance is less.
-const JUMP: i64 = 2_000_000;
+pub(super) const CLOCK_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The most renewals in progress at once: enough to be worth a pipeline to each node, and few
 /// enough that a node answers all of them well within `node_timeout`.
@@ -37,52 +33,48 @@ const MAX_RENEWALS: usize = 512;
 /// How many holds are looked at before other tasks get to run.
 const MAX_AT_ONCE: usize = 512;
 
-/// Tells the holds of one client apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct HoldId(u64);
-
 #[derive(Debug)]
 pub(crate) struct Registry {
-    shared: Arc<Shared>,
-    task: Background,
+    pub(super) shared: Arc<Shared>,
+    pub(super) task: Background,
     ids: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Shared {
-    leads: Arc<Leads>,
-    inner: Mutex<Inner>,
+pub(super) struct Shared {
+    pub(super) leads: Arc<Leads>,
+    pub(super) inner: Mutex<Inner>,
     /// The task has ended, and every runtime with holds may start it again.
-    ended: Notify,
+    pub(super) ended: Notify,
     /// A hold has gone, or was lost.
     gone: Notify,
-    orphaned: AtomicBool,
-    /// How many renewals are under way.
+    pub(super) orphaned: AtomicBool,
+    /// How many renewals are in flight.
     renewals: AtomicUsize,
     /// Holds wait for a renewal, so the task has to be told when one is over.
     crowded: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
-    holds: HashMap<HoldId, Entry>,
+pub(super) struct Inner {
+    pub(super) holds: HashMap<HoldId, Entry>,
     due: BTreeSet<(Moment, HoldId)>,
     /// Holds that wait for their turn to be renewed, those first that end first.
     turns: BTreeSet<(Moment, HoldId)>,
     /// Until when the task sleeps.
-    asleep: Option<Moment>,
+    pub(super) asleep: Option<Moment>,
     /// Tells the task that something is due earlier than it sleeps. Each task has its own: one that
     /// was taken over must not get what is meant for the next.
-    sooner: Arc<Notify>,
+    pub(super) sooner: Arc<Notify>,
     /// The runtimes beside the task's on which something stands by to take over.
-    standbys: Vec<Id>,
+    pub(super) standbys: Vec<Id>,
     /// No hold may be added any more.
     closed: bool,
 }
 
 #[derive(Debug)]
-struct Entry {
-    /// Weak: a hold keeps its client alive, not the other way round.
+pub(super) struct Entry {
+    /// Weak: a hold goes with its guard.
     hold: Weak<Hold>,
     /// When the task has to look at it.
     due: Option<Moment>,
@@ -102,7 +94,7 @@ impl Inner {
     }
 
     /// Has the task look at a hold by `at`, if it is not due sooner.
-    fn set_due_by(&mut self, id: HoldId, at: Moment) -> bool {
+    pub(super) fn set_due_by(&mut self, id: HoldId, at: Moment) -> bool {
         let due = self.holds.get(&id).and_then(|entry| entry.due);
         due.is_none_or(|due| at < due) && self.set_due(id, Some(at))
     }
@@ -163,82 +155,8 @@ impl Registry {
         Self { shared: Arc::new(shared), task: Background::default(), ids: AtomicU64::new(0) }
     }
 
-    /// Reads the clock to start a round.
-    pub(crate) fn start(&self, clock: &dyn Clock) -> Start {
-        self.shared.leads.begin(clock.read())
-    }
-
-    /// Reads the clock to judge by it, and notes what it shows (rule 2).
-    pub(crate) fn look(&self, clock: &dyn Clock) -> Reading {
-        self.shared.look(clock)
-    }
-
-    pub(crate) fn fresh_id(&self) -> HoldId {
+    pub(super) fn fresh_id(&self) -> HoldId {
         HoldId(self.ids.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// Makes sure that holds are renewed. The closure that `ended` returns runs when the task has
-    /// ended.
-    pub(crate) fn ensure_running<E>(&self, clock: &Arc<dyn Clock>, ended: impl FnOnce() -> E)
-    where
-        E: FnOnce() + Send + 'static,
-    {
-        if !self.task.is_running() {
-            let task = |pulse| self.tend(clock, pulse);
-            self.task.ensure(task, self.when_ended(ended()));
-        }
-    }
-
-    /// Takes the task over from a runtime that stands still.
-    pub(crate) fn ensure_moving<E>(&self, clock: &Arc<dyn Clock>, ended: impl FnOnce() -> E)
-    where
-        E: FnOnce() + Send + 'static,
-    {
-        let now = clock.now();
-        if self.task.is_late(now) {
-            let task = |pulse| self.tend(clock, pulse);
-            self.task.take_over(now, task, self.when_ended(ended()));
-        }
-    }
-
-    fn tend(&self, clock: &Arc<dyn Clock>, pulse: Pulse) -> impl Future<Output = ()> + use<> {
-        // The task that is taken over ends when it is told.
-        let sooner = Arc::default();
-        let before = {
-            let mut inner = self.shared.inner.lock();
-            inner.asleep = None;
-            std::mem::replace(&mut inner.sooner, Arc::clone(&sooner))
-        };
-        before.notify_one();
-        tend(Arc::clone(&self.shared), Arc::clone(clock), sooner, pulse)
-    }
-
-    fn when_ended<E>(&self, ended: E) -> impl FnOnce() + Send + use<E>
-    where
-        E: FnOnce() + Send + 'static,
-    {
-        let shared = Arc::clone(&self.shared);
-        move || {
-            ended();
-            shared.ended.notify_waiters();
-            // Whatever waits for a hold on a living runtime starts the task again there.
-            shared.all().iter().for_each(|hold| hold.nudge());
-        }
-    }
-
-    /// Starts a standby on the caller's runtime, if the task is on another one: that runtime may
-    /// end, or stand still, and a guard here has to be renewed all the same.
-    pub(crate) fn stand_by(&self, client: &Arc<Client>) {
-        let Some(here) = self.task.elsewhere() else { return };
-        {
-            let standbys = &mut self.shared.inner.lock().standbys;
-            if standbys.contains(&here) {
-                return;
-            }
-            standbys.push(here);
-        }
-        let standby = Standby { shared: Arc::clone(&self.shared), runtime: here };
-        runtime::spawn(standby.run(Arc::downgrade(client)));
     }
 
     /// Adds a hold at this reading, unless the client is closed.
@@ -259,7 +177,6 @@ impl Registry {
         if wake {
             self.shared.wake();
         }
-        self.stand_by(&hold.client);
         true
     }
 
@@ -341,7 +258,7 @@ impl Registry {
 }
 
 impl Shared {
-    fn look(&self, clock: &dyn Clock) -> Reading {
+    pub(super) fn look(&self, clock: &dyn Clock) -> Reading {
         let reading = clock.read();
         self.leads.note(reading);
         reading
@@ -362,13 +279,13 @@ impl Shared {
         holds
     }
 
-    fn all(&self) -> Vec<Arc<Hold>> {
+    pub(super) fn all(&self) -> Vec<Arc<Hold>> {
         self.entries().into_iter().filter_map(|(_, hold)| hold.upgrade()).collect()
     }
 
     /// Queues every hold, because each may be in doubt. Its turn finds out whether it needs a
     /// renewal.
-    async fn doubt_all(&self, reading: Reading) {
+    pub(super) async fn doubt_all(&self, reading: Reading) {
         for (number, (id, hold)) in self.entries().into_iter().enumerate() {
             let Some(end) = hold.upgrade().map(|hold| hold.end_at(reading)) else { continue };
             self.inner.lock().add_turn(id, end);
@@ -380,7 +297,7 @@ impl Shared {
 
     /// Holds that are due or whose turn has come, [`MAX_AT_ONCE`] at most. A turn comes when there
     /// is room for a renewal. Empty for a task that was taken over.
-    fn take_due(&self, sooner: &Arc<Notify>, now: Moment) -> Vec<Arc<Hold>> {
+    pub(super) fn take_due(&self, sooner: &Arc<Notify>, now: Moment) -> Vec<Arc<Hold>> {
         let mut inner = self.inner.lock();
         if !Arc::ptr_eq(&inner.sooner, sooner) {
             return Vec::new();
@@ -409,7 +326,7 @@ impl Shared {
 
     /// Notes until when the task sleeps: for [`CLOCK_CHECK_INTERVAL`] at most as long as anything is held. None
     /// when there is something to do at once.
-    fn rest(&self, sooner: &Arc<Notify>, now: Moment) -> Option<Moment> {
+    pub(super) fn rest(&self, sooner: &Arc<Notify>, now: Moment) -> Option<Moment> {
         let mut inner = self.inner.lock();
         if !Arc::ptr_eq(&inner.sooner, sooner) {
             return None;
@@ -425,158 +342,5 @@ impl Shared {
             .map_or(Moment::NEVER, |(at, _)| (*at).min(now + CLOCK_CHECK_INTERVAL));
         inner.asleep = Some(until);
         (until > now).then_some(until)
-    }
-}
-
-/// Looks at each hold when it is due, and at all of them when the wall clock has jumped.
-async fn tend(shared: Arc<Shared>, clock: Arc<dyn Clock>, sooner: Arc<Notify>, pulse: Pulse) {
-    let mut seen = clock.read();
-    while !shared.orphaned.load(Ordering::Acquire) && pulse.is_current() {
-        let reading = shared.look(&*clock);
-        pulse.sleeps_until(reading.now);
-        let has_jumped = reading.wall_ahead.saturating_sub(seen.wall_ahead) > JUMP;
-        seen = reading;
-        if has_jumped {
-            shared.doubt_all(reading).await;
-        }
-        for hold in shared.take_due(&sooner, reading.now) {
-            if let Some(next) = hold.tend() {
-                // A judgement on another thread may want the hold looked at sooner.
-                shared.inner.lock().set_due_by(hold.id, next);
-            }
-            // Each hold is dropped here: it keeps its client alive, and so this very task.
-        }
-        match shared.rest(&sooner, clock.now()) {
-            None => tokio::task::yield_now().await,
-            Some(until) => {
-                pulse.sleeps_until(until);
-                tokio::select! {
-                    biased;
-                    () = sooner.notified() => {}
-                    () = sleep_until(&*clock, until), if until != Moment::NEVER => {}
-                }
-            }
-        }
-    }
-}
-
-/// Stands by on a runtime with holds, for as long as anything is held. It looks at the clock like
-/// the task itself, which may stand still (rule 2).
-struct Standby {
-    shared: Arc<Shared>,
-    runtime: Id,
-}
-
-impl Standby {
-    async fn run(self, client: Weak<Client>) {
-        loop {
-            let mut ended = std::pin::pin!(self.shared.ended.notified());
-            ended.as_mut().enable();
-            {
-                // The client is upgraded only for a moment: it goes with its last user.
-                let Some(client) = client.upgrade() else { return };
-                client.ensure_moving();
-                self.shared.look(&*client.clock);
-                if self.is_over(client.registry.elsewhere()) {
-                    return;
-                }
-            }
-            // The task may have ended or not: the loop looks either way.
-            let _ = tokio::time::timeout(CLOCK_CHECK_INTERVAL, ended).await;
-        }
-    }
-
-    /// Whether nothing is held any more, or the task runs here now. The next hold starts another
-    /// standby.
-    fn is_over(&self, elsewhere: Option<Id>) -> bool {
-        let mut inner = self.shared.inner.lock();
-        let is_over = inner.holds.is_empty() || elsewhere.is_none();
-        if is_over {
-            inner.standbys.retain(|runtime| *runtime != self.runtime);
-        }
-        is_over
-    }
-}
-
-impl Drop for Standby {
-    fn drop(&mut self) {
-        self.shared.inner.lock().standbys.retain(|runtime| *runtime != self.runtime);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tokio::{
-        runtime::{self, Runtime},
-        time::sleep,
-    };
-
-    use super::*;
-    use crate::clock::TokioClock;
-
-    fn runtime() -> Runtime {
-        runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
-    }
-
-    /// The task was started on a runtime that never runs it.
-    #[test]
-    fn a_runtime_that_is_not_driven_is_taken_over() {
-        let redlock = crate::Redlock::in_memory(1);
-        let (first, second) = (
-            runtime::Builder::new_current_thread().enable_all().build().unwrap(),
-            runtime::Builder::new_current_thread().enable_all().build().unwrap(),
-        );
-        let guard = first.block_on(async { redlock.lock("r").await.unwrap() });
-        let registry = &redlock.client().registry;
-        second.block_on(async {
-            let lost = guard.lost();
-            let moved = async {
-                while registry.elsewhere().is_some() {
-                    sleep(Duration::from_millis(5)).await;
-                }
-            };
-            tokio::select! {
-                () = lost => panic!("it was lost"),
-                () = moved => {}
-                () = sleep(Duration::from_secs(30)) => panic!("it stays where it was"),
-            }
-            assert!(registry.shared.inner.lock().standbys.len() <= 1);
-        });
-        // The task stays there when the first runtime is driven again.
-        first.block_on(async { sleep(Duration::from_millis(1)).await });
-        second.block_on(async {
-            let due = || registry.shared.inner.lock().asleep;
-            let before = due();
-            while due() == before {
-                sleep(Duration::from_millis(5)).await;
-            }
-        });
-    }
-
-    /// The task is started again on another runtime before the old task has quite ended.
-    #[test]
-    fn a_task_that_ends_forgets_nothing_that_the_next_one_has_noted() {
-        const SOON: Duration = Duration::from_millis(1);
-        let clock: Arc<dyn Clock> = Arc::new(TokioClock);
-        let registry: &'static Registry = Box::leak(Box::new(Registry::new(SOON)));
-        let is_asleep = || registry.shared.inner.lock().asleep.is_some();
-        let (first, second) = (runtime(), runtime());
-        let (there, again) = (second.handle().clone(), Arc::clone(&clock));
-        let ended = move || {
-            let _in = there.enter();
-            registry.shared.inner.lock().asleep = None;
-            registry.ensure_running(&again, || || ());
-            while !is_asleep() {
-                std::thread::sleep(SOON);
-            }
-        };
-        first.block_on(async {
-            registry.ensure_running(&clock, || ended);
-            while !is_asleep() {
-                sleep(SOON).await;
-            }
-        });
-        drop(first);
-        assert!(is_asleep());
     }
 }

@@ -1,10 +1,11 @@
-//! What changes about a hold, and what the clock says of it: pure, so that nothing is sent or told
-//! under its lock.
+//! What the clock says of a hold, and what changes about it. Pure: nothing is sent or told under its
+//! lock.
 
 use std::{sync::Arc, time::Duration};
 
 use super::{LeaseState, Start, validity};
 use crate::{
+    bug::{Bug, planted},
     clock::{Moment, Reading},
     error::LostReason,
     node::Expected,
@@ -52,18 +53,47 @@ enum Phase {
     Doubtful {
         renewal_sent: Option<Moment>,
     },
+    /// It has ended, and its keys are still there.
     Ended(End),
+    /// It has ended, and its lease is being deleted or passed on.
+    Releasing(End),
+}
+
+impl Phase {
+    fn end(self) -> Option<End> {
+        match self {
+            Self::Ended(end) | Self::Releasing(end) => Some(end),
+            Self::Held | Self::Doubtful { .. } => None,
+        }
+    }
+
+    /// What a phase means to a holder whose hold ends after `left`.
+    fn judgement(self, left: Duration) -> Judgement {
+        match self {
+            Self::Releasing(End::Released) if planted(Bug::OldHandleStaysValid) => {
+                Judgement::Valid(left)
+            }
+            Self::Ended(end) | Self::Releasing(end) => Judgement::Ended(end),
+            Self::Held => Judgement::Valid(left),
+            Self::Doubtful { .. } => Judgement::Doubtful,
+        }
+    }
+
+    /// When the renewal was sent that a doubt waits for.
+    fn doubted_since(self) -> Option<Moment> {
+        match self {
+            Self::Doubtful { renewal_sent } => renewal_sent,
+            Self::Held | Self::Ended(_) | Self::Releasing(_) => None,
+        }
+    }
 }
 
 #[derive(Debug)]
-#[cfg_attr(redlock_sim, derive(Clone))]
 pub(crate) struct HoldState {
-    pub(crate) lease: LeaseState,
+    lease: LeaseState,
     /// The ttl that renewals ask for. The ttl of the lease is that of the last confirmed renewal.
     renewal_ttl: Duration,
     phase: Phase,
-    /// Deleting or passing on has begun, and is seen through by what began it.
-    release_begun: bool,
     /// When the renewal that is due next is to be sent; never for a hold that is not renewed.
     renew_at: Moment,
     /// The end of `max_hold`, or never.
@@ -83,7 +113,6 @@ impl HoldState {
         Self {
             renewal_ttl: terms.ttl,
             phase: Phase::Held,
-            release_begun: false,
             renew_at: if terms.auto_extend { renew_at } else { Moment::NEVER },
             latest,
             doubt_limit,
@@ -91,46 +120,63 @@ impl HoldState {
         }
     }
 
-    /// Judges the hold by the clock, and does not depend on how far a task has come (rule 2).
-    pub(super) fn judge(&mut self, reading: Reading) -> (Judgement, Todo) {
-        if let Phase::Ended(end) = self.phase {
-            return (Judgement::Ended(end), Todo::Nothing);
-        }
-        let now = reading.now;
+    pub(crate) fn lease(&self) -> &LeaseState {
+        &self.lease
+    }
+
+    /// The phase that the clock puts the hold in, and when it ends without a renewal. Only the clock
+    /// counts, and not how far a task has come (rule 2).
+    fn phase_at(&self, reading: Reading) -> (Phase, Moment) {
         let deadline = self.lease.deadline_on(reading);
         let end = deadline.unwrap_or(self.lease.deadline).min(self.latest);
-        let given_up = match self.phase {
-            Phase::Doubtful { renewal_sent: Some(sent) } => now.since(sent) >= self.doubt_limit,
-            Phase::Doubtful { renewal_sent: None } | Phase::Held | Phase::Ended(_) => false,
-        };
-        if now >= end || given_up {
+        if self.is_over() {
+            return (self.phase, end);
+        }
+        let now = reading.now;
+        let given_up =
+            self.phase.doubted_since().is_some_and(|sent| now.since(sent) >= self.doubt_limit);
+        let phase = if now >= end || given_up {
             let max_hold = now >= end && end == self.latest;
             let reason = if max_hold { LostReason::MaxHold } else { LostReason::Expired };
-            let end = End::Lost(reason);
-            self.phase = Phase::Ended(end);
-            return (Judgement::Ended(end), Todo::TellLoss(reason));
-        }
-        let renewal_sent = match self.phase {
-            Phase::Doubtful { renewal_sent } => renewal_sent,
-            Phase::Held | Phase::Ended(_) if deadline.is_some() => {
-                return (Judgement::Valid(end.since(now)), Todo::Nothing);
-            }
-            Phase::Held | Phase::Ended(_) => None,
+            Phase::Ended(End::Lost(reason))
+        } else if self.phase == Phase::Held && deadline.is_none() {
+            Phase::Doubtful { renewal_sent: None }
+        } else {
+            self.phase
         };
-        self.phase = Phase::Doubtful { renewal_sent };
-        // Another client may have had the lock meanwhile: what is left of the numbers may be too small.
-        self.lease.range = None;
-        let todo = if renewal_sent.is_none() { Todo::Renew(end) } else { Todo::Nothing };
-        (Judgement::Doubtful, todo)
+        (phase, end)
+    }
+
+    /// What the clock says of the hold. Changes nothing.
+    #[cfg(any(test, redlock_sim))]
+    pub(super) fn judge(&self, reading: Reading) -> Judgement {
+        let (phase, end) = self.phase_at(reading);
+        phase.judgement(end.since(reading.now))
+    }
+
+    /// Judges the hold, and keeps what the clock said: an end and a doubt stay, whatever the clock
+    /// says later. Returns what has to be done about it.
+    pub(super) fn advance(&mut self, reading: Reading) -> (Judgement, Todo) {
+        let was_over = self.is_over();
+        let (phase, end) = self.phase_at(reading);
+        self.phase = phase;
+        if let Phase::Doubtful { .. } = phase {
+            // Another client may have had the lock meanwhile: what is left of the numbers may be too
+            // small.
+            self.lease.range = None;
+        }
+        let todo = match phase {
+            Phase::Ended(End::Lost(reason)) if !was_over => Todo::TellLoss(reason),
+            Phase::Doubtful { renewal_sent: None } => Todo::Renew(end),
+            _ => Todo::Nothing,
+        };
+        (phase.judgement(end.since(reading.now)), todo)
     }
 
     /// When the hold ends, if nothing happens until then.
     pub(super) fn end_at(&self, reading: Reading) -> Moment {
         let end = self.lease.ends_on(reading).min(self.latest);
-        match self.phase {
-            Phase::Doubtful { renewal_sent: Some(sent) } => end.min(sent + self.doubt_limit),
-            Phase::Doubtful { renewal_sent: None } | Phase::Held | Phase::Ended(_) => end,
-        }
+        self.phase.doubted_since().map_or(end, |sent| end.min(sent + self.doubt_limit))
     }
 
     /// When it has to be looked at: at its end, or to be renewed before.
@@ -160,30 +206,38 @@ impl HoldState {
 
     /// The hold has ended, whether or not its keys were released.
     pub(crate) fn is_over(&self) -> bool {
-        matches!(self.phase, Phase::Ended(_))
+        self.phase.end().is_some()
     }
 
-    /// Begins the release. False when it had begun before. From here on, no extend can get ahead of
-    /// the deletes (rule 10).
-    pub(crate) fn begin_release(&mut self) -> bool {
-        !std::mem::replace(&mut self.release_begun, true)
+    /// Begins the release of a hold that has ended, and returns its lease. `None` when the release
+    /// had begun before. From here on, no extend can get ahead of the deletes (rule 10).
+    pub(super) fn begin_release(&mut self) -> Option<LeaseState> {
+        if self.has_begun_release() {
+            return None;
+        }
+        self.phase = Phase::Releasing(self.phase.end().unwrap_or(End::Released));
+        if planted(Bug::HandOverUnconfirmed) {
+            // Pretends that the last renewal was confirmed.
+            (self.lease.deadline, self.lease.confirmed.now) =
+                (self.lease.expired_by, self.lease.renewal_sent);
+        }
+        // The numbers go with the lease: each is handed out once.
+        let range = self.lease.range.take();
+        Some(LeaseState { range, ..self.lease.clone() })
     }
 
     /// Whether a release has begun, which is seen through by what began it.
-    pub(crate) fn has_begun_release(&self) -> bool {
-        self.release_begun
+    pub(super) fn has_begun_release(&self) -> bool {
+        matches!(self.phase, Phase::Releasing(_))
     }
 
-    /// Whether the hold may still be renewed and healed (rule 10).
-    pub(crate) fn may_be_renewed(&self) -> bool {
-        !self.is_over() && !self.release_begun
-    }
-
-    /// It has ended, and something is about to let go of its keys: its body, when that has gone, or
-    /// what has begun to.
+    /// It has ended, and its keys are about to go: with its body, or because its holder released it.
     pub(super) fn is_leaving(&self, has_body: bool) -> bool {
-        let by_hand = self.release_begun || self.phase == Phase::Ended(End::Released);
-        self.is_over() && (by_hand || has_body)
+        match self.phase {
+            Phase::Releasing(_) | Phase::Ended(End::Released) => true,
+            Phase::Ended(End::Lost(_)) => has_body,
+            Phase::Held | Phase::Doubtful { .. } => false,
+        }
     }
 
     /// The ttl that a renewal asks for.
@@ -219,7 +273,7 @@ impl HoldState {
         // A round from before the doubt clears nothing.
         let clears = match self.phase {
             Phase::Doubtful { renewal_sent } => renewal_sent.is_some_and(|at| at <= started.now),
-            Phase::Held | Phase::Ended(_) => false,
+            Phase::Held | Phase::Ended(_) | Phase::Releasing(_) => false,
         };
         // A later old deadline stays, unless it was in doubt when this round started.
         if clears || self.lease.deadline_on(started).is_none_or(|old| deadline > old) {
@@ -283,7 +337,7 @@ mod tests {
     impl Held {
         fn judge(&mut self, reading: Reading) -> (Judgement, Todo) {
             self.leads.note(reading);
-            self.state.judge(reading)
+            self.state.advance(reading)
         }
 
         fn renewed(&mut self, start: &Start, reading: Reading) -> bool {
@@ -314,6 +368,41 @@ mod tests {
         let lost = Todo::TellLoss(LostReason::Expired);
         assert_eq!(held.judge(reading(9200, SECOND)), (EXPIRED, lost));
         assert_eq!(held.judge(reading(9200, SECOND)), (EXPIRED, Todo::Nothing), "told once");
+    }
+
+    #[test]
+    fn to_judge_changes_nothing_and_to_advance_keeps_what_was_seen() {
+        let mut held = held();
+        held.leads.note(reading(1000, SECOND));
+        assert_eq!(held.state.judge(reading(1000, SECOND)), DOUBTFUL);
+        assert_eq!(held.state.phase, Phase::Held);
+        held.judge(reading(1000, SECOND));
+        assert_eq!(held.state.phase, Phase::Doubtful { renewal_sent: None });
+    }
+
+    #[test]
+    fn a_release_begins_once_and_ends_the_hold() {
+        let mut held = held();
+        assert!(held.state.end(End::Released) && !held.state.end(End::Lost(LostReason::Expired)));
+        assert!(held.state.begin_release().is_some() && held.state.begin_release().is_none());
+        let judged = held.judge(reading(1000, 0));
+        assert_eq!(judged, (Judgement::Ended(End::Released), Todo::Nothing));
+    }
+
+    #[test]
+    fn what_is_leaving_is_what_goes_without_its_guard() {
+        for (end, has_body, begun, is_leaving) in [
+            (None, true, false, false),
+            (Some(End::Released), false, false, true),
+            (Some(End::Lost(LostReason::Expired)), false, false, false),
+            (Some(End::Lost(LostReason::Expired)), true, false, true),
+            (Some(End::Lost(LostReason::Expired)), false, true, true),
+        ] {
+            let mut held = held();
+            end.map(|end| held.state.end(end));
+            let _ = begun.then(|| held.state.begin_release());
+            assert_eq!(held.state.is_leaving(has_body), is_leaving, "{end:?} {has_body} {begun}");
+        }
     }
 
     #[test]

@@ -68,7 +68,7 @@ async fn an_unknown_renewal_is_tried_again_until_the_deadline() {
     let redlock = client(&nodes);
     let guard = redlock.lock("r").await.unwrap();
     nodes.iter().take(2).for_each(MemoryNode::hang);
-    let sent = || guard.hold().state.lock().lease.renewal_sent;
+    let sent = || guard.hold().lease().renewal_sent;
     let (mut last, mut renewals) = (sent(), 0);
     while guard.is_valid() {
         sleep(Duration::from_millis(10)).await;
@@ -160,8 +160,8 @@ async fn keys_are_expected_to_live_as_long_as_a_lost_answer_may_have_made_them()
     nodes.iter().take(2).for_each(MemoryNode::hang);
     guard.extend(3 * TTL).await.unwrap_err();
     let lives = nodes[2].remaining("redlock:r").unwrap();
-    let expired_by = guard.hold().state.lock().lease.expired_by;
-    assert!(expired_by.since(redlock.client().clock.now()) >= lives, "{lives:?}");
+    let expired_by = guard.hold().lease().expired_by;
+    assert!(expired_by.since(redlock.client().nodes.clock.now()) >= lives, "{lives:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -422,7 +422,7 @@ async fn nothing_is_kept_of_a_lock_that_was_let_go_of() {
     for number in 0..10 {
         drop(redlock.lock(number.to_string()).await.unwrap());
     }
-    assert!(redlock.client().registry.is_empty());
+    assert!(redlock.client().leases.registry.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -434,7 +434,7 @@ async fn a_renewal_under_way_does_not_undo_an_extension() {
     sleep(TTL / 3 - Duration::from_millis(5)).await;
     guard.extend(3 * TTL).await.unwrap();
     sleep(Duration::from_millis(50)).await;
-    assert_eq!(guard.hold().state.lock().renewal_ttl(), 3 * TTL);
+    assert_eq!(guard.hold().renewal_ttl(), 3 * TTL);
 }
 
 fn runtime() -> Runtime {
@@ -444,7 +444,7 @@ fn runtime() -> Runtime {
 /// Until it has been renewed so often. Real time: runtimes that end do so on it.
 fn assert_renewed(guard: &LockGuard, times: usize) {
     for _ in 0..times {
-        let confirmed = || guard.hold().state.lock().lease.confirmed.now;
+        let confirmed = || guard.hold().lease().confirmed.now;
         let before = confirmed();
         let limit = std::time::Instant::now() + Duration::from_secs(30);
         while confirmed() == before {

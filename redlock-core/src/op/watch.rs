@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use crate::{
-    client::Client,
     node::deliver,
-    quorum::{FreeSignal, ask, quorum},
+    quorum::{FreeSignal, Nodes, ask},
 };
 
 /// A listener on every node. Dropping this removes the listeners.
 pub(crate) struct Watch {
-    client: Arc<Client>,
+    nodes: Arc<Nodes>,
     key: Arc<str>,
     signal: Arc<FreeSignal>,
 }
@@ -18,15 +17,15 @@ pub(crate) struct Watch {
 /// Registers a listener on every node and asks for the state of the key. The question goes behind all that
 /// was sent before, also behind the deletes of a failed attempt. Each question is good for one
 /// push.
-pub(crate) fn watch(client: &Arc<Client>, key: &Arc<str>) -> Watch {
-    let signal = FreeSignal::new(key, client.nodes.len(), &client.clock);
+pub(crate) fn watch(nodes: &Arc<Nodes>, key: &Arc<str>) -> Watch {
+    let signal = FreeSignal::new(key, nodes.len(), &nodes.clock);
     // Before the question, because a push could come in between.
-    for (index, node) in client.nodes.iter().enumerate() {
+    for (index, node) in nodes.iter().enumerate() {
         node.listen(key, index, Arc::<FreeSignal>::clone(&signal));
     }
-    let watch = Watch { client: Arc::clone(client), key: Arc::clone(key), signal };
+    let watch = Watch { nodes: Arc::clone(nodes), key: Arc::clone(key), signal };
     let job = watch.signal.job();
-    deliver(ask(&client.nodes, &watch.signal, client.clock.now(), |_| Some(job.clone())));
+    deliver(ask(nodes, &watch.signal, nodes.clock.now(), |_| Some(job.clone())));
     watch
 }
 
@@ -38,8 +37,8 @@ impl Watch {
 
     /// Whether a quorum of nodes will report a change.
     pub(crate) fn is_armed(&self) -> bool {
-        let told = self.client.nodes.iter().filter(|node| node.tells_changes()).count();
-        told.min(self.signal.known()) >= quorum(self.client.nodes.len())
+        let told = self.nodes.iter().filter(|node| node.tells_changes()).count();
+        told.min(self.signal.known()) >= self.nodes.quorum()
     }
 
     /// Whether another client has done something since the listeners were registered.
@@ -51,7 +50,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.signal.stop();
-        for node in &self.client.nodes {
+        for node in self.nodes.iter() {
             node.stop_listening(&self.key, &self.signal);
         }
     }

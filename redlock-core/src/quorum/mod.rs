@@ -2,12 +2,14 @@
 
 mod ask;
 mod free_signal;
+mod nodes;
 mod numbering;
 mod round;
 mod votes;
 
 pub(crate) use ask::{ask, ask_one, twin};
 pub(crate) use free_signal::FreeSignal;
+pub(crate) use nodes::Nodes;
 pub(crate) use numbering::{Agreement, Numbering, agree};
 pub(crate) use round::{OnSettled, Round};
 pub(crate) use votes::{Tally, quorum};

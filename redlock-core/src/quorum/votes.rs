@@ -29,6 +29,12 @@ impl Tally {
         Self { nodes, yes: 0, no: 0, failed: 0 }
     }
 
+    /// So many votes, and no failures.
+    #[cfg(test)]
+    pub(crate) fn of(nodes: usize, yes: usize, no: usize) -> Self {
+        Self { nodes, yes, no, failed: 0 }
+    }
+
     pub(crate) fn count(&mut self, vote: Vote) {
         match vote {
             Vote::Yes => self.yes += 1,

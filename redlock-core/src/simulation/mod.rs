@@ -63,18 +63,18 @@ pub fn builder(network: &Network, place: Place) -> Builder {
 /// What `is_valid()` would say now, without what it does besides: asking changes nothing.
 #[must_use]
 pub fn believes(handle: &LockHandle) -> bool {
-    handle.hold().glance()
+    handle.hold().glance(handle.leases().nodes.clock.read())
 }
 
 /// The first and the last number of the range that a hold has its token from. `None` once the range
 /// has died.
 #[must_use]
 pub fn numbers(handle: &LockHandle) -> Option<(u64, u64)> {
-    handle.hold().state.lock().lease.range.as_ref().map(|range| range.bounds())
+    handle.hold().lease().range.as_ref().map(|range| range.bounds())
 }
 
 /// The number of the claim that is behind a hold, as an [`Act`] shows it.
 #[must_use]
 pub fn claim(handle: &LockHandle) -> u64 {
-    sight::number(&handle.hold().state.lock().lease.claim)
+    sight::number(&handle.hold().lease().claim)
 }

@@ -17,13 +17,12 @@ use tokio::sync::Notify;
 use super::pace::LIFE;
 use crate::{
     bug::{Bug, planted},
-    client::Client,
-    error::{LockError, NodeError, NodeErrorKind},
+    error::{NodeError, NodeErrorKind},
     node::{
         Action, Claim, Job, Listener, NodeHandle, Reply, ReplySink, ReplyTo, deliver, fnv1a,
         queue_keys,
     },
-    token,
+    quorum::Nodes,
 };
 
 /// A waiter listens to its keys anew after this many refreshes, because the keys expire. A push
@@ -56,8 +55,8 @@ fn keeper(nodes: &[NodeHandle], key: &str, refused: &[usize]) -> Option<usize> {
 }
 
 /// The node on which a release of this key gives the turn to the next waiter.
-pub(crate) fn queue_node(client: &Client, key: &str) -> Option<usize> {
-    keeper(&client.nodes, key, &[])
+pub(crate) fn queue_node(nodes: &[NodeHandle], key: &str) -> Option<usize> {
+    keeper(nodes, key, &[])
 }
 
 /// How a waiter stands in the queue.
@@ -82,7 +81,7 @@ pub(crate) enum Signal {
 
 /// An entry in the queue. Dropping it takes it out and passes on a turn that was given.
 pub(crate) struct Entry {
-    client: Arc<Client>,
+    nodes: Arc<Nodes>,
     /// The key of the lock, and the name of this waiter.
     claim: Arc<Claim>,
     keys: [Arc<str>; 2],
@@ -104,13 +103,13 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    pub(crate) fn new(client: &Arc<Client>, key: &Arc<str>) -> Result<Self, LockError> {
-        let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
+    /// An entry under a `value` that no other waiter has.
+    pub(crate) fn new(nodes: &Arc<Nodes>, key: &Arc<str>, value: String) -> Self {
         let claim = Arc::new(Claim { key: Arc::clone(key), value });
         let keys = queue_keys::wake_keys(&claim).map(Arc::from);
         let wake = Arc::new(Wake { turn: Arc::clone(&keys[0]), ..Wake::default() });
-        Ok(Self {
-            client: Arc::clone(client),
+        Self {
+            nodes: Arc::clone(nodes),
             claim,
             keys,
             wake,
@@ -121,7 +120,7 @@ impl Entry {
             declined: Vec::new(),
             has_turn: false,
             is_back: false,
-        })
+        }
     }
 
     /// Joins the queue, or reports that the waiter is alive. `None` when no node takes the entry.
@@ -157,11 +156,10 @@ impl Entry {
     /// The node that keeps the queue now. A node that has refused the entry before is not asked each time:
     /// the entry stays where it is.
     fn keeper(&self, refused: &[usize]) -> Option<usize> {
-        let Self { client, claim, declined, node, .. } = self;
-        let stays = node.filter(|it| {
-            !refused.contains(it) && client.nodes.get(*it).is_some_and(NodeHandle::is_up)
-        });
-        let best = keeper(&client.nodes, &claim.key, refused)?;
+        let Self { nodes, claim, declined, node, .. } = self;
+        let stays = node
+            .filter(|it| !refused.contains(it) && nodes.get(*it).is_some_and(NodeHandle::is_up));
+        let best = keeper(nodes, &claim.key, refused)?;
         Some(stays.filter(|_| declined.contains(&best)).unwrap_or(best))
     }
 
@@ -169,13 +167,13 @@ impl Entry {
     /// node before.
     fn move_to(&mut self, node: usize) {
         if let Some(before) = self.node.replace(node) {
-            if let Some(handle) = self.client.nodes.get(before) {
+            if let Some(handle) = self.nodes.get(before) {
                 self.keys.iter().for_each(|key| handle.stop_listening(key, &self.wake));
             }
             self.asked.retain(|asked| *asked != before);
             self.leave(before);
         }
-        if let Some(handle) = self.client.nodes.get(node) {
+        if let Some(handle) = self.nodes.get(node) {
             let wake = || -> Arc<dyn Listener> { Arc::<Wake>::clone(&self.wake) };
             self.keys.iter().for_each(|key| handle.listen(key, node, wake()));
         }
@@ -191,7 +189,7 @@ impl Entry {
         self.said = if listens { 1 } else { (self.said + 1) % LISTEN_AGAIN };
         let action = Action::Join { place: self.place, life: LIFE, listens };
         let answer = Arc::<Answer>::default();
-        let Some(handle) = self.client.nodes.get(node) else { return answer.wait().await };
+        let Some(handle) = self.nodes.get(node) else { return answer.wait().await };
         let reply_to = ReplyTo::new(&answer, node, handle.name());
         let early = handle.submit(Job::new(&self.claim, action), reply_to, handle.now());
         deliver(early);
@@ -201,7 +199,7 @@ impl Entry {
     /// Takes the entry out of the queue of this node, behind a join that is still on its way, on the
     /// same connection. An entry on a node that is not reached expires by itself.
     fn leave(&self, node: usize) {
-        let Some(handle) = self.client.nodes.get(node) else { return };
+        let Some(handle) = self.nodes.get(node) else { return };
         let reply_to = ReplyTo::new(&Arc::<Answer>::default(), node, handle.name());
         deliver(handle.submit(Job::new(&self.claim, Action::Leave), reply_to, handle.now()));
     }
@@ -227,9 +225,7 @@ impl Entry {
 
     /// Whether the node that keeps the entry pushes to this client.
     pub(crate) fn is_told(&self) -> bool {
-        self.node
-            .and_then(|node| self.client.nodes.get(node))
-            .is_some_and(NodeHandle::tells_changes)
+        self.node.and_then(|node| self.nodes.get(node)).is_some_and(NodeHandle::tells_changes)
     }
 
     /// The waiter has the lock: nothing is passed on.
@@ -244,7 +240,7 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        if let Some(node) = self.node.and_then(|node| self.client.nodes.get(node)) {
+        if let Some(node) = self.node.and_then(|node| self.nodes.get(node)) {
             self.keys.iter().for_each(|key| node.stop_listening(key, &self.wake));
         }
         if planted(Bug::EntryLeftBehind) {

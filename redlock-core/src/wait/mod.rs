@@ -12,7 +12,7 @@
 //! The life of a queue: the first task that joins makes the queue and is its [`Front`]. Only the front
 //! asks the nodes. A front that gets the lock makes the queue a held one. A released lock passes to
 //! the next task in the queue ([`Queues::hand_over`]). If it cannot pass, or was lost
-//! ([`Queues::holder_gone`]), the next task is the front and asks. The same happens when a front goes away,
+//! ([`Queues::pass_on`]), the next task is the front and asks. The same happens when a front goes away,
 //! and its place among other clients goes with the turn. Without a next task the queue is removed.
 //!
 //! Invariants:
@@ -25,14 +25,19 @@
 //! - A request that tries only once never waits behind a hold.
 
 mod contention;
+mod deletes;
 mod entry;
+mod failed_attempt;
 mod pace;
 mod queue;
 #[cfg(test)]
 mod tests;
 mod turn;
+mod waiters;
 
-pub(crate) use entry::{Entry, QueuePosition, Signal, queue_node};
+pub(crate) use deletes::{delete, settles};
+pub(crate) use entry::{Entry, QueuePosition, Signal};
+pub(crate) use failed_attempt::FailedAttempt;
 pub(crate) use pace::{MIN_PAUSE, REFRESH, WakeBackoff, grace, watches_after};
 pub(crate) use queue::{Joined, NoTurn, Queues, Wants};
 pub(crate) use turn::Front;

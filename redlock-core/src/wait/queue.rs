@@ -19,17 +19,17 @@ use parking_lot::Mutex;
 use super::{
     contention::Contention,
     entry::Entry,
+    failed_attempt::FailedAttempt,
     pace::{MIN_PAUSE, Streak},
-    turn::{Front, Hurry, PendingTurn, Turn, Waiter},
+    turn::{Front, Hurry, PendingTurn, Waiter},
 };
 use crate::{
     bug::{Bug, planted},
-    client::Client,
     clock::{Moment, Reading},
-    lease::{Hold, HoldId, LeaseInTransit, LeaseState},
+    lease::{Hold, HoldId, InFlightGuard, LeaseInTransit, LeaseState, Leases, Waiters},
     node::fnv1a,
-    op::acquire::Failure,
     options::Terms,
+    quorum::Nodes,
 };
 
 /// The number of parts that the queues of a client are kept in, so that unrelated resources seldom
@@ -37,14 +37,17 @@ use crate::{
 const SHARDS: usize = 16;
 
 /// All queues of one client, by key.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Queues {
+    pub(crate) leases: Arc<Leases>,
+    /// The most waiters for one resource.
+    max_waiters: usize,
     shards: [Mutex<Inner>; SHARDS],
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    queues: HashMap<Arc<str>, Queue>,
+    by_key: HashMap<Arc<str>, Queue>,
     contention: Contention,
     /// Tasks to wake once nothing is locked. A waker may poll its task at once, and the task takes
     /// the lock again.
@@ -59,7 +62,7 @@ pub(super) struct Queue {
     waiting: VecDeque<Arc<Waiter>>,
     /// The outcome of the last attempt, and when it was. The waiters behind the front get the same
     /// error.
-    pub(super) last: Option<(Arc<Failure>, Moment)>,
+    pub(super) last: Option<(Arc<FailedAttempt>, Moment)>,
     /// How often the front would ask by itself.
     pace: Duration,
     /// Tells the front that a waiter behind it would ask earlier than the front does.
@@ -128,7 +131,7 @@ pub(crate) enum NoTurn {
     /// This very client has the lock.
     HeldHere,
     /// The last attempt failed like this.
-    Failed(Arc<Failure>),
+    Failed(Arc<FailedAttempt>),
     /// Nothing is known yet, or too many wait.
     Busy,
     /// No turns are given any more.
@@ -136,13 +139,43 @@ pub(crate) enum NoTurn {
 }
 
 /// What a request finds when it joins.
+#[expect(clippy::large_enum_variant, reason = "the first is the usual, and lives for a moment")]
 pub(crate) enum Joined {
-    /// The request has its turn at once, or it is told at once that there is none.
-    Now(Turn),
+    /// The request is the first, and has its turn.
+    First(Front),
+    /// There is no turn for it.
+    Refused(NoTurn),
+    /// Other requests are before it.
     Waiting(PendingTurn),
 }
 
 impl Queues {
+    /// For leases that live for `max_ttl` at most.
+    pub(crate) fn new(nodes: &Arc<Nodes>, max_ttl: Duration, max_waiters: usize) -> Arc<Self> {
+        Arc::new_cyclic(|this: &Weak<Self>| {
+            let waiters = Weak::clone(this) as Weak<dyn Waiters>;
+            Self {
+                leases: Arc::new(Leases::new(nodes, max_ttl, waiters)),
+                max_waiters,
+                shards: Default::default(),
+            }
+        })
+    }
+
+    /// The nodes, with the clock that the queues go by.
+    pub(crate) fn nodes(&self) -> &Arc<Nodes> {
+        &self.leases.nodes
+    }
+
+    /// A lease that no hold has yet. A shutdown waits for it.
+    pub(crate) fn in_transit(
+        self: &Arc<Self>,
+        lease: LeaseState,
+        in_flight: InFlightGuard,
+    ) -> LeaseInTransit {
+        LeaseInTransit::new(lease, in_flight, Arc::<Self>::clone(self))
+    }
+
     fn shard(&self, key: &str) -> &Mutex<Inner> {
         let shard = fnv1a(key.as_bytes()) % SHARDS as u64;
         &self.shards[usize::try_from(shard).unwrap_or(0)]
@@ -163,9 +196,8 @@ impl Queues {
     }
 
     /// Joins the queue for a key. The first request of a queue gets the turn at once.
-    pub(crate) fn join(client: &Arc<Client>, key: &Arc<str>, wants: Wants, now: Moment) -> Joined {
-        let queues = &client.queues;
-        let joined = queues.locked(key, |inner| inner.join(client, key, wants, now));
+    pub(crate) fn join(self: &Arc<Self>, key: &Arc<str>, wants: Wants, now: Moment) -> Joined {
+        let joined = self.locked(key, |inner| inner.join(self, key, wants, now));
         let holder = match joined {
             Ok(joined) => return joined,
             Err(holder) => holder,
@@ -173,36 +205,35 @@ impl Queues {
         // The clock alone decides validity. A holder that has lost the lock without noticing must
         // not block the queue: judging it tells the queue.
         if let Some(hold) = holder.upgrade() {
-            hold.judge();
+            self.leases.judge(&hold);
         }
-        queues.locked(key, |inner| match inner.join(client, key, wants, now) {
+        self.locked(key, |inner| match inner.join(self, key, wants, now) {
             Ok(joined) => joined,
-            Err(_) => inner.enqueue(client, key, wants),
+            Err(_) => inner.enqueue(self, key, wants),
         })
     }
 
     /// Passes the lease of a hold that has ended to the next waiter. False when the keys have to be
     /// deleted: no task waits, the lease does not suit the next waiter, or it is the turn of other
     /// clients.
-    pub(crate) fn hand_over(&self, hold: &Hold, key: &Arc<str>, clock: Reading) -> bool {
-        self.locked(key, |inner| inner.hand_over(hold, clock))
+    pub(crate) fn hand_over(
+        self: &Arc<Self>,
+        id: HoldId,
+        lease: &LeaseState,
+        clock: Reading,
+    ) -> bool {
+        self.locked(&lease.claim.key, |inner| inner.hand_over(self, id, lease, clock))
     }
 
     /// The hold does not have the lock any more, and the next waiter asks. After a streak, other
     /// clients have their chance first.
-    pub(crate) fn holder_gone(
-        &self,
-        client: &Arc<Client>,
-        key: &Arc<str>,
-        id: HoldId,
-        now: Moment,
-    ) {
+    pub(crate) fn pass_on(self: &Arc<Self>, key: &Arc<str>, id: HoldId, now: Moment) {
         self.locked(key, |inner| {
-            let Some(queue) = inner.queues.get_mut(key) else { return };
+            let Some(queue) = inner.by_key.get_mut(key) else { return };
             if queue.is_held_by(id) {
                 queue.occupant = Occupant::Asking;
                 queue.waiting_since = now;
-                let none = inner.promote(client, key, now, None);
+                let none = inner.promote(self, key, now, None);
                 debug_assert!(none.is_none());
             }
         });
@@ -216,7 +247,7 @@ impl Queues {
         }
         self.locked(key, |inner| {
             inner.contention.add(key, now, until);
-            if let Some(queue) = inner.queues.get_mut(key) {
+            if let Some(queue) = inner.by_key.get_mut(key) {
                 queue.streak.contended();
             }
         });
@@ -232,7 +263,7 @@ impl Queues {
     /// take it.
     pub(crate) fn released(&self, key: &Arc<str>, now: Moment, until: impl FnOnce() -> Moment) {
         self.locked(key, |inner| {
-            let queue = inner.queues.get(key);
+            let queue = inner.by_key.get(key);
             let has_waited = queue.is_some_and(|queue| queue.streak.is_contended());
             if has_waited || inner.contention.is_contended(key, now) {
                 inner.contention.released(key, now, until(), has_waited);
@@ -248,7 +279,7 @@ impl Queues {
     /// Gives a place up. Returns what a waiter without a turn is told.
     pub(super) fn leave(&self, key: &str, waiter: &Arc<Waiter>) -> NoTurn {
         self.locked(key, |inner| {
-            let Some(queue) = inner.queues.get_mut(key) else { return NoTurn::Busy };
+            let Some(queue) = inner.by_key.get_mut(key) else { return NoTurn::Busy };
             queue.waiting.retain(|other| !Arc::ptr_eq(other, waiter));
             queue.no_turn()
         })
@@ -258,13 +289,12 @@ impl Queues {
     /// when no task of this client takes the turn.
     #[must_use]
     pub(super) fn promote(
-        &self,
-        client: &Arc<Client>,
+        self: &Arc<Self>,
         key: &Arc<str>,
         now: Moment,
         entry: Option<Box<Entry>>,
     ) -> Option<Box<Entry>> {
-        self.locked(key, |inner| inner.promote(client, key, now, entry))
+        self.locked(key, |inner| inner.promote(self, key, now, entry))
     }
 
     pub(super) fn with_queue<T>(
@@ -272,14 +302,14 @@ impl Queues {
         key: &str,
         change: impl FnOnce(&mut Queue) -> T,
     ) -> Option<T> {
-        self.locked(key, |inner| inner.queues.get_mut(key).map(change))
+        self.locked(key, |inner| inner.by_key.get_mut(key).map(change))
     }
 
     /// Changes the queue and answers the waiters that try only once. False when nothing changed.
     pub(super) fn answer(&self, key: &str, change: impl FnOnce(&mut Queue) -> bool) -> bool {
         self.locked(key, |inner| {
-            let Inner { queues, wakes, .. } = inner;
-            let Some(queue) = queues.get_mut(key) else { return false };
+            let Inner { by_key, wakes, .. } = inner;
+            let Some(queue) = by_key.get_mut(key) else { return false };
             let changed = change(queue);
             if changed {
                 queue.answer_those_who_try_once(wakes);
@@ -305,7 +335,7 @@ impl Queues {
 
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.shards.iter().all(|shard| shard.lock().queues.is_empty())
+        self.shards.iter().all(|shard| shard.lock().by_key.is_empty())
     }
 
     /// Lets the queue begin a new streak, as if it had taken the lock just now.
@@ -326,13 +356,17 @@ impl Queues {
 }
 
 impl Inner {
-    fn hand_over(&mut self, hold: &Hold, clock: Reading) -> bool {
-        let Self { queues, wakes, .. } = self;
-        let mut state = hold.state.lock();
-        let lease = &state.lease;
-        let Some(queue) = queues.get_mut(&lease.claim.key) else { return false };
+    fn hand_over(
+        &mut self,
+        owner: &Arc<Queues>,
+        id: HoldId,
+        lease: &LeaseState,
+        clock: Reading,
+    ) -> bool {
+        let Self { by_key, wakes, .. } = self;
+        let Some(queue) = by_key.get_mut(&lease.claim.key) else { return false };
         let suits = |next: &Arc<Waiter>| next.wants.fits(lease, clock);
-        if !queue.is_held_by(hold.id)
+        if !queue.is_held_by(id)
             || !queue.streak.may_go_on(clock.now)
             || !queue.waiting.front().is_some_and(suits)
         {
@@ -343,11 +377,9 @@ impl Inner {
         queue.streak.handed_on();
         // The lease may no longer suit the waiter when the waiter looks at it.
         queue.waiting_since = clock.now;
-        let front = Front::new(&hold.client, &lease.claim.key);
-        // Its numbers go with it: each is handed out once.
-        let range = state.lease.range.take();
-        let lease = LeaseState { range, ..state.lease.clone() };
-        let front = front.with(LeaseInTransit::new(lease, hold.client.track_in_flight()));
+        let key = &lease.claim.key;
+        let lease = owner.in_transit(lease.clone(), owner.leases.track_in_flight());
+        let front = Front::new(owner, key).with(lease);
         wakes.extend(next.give(Ok(front)));
         true
     }
@@ -355,19 +387,19 @@ impl Inner {
     /// Err with the hold that is registered as the holder.
     fn join(
         &mut self,
-        client: &Arc<Client>,
+        owner: &Arc<Queues>,
         key: &Arc<str>,
         wants: Wants,
         now: Moment,
     ) -> Result<Joined, Weak<Hold>> {
         if self.closed {
-            return Ok(Joined::Now(Err(NoTurn::Closed)));
+            return Ok(Joined::Refused(NoTurn::Closed));
         }
-        match self.queues.entry(Arc::clone(key)) {
+        match self.by_key.entry(Arc::clone(key)) {
             Vacant(entry) => {
                 if wants.tries_once && self.contention.yields(key, now) {
                     // The request yields to other clients like every other attempt.
-                    return Ok(Joined::Now(Err(NoTurn::Busy)));
+                    return Ok(Joined::Refused(NoTurn::Busy));
                 }
                 let is_contended = self.contention.is_contended(key, now);
                 let mut streak = Streak::new();
@@ -383,55 +415,55 @@ impl Inner {
                     waiting_since: now,
                     streak,
                 });
-                Ok(Joined::Now(Ok(Front::new(client, key).standing_back(is_contended))))
+                Ok(Joined::First(Front::new(owner, key).standing_back(is_contended)))
             }
             Occupied(entry) => match &entry.get().occupant {
                 Occupant::Held(_, hold) => Err(Weak::clone(hold)),
-                Occupant::Asking => Ok(self.enqueue(client, key, wants)),
+                Occupant::Asking => Ok(self.enqueue(owner, key, wants)),
             },
         }
     }
 
-    fn enqueue(&mut self, client: &Arc<Client>, key: &Arc<str>, wants: Wants) -> Joined {
-        let Some(queue) = self.queues.get_mut(key) else { return Joined::Now(Err(NoTurn::Busy)) };
-        if wants.tries_once && queue.knows(wants.retry_delay, client.clock.now()) {
-            return Joined::Now(Err(queue.no_turn()));
+    fn enqueue(&mut self, owner: &Arc<Queues>, key: &Arc<str>, wants: Wants) -> Joined {
+        let Some(queue) = self.by_key.get_mut(key) else { return Joined::Refused(NoTurn::Busy) };
+        if wants.tries_once && queue.knows(wants.retry_delay, owner.nodes().clock.now()) {
+            return Joined::Refused(queue.no_turn());
         }
-        if queue.waiting.len() >= client.settings.max_waiters {
-            return Joined::Now(Err(queue.no_room()));
+        if queue.waiting.len() >= owner.max_waiters {
+            return Joined::Refused(queue.no_room());
         }
         let waiter = Waiter::new(wants);
         queue.waiting.push_back(Arc::clone(&waiter));
         if wants.hurries(queue.pace) {
             self.wakes.extend(queue.hurry.tell());
         }
-        Joined::Waiting(PendingTurn::new(client, key, waiter))
+        Joined::Waiting(PendingTurn::new(owner, key, waiter))
     }
 
     /// Makes the next in the queue the front. Without one there is no queue, and the entry is the caller's
     /// to drop, with no lock held.
     fn promote(
         &mut self,
-        client: &Arc<Client>,
+        owner: &Arc<Queues>,
         key: &Arc<str>,
         now: Moment,
         entry: Option<Box<Entry>>,
     ) -> Option<Box<Entry>> {
-        let Some(queue) = self.queues.get_mut(key) else { return entry };
+        let Some(queue) = self.by_key.get_mut(key) else { return entry };
         let Some(next) = queue.waiting.pop_front() else {
-            self.queues.remove(key);
+            self.by_key.remove(key);
             return entry;
         };
         let lets_others_in = queue.streak.is_contended() || !queue.streak.may_go_on(now);
         queue.streak.begin_anew();
-        let front = Front::new(client, key).standing_back(lets_others_in && entry.is_none());
+        let front = Front::new(owner, key).standing_back(lets_others_in && entry.is_none());
         self.wakes.extend(next.give(Ok(front.in_queue(entry))));
         None
     }
 
     /// All queues in a fixed order.
     fn in_order(&mut self) -> Vec<&mut Queue> {
-        let mut queues: Vec<_> = self.queues.iter_mut().collect();
+        let mut queues: Vec<_> = self.by_key.iter_mut().collect();
         queues.sort_unstable_by_key(|(key, _)| Arc::clone(key));
         queues.into_iter().map(|(_, queue)| queue).collect()
     }

@@ -15,14 +15,13 @@ use parking_lot::Mutex;
 
 use super::{
     entry::Entry,
-    queue::{NoTurn, Occupant, Queue, Wants},
+    failed_attempt::FailedAttempt,
+    queue::{NoTurn, Occupant, Queue, Queues, Wants},
 };
 use crate::{
     bug::{Bug, planted},
-    client::Client,
     clock::Moment,
     lease::{Hold, LeaseInTransit},
-    op::acquire::Failure,
     timer,
 };
 
@@ -86,7 +85,7 @@ impl Hurry {
 
 /// A place in the queue. Dropping it gives the place up and passes on a turn that was given.
 pub(crate) struct PendingTurn {
-    client: Arc<Client>,
+    queues: Arc<Queues>,
     key: Arc<str>,
     waiter: Arc<Waiter>,
     /// The place is no longer in the queue, and its turn was taken.
@@ -94,8 +93,8 @@ pub(crate) struct PendingTurn {
 }
 
 impl PendingTurn {
-    pub(super) fn new(client: &Arc<Client>, key: &Arc<str>, waiter: Arc<Waiter>) -> Self {
-        Self { client: Arc::clone(client), key: Arc::clone(key), waiter, gone: false }
+    pub(super) fn new(queues: &Arc<Queues>, key: &Arc<str>, waiter: Arc<Waiter>) -> Self {
+        Self { queues: Arc::clone(queues), key: Arc::clone(key), waiter, gone: false }
     }
 
     /// Waits for the turn, at most for `limit`.
@@ -104,7 +103,7 @@ impl PendingTurn {
             self.waiter.task.register(cx.waker());
             // A runtime that ended took the client's tasks with it: the waiter starts them again
             // (rule 13).
-            self.client.ensure_running();
+            self.queues.leases.ensure_running();
             match self.waiter.turn.lock().take() {
                 Some(turn) => Poll::Ready(turn),
                 None => Poll::Pending,
@@ -123,7 +122,7 @@ impl PendingTurn {
     }
 
     fn leave(&self) -> NoTurn {
-        self.client.queues.leave(&self.key, &self.waiter)
+        self.queues.leave(&self.key, &self.waiter)
     }
 }
 
@@ -146,7 +145,7 @@ impl Drop for PendingTurn {
 /// The turn to ask the nodes, or to take over the lease of the hold before. Dropping it passes the
 /// turn to the next waiter and gives the lease back.
 pub(crate) struct Front {
-    client: Arc<Client>,
+    queues: Arc<Queues>,
     key: Arc<str>,
     /// The lease of the hold before.
     lease: Option<LeaseInTransit>,
@@ -161,9 +160,9 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    pub(super) fn new(client: &Arc<Client>, key: &Arc<str>) -> Self {
+    pub(super) fn new(queues: &Arc<Queues>, key: &Arc<str>) -> Self {
         Self {
-            client: Arc::clone(client),
+            queues: Arc::clone(queues),
             key: Arc::clone(key),
             lease: None,
             entry: None,
@@ -191,7 +190,7 @@ impl Front {
     /// The lease of the hold before, if it still suits the request.
     pub(crate) fn take_lease(&mut self, wants: Wants) -> Option<LeaseInTransit> {
         let in_transit = self.lease.take()?;
-        let reading = self.client.clock.read();
+        let reading = self.queues.nodes().clock.read();
         wants.fits(&in_transit.lease, reading).then_some(in_transit)
     }
 
@@ -213,15 +212,14 @@ impl Front {
         pace: Duration,
         jitter: Duration,
     ) -> impl Future<Output = ()> + Send + 'static {
-        let (client, key) = (Arc::clone(&self.client), Arc::clone(&self.key));
+        let (queues, key) = (Arc::clone(&self.queues), Arc::clone(&self.key));
         async move {
-            let queues = &client.queues;
             let hurry =
                 queues.with_queue(&key, |queue| Arc::clone(&queue.hurry)).unwrap_or_default();
             loop {
                 let listens = |queue: &mut Queue| queue.listens(pace, jitter);
                 let hurried = queues.with_queue(&key, listens).flatten();
-                let left = hurried.map(|at| at.since(client.clock.now()));
+                let left = hurried.map(|at| at.since(queues.nodes().clock.now()));
                 tokio::select! {
                     biased;
                     () = timer::sleep(left.unwrap_or_default()), if left.is_some() => return,
@@ -233,16 +231,16 @@ impl Front {
 
     /// Whether another client has its turn now.
     pub(crate) fn yields(&self) -> bool {
-        self.client.queues.yields(&self.key, self.client.clock.now())
+        self.queues.yields(&self.key, self.queues.nodes().clock.now())
     }
 
     /// The outcome of the last attempt that the front before made. The nodes need not be asked
     /// again, unless it is too old for a request that tries only once.
-    pub(crate) fn known(&self, wants: Wants) -> Option<Arc<Failure>> {
+    pub(crate) fn known(&self, wants: Wants) -> Option<Arc<FailedAttempt>> {
         self.with_queue(|queue| {
             let (failure, _) = queue.last.as_ref()?;
-            let known =
-                !wants.tries_once || queue.knows(wants.retry_delay, self.client.clock.now());
+            let known = !wants.tries_once
+                || queue.knows(wants.retry_delay, self.queues.nodes().clock.now());
             known.then(|| Arc::clone(failure))
         })
         .flatten()
@@ -255,19 +253,19 @@ impl Front {
 
     /// How long this client has been without the lock.
     pub(crate) fn without(&self) -> Duration {
-        let now = self.client.clock.now();
+        let now = self.queues.nodes().clock.now();
         self.with_queue(|queue| now.since(queue.waiting_since)).unwrap_or_default()
     }
 
     fn with_queue<T>(&self, change: impl FnOnce(&mut Queue) -> T) -> Option<T> {
-        self.client.queues.with_queue(&self.key, change)
+        self.queues.with_queue(&self.key, change)
     }
 
     /// Notes that the attempt of this front has failed.
-    pub(crate) fn failed(&mut self, failure: &Arc<Failure>) {
+    pub(crate) fn failed(&mut self, failure: &Arc<FailedAttempt>) {
         self.stood_back = false;
-        let now = self.client.clock.now();
-        self.client.queues.answer(&self.key, |queue| {
+        let now = self.queues.nodes().clock.now();
+        self.queues.answer(&self.key, |queue| {
             queue.streak.contended();
             queue.last = Some((Arc::clone(failure), now));
             true
@@ -280,7 +278,7 @@ impl Front {
         if let Some(entry) = self.entry.take() {
             entry.acquired();
         }
-        let has_place = self.client.queues.answer(&self.key, |queue| {
+        let has_place = self.queues.answer(&self.key, |queue| {
             if self.stood_back {
                 queue.streak.unchallenged();
             }
@@ -301,9 +299,9 @@ impl Drop for Front {
         // The lease goes first: the next waiter asks behind its deletes.
         drop(self.lease.take());
         if !self.over {
-            let now = self.client.clock.now();
+            let now = self.queues.nodes().clock.now();
             let entry = self.entry.take();
-            let left = self.client.queues.promote(&self.client, &self.key, now, entry);
+            let left = self.queues.promote(&self.key, now, entry);
             // Outside of the lock: the entry leaves the queue.
             drop(left);
         }

@@ -18,6 +18,7 @@ mod client_forms;
 mod const_generics;
 mod durations;
 mod early_returns;
+mod fenced_forms;
 mod free_function;
 mod generics_and_where;
 mod impl_trait_argument;

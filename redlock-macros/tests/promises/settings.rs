@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock_core::{LockError, Redlock, redlock};
+use redlock_core::{FencingToken, LockError, Redlock, redlock};
 use tokio::time::sleep;
 
 use crate::{AppError, events};
@@ -31,6 +31,35 @@ async fn outlasts_its_ttl(locks: &Redlock, renew: bool) -> Result<bool, AppError
 async fn the_lock_renews_itself_unless_auto_extend_is_off() {
     assert!(outlasts_its_ttl(&Redlock::in_memory(3), true).await.unwrap());
     assert!(!outlasts_its_ttl(&Redlock::in_memory(3), false).await.unwrap());
+}
+
+#[redlock(resource = "a", client = locks, fenced, lock = guard)]
+async fn token(locks: &Redlock) -> Result<Option<FencingToken>, AppError> {
+    sleep(Duration::from_millis(1)).await;
+    Ok(guard.fencing_token())
+}
+
+/// One after the other, and in a crowd.
+#[tokio::test(start_paused = true)]
+async fn each_call_of_a_fenced_function_has_a_larger_token() {
+    let locks = Redlock::in_memory(3);
+    let mut last = None;
+    for _ in 0..3 {
+        let token = token(&locks).await.unwrap();
+        assert!(token.is_some() && token > last);
+        last = token;
+    }
+    let calls: Vec<_> = (0..20)
+        .map(|_| {
+            let locks = locks.clone();
+            tokio::spawn(async move { token(&locks).await })
+        })
+        .collect();
+    for call in calls {
+        let token = call.await.unwrap().unwrap();
+        assert!(token > last, "{token:?} after {last:?}");
+        last = token;
+    }
 }
 
 #[redlock(resource = "a", client = locks, skip_if_held, min_hold = "5s")]

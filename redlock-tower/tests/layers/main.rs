@@ -10,6 +10,7 @@
 mod axum_app;
 mod bodies;
 mod cancellation;
+mod fenced;
 mod grpc;
 mod http_answers;
 mod keys;

@@ -138,6 +138,7 @@ async fn every_setting_is_on_every_layer() {
         .ttl(second)
         .wait(second)
         .retry_count(3)
+        .fenced()
         .max_hold(second)
         .options(options())
         .methods([http::Method::POST])
@@ -147,6 +148,7 @@ async fn every_setting_is_on_every_layer() {
         .ttl(second)
         .wait(second)
         .retry_count(3)
+        .fenced()
         .max_hold(second)
         .options(options())
         .hold_until_body_end()
@@ -155,6 +157,7 @@ async fn every_setting_is_on_every_layer() {
         .ttl(second)
         .wait(second)
         .retry_count(3)
+        .fenced()
         .max_hold(second)
         .options(options());
     let _ = (http, grpc, plain);

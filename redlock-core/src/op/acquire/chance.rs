@@ -5,34 +5,21 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::pending;
 
-use super::{Failure, Request};
+use super::{request::Request, retries::Chance};
 use crate::{
     bug::{Bug, planted},
+    client::Client,
     clock::Moment,
     error::LockError,
     op::watch::{Watch, watch},
     telemetry,
     timer::sleep,
-    wait::{Entry, Front, MIN_PAUSE, QueuePosition, REFRESH, Signal, Wants, grace, watches_after},
+    token,
+    wait::{
+        Entry, FailedAttempt, Front, MIN_PAUSE, QueuePosition, REFRESH, Signal, Wants, grace,
+        watches_after,
+    },
 };
-
-/// Why it is worth asking for the lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Chance {
-    /// A release gave this client the turn.
-    Turn,
-    /// This client is the front of the queue, and the node that keeps the queue says that the lock
-    /// is free.
-    Free,
-    /// The lock became free on a quorum of nodes.
-    Notified,
-    /// It is time: no node pushes, or this is the last attempt.
-    Due,
-    /// A request behind it in this process would have asked by now.
-    Hurried,
-    /// There is no chance: the time is up, and other clients are before this one.
-    Behind,
-}
 
 /// What ends the sleep of a waiting client.
 enum Event {
@@ -51,19 +38,19 @@ impl Request<'_> {
     pub(super) async fn chance(
         &mut self,
         front: &mut Front,
-        failure: Option<&Failure>,
+        failure: Option<&FailedAttempt>,
         end: Moment,
     ) -> Result<Chance, LockError> {
         let client = Arc::clone(self.client);
-        let clock = &client.clock;
-        let round_trip = client.round_trip();
+        let clock = &client.nodes.clock;
+        let round_trip = client.nodes.round_trip();
         let begun = clock.now();
         let has_quorum = failure.is_none_or(|failure| !failure.no_quorum);
         if !has_quorum || Wants::new(self.terms).tries_once {
             // A client without a quorum must not hold up the other clients.
             front.entry = None;
         } else if front.entry.is_none() && end.since(begun) >= round_trip * 2 {
-            front.entry = Some(Box::new(Entry::new(&client, &self.key)?));
+            front.entry = Some(Box::new(self.entry()?));
         }
         let pace = self.terms.retry_delay.max(MIN_PAUSE);
         let polls = pace.saturating_add(self.up_to(self.terms.retry_jitter));
@@ -130,7 +117,7 @@ impl Request<'_> {
             let is_front = position.is_none_or(|it| it.ahead == 0);
             let now = clock.now();
             if is_front && self.watch.is_none() && now >= watch_at {
-                self.watch = Some(watch(&client, &self.key));
+                self.watch = Some(watch(&client.nodes, &self.key));
                 watched = now;
             }
             let armed = self.watch.as_ref().is_some_and(Watch::is_armed);
@@ -202,6 +189,13 @@ impl Request<'_> {
         }
     }
 
+    /// An entry for the queue of the clients, which no node has yet.
+    fn entry(&self) -> Result<Entry, LockError> {
+        let Client { entropy, settings, nodes, .. } = &**self.client;
+        let value = token::fresh_value(&**entropy, &settings.client_name)?;
+        Ok(Entry::new(nodes, &self.key, value))
+    }
+
     /// Joins the queue of the clients, or reports that this client is alive.
     async fn say(&self, front: &mut Front) -> Result<Option<QueuePosition>, LockError> {
         let Some(entry) = &mut front.entry else { return Ok(None) };
@@ -230,7 +224,7 @@ impl Request<'_> {
             Some(left) if ahead == 0 => refresh.min(left.saturating_add(MIN_PAUSE)),
             // Another client has its turn, or had it.
             None if ahead == 0 && self.watch.is_none() => {
-                refresh.min(grace(self.client.round_trip()))
+                refresh.min(grace(self.client.nodes.round_trip()))
             }
             _ => refresh,
         }

@@ -9,7 +9,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Failure, Request};
+use super::request::Request;
 use crate::{
     bug::{Bug, planted},
     client::Client,
@@ -18,7 +18,7 @@ use crate::{
     lease::LeaseInTransit,
     node::{Action, Claim, Draw, Job, Raise, counter, deliver},
     quorum::{Agreement, Numbering, Round, Tally, agree, ask},
-    wait::Front,
+    wait::{FailedAttempt, Front},
 };
 
 /// The outcome is known.
@@ -32,7 +32,7 @@ fn life(client: &Client) -> Duration {
 }
 
 fn draw(client: &Client, count: u32) -> Draw {
-    let wall = u64::try_from(client.clock.wall().as_micros()).unwrap_or(u64::MAX);
+    let wall = u64::try_from(client.nodes.clock.wall().as_micros()).unwrap_or(u64::MAX);
     let floor = if planted(Bug::NoClockFloor) { 0 } else { wall };
     Draw { floor, count, life: life(client) }
 }
@@ -76,7 +76,7 @@ impl Drawing {
         &self,
         client: &Client,
         claim: &Arc<Claim>,
-    ) -> Result<Range, Failure> {
+    ) -> Result<Range, FailedAttempt> {
         let first = self.numbering.close();
         let largest = match agree(&first) {
             Some(Agreement::Final(number)) => return Ok(Range::new(number, self.count)),
@@ -85,7 +85,7 @@ impl Drawing {
             }
             Some(Agreement::Split(number)) => number,
             // A quorum of votes comes with a quorum of numbers.
-            None => return Err(Failure::too_late(0)),
+            None => return Err(FailedAttempt::too_late(0)),
         };
         let round = Round::new(client.nodes.len(), settles);
         let after_first = u64::from(self.count) - 1;
@@ -97,13 +97,13 @@ impl Drawing {
             let raise = Raise { from, to: to.max(from), life: life(client) };
             Some(Job::new(claim, Action::Confirm(raise)))
         };
-        deliver(ask(&client.nodes, &round, client.clock.now(), confirm));
-        let tally = round.settled(&client.nodes, client.give_up_after()).await;
+        deliver(ask(&client.nodes, &round, client.nodes.clock.now(), confirm));
+        let tally = round.settled(&client.nodes, client.nodes.give_up_after()).await;
         let late = if planted(Bug::LateGrantCounted) { self.numbering.late() } else { 0 };
-        if tally.reached() || tally.yes() + late >= crate::quorum::quorum(client.nodes.len()) {
+        if tally.reached() || tally.yes() + late >= client.nodes.quorum() {
             return Ok(Range::new(largest, self.count));
         }
-        Err(Failure::of(&tally, &round))
+        Err(FailedAttempt::of(&tally, &round))
     }
 }
 
@@ -139,7 +139,7 @@ impl Request<'_> {
         let lease = &mut in_transit.lease;
         let used = lease.range.take().map_or(0, |range| range.size());
         let claim = Arc::clone(&lease.claim);
-        let start = client.registry.start(&*client.clock);
+        let start = client.leases.start();
         let sent = start.reading.now;
         lease.renewal_sent = sent;
         lease.expired_by = lease.expired_by.max(sent + terms.key_ttl());
@@ -147,12 +147,12 @@ impl Request<'_> {
         let count = numbers_for(front.fenced_behind(), used);
         let drawing = Drawing::again(client, &round, terms.key_ttl(), count);
         drawing.send(client, &claim, sent);
-        if !round.settled(&client.nodes, client.give_up_after()).await.reached() {
+        if !round.settled(&client.nodes, client.nodes.give_up_after()).await.reached() {
             return None;
         }
         let range = drawing.range(client, &claim).await.ok()?;
         // A renewal counts within the validity that it renews (rule 7).
-        let reading = client.clock.read();
+        let reading = client.nodes.clock.read();
         if !in_transit.lease.is_valid_on(reading) {
             return None;
         }

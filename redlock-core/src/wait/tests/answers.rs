@@ -116,7 +116,7 @@ async fn what_the_nodes_said_before_the_lock_was_taken_is_forgotten() {
     nodes.iter().for_each(|node| node.slow(10 * MS));
     // With a lease that is not as good as a new one, so that the next one has to ask.
     sleep(15_000 * MS).await;
-    guard.hold().client.queues.begin_anew("redlock:r");
+    guard.client().queues.begin_anew("redlock:r");
     nodes[..2].iter().for_each(|node| assert!(node.remove("redlock:r")));
     guard.lost().await;
     let error = ours.lock("r").wait(Duration::ZERO).retry_delay(MINUTE).await.unwrap_err();

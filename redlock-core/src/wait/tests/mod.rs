@@ -21,10 +21,9 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{Joined, Queues, Wants};
+use super::{Joined, Wants};
 use crate::{
-    LockError, LockGuard, MemoryNode, Redlock, Released, lease::Hold, op::release,
-    options::LockOptions,
+    LockError, LockGuard, MemoryNode, Redlock, Released, op::release, options::LockOptions,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -50,10 +49,9 @@ async fn waiting(redlock: &Redlock, wait: Duration) -> Waiting {
 }
 
 fn value(redlock: &Redlock) -> String {
-    let holds = redlock.client().registry.all();
+    let holds = redlock.client().leases.registry.all();
     let hold = holds.last().unwrap();
-    let state = hold.state.lock();
-    state.lease.claim.value.clone()
+    hold.lease().claim.value.clone()
 }
 
 fn no_lines(redlock: &Redlock) -> bool {

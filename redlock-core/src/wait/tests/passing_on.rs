@@ -192,19 +192,20 @@ async fn a_hold_that_ends_before_its_line_knows_it_does_not_stay_in_the_way() {
     let redlock = client(&nodes(3));
     let lease = {
         let guard = redlock.lock("r").await.unwrap();
-        guard.hold().state.lock().lease.clone()
+        guard.hold().lease()
     };
     sleep(MINUTE).await;
     let client = redlock.client();
     let (key, terms) = (client.key("r"), client.settings.terms(&LockOptions::new()).unwrap());
-    let joined = Queues::join(client, &key, Wants::new(&terms), client.clock.now());
-    let Joined::Now(Ok(front)) = joined else { panic!() };
-    let hold = Arc::new(Hold::new(client, "r".into(), lease, &terms, client.clock.now(), None));
-    let reading = client.clock.read();
-    assert!(client.registry.add(&hold, reading));
+    let reading = client.nodes.clock.read();
+    let now = reading.now;
+    let joined = client.queues.join(&key, Wants::new(&terms), now);
+    let Joined::First(front) = joined else { panic!() };
+    let hold = client.leases.hold("r".into(), lease, &terms, now, now, None);
+    assert!(client.leases.add(&hold, reading));
     drop(release::end_all(client));
-    front.acquired(&hold, reading.now);
-    drop(LockGuard::new(hold));
+    front.acquired(&hold, now);
+    drop(LockGuard::new(client, hold));
     assert!(no_lines(&redlock));
     drop(redlock.try_lock("r").await.unwrap());
 }

@@ -53,7 +53,6 @@ fn whole() -> Vec<Case> {
         holds(Full, "fence: a new range, heal", HEALED),
         holds(Small, "fence: a new range, handed on", HANDED_ON_LONG),
         holds(Full, "fence: a new range or a new lock", Bounds { one_lock: false, ..NEW_RANGES }),
-        holds(Full, "fence: both try again", Bounds { asks: &[2, 2], ..RANGES }),
         holds(Full, "fence: a restart, new ranges", Bounds { restarts: 1, ticks: 1, ..NEW_RANGES }),
         holds(Full, "fence: three clients", THREE),
         holds(Full, "fence: three clients, ranges", three_ranges),

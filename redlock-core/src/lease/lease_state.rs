@@ -1,0 +1,108 @@
+//! What a holder has on the nodes.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{Start, validity};
+use crate::{
+    clock::{Moment, Reading},
+    fence::{FencingToken, Range},
+    node::Claim,
+    options::Terms,
+    quorum::Round,
+};
+
+/// A key on a quorum of nodes, and until when it may be relied on.
+#[derive(Debug, Clone)]
+pub(crate) struct LeaseState {
+    pub(crate) claim: Arc<Claim>,
+    /// When the attempt that took it started, before its first SET.
+    pub(crate) since: Moment,
+    /// What the last confirmed round asked for.
+    pub(crate) ttl: Duration,
+    pub(crate) clock_drift_factor: f64,
+    /// The end of its validity (rule 2).
+    pub(crate) deadline: Moment,
+    /// The round that the deadline counts from.
+    pub(crate) counts_from: Start,
+    /// What the clock showed when the last confirmed round started.
+    pub(crate) confirmed: Reading,
+    /// When the last renewal was sent, confirmed or not. Once this is later than `confirmed`, it is
+    /// unknown what the nodes have, and the lease is not passed on.
+    pub(crate) renewal_sent: Moment,
+    /// When every key of the lease has expired by itself, those of unanswered renewals included.
+    pub(crate) expired_by: Moment,
+    /// The round whose `SET`s took the lease, heals included: the nodes where its key may be.
+    pub(crate) set_round: Arc<Round>,
+    /// The last confirmed round: its yes votes are the nodes that have the key.
+    pub(crate) confirmed_round: Arc<Round>,
+    /// The numbers that came with it and were not handed out, if it was asked for with numbers. They
+    /// die with the lease, and with its first doubt.
+    pub(crate) range: Option<Box<Range>>,
+}
+
+impl LeaseState {
+    /// What `round`, which starts now, takes if a quorum grants it. The clock starts before the
+    /// first byte is sent (rule 2).
+    pub(crate) fn sought(
+        claim: Arc<Claim>,
+        terms: &Terms,
+        start: Start,
+        round: &Arc<Round>,
+    ) -> Self {
+        let started = start.reading;
+        Self {
+            claim,
+            since: started.now,
+            ttl: terms.ttl,
+            clock_drift_factor: terms.clock_drift_factor,
+            deadline: validity::deadline(started.now, terms.ttl, terms.clock_drift_factor),
+            counts_from: start,
+            confirmed: started,
+            renewal_sent: started.now,
+            expired_by: started.now + terms.key_ttl(),
+            set_round: Arc::clone(round),
+            confirmed_round: Arc::clone(round),
+            range: None,
+        }
+    }
+
+    /// The next of the numbers that came with it, if one is left.
+    pub(crate) fn next_number(&mut self) -> Option<FencingToken> {
+        self.range.as_mut()?.next()
+    }
+
+    /// A quorum has let its keys live on as the terms have it, in a round that started at `start`, while
+    /// no hold had it.
+    pub(crate) fn renewed(&mut self, terms: &Terms, start: Start, round: &Arc<Round>) {
+        let started = start.reading;
+        let deadline = validity::deadline(started.now, terms.ttl, self.clock_drift_factor);
+        // It never shortens (rule 7).
+        if deadline > self.deadline {
+            self.deadline = deadline;
+            self.counts_from = start;
+        }
+        self.ttl = terms.ttl;
+        self.confirmed = started;
+        self.confirmed_round = Arc::clone(round);
+    }
+
+    /// The end of the lease's validity on a clock that has missed some of the time since the round
+    /// that it counts from. None when the clock has missed so much that the lease cannot be relied
+    /// on (rule 2).
+    pub(crate) fn deadline_on(&self, clock: Reading) -> Option<Moment> {
+        let Self { deadline, ttl, clock_drift_factor, .. } = *self;
+        let then = self.counts_from.lowest_lead();
+        let missed = validity::missed(then, clock.wall_ahead, ttl, clock_drift_factor)?;
+        Some(deadline - missed)
+    }
+
+    /// The end of the lease's validity. A lease in doubt counts to its deadline.
+    pub(crate) fn ends_on(&self, clock: Reading) -> Moment {
+        self.deadline_on(clock).unwrap_or(self.deadline)
+    }
+
+    /// Whether the lease may be relied on now.
+    pub(crate) fn is_valid_on(&self, clock: Reading) -> bool {
+        self.deadline_on(clock).is_some_and(|deadline| clock.now < deadline)
+    }
+}

@@ -1,0 +1,107 @@
+//! What all leases of one client share.
+
+use std::{
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use super::{End, Hold, LeaseState, Registry, Start, Waiters, state::HoldState};
+use crate::{
+    clock::{Moment, Reading},
+    error::LostReason,
+    fence::FencingToken,
+    options::Terms,
+    quorum::Nodes,
+};
+
+#[derive(Debug)]
+pub(crate) struct Leases {
+    pub(crate) nodes: Arc<Nodes>,
+    pub(crate) registry: Registry,
+    /// Weak: the waiters keep this alive.
+    pub(super) waiters: Weak<dyn Waiters>,
+    /// The number of attempts in progress, and of leases on their way to the next hold.
+    in_flight: AtomicUsize,
+}
+
+impl Leases {
+    /// For leases that live for `horizon` at most.
+    pub(crate) fn new(nodes: &Arc<Nodes>, horizon: Duration, waiters: Weak<dyn Waiters>) -> Self {
+        Self {
+            nodes: Arc::clone(nodes),
+            registry: Registry::new(horizon),
+            waiters,
+            in_flight: AtomicUsize::new(0),
+        }
+    }
+
+    /// Reads the clock to start a round.
+    pub(crate) fn start(&self) -> Start {
+        self.registry.shared.leads.begin(self.nodes.clock.read())
+    }
+
+    /// Reads the clock to judge by it, and notes what it shows (rule 2).
+    pub(crate) fn look(&self) -> Reading {
+        self.registry.shared.look(&*self.nodes.clock)
+    }
+
+    /// A hold over a lease that was taken, or was taken over at `begun`. It counts from `now`.
+    pub(crate) fn hold(
+        &self,
+        resource: String,
+        lease: LeaseState,
+        terms: &Terms,
+        begun: Moment,
+        now: Moment,
+        token: Option<FencingToken>,
+    ) -> Arc<Hold> {
+        let latest = terms.max_hold.map_or(Moment::NEVER, |max| now + max);
+        // A doubt that no quorum clears within this is a loss (rule 2).
+        let doubt_limit = self.nodes.node_timeout * 2;
+        let state = HoldState::new(lease, terms, latest, doubt_limit);
+        let earliest = begun + terms.min_hold;
+        Arc::new(Hold::new(self.registry.fresh_id(), resource, state, earliest, token))
+    }
+
+    /// Ends a hold. False when it had ended before.
+    pub(crate) fn end(&self, hold: &Hold, end: End) -> bool {
+        let has_ended = hold.end(end);
+        if has_ended && let End::Lost(reason) = end {
+            self.tell_lost(hold, reason);
+        }
+        has_ended
+    }
+
+    /// Tells everything that waits for a hold that it was lost. A holder that has lost the lock must
+    /// not block the waiters of this client, even if it keeps its guard.
+    pub(super) fn tell_lost(&self, hold: &Hold, reason: LostReason) {
+        hold.tell_lost(reason);
+        self.registry.tell_loss();
+        if let Some(waiters) = self.waiters.upgrade() {
+            waiters.holder_gone(&hold.key(), hold.id, self.nodes.clock.now());
+        }
+    }
+
+    /// Counts an attempt, or a lease, as in flight for as long as the returned value lives.
+    pub(crate) fn track_in_flight(self: &Arc<Self>) -> InFlightGuard {
+        self.in_flight.fetch_add(1, Ordering::AcqRel);
+        InFlightGuard(Arc::clone(self))
+    }
+
+    /// Whether an attempt or a lease is in flight that may still leave keys to clean up.
+    pub(crate) fn has_in_flight(&self) -> bool {
+        self.in_flight.load(Ordering::Acquire) > 0
+    }
+}
+
+/// An attempt in progress, or a lease on its way from one hold to the next.
+pub(crate) struct InFlightGuard(Arc<Leases>);
+
+impl Drop for InFlightGuard {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,161 @@
+//! Renewing a lease. The outcome is renewed, lost or unknown, and only time turns unknown into lost
+//! (rule 7). Keys that are missing on a minority of nodes are set again (rule 8).
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+
+use super::{End, Hold, Leases, Room, Start};
+use crate::{
+    bug::{Bug, planted},
+    error::LostReason,
+    node::{Action, Job, deliver},
+    quorum::{OnSettled, Round, Tally, ask, ask_one},
+};
+
+/// The renewal has worked, has failed, or its outcome can no longer be known.
+fn settles(tally: &Tally) -> bool {
+    reached(tally) || tally.impossible_by_refusals() || tally.undecidable()
+}
+
+/// Counts over all nodes, never over the nodes that granted the lock:
+/// [`Bug::ExtendOverAcquiredOnly`].
+fn reached(tally: &Tally) -> bool {
+    tally.reached() || (planted(Bug::ExtendOverAcquiredOnly) && tally.yes() > 1)
+}
+
+impl Leases {
+    /// Sends a renewal with the hold's own ttl, unless the hold has ended, and does not wait. The
+    /// deciding vote applies the outcome and gives `room` back, so that renewing needs no task.
+    pub(super) fn renew(self: &Arc<Self>, hold: &Arc<Hold>, room: Option<Room>) {
+        // The nodes' tasks may have ended with a runtime that is not the scheduler's (rule 13).
+        self.nodes.ensure_running();
+        let _ = self.send_renewal(hold, self.start(), None, room);
+    }
+
+    /// Asks all nodes to renew a hold, or none when the hold has ended.
+    pub(crate) fn send_renewal(
+        self: &Arc<Self>,
+        hold: &Arc<Hold>,
+        start: Start,
+        asked: Option<Duration>,
+        room: Option<Room>,
+    ) -> Option<Arc<Round>> {
+        let started = start.reading;
+        let (early, round, look_again) = hold.while_held(|state| {
+            let ttl = asked.unwrap_or(state.renewal_ttl());
+            let renewal = Renewal {
+                leases: Arc::downgrade(self),
+                hold: Arc::downgrade(hold),
+                start,
+                ttl,
+                asked,
+                room: Mutex::new(room),
+            };
+            let round = Round::with_on_settled(self.nodes.len(), settles, renewal);
+            // An extension never shortens what is left of `min_hold` (api.md).
+            let key_ttl = ttl.max(hold.earliest.since(started.now));
+            let job = Job::new(&state.lease().claim, Action::Extend { ttl: key_ttl });
+            let expected = state.expected();
+            let look_again = state.renewal_sent(started.now, key_ttl);
+            let confirmed = &state.lease().confirmed_round;
+            let job = |node: usize| {
+                let expected = Some(expected).filter(|_| confirmed.has_yes(node));
+                Some(Job { expected, ..job.clone() })
+            };
+            Some((ask(&self.nodes, &round, started.now, job), round, look_again))
+        })?;
+        if let Some(at) = look_again {
+            self.registry.schedule(hold.id, at);
+        }
+        deliver(early);
+        Some(round)
+    }
+
+    /// Sets the key again where this renewal found it missing, once a quorum has confirmed the same
+    /// renewal and for no longer than there (rule 8). Without this, nodes that restart one after the
+    /// other wear a held lock away.
+    fn heal(&self, hold: &Hold, round: &Arc<Round>) {
+        let now = self.nodes.clock.now();
+        let early = hold.while_held(|state| {
+            let lease = state.lease();
+            let confirmed = Arc::ptr_eq(&lease.confirmed_round, round);
+            let until = state.expected().until.max(lease.deadline).max(hold.earliest);
+            let ttl = until.since(now);
+            if state.is_over() || !confirmed || ttl.is_zero() {
+                return None;
+            }
+            let job = Job::new(&lease.claim, Action::Heal { ttl });
+            let mut early = Vec::new();
+            for node in round.take_missing() {
+                // A heal counts as a `SET`: the release has to go to this node (rule 5).
+                if !planted(Bug::HealWithoutCleanUp) {
+                    lease.set_round.set_again(node);
+                }
+                early.extend(ask_one(&self.nodes, round, node, job.clone()));
+            }
+            Some(early)
+        });
+        deliver(early.unwrap_or_default());
+    }
+
+    /// Deletes the keys of a hold that has not ended. Neither a failed extension nor a shutdown may
+    /// do this: [`Bug::ExtendDeletesOnFailure`], [`Bug::ShutdownReleasesFirst`].
+    pub(crate) fn delete_everywhere(&self, hold: &Hold) {
+        let claim = hold.lease().claim;
+        let round = Round::new(self.nodes.len(), Tally::answered);
+        let job = Job::new(&claim, Action::Release { wakes: false });
+        deliver(ask(&self.nodes, &round, self.nodes.clock.now(), |_| Some(job.clone())));
+    }
+}
+
+/// Applies the votes on a renewal to its hold.
+struct Renewal {
+    leases: Weak<Leases>,
+    hold: Weak<Hold>,
+    start: Start,
+    ttl: Duration,
+    /// The ttl that the holder asked for: later renewals keep it.
+    asked: Option<Duration>,
+    /// The place among the renewals that are in progress at once.
+    room: Mutex<Option<Room>>,
+}
+
+impl Renewal {
+    fn apply(&self, leases: &Leases, hold: &Hold, round: &Arc<Round>) {
+        let reading = leases.nodes.clock.read();
+        hold.renewed(&self.start, self.ttl, self.asked, Arc::clone(round), reading);
+        leases.heal(hold, round);
+    }
+}
+
+impl OnSettled for Renewal {
+    fn settled(&self, round: &Arc<Round>, tally: Tally) {
+        // The place is given back once the outcome is applied.
+        let _room = self.room.lock().take();
+        let (Some(leases), Some(hold)) = (self.leases.upgrade(), self.hold.upgrade()) else {
+            return;
+        };
+        if reached(&tally) {
+            self.apply(&leases, &hold, round);
+        } else if tally.impossible_by_refusals() {
+            // So many nodes no longer have the key that a quorum is impossible (rule 7).
+            leases.end(&hold, End::Lost(LostReason::Refused));
+        }
+        if planted(Bug::ExtendDeletesOnFailure) && !tally.reached() {
+            leases.delete_everywhere(&hold);
+        }
+        if planted(Bug::ResurrectWithoutQuorum) && !tally.reached() {
+            self.apply(&leases, &hold, round);
+        }
+    }
+
+    fn late(&self, round: &Arc<Round>) {
+        if let (Some(leases), Some(hold)) = (self.leases.upgrade(), self.hold.upgrade()) {
+            leases.heal(&hold, round);
+        }
+    }
+}

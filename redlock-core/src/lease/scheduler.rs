@@ -1,0 +1,280 @@
+//! The one task of a client that renews its holds. A hold has no task and no timer of its own.
+
+use std::sync::{Arc, Weak, atomic::Ordering};
+
+use tokio::{runtime::Id, sync::Notify};
+
+use super::{
+    Leases,
+    hold::Hold,
+    registry::{CLOCK_CHECK_INTERVAL, Shared},
+};
+use crate::{
+    background::Pulse,
+    clock::{Clock, Moment, Reading, sleep_until},
+    runtime,
+};
+
+/// The wall clock has jumped when it has run ahead by this much between two looks. No lock's drift
+/// allowance is less.
+const JUMP: i64 = 2_000_000;
+
+impl Leases {
+    /// Makes sure that nodes are connected and holds are renewed (rule 13).
+    pub(crate) fn ensure_running(self: &Arc<Self>) {
+        self.nodes.ensure_running();
+        let task = &self.registry.task;
+        if !task.is_running() {
+            task.ensure(|pulse| self.tending(pulse), self.when_ended());
+        }
+    }
+
+    /// Starts the tasks like [`ensure_running`](Self::ensure_running), and takes over here what
+    /// stands still on another runtime.
+    pub(crate) fn ensure_moving(self: &Arc<Self>) {
+        self.ensure_running();
+        self.nodes.ensure_moving();
+        let (task, now) = (&self.registry.task, self.nodes.clock.now());
+        if task.is_late(now) {
+            task.take_over(now, |pulse| self.tending(pulse), self.when_ended());
+        }
+    }
+
+    fn tending(self: &Arc<Self>, pulse: Pulse) -> impl Future<Output = ()> + use<> {
+        let shared = &self.registry.shared;
+        // The task that is taken over ends when it is told.
+        let sooner = Arc::default();
+        let before = {
+            let mut inner = shared.inner.lock();
+            inner.asleep = None;
+            std::mem::replace(&mut inner.sooner, Arc::clone(&sooner))
+        };
+        before.notify_one();
+        let clock = Arc::clone(&self.nodes.clock);
+        tend(Arc::downgrade(self), Arc::clone(shared), clock, sooner, pulse)
+    }
+
+    fn when_ended(&self) -> impl FnOnce() + Send + use<> {
+        let shared = Arc::clone(&self.registry.shared);
+        let waiters = Weak::clone(&self.waiters);
+        move || {
+            if let Some(waiters) = waiters.upgrade() {
+                waiters.tasks_ended();
+            }
+            shared.ended.notify_waiters();
+            // A task that waits for a hold on a living runtime starts the task again there.
+            shared.all().iter().for_each(|hold| hold.nudge());
+        }
+    }
+
+    /// Adds a hold at this reading, unless the client is closed. From now on it is renewed.
+    pub(crate) fn add(self: &Arc<Self>, hold: &Arc<Hold>, reading: Reading) -> bool {
+        let is_open = self.registry.add(hold, reading);
+        if is_open {
+            self.stand_by();
+        }
+        is_open
+    }
+
+    /// Starts a standby on the caller's runtime, if the task is on another one: that runtime may
+    /// end, or stand still, and a guard here has to be renewed all the same.
+    pub(super) fn stand_by(self: &Arc<Self>) {
+        let Some(here) = self.registry.elsewhere() else { return };
+        let shared = &self.registry.shared;
+        {
+            let standbys = &mut shared.inner.lock().standbys;
+            if standbys.contains(&here) {
+                return;
+            }
+            standbys.push(here);
+        }
+        let standby = Standby { shared: Arc::clone(shared), runtime: here };
+        runtime::spawn(standby.run(Arc::downgrade(self)));
+    }
+}
+
+/// Looks at each hold when it is due, and at all of them when the wall clock has jumped.
+///
+/// The task keeps nothing alive: it ends with the last guard and the last client.
+async fn tend(
+    leases: Weak<Leases>,
+    shared: Arc<Shared>,
+    clock: Arc<dyn Clock>,
+    sooner: Arc<Notify>,
+    pulse: Pulse,
+) {
+    let mut seen = clock.read();
+    while !shared.orphaned.load(Ordering::Acquire) && pulse.is_current() {
+        let reading = shared.look(&*clock);
+        pulse.sleeps_until(reading.now);
+        let has_jumped = reading.wall_ahead.saturating_sub(seen.wall_ahead) > JUMP;
+        seen = reading;
+        if has_jumped {
+            shared.doubt_all(reading).await;
+        }
+        for hold in shared.take_due(&sooner, reading.now) {
+            let Some(leases) = leases.upgrade() else { return };
+            if let Some(next) = leases.tend(&hold) {
+                // A judgement on another thread may want the hold looked at sooner.
+                shared.inner.lock().set_due_by(hold.id, next);
+            }
+        }
+        match shared.rest(&sooner, clock.now()) {
+            None => tokio::task::yield_now().await,
+            Some(until) => {
+                pulse.sleeps_until(until);
+                tokio::select! {
+                    biased;
+                    () = sooner.notified() => {}
+                    () = sleep_until(&*clock, until), if until != Moment::NEVER => {}
+                }
+            }
+        }
+    }
+}
+
+/// Stands by on a runtime with holds, for as long as anything is held. It looks at the clock like
+/// the task itself, which may stand still (rule 2).
+struct Standby {
+    shared: Arc<Shared>,
+    runtime: Id,
+}
+
+impl Standby {
+    async fn run(self, leases: Weak<Leases>) {
+        loop {
+            let mut ended = std::pin::pin!(self.shared.ended.notified());
+            ended.as_mut().enable();
+            {
+                // Upgraded only for a moment: the leases go with their last user.
+                let Some(leases) = leases.upgrade() else { return };
+                leases.ensure_moving();
+                self.shared.look(&*leases.nodes.clock);
+                if self.is_over(leases.registry.elsewhere()) {
+                    return;
+                }
+            }
+            // The task may have ended or not: the loop looks either way.
+            let _ = tokio::time::timeout(CLOCK_CHECK_INTERVAL, ended).await;
+        }
+    }
+
+    /// Whether nothing is held any more, or the task runs here now. The next hold starts another
+    /// standby.
+    fn is_over(&self, elsewhere: Option<Id>) -> bool {
+        let mut inner = self.shared.inner.lock();
+        let is_over = inner.holds.is_empty() || elsewhere.is_none();
+        if is_over {
+            inner.standbys.retain(|runtime| *runtime != self.runtime);
+        }
+        is_over
+    }
+}
+
+impl Drop for Standby {
+    fn drop(&mut self) {
+        self.shared.inner.lock().standbys.retain(|runtime| *runtime != self.runtime);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::{
+        runtime::{self, Runtime},
+        time::sleep,
+    };
+
+    use super::*;
+    use crate::{
+        clock::TokioClock,
+        lease::{HoldId, LeaseState, Waiters},
+        quorum::Nodes,
+    };
+
+    fn runtime() -> Runtime {
+        runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+    }
+
+    /// The task was started on a runtime that never runs it.
+    #[test]
+    fn a_runtime_that_is_not_driven_is_taken_over() {
+        let redlock = crate::Redlock::in_memory(1);
+        let (first, second) = (
+            runtime::Builder::new_current_thread().enable_all().build().unwrap(),
+            runtime::Builder::new_current_thread().enable_all().build().unwrap(),
+        );
+        let guard = first.block_on(async { redlock.lock("r").await.unwrap() });
+        let registry = &redlock.client().leases.registry;
+        second.block_on(async {
+            let lost = guard.lost();
+            let moved = async {
+                while registry.elsewhere().is_some() {
+                    sleep(Duration::from_millis(5)).await;
+                }
+            };
+            tokio::select! {
+                () = lost => panic!("it was lost"),
+                () = moved => {}
+                () = sleep(Duration::from_secs(30)) => panic!("it stays where it was"),
+            }
+            assert!(registry.shared.inner.lock().standbys.len() <= 1);
+        });
+        // The task stays there when the first runtime is driven again.
+        first.block_on(async { sleep(Duration::from_millis(1)).await });
+        second.block_on(async {
+            let due = || registry.shared.inner.lock().asleep;
+            let before = due();
+            while due() == before {
+                sleep(Duration::from_millis(5)).await;
+            }
+        });
+    }
+
+    /// The task is started again on another runtime before the old task has quite ended.
+    #[test]
+    fn a_task_that_ends_forgets_nothing_that_the_next_one_has_noted() {
+        const SOON: Duration = Duration::from_millis(1);
+
+        #[derive(Debug)]
+        struct StartsAgain {
+            leases: Arc<Leases>,
+            there: runtime::Handle,
+        }
+
+        fn is_asleep(leases: &Leases) -> bool {
+            leases.registry.shared.inner.lock().asleep.is_some()
+        }
+
+        impl Waiters for StartsAgain {
+            fn tasks_ended(&self) {
+                let _in = self.there.enter();
+                self.leases.registry.shared.inner.lock().asleep = None;
+                self.leases.ensure_running();
+                while !is_asleep(&self.leases) {
+                    std::thread::sleep(SOON);
+                }
+            }
+
+            fn holder_gone(self: Arc<Self>, _: &Arc<str>, _: HoldId, _: Moment) {}
+
+            fn give_back(self: Arc<Self>, _: &LeaseState) {}
+        }
+
+        let (first, second) = (runtime(), runtime());
+        let nodes = Arc::new(Nodes::new(Vec::new(), Arc::new(TokioClock), SOON, SOON));
+        let waiters = Arc::new_cyclic(|waiters: &Weak<StartsAgain>| StartsAgain {
+            leases: Arc::new(Leases::new(&nodes, SOON, Weak::clone(waiters) as Weak<dyn Waiters>)),
+            there: second.handle().clone(),
+        });
+        first.block_on(async {
+            waiters.leases.ensure_running();
+            while !is_asleep(&waiters.leases) {
+                sleep(SOON).await;
+            }
+        });
+        drop(first);
+        assert!(is_asleep(&waiters.leases));
+    }
+}

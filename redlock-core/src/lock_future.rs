@@ -1,0 +1,58 @@
+//! Waiting for a lock.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, pending},
+};
+
+use crate::{error::LockError, guard::LockGuard, runtime::check_runtime};
+
+/// The future of a [`LockRequest`](crate::LockRequest).
+///
+/// Cancel safe: when it is dropped at any point, no key stays behind once clean-up has run.
+///
+/// A waiter has a place in the queue of this process, and the lock may be handed to it at any time.
+/// A future that was polled once must be polled on or dropped. Otherwise it blocks the waiters
+/// behind it, as with tokio's own mutex.
+#[must_use = "futures do nothing unless polled"]
+pub struct LockFuture(BoxFuture<'static, Result<LockGuard, LockError>>);
+
+impl LockFuture {
+    pub(crate) fn new(
+        lock: impl Future<Output = Result<LockGuard, LockError>> + Send + 'static,
+    ) -> Self {
+        Self(lock.boxed())
+    }
+}
+
+impl Future for LockFuture {
+    type Output = Result<LockGuard, LockError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // Timers need a runtime at each poll, not only at the first.
+        if let Err(error) = check_runtime() {
+            // The place in the queue, and a lease that was given, are dropped at once.
+            self.0 = pending().boxed();
+            return Poll::Ready(Err(error));
+        }
+        let polled = self.0.as_mut().poll(cx);
+        // The runtime may have ended while the request waited.
+        if let Poll::Ready(Err(_)) = polled {
+            check_runtime()?;
+        }
+        polled
+    }
+}
+
+impl fmt::Debug for LockFuture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockFuture").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,128 @@
+//! One attempt: all nodes are asked at once, and a quorum decides (rules 1 to 5).
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::SemaphorePermit;
+
+use super::{fence::Drawing, request::Request};
+use crate::{
+    bug::{Bug, planted},
+    client::Client,
+    clock::Reading,
+    error::{LockError, NodeError, NodeErrorKind},
+    fence::numbers_for,
+    lease::{LeaseInTransit, LeaseState},
+    node::{Action, Claim, Job, NodeHandle, deliver},
+    quorum::{Round, ask},
+    timer::{sleep, timeout},
+    token,
+    wait::{FailedAttempt, Front, MIN_PAUSE},
+};
+
+/// The shortest time that a caller waits for its place among the attempts, where more callers come
+/// than the processor serves.
+const MIN_ADMISSION_WAIT: Duration = Duration::from_secs(10);
+
+impl Request<'_> {
+    /// Asks all nodes once.
+    pub(super) async fn attempt(
+        &self,
+        front: &Front,
+    ) -> Result<Result<(LeaseInTransit, Reading), FailedAttempt>, LockError> {
+        let client = Arc::clone(self.client);
+        let Some(_permit) = self.admission(&client).await? else {
+            return Ok(Err(self.crowded_out()));
+        };
+        let terms = self.terms;
+        let in_flight = client.leases.track_in_flight();
+        // The order matters: a shutdown that this check does not see yet sees the attempt in flight.
+        client.check_open(&self.resource)?;
+        if let Some(failure) = self.in_vain() {
+            return Ok(Err(failure));
+        }
+        let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
+        let claim = Arc::new(Claim { key: Arc::clone(&self.key), value });
+        let round = Round::new(client.nodes.len(), |tally| tally.reached() || tally.impossible());
+        let sought = |start| LeaseState::sought(Arc::clone(&claim), terms, start, &round);
+        let mut in_transit = client.queues.in_transit(sought(client.leases.start()), in_flight);
+        let drawing = terms.fenced.then(|| {
+            let count = numbers_for(front.fenced_behind(), 0);
+            Drawing::grant(&client, &round, terms.key_ttl(), count)
+        });
+        let since = in_transit.lease.since;
+        match &drawing {
+            Some(drawing) => drawing.send(&client, &claim, since),
+            None => {
+                let job = Job::new(&claim, Action::Grant { ttl: terms.key_ttl() });
+                deliver(ask(&client.nodes, &round, since, |_| Some(job.clone())));
+            }
+        }
+        let mut tally = round.settled(&client.nodes, client.nodes.give_up_after()).await;
+        if planted(Bug::ClockStartedLate) {
+            in_transit.lease = sought(client.leases.start());
+        }
+        if tally.reached() {
+            if let Some(drawing) = &drawing {
+                match drawing.range(&client, &claim).await {
+                    Ok(range) => in_transit.lease.range = Some(Box::new(range)),
+                    Err(failure) => return Ok(Err(failure)),
+                }
+            }
+            // A grant counts only if validity remains (rule 4).
+            let reading = client.nodes.clock.read();
+            if in_transit.lease.is_valid_on(reading) || planted(Bug::ValidityNotCompared) {
+                client.nodes.note_quorum_seen();
+                return Ok(Ok((in_transit, reading)));
+            }
+            return Ok(Err(FailedAttempt::too_late(tally.yes())));
+        }
+        if !tally.impossible_by_failures() && round.has_timeouts() {
+            // Nodes that were asked together time out together. A moment later all their timeouts
+            // are counted, so the error does not depend on which of them came first.
+            sleep(MIN_PAUSE).await;
+            tally = round.tally();
+        }
+        Ok(Err(FailedAttempt::of(&tally, &round)))
+    }
+
+    /// Waits until fewer attempts are in progress than the nodes can answer in time. `None` when
+    /// that takes too long.
+    async fn admission<'c>(
+        &self,
+        client: &'c Client,
+    ) -> Result<Option<SemaphorePermit<'c>>, LockError> {
+        if let Ok(permit) = client.gate.try_acquire() {
+            return Ok(Some(permit));
+        }
+        let limit = self.retries.left(self.now()).max(MIN_ADMISSION_WAIT);
+        let admitted = timeout(limit, client.gate.acquire());
+        Ok(self.unless_closed(admitted).await?.ok().and_then(Result::ok))
+    }
+
+    fn crowded_out(&self) -> FailedAttempt {
+        let reason = "this client makes as many attempts as it can: use fewer tasks, or more \
+                      processes";
+        let overloaded =
+            |node: &NodeHandle| NodeError::new(node.name(), NodeErrorKind::Overloaded, reason);
+        let nodes = self.client.nodes.iter().map(overloaded).collect();
+        FailedAttempt { no_quorum: true, was_asked: false, granted: 0, nodes }
+    }
+
+    /// Why no quorum is possible, as far as that is known without asking. Then nothing is sent.
+    fn in_vain(&self) -> Option<FailedAttempt> {
+        let nodes = &self.client.nodes;
+        let enough = nodes.quorum();
+        if nodes.iter().filter(|node| node.gives_votes()).count() >= enough {
+            return None;
+        }
+        let now = self.now();
+        let refusals: Vec<_> = nodes.iter().filter_map(|node| node.refuses_votes(now)).collect();
+        let is_in_vain = refusals.len() > nodes.len() - enough;
+        is_in_vain.then_some(FailedAttempt {
+            no_quorum: true,
+            was_asked: false,
+            granted: 0,
+            nodes: refusals,
+        })
+    }
+}

@@ -1,0 +1,131 @@
+//! A caller's request for a lock: what it asks for, what it has spent, and what its caller is told.
+
+use std::{sync::Arc, time::Duration};
+
+use super::retries::{Chance, Retries};
+use crate::{
+    client::Client,
+    clock::Moment,
+    error::{LockError, NodeError},
+    op::watch::Watch,
+    options::Terms,
+    token,
+    wait::{FailedAttempt, NoTurn, WakeBackoff},
+};
+
+pub(super) struct Request<'a> {
+    pub(super) client: &'a Arc<Client>,
+    pub(super) resource: String,
+    pub(super) key: Arc<str>,
+    pub(super) terms: &'a Terms,
+    called: Moment,
+    /// When the nodes were connected, or connecting had failed.
+    pub(super) begun: Moment,
+    pub(super) attempts: u32,
+    pub(super) retries: Retries,
+    pub(super) wake_backoff: WakeBackoff,
+    /// The watch on all nodes, until it has notified.
+    pub(super) watch: Option<Watch>,
+    /// Why the last attempt was made. None before the second.
+    pub(super) last: Option<Chance>,
+}
+
+impl<'a> Request<'a> {
+    pub(super) fn new(
+        client: &'a Arc<Client>,
+        resource: String,
+        terms: &'a Terms,
+        called: Moment,
+        begun: Moment,
+    ) -> Self {
+        Self {
+            client,
+            key: client.key(&resource),
+            resource,
+            terms,
+            called,
+            begun,
+            attempts: 0,
+            retries: Retries::new(terms, begun),
+            wake_backoff: WakeBackoff::default(),
+            watch: None,
+            last: None,
+        }
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        self.client.nodes.clock.now()
+    }
+
+    pub(super) async fn unless_closed<F: Future>(&self, future: F) -> Result<F::Output, LockError> {
+        tokio::select! {
+            biased;
+            () = self.client.closed() => Err(self.shutting_down()),
+            output = future => Ok(output),
+        }
+    }
+
+    /// A random span of at most this much.
+    pub(super) fn up_to(&self, most: Duration) -> Duration {
+        token::up_to(&*self.client.entropy, most)
+    }
+
+    /// For errors: the time since the call.
+    pub(super) fn waited(&self) -> Duration {
+        self.client.nodes.clock.now().since(self.called)
+    }
+
+    /// For errors: how often the request asked, or would have asked instead of waiting in a queue.
+    pub(super) fn attempts(&self) -> u32 {
+        self.attempts.max(self.retries.spent().saturating_add(1))
+    }
+
+    pub(super) fn shutting_down(&self) -> LockError {
+        LockError::ShuttingDown { resource: self.resource.clone() }
+    }
+
+    /// The error for a request that had no turn.
+    pub(super) fn no_turn(&self, no_turn: &NoTurn) -> LockError {
+        match no_turn {
+            NoTurn::Failed(failure) => self.failed(failure),
+            NoTurn::HeldHere => self.held(true, Vec::new()),
+            NoTurn::Busy => self.held(false, Vec::new()),
+            NoTurn::Closed => self.shutting_down(),
+        }
+    }
+
+    /// The error for a request that has no time left: its last failure, or that other clients go
+    /// first.
+    pub(super) fn told(&self, failure: Option<&FailedAttempt>) -> LockError {
+        match failure {
+            Some(failure) => self.failed(failure),
+            None => self.held(false, Vec::new()),
+        }
+    }
+
+    pub(super) fn failed(&self, failure: &FailedAttempt) -> LockError {
+        let FailedAttempt { no_quorum, granted, nodes, .. } = failure;
+        if !no_quorum {
+            return self.held(false, nodes.clone());
+        }
+        LockError::NoQuorum {
+            resource: self.resource.clone(),
+            attempts: self.attempts(),
+            waited: self.waited(),
+            granted: *granted,
+            quorum: self.client.nodes.quorum(),
+            nodes: nodes.clone(),
+        }
+    }
+
+    pub(super) fn held(&self, by_this_client: bool, nodes: Vec<NodeError>) -> LockError {
+        LockError::Held {
+            resource: self.resource.clone(),
+            attempts: self.attempts(),
+            waited: self.waited(),
+            by_this_client,
+            retry_after: self.terms.retry_delay,
+            nodes,
+        }
+    }
+}

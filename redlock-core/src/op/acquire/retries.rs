@@ -1,0 +1,175 @@
+//! Why a request asks, and what its asking costs it: `wait` bounds the whole, and `retry_count` the
+//! attempts that no other client caused. Pure.
+
+use std::time::Duration;
+
+use crate::{clock::Moment, options::Terms, wait::MIN_PAUSE};
+
+/// Why it is worth asking for the lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Chance {
+    /// A release gave this client the turn.
+    Turn,
+    /// This client is the first in the queue, and the node that keeps the queue says that the lock
+    /// is free.
+    Free,
+    /// The lock became free on a quorum of nodes.
+    Notified,
+    /// It is time: no node pushes, or this is the last attempt.
+    Due,
+    /// A request behind it in this process would have asked by now.
+    Hurried,
+    /// There is no chance: the time is up, and other clients are before this one.
+    Behind,
+}
+
+/// What is left of a request's `wait` and of its retries.
+///
+/// A retry is an attempt that was made because it was time, an attempt that came `retry_delay` or
+/// more after the last retry although no holder had released the lock, and every `retry_delay` in the
+/// queue of this process.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Retries {
+    wait: Duration,
+    /// The most retries, if they are limited.
+    most: Option<u32>,
+    retry_delay: Duration,
+    /// When the nodes were connected, or connecting had failed. `wait` counts from here.
+    begun: Moment,
+    /// When the last retry was counted.
+    counted: Moment,
+    spent: u32,
+}
+
+impl Retries {
+    pub(super) fn new(terms: &Terms, begun: Moment) -> Self {
+        Self {
+            wait: terms.wait,
+            most: terms.retry_count,
+            retry_delay: terms.retry_delay,
+            begun,
+            counted: begun,
+            spent: 0,
+        }
+    }
+
+    /// How many retries were counted.
+    pub(super) fn spent(&self) -> u32 {
+        self.spent
+    }
+
+    /// The time that one retry stands for. Zero delay would spin on the nodes.
+    pub(super) fn pace(&self) -> Duration {
+        self.retry_delay.max(MIN_PAUSE)
+    }
+
+    /// How long the request may wait in the queue of this process.
+    pub(super) fn limit_in_queue(&self) -> Duration {
+        let retries = self.most.map(|most| self.pace().saturating_mul(most));
+        retries.map_or(self.wait, |retries| retries.min(self.wait))
+    }
+
+    /// The request has waited in the queue of this process until now.
+    pub(super) fn waited_in_queue(&mut self, now: Moment) {
+        self.spent = self.paces(now.since(self.begun));
+        self.counted = now;
+    }
+
+    /// What is left of `wait`.
+    pub(super) fn left(&self, now: Moment) -> Duration {
+        self.wait.saturating_sub(now.since(self.begun))
+    }
+
+    /// How long the request may wait for its next attempt: what is left of `wait` and of the
+    /// retries.
+    pub(super) fn limit(&self, now: Moment) -> Duration {
+        let left = self.left(now);
+        let Some(most) = self.most else { return left };
+        let retries = self.pace().saturating_mul(most.saturating_sub(self.spent));
+        left.min((self.counted + retries).since(now))
+    }
+
+    /// Another attempt is made for this reason. `has_news` when a node has pushed something.
+    ///
+    /// An attempt that another client's action caused, or that follows nothing new, is no retry
+    /// before `retry_delay`. It does not put a retry off.
+    pub(super) fn note(&mut self, chance: Chance, has_news: bool, now: Moment) {
+        let is_late = now.since(self.counted) >= self.retry_delay;
+        if chance == Chance::Due || is_late && (chance != Chance::Notified || !has_news) {
+            // One for every `retry_delay` that has passed, and one at least.
+            self.spent = self.spent.saturating_add(self.paces(now.since(self.counted)).max(1));
+            self.counted = now;
+        }
+    }
+
+    fn paces(&self, span: Duration) -> u32 {
+        u32::try_from(span.as_nanos() / self.pace().as_nanos()).unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Redlock, options::LockOptions};
+
+    fn at(ms: u64) -> Moment {
+        Moment::ORIGIN + Duration::from_millis(ms)
+    }
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// Waits for 10 s, and tries again three times, every 100 ms.
+    fn retries() -> Retries {
+        let options = LockOptions::new().wait(ms(10_000)).retry_count(3).retry_delay(ms(100));
+        let terms = Redlock::in_memory(1).client().settings.terms(&options).unwrap();
+        Retries::new(&terms, at(0))
+    }
+
+    #[test]
+    fn what_counts_as_a_retry() {
+        for (chance, has_news, now, counted) in [
+            (Chance::Due, false, 1, 1),
+            (Chance::Due, false, 350, 3),
+            (Chance::Turn, true, 99, 0),
+            (Chance::Turn, true, 100, 1),
+            (Chance::Free, false, 99, 0),
+            (Chance::Free, false, 250, 2),
+            (Chance::Hurried, false, 100, 1),
+            (Chance::Notified, true, 5000, 0),
+            (Chance::Notified, false, 99, 0),
+            (Chance::Notified, false, 100, 1),
+        ] {
+            let mut retries = retries();
+            retries.note(chance, has_news, at(now));
+            assert_eq!(retries.spent(), counted, "{chance:?} {has_news} {now}");
+        }
+    }
+
+    #[test]
+    fn an_attempt_that_counts_for_nothing_does_not_put_a_retry_off() {
+        let mut retries = retries();
+        retries.note(Chance::Turn, true, at(90));
+        retries.note(Chance::Turn, true, at(100));
+        assert_eq!(retries.spent(), 1);
+    }
+
+    #[test]
+    fn every_delay_in_the_queue_is_a_retry() {
+        let mut retries = retries();
+        assert_eq!(retries.limit_in_queue(), ms(300));
+        retries.waited_in_queue(at(250));
+        assert_eq!((retries.spent(), retries.limit(at(250))), (2, ms(100)));
+        retries.note(Chance::Due, false, at(350));
+        assert_eq!(retries.limit(at(350)), Duration::ZERO);
+    }
+
+    #[test]
+    fn wait_bounds_it_all() {
+        let retries = Retries { most: None, ..retries() };
+        assert_eq!(retries.limit_in_queue(), ms(10_000));
+        assert_eq!(retries.limit(at(9990)), ms(10));
+        assert_eq!(retries.left(at(10_001)), Duration::ZERO);
+    }
+}

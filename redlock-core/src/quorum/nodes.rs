@@ -1,0 +1,134 @@
+//! The nodes of one client, with its clock and its timeouts.
+
+use std::{
+    fmt,
+    ops::Deref,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
+
+use super::quorum;
+use crate::{
+    clock::Clock,
+    node::{NodeHandle, Standing},
+    timer::timeout,
+};
+
+/// All nodes of a client, what it tells the time by, and how long it waits for them. Derefs to the
+/// nodes.
+pub(crate) struct Nodes {
+    all: Box<[NodeHandle]>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) node_timeout: Duration,
+    connect_timeout: Duration,
+    /// A quorum has been waited for since the tasks were last started.
+    ready: AtomicBool,
+    /// A quorum has answered at least once.
+    quorum_seen: AtomicBool,
+}
+
+impl Deref for Nodes {
+    type Target = [NodeHandle];
+
+    fn deref(&self) -> &[NodeHandle] {
+        &self.all
+    }
+}
+
+impl Nodes {
+    pub(crate) fn new(
+        all: Vec<NodeHandle>,
+        clock: Arc<dyn Clock>,
+        node_timeout: Duration,
+        connect_timeout: Duration,
+    ) -> Self {
+        Self {
+            all: all.into_boxed_slice(),
+            clock,
+            node_timeout,
+            connect_timeout,
+            ready: AtomicBool::new(false),
+            quorum_seen: AtomicBool::new(false),
+        }
+    }
+
+    /// How many nodes are a quorum.
+    pub(crate) fn quorum(&self) -> usize {
+        quorum(self.len())
+    }
+
+    /// How long to wait for an answer that `node_timeout` should have bounded.
+    pub(crate) fn give_up_after(&self) -> Duration {
+        self.node_timeout.saturating_mul(4)
+    }
+
+    /// How long a quorum takes to answer; zero before its first answer.
+    pub(crate) fn round_trip(&self) -> Duration {
+        let mut all: Vec<_> = self.iter().map(NodeHandle::round_trip).collect();
+        all.sort_unstable();
+        all.get(self.quorum().saturating_sub(1)).copied().unwrap_or_default()
+    }
+
+    /// Starts the nodes' tasks, or starts them again when their runtime has ended (rule 13).
+    pub(crate) fn ensure_running(&self) {
+        if !self.iter().all(NodeHandle::is_running) {
+            self.ready.store(false, Ordering::Release);
+            self.iter().for_each(NodeHandle::ensure_running);
+        }
+    }
+
+    /// Takes over here the tasks that stand still on another runtime.
+    pub(crate) fn ensure_moving(&self) {
+        self.iter().for_each(NodeHandle::ensure_moving);
+    }
+
+    /// Whether a quorum has been waited for, so that there is nothing to wait for.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    /// Waits until a quorum of nodes is connected or cannot be, at most `connect_timeout`.
+    pub(crate) async fn wait_until_ready(&self) {
+        // The attempt that follows finds out whether there is a quorum.
+        let _ = timeout(self.connect_timeout, self.connections()).await;
+        self.ready.store(true, Ordering::Release);
+    }
+
+    async fn connections(&self) {
+        let needed = self.quorum();
+        let mut standings: FuturesUnordered<_> = self.iter().map(NodeHandle::standing).collect();
+        let (mut up, mut down) = (0, 0);
+        while let Some(standing) = standings.next().await {
+            match standing {
+                Standing::Up => up += 1,
+                Standing::Unknown | Standing::Down => down += 1,
+            }
+            if up >= needed {
+                self.note_quorum_seen();
+            }
+            if up >= needed || down > self.len() - needed {
+                return;
+            }
+        }
+    }
+
+    /// A quorum has answered. From now on, a node that was down and is seen for the first time may
+    /// have forgotten locks of this client (rule 16).
+    pub(crate) fn note_quorum_seen(&self) {
+        if !self.quorum_seen.load(Ordering::Acquire) {
+            self.quorum_seen.store(true, Ordering::Release);
+            self.iter().for_each(NodeHandle::note_quorum_seen);
+        }
+    }
+}
+
+impl fmt::Debug for Nodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.all.fmt(f)
+    }
+}

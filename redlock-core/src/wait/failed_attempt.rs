@@ -1,0 +1,54 @@
+//! What came of an attempt that did not get the lock. The waiters behind it are told the same.
+
+use crate::{
+    error::NodeError,
+    quorum::{Round, Tally},
+};
+
+/// Why an attempt did not get the lock.
+#[derive(Debug)]
+pub(crate) struct FailedAttempt {
+    /// Failures alone made a quorum impossible, or the quorum came too late.
+    pub(crate) no_quorum: bool,
+    /// Something was sent.
+    pub(crate) was_asked: bool,
+    pub(crate) granted: usize,
+    pub(crate) nodes: Vec<NodeError>,
+}
+
+impl FailedAttempt {
+    /// So many nodes refused, or failed, that there is no quorum.
+    pub(crate) fn of(tally: &Tally, round: &Round) -> Self {
+        Self {
+            no_quorum: tally.impossible_by_failures(),
+            was_asked: true,
+            granted: tally.yes(),
+            nodes: round.failures(),
+        }
+    }
+
+    /// A quorum has answered too late to be relied on.
+    pub(crate) fn too_late(granted: usize) -> Self {
+        Self { no_quorum: true, was_asked: true, granted, nodes: Vec::new() }
+    }
+
+    /// Whether perhaps no client held the lock: the votes were split, or nodes were missing.
+    pub(crate) fn is_in_vain(&self) -> bool {
+        self.no_quorum || self.granted > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_is_in_vain_unless_another_client_need_have_the_lock() {
+        for (no_quorum, granted, is_in_vain) in
+            [(false, 0, false), (false, 1, true), (true, 0, true), (true, 2, true)]
+        {
+            let failure = FailedAttempt { no_quorum, was_asked: true, granted, nodes: Vec::new() };
+            assert_eq!(failure.is_in_vain(), is_in_vain, "{failure:?}");
+        }
+    }
+}

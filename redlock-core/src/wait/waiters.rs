@@ -1,0 +1,23 @@
+//! What the queues do when a lease tells them something.
+
+use std::sync::Arc;
+
+use super::{deletes::give_back, queue::Queues};
+use crate::{
+    clock::Moment,
+    lease::{HoldId, LeaseState, Waiters},
+};
+
+impl Waiters for Queues {
+    fn holder_gone(self: Arc<Self>, key: &Arc<str>, hold: HoldId, now: Moment) {
+        self.pass_on(key, hold, now);
+    }
+
+    fn tasks_ended(&self) {
+        self.nudge();
+    }
+
+    fn give_back(self: Arc<Self>, lease: &LeaseState) {
+        give_back(&self, lease);
+    }
+}
