@@ -163,15 +163,11 @@ impl Entry {
         Some(stays.filter(|_| declined.contains(&best)).unwrap_or(best))
     }
 
-    /// Moves the entry to another node. It keeps its place, and gives on a turn that it was given on the
-    /// node before.
+    /// Moves the entry to another node, where it keeps its place. The node before is told when the
+    /// waiter goes, if it has not forgotten the entry by then: the waiter may come back to it.
     fn move_to(&mut self, node: usize) {
-        if let Some(before) = self.node.replace(node) {
-            if let Some(handle) = self.nodes.get(before) {
-                self.keys.iter().for_each(|key| handle.stop_listening(key, &self.wake));
-            }
-            self.asked.retain(|asked| *asked != before);
-            self.leave(before);
+        if let Some(before) = self.node.replace(node).and_then(|it| self.nodes.get(it)) {
+            self.keys.iter().for_each(|key| before.stop_listening(key, &self.wake));
         }
         if let Some(handle) = self.nodes.get(node) {
             let wake = || -> Arc<dyn Listener> { Arc::<Wake>::clone(&self.wake) };
@@ -194,14 +190,6 @@ impl Entry {
         let early = handle.submit(Job::new(&self.claim, action), reply_to, handle.now());
         deliver(early);
         answer.wait().await
-    }
-
-    /// Takes the entry out of the queue of this node, behind a join that is still on its way, on the
-    /// same connection. An entry on a node that is not reached expires by itself.
-    fn leave(&self, node: usize) {
-        let Some(handle) = self.nodes.get(node) else { return };
-        let reply_to = ReplyTo::new(&Arc::<Answer>::default(), node, handle.name());
-        deliver(handle.submit(Job::new(&self.claim, Action::Leave), reply_to, handle.now()));
     }
 
     /// Waits for a signal. Cancel safe.
@@ -247,7 +235,11 @@ impl Drop for Entry {
             return;
         }
         for node in std::mem::take(&mut self.asked) {
-            self.leave(node);
+            let Some(handle) = self.nodes.get(node) else { continue };
+            // Behind a join that is still on its way, on the same connection. An entry that is not
+            // reached expires by itself.
+            let reply_to = ReplyTo::new(&Arc::<Answer>::default(), node, handle.name());
+            deliver(handle.submit(Job::new(&self.claim, Action::Leave), reply_to, handle.now()));
         }
     }
 }
