@@ -36,6 +36,7 @@ const CORE: Layers = Layers {
                 "bug.rs",
                 "clock.rs",
                 "error.rs",
+                "metrics",
                 "fence",
                 "telemetry.rs",
                 "timer.rs",
