@@ -120,7 +120,8 @@ impl Wants {
     pub(super) fn fits(&self, lease: &LeaseState, clock: Reading) -> bool {
         !self.min_hold
             && self.clock_drift_factor.total_cmp(&lease.clock_drift_factor).is_eq()
-            && lease.deadline_on(clock).is_some_and(|it| it.since(clock.now) >= self.ttl * 2 / 3)
+            && (lease.deadline_on(clock).is_some_and(|it| it.since(clock.now) >= self.ttl * 2 / 3)
+                || self.fenced && planted(Bug::HandOverTooLate))
             && lease.expired_by.since(clock.now) <= self.ttl
     }
 }
