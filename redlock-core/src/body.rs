@@ -70,7 +70,7 @@ pub fn into_body(guard: LockGuard) -> BodyGuard {
 impl BodyGuard {
     fn new(guard: LockGuard) -> Self {
         guard.hold().mark_body();
-        let span = telemetry::body(guard.resource());
+        let span = telemetry::body(guard.resource(), guard.hold().metered.label);
         Self { guard, span, started: false, changed: None }
     }
 

@@ -7,6 +7,7 @@ use crate::{
     clock::{Clock, SystemClock, TokioClock},
     error::LockError,
     lease::validity,
+    metrics,
     node::{Context, Node, NodeHandle, NodeSpec, Restarts, Source, memory::MemoryNode},
     options::{LockOptions, Settings},
     redlock::Redlock,
@@ -222,6 +223,7 @@ fn assemble(
         sits_out: settings.max_ttl + validity::drift(settings.max_ttl, settings.clock_drift_factor),
     };
     let nodes = specs.into_iter().map(|spec| NodeHandle::new(spec, context.clone())).collect();
+    metrics::describe();
     Client::new(settings, nodes, memory, clock, entropy)
 }
 

@@ -27,8 +27,34 @@
 //!
 //! Through `tracing`: events for locks refused and lost, for nodes down, up, sitting out, evicting
 //! keys or with a clock that was set; the spans `redlock.acquire` around a request and
-//! `redlock.body` around what runs under a lock, both with the `resource`. [`Redlock::health`] and
+//! `redlock.body` around what runs under a lock, both with the `resource` and the `label`. At debug
+//! level also the votes on each attempt, and why a waiting request asks again. [`Redlock::health`] and
 //! [`Redlock::held`] answer at any time.
+//!
+//! With the feature `metrics`, through the facade crate of that name:
+//!
+//! | name | type | labels | what |
+//! |---|---|---|---|
+//! | `redlock_acquires_total` | counter | `label`, `outcome` | requests that ended: `acquired`, `held`, `no_quorum`, `shutting_down`, `misused` (a resource or a setting that cannot work), `cancelled` |
+//! | `redlock_acquire_duration_seconds` | histogram | `label`, `outcome` | from a request to its answer |
+//! | `redlock_wait_duration_seconds` | histogram | `label` | from a request to the attempt that got the lock |
+//! | `redlock_hold_duration_seconds` | histogram | `label` | from getting a lock to its release or loss |
+//! | `redlock_renewals_total` | counter | `label`, `outcome` | `renewed`; `refused` loses the lock; `unknown` and `late` keep the old deadline |
+//! | `redlock_losses_total` | counter | `label`, `reason` | `expired`, `refused`, `max_hold`, `shutdown` |
+//! | `redlock_held` | gauge | `label` | locks held now |
+//! | `redlock_waiting` | gauge | `label` | requests that wait now, for their turn or for another attempt |
+//! | `redlock_wakeups_total` | counter | `label`, `cause` | waiting requests that go on: with a lease of this process (`handed_over`), as its next to ask (`front`), with a turn from another client (`turn`), because the lock looks free (`free`, `notified`), because it is time (`due`, `hurried`), or to give up (`behind`) |
+//! | `redlock_queue_places` | gauge | | places in the queues between processes now |
+//! | `redlock_queue_ahead` | histogram | `label` | clients ahead when such a queue is joined |
+//! | `redlock_node_up` | gauge | `node` | 1 while the node is connected |
+//! | `redlock_node_sits_out_until_seconds` | gauge | `node` | the Unix time until which the node gives no votes after a restart, or 0 |
+//! | `redlock_node_round_trip_seconds` | histogram | `node` | from sending commands to the node's answer |
+//! | `redlock_node_failures_total` | counter | `node`, `kind` | commands that failed: `timeout`, `disconnected`, `server` and the other kinds of [`NodeErrorKind`] |
+//! | `redlock_node_pending_cleanups` | gauge | `node` | deletes that the node has not confirmed yet |
+//!
+//! `label` is what [`LockRequest::label`] says, in annotations the template unless they say otherwise,
+//! and empty for other requests. A resource is never a label. `node` is `host:port`; clients of one
+//! process that share a node also share its gauges.
 //!
 //! # One lock, one key
 //!
@@ -55,6 +81,7 @@ pub mod fence;
 mod guard;
 mod lease;
 mod lock_future;
+mod metrics;
 mod node;
 mod op;
 mod options;

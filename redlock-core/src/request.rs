@@ -39,6 +39,10 @@ impl LockRequest {
     }
 
     setters! {
+        /// What the lock is called in metrics and spans, such as `"invoice"`. Every value is a time
+        /// series of its own: name a kind of resource, not a resource. Default: none; the template in
+        /// annotations.
+        label(&'static str);
         /// How long a node keeps a lock that is not renewed.
         ttl(Duration);
         /// How long to wait for the lock. The last attempt starts no later than that. Zero means at

@@ -8,13 +8,40 @@ use tracing::Span;
 use crate::error::{LockError, LostReason, NodeError};
 
 /// The span of a request for a lock, from the call to its answer.
-pub(crate) fn acquiring(resource: &str) -> Span {
-    tracing::debug_span!("redlock.acquire", resource)
+pub(crate) fn acquiring(resource: &str, label: &'static str) -> Span {
+    tracing::debug_span!("redlock.acquire", resource, label = named(label))
 }
 
 /// The span of a body that runs under a lock: `run`, annotated functions, layered handlers.
-pub(crate) fn body(resource: &str) -> Span {
-    tracing::info_span!("redlock.body", resource)
+pub(crate) fn body(resource: &str, label: &'static str) -> Span {
+    tracing::info_span!("redlock.body", resource, label = named(label))
+}
+
+/// A field that is absent when the request has no label.
+fn named(label: &'static str) -> Option<&'static str> {
+    (!label.is_empty()).then_some(label)
+}
+
+/// The nodes have answered an attempt, inside the span of its request.
+pub(crate) fn attempted(
+    attempt: u32,
+    granted: usize,
+    refused: usize,
+    failed: impl FnOnce() -> Vec<NodeError>,
+) {
+    if !tracing::enabled!(tracing::Level::DEBUG) {
+        return;
+    }
+    let failed = failed();
+    tracing::debug!(attempt, granted, refused, failed = failed.len(), "attempt answered");
+    for error in failed {
+        tracing::debug!(attempt, node = %error.node, kind = ?error.kind, "no vote: {}", error.reason);
+    }
+}
+
+/// A waiting request asks again, inside its span.
+pub(crate) fn woken(cause: &'static str, waited: Duration) {
+    tracing::debug!(cause, ?waited, "asking again");
 }
 
 /// A request was refused: the lock is held, or there is no quorum.

@@ -29,8 +29,16 @@ pub struct Events {
 impl Events {
     /// Records from now on.
     pub fn record() -> Self {
+        Self::recorder(Recorder { lines: Arc::default(), traces: false })
+    }
+
+    /// Records everything from now on, spans included: for [`traces`](Self::traces).
+    pub fn record_traces() -> Self {
+        Self::recorder(Recorder { lines: Arc::default(), traces: true })
+    }
+
+    fn recorder(told: Recorder) -> Self {
         LazyLock::force(&SECOND);
-        let told = Recorder::default();
         let default = tracing::subscriber::set_default(told.clone());
         Self { told, _default: default }
     }
@@ -40,27 +48,38 @@ impl Events {
         self.told.lines().clone()
     }
 
+    /// The spans and events so far: the name or the message, then each field.
+    pub fn traces(&self) -> Vec<String> {
+        self.told.lines().clone()
+    }
+
     /// Whether some warning has all of these words in it.
     pub fn warned_of(&self, words: &[&str]) -> bool {
         self.told.lines().iter().any(|line| words.iter().all(|word| line.contains(word)))
     }
 }
 
-#[derive(Debug, Clone, Default)]
-struct Recorder(Arc<Mutex<Vec<String>>>);
+#[derive(Debug, Clone)]
+struct Recorder {
+    lines: Arc<Mutex<Vec<String>>>,
+    traces: bool,
+}
 
 impl Recorder {
     fn lines(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Subscriber for Recorder {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event() && *metadata.level() <= Level::WARN
+        self.traces || metadata.is_event() && *metadata.level() <= Level::WARN
     }
 
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+    fn new_span(&self, span: &span::Attributes<'_>) -> span::Id {
+        let mut line = Line::default();
+        span.record(&mut line);
+        self.lines().push(span.metadata().name().to_owned() + &line.fields);
         span::Id::from_u64(1)
     }
 

@@ -52,6 +52,10 @@ pub use wait::{LIMIT, wait_until, within};
 #[doc = include_str!("../../README.md")]
 struct Readme;
 
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/fencing.md")]
+struct Fencing;
+
 /// The examples of the attribute use redlock-core, on which the package of redlock-macros cannot
 /// depend: they run here.
 #[cfg(doctest)]

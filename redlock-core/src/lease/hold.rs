@@ -20,6 +20,7 @@ use crate::{
     clock::{Moment, Reading},
     error::{LockError, LostReason},
     fence::FencingToken,
+    metrics,
     quorum::{Nodes, Round},
     telemetry,
 };
@@ -32,6 +33,8 @@ pub(crate) struct HoldId(pub(super) u64);
 pub(crate) struct Hold {
     pub(crate) id: HoldId,
     pub(crate) resource: String,
+    /// What is counted of this hold.
+    pub(crate) metered: metrics::Held,
     /// A body runs under the hold and releases it at its end, unlike a bare guard (rule 13).
     has_body: AtomicBool,
     state: Mutex<HoldState>,
@@ -47,6 +50,7 @@ impl Hold {
     pub(super) fn new(
         id: HoldId,
         resource: String,
+        metered: metrics::Held,
         state: HoldState,
         earliest: Moment,
         token: Option<FencingToken>,
@@ -54,6 +58,7 @@ impl Hold {
         Self {
             id,
             resource,
+            metered,
             has_body: AtomicBool::new(false),
             state: Mutex::new(state),
             changed: Notify::new(),

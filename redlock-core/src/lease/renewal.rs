@@ -127,7 +127,8 @@ struct Renewal {
 impl Renewal {
     fn apply(&self, leases: &Leases, hold: &Hold, round: &Arc<Round>) {
         let reading = leases.nodes.clock.read();
-        hold.renewed(&self.start, self.ttl, self.asked, Arc::clone(round), reading);
+        let in_time = hold.renewed(&self.start, self.ttl, self.asked, Arc::clone(round), reading);
+        hold.metered.renewal(if in_time { "renewed" } else { "late" });
         leases.heal(hold, round);
     }
 }
@@ -143,7 +144,10 @@ impl OnSettled for Renewal {
             self.apply(&leases, &hold, round);
         } else if tally.impossible_by_refusals() {
             // So many nodes no longer have the key that a quorum is impossible (rule 7).
+            hold.metered.renewal("refused");
             leases.end(&hold, End::Lost(LostReason::Refused));
+        } else {
+            hold.metered.renewal("unknown");
         }
         if planted(Bug::ExtendDeletesOnFailure) && !tally.reached() {
             leases.delete_everywhere(&hold);

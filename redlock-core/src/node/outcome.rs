@@ -14,7 +14,7 @@ use crate::{
     bug::{Bug, planted},
     clock::Moment,
     error::{NodeError, NodeErrorKind},
-    telemetry,
+    metrics, telemetry,
 };
 
 /// Sees a batch through to its answers. Err when the connection is over; otherwise what held the
@@ -28,12 +28,18 @@ pub(super) fn conclude(
     let now = LazyCell::new(|| shared.context.clock.now());
     if in_time {
         // Answers that lay there while this process stood still say nothing about the distance.
-        shared.round_trip.note(sent.elapsed().min(shared.context.node_timeout));
+        let took = sent.elapsed().min(shared.context.node_timeout);
+        shared.round_trip.note(took);
+        metrics::node_round_trip(&shared.name, took);
     }
     // Before the votes: a caller that a vote wakes may look whether all is done.
     note_cleanups(shared, &items, &results, &now);
+    metrics::node_cleanups(&shared.name, || shared.outbox.lock().cleanups());
     let mut over = None;
     for (item, result) in items.iter().zip(&results) {
+        if let Err(error) = result {
+            metrics::node_failure(&shared.name, error.kind);
+        }
         match result {
             Ok(reply) => {
                 strikes.clear();

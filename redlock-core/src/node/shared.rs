@@ -19,7 +19,7 @@ use super::{
     quarantine::Quarantine,
     round_trip::RoundTrip,
 };
-use crate::{background::Background, clock::Clock, token::Entropy};
+use crate::{background::Background, clock::Clock, metrics, token::Entropy};
 
 /// What a client lends to its nodes.
 #[derive(Debug, Clone)]
@@ -106,6 +106,8 @@ impl Shared {
             Link::Down(_) => Standing::Down,
         };
         self.standing.send_replace(standing);
+        metrics::node_up(&self.name, standing == Standing::Up);
+        metrics::node_cleanups(&self.name, || self.outbox.lock().cleanups());
     }
 
     /// Remembers which process answers.

@@ -38,7 +38,7 @@ use crate::{
     bug::{Bug, planted},
     clock::{Moment, sleep_until},
     error::{NodeError, NodeErrorKind},
-    telemetry, token,
+    metrics, telemetry, token,
 };
 
 pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pulse) {
@@ -159,7 +159,9 @@ fn admit(shared: &Shared, identity: &Identity, replaced: bool, now: Moment) {
     let (suspicion, barred) = {
         let mut outbox = shared.outbox.lock();
         let suspicion = outbox.quarantine.admit(identity, quorum_seen, now);
-        shared.is_suspect.store(outbox.quarantine.sits_out(now).is_some(), Ordering::Release);
+        let sits_out = outbox.quarantine.sits_out(now);
+        shared.is_suspect.store(sits_out.is_some(), Ordering::Release);
+        metrics::node_sits_out(&shared.name, sits_out.map(|(_, left)| left));
         shared.relink(&mut outbox, Link::Up);
         (suspicion, outbox.take_barred(&shared.name, now))
     };

@@ -18,6 +18,7 @@ use crate::{
     error::LockError,
     fence::FencingToken,
     lease::{Hold, LeaseInTransit},
+    metrics,
     op::watch::Watch,
     options::Terms,
     runtime::check_runtime,
@@ -35,8 +36,10 @@ pub(crate) async fn acquire(
     resource: String,
     terms: &Terms,
 ) -> Result<Arc<Hold>, LockError> {
-    let span = telemetry::acquiring(&resource);
+    let span = telemetry::acquiring(&resource, terms.label);
+    let metered = metrics::acquiring(&*client.nodes.clock, terms.label);
     let acquired = wait_for(client, resource, terms).instrument(span).await;
+    metered.done(metrics::outcome(&acquired));
     if let Err(error) = &acquired {
         telemetry::refused(error);
     }
@@ -84,8 +87,16 @@ impl Request<'_> {
                 } else {
                     self.retries.limit_in_queue()
                 };
-                let turn = pending.turn(limit).await;
-                self.retries.waited_in_queue(self.now());
+                let turn = {
+                    let _waiting = metrics::waiting(self.terms.label);
+                    pending.turn(limit).await
+                };
+                let now = self.now();
+                self.retries.waited_in_queue(now);
+                if let Ok(front) = &turn {
+                    let cause = if front.has_lease() { "handed_over" } else { "front" };
+                    self.woken(cause, now.since(self.begun));
+                }
                 // As many attempts as polling would have made.
                 self.attempts = self.retries.spent().saturating_add(1);
                 turn
@@ -151,8 +162,12 @@ impl Request<'_> {
             return Err(self.told(failure));
         }
         // On the heap: most locks are had without it, and pay for its size otherwise.
-        let chance = Box::pin(self.chance(front, failure, begun + limit)).await?;
+        let chance = {
+            let _waiting = metrics::waiting(self.terms.label);
+            Box::pin(self.chance(front, failure, begun + limit)).await?
+        };
         let now = self.now();
+        self.woken(chance.name(), now.since(begun));
         let has_news = self.watch.as_ref().is_none_or(Watch::has_news);
         self.retries.note(chance, has_news, now);
         match chance {
@@ -167,6 +182,12 @@ impl Request<'_> {
         }
         self.last = Some(chance);
         Ok(chance)
+    }
+
+    /// Tells why the request goes on after waiting for so long.
+    fn woken(&self, cause: &'static str, waited: Duration) {
+        metrics::woken(self.terms.label, cause);
+        telemetry::woken(cause, waited);
     }
 
     /// Lets waiters go first that have waited for longer.
@@ -191,6 +212,7 @@ impl Request<'_> {
         reading: Reading,
         token: Option<FencingToken>,
     ) -> Result<Arc<Hold>, LockError> {
+        metrics::waited(self.terms.label, begun.since(self.called));
         let Self { client, resource, terms, .. } = self;
         let lease = in_transit.lease.clone();
         let hold = client.leases.hold(resource, lease, terms, begun, reading.now, token);
@@ -198,6 +220,7 @@ impl Request<'_> {
             // No work ran under the lease, so that not even a `min_hold` keeps the keys.
             return Err(LockError::ShuttingDown { resource: hold.resource.clone() });
         }
+        hold.metered.begin();
         in_transit.disarm();
         front.acquired(&hold, reading.now);
         Ok(hold)

@@ -18,6 +18,7 @@ use super::pace::LIFE;
 use crate::{
     bug::{Bug, planted},
     error::NodeError,
+    metrics,
     node::{
         Action, Claim, Job, Listener, NodeHandle, Reply, ReplySink, ReplyTo, deliver, fnv1a,
         queue_keys,
@@ -98,6 +99,7 @@ pub(crate) struct Entry {
     has_turn: bool,
     /// The turn came while the waiter was reported alive, which put the entry back.
     is_back: bool,
+    _metered: metrics::Counted,
 }
 
 impl Entry {
@@ -117,6 +119,7 @@ impl Entry {
             asked: Vec::new(),
             has_turn: false,
             is_back: false,
+            _metered: metrics::queued(),
         }
     }
 

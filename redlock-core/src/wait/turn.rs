@@ -200,6 +200,11 @@ impl Front {
         wants.fits(&in_transit.lease, reading).then_some(in_transit)
     }
 
+    /// Whether the hold before handed its lease over.
+    pub(crate) fn has_lease(&self) -> bool {
+        self.lease.is_some()
+    }
+
     /// Whether other clients have their chance before this front asks. True once.
     pub(crate) fn stands_back(&mut self) -> bool {
         let stands_back = self.stage == Stage::StandsBack;

@@ -36,7 +36,7 @@ const CORE: Layers = Layers {
                 "bug.rs",
                 "clock.rs",
                 "error.rs",
-                "fence",
+                "metrics",
                 "fence",
                 "telemetry.rs",
                 "timer.rs",

@@ -14,6 +14,7 @@ use crate::{
     lease::{LeaseInTransit, LeaseState},
     node::{Action, Claim, Job, NodeHandle, deliver},
     quorum::{Round, ask},
+    telemetry,
     timer::{sleep, timeout},
     token,
     wait::{FailedAttempt, Front, MIN_PAUSE},
@@ -61,6 +62,7 @@ impl Request<'_> {
         if planted(Bug::ClockStartedLate) {
             in_transit.lease = sought(client.leases.start());
         }
+        telemetry::attempted(self.attempts, tally.yes(), tally.no(), || round.failures());
         if tally.reached() {
             if let Some(drawing) = &drawing {
                 match drawing.range(&client, &claim).await {

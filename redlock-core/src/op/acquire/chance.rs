@@ -11,6 +11,7 @@ use crate::{
     client::Client,
     clock::Moment,
     error::LockError,
+    metrics,
     op::watch::{Watch, watch},
     telemetry,
     timer::sleep,
@@ -73,7 +74,11 @@ impl Request<'_> {
         loop {
             let now = clock.now();
             if front.entry.is_some() && now >= say_at {
+                let joins = position.is_none();
                 position = self.say(front).await?;
+                if let Some(QueuePosition { ahead, .. }) = position.filter(|_| joins) {
+                    metrics::queue_ahead(self.terms.label, ahead);
+                }
                 // A push that came before the answer says more: a free lock may be on its way to the
                 // waiter before this one.
                 match front.entry.as_mut().and_then(|entry| entry.take_signal()) {

@@ -18,7 +18,7 @@ pub(super) struct Request<'a> {
     pub(super) resource: String,
     pub(super) key: Arc<str>,
     pub(super) terms: &'a Terms,
-    called: Moment,
+    pub(super) called: Moment,
     /// When the nodes were connected, or connecting had failed.
     pub(super) begun: Moment,
     pub(super) attempts: u32,

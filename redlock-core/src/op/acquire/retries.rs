@@ -23,6 +23,20 @@ pub(super) enum Chance {
     Behind,
 }
 
+impl Chance {
+    /// For traces and metrics.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Turn => "turn",
+            Self::Free => "free",
+            Self::Notified => "notified",
+            Self::Due => "due",
+            Self::Hurried => "hurried",
+            Self::Behind => "behind",
+        }
+    }
+}
+
 /// What is left of a request's `wait` and of its retries.
 ///
 /// A retry is an attempt that was made because it was time, an attempt that came `retry_delay` or
