@@ -106,5 +106,10 @@ impl From<Reply> for Outcome {
 
 /// The first 64 bits of a claim's token, which is hexadecimal.
 pub(super) fn number(claim: &Claim) -> u64 {
-    claim.value.get(..16).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or(0)
+    number_of(&claim.value)
+}
+
+/// The same, of its value.
+pub(super) fn number_of(value: &str) -> u64 {
+    value.get(..16).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or(0)
 }

@@ -3,7 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use super::failed_attempt::FailedAttempt;
-use crate::{clock::Reading, lease::LeaseState, options::Terms};
+use crate::{
+    bug::{Bug, planted},
+    clock::Reading,
+    lease::LeaseState,
+    options::Terms,
+};
 
 /// What a request needs of a lease to take it over as it is.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +50,8 @@ impl Wants {
     pub(super) fn fits(&self, lease: &LeaseState, clock: Reading) -> bool {
         !self.min_hold
             && self.clock_drift_factor.total_cmp(&lease.clock_drift_factor).is_eq()
-            && lease.deadline_on(clock).is_some_and(|it| it.since(clock.now) >= self.ttl * 2 / 3)
+            && (lease.deadline_on(clock).is_some_and(|it| it.since(clock.now) >= self.ttl * 2 / 3)
+                || self.fenced && planted(Bug::HandOverTooLate))
             && lease.expired_by.since(clock.now) <= self.ttl
     }
 }

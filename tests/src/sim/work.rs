@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use super::{
     faults,
     plan::{Cancel, End, How, Op, Step, Take, What},
+    tokens::Call,
     world::{Client, World, ms, sleep},
 };
 
@@ -95,6 +96,9 @@ impl Worker {
         if take.sleeps {
             request = request.retry_delay(ms(take.wait));
         }
+        if take.fenced {
+            request = request.fenced();
+        }
         if take.min_hold > 0 {
             request = request.min_hold(ms(take.min_hold));
         }
@@ -123,7 +127,9 @@ impl Worker {
     async fn lock(&self, take: &Take) -> bool {
         let disturbed = self.client.disturbed.load(Relaxed);
         let begun = self.world.now();
-        let request = cancellable(self.request(take).into_future(), take.cancel);
+        let call = self.world.ledger.call(take.key);
+        let request = self.stopping(take, self.request(take).into_future());
+        let request = cancellable(request, take.cancel);
         let answer = self.bounded("lock", self.give_up_after(take), request).await;
         if take.sleeps && !self.client.has_crashed() && self.world.now() - begun > AWAKE {
             let what = format!("c{} slept on when k{} was free", self.client.number, take.key);
@@ -140,10 +146,29 @@ impl Worker {
                 if !guard.is_valid() && undisturbed {
                     self.violation("was given a lock without validity (rule 4)");
                 }
-                self.hold(take, guard).await;
+                self.hold(take, guard, call).await;
             }
         }
         true
+    }
+
+    /// Runs a future in a process that may stop when it is woken, before it can see why.
+    async fn stopping<F: Future>(&self, take: &Take, future: F) -> F::Output {
+        let Some((when, span)) = take.stops else { return future.await };
+        let (mut future, mut polls) = (pin!(future), 0);
+        poll_fn(|cx| {
+            polls += 1;
+            if polls == when + 1 {
+                self.say(47, span, || format!("is stopped for {span} ms as it wakes up"));
+                self.world.stop(&self.client);
+                let client = Arc::clone(&self.client);
+                self.world.later(span, move |world| world.resume(&client));
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            future.as_mut().poll(cx)
+        })
+        .await
     }
 
     fn refused(&self, error: &LockError) {
@@ -156,8 +181,8 @@ impl Worker {
         }
     }
 
-    async fn hold(&self, take: &Take, guard: LockGuard) {
-        let id = self.begin(take, guard.handle(), false);
+    async fn hold(&self, take: &Take, guard: LockGuard, call: Call) {
+        let id = self.begin(take, guard.handle(), false, call);
         for step in &take.steps {
             if let Step::Extend(ttl) = step {
                 self.say(33, *ttl, || format!("extends by {ttl} ms"));
@@ -219,12 +244,19 @@ impl Worker {
         }
     }
 
-    fn begin(&self, take: &Take, handle: LockHandle, body: bool) -> u64 {
+    fn begin(&self, take: &Take, handle: LockHandle, body: bool, call: Call) -> u64 {
         if self.client.closed.load(Relaxed) {
             self.violation("was given a lock after shutdown had begun (rule 13)");
         }
         self.world.log.count(|stats| stats.locks += 1);
         self.say(36, 0, || format!("has k{}, valid for {:?}", take.key, handle.validity()));
+        if let Some(token) = handle.fencing_token() {
+            self.say(46, 0, || format!("has the token {token}"));
+        }
+        if handle.fencing_token().is_some() != take.fenced {
+            self.violation("was not given what it asked for: a token, or none");
+        }
+        self.world.ledger.given(take.key, &handle, call);
         let life = self.client.life.clone();
         self.world.ledger.begin(self.client.number, take.key, handle, body, life)
     }
@@ -276,6 +308,7 @@ impl Worker {
                 // and in time when it judges a hold.
                 if !client.redlock.held().is_empty() {
                     client.clock.set_back(ms(span));
+                    self.world.ledger.wall_is_off(&client.clock);
                     let _ = client.redlock.held();
                 }
             }
@@ -283,8 +316,9 @@ impl Worker {
     }
 
     async fn run(&self, take: &Take) {
+        let call = self.world.ledger.call(take.key);
         let body = async |lock: &LockHandle| {
-            let id = self.begin(take, lock.clone(), true);
+            let id = self.begin(take, lock.clone(), true, call);
             let _end = OnDrop(|| self.let_go(id, take));
             let mut steps = pin!(async {
                 for step in &take.steps {

@@ -79,6 +79,7 @@ impl World {
         let most = plan.clients.len() + MAX_CRASHES;
         let network = Network::new(seed, &plan.nodes, most, Arc::clone(&ledger) as Arc<_>);
         tokio::spawn(network.clone().run());
+        ledger.nodes_sit_out(plan.settings.max_ttl, plan.settings.drift);
         let world = Arc::new(Self {
             plan,
             log,
@@ -101,7 +102,8 @@ impl World {
     fn spawn_client(&self, plan: &ClientPlan) -> Arc<Client> {
         let number = locked(&self.clients).len();
         let settings = self.plan.settings;
-        let clock = Arc::new(SimClock::new(ms(plan.skew), plan.rate, 0));
+        let clock = Arc::new(SimClock::new(ms(plan.skew), plan.rate, plan.wall_error));
+        self.ledger.wall_is_off(&clock);
         let seed = Rng::new(self.plan.seed ^ (number as u64 + 1)).bits();
         let order = plan.order.clone();
         let place = Place { client: number, clock: Arc::clone(&clock), seed, order };

@@ -28,6 +28,9 @@ pub(super) struct Data {
     /// The connections that are told of the next change to a key, once each.
     watched: BTreeMap<Arc<str>, BTreeSet<u64>>,
     counters: Counters,
+    /// Locks that went and may come back.
+    #[cfg(redlock_sim)]
+    lost: BTreeMap<Arc<str>, Entry>,
     clock: ServerClock,
     /// Expired keys are removed when this many keys are there.
     sweep_at: usize,
@@ -55,41 +58,41 @@ pub(crate) struct Push {
 
 /// The node's clock, in seconds, which need not be right.
 struct ServerClock {
-    /// When it was first looked at, and showed zero.
-    made: Option<Instant>,
     anchor: Option<Instant>,
     shown: f64,
     rate: f64,
+    /// How far it was set ahead.
+    ahead: f64,
 }
 
 impl ServerClock {
-    /// What `TIME` answers, in microseconds.
-    fn time(&mut self) -> u64 {
-        let shown = self.now();
-        let made = self.made.map_or(0.0, |made| wall_at(made).as_secs_f64());
-        ((made + shown) * 1e6) as u64
+    /// What `TIME` answers, in microseconds. A clock that runs fast or slow is set right again from time
+    /// to time, and one that was set ahead stays ahead.
+    fn time(&self) -> u64 {
+        ((wall_at(Instant::now()).as_secs_f64() + self.ahead) * 1e6) as u64
     }
 
     fn now(&mut self) -> f64 {
         let now = Instant::now();
-        self.made.get_or_insert(now);
         let anchor = *self.anchor.get_or_insert(now);
         self.shown + now.duration_since(anchor).as_secs_f64() * self.rate
     }
 
     fn set(&mut self, shown: f64, rate: f64) {
-        *self = Self { made: self.made, anchor: Some(Instant::now()), shown, rate };
+        *self = Self { anchor: Some(Instant::now()), shown, rate, ahead: self.ahead };
     }
 }
 
 impl Data {
     pub(super) fn new() -> Self {
-        let clock = ServerClock { made: None, anchor: None, shown: 0.0, rate: 1.0 };
+        let clock = ServerClock { anchor: None, shown: 0.0, rate: 1.0, ahead: 0.0 };
         Self {
             keys: BTreeMap::new(),
             queues: BTreeMap::new(),
             watched: BTreeMap::new(),
             counters: Counters::default(),
+            #[cfg(redlock_sim)]
+            lost: BTreeMap::new(),
             clock,
             sweep_at: 1024,
         }
@@ -99,6 +102,7 @@ impl Data {
     pub(super) fn set_clock(&mut self, ahead: f64) {
         let (shown, rate) = (self.clock.now(), self.clock.rate);
         self.clock.set(shown + ahead, rate);
+        self.clock.ahead += ahead;
     }
 
     pub(super) fn set_rate(&mut self, rate: f64) {
@@ -124,6 +128,29 @@ impl Data {
         self.queues.clear();
         self.counters.clear();
         self.tell_all()
+    }
+
+    /// All locks go, and the counters stay: as when the clock of the node is set ahead.
+    #[cfg(redlock_sim)]
+    pub(super) fn clear_locks(&mut self) -> Vec<Push> {
+        self.lost = std::mem::take(&mut self.keys);
+        self.tell_all()
+    }
+
+    /// Locks that went come back where no other lock is, as if they were set again. Returns their keys
+    /// and values.
+    #[cfg(redlock_sim)]
+    pub(super) fn bring_back(&mut self) -> Vec<(Arc<str>, String)> {
+        let now = self.clock.now();
+        let mut back = Vec::new();
+        for (key, entry) in std::mem::take(&mut self.lost) {
+            let is_free = self.keys.get(&key).is_none_or(|other| other.expires <= now);
+            if is_free && entry.expires > now {
+                back.push((Arc::clone(&key), entry.value.clone()));
+                self.keys.insert(key, entry);
+            }
+        }
+        back
     }
 
     fn tell_all(&mut self) -> Vec<Push> {

@@ -201,6 +201,18 @@ impl MemoryNode {
         self.server.data.lock().clear()
     }
 
+    /// All locks go, and the counters stay.
+    #[cfg(redlock_sim)]
+    pub(crate) fn flush_locks(&self) -> Vec<data::Push> {
+        self.server.data.lock().clear_locks()
+    }
+
+    /// Locks that went come back.
+    #[cfg(redlock_sim)]
+    pub(crate) fn bring_locks_back(&self) -> Vec<(Arc<str>, String)> {
+        self.server.data.lock().bring_back()
+    }
+
     /// Such a connection has gone.
     #[cfg(redlock_sim)]
     pub(crate) fn forget(&self, connection: u64) {

@@ -161,3 +161,23 @@ impl Request<'_> {
         in_transit.lease.is_valid_on(reading).then_some(in_transit)
     }
 }
+
+/// The next number of an older range, as long as one is left: [`Bug::OldRangeUsed`].
+#[cfg(redlock_sim)]
+pub(super) fn from_old_range(
+    client: &Client,
+    lease: &crate::lease::LeaseState,
+    token: Option<FencingToken>,
+) -> Option<FencingToken> {
+    if !planted(Bug::OldRangeUsed) || token.is_none() {
+        return token;
+    }
+    let mut old = client.old_ranges.lock();
+    let next = old.get_mut(&lease.claim.key).and_then(Range::next);
+    if next.is_none()
+        && let Some(range) = &lease.range
+    {
+        old.insert(Arc::clone(&lease.claim.key), Range::clone(range));
+    }
+    next.or(token)
+}
