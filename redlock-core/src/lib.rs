@@ -96,6 +96,7 @@ mod shutdown;
 #[cfg(redlock_sim)]
 #[doc(hidden)]
 pub mod simulation;
+mod status;
 mod telemetry;
 mod timer;
 mod token;
@@ -116,6 +117,7 @@ pub use redlock::Redlock;
 #[cfg(feature = "macros")]
 pub use redlock_macros::redlock;
 pub use request::LockRequest;
+pub use status::{LockState, LockStatus, NodeStatus, Waiter};
 
 /// What the macro and the layer are built on. Not for use by hand: it changes without notice.
 #[doc(hidden)]

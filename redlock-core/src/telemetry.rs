@@ -124,6 +124,16 @@ pub(crate) fn odd_expiry(node: &str, key: &str, anomaly: &str) {
     );
 }
 
+/// An operator has taken a lock away from its holder.
+pub(crate) fn forced(resource: &str, deleted: usize, nodes: usize) {
+    tracing::warn!(
+        resource,
+        deleted,
+        nodes,
+        "lock taken away by hand on {deleted} of {nodes} nodes"
+    );
+}
+
 /// This client leads from now on.
 pub(crate) fn leads(role: &str, token: Option<FencingToken>) {
     let token = token.map(FencingToken::get);

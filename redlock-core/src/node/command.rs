@@ -64,6 +64,44 @@ pub(crate) enum Action {
     },
     /// Leave the queue before the key, and pass on a turn that came.
     Leave,
+    /// Tell what is known of the key and of the queue before it. Nothing changes.
+    Inspect,
+    /// Give the key our value whichever it has, and leave its expiry as it is: the holder is refused at
+    /// its next renewal, and no client gets the lock before the holder's time is over.
+    TakeAway,
+    /// Delete the key whichever value it has. Where this node keeps the queue of the lock, also give the
+    /// turn to its front (`wakes`).
+    Clear { wakes: bool },
+}
+
+/// What an [`Action::Inspect`] finds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// The value of the key, if it is there.
+    pub(crate) value: Option<Secret>,
+    /// What is left of it.
+    pub(crate) left: Duration,
+    /// The names of the waiters in the queue, in order.
+    pub(crate) waiting: Vec<Secret>,
+}
+
+/// The value of another client's key. Never printed (rule 19).
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Secret(pub(crate) String);
+
+impl Secret {
+    /// The name of the client. A value of another library has none that is known.
+    pub(crate) fn client_name(&self) -> Option<&str> {
+        let (token, name) = self.0.split_once('.')?;
+        let is_ours = token.len() == 40 && token.bytes().all(|it| it.is_ascii_hexdigit());
+        (is_ours && !name.is_empty() && name.is_ascii()).then_some(name)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Secret").field(&self.client_name()).finish()
+    }
 }
 
 /// What a command that draws numbers asks for.
@@ -91,7 +129,7 @@ pub(crate) struct Raise {
 }
 
 /// What a node answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reply {
     /// Done: granted, healed, released.
     Done,
@@ -118,4 +156,6 @@ pub(crate) enum Reply {
     },
     /// The queue takes no more entries, or the counter has no more numbers.
     Full,
+    /// What is known of the key.
+    Seen(Arc<Seen>),
 }

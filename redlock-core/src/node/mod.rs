@@ -33,7 +33,7 @@ mod supervisor;
 mod tests;
 mod watchers;
 
-pub(crate) use command::{Action, Claim, Command, Draw, Raise, Reply};
+pub(crate) use command::{Action, Claim, Command, Draw, Raise, Reply, Secret, Seen};
 pub(crate) use connection::{Connection, Connector, Opened, Sender};
 pub(crate) use expiry::Expected;
 pub(crate) use fingerprint::fnv1a;

@@ -169,7 +169,10 @@ impl Outbox {
                     self.deletes.push_back(Queued::new(job, reply_to, now));
                 }
             }
-            Action::Watch | Action::Join { .. } => {
+            Action::TakeAway | Action::Clear { .. } => {
+                self.deletes.push_back(Queued::new(job, reply_to, now));
+            }
+            Action::Watch | Action::Join { .. } | Action::Inspect => {
                 self.watches.push_back(Queued::new(job, reply_to, now));
             }
         }

@@ -86,7 +86,10 @@ impl<'a> Act<'a> {
             Action::Release { .. } => (Kind::Release, Duration::ZERO),
             Action::Join { .. } => (Kind::Join, Duration::ZERO),
             Action::Leave => (Kind::Leave, Duration::ZERO),
-            Action::Watch => (Kind::Watch, Duration::ZERO),
+            // What operators do is not drawn.
+            Action::Watch | Action::Inspect | Action::TakeAway | Action::Clear { .. } => {
+                (Kind::Watch, Duration::ZERO)
+            }
         };
         let Claim { key, .. } = &*command.claim;
         Self { client, connection, node, kind, key, claim: number(&command.claim), ttl }
@@ -97,7 +100,7 @@ impl From<Reply> for Outcome {
     fn from(reply: Reply) -> Self {
         match reply {
             Reply::Done | Reply::There { .. } | Reply::Woke { deleted: true } => Self::Done,
-            Reply::Queued { .. } | Reply::Numbered { .. } => Self::Done,
+            Reply::Queued { .. } | Reply::Numbered { .. } | Reply::Seen(_) => Self::Done,
             Reply::Missing | Reply::Woke { deleted: false } => Self::Missing,
             Reply::Foreign | Reply::Full => Self::Foreign,
         }

@@ -46,6 +46,7 @@ const CORE: Layers = Layers {
         ("node", &["node"]),
         ("options", &["options.rs"]),
         ("quorum", &["quorum"]),
+        ("status", &["status.rs"]),
         ("lease", &["lease"]),
         ("wait", &["wait"]),
         ("client", &["client.rs"]),
