@@ -53,6 +53,7 @@ const CORE: Layers = Layers {
         ("guard", &["guard.rs", "lock_future.rs"]),
         ("body", &["body.rs"]),
         ("request", &["request.rs"]),
+        ("election", &["lead.rs", "lead"]),
         ("client of a user", &["redlock.rs", "builder.rs", "shutdown.rs", "config"]),
         ("around it", &["pools.rs", "annotation.rs", "extension.rs", "axum.rs", "simulation"]),
     ],
