@@ -52,7 +52,7 @@ const CORE: Layers = Layers {
         ("client", &["client.rs"]),
         ("op", &["op"]),
         ("guard", &["guard.rs", "lock_future.rs"]),
-        ("body", &["body.rs"]),
+        ("body", &["body"]),
         ("request", &["request.rs"]),
         ("election", &["lead.rs", "lead"]),
         ("client of a user", &["redlock.rs", "builder.rs", "shutdown.rs", "config"]),
