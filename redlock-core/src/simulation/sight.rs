@@ -96,8 +96,8 @@ impl<'a> Act<'a> {
     }
 }
 
-impl From<Reply> for Outcome {
-    fn from(reply: Reply) -> Self {
+impl From<&Reply> for Outcome {
+    fn from(reply: &Reply) -> Self {
         match reply {
             Reply::Done | Reply::There { .. } | Reply::Woke { deleted: true } => Self::Done,
             Reply::Queued { .. } | Reply::Numbered { .. } | Reply::Seen(_) => Self::Done,
