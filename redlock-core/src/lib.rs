@@ -21,7 +21,8 @@
 //! between a check and a write can act after its lease. Clocks that are set forward, or `FLUSHALL`,
 //! on a majority of nodes let another client take the lock. A node that restarted may have
 //! forgotten what it granted: it gives no votes until that has run out ([`Restarts`]). Where an
-//! overlap must be impossible, do not rely on a lease alone.
+//! overlap must do no harm, do not rely on a lease alone: ask for a token
+//! ([`LockRequest::fenced`]), and let the store check it ([`fence`]).
 //!
 //! # What it tells
 //!
@@ -79,6 +80,7 @@ mod error;
 mod extension;
 pub mod fence;
 mod guard;
+mod lead;
 mod lease;
 mod lock_future;
 mod metrics;
@@ -105,6 +107,7 @@ pub use config::Config;
 pub use error::{LockError, LostReason, NodeError, NodeErrorKind};
 pub use fence::FencingToken;
 pub use guard::{LockGuard, LockHandle};
+pub use lead::LeadRequest;
 pub use lock_future::LockFuture;
 pub use node::{Node, NodeHealth, NodeState, Restarts, memory::MemoryNode};
 pub use op::release::Released;

@@ -14,6 +14,7 @@ use crate::{
     client::Client,
     error::LockError,
     guard::LockHandle,
+    lead::LeadRequest,
     node::{Node, NodeHandle, NodeHealth, NodeState, memory::MemoryNode},
     options::LockOptions,
     quorum::twin,
@@ -128,6 +129,12 @@ impl Redlock {
     pub fn try_lock(&self, resource: impl Into<String>) -> LockRequest {
         let once = LockOptions::new().wait(Duration::ZERO);
         LockRequest::new(&self.client, resource.into(), once)
+    }
+
+    /// Campaigns for `role`, the name of a lock, 1 to 1024 bytes: of all clients that do so, one leads
+    /// at a time. [`run`](LeadRequest::run) the request.
+    pub fn lead(&self, role: impl Into<String>) -> LeadRequest {
+        LeadRequest::new(&self.client, role.into())
     }
 
     /// The locks that this process holds now through this client.

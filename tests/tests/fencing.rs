@@ -1,244 +1,200 @@
-//! Fencing tokens over real servers: they grow whatever happens to a minority of the counters, one
-//! round trip gives them, and a second one where the nodes disagree.
+//! Fencing tokens over real redis-servers: they grow whatever happens to a minority of the nodes, and
+//! a number on which the nodes disagree is confirmed before it is given (docs/fencing.md).
 
 use std::time::{Duration, SystemTime};
 
-use redlock_core::{
-    FencingToken, LockError, LockGuard, MemoryNode, NodeErrorKind, Redlock, Restarts,
-};
-use redlock_tests::{Command, Nodes, Server, drop_after_every_poll, wait_until};
+use redlock_core::{FencingToken, LockError, LockGuard, Redlock};
+use redlock_tests::{ClockShim, LIMIT, Nodes, Server, skipped, within};
+use tokio::task::JoinSet;
 
-const LOCK: &str = "redlock:job";
-const COUNTER: &str = "redlock:job:{redlock:job}:fence";
+const HOUR: Duration = Duration::from_secs(3600);
 
-async fn fenced(client: &Redlock) -> LockGuard {
-    client.lock("job").fenced().await.unwrap()
+/// How long a node sits out that has restarted.
+const TTL: Duration = Duration::from_secs(2);
+
+fn client(nodes: &Nodes) -> Redlock {
+    nodes.client().node_timeout(TTL / 3).ttl(TTL).max_ttl(TTL).wait(LIMIT).build().unwrap()
 }
 
-async fn token(client: &Redlock) -> FencingToken {
-    let guard = fenced(client).await;
-    let token = guard.fencing_token().expect("it was asked for");
+/// The counter beside the lock of this resource.
+fn counter(resource: &str) -> String {
+    format!("redlock:{resource}:{{redlock:{resource}}}:fence")
+}
+
+/// Wall clock in microseconds, which is where counters start.
+fn now() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    u64::try_from(now.as_micros()).unwrap()
+}
+
+/// Counters that are ahead of every clock, and not by the same, as after clients that asked at the
+/// same moment: from now on nodes count on from them.
+fn set_apart(nodes: &Nodes, resource: &str) {
+    for (node, ahead) in nodes.iter().zip([3, 1, 2]) {
+        let last = now() + ahead * 10_000_000_000;
+        node.command(&["SET", &counter(resource), &last.to_string()]);
+    }
+}
+
+/// The token of a holder that lets go at once.
+async fn token(redlock: &Redlock, resource: &str) -> FencingToken {
+    let guard = taken(redlock, resource).await;
+    let token = guard.fencing_token().unwrap();
     guard.release().await.unwrap();
     token
 }
 
-/// Takes a token with each client, and sees that it is larger than all before.
-async fn grows(clients: &[Redlock], last: &mut FencingToken, when: &str) {
-    for client in clients {
-        let next = token(client).await;
-        assert!(next > *last, "{when}: {next} after {last}");
-        *last = next;
+/// A machine that is busy may make an attempt fail.
+async fn taken(redlock: &Redlock, resource: &str) -> LockGuard {
+    let asked = async {
+        loop {
+            match redlock.lock(resource).fenced().await {
+                Ok(guard) => return guard,
+                Err(LockError::NoQuorum { .. } | LockError::Held { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    within("a fenced lock", asked).await
+}
+
+/// Two clients that take turns, and see that each token is larger than the one before.
+struct Turns {
+    clients: [Redlock; 2],
+    resource: String,
+    last: Option<FencingToken>,
+}
+
+impl Turns {
+    fn new(nodes: &Nodes) -> Self {
+        Self { clients: [client(nodes), client(nodes)], resource: "r".to_owned(), last: None }
     }
-}
 
-fn micros() -> u64 {
-    let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-    u64::try_from(wall.as_micros()).unwrap()
-}
+    /// From now on for another lock.
+    fn turn_to(&mut self, resource: String) {
+        (self.resource, self.last) = (resource, None);
+    }
 
-/// Each node counts on from another number, above what any clock shows.
-fn disagree(nodes: &[Server]) {
-    for (index, node) in nodes.iter().enumerate() {
-        let number = micros() + 3_600_000_000 * (1 + index as u64);
-        node.command(&["SET", COUNTER, &number.to_string()]);
+    async fn grow(&mut self, what: &str) {
+        for redlock in &self.clients {
+            let next = token(redlock, &self.resource).await;
+            assert!(Some(next) > self.last, "{what}: {next} after {:?}", self.last);
+            self.last = Some(next);
+        }
+    }
+
+    async fn all_vote(&self, nodes: &Nodes) {
+        for redlock in &self.clients {
+            nodes.warm_up(redlock).await;
+        }
     }
 }
 
 #[tokio::test]
-async fn tokens_grow_over_clients_and_whatever_happens_to_a_minority_of_the_counters() {
+async fn a_number_on_which_nodes_disagree_is_confirmed_on_a_quorum() {
     let nodes = Nodes::start(3);
-    // A node that restarted sits out for no longer than this.
-    let brief = Duration::from_secs(2);
-    let client = || nodes.client().node_timeout(brief / 4).ttl(brief).max_ttl(brief).build();
-    let clients = [client().unwrap(), client().unwrap()];
-    for client in &clients {
-        nodes.warm_up(client).await;
+    let redlock = client(&nodes);
+    nodes.warm_up(&redlock).await;
+    for attempt in 0..3 {
+        let resource = format!("r{attempt}");
+        set_apart(&nodes, &resource);
+        let guard = taken(&redlock, &resource).await;
+        let token = guard.fencing_token().unwrap().to_string();
+        let known =
+            nodes.iter().filter(|node| node.get(&counter(&resource)) == Some(token.clone()));
+        assert!(known.count() >= nodes.quorum(), "{token}");
+        guard.release().await.unwrap();
     }
-    let mut last = token(&clients[0]).await;
-    grows(&clients, &mut last, "at first").await;
-    for node in nodes.iter() {
-        node.command(&["DEL", COUNTER]);
-        grows(&clients, &mut last, "a counter was deleted by hand").await;
-        node.command(&["PEXPIRE", COUNTER, "1"]);
-        wait_until("it has expired", async || node.get(COUNTER).is_none()).await;
-        grows(&clients, &mut last, "a counter has expired").await;
+}
+
+/// Whichever node is away afterwards, the others know of all numbers that were handed on.
+#[tokio::test]
+async fn a_range_is_confirmed_to_its_last_number() {
+    const WAITERS: usize = 8;
+    let nodes = Nodes::start(3);
+    let (first, crowd, last) = (client(&nodes), client(&nodes), client(&nodes));
+    for redlock in [&first, &crowd, &last] {
+        nodes.warm_up(redlock).await;
     }
+    for (away, node) in nodes.iter().enumerate() {
+        let resource = format!("r{away}");
+        set_apart(&nodes, &resource);
+        let guard = within("the first holder", first.lock(&resource)).await.unwrap();
+        let mut waiters = JoinSet::new();
+        for _ in 0..WAITERS {
+            let (crowd, resource) = (crowd.clone(), resource.clone());
+            waiters.spawn(async move { token(&crowd, &resource).await });
+        }
+        // So that a range is asked for: nothing is wrong if they are late.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        guard.release().await.unwrap();
+        let mut tokens = within("the crowd", waiters.join_all()).await;
+        tokens.sort_unstable();
+        tokens.dedup();
+        assert_eq!(tokens.len(), WAITERS, "a token was given twice");
+        node.pause();
+        let next = token(&last, &resource).await;
+        node.resume();
+        assert!(Some(&next) > tokens.last(), "{next} after {tokens:?}, without node {away}");
+    }
+}
+
+#[tokio::test]
+async fn tokens_grow_while_one_node_after_the_other_restarts_without_its_data() {
+    let nodes = Nodes::start(3);
+    let mut turns = Turns::new(&nodes);
+    turns.all_vote(&nodes).await;
+    turns.grow("all nodes").await;
+    for (index, node) in nodes.iter().enumerate() {
+        node.restart_empty();
+        turns.grow(&format!("node {index} sits out")).await;
+        turns.all_vote(&nodes).await;
+        turns.grow(&format!("node {index} votes again")).await;
+    }
+    // No counter is left, and none was counted on in between: only the clock is.
     for node in nodes.iter() {
         node.restart_empty();
-        grows(&clients, &mut last, "a node sits out").await;
-        for client in &clients {
-            nodes.warm_up(client).await;
-        }
-        grows(&clients, &mut last, "it votes again").await;
+        turns.all_vote(&nodes).await;
     }
-    for node in nodes.iter() {
-        node.command(&["DEL", COUNTER]);
-    }
-    grows(&clients, &mut last, "all counters have gone").await;
-    disagree(&nodes);
-    grows(&clients, &mut last, "the nodes disagree").await;
-    grows(&clients, &mut last, "they have agreed").await;
+    turns.grow("no node has its counter").await;
 }
 
 #[tokio::test]
-async fn counters_share_the_prefix_of_the_lock_and_expire_by_themselves() {
+async fn tokens_grow_when_counters_of_a_minority_are_deleted_by_hand() {
     let nodes = Nodes::start(3);
-    let client = nodes.client().build().unwrap();
-    nodes.warm_up(&client).await;
-    token(&client).await;
-    wait_until("the locks have gone", async || nodes.holding(LOCK) == 0).await;
-    for node in nodes.iter() {
-        assert_eq!(node.keys(), [COUNTER]);
-        let left = node.ttl(COUNTER).unwrap();
-        let day = Duration::from_secs(24 * 60 * 60);
-        assert!(left <= day && left > day - Duration::from_secs(600), "{left:?}");
-    }
-}
-
-/// The scripts that were sent, by how many arguments they had: 2 keys and 5 words draw numbers, 2 and 4
-/// confirm them, and 1 key is the release.
-fn calls(commands: Vec<Command>) -> Vec<&'static str> {
-    let sent = commands.into_iter().filter(|command| !command.is_inside_script());
-    sent.map(|command| match (command.name().as_str(), command.words.len()) {
-        ("EVAL" | "EVALSHA", 10) => "draw",
-        ("EVAL" | "EVALSHA", 9) => "confirm",
-        ("EVAL" | "EVALSHA", _) => "release",
-        _ => "other",
-    })
-    .collect()
-}
-
-#[tokio::test]
-async fn a_token_takes_one_round_trip_and_two_after_a_split() {
-    let nodes = Nodes::start(3);
-    let client = nodes.client().ttl(Duration::from_secs(60)).build().unwrap();
-    nodes.warm_up(&client).await;
-    token(&client).await;
-    wait_until("all nodes have released", async || nodes.holding(LOCK) == 0).await;
-    for (disagrees, confirmed) in [(false, false), (true, true), (false, false)] {
-        if disagrees {
-            disagree(&nodes);
-        }
-        let monitors: Vec<_> = nodes.iter().map(|node| node.monitor()).collect();
-        let guard = fenced(&client).await;
-        wait_until("all nodes have the lock", async || guard.votes() == 3).await;
-        guard.release().await.unwrap();
-        wait_until("all nodes have released", async || nodes.holding(LOCK) == 0).await;
-        let calls: Vec<_> = monitors.into_iter().map(|monitor| calls(monitor.finish())).collect();
-        let confirms = calls.iter().filter(|it| **it == ["draw", "confirm", "release"]).count();
-        let plain = calls.iter().filter(|it| **it == ["draw", "release"]).count();
-        assert_eq!(confirms + plain, 3, "{calls:?}");
-        assert_eq!(confirms >= 2, confirmed, "{calls:?}");
-        if disagrees {
-            // Those that were not asked in time agree now, too.
-            nodes.iter().for_each(|node| drop(node.command(&["DEL", COUNTER])));
-        }
-    }
-}
-
-#[tokio::test]
-async fn handing_a_fenced_lock_on_costs_next_to_nothing() {
-    let nodes = Nodes::start(3);
-    let client = nodes.client().ttl(Duration::from_secs(60)).build().unwrap();
-    nodes.warm_up(&client).await;
-    token(&client).await;
-    wait_until("all nodes have released", async || nodes.holding(LOCK) == 0).await;
-    let guard = fenced(&client).await;
-    let mut last = guard.fencing_token();
-    let monitors: Vec<_> = nodes.iter().map(|node| node.monitor()).collect();
-    let waiting: Vec<_> = (0..50)
-        .map(|_| {
-            let client = client.clone();
-            tokio::spawn(async move { fenced(&client).await.fencing_token() })
-        })
-        .collect();
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    drop(guard);
-    for task in waiting {
-        let token = task.await.unwrap();
-        assert!(token > last, "{token:?} after {last:?}");
-        last = token;
-    }
-    wait_until("all nodes have released", async || nodes.holding(LOCK) == 0).await;
-    for monitor in monitors {
-        let calls = calls(monitor.finish());
-        assert!(calls.len() < 15, "0.3 for each of 50: {calls:?}");
-    }
-}
-
-#[tokio::test]
-async fn where_scripts_are_refused_each_node_says_so() {
-    let rules = ["locks", "on", ">secret", "~redlock:*", "+@all", "-eval", "-evalsha"];
-    let nodes = Nodes::start_as(3, &Server::builder().user(&rules));
-    let urls = nodes.iter().map(|node| format!("redis://locks:secret@{}", node.address()));
-    let client = redlock_tests::patient(urls).build().unwrap();
-    let error = client.try_lock("job").fenced().await.unwrap_err();
-    let LockError::NoQuorum { nodes, .. } = &error else { panic!("{error}") };
-    assert!(nodes.len() >= 2, "{error}");
-    for node in nodes {
-        assert!(matches!(node.kind, NodeErrorKind::Server | NodeErrorKind::Down), "{node}");
-        assert!(node.reason.contains("NOPERM") && node.reason.contains("+evalsha"), "{node}");
-    }
-}
-
-#[tokio::test]
-async fn where_the_time_is_refused_a_plain_lock_works_and_a_fenced_one_says_why() {
-    let rules = ["locks", "on", ">secret", "~redlock:*", "+@all", "-time"];
-    let nodes = Nodes::start_as(3, &Server::builder().user(&rules));
-    let urls = nodes.iter().map(|node| format!("redis://locks:secret@{}", node.address()));
-    let client = redlock_tests::patient(urls).build().unwrap();
-    client.lock("job").await.unwrap().release().await.unwrap();
-    let error = client.try_lock("job").fenced().await.unwrap_err();
-    let LockError::NoQuorum { nodes: failed, .. } = &error else { panic!("{error}") };
-    for node in failed {
-        assert!(node.reason.contains("+time for a fencing token"), "{node}");
-    }
-    wait_until("no key is left", async || nodes.are_empty()).await;
-}
-
-/// Three nodes that disagree, so that a fenced lock takes a second round trip.
-async fn split() -> (Vec<MemoryNode>, Redlock) {
-    let nodes: Vec<_> = (0..3).map(|_| MemoryNode::new()).collect();
-    let client = |nodes: &[MemoryNode]| {
-        let client = Redlock::builder().nodes(nodes).restarts(Restarts::Trusted);
-        client.ttl(Duration::from_secs(50)).build().unwrap()
-    };
+    let mut turns = Turns::new(&nodes);
+    turns.all_vote(&nodes).await;
     for (index, node) in nodes.iter().enumerate() {
-        let alone = client(std::slice::from_ref(node));
-        for _ in 0..=index {
-            token(&alone).await;
+        turns.turn_to(format!("r{index}"));
+        // Ahead of the clock, which is then of no help.
+        set_apart(&nodes, &turns.resource);
+        turns.grow("ahead of the clock").await;
+        for _ in 0..3 {
+            node.command(&["DEL", &counter(&turns.resource)]);
+            turns.grow(&format!("node {index} lost its counter")).await;
         }
     }
-    let all = client(&nodes);
-    (nodes, all)
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_fenced_lock_that_is_given_up_at_any_await_leaves_no_key() {
-    for waits in [false, true] {
-        let mut worlds = Vec::new();
-        let guard = drop_after_every_poll(async || {
-            let (nodes, client) = split().await;
-            let before = if waits { Some(client.lock("job").await.unwrap()) } else { None };
-            if let Some(before) = before {
-                // It passes to the request without a token, which draws numbers then.
-                tokio::spawn(async move {
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                    drop(before);
-                });
-            }
-            let request = client.lock("job").fenced();
-            worlds.push((nodes, client));
-            async move { request.await }
-        })
-        .await
-        .unwrap();
-        assert!(guard.fencing_token().is_some());
-        drop(guard);
-        tokio::time::sleep(Duration::from_secs(5)).await;
-        assert!(worlds.len() > 2, "it has an await");
-        for (nodes, _client) in &worlds {
-            assert!(nodes.iter().all(|node| node.keys().is_empty()));
+#[tokio::test]
+async fn tokens_grow_when_clocks_of_servers_are_set_ahead_and_back() {
+    let shim = match ClockShim::compile() {
+        Ok(shim) => shim,
+        Err(reason) => {
+            skipped("tokens_grow_when_clocks_of_servers_are_set_ahead_and_back", &reason);
+            return;
         }
+    };
+    let nodes = Nodes::start_as(3, &Server::builder().clock(&shim));
+    let mut turns = Turns::new(&nodes);
+    turns.all_vote(&nodes).await;
+    turns.grow("clocks that are right").await;
+    for (index, node) in nodes.iter().enumerate() {
+        node.set_clock_ahead(HOUR);
+        turns.grow(&format!("node {index} ahead")).await;
+        node.set_clock_back(HOUR);
+        turns.grow(&format!("node {index} back")).await;
     }
+    nodes.iter().for_each(|node| node.set_clock_ahead(Duration::ZERO));
+    turns.grow("right again").await;
 }
