@@ -24,11 +24,13 @@ pub(crate) mod queue_keys;
 pub(crate) mod redis;
 mod reply_to;
 mod round_trip;
+mod session;
 mod shared;
 mod source;
 mod spec;
 mod strikes;
 mod supervisor;
+mod task;
 #[cfg(test)]
 mod tests;
 mod watchers;
