@@ -28,8 +28,8 @@ pub(crate) struct Command {
 pub(crate) enum Action {
     /// Set the key if it is free, for this long: `SET key value NX PX ttl`. A vote for a new lock.
     Grant { ttl: Duration },
-    /// The same, and draw numbers from the counter beside the key. Sent at most once a node for each
-    /// claim: a second one would draw others.
+    /// Set the key like [`Grant`](Self::Grant), and draw numbers from the counter beside it. Sent at
+    /// most once a node for each claim: a second one would draw other numbers.
     GrantFenced { ttl: Duration, draw: Draw },
     /// Set the key again for a lock that a quorum has confirmed, on a node where it went missing
     /// (rule 8).
@@ -37,7 +37,8 @@ pub(crate) enum Action {
     /// If the key has our value, let it live for at least this long from now. Never shortens
     /// (rule 7).
     Extend { ttl: Duration },
-    /// The same, and draw more numbers from the counter beside the key.
+    /// Extend the key like [`Extend`](Self::Extend), and draw more numbers from the counter beside
+    /// it.
     Redraw { ttl: Duration, draw: Draw },
     /// If the key has our value and the counter beside it reads what it has given to us, raise the
     /// counter to the last number of the range that other nodes have given more of.
@@ -46,8 +47,8 @@ pub(crate) enum Action {
     /// the turn to its front (`wakes`).
     Release { wakes: bool },
     /// If the key has our value, let it live for exactly this long: the release of a `min_hold`
-    /// that is not used up, the only action that may shorten (rule 7). Made of a [`CleanUp`](super::CleanUp) when it
-    /// is sent.
+    /// that is not used up, the only action that may shorten (rule 7). Made of a
+    /// [`CleanUp`](super::CleanUp) when it is sent.
     Shorten { rest: Duration },
     /// Tell whether the key is there and for how long, and when that changes (once, to the
     /// [`Watchers`](super::Watchers)). Nothing is compared and nothing is set.

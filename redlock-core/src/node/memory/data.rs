@@ -23,7 +23,7 @@ const MAX_WATCHED: usize = 1 << 18;
 /// Everything that a node knows.
 pub(super) struct Data {
     keys: BTreeMap<Arc<str>, Entry>,
-    /// The waiters in line for a key, the first in front.
+    /// The clients in the queue before a key, the first in front.
     queues: BTreeMap<Arc<str>, BTreeMap<u64, Waiter>>,
     /// The connections that are told of the next change to a key, once each.
     watched: BTreeMap<Arc<str>, BTreeSet<u64>>,
