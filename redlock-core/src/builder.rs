@@ -259,8 +259,17 @@ pub(crate) fn check_distinct(nodes: &[NodeHandle]) -> Result<(), LockError> {
 }
 
 fn default_client_name() -> String {
-    let host = rustix::system::uname();
-    ascii_name(&format!("{}:{}", host.nodename().to_string_lossy(), std::process::id()))
+    ascii_name(&format!("{}:{}", host_name(), std::process::id()))
+}
+
+#[cfg(unix)]
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(not(unix))]
+fn host_name() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_else(|_| "unknown".to_owned())
 }
 
 #[cfg(test)]

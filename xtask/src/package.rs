@@ -14,6 +14,25 @@ pub(crate) const CRATES: &[&str] = &["redlock-macros", "redlock-core", "redlock-
 const FILES: &[&str] = &["Cargo.toml", "README.md", "LICENSE-MIT", "LICENSE-APACHE", "src/lib.rs"];
 
 pub(crate) fn run(_: &[String]) -> Result<(), Failure> {
+    outside(test)
+}
+
+/// Checks the archives with the oldest dependencies that their manifests allow.
+pub(crate) fn minimal_versions() -> Result<(), Failure> {
+    outside(|outside| {
+        // Not the oldest of what they depend on in turn, which is for others to keep right.
+        let mut resolve =
+            shell::cargo_of("nightly", ["generate-lockfile", "-Z", "direct-minimal-versions"]);
+        resolve.current_dir(outside);
+        shell::run(resolve)?;
+        let mut command = shell::cargo(["check", "--workspace", "--all-features"]);
+        command.current_dir(outside).env("CARGO_TARGET_DIR", shell::target().join("minimal"));
+        shell::run(command)
+    })
+}
+
+/// Unpacks the archives in a place that is no part of the workspace, for `check` to look at.
+fn outside(check: impl FnOnce(&Path) -> Result<(), Failure>) -> Result<(), Failure> {
     same_licences()?;
     let mut pack = shell::cargo(["package", "--allow-dirty"]);
     pack.args(CRATES.iter().flat_map(|name| ["--package", name]));
@@ -21,7 +40,7 @@ pub(crate) fn run(_: &[String]) -> Result<(), Failure> {
 
     // Outside, so that nothing above the archives helps them: no workspace, no configuration.
     let outside = std::env::temp_dir().join(format!("redlock-packages-{}", std::process::id()));
-    let tested = unpack(&outside).and_then(|()| test(&outside));
+    let tested = unpack(&outside).and_then(|()| check(&outside));
     let removed = fs::remove_dir_all(&outside);
     tested?;
     removed.map_err(|error| Failure::new(format!("{}: {error}", outside.display())))
