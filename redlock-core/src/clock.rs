@@ -42,7 +42,7 @@ impl Origin {
 pub(crate) struct Moment(Duration);
 
 impl Moment {
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(crate) const ORIGIN: Self = Self(Duration::ZERO);
     /// Later than any other.
     pub(crate) const NEVER: Self = Self(Duration::MAX);

@@ -63,6 +63,7 @@
 //! need different keys.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![forbid(unsafe_code)]
 
 mod annotation;
 #[cfg(feature = "axum")]
@@ -78,6 +79,9 @@ mod config;
 mod error;
 mod extension;
 pub mod fence;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod guard;
 mod lease;
 mod lock_future;

@@ -15,6 +15,8 @@ mod health;
 mod job;
 pub(crate) mod memory;
 mod outbox;
+#[cfg(any(test, fuzzing))]
+mod outbox_fuzz;
 #[cfg(test)]
 mod outbox_tests;
 mod outcome;
@@ -33,6 +35,8 @@ mod supervisor;
 mod tests;
 mod watchers;
 
+#[cfg(any(test, fuzzing))]
+pub use self::{outbox_fuzz::outbox as fuzz_outbox, redis::fuzz_frames};
 pub(crate) use command::{Action, Claim, Command, Draw, Raise, Reply};
 pub(crate) use connection::{Connection, Connector, Opened, Sender};
 pub(crate) use expiry::Expected;

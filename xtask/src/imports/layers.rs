@@ -54,7 +54,10 @@ const CORE: Layers = Layers {
         ("body", &["body.rs"]),
         ("request", &["request.rs"]),
         ("client of a user", &["redlock.rs", "builder.rs", "shutdown.rs", "config"]),
-        ("around it", &["pools.rs", "annotation.rs", "extension.rs", "axum.rs", "simulation"]),
+        (
+            "around it",
+            &["pools.rs", "annotation.rs", "extension.rs", "axum.rs", "fuzz.rs", "simulation"],
+        ),
     ],
     natural: &[
         // A turn that is dropped passes itself on.

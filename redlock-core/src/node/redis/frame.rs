@@ -26,7 +26,8 @@ pub(super) fn length(bytes: &[u8]) -> Result<Option<usize>, NotRedis> {
         let Some(end) = rest.iter().position(|byte| *byte == b'\r') else {
             return if is_kind(kind) && rest.len() <= MAX_FRAME { Ok(None) } else { Err(NotRedis) };
         };
-        let head = &rest[1..end];
+        // A line that begins with its own end has no kind.
+        let head = rest.get(1..end).ok_or(NotRedis)?;
         open -= 1;
         at += end + 2;
         match kind {
@@ -124,7 +125,7 @@ mod tests {
     #[test]
     fn what_is_no_reply_is_told_before_it_is_complete() {
         for bytes in
-            ["HTTP/1.1 400", "garbage\r\n", "$x\r\n", "$-2\r\n", "*9999999999\r\n", "$\r\n"]
+            ["HTTP/1.1 400", "\r\n", "garbage\r\n", "$x\r\n", "$-2\r\n", "*9999999999\r\n", "$\r\n"]
         {
             assert_eq!(length(bytes.as_bytes()), Err(NotRedis), "{bytes:?}");
         }

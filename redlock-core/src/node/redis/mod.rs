@@ -17,6 +17,8 @@ mod connection;
 mod connector;
 mod exchange;
 mod frame;
+#[cfg(any(test, fuzzing))]
+mod frame_fuzz;
 mod info;
 mod reply;
 #[cfg(test)]
@@ -28,6 +30,8 @@ mod url;
 
 use std::sync::Arc;
 
+#[cfg(any(test, fuzzing))]
+pub use self::frame_fuzz::frames as fuzz_frames;
 use super::NodeSpec;
 use crate::error::{LockError, NodeError};
 
