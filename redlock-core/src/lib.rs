@@ -21,7 +21,8 @@
 //! between a check and a write can act after its lease. Clocks that are set forward, or `FLUSHALL`,
 //! on a majority of nodes let another client take the lock. A node that restarted may have
 //! forgotten what it granted: it gives no votes until that has run out ([`Restarts`]). Where an
-//! overlap must be impossible, do not rely on a lease alone.
+//! overlap must do no harm, do not rely on a lease alone: ask for a token
+//! ([`LockRequest::fenced`]), and let the store check it ([`fence`]).
 //!
 //! # What it tells
 //!
@@ -83,6 +84,7 @@ pub mod fence;
 #[doc(hidden)]
 pub mod fuzz;
 mod guard;
+mod lead;
 mod lease;
 mod lock_future;
 mod metrics;
@@ -98,6 +100,7 @@ mod shutdown;
 #[cfg(redlock_sim)]
 #[doc(hidden)]
 pub mod simulation;
+mod status;
 mod telemetry;
 mod timer;
 mod token;
@@ -109,6 +112,7 @@ pub use config::Config;
 pub use error::{LockError, LostReason, NodeError, NodeErrorKind};
 pub use fence::FencingToken;
 pub use guard::{LockGuard, LockHandle};
+pub use lead::LeadRequest;
 pub use lock_future::LockFuture;
 pub use node::{Node, NodeHealth, NodeState, Restarts, memory::MemoryNode};
 pub use op::release::Released;
@@ -117,6 +121,7 @@ pub use redlock::Redlock;
 #[cfg(feature = "macros")]
 pub use redlock_macros::redlock;
 pub use request::LockRequest;
+pub use status::{LockState, LockStatus, NodeStatus, Waiter};
 
 /// What the macro and the layer are built on. Not for use by hand: it changes without notice.
 #[doc(hidden)]

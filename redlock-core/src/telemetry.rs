@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use tracing::Span;
 
-use crate::error::{LockError, LostReason, NodeError};
+use crate::{
+    error::{LockError, LostReason, NodeError},
+    fence::FencingToken,
+};
 
 /// The span of a request for a lock, from the call to its answer.
 pub(crate) fn acquiring(resource: &str, label: &'static str) -> Span {
@@ -118,6 +121,47 @@ pub(crate) fn odd_expiry(node: &str, key: &str, anomaly: &str) {
         node,
         key,
         "odd expiry of a lock: {anomaly}; was it deleted or evicted, or was the node's clock set?"
+    );
+}
+
+/// An operator has taken a lock away from its holder.
+pub(crate) fn forced(resource: &str, deleted: usize, nodes: usize) {
+    tracing::warn!(
+        resource,
+        deleted,
+        nodes,
+        "lock taken away by hand on {deleted} of {nodes} nodes"
+    );
+}
+
+/// This client leads from now on.
+pub(crate) fn leads(role: &str, token: Option<FencingToken>) {
+    let token = token.map(FencingToken::get);
+    tracing::info!(role, token, "leads");
+}
+
+/// This client has resigned.
+pub(crate) fn resigned(role: &str) {
+    tracing::info!(role, "resigned");
+}
+
+/// No client can be elected until more nodes give votes.
+pub(crate) fn quorum_missing(role: &str, votes: usize, nodes: usize) {
+    tracing::warn!(
+        role,
+        votes,
+        nodes,
+        "no quorum to elect a leader: {votes} of {nodes} nodes give votes"
+    );
+}
+
+/// A leader can be elected again.
+pub(crate) fn quorum_back(role: &str, votes: usize, nodes: usize) {
+    tracing::info!(
+        role,
+        votes,
+        nodes,
+        "quorum to elect a leader again: {votes} of {nodes} nodes give votes"
     );
 }
 

@@ -4,16 +4,33 @@
 use std::time::{Duration, SystemTime};
 
 use redlock_core::{FencingToken, LockError, LockGuard, Redlock};
-use redlock_tests::{ClockShim, LIMIT, Nodes, Server, skipped, within};
+use redlock_tests::{ClockShim, LIMIT, Nodes, Server, skipped, wait_until, within};
 use tokio::task::JoinSet;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// How long a node sits out that has restarted.
-const TTL: Duration = Duration::from_secs(2);
+/// How long a node sits out that has restarted, where that is waited for.
+const SHORT: Duration = Duration::from_secs(2);
 
 fn client(nodes: &Nodes) -> Redlock {
-    nodes.client().node_timeout(TTL / 3).ttl(TTL).max_ttl(TTL).wait(LIMIT).build().unwrap()
+    nodes.client().wait(LIMIT).build().unwrap()
+}
+
+fn client_of_short_ttls(nodes: &Nodes) -> Redlock {
+    let builder = nodes.client().node_timeout(SHORT / 3).ttl(SHORT).max_ttl(SHORT);
+    builder.wait(LIMIT).build().unwrap()
+}
+
+/// Returns once every node votes for this client. A machine that is busy may make attempts fail.
+async fn all_vote(nodes: &Nodes, redlock: &Redlock) {
+    wait_until("every node votes", async || {
+        let Ok(guard) = redlock.lock("warm-up").await else { return false };
+        // The nodes behind the quorum answer in a moment, if they do.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let votes = guard.votes();
+        guard.release().await.is_ok() && votes == nodes.len()
+    })
+    .await;
 }
 
 /// The counter beside the lock of this resource.
@@ -66,7 +83,7 @@ struct Turns {
 }
 
 impl Turns {
-    fn new(nodes: &Nodes) -> Self {
+    fn new(nodes: &Nodes, client: fn(&Nodes) -> Redlock) -> Self {
         Self { clients: [client(nodes), client(nodes)], resource: "r".to_owned(), last: None }
     }
 
@@ -85,7 +102,7 @@ impl Turns {
 
     async fn all_vote(&self, nodes: &Nodes) {
         for redlock in &self.clients {
-            nodes.warm_up(redlock).await;
+            all_vote(nodes, redlock).await;
         }
     }
 }
@@ -94,7 +111,7 @@ impl Turns {
 async fn a_number_on_which_nodes_disagree_is_confirmed_on_a_quorum() {
     let nodes = Nodes::start(3);
     let redlock = client(&nodes);
-    nodes.warm_up(&redlock).await;
+    all_vote(&nodes, &redlock).await;
     for attempt in 0..3 {
         let resource = format!("r{attempt}");
         set_apart(&nodes, &resource);
@@ -114,7 +131,7 @@ async fn a_range_is_confirmed_to_its_last_number() {
     let nodes = Nodes::start(3);
     let (first, crowd, last) = (client(&nodes), client(&nodes), client(&nodes));
     for redlock in [&first, &crowd, &last] {
-        nodes.warm_up(redlock).await;
+        all_vote(&nodes, redlock).await;
     }
     for (away, node) in nodes.iter().enumerate() {
         let resource = format!("r{away}");
@@ -142,7 +159,7 @@ async fn a_range_is_confirmed_to_its_last_number() {
 #[tokio::test]
 async fn tokens_grow_while_one_node_after_the_other_restarts_without_its_data() {
     let nodes = Nodes::start(3);
-    let mut turns = Turns::new(&nodes);
+    let mut turns = Turns::new(&nodes, client_of_short_ttls);
     turns.all_vote(&nodes).await;
     turns.grow("all nodes").await;
     for (index, node) in nodes.iter().enumerate() {
@@ -162,7 +179,7 @@ async fn tokens_grow_while_one_node_after_the_other_restarts_without_its_data() 
 #[tokio::test]
 async fn tokens_grow_when_counters_of_a_minority_are_deleted_by_hand() {
     let nodes = Nodes::start(3);
-    let mut turns = Turns::new(&nodes);
+    let mut turns = Turns::new(&nodes, client);
     turns.all_vote(&nodes).await;
     for (index, node) in nodes.iter().enumerate() {
         turns.turn_to(format!("r{index}"));
@@ -186,7 +203,7 @@ async fn tokens_grow_when_clocks_of_servers_are_set_ahead_and_back() {
         }
     };
     let nodes = Nodes::start_as(3, &Server::builder().clock(&shim));
-    let mut turns = Turns::new(&nodes);
+    let mut turns = Turns::new(&nodes, client);
     turns.all_vote(&nodes).await;
     turns.grow("clocks that are right").await;
     for (index, node) in nodes.iter().enumerate() {

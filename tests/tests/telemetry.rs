@@ -57,6 +57,29 @@ async fn a_node_that_stays_down_is_warned_of_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_campaign_warns_once_while_too_few_nodes_give_votes() {
+    let events = Events::record();
+    let nodes: [_; 3] = std::array::from_fn(|_| MemoryNode::new());
+    let redlock = client(&nodes);
+    let campaign = tokio::spawn(async move {
+        redlock.lead("r").run(|_| std::future::pending::<std::ops::ControlFlow<()>>()).await
+    });
+    let words = ["no quorum to elect a leader", "1 of 3 nodes"];
+    sleep(60_000 * MS).await;
+    assert!(!events.warned_of(&words[..1]));
+    for outages in 1..3 {
+        nodes[1..].iter().for_each(MemoryNode::stop);
+        sleep(3_600_000 * MS).await;
+        let told = events.warnings();
+        let missing = told.iter().filter(|it| words.iter().all(|word| it.contains(word)));
+        assert_eq!(missing.count(), outages, "{told:?}");
+        nodes[1..].iter().for_each(MemoryNode::start);
+        sleep(60_000 * MS).await;
+    }
+    campaign.abort();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_connection_that_breaks_at_work_is_warned_of() {
     let events = Events::record();
     let node = MemoryNode::new();

@@ -250,7 +250,7 @@ async fn waiters_that_go_away_leave_next_to_nothing() {
         match number % 3 {
             0 => drop(ours.lock(&resource).wait(wait).await.unwrap_err()),
             1 => drop(tokio::time::timeout(wait, ours.lock(&resource).into_future()).await),
-            // In line behind the head.
+            // In the queue behind the front.
             _ => {
                 let one = tokio::time::timeout(wait, ours.lock(&resource).into_future());
                 let other = tokio::time::timeout(wait, ours.lock(&resource).into_future());
@@ -279,6 +279,6 @@ async fn waiters_that_go_away_leave_next_to_nothing() {
     })
     .await;
     println!("{} rounds, {before} then {} KiB", rounds(), resident());
-    // What allocators keep for themselves; a line kept for each would be far more in the long run.
+    // What allocators keep for themselves; a queue kept for each would be far more in the long run.
     assert!(resident() < before + 32 * 1024, "{before} KiB became {} KiB", resident());
 }

@@ -1,6 +1,7 @@
 //! The contestants: ways to take a lock on the same nodes, and what they are measured against.
 
 mod bare;
+mod fenced;
 mod mutex;
 mod ours;
 mod polling;
@@ -61,6 +62,8 @@ pub(crate) trait Visit {
 pub(crate) enum Which {
     /// redlock-core through its public interface, with its defaults.
     Ours,
+    /// The same, with a fencing token.
+    Fenced,
     /// rslock with its defaults.
     Rslock,
     /// The least work that is still Redlock, over redis-rs.
@@ -75,13 +78,21 @@ pub(crate) enum Which {
 
 impl Which {
     /// Those that can be chosen; the mutex is always there as the measure.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Mutex, Self::Ours, Self::Rslock, Self::Bare, Self::Sockets, Self::Queued];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Mutex,
+        Self::Ours,
+        Self::Fenced,
+        Self::Rslock,
+        Self::Bare,
+        Self::Sockets,
+        Self::Queued,
+    ];
 
     /// As it is written in tables, files and arguments.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Ours => "ours",
+            Self::Fenced => "fenced",
             Self::Rslock => "rslock",
             Self::Bare => "bare",
             Self::Sockets => "sockets",
@@ -99,6 +110,7 @@ impl Which {
     pub(crate) fn visit<V: Visit>(self, visitor: V) -> V::Output {
         match self {
             Self::Ours => visitor.with::<ours::Ours>(),
+            Self::Fenced => visitor.with::<fenced::Fenced>(),
             Self::Rslock => visitor.with::<rslock::Rslock>(),
             Self::Bare => visitor.with::<bare::Bare>(),
             Self::Sockets => visitor.with::<sockets::Sockets>(),

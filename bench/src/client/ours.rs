@@ -14,7 +14,7 @@ const WAIT: Duration = Duration::from_secs(120);
 const NODE_TIMEOUT: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Clone)]
-pub(super) struct Ours(Redlock);
+pub(super) struct Ours(pub(super) Redlock);
 
 impl Ours {
     fn build(builder: Builder) -> Self {

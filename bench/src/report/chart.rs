@@ -33,6 +33,7 @@ fn color(which: Which) -> &'static str {
     match which {
         Which::Mutex => "#9aa0a6",
         Which::Ours => "#d1495b",
+        Which::Fenced => "#f28482",
         Which::Rslock => "#8d6a9f",
         Which::Bare => "#2e6f95",
         Which::Sockets => "#66a182",

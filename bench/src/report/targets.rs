@@ -108,6 +108,7 @@ pub(crate) fn targets(results: &Results) -> Vec<Target> {
         add("processes: longest wait in ms".into(), ours(Metric::LongestWait), AtMost(250.0));
         add("processes: commands over all nodes".into(), ours(Metric::Sent), AtMost(15.0));
     }
+    fenced(&run, &mut add);
     growth(&run, &mut add);
     far(&run, &mut add);
     overload(&run, &mut add);
@@ -126,6 +127,25 @@ pub(crate) fn targets(results: &Results) -> Vec<Target> {
     let violations = violations.then(|| results.violations());
     add("two holders of one lock at once".into(), violations, AtMost(0.0));
     targets
+}
+
+/// Locks with a fencing token, beside those without one.
+fn fenced(run: &Run<'_>, add: &mut impl FnMut(String, Option<f64>, Limit)) {
+    for flavor in ["multi-thread", "current-thread"] {
+        let case = format!("5 nodes, {flavor}");
+        let figure = run.fenced("latency", &case, Metric::P50);
+        add(format!("fenced latency, {case}: p50 x ours"), figure, AtMost(1.5));
+    }
+    for tasks in [16, 128] {
+        let case = format!("{tasks} tasks");
+        let figure = run.fenced("contended", &case, Metric::PerSecond);
+        add(format!("fenced contended, {case}: x ours"), figure, AtLeast(0.95));
+        let commands = run
+            .0
+            .row("contended", &case, Which::Fenced)
+            .and_then(|row| row.figure(Metric::Commands));
+        add(format!("fenced contended, {case}: commands a node"), commands, AtMost(0.3));
+    }
 }
 
 /// Clients of one task each: 64 of them against 4.
@@ -187,6 +207,12 @@ impl Run<'_> {
     fn by(&self, measure: Which, workload: &str, case: &str, metric: Metric) -> Option<f64> {
         let measure = self.0.row(workload, case, measure)?;
         self.0.row(workload, case, Which::Ours)?.ratio(measure, metric)
+    }
+
+    /// The figure of fenced locks, by that of plain ones.
+    fn fenced(&self, workload: &str, case: &str, metric: Metric) -> Option<f64> {
+        let plain = self.0.row(workload, case, Which::Ours)?;
+        self.0.row(workload, case, Which::Fenced)?.ratio(plain, metric)
     }
 
     /// The longest wait by the time in which everybody has one turn, at the pace that the hold

@@ -113,7 +113,7 @@ fn uncontended<'a>(
             let plural = if number == 1 { "" } else { "s" };
             cases.push(Case {
                 label: format!("{number} {what}{plural}, {}", flavor.name()),
-                clients: &[Which::Bare, Which::Ours, Which::Rslock, Which::Sockets],
+                clients: &[Which::Bare, Which::Ours, Which::Fenced, Which::Rslock, Which::Sockets],
                 sample: Box::new(move |which| sample(which, flavor, number)),
             });
         }
@@ -125,7 +125,14 @@ fn uncontended<'a>(
 fn contended<'a>(sample: impl Fn(Which, usize) -> Sample + Copy + 'a) -> Vec<Case<'a>> {
     let case = |tasks| Case {
         label: format!("{tasks} tasks"),
-        clients: &[Which::Mutex, Which::Ours, Which::Rslock, Which::Bare, Which::Queued],
+        clients: &[
+            Which::Mutex,
+            Which::Ours,
+            Which::Fenced,
+            Which::Rslock,
+            Which::Bare,
+            Which::Queued,
+        ],
         sample: Box::new(move |which| sample(which, tasks)),
     };
     [16, 128].map(case).into()

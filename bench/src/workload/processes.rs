@@ -41,9 +41,12 @@ pub(super) fn case(bench: &Bench, label: String, crowd: Crowd) -> Case<'_> {
     let sample = move |which: Which| match which {
         // No mutex reaches over processes: as many tasks in one.
         Which::Mutex => which.visit(Alone { crowd }),
-        Which::Ours | Which::Rslock | Which::Bare | Which::Sockets | Which::Queued => {
-            together(bench, which, crowd)
-        }
+        Which::Ours
+        | Which::Fenced
+        | Which::Rslock
+        | Which::Bare
+        | Which::Sockets
+        | Which::Queued => together(bench, which, crowd),
     };
     Case {
         label,

@@ -28,8 +28,8 @@ pub(crate) struct Command {
 pub(crate) enum Action {
     /// Set the key if it is free, for this long: `SET key value NX PX ttl`. A vote for a new lock.
     Grant { ttl: Duration },
-    /// The same, and draw numbers from the counter beside the key. Sent at most once a node for each
-    /// claim: a second one would draw others.
+    /// Set the key like [`Grant`](Self::Grant), and draw numbers from the counter beside it. Sent at
+    /// most once a node for each claim: a second one would draw other numbers.
     GrantFenced { ttl: Duration, draw: Draw },
     /// Set the key again for a lock that a quorum has confirmed, on a node where it went missing
     /// (rule 8).
@@ -37,7 +37,8 @@ pub(crate) enum Action {
     /// If the key has our value, let it live for at least this long from now. Never shortens
     /// (rule 7).
     Extend { ttl: Duration },
-    /// The same, and draw more numbers from the counter beside the key.
+    /// Extend the key like [`Extend`](Self::Extend), and draw more numbers from the counter beside
+    /// it.
     Redraw { ttl: Duration, draw: Draw },
     /// If the key has our value and the counter beside it reads what it has given to us, raise the
     /// counter to the last number of the range that other nodes have given more of.
@@ -46,8 +47,8 @@ pub(crate) enum Action {
     /// the turn to its front (`wakes`).
     Release { wakes: bool },
     /// If the key has our value, let it live for exactly this long: the release of a `min_hold`
-    /// that is not used up, the only action that may shorten (rule 7). Made of a [`CleanUp`](super::CleanUp) when it
-    /// is sent.
+    /// that is not used up, the only action that may shorten (rule 7). Made of a
+    /// [`CleanUp`](super::CleanUp) when it is sent.
     Shorten { rest: Duration },
     /// Tell whether the key is there and for how long, and when that changes (once, to the
     /// [`Watchers`](super::Watchers)). Nothing is compared and nothing is set.
@@ -64,6 +65,44 @@ pub(crate) enum Action {
     },
     /// Leave the queue before the key, and pass on a turn that came.
     Leave,
+    /// Tell what is known of the key and of the queue before it. Nothing changes.
+    Inspect,
+    /// Give the key our value whichever it has, and leave its expiry as it is: the holder is refused at
+    /// its next renewal, and no client gets the lock before the holder's time is over.
+    TakeAway,
+    /// Delete the key whichever value it has. Where this node keeps the queue of the lock, also give the
+    /// turn to its front (`wakes`).
+    Clear { wakes: bool },
+}
+
+/// What an [`Action::Inspect`] finds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// The value of the key, if it is there.
+    pub(crate) value: Option<Secret>,
+    /// What is left of it.
+    pub(crate) left: Duration,
+    /// The names of the waiters in the queue, in order.
+    pub(crate) waiting: Vec<Secret>,
+}
+
+/// The value of another client's key. Never printed (rule 19).
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Secret(pub(crate) String);
+
+impl Secret {
+    /// The name of the client. A value of another library has none that is known.
+    pub(crate) fn client_name(&self) -> Option<&str> {
+        let (token, name) = self.0.split_once('.')?;
+        let is_ours = token.len() == 40 && token.bytes().all(|it| it.is_ascii_hexdigit());
+        (is_ours && !name.is_empty() && name.is_ascii()).then_some(name)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Secret").field(&self.client_name()).finish()
+    }
 }
 
 /// What a command that draws numbers asks for.
@@ -91,7 +130,7 @@ pub(crate) struct Raise {
 }
 
 /// What a node answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reply {
     /// Done: granted, healed, released.
     Done,
@@ -118,4 +157,6 @@ pub(crate) enum Reply {
     },
     /// The queue takes no more entries, or the counter has no more numbers.
     Full,
+    /// What is known of the key.
+    Seen(Arc<Seen>),
 }

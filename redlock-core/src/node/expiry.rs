@@ -20,16 +20,16 @@ pub(crate) struct Expected {
 
 impl Expected {
     /// What is odd about a reply that arrived at `now`, if anything.
-    pub(crate) fn anomaly(&self, reply: Reply, now: Moment) -> Option<String> {
+    pub(crate) fn anomaly(&self, reply: &Reply, now: Moment) -> Option<String> {
         let least = self.until.since(now).saturating_sub(self.allowance);
         match reply {
             Reply::Missing | Reply::Foreign if !least.is_zero() => {
                 Some(format!("it is gone {least:?} before its time"))
             }
-            Reply::There { left } if left < least => {
+            Reply::There { left } if *left < least => {
                 Some(format!("{left:?} are left of it where at least {least:?} should be"))
             }
-            Reply::There { left } if left > self.longest.saturating_add(self.allowance) => {
+            Reply::There { left } if *left > self.longest.saturating_add(self.allowance) => {
                 let longest = self.longest;
                 Some(format!("{left:?} are left of it where at most {longest:?} were asked for"))
             }
@@ -53,7 +53,7 @@ mod tests {
             longest: ms(10_000),
             allowance: ms(102),
         };
-        let odd = |reply, now| ten_seconds.anomaly(reply, Moment::ORIGIN + ms(now)).is_some();
+        let odd = |reply, now| ten_seconds.anomaly(&reply, Moment::ORIGIN + ms(now)).is_some();
         let left = |left| Reply::There { left: ms(left) };
         // 4 s later, 6 s are left.
         assert!(!odd(left(6000), 4000));

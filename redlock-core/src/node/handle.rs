@@ -63,7 +63,8 @@ impl NodeHandle {
         shared.task.ensure(|pulse| serve(shared, pulse), self.when_ended());
     }
 
-    /// The same, and has what stands still on another runtime go on here.
+    /// Makes sure that a task connects and sends, and takes over a task that stands still on another
+    /// runtime.
     pub(crate) fn ensure_moving(&self) {
         let shared = self.shared();
         let now = self.now();

@@ -26,11 +26,13 @@ pub(crate) mod queue_keys;
 pub(crate) mod redis;
 mod reply_to;
 mod round_trip;
+mod session;
 mod shared;
 mod source;
 mod spec;
 mod strikes;
 mod supervisor;
+mod task;
 #[cfg(test)]
 mod tests;
 mod watchers;
@@ -38,6 +40,7 @@ mod watchers;
 #[cfg(any(test, fuzzing))]
 pub use self::{outbox_fuzz::outbox as fuzz_outbox, redis::fuzz_frames};
 pub(crate) use command::{Action, Claim, Command, Draw, Raise, Reply};
+pub(crate) use command::{Action, Claim, Command, Draw, Raise, Reply, Secret, Seen};
 pub(crate) use connection::{Connection, Connector, Opened, Sender};
 pub(crate) use expiry::Expected;
 pub(crate) use fingerprint::fnv1a;

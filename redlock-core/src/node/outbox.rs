@@ -8,7 +8,7 @@
 //! is late for the least important, and a lock that is held is not lost to a crowd that asks for
 //! others.
 //!
-//! The size is bounded by what is held, asked for, waited for or owed (rule 18).
+//! The size is bounded by what is held, asked for, waited for, or has to be deleted again (rule 18).
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -33,10 +33,10 @@ pub(super) const PAUSE: Duration = Duration::from_secs(1);
 /// each: a larger crowd would not be answered within `node_timeout`, though the node is well.
 const MAX_IN_FLIGHT: usize = 512;
 
-/// The same for joins and watches, so that grants always find room.
+/// How many commands may be in flight before joins and watches wait, so that grants find room.
 const MAX_WATCHING: usize = MAX_IN_FLIGHT / 2;
 
-/// The same for renewals and deletes, so that they always find room.
+/// How many commands may be in flight before renewals and deletes wait. They always find room.
 const MAX_UPKEEP: usize = 2 * MAX_IN_FLIGHT;
 
 /// How many of them go out as one batch, which is answered as a whole: an answer now and then shows
@@ -169,7 +169,10 @@ impl Outbox {
                     self.deletes.push_back(Queued::new(job, reply_to, now));
                 }
             }
-            Action::Watch | Action::Join { .. } => {
+            Action::TakeAway | Action::Clear { .. } => {
+                self.deletes.push_back(Queued::new(job, reply_to, now));
+            }
+            Action::Watch | Action::Join { .. } | Action::Inspect => {
                 self.watches.push_back(Queued::new(job, reply_to, now));
             }
         }
@@ -312,7 +315,7 @@ impl Outbox {
         }
     }
 
-    /// The same for a node that answers, if only with an error: it has run what was sent before,
+    /// Adds a clean-up for a node that answers, if only with an error: it has run what was sent before,
     /// so that nothing is left to do once the key has expired.
     pub(super) fn add_cleanup_until_expiry(&mut self, job: Job, due: Moment) {
         if job.clean_up.is_some_and(|clean_up| due < clean_up.until) {
@@ -352,7 +355,7 @@ impl Outbox {
         lanes.into_iter().flat_map(std::mem::take).collect()
     }
 
-    /// Takes out every delete that was not sent. They are owed all the same.
+    /// Takes out every delete that was not sent. They are put off as clean-ups instead.
     pub(super) fn take_deletes(&mut self, now: Moment) -> Vec<Queued> {
         let deletes: Vec<_> = std::mem::take(&mut self.deletes).into();
         for item in &deletes {
@@ -361,7 +364,7 @@ impl Outbox {
         deletes
     }
 
-    /// What was sent and has no answer is not in flight any more. Deletes are owed.
+    /// What was sent and has no answer is not in flight any more. Deletes become clean-ups.
     pub(super) fn abandon(&mut self, unanswered: &[Queued], now: Moment) {
         self.answered(unanswered.len());
         for item in unanswered {
@@ -411,12 +414,12 @@ impl Outbox {
         self.put_off_cleanups + self.deletes.len()
     }
 
-    /// No delete is owed.
+    /// No delete has to be repeated.
     pub(super) fn has_no_cleanups(&self) -> bool {
         self.cleanups() == 0
     }
 
-    /// Nothing waits, is in flight or is owed.
+    /// Nothing waits, is in flight or has to be repeated.
     pub(super) fn is_idle(&self) -> bool {
         self.put_off_cleanups == 0 && self.is_quiet()
     }

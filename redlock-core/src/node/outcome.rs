@@ -43,7 +43,7 @@ pub(super) fn conclude(
         match result {
             Ok(reply) => {
                 strikes.clear();
-                hear(shared, &item.job, *reply, &now);
+                hear(shared, &item.job, reply, &now);
             }
             Err(error) if breaks(error, strikes, &now, shared.context.node_timeout) => {
                 over = Some(error.clone());
@@ -108,14 +108,15 @@ fn note_cleanups(
 }
 
 /// What a reply says beside its vote: that a clock does not keep up, that a key of ours has gone.
-fn hear(shared: &Shared, job: &Job, reply: Reply, now: &impl Deref<Target = Moment>) {
+fn hear(shared: &Shared, job: &Job, reply: &Reply, now: &impl Deref<Target = Moment>) {
     let key = &job.claim.key;
     if let Some(anomaly) = job.expected.and_then(|it| it.anomaly(reply, **now)) {
         telemetry::odd_expiry(&shared.name, key, &anomaly);
     }
     // A node does not tell us what we did ourselves.
     let done = matches!(reply, Reply::Done | Reply::Woke { deleted: true });
-    if done && job.clean_up.is_some_and(|it| it.deletes(**now)) {
+    let clears = matches!(job.action, Action::Clear { .. });
+    if done && (clears || job.clean_up.is_some_and(|it| it.deletes(**now))) {
         shared.watchers.freed(key);
     }
 }

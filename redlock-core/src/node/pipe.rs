@@ -203,7 +203,7 @@ impl Pipe {
         self.abandon_any()
     }
 
-    /// The same, of whatever connection there was.
+    /// Everything that was sent over any connection and has no answer.
     pub(super) fn abandon_any(&mut self) -> Vec<Queued> {
         self.sender = None;
         std::mem::take(&mut self.batches).into_iter().flat_map(|batch| batch.items).collect()

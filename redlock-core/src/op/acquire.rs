@@ -229,7 +229,7 @@ impl Request<'_> {
     }
 }
 
-fn check(resource: &str) -> Result<(), LockError> {
+pub(super) fn check(resource: &str) -> Result<(), LockError> {
     let problem = if resource.is_empty() {
         "it is empty: name what is to be locked".to_owned()
     } else if resource.len() > MAX_RESOURCE_BYTES {

@@ -2,5 +2,8 @@
 
 pub(crate) mod acquire;
 pub(crate) mod extend;
+pub(crate) mod inspect;
+#[cfg(test)]
+mod inspect_tests;
 pub(crate) mod release;
 pub(crate) mod watch;

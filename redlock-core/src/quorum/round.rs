@@ -97,6 +97,7 @@ impl Round {
                 | Reply::Woke { deleted: true },
             ) => (Vote::Yes, Answer::Yes),
             Ok(Reply::Missing | Reply::Woke { deleted: false }) => (Vote::No, Answer::Missing),
+            Ok(Reply::Seen(_)) => (Vote::Yes, Answer::Yes),
             Ok(Reply::Foreign | Reply::Queued { .. } | Reply::Full) => (Vote::No, Answer::Foreign),
             Err(error) => (Vote::Failed, Answer::Failed(error)),
         };

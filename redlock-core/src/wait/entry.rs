@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use super::pace::LIFE;
 use crate::{
     bug::{Bug, planted},
-    error::NodeError,
+    error::{NodeError, NodeErrorKind},
     metrics,
     node::{
         Action, Claim, Job, Listener, NodeHandle, Reply, ReplySink, ReplyTo, deliver, fnv1a,
@@ -95,6 +95,8 @@ pub(crate) struct Entry {
     said: u32,
     /// Every node that may have an entry.
     asked: Vec<usize>,
+    /// The nodes that have refused to take the entry.
+    declined: Vec<usize>,
     /// The turn came: the entry is out of the queue already.
     has_turn: bool,
     /// The turn came while the waiter was reported alive, which put the entry back.
@@ -117,6 +119,7 @@ impl Entry {
             place: 0,
             said: 0,
             asked: Vec::new(),
+            declined: Vec::new(),
             has_turn: false,
             is_back: false,
             _metered: metrics::queued(),
@@ -125,21 +128,15 @@ impl Entry {
 
     /// Joins the queue, or reports that the waiter is alive. `None` when no node takes the entry.
     pub(crate) async fn say(&mut self) -> Option<QueuePosition> {
-        let nodes = Arc::clone(&self.nodes);
         let mut refused = Vec::new();
         loop {
-            // An entry stays on its node for as long as that node answers.
-            let stays = self.node.filter(|node| {
-                !refused.contains(node) && nodes.get(*node).is_some_and(NodeHandle::is_up)
-            });
-            let node = match stays {
-                Some(node) => node,
-                None => {
-                    let node = keeper(&nodes, &self.claim.key, &refused)?;
-                    self.move_to(node);
-                    node
-                }
-            };
+            // A node that comes back, or is first reached after the waiter has joined, keeps the queue
+            // from then on. An entry that stayed where it is would be the front of a queue of its
+            // own, against all clients that have come since.
+            let node = self.keeper(&refused)?;
+            if self.node != Some(node) {
+                self.move_to(node);
+            }
             match self.ask(node).await {
                 Ok(Reply::Queued { place, ahead, left }) => {
                     self.place = place;
@@ -149,12 +146,28 @@ impl Entry {
                     return Some(QueuePosition { ahead, left });
                 }
                 Ok(_) => return None,
-                Err(_) => refused.push(node),
+                Err(error) => {
+                    refused.push(node);
+                    if error.kind == NodeErrorKind::Server {
+                        self.declined.push(node);
+                    }
+                }
             }
         }
     }
 
-    /// Moves the entry to another node.
+    /// The node that keeps the queue now. A node that has refused the entry before is not asked each time:
+    /// the entry stays where it is.
+    fn keeper(&self, refused: &[usize]) -> Option<usize> {
+        let Self { nodes, claim, declined, node, .. } = self;
+        let stays = node
+            .filter(|it| !refused.contains(it) && nodes.get(*it).is_some_and(NodeHandle::is_up));
+        let best = keeper(nodes, &claim.key, refused)?;
+        Some(stays.filter(|_| declined.contains(&best)).unwrap_or(best))
+    }
+
+    /// Moves the entry to another node, where it keeps its place. The node before is told when the
+    /// waiter goes, if it has not forgotten the entry by then: the waiter may come back to it.
     fn move_to(&mut self, node: usize) {
         if let Some(before) = self.node.replace(node).and_then(|it| self.nodes.get(it)) {
             self.keys.iter().for_each(|key| before.stop_listening(key, &self.wake));

@@ -37,7 +37,7 @@ mod waiters;
 mod wants;
 
 pub(crate) use deletes::{delete, settles};
-pub(crate) use entry::{Entry, QueuePosition, Signal};
+pub(crate) use entry::{Entry, QueuePosition, Signal, queue_node};
 pub(crate) use failed_attempt::FailedAttempt;
 pub(crate) use pace::{MIN_PAUSE, REFRESH, WakeBackoff, grace, watches_after};
 pub(crate) use queue::{Joined, Queues};

@@ -4,9 +4,10 @@
 //! Kleppmann's "How to do distributed locking". `cargo xtask lost-updates` runs it.
 //!
 //! - `store`: a counter in SQLite; `client`: a process that increments it.
-//! - `stage`: what is done to clients and servers.
+//! - `stage`: what is done to clients and servers; `clocks`: to their clocks.
 
 mod client;
+mod clocks;
 mod stage;
 mod store;
 

@@ -13,7 +13,7 @@ use super::counters::Counters;
 use crate::{
     bug::{Bug, planted},
     clock::wall_at,
-    node::{Action, Claim, Command, Reply, queue_keys},
+    node::{Action, Claim, Command, Reply, Secret, Seen, queue_keys},
 };
 
 /// The most keys that may be watched before a batch, like a server's `tracking-table-max-keys`.
@@ -23,7 +23,7 @@ const MAX_WATCHED: usize = 1 << 18;
 /// Everything that a node knows.
 pub(super) struct Data {
     keys: BTreeMap<Arc<str>, Entry>,
-    /// The waiters in line for a key, the first in front.
+    /// The clients in the queue before a key, the first in front.
     queues: BTreeMap<Arc<str>, BTreeMap<u64, Waiter>>,
     /// The connections that are told of the next change to a key, once each.
     watched: BTreeMap<Arc<str>, BTreeSet<u64>>,
@@ -196,6 +196,7 @@ impl Data {
                 self.join(&command.claim, place, life)
             }
             Action::Leave => self.leave(&command.claim, connection, &mut told),
+            Action::Inspect => self.inspect(&command.claim.key),
             _ => {
                 let (reply, changed) = self.run_one(command, connection);
                 if changed {
@@ -245,6 +246,7 @@ impl Data {
             (_, None) => (Reply::Missing, false),
             (action, Some(entry))
                 if entry.value != claim.value
+                    && !matches!(action, Action::TakeAway | Action::Clear { .. })
                     && !(matches!(action, Action::Release { .. })
                         && planted(Bug::ReleaseWithoutCompare)) =>
             {
@@ -272,8 +274,14 @@ impl Data {
                 (Reply::Done, true)
             }
             // Seen to before.
-            (Action::Join { .. } | Action::Leave, Some(_)) => (Reply::Foreign, false),
-            (Action::Release { .. }, Some(_)) => {
+            (Action::Join { .. } | Action::Leave | Action::Inspect, Some(_)) => {
+                (Reply::Foreign, false)
+            }
+            (Action::TakeAway, Some(entry)) => {
+                entry.value.clone_from(&claim.value);
+                (Reply::Done, true)
+            }
+            (Action::Release { .. } | Action::Clear { .. }, Some(_)) => {
                 self.keys.remove(&claim.key);
                 (Reply::Done, true)
             }
@@ -340,6 +348,20 @@ impl Data {
         if place.is_some() { Reply::Done } else { Reply::Missing }
     }
 
+    /// `inspect.lua`.
+    fn inspect(&mut self, key: &Arc<str>) -> Reply {
+        let now = self.clock.now();
+        let left = self.remaining(key);
+        let value = self.keys.get(key).filter(|_| left.is_some());
+        let waiters = self.queues.get(key).into_iter().flat_map(BTreeMap::values);
+        let alive = waiters.filter(|waiter| waiter.dead_at > now);
+        Reply::Seen(Arc::new(Seen {
+            value: value.map(|entry| Secret(entry.value.clone())),
+            left: left.unwrap_or_default(),
+            waiting: alive.map(|waiter| Secret(waiter.name.clone())).collect(),
+        }))
+    }
+
     /// What is left to do for a release where the queue is kept.
     fn wake(
         &mut self,
@@ -348,7 +370,10 @@ impl Data {
         connection: u64,
         told: &mut Vec<Push>,
     ) -> Reply {
-        let wakes = command.action == Action::Release { wakes: true };
+        let wakes = matches!(
+            command.action,
+            Action::Release { wakes: true } | Action::Clear { wakes: true }
+        );
         if !wakes || reply == Reply::Foreign || planted(Bug::SuccessorNotWoken) {
             return reply;
         }

@@ -19,6 +19,9 @@ static GRANT_FENCED: LazyLock<Script> =
 static REDRAW: LazyLock<Script> =
     LazyLock::new(|| Script::new(concat!(include_str!("draw.lua"), include_str!("redraw.lua"))));
 static CONFIRM: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("confirm.lua")));
+static INSPECT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("inspect.lua")));
+static CLEAR: LazyLock<Script> =
+    LazyLock::new(|| Script::new(concat!(include_str!("wake.lua"), include_str!("clear.lua"))));
 static JOIN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("join.lua")));
 static LEAVE: LazyLock<Script> =
     LazyLock::new(|| Script::new(concat!(include_str!("wake.lua"), include_str!("leave.lua"))));
@@ -49,7 +52,9 @@ impl Known {
     /// How to call the script of this action, if it has one.
     pub(super) fn how(&mut self, action: Action) -> How {
         let bit = match action {
-            Action::Grant { .. } | Action::Heal { .. } | Action::Watch => return How::ByHash,
+            Action::Grant { .. } | Action::Heal { .. } | Action::Watch | Action::TakeAway => {
+                return How::ByHash;
+            }
             Action::Extend { .. } => 1,
             Action::Release { .. } => 2,
             Action::Shorten { .. } => 4,
@@ -58,6 +63,8 @@ impl Known {
             Action::GrantFenced { .. } => 32,
             Action::Redraw { .. } => 64,
             Action::Confirm(_) => 128,
+            Action::Inspect => 256,
+            Action::Clear { .. } => 512,
         };
         let is_known = self.0 & bit != 0;
         self.0 |= bit;
@@ -92,6 +99,18 @@ pub(super) fn encode(commands: &[Command], how: How, out: &mut Vec<u8>) {
             write(out, &[b"SET", key(claim), value(claim), b"NX", b"PX", time.digits()]);
         }
         Action::Watch => write(out, &[b"PTTL", key(claim)]),
+        Action::TakeAway => {
+            write(out, &[b"SET", key(claim), value(claim), b"XX", b"KEEPTTL"]);
+        }
+        Action::Inspect => {
+            call(&INSPECT, how, 1, 1, out);
+            words(out, &[key(claim), queue_keys::prefix(&claim.key).as_bytes()]);
+        }
+        Action::Clear { wakes } => {
+            call(&CLEAR, how, 1, 1, out);
+            let prefix = if wakes { queue_keys::prefix(&claim.key) } else { String::new() };
+            words(out, &[key(claim), prefix.as_bytes()]);
+        }
         Action::Extend { .. } => {
             call(&EXTEND, how, 1, 2, out);
             words(out, &[key(claim), value(claim), time.digits()]);
@@ -248,7 +267,13 @@ fn time_of(command: &Command) -> u64 {
         Action::GrantFenced { ttl, .. } | Action::Redraw { ttl, .. } => milliseconds(ttl, 1),
         Action::Shorten { rest } => milliseconds(rest, 0),
         Action::Join { life, .. } => milliseconds(life, 1),
-        Action::Release { .. } | Action::Watch | Action::Leave | Action::Confirm(_) => 0,
+        Action::Release { .. }
+        | Action::Watch
+        | Action::Leave
+        | Action::Inspect
+        | Action::TakeAway
+        | Action::Clear { .. }
+        | Action::Confirm(_) => 0,
     }
 }
 

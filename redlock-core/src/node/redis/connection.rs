@@ -22,7 +22,8 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
 use super::{
-    exchange::{Batch, Exchange, Pushed},
+    batch::Batch,
+    exchange::{Exchange, Pushed},
     transport::CloseReason,
 };
 use crate::{

@@ -11,8 +11,6 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use futures_util::task::AtomicWaker;
-use parking_lot::Mutex;
 use redis::{PushKind, ServerErrorKind, Value};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -20,65 +18,18 @@ use tokio::{
 };
 
 use super::{
+    batch::Batch,
     command::{self, How, Known},
     frame, reply,
     transport::{CloseReason, NOT_REDIS, Transport},
 };
 use crate::{
     error::{NodeError, NodeErrorKind},
-    node::{Action, Command, Reply, Watchers},
+    node::{Action, Command, Watchers},
 };
 
 /// Room for answers to begin with: those of a full batch are a few bytes each.
 const ROOM: usize = 4096;
-
-/// Commands that were asked together, and their answers so far.
-pub(super) struct Batch {
-    commands: Vec<Command>,
-    answers: Mutex<Answers>,
-    asker: AtomicWaker,
-}
-
-struct Answers {
-    given: Vec<Option<Result<Reply, NodeError>>>,
-    missing: usize,
-}
-
-impl Batch {
-    fn new(commands: Vec<Command>) -> Arc<Self> {
-        let given = std::iter::repeat_with(|| None).take(commands.len()).collect();
-        let answers = Mutex::new(Answers { given, missing: commands.len() });
-        Arc::new(Self { commands, answers, asker: AtomicWaker::new() })
-    }
-
-    fn answer(&self, place: usize, result: Result<Reply, NodeError>) {
-        let complete = {
-            let mut answers = self.answers.lock();
-            if let Some(slot @ None) = answers.given.get_mut(place) {
-                *slot = Some(result);
-                answers.missing -= 1;
-            }
-            answers.missing == 0
-        };
-        if complete {
-            self.asker.wake();
-        }
-    }
-
-    /// Wakes this waker when all answers are there.
-    pub(super) fn register(&self, asker: &Waker) {
-        self.asker.register(asker);
-    }
-
-    /// All answers, once they are there.
-    pub(super) fn poll(&self) -> Poll<Vec<Result<Reply, NodeError>>> {
-        let mut answers = self.answers.lock();
-        if answers.missing > 0 {
-            return Poll::Pending;
-        }
-        Poll::Ready(std::mem::take(&mut answers.given).into_iter().flatten().collect())
-    }
-}
 
 /// The receiver of the next answer.
 enum Awaited {

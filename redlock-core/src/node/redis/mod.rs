@@ -7,11 +7,13 @@
 //! | [`info`] | what the server at the other end says of itself |
 //! | [`transport`], `tls` | the bytes below redis-rs, and how they ended |
 //! | [`connection`] | batches of commands out, and the end of it noticed |
+//! | [`batch`] | commands that go out in one write, and their answers |
 //! | [`exchange`] | which command gets which answer, and scripts that the server has forgotten |
 //! | [`command`], `*.lua` | a command becomes bytes |
 //! | [`frame`] | bytes become an answer |
 //! | [`reply`] | an answer becomes granted, refused, or failed and why |
 
+mod batch;
 mod command;
 mod connection;
 mod connector;

@@ -1,10 +1,10 @@
 //! What a server answers, told apart strictly: granted, refused, or failed and why (rule 17).
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use redis::{ServerError, Value};
 
-use crate::node::{Action, Reply};
+use crate::node::{Action, Reply, Secret, Seen};
 
 /// The longest text of a server that is passed on.
 const MAX_REASON: usize = 240;
@@ -36,7 +36,14 @@ pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Rep
             queued(answers).ok_or_else(|| unexpected(answer, "a place in a queue"))
         }
         (Action::Join { .. }, other) => Err(unexpected(other, "a place in a queue")),
-        (Action::Release { .. }, Value::Int(answer @ 2..=3)) => {
+        (Action::TakeAway, Value::Okay) => Ok(Reply::Done),
+        (Action::TakeAway, Value::Nil) => Ok(Reply::Missing),
+        (Action::TakeAway, other) => Err(unexpected(other, "OK or nil")),
+        (Action::Inspect, Value::Array(answers)) => {
+            seen(answers).ok_or_else(|| unexpected(answer, "the state of a lock"))
+        }
+        (Action::Inspect, other) => Err(unexpected(other, "the state of a lock")),
+        (Action::Release { .. } | Action::Clear { .. }, Value::Int(answer @ 2..=3)) => {
             Ok(Reply::Woke { deleted: *answer == 3 })
         }
         (_, Value::Int(1)) => Ok(Reply::Done),
@@ -57,6 +64,26 @@ fn queued(answers: &[Value]) -> Option<Reply> {
         left => Some(u64::try_from(left).map_or(Duration::MAX, Duration::from_millis)),
     };
     Some(Reply::Queued { place, ahead, left })
+}
+
+/// Reads `value, PTTL, waiters`.
+fn seen(answers: &[Value]) -> Option<Reply> {
+    let [value, left, waiting] = answers else { return None };
+    let value: Option<Vec<u8>> = redis::from_redis_value_ref(value).ok()?;
+    let left = redis::from_redis_value_ref::<i64>(left).ok()?;
+    let waiting: Vec<Vec<u8>> = redis::from_redis_value_ref(waiting).ok()?;
+    // Other clients may write any bytes.
+    let secret = |bytes: Vec<u8>| Secret(String::from_utf8_lossy(&bytes).into_owned());
+    Some(Reply::Seen(Arc::new(Seen {
+        value: value.map(secret),
+        left: match left {
+            // There is no such key.
+            -2 => Duration::ZERO,
+            // A key without expiry has for ever left.
+            left => u64::try_from(left).map_or(Duration::MAX, Duration::from_millis),
+        },
+        waiting: waiting.into_iter().map(secret).collect(),
+    })))
 }
 
 /// Whether a server says by this error that it has not run the command. Any other error may be a

@@ -44,7 +44,7 @@ impl Fence {
                 for client in (0..core.clients.len()).filter(|client| renewed != Some(*client)) {
                     let_go(core, client);
                 }
-                // What a renewed holder has asked for has failed all the same: nobody waits so long.
+                // What a renewed holder has asked for has failed all the same: no client waits so long.
                 if let Some(client) = renewed.filter(|client| core.clients[*client].busy) {
                     give_up(core, client);
                 }

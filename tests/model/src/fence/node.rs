@@ -78,7 +78,7 @@ impl Fence {
         }
     }
 
-    /// Drops what can change nothing any more and is waited for by nobody: without it there are
+    /// Drops what can change nothing any more and what no client waits for: without it there are
     /// fewer states and the same behaviours.
     pub(super) fn forget_what_is_without_effect(&self, core: &mut Core) {
         for client in 0..CLIENTS {

@@ -1,4 +1,4 @@
-//! A behaviour for a reader: who does what, by the names of the start.
+//! A behaviour for a reader: what each client and node does, by the names of the start.
 
 use super::{
     action::{Action, places},
