@@ -1,6 +1,6 @@
 //! Nodes that are far away: proxies that deliver every byte a fixed time later, both ways.
 //!
-//! All of them share one line in which bytes wait, since all wait equally long. A timer of the
+//! All proxies share one queue of bytes, because all bytes wait equally long. A timer of the
 //! operating system says when the first are due: tokio's rounds to whole milliseconds.
 
 use std::{
@@ -36,7 +36,7 @@ struct Parcel {
 }
 
 impl Distance {
-    /// Puts these servers so far away, in each direction.
+    /// Puts these servers this far away, in each direction.
     pub(crate) fn start(servers: &[Server], one_way: Duration) -> Self {
         let ports: Vec<u16> = servers.iter().map(Server::port).collect();
         let (end, ended) = oneshot::channel();
@@ -55,7 +55,7 @@ impl Distance {
                     tokio::spawn(accept(listener, port, one_way, line.clone()));
                 }
                 let _ = tell.send(urls);
-                // An error says the same: that the end has come.
+                // An error means the same: the end has come.
                 let _ = ended.await;
             });
         });
@@ -104,7 +104,7 @@ async fn accept(
     }
 }
 
-/// Sends on what comes, until the connection ends.
+/// Forwards the bytes that come, until the connection ends.
 async fn read(
     from: Arc<TcpStream>,
     to: Arc<TcpStream>,
@@ -126,7 +126,7 @@ async fn read(
     }
 }
 
-/// Delivers what is under way, each when it is due. All of it is due in the order of its arrival.
+/// Delivers the waiting bytes when they are due, in the order of their arrival.
 async fn deliver(mut parcels: mpsc::UnboundedReceiver<Parcel>) {
     let mut timer = Timer::new();
     while let Some(Parcel { due, to, bytes }) = parcels.recv().await {

@@ -55,7 +55,7 @@ impl Sent {
         Self { count, readers }
     }
 
-    /// How many there were so far.
+    /// The count so far.
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }

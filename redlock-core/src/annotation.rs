@@ -42,7 +42,7 @@ where
     }
 }
 
-// What follows has no types of the user's, so that it is compiled once.
+// What follows has no types of the user's, so it is compiled once.
 
 fn call_pool(name: &str, resource: String, options: LockOptions) -> Call {
     match pools::require(name) {
@@ -64,7 +64,7 @@ pub fn lock() -> LockHandle {
     }
 }
 
-/// Locks, runs the body, releases; what did not work is for `refusal` to answer.
+/// Locks, runs the body and releases. `refusal` answers every error.
 pub fn run<R, S, F>(call: Call, refusal: Refusal<S, R>, on_lost: OnLost, body: F) -> Locked<S, R, F>
 where
     F: Future<Output = R>,

@@ -141,7 +141,7 @@ impl Builder {
         Ok(Redlock::from_client(Arc::new(client)))
     }
 
-    /// The defaults over new nodes inside this process: no setting can be wrong.
+    /// The defaults over new nodes inside this process. No setting can be wrong.
     pub(crate) fn in_memory(count: usize) -> Redlock {
         let Self { settings, entropy, .. } = Self::new();
         let memory: Vec<_> = (0..count.max(1)).map(|_| MemoryNode::new()).collect();
@@ -162,7 +162,7 @@ impl Builder {
         self
     }
 
-    /// A client of nodes that no URL leads to.
+    /// A client of nodes that have no URL.
     #[cfg(test)]
     pub(crate) fn over(self, specs: Vec<NodeSpec>) -> Redlock {
         let Self { settings, entropy, .. } = self;

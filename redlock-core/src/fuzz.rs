@@ -42,8 +42,8 @@ mod tests {
     /// How many inputs are made of a corpus.
     const CASES: u32 = 3000;
 
-    /// Runs the corpus, then inputs of which the ends are those of two files of it, around some
-    /// bytes of chance.
+    /// Runs the corpus, then generated inputs. Each of them has the beginning of one file of the
+    /// corpus, random bytes, and the end of another file.
     fn bounded(corpus: &str, target: fn(&[u8])) {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(corpus);
         let mut files: Vec<_> = fs::read_dir(&folder)

@@ -175,7 +175,7 @@ impl LockHandle {
     reads!();
 }
 
-// By hand, here and below: derived, these would print the client and the state of every round.
+// By hand, here and below: a derived `Debug` would print the client and the state of every round.
 impl fmt::Debug for LockGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         describe(f.debug_struct("LockGuard"), &self.handle.hold)

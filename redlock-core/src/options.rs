@@ -177,14 +177,14 @@ impl Settings {
         }
     }
 
-    /// The drift of clocks that a client allows for by itself.
+    /// The clock drift that a client allows for by itself.
     pub(crate) fn clock_drift_factor(&self) -> f64 {
         self.defaults.clock_drift_factor.unwrap_or_default()
     }
 
     /// The terms of a call with these options, or what is wrong with them.
     pub(crate) fn terms(&self, options: &LockOptions) -> Result<Terms, LockError> {
-        // A client has a default for whatever has no other below.
+        // A client has a default for each setting that has no default below.
         let set = self.defaults.clone().merge(options.clone());
         let terms = Terms {
             label: set.label.unwrap_or_default(),
@@ -257,8 +257,7 @@ mod tests {
 
     type Set<T> = fn(T, u64) -> T;
 
-    /// A setting: of a client, where it has it, of options, of a request, and what becomes of it, as a
-    /// number.
+    /// A setting. Shows it on a client, on options and on a request, and its effect as a number.
     type Row = (&'static str, Option<Set<Builder>>, Set<LockOptions>, Set<LockRequest>, Read);
     type Read = fn(&Terms) -> u64;
 

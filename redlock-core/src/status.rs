@@ -1,4 +1,4 @@
-//! What an operator sees of a lock.
+//! The state of a lock, as an operator sees it.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -71,7 +71,7 @@ impl fmt::Display for Waiter {
     }
 }
 
-/// What a node has seen, or why not.
+/// The state on a node, or why it is unknown.
 type Answer = Result<Arc<Seen>, NodeError>;
 
 impl LockStatus {

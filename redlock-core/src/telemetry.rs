@@ -1,5 +1,5 @@
-//! What the crate tells through `tracing`, in one place. No event carries a token, a password or
-//! a whole URL (rule 19).
+//! All spans and events of the crate, through `tracing`. No event carries a token, a password or a
+//! whole URL (rule 19).
 
 use std::time::Duration;
 
@@ -62,7 +62,8 @@ pub(crate) fn lost(resource: &str, reason: LostReason) {
     tracing::warn!(resource, ?reason, "lock lost: {reason}");
 }
 
-/// An annotated function answered with its default value, which cannot tell why.
+/// An annotated function has returned its default value. The value cannot tell why, so the event
+/// does.
 pub(crate) fn defaulted(error: &LockError) {
     tracing::error!("an annotated function returned its default value: {error}");
 }

@@ -147,7 +147,7 @@ fn initialise(before: &[String], programs: &Path, data: &Path) -> Result<(), Str
     let output = run(before, &programs.join("initdb"), &arguments)
         .map_err(|error| format!("initdb cannot be run: {error}"))?;
     let words = String::from_utf8_lossy(&output.stderr);
-    // What is installed and does not work is no reason to skip a test.
+    // A PostgreSQL that is installed and does not work is no reason to skip a test.
     assert!(output.status.success(), "initdb failed:\n{words}");
     Ok(())
 }

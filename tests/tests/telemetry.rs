@@ -1,4 +1,5 @@
-//! What an operator is told, and what is not worth a word: over nodes in memory on paused time.
+//! The events that an operator sees, and the events that would be noise: over nodes in memory on
+//! paused time.
 
 use std::{future::IntoFuture, time::Duration};
 
@@ -129,14 +130,14 @@ async fn a_node_that_has_not_voted_is_not_warned_of_for_missing_the_lock() {
     assert_eq!(guard.votes(), 3);
     nodes[3].start();
     sleep(1000 * MS).await;
-    // What it was asked is gone before it was run.
+    // The command is dropped before it has run.
     nodes[4].stop();
     nodes[4].clear();
     nodes[4].start();
     sleep(20_000 * MS).await;
     assert_eq!(guard.votes(), 5, "healed");
     assert!(!events.warned_of(&["odd expiry"]), "{:?}", events.warnings());
-    // As opposed to a node that had it.
+    // In contrast to a node that had it.
     nodes[4].remove("redlock:r");
     sleep(9000 * MS).await;
     assert!(events.warned_of(&["odd expiry", nodes[4].name()]), "{:?}", events.warnings());

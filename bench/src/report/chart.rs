@@ -15,7 +15,7 @@ pub(super) struct Chart {
     pub(super) series: Vec<Which>,
     /// The label of a group and the value of each client; `None` leaves a gap.
     pub(super) groups: Vec<(String, Vec<Option<f64>>)>,
-    /// For values that are worlds apart.
+    /// For values of very different sizes.
     pub(super) logarithmic: bool,
 }
 
@@ -125,7 +125,7 @@ impl Chart {
         if !self.logarithmic {
             return value.max(0.0) / highest;
         }
-        // The lowest bar is still one: half of it is the ground.
+        // The lowest bar stays visible: it is half as high as the part below it.
         let lowest = values().filter(|value| *value > 0.0).fold(highest, f64::min) / 2.0;
         if value <= lowest { 0.0 } else { (value / lowest).ln() / (highest / lowest).ln() }
     }

@@ -48,7 +48,7 @@ pub struct BodyGuard {
     span: Span,
     /// The body was polled: from then on it may have had effects.
     started: bool,
-    /// Resolves when the body has to be looked at again although nothing of its own woke it.
+    /// Resolves when the body has to be looked at again although none of its own wakers was called.
     changed: Option<BoxFuture<'static, ()>>,
 }
 
@@ -119,7 +119,8 @@ impl BodyGuard {
                 }
                 Judgement::Doubtful => {}
             }
-            // Judges again once it listens, so that no change falls between the two.
+            // Judges the hold again once the listener is registered, so that no change falls
+            // between the two.
             let changed = self.changed.get_or_insert_with(|| {
                 let unlike = std::mem::discriminant(&judged);
                 let (leases, hold) = (Arc::clone(leases), Arc::clone(hold));

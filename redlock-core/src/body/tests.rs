@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use super::*;
 use crate::{LockError, LockHandle, Redlock, op::release};
 
-/// What comes of a body that is polled for the first time now.
+/// The result of a body that is polled for the first time now.
 async fn first_poll(mut guard: BodyGuard) -> Result<(), LockError> {
     poll_fn(|cx| guard.poll_body(cx, |_| Poll::Ready(()))).await
 }

@@ -1,4 +1,4 @@
-//! What a holder has on the nodes.
+//! The keys of a lock on the nodes, as its holder knows them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -41,8 +41,8 @@ pub(crate) struct LeaseState {
 }
 
 impl LeaseState {
-    /// What `round`, which starts now, takes if a quorum grants it. The clock starts before the
-    /// first byte is sent (rule 2).
+    /// The lease that `round`, which starts now, takes if a quorum grants it. The clock starts
+    /// before the first byte is sent (rule 2).
     pub(crate) fn sought(
         claim: Arc<Claim>,
         terms: &Terms,

@@ -50,8 +50,8 @@ pub(crate) enum Action {
     /// that is not used up, the only action that may shorten (rule 7). Made of a
     /// [`CleanUp`](super::CleanUp) when it is sent.
     Shorten { rest: Duration },
-    /// Tell whether the key is there and for how long, and when that changes (once, to the
-    /// [`Watchers`](super::Watchers)). Nothing is compared and nothing is set.
+    /// Tell whether the key is there and for how long, and report the next change of it (once, to
+    /// the [`Watchers`](super::Watchers)). Nothing is compared and nothing is set.
     Watch,
     /// Stand in the queue before the key under the claim's value: at the end, or at an earlier
     /// place. Repeating it shows that the waiter is alive.
@@ -67,11 +67,11 @@ pub(crate) enum Action {
     Leave,
     /// Tell what is known of the key and of the queue before it. Nothing changes.
     Inspect,
-    /// Give the key our value whichever it has, and leave its expiry as it is: the holder is refused at
-    /// its next renewal, and no client gets the lock before the holder's time is over.
+    /// Give the key our value whatever value it has, and leave its expiry as it is. The holder is
+    /// refused at its next renewal, and no client gets the lock before the holder's time is over.
     TakeAway,
-    /// Delete the key whichever value it has. Where this node keeps the queue of the lock, also give the
-    /// turn to its front (`wakes`).
+    /// Delete the key whatever value it has. Where this node keeps the queue of the lock, also give
+    /// the turn to its front (`wakes`).
     Clear { wakes: bool },
 }
 
@@ -91,7 +91,7 @@ pub(crate) struct Seen {
 pub(crate) struct Secret(pub(crate) String);
 
 impl Secret {
-    /// The name of the client. A value of another library has none that is known.
+    /// The name of the client. `None` for a value of another library.
     pub(crate) fn client_name(&self) -> Option<&str> {
         let (token, name) = self.0.split_once('.')?;
         let is_ours = token.len() == 40 && token.bytes().all(|it| it.is_ascii_hexdigit());
@@ -117,8 +117,8 @@ pub(crate) struct Draw {
     pub(crate) life: Duration,
 }
 
-/// What a command that confirms numbers asks for. A node confirms only what it has given to the claim
-/// itself, and after which it has given out nothing.
+/// What a command that confirms numbers asks for. A node confirms only a number that it gave to
+/// this claim, and only if it has given out no number since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Raise {
     /// What the counter has to read: the last number that this node gave to the claim.
@@ -140,8 +140,8 @@ pub(crate) enum Reply {
     Numbered { first: u64 },
     /// There is no such key.
     Missing,
-    /// The key is there and has another client's value, or the counter beside it has given numbers to
-    /// another one.
+    /// The key is there and has another client's value, or the counter beside it has given numbers
+    /// to another client.
     Foreign,
     /// The key is not there any more, whether or not it had our value until now (`deleted`), and the
     /// turn went to a waiter in the queue.

@@ -20,7 +20,7 @@ pub struct NodeHealth {
     /// Whether it answers.
     pub state: NodeState,
     /// How much longer it gives no votes for new locks, because it may have restarted without its
-    /// data; see [`Restarts`](crate::Restarts). What is held is renewed there all the same.
+    /// data; see [`Restarts`](crate::Restarts). Locks that are held are renewed there all the same.
     pub sits_out: Option<Duration>,
     /// How many deletes are still owed to it: keys that expire by themselves if it stays away.
     pub pending_cleanups: usize,
@@ -41,10 +41,10 @@ pub enum NodeState {
     /// It answered a PING.
     #[non_exhaustive]
     Up {
-        /// The time from asking to the answer.
+        /// The time from the question to the answer.
         latency: Duration,
     },
-    /// It did not.
+    /// It did not answer.
     #[non_exhaustive]
     Down {
         /// Why.

@@ -1,6 +1,6 @@
 //! One independent Redis master: what it can be asked, and what connects to it.
 //!
-//! Everything above talks to nodes through one seam: [`Command`]s go out, each gets one
+//! Everything above talks to nodes through one seam: each [`Command`] that goes out gets one
 //! [`Reply`] or one [`NodeError`]. Below the seam are real servers ([`redis`]) and servers inside
 //! this process ([`memory`]); the state machine that supervises a connection is shared by both.
 

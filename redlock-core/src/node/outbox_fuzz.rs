@@ -27,7 +27,7 @@ struct Run {
     outbox: Outbox,
     now: Moment,
     claims: BTreeMap<u8, (Arc<Claim>, Fate)>,
-    /// What was sent and has no answer.
+    /// Commands that were sent and have no answer.
     sent: Vec<Queued>,
 }
 
@@ -69,7 +69,7 @@ impl Run {
         }
     }
 
-    /// A claim is granted once a node.
+    /// A claim is granted at most once by a node.
     fn grant(&mut self, key: u8) {
         if self.claims.get(&key).is_none_or(|(_, fate)| !fate.asked) {
             self.put(key, |claim| Job::new(claim, Action::Grant { ttl: TTL }));

@@ -1,4 +1,4 @@
-//! What leaves an outbox, in which order, and what does not leave at all.
+//! Which commands leave an outbox, in which order, and which do not leave at all.
 
 use std::{sync::Arc, time::Duration};
 

@@ -29,7 +29,7 @@ impl Tally {
         Self { nodes, yes: 0, no: 0, failed: 0 }
     }
 
-    /// So many votes, and no failures.
+    /// This many votes, and no failures.
     #[cfg(test)]
     pub(crate) fn of(nodes: usize, yes: usize, no: usize) -> Self {
         Self { nodes, yes, no, failed: 0 }
@@ -43,7 +43,7 @@ impl Tally {
         }
     }
 
-    /// A node that said no has come round.
+    /// A node that said no has changed to yes.
     pub(crate) fn come_round(&mut self) {
         self.no = self.no.saturating_sub(1);
         self.yes += 1;
@@ -67,7 +67,7 @@ impl Tally {
         self.no
     }
 
-    /// A quorum has answered, whatever it said.
+    /// A quorum has answered, yes or no.
     pub(crate) fn answered(&self) -> bool {
         self.yes + self.no >= quorum(self.nodes)
     }
@@ -77,23 +77,23 @@ impl Tally {
         self.yes + self.no + self.failed >= self.nodes
     }
 
-    /// So many said no or failed that a quorum cannot be reached any more.
+    /// So many nodes said no or failed that a quorum cannot be reached any more.
     pub(crate) fn impossible(&self) -> bool {
         self.no + self.failed >= self.blocking()
     }
 
-    /// So many failed that a quorum was impossible whatever the others said.
+    /// So many nodes failed that a quorum was impossible whatever the others said.
     pub(crate) fn impossible_by_failures(&self) -> bool {
         self.failed >= self.blocking()
     }
 
-    /// So many said no that a quorum is impossible whatever the others say.
+    /// So many nodes said no that a quorum is impossible whatever the others say.
     pub(crate) fn impossible_by_refusals(&self) -> bool {
         self.no >= self.blocking()
     }
 
-    /// So many failed that not even the missing votes can turn this into a quorum of yes or a
-    /// blocking number of no: the round will never know.
+    /// So many nodes failed that the missing votes can make neither a quorum of yes nor a blocking
+    /// number of no: the outcome stays unknown.
     pub(crate) fn undecidable(&self) -> bool {
         let open = self.nodes - self.yes - self.no - self.failed;
         self.yes + open < quorum(self.nodes) && self.no + open < self.blocking()

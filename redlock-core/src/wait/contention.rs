@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_is_not_kept() {
+    fn expired_entries_are_removed() {
         let mut contention = Contention::default();
         for number in 0..100_000_u64 {
             let key = number.to_string().into();

@@ -26,7 +26,7 @@ use crate::{
     timer,
 };
 
-/// What a place in the queue comes to.
+/// The outcome of a place in the queue.
 pub(crate) type Turn = Result<Front, NoTurn>;
 
 /// A task that waits. The turn is given under the lock of the queues.

@@ -1,4 +1,4 @@
-//! What a request wants of the queue, and what it is told without a turn.
+//! What a request asks of the queue, and the answer to a request without a turn.
 
 use std::{sync::Arc, time::Duration};
 

@@ -116,7 +116,7 @@ impl Bounds {
     };
 }
 
-/// In words, for those who read the table.
+/// In words, for readers of the table.
 impl fmt::Display for Bounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let attempts: Vec<String> = self.attempts.iter().map(u8::to_string).collect();

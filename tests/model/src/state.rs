@@ -81,7 +81,7 @@ impl Link {
             || self.legs.iter().any(|leg| leg.request > 0)
     }
 
-    /// Nobody is left who reads the answers.
+    /// No client is left that reads the answers.
     pub(super) fn drop_answers(&mut self) {
         (self.granted, self.counted) = (false, false);
         self.legs = self.legs.map(|leg| Leg { request: leg.request, ..Leg::default() });

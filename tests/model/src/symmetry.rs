@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn one_for_all_reaches_as_much_as_all_do() {
+    fn a_representative_reaches_as_much_as_all_states_do() {
         let protocol = Protocol { omission: None, bounds: Bounds::LEAST };
         let all = std::cell::RefCell::new(HashSet::new());
         let each = reached(&protocol, |state| {

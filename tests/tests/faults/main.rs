@@ -1,6 +1,6 @@
 //! The fault table: every way in which nodes, the network, clocks and callers are known to fail,
 //! one row a fault, against real redis-servers. Each test asserts what a user sees: the outcome,
-//! the text of the error, that nothing is left behind and that nobody else gets in.
+//! the text of the error, that nothing is left behind and that no other client gets in.
 //!
 //! | rows | where |
 //! |---|---|

@@ -107,7 +107,7 @@ fn is_serialization_failure(error: &Error) -> bool {
     error.code() == Some(&SqlState::T_R_SERIALIZATION_FAILURE)
 }
 
-/// Runs a transaction until it is not one that failed for others at the same time.
+/// Runs a transaction again for as long as it fails because of others at the same time.
 async fn retried<T>(
     client: &Client,
     level: &str,

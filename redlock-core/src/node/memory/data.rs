@@ -442,7 +442,7 @@ impl Data {
     }
 }
 
-/// The connection that makes a change is told neither of it nor of the next one: `NOLOOP`.
+/// The connection that makes a change hears neither of it nor of the next change: `NOLOOP`.
 fn pushes(key: Arc<str>, who: BTreeSet<u64>, but: Option<u64>) -> impl Iterator<Item = Push> {
     who.into_iter()
         .filter(move |to| Some(*to) != but)
@@ -454,7 +454,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn who_watches_one_missing_key_after_the_other_is_told_when_it_is_forgotten() {
+    async fn a_listener_is_told_when_the_node_forgets_its_missing_key() {
         let mut data = Data::new();
         let mut told = 0;
         for number in 0..MAX_WATCHED + 100 {

@@ -45,7 +45,7 @@ struct Channel {
 }
 
 impl RedisConnection {
-    /// A connection whose server waits for commands.
+    /// A connection to a server that waits for commands.
     pub(super) fn new(exchange: Exchange) -> Self {
         let close_reason = exchange.close_reason();
         Self { channel: Arc::new(Channel { exchange: Mutex::new(exchange), close_reason }) }

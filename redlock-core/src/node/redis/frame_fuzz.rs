@@ -2,7 +2,7 @@
 
 use super::frame::{length, read};
 
-/// Reads the bytes as a stream of replies, and checks what must be true of any.
+/// Reads the bytes as a stream of replies, and checks what must be true of any input.
 ///
 /// # Panics
 ///

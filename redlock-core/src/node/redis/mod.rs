@@ -1,4 +1,4 @@
-//! Real servers: introduced by redis-rs, spoken to in batches of our own.
+//! Real servers. redis-rs opens the connections, and this crate sends its own batches over them.
 //!
 //! | file | what it does |
 //! |---|---|

@@ -10,7 +10,8 @@ use tokio_rustls::{
     rustls::{ClientConfig, RootCertStore, crypto::CryptoProvider, pki_types::ServerName},
 };
 
-/// What this client trusts: read at the first connection, then kept, sessions to resume included.
+/// The certificates that this client trusts. They are read at the first connection and then kept,
+/// sessions to resume included.
 #[derive(Default)]
 pub(super) struct Trust(OnceCell<Arc<ClientConfig>>);
 

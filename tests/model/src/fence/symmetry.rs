@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn one_for_all_reaches_as_much_as_all_do() {
+    fn a_representative_reaches_as_much_as_all_states_do() {
         let all = std::cell::RefCell::new(HashSet::new());
         let each = reached(&FENCE, |state| {
             all.borrow_mut().insert(reduced(state).core);

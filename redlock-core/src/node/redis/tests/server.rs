@@ -12,7 +12,7 @@ use std::{
 
 use redis::Value;
 
-/// Far more than anything here takes, on however busy a machine.
+/// Far more than any step here takes, however busy the machine is.
 pub(super) const LIMIT: Duration = Duration::from_secs(30);
 
 pub(super) struct Server {

@@ -1,4 +1,4 @@
-//! Sockets that take what they like.
+//! Sockets that take only some of the bytes.
 
 use std::{
     io,

@@ -1,4 +1,4 @@
-//! What is understood, and what is refused with which words.
+//! Which URLs are understood, and which are refused with which words.
 
 use proptest::prelude::*;
 
@@ -175,8 +175,9 @@ fn passwords_stay_out_of_every_error() {
 
 #[test]
 fn a_password_in_clear_text_is_warned_of_once() {
-    // While only one subscriber is alive, tracing asks it by way of the thread that meets an event
-    // first whether anybody wants that, once and for all.
+    // While only one subscriber is alive, tracing asks it once whether any subscriber wants an
+    // event, and does so on the thread that meets the event first. A thread that does not listen
+    // would answer for all threads.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new());
     for (url, warnings) in [
         ("redis://:canary@db.example:7101", 1),
