@@ -116,7 +116,7 @@ pub(crate) async fn contended<C: Client>(
     contended_by(vec![client.clone(); tasks], rivals, history).await
 }
 
-/// Like [`contend`], with a client for each task. The shares are in the order of the clients.
+/// Like [`contended`], with a client for each task. The shares are in the order of the clients.
 pub(crate) async fn contended_by<C: Client>(
     clients: Vec<C>,
     rivals: &Rivals,
