@@ -20,14 +20,14 @@ use tokio::{
 
 use crate::hold::Timer;
 
-/// Servers by way of proxies. The proxies end when this is dropped.
+/// Servers behind proxies. The proxies end when this is dropped.
 pub(crate) struct Distance {
     urls: Vec<String>,
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Bytes under way; none at the end of a connection.
+/// Bytes in flight. Empty at the end of a connection.
 #[derive(Debug)]
 struct Parcel {
     due: Instant,
@@ -63,7 +63,7 @@ impl Distance {
         Self { urls, end: Some(end), thread: Some(thread) }
     }
 
-    /// The URLs of the servers by way of the proxies.
+    /// The URLs of the servers through the proxies.
     pub(crate) fn urls(&self) -> &[String] {
         &self.urls
     }

@@ -58,7 +58,7 @@ pub(crate) enum Metric {
     CommandsPerRead,
     /// Requests that ended without a quorum.
     NoQuorum,
-    /// Requests for a free lock that were told of a holder.
+    /// Requests for a free lock that were refused because of another holder.
     FalselyHeld,
     /// Requests that did not end well.
     Failures,

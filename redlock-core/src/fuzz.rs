@@ -1,5 +1,5 @@
-//! Readers of what comes from outside, over any input. `fuzz/` runs them with coverage; the tests
-//! here run the corpora and some thousand inputs made of them, the same ones every time.
+//! The readers of outside input, over any bytes. `fuzz/` runs them with coverage. The tests here
+//! run the corpora and some thousand inputs made of them, the same inputs every time.
 
 pub use crate::node::{fuzz_frames as frames, fuzz_outbox as outbox};
 use crate::{Node, Redlock};

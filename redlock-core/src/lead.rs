@@ -85,7 +85,7 @@ impl LeadRequest {
         retry_delay(delay: Duration);
         /// A random part of up to this much is added to each pause. Client default: 100 ms.
         retry_jitter(jitter: Duration);
-        /// The part of the ttl, from 0 to 1, that is given up to clocks at different rates.
+        /// The part of the ttl, from 0 to 1, that is reserved for clocks at different rates.
         clock_drift_factor(factor: f64);
         /// A term renews itself: `false` is refused as [`Config`](LockError::Config).
         auto_extend(on: bool);

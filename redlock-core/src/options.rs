@@ -27,9 +27,9 @@ macro_rules! call_settings {
                 /// A random part of up to this much is added to each pause. The default of a client:
                 /// 100 ms.
                 retry_jitter: Duration;
-                /// The part of the ttl, from 0 to below 1, that is given up to clocks that run at
-                /// different rates. The default of a client: 0.01, as in the description of Redlock;
-                /// far more than NTP lets a clock drift.
+                /// The part of the ttl, from 0 to below 1, that is reserved for clocks that run at
+                /// different rates. The default of a client: 0.01, as in the description of
+                /// Redlock; far more than NTP lets a clock drift.
                 clock_drift_factor: f64;
             }
             of_call {

@@ -102,7 +102,7 @@ pub(crate) mod adoption {
 
     static ADOPT: OnceLock<fn(Task) -> Task> = OnceLock::new();
 
-    /// Says what becomes of each task. The first call counts.
+    /// Decides where each task runs. The first call counts.
     pub(crate) fn adopt_by(adopt: fn(Task) -> Task) {
         let _ = ADOPT.set(adopt);
     }

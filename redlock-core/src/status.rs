@@ -95,8 +95,8 @@ impl LockStatus {
         &self.nodes
     }
 
-    /// The clients in the queue, the one that has waited longest first. Empty without a queue, and
-    /// when the node that keeps it does not answer.
+    /// The clients in the queue, in the order in which they joined. Empty without a queue, and when
+    /// the node that keeps it does not answer.
     #[must_use]
     pub fn waiting(&self) -> &[Waiter] {
         &self.waiting

@@ -88,7 +88,7 @@ pub(crate) fn node_up(node: &str) {
     tracing::info!(node, "node up");
 }
 
-/// A node may have forgotten locks and gives no votes for new ones (rule 16).
+/// A node may have forgotten locks and gives no votes for new locks (rule 16).
 pub(crate) fn node_sits_out(node: &str, why: &str, span: Duration) {
     tracing::warn!(
         node,
@@ -115,7 +115,7 @@ pub(crate) fn node_evicts(node: &str, policy: &str) {
     );
 }
 
-/// What is left of a key on a node is not what it should be: the key was deleted, or the node's
+/// A key on a node has another remaining time than expected: the key was deleted, or the node's
 /// clock was set (fault 18).
 pub(crate) fn odd_expiry(node: &str, key: &str, anomaly: &str) {
     tracing::warn!(

@@ -17,8 +17,8 @@ use crate::runtime::{in_runtime, note_shut_down};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Elapsed;
 
-/// Waits for `span`. Returns at once where no time passes: outside a runtime, and on one that was
-/// shut down.
+/// Waits for `span`. Returns at once where no time passes: outside a runtime, and on a runtime that
+/// was shut down.
 pub(crate) async fn sleep(span: Duration) {
     let mut timer = Timer::new(span);
     poll_fn(|cx| timer.poll(cx)).await;

@@ -106,7 +106,7 @@ fn the_later_call_wins_and_nodes_add_up() {
     assert_eq!(built(Redlock::builder().nodes([NODE]).ttl(secs(13)).config(config())), expected);
     let expected = built(Redlock::builder().nodes(nodes).ttl(secs(13)));
     assert_eq!(built(Redlock::builder().nodes([NODE]).config(config()).ttl(secs(13))), expected);
-    // What a configuration does not name keeps what was set before it.
+    // A setting that a configuration does not name keeps its earlier value.
     let expected = built(Redlock::builder().nodes(nodes).ttl(secs(11)).wait(secs(1)));
     assert_eq!(built(Redlock::builder().nodes([NODE]).wait(secs(1)).config(config())), expected);
     let twice = Redlock::builder().config(config()).config(config()).build().unwrap_err();

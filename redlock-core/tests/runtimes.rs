@@ -147,7 +147,7 @@ fn a_future_that_leaves_its_runtime_ends_with_an_error() {
     drop(waiting);
 }
 
-/// The clock alone ends a lock (rule 9), whatever becomes of the runtime that renews it.
+/// The clock alone ends a lock (rule 9), even if the runtime that renews it has ended.
 #[test]
 fn a_loss_is_told_although_the_runtime_of_the_scheduler_stands_still() {
     let (first, second) = (runtime(), runtime());

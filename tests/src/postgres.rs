@@ -127,7 +127,7 @@ fn run(before: &[String], program: &Path, arguments: &[&str]) -> std::io::Result
     Command::new(words.next().unwrap_or_default())
         .args(words)
         .args(arguments)
-        // The directory of the test may be one that the other user must not enter.
+        // The server's user may not be allowed to enter the directory of the test.
         .current_dir("/")
         .stdin(Stdio::null())
         .output()

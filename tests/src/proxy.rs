@@ -96,7 +96,7 @@ impl Proxy {
         proxy
     }
 
-    /// The URL of the server by way of this proxy.
+    /// The URL of the server through this proxy.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address())
     }
@@ -111,12 +111,12 @@ impl Proxy {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// What happens to what clients send, from the next byte on.
+    /// What happens to the bytes from clients, from the next byte on.
     pub fn requests(&self, flow: Flow) {
         self.wish(|wishes| wishes.requests = flow);
     }
 
-    /// What happens to what the server sends, from the next byte on.
+    /// What happens to the bytes from the server, from the next byte on.
     pub fn replies(&self, flow: Flow) {
         self.wish(|wishes| wishes.replies = flow);
     }

@@ -75,7 +75,7 @@ async fn taken(redlock: &Redlock, resource: &str) -> LockGuard {
     within("a fenced lock", asked).await
 }
 
-/// Two clients that take turns, and see that each token is larger than the one before.
+/// Two clients take turns. Each token must be larger than the previous token.
 struct Turns {
     clients: [Redlock; 2],
     resource: String,

@@ -114,7 +114,7 @@ async fn a_node_that_keeps_no_connection_is_warned_of() {
     assert!(events.warned_of(&["node down"]), "{:?}", events.warnings());
 }
 
-/// Nothing is expected of a node that never had the lock, nor of one that was only asked for it.
+/// No key is expected on a node that never had the lock, or that was only asked for it.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_has_not_voted_is_not_warned_of_for_missing_the_lock() {
     let events = Events::record();
@@ -154,7 +154,8 @@ async fn a_trace_tells_the_votes_of_each_attempt_and_the_cause_of_each_wake_up()
     let guard = redlock.lock("r").label("kind").await.unwrap();
     let span = "redlock.acquire resource=\"r\" label=\"kind\"";
     assert_eq!(told(span), 1, "{:#?}", events.traces());
-    // The nodes answer at the same moment, so that how many votes are counted by then is no matter.
+    // The nodes answer at the same moment, so the number of votes that are counted by then does not
+    // matter.
     let granted = |line: &&String| {
         line.contains("answered attempt=1 granted=") && line.contains("refused=0 failed=0")
     };

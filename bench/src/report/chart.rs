@@ -47,7 +47,7 @@ impl Chart {
         let group = BAR * self.series.len() as f64 + GAP;
         let labels =
             8.0 * self.groups.iter().map(|(label, _)| label.len()).max().unwrap_or(0) as f64;
-        // Few groups are wide ones: they fill the chart.
+        // Groups are wider when there are few, so that they fill the chart.
         let groups = self.groups.len().max(1) as f64;
         let group = group.max(labels).max((NARROWEST - 2.0 * LEFT) / groups);
         let bar = (group - GAP) / self.series.len().max(1) as f64;

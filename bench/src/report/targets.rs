@@ -210,7 +210,7 @@ impl Run<'_> {
         self.0.row(workload, case, Which::Ours)?.ratio(measure, metric)
     }
 
-    /// The figure of fenced locks, by that of plain ones.
+    /// The figure of fenced locks, divided by that of plain locks.
     fn fenced(&self, workload: &str, case: &str, metric: Metric) -> Option<f64> {
         let plain = self.0.row(workload, case, Which::Ours)?;
         self.0.row(workload, case, Which::Fenced)?.ratio(plain, metric)

@@ -73,8 +73,8 @@ impl BodyGuard {
         self.guard.handle()
     }
 
-    /// As [`poll_body`](Self::poll_body); with [`OnLost::Continue`], a body that has started goes on
-    /// whatever becomes of the lock.
+    /// Like [`poll_body`](Self::poll_body). With [`OnLost::Continue`], a body that has started
+    /// continues even if the lock is lost.
     pub(super) fn poll_to<R>(
         &mut self,
         on_lost: OnLost,

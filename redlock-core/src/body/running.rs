@@ -129,7 +129,7 @@ enum State {
     Ended,
 }
 
-/// What came of the body.
+/// The outcome of the body.
 enum Outcome {
     Finished,
     Lost(LockError),

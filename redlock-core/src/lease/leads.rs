@@ -132,8 +132,8 @@ impl Leads {
         self.last_low.store(mark + 1, Ordering::Release);
     }
 
-    /// Adds a step for the rounds that have not seen the one before it. The last step has been seen by
-    /// all rounds up to `mark`.
+    /// Adds a step for the rounds that have not seen the previous step. The last step has been seen
+    /// by all rounds up to `mark`.
     fn push(&self, steps: &mut VecDeque<Step>, lead: i64, mark: u64, now: Moment) {
         if let Some(last) = steps.back_mut() {
             last.until.get_or_insert((mark, now));

@@ -86,10 +86,9 @@ impl NodeHandle {
         self.shared().context.clock.now()
     }
 
-    /// Hands a job in at `now`. What is known at once comes back.
+    /// Hands a job in at `now`. Returns the answers that are known at once.
     ///
-    /// A job for an idle node is on its way when this returns, whatever becomes of the caller's
-    /// runtime.
+    /// A job for an idle node is on its way when this returns, even if the caller's runtime ends.
     pub(crate) fn submit(&self, job: Job, reply_to: ReplyTo, now: Moment) -> Vec<EarlyReply> {
         let shared = self.shared();
         let mut outbox = shared.outbox.lock();
@@ -102,7 +101,7 @@ impl NodeHandle {
             return early;
         }
         if quiet {
-            // The supervisor is woken by the answer, or for want of one. Said before, because the
+            // The answer, or its absence, wakes the supervisor. This is noted first, because the
             // answer may be there at once.
             shared.task.expect(now + shared.context.node_timeout);
         }

@@ -1,6 +1,7 @@
-//! What is still to be sent to one node: for each claim, the one state that it should have there.
+//! The commands that are still to be sent to one node: for each claim, the one state that it should
+//! have there.
 //!
-//! A claim wants to be set, extended, gone or watched. A newer wish replaces an older one that was
+//! A claim wants to be set, extended, gone or watched. A newer wish replaces an older wish that was
 //! not sent: a delete withdraws its own unsent `SET`, and nothing is left to undo. Commands that
 //! were sent are out of reach, and later wishes follow them on the same connection (rule 5).
 //!
@@ -282,7 +283,7 @@ impl Outbox {
         }
     }
 
-    /// When there is something to take. Without room, that is not before an answer.
+    /// When there is something to take. Without room, the next answer comes first.
     pub(super) fn next(&self, now: &impl Deref<Target = Moment>) -> Option<Moment> {
         let upkeep = !self.renewals.is_empty() || !self.deletes.is_empty();
         if upkeep && self.in_flight < MAX_UPKEEP
@@ -314,8 +315,8 @@ impl Outbox {
         }
     }
 
-    /// Adds a clean-up for a node that answers, if only with an error: it has run what was sent before,
-    /// so that nothing is left to do once the key has expired.
+    /// Adds a clean-up for a node that answers, if only with an error. Such a node has run all
+    /// earlier commands, so nothing is left to do once the key has expired.
     pub(super) fn add_cleanup_until_expiry(&mut self, job: Job, due: Moment) {
         if job.clean_up.is_some_and(|clean_up| due < clean_up.until) {
             self.add_cleanup(job, due);
@@ -408,7 +409,8 @@ impl Outbox {
         self.in_flight == 0 && self.nothing_waits()
     }
 
-    /// How many deletes are not confirmed: unsent ones and those to be tried again.
+    /// How many deletes are not confirmed: deletes that were not sent, and deletes that have to be
+    /// tried again.
     pub(super) fn cleanups(&self) -> usize {
         self.put_off_cleanups + self.deletes.len()
     }

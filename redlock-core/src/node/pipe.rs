@@ -71,7 +71,7 @@ struct Batch {
 
 enum Answers {
     Awaited(BoxFuture<'static, Vec<Result<Reply, NodeError>>>),
-    /// They came while earlier ones were awaited.
+    /// These commands were queued while earlier commands were awaited.
     There(Vec<Result<Reply, NodeError>>),
 }
 

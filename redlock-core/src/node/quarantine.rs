@@ -38,7 +38,7 @@ pub(crate) struct Identity {
     /// then no reconnect can be told from a restart.
     pub(crate) run_id: Option<Arc<str>>,
     pub(crate) uptime: Option<Duration>,
-    /// The eviction policy, when it is one that may drop locks.
+    /// The eviction policy, when it may drop locks.
     pub(crate) evicts: Option<Arc<str>>,
 }
 
@@ -70,7 +70,7 @@ impl Suspicion {
 #[derive(Debug)]
 enum Seen {
     Nobody,
-    /// The process does not tell its run id: the next one that answers may be another process.
+    /// The process does not tell its run id: the next process that answers may be another process.
     Nameless,
     Process(Arc<str>),
 }

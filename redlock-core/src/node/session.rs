@@ -51,7 +51,7 @@ pub(super) struct Ended {
     pub(super) error: NodeError,
     /// The node has answered a command on it.
     pub(super) answered: bool,
-    /// The node closed it when nothing waited or was under way.
+    /// The node closed it while nothing waited or was in flight.
     pub(super) at_rest: bool,
 }
 

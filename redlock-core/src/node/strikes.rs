@@ -1,4 +1,4 @@
-//! When a node that does not answer is given up (rule 15).
+//! When to give up a node that does not answer (rule 15).
 
 use std::time::Duration;
 

@@ -187,7 +187,7 @@ impl Round {
         self.tally()
     }
 
-    /// The votes so far, late ones included.
+    /// The votes so far, late votes included.
     pub(crate) fn tally(&self) -> Tally {
         self.state.lock().tally
     }

@@ -244,8 +244,8 @@ impl Front {
         self.queues.yields(&self.key, self.queues.nodes().clock.now())
     }
 
-    /// The outcome of the last attempt that the front before made. The nodes need not be asked
-    /// again, unless it is too old for a request that tries only once.
+    /// The outcome of the last attempt of the previous front. The nodes need not be asked again,
+    /// unless it is too old for a request that tries only once.
     pub(crate) fn known(&self, wants: Wants) -> Option<Arc<FailedAttempt>> {
         self.queues.known(&self.key, wants)
     }

@@ -35,7 +35,7 @@ impl Protocol {
                 links(core, token).for_each(|link| link.asked = false);
                 self.end(core, client);
             }
-            // What is sent is the same, and the client goes on all the same.
+            // The command is the same, and the client goes on all the same.
             Action::TakeExtensionForFailed(client) | Action::ReleaseAfterHandOver(client) => {
                 let token = token(core, client);
                 links(core, token).for_each(|link| link.delete = true);

@@ -129,7 +129,7 @@ pub(super) struct Round {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Client {
     pub(super) phase: Phase,
-    /// The attempt under way or the one to come.
+    /// The present attempt, or the next.
     pub(super) attempt: u8,
     /// How often it may still begin to try.
     pub(super) tries: u8,

@@ -3,7 +3,7 @@
 
 use redlock_model::{Case, Expected, Size, cases, check};
 
-/// Checks these cases, and says what was found where it is not what should have been.
+/// Checks these cases, and reports each unexpected result.
 fn come_out(chosen: impl Fn(&Case) -> bool) {
     let chosen: Vec<Case> =
         cases().into_iter().filter(|case| case.size == Size::Small && chosen(case)).collect();

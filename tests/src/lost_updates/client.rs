@@ -48,8 +48,8 @@ impl FromStr for Orders {
     }
 }
 
-/// Increments the counter as often as it is to, or until standard input ends, and prints how many
-/// writes were refused.
+/// Increments the counter the requested number of times, or until standard input ends, and prints
+/// how many writes were refused.
 pub(super) async fn run(orders: Orders, store: &Path, urls: &[&str]) {
     let locks = Redlock::builder()
         .nodes(urls.iter().copied())

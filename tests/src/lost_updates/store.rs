@@ -63,7 +63,7 @@ impl Store {
         token: Option<FencingToken>,
         body: impl FnOnce(&Transaction<'_>) -> Result<T>,
     ) -> Result<Option<T>> {
-        // It waits for its turn to write at once: one that has read first could not.
+        // It waits for its turn to write at once: a transaction that has read first could not.
         let change = self.0.transaction_with_behavior(TransactionBehavior::Immediate)?;
         if let Some(token) = token
             && change.execute(sql::ADVANCE, (RESOURCE, i64::from(token)))? == 0

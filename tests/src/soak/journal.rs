@@ -27,7 +27,7 @@ pub(super) enum Record {
     Taken { hold: u64, key: usize, from: Duration, promised: Duration },
     /// The promise was renewed.
     Renewed { hold: u64, promised: Duration },
-    /// The holder is about to let go.
+    /// The holder is about to release.
     Released { hold: u64, at: Duration },
     /// The holder has found that it is no longer valid.
     Lost { hold: u64, at: Duration },

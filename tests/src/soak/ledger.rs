@@ -28,7 +28,7 @@ struct Span {
 }
 
 impl Span {
-    /// The end: it was let go of, or its promise ran out.
+    /// The end: the lock was released, or its promise ran out.
     fn until(&self) -> Duration {
         self.promised.min(self.released)
     }

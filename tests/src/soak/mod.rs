@@ -15,7 +15,7 @@
 //! question, in a file that outlives the process.
 //!
 //! - A worker that is stopped or killed cannot be asked when it ceased to believe. What it was
-//!   promised stands, and nobody else may get in until then.
+//!   promised stands, and no other client may get the lock until then.
 //! - A worker that goes on after its deadline and still acts, because it was stopped between the
 //!   check and the act, is not counted: no lease can prevent it. It is shown by the demonstration
 //!   of lost updates (`cargo xtask lost-updates`).

@@ -206,7 +206,7 @@ impl Task {
     /// A guard with work under it, released in one of three ways.
     async fn bare(&self, request: LockRequest, number: usize, work: Work) -> Result<(), LockError> {
         let guard = request.await?;
-        // Declared behind the guard and hence dropped before it, when this future is.
+        // Declared behind the guard, so it is dropped before the guard when this future is dropped.
         let entry = self.journal.begin(number, guard.handle());
         if work.extends {
             // The next check tells whether the lock is lost.

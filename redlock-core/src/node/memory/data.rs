@@ -66,8 +66,8 @@ struct ServerClock {
 }
 
 impl ServerClock {
-    /// What `TIME` answers, in microseconds. A clock that runs fast or slow is set right again from time
-    /// to time, and one that was set ahead stays ahead.
+    /// What `TIME` answers, in microseconds. A clock that runs fast or slow is set right from time
+    /// to time. A clock that was set ahead stays ahead.
     fn time(&self) -> u64 {
         ((wall_at(Instant::now()).as_secs_f64() + self.ahead) * 1e6) as u64
     }
@@ -362,7 +362,7 @@ impl Data {
         }))
     }
 
-    /// What is left to do for a release where the queue is kept.
+    /// The rest of a release, where the queue is kept.
     fn wake(
         &mut self,
         command: &Command,

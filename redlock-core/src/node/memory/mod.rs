@@ -110,8 +110,8 @@ impl MemoryNode {
         });
     }
 
-    /// Up again after [`stop`](Self::stop), with its data, as another process: clients let it
-    /// sit out as they do a real one that restarted ([`Restarts`](crate::Restarts)).
+    /// Up again after [`stop`](Self::stop), with its data, as another process: clients let it sit
+    /// out like a real node that restarted ([`Restarts`](crate::Restarts)).
     pub fn start(&self) {
         let now = Instant::now();
         self.server.mode.send_modify(|mode| {

@@ -180,8 +180,8 @@ pub(super) fn listen(claim: &Claim, out: &mut Vec<u8>) {
     write(out, &[b"MGET", turn.as_bytes(), next.as_bytes()]);
 }
 
-/// The key of the next command is tracked, if it is one that reads, until it changes for the first
-/// time.
+/// The key of the next command is tracked, if that command reads, until the key changes for the
+/// first time.
 pub(super) fn track(out: &mut Vec<u8>) {
     write(out, &[b"CLIENT", b"CACHING", b"YES"]);
 }

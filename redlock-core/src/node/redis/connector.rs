@@ -212,7 +212,8 @@ async fn tcp(host: &str, port: u16) -> Result<TcpStream, String> {
     let (stream, _) = select_ok(attempts).await.map_err(|error| error.to_string())?;
 
     let set = || {
-        // Nagle would hold a small command back until the one before it is acknowledged.
+        // Nagle's algorithm would hold a small command back until the previous command is
+        // acknowledged.
         stream.set_nodelay(true)?;
         let socket = socket2::SockRef::from(&stream);
         socket.set_tcp_keepalive(
@@ -238,9 +239,9 @@ struct Introduction<D> {
 
 impl<D: Future<Output = ()>> Introduction<D> {
     /// Logs in (RESP2; RESP3 has done it with `HELLO`) and chooses the database. Makes sure that
-    /// the server serves: a server with too many clients, one that loads its data and one that
-    /// wants a password are down, and say why. Asks for the server's identity before its first vote
-    /// (rule 16), and whether it pushes changes of keys.
+    /// the server serves: a server that has too many clients, loads its data or wants a password is
+    /// down, and says why. Asks for the server's identity before its first vote (rule 16), and
+    /// whether it pushes changes of keys.
     async fn greet(
         &mut self,
         login: &Login,

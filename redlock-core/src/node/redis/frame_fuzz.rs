@@ -11,7 +11,7 @@ pub fn frames(mut bytes: &[u8]) {
     while let Ok(Some(taken)) = length(bytes) {
         assert!(0 < taken && taken <= bytes.len(), "a reply of {taken} in {} bytes", bytes.len());
         let (frame, rest) = bytes.split_at(taken);
-        // A reply is found as soon as it is complete, whatever follows, and not before.
+        // A reply is found as soon as it is complete, whatever bytes follow, and no earlier.
         assert_eq!(length(frame), Ok(Some(taken)), "{frame:?}");
         for part in [taken / 2, taken - 1] {
             assert_ne!(length(&frame[..part]), Ok(Some(part)), "{frame:?}");

@@ -1,4 +1,4 @@
--- What is left to do for locks that clients wait for, and for several at once.
+-- The rest of a release, for locks that clients wait for and for several locks at once.
 
 -- What one key has: our value, another one, or nothing.
 local function look(i, holder)

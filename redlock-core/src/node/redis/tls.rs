@@ -58,7 +58,7 @@ async fn load() -> Result<Arc<ClientConfig>, String> {
 }
 
 /// The certificates that this machine trusts, or those that `SSL_CERT_FILE` and `SSL_CERT_DIR`
-/// name: a server of one's own usually has an authority of one's own.
+/// name: a private server usually has a private authority.
 fn trusted_roots() -> io::Result<RootCertStore> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();

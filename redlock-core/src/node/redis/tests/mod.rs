@@ -1,4 +1,4 @@
-//! Against real servers, and against fake ones for what no real one says.
+//! Tests against real servers, and against fake servers for answers that no real server gives.
 
 mod breaking;
 mod commands;

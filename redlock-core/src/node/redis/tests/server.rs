@@ -1,4 +1,4 @@
-//! A real redis-server of one's own, on a free port of the loopback; gone when dropped.
+//! A real redis-server on a free port of the loopback. It ends when it is dropped.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},

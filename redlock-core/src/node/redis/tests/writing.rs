@@ -69,7 +69,7 @@ async fn what_a_socket_takes_three_bytes_at_a_time_arrives_whole_and_in_order() 
     let exchange = Exchange::new("a:1".into(), transport, close_reason, None);
     let mut node = driven(Box::new(RedisConnection::new(exchange)));
 
-    // What is asked while the socket has not taken all of what was asked before.
+    // Commands that are sent while the socket has not taken all of the earlier commands.
     let extend = Action::Extend { ttl: TTL };
     let claims: Vec<_> =
         (0..20).map(|number| claim(&format!("redlock:{number}"), CANARY)).collect();
