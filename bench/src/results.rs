@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn one_round_of_trouble_is_trouble() {
+    fn a_failure_in_one_round_counts() {
         let mut results = Results::default();
         for violations in [0.0, 1.0, 0.0] {
             results.add("herd", "16", Which::Ours, vec![(Metric::Violations, violations)]);

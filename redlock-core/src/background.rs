@@ -55,7 +55,7 @@ impl Default for Progress {
     }
 }
 
-/// What a task tells of its progress.
+/// The progress that a task reports.
 #[derive(Debug)]
 pub(crate) struct Pulse {
     progress: Arc<Progress>,

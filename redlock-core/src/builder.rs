@@ -29,7 +29,7 @@ pub struct Builder {
 
 macro_rules! setters {
     (of_client { $($(#[$of_client:meta])* $a:ident: $client:ty;)* } of_call { $($_:tt)* }) => {
-        /// What calls may change.
+        /// The settings that calls may change.
         impl Builder {
             $(
                 $(#[$of_client])*
@@ -192,7 +192,7 @@ fn assemble(
     Client::new(settings, nodes, memory, clock, entropy)
 }
 
-/// What can be wrong with the settings alone.
+/// The mistakes that the settings alone show.
 pub(crate) fn check(settings: &Settings) -> Result<(), LockError> {
     for (what, value) in
         [("node_timeout", settings.node_timeout), ("connect_timeout", settings.connect_timeout)]

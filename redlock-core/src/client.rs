@@ -1,4 +1,4 @@
-//! What all clones of a [`Redlock`](crate::Redlock) share.
+//! The state that all clones of a [`Redlock`](crate::Redlock) share.
 
 use std::{fmt, sync::Arc};
 

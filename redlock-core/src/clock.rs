@@ -80,7 +80,7 @@ impl Sub<Duration> for Moment {
     }
 }
 
-/// What a clock shows at once.
+/// One reading of a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reading {
     pub(crate) now: Moment,
@@ -102,7 +102,7 @@ pub(crate) fn wall_at(instant: tokio::time::Instant) -> Duration {
 pub(crate) trait Clock: fmt::Debug + Send + Sync + 'static {
     fn read(&self) -> Reading;
 
-    /// What the wall clock shows, since the Unix epoch. It may be wrong, and may go back.
+    /// The time of the wall clock, since the Unix epoch. It may be wrong, and may go back.
     fn wall(&self) -> Duration;
 
     fn now(&self) -> Moment {

@@ -1,4 +1,4 @@
-//! What redlock-tower needs of this crate beyond its public interface.
+//! The parts of this crate that redlock-tower needs beyond the public interface.
 
 use crate::{LockError, LockHandle, LockOptions};
 

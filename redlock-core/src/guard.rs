@@ -32,7 +32,7 @@ pub struct LockHandle {
     hold: Arc<Hold>,
 }
 
-/// What a guard and its handles can be asked.
+/// The reads of a guard and its handles.
 macro_rules! reads {
     () => {
         /// The resource that is locked.
@@ -197,7 +197,7 @@ mod tests {
     use crate::Redlock;
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_printed_is_what_a_person_needs() {
+    async fn debug_shows_what_a_user_needs() {
         let guard = Redlock::in_memory(3).lock("r").await.unwrap();
         let handle = guard.handle();
         assert_eq!(format!("{guard:?}"), r#"LockGuard { resource: "r", votes: 3, .. }"#);

@@ -126,7 +126,7 @@ pub use redlock_macros::redlock;
 pub use request::LockRequest;
 pub use status::{LockState, LockStatus, NodeStatus, Waiter};
 
-/// What the macro and the layer are built on. Not for use by hand: it changes without notice.
+/// The base of the macro and the layer. Not for use by hand: it changes without notice.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::{

@@ -119,10 +119,10 @@ impl LockOptions {
     }
 }
 
-/// What a client was built with.
+/// The settings that a client was built with.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
-    /// What calls leave unset.
+    /// The values of settings that calls leave unset.
     pub(crate) defaults: LockOptions,
     pub(crate) max_ttl: Duration,
     pub(crate) node_timeout: Duration,
@@ -133,7 +133,7 @@ pub(crate) struct Settings {
     pub(crate) max_waiters: usize,
 }
 
-/// What one request runs under: the client's settings changed by the call's, checked.
+/// The terms of one request: the client's settings changed by the call's, checked.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Terms {
     /// Empty when the request has none.
@@ -311,7 +311,7 @@ mod tests {
     const VALUES: [[u64; 3]; 4] = [[11, 12, 13], [13, 12, 11], [12, 13, 11], [12, 11, 12]];
 
     #[test]
-    fn what_is_fenced_once_stays_fenced() {
+    fn a_fenced_setting_stays_fenced() {
         let fenced = |options: &LockOptions| terms(Redlock::builder(), options).fenced;
         let (plain, asked) = (LockOptions::new(), LockOptions::new().fenced());
         assert!(!fenced(&plain) && fenced(&asked));

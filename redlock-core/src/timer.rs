@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn time_is_what_it_is_with_tokio() {
+    async fn a_timer_counts_like_tokio() {
         let begun = Instant::now();
         sleep(LONG).await;
         assert_eq!(begun.elapsed(), LONG);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_time_passes_it_is_over() {
+    fn a_timer_ends_at_once_where_no_time_passes() {
         assert_eq!(timeout(LONG, pending::<()>()).now_or_never(), Some(Err(Elapsed)));
         let runtime = runtime();
         let handle = runtime.handle().clone();

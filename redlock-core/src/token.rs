@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn no_randomness_no_lock() {
+    fn without_randomness_there_is_no_lock() {
         #[derive(Debug)]
         struct Broken;
         impl Entropy for Broken {

@@ -200,7 +200,7 @@ fn a_guard_is_renewed_after_the_runtime_of_the_tasks_has_ended() {
 
 /// A future that waits on a runtime may be polled through the handle that is left of it.
 #[test]
-fn what_is_awaited_on_a_runtime_that_was_shut_down_ends_and_says_so() {
+fn a_future_on_a_runtime_that_was_shut_down_ends_with_an_error() {
     let nodes = nodes();
     let redlock = client(&nodes);
     let dead = runtime();
@@ -236,7 +236,7 @@ fn what_is_awaited_on_a_runtime_that_was_shut_down_ends_and_says_so() {
 /// Futures that begin on a runtime are polled after it has ended, on another runtime and outside
 /// any runtime.
 #[test]
-fn what_began_on_another_runtime_goes_on_when_that_has_ended() {
+fn a_future_goes_on_when_the_runtime_it_began_on_has_ended() {
     let nodes = nodes();
     let (redlock, other) = (client(&nodes), client(&nodes));
     let (first, second) = (runtime(), runtime());

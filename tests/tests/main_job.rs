@@ -368,7 +368,7 @@ async fn release_all_ends_every_hold_and_allows_new_ones() {
 }
 
 #[tokio::test]
-async fn held_says_what_a_person_needs() {
+async fn held_names_the_resource_and_the_holder() {
     let nodes = Nodes::start(3);
     let client = nodes.client().build().unwrap();
     let _guard = client.lock("invoice:42").await.unwrap();

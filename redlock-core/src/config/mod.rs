@@ -189,7 +189,7 @@ impl<'de> Visitor<'de> for Settings {
     }
 }
 
-/// What a visitor expects, for a message.
+/// The values that a visitor expects, for a message.
 struct Expecting<'a, V>(&'a V);
 
 impl<'de, V: Visitor<'de>> fmt::Display for Expecting<'_, V> {

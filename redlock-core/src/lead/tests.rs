@@ -217,7 +217,7 @@ async fn a_refusal_at_once_is_tried_again_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_work_is_refused_at_once() {
+async fn settings_that_cannot_work_are_refused_at_once() {
     let redlock = Redlock::in_memory(1);
     let lead = |role: &str| redlock.lead(role);
     let never = async |_: LockHandle| -> ControlFlow<()> { unreachable!("it does not lead") };

@@ -118,7 +118,7 @@ async fn row_09_a_clock_that_is_set_back_clears_no_doubt() {
 /// The drift allowance is for clocks that run at other rates. Time that a clock has missed comes
 /// off the validity, and must not use up the same milliseconds.
 #[tokio::test(start_paused = true)]
-async fn row_09_what_a_clock_has_missed_comes_off_the_validity() {
+async fn row_09_time_that_a_clock_missed_comes_off_the_validity() {
     let (redlock, clock) = doubter(&nodes(3));
     let guard = redlock.lock("r").auto_extend(false).await.unwrap();
     let before = guard.validity();
@@ -236,7 +236,7 @@ async fn row_09_a_doubt_does_not_put_the_end_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn row_09_what_a_quorum_still_had_when_it_was_released_was_ours() {
+async fn row_09_a_lock_that_a_quorum_still_had_at_its_release_was_ours() {
     let nodes = nodes(3);
     let (redlock, clock) = doubter(&nodes);
     let guard = redlock.lock("r").await.unwrap();

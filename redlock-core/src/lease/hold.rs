@@ -1,4 +1,4 @@
-//! What a guard, its handles and a body share: a hold over a lease, and whether it has ended.
+//! A hold over a lease, and whether it has ended. A guard, its handles and a body share it.
 
 use std::{
     sync::{
@@ -33,7 +33,7 @@ pub(crate) struct HoldId(pub(super) u64);
 pub(crate) struct Hold {
     pub(crate) id: HoldId,
     pub(crate) resource: String,
-    /// What is counted of this hold.
+    /// The metrics of this hold.
     pub(crate) metered: metrics::Held,
     /// A body runs under the hold and releases it at its end, unlike a bare guard (rule 13).
     has_body: AtomicBool,

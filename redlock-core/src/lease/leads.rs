@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_concerns_no_lease_any_more_is_forgotten() {
+    fn steps_that_concern_no_lease_are_forgotten() {
         let leads = Leads::new(Duration::from_secs(1));
         for ms in 0..10_000 {
             leads.begin(reading(ms * 100, i64::try_from(ms).unwrap() * SECOND));

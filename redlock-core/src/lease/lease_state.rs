@@ -17,14 +17,14 @@ pub(crate) struct LeaseState {
     pub(crate) claim: Arc<Claim>,
     /// When the attempt that took it started, before its first SET.
     pub(crate) since: Moment,
-    /// What the last confirmed round asked for.
+    /// The ttl of the last confirmed round.
     pub(crate) ttl: Duration,
     pub(crate) clock_drift_factor: f64,
     /// The end of its validity (rule 2).
     pub(crate) deadline: Moment,
     /// The round that the deadline counts from.
     pub(crate) counts_from: Start,
-    /// What the clock showed when the last confirmed round started.
+    /// The reading of the clock at the start of the last confirmed round.
     pub(crate) confirmed: Reading,
     /// When the last renewal was sent, confirmed or not. Once this is later than `confirmed`, it is
     /// unknown what the nodes have, and the lease is not passed on.

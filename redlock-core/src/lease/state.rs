@@ -32,7 +32,7 @@ pub(crate) enum Judgement {
     Ended(End),
 }
 
-/// What a judgement calls for.
+/// The action that a judgement calls for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Todo {
     Nothing,
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_leaving_is_what_goes_without_its_guard() {
+    fn a_hold_is_leaving_when_its_keys_go_without_its_guard() {
         for (end, has_body, begun, is_leaving) in [
             (None, true, false, false),
             (Some(End::Released), false, false, true),
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_sent_yet_is_asked_for_by_the_doubt_alone() {
+    fn a_doubt_asks_for_its_renewal_once() {
         let mut held = held();
         let due = Moment::ORIGIN + Duration::from_millis(3334);
         assert!(held.state.wants_renewal(due));

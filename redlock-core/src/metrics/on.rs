@@ -122,7 +122,7 @@ pub(crate) fn woken(label: &'static str, cause: &'static str) {
     counter!(WAKEUPS, "label" => label, "cause" => cause).increment(1);
 }
 
-/// What is counted of one hold.
+/// The metrics of one hold.
 #[derive(Debug)]
 pub(crate) struct Held {
     /// Also for spans.

@@ -1,4 +1,4 @@
-//! What a node can be asked, and what it answers.
+//! The commands to a node, and its answers.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ pub(crate) struct Command {
     pub(crate) action: Action,
 }
 
-/// What a [`Command`] does with its claim.
+/// The action of a [`Command`] on its claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Set the key if it is free, for this long: `SET key value NX PX ttl`. A vote for a new lock.
@@ -75,12 +75,12 @@ pub(crate) enum Action {
     Clear { wakes: bool },
 }
 
-/// What an [`Action::Inspect`] finds.
+/// The findings of an [`Action::Inspect`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// The value of the key, if it is there.
     pub(crate) value: Option<Secret>,
-    /// What is left of it.
+    /// The remaining time of the key.
     pub(crate) left: Duration,
     /// The names of the waiters in the queue, in order.
     pub(crate) waiting: Vec<Secret>,
@@ -105,7 +105,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What a command that draws numbers asks for.
+/// The request of a command that draws numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Draw {
     /// The first number is at least this much: the wall clock of the client in microseconds. A counter
@@ -117,19 +117,19 @@ pub(crate) struct Draw {
     pub(crate) life: Duration,
 }
 
-/// What a command that confirms numbers asks for. A node confirms only a number that it gave to
+/// The request of a command that confirms numbers. A node confirms only a number that it gave to
 /// this claim, and only if it has given out no number since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Raise {
-    /// What the counter has to read: the last number that this node gave to the claim.
+    /// The value that the counter has to have: the last number that this node gave to the claim.
     pub(crate) from: u64,
-    /// What the counter is raised to: the last number of the range.
+    /// The value that the counter is raised to: the last number of the range.
     pub(crate) to: u64,
     /// How long the counter lives from now on.
     pub(crate) life: Duration,
 }
 
-/// What a node answered.
+/// The answer of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reply {
     /// Done: granted, healed, released.
@@ -152,11 +152,11 @@ pub(crate) enum Reply {
         place: u64,
         /// The number of waiters before it.
         ahead: u64,
-        /// What is left of the lock on this node; `None` when the key is not there.
+        /// The remaining time of the lock on this node. `None` when the key is not there.
         left: Option<Duration>,
     },
     /// The queue takes no more entries, or the counter has no more numbers.
     Full,
-    /// What is known of the key.
+    /// The state of the key.
     Seen(Arc<Seen>),
 }

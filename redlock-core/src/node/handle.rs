@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_waits_for_a_connection_is_not_hidden_by_a_ping() {
+    async fn a_ping_does_not_hide_jobs_that_wait_for_a_connection() {
         let nodes: [_; 3] = std::array::from_fn(|_| MemoryNode::new());
         let other = Redlock::builder().nodes(&nodes[..1]).build().unwrap();
         let _theirs = other.lock("r").await.unwrap();

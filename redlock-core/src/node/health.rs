@@ -1,4 +1,4 @@
-//! How a node is, as far as a user is told.
+//! The state of a node, as a user sees it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::{
     timer::timeout,
 };
 
-/// How one node is; see [`Redlock::health`](crate::Redlock::health).
+/// The state of one node; see [`Redlock::health`](crate::Redlock::health).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct NodeHealth {

@@ -12,7 +12,7 @@ use crate::{clock::Moment, quorum::Round};
 const TTL: Duration = Duration::from_secs(10);
 const CLAIMS: u8 = 6;
 
-/// What has happened to one claim.
+/// The history of one claim.
 #[derive(Default)]
 struct Fate {
     asked: bool,

@@ -75,7 +75,7 @@ enum Seen {
     Process(Arc<str>),
 }
 
-/// What is known of the process behind one node.
+/// The known state of the process behind one node.
 #[derive(Debug)]
 pub(super) struct Quarantine {
     restarts: Restarts,

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_follows_what_is_measured() {
+    fn the_round_trip_follows_the_samples() {
         let round_trip = RoundTrip::default();
         assert_eq!(round_trip.get(), Duration::ZERO);
         round_trip.note(Duration::from_millis(8));

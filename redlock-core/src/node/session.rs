@@ -55,7 +55,7 @@ pub(super) struct Ended {
     pub(super) at_rest: bool,
 }
 
-/// What a session waits for.
+/// The events that a session waits for.
 enum Event {
     /// The connection has ended.
     Closed(NodeError),

@@ -1,4 +1,4 @@
-//! What the users of a node share with the task that serves it.
+//! The state that the users of a node share with the task that serves it.
 
 use std::{
     sync::{

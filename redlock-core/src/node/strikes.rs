@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn three_timeouts_in_a_row_are_out() {
+    fn three_timeouts_in_a_row_end_a_connection() {
         let mut strikes = Strikes::default();
         assert_eq!([0, 50, 100].map(|ms| strikes.add(at(ms), APART)), [false, false, true]);
     }
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_forgives() {
+    fn an_answer_resets_the_strikes() {
         let mut strikes = Strikes::default();
         assert_eq!([0, 50].map(|ms| strikes.add(at(ms), APART)), [false; 2]);
         strikes.clear();

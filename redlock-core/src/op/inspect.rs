@@ -1,4 +1,4 @@
-//! What operators do: look at a lock, and take it away from its holder.
+//! The operations of operators: look at a lock, and take it away from its holder.
 
 use std::{mem, sync::Arc};
 

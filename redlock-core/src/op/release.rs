@@ -76,7 +76,7 @@ fn was_ours(judged: Judgement, asked: usize, tally: &Tally, nodes: usize) -> boo
     }
 }
 
-/// What a release does with the lease of its hold.
+/// The plan of a release for the lease of its hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Plan {
     /// The lease may pass to the next waiter as it is.
@@ -98,7 +98,7 @@ impl Plan {
     }
 }
 
-/// What a release has begun.
+/// The step that a release has begun.
 enum Begun {
     /// The nodes are being asked to delete the key.
     Sent(Sent),

@@ -45,7 +45,7 @@ struct State {
     news: bool,
 }
 
-/// What is known of the key on one node.
+/// The known state of the key on one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum KeyState {
     /// An answer never replaces this, because it may be older: at worst it notifies in vain.
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_nodes_answer_is_no_news_and_what_they_tell_is() {
+    fn answers_of_the_nodes_are_no_news_and_pushes_are() {
         let silent = free_signal();
         (0..5).for_each(|node| Arc::clone(&silent).receive(node, Ok(Reply::Missing)));
         assert!(silent.is_free() && !silent.has_news());

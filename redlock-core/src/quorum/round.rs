@@ -1,4 +1,4 @@
-//! A question to all nodes: which node has answered what, and whether that settles the question.
+//! A question to all nodes: the answer of each node, and whether the question is settled.
 
 use std::{
     fmt,

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_alone_or_not() {
+    fn failures_alone_are_told_from_failures_with_refusals() {
         use Vote::{Failed, No};
         assert!(tally(5, &[Failed, Failed, Failed]).impossible_by_failures());
         let mixed = tally(5, &[Failed, Failed, No]);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_one_whatever_it_says_and_a_failure_is_none() {
+    fn a_refusal_counts_as_an_answer_and_a_failure_does_not() {
         use Vote::{Failed, No, Yes};
         let silent = tally(5, &[Yes, No, Failed, Failed]);
         assert!(!silent.answered());
@@ -168,7 +168,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_settled_stays_settled(votes in votes()) {
+        fn a_settled_round_stays_settled(votes in votes()) {
             let mut tally = Tally::new(votes.len());
             let (mut reached, mut impossible, mut undecidable) = (false, false, false);
             for vote in votes {

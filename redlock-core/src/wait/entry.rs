@@ -60,7 +60,7 @@ pub(crate) fn queue_node(nodes: &[NodeHandle], key: &str) -> Option<usize> {
     keeper(nodes, key, &[])
 }
 
-/// How a waiter stands in the queue.
+/// The position of a waiter in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QueuePosition {
     /// The number of waiters before it.
@@ -69,7 +69,7 @@ pub(crate) struct QueuePosition {
     pub(crate) left: Option<Duration>,
 }
 
-/// What pushes tell a waiter.
+/// The pushes that a waiter gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Signal {
     /// The lock was released, and this waiter may take it.
@@ -247,7 +247,7 @@ impl Drop for Entry {
     }
 }
 
-/// What pushes have told a waiter.
+/// The pushes that a waiter has received.
 #[derive(Debug)]
 struct Wake {
     /// The key whose push gives the turn; the other one says that it is next.

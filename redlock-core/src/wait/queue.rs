@@ -80,7 +80,7 @@ enum Occupant {
     Held(HoldId, Weak<Hold>),
 }
 
-/// What a request finds when it joins.
+/// The answer to a request that joins.
 #[expect(clippy::large_enum_variant, reason = "the first is the usual, and lives for a moment")]
 pub(crate) enum Joined {
     /// The request is the first, and has its turn.
@@ -488,7 +488,7 @@ impl Queue {
         self.waiting.iter().filter(|waiter| waiter.wants.fenced).count()
     }
 
-    /// What a waiter without a turn is told.
+    /// The answer to a waiter without a turn.
     fn no_turn(&self) -> NoTurn {
         match (&self.occupant, &self.last) {
             (Occupant::Held(..), _) => NoTurn::HeldHere,

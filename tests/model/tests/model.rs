@@ -35,7 +35,7 @@ fn each_rule_left_out_has_its_counter_example() {
 }
 
 #[test]
-fn what_the_protocol_is_not_made_for_breaks_it() {
+fn faults_beyond_the_assumptions_break_the_protocol() {
     come_out(|case| case.expected != Expected::Holds && case.rule.is_empty());
 }
 

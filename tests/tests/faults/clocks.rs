@@ -132,7 +132,7 @@ async fn row_19_a_key_that_lingers_is_waited_for_no_longer_than_wanted() {
 /// Rust's own clock stands still while a machine sleeps, and the nodes do not: the boot clock counts
 /// (rule 2).
 #[tokio::test]
-async fn row_09_what_a_machine_has_slept_comes_off_the_validity() {
+async fn row_09_time_that_a_machine_slept_comes_off_the_validity() {
     let Some(way) = before_moving_in_time("row_09") else { return };
     let nodes = Nodes::start(3);
     let urls = nodes.urls();

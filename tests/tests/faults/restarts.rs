@@ -109,7 +109,7 @@ async fn row_03_a_node_that_restarts_empty_has_the_lock_again_before_it_votes() 
 }
 
 #[tokio::test]
-async fn row_03_what_sitting_out_prevents_happens_without_it() {
+async fn row_03_without_sitting_out_two_clients_get_the_lock() {
     let Divided { nodes, holder, other, _proxies } =
         divided(Nodes::start(3), Restarts::Trusted).await;
     let guard = holder.lock("job").auto_extend(false).await.unwrap();

@@ -83,8 +83,8 @@ pub(super) enum How {
     InFull,
 }
 
-/// How many of the first commands go out as one call. Locks that are released together share one:
-/// a call costs a server more than what it does.
+/// How many of the first commands go out as one call. Locks that are released together share one: a
+/// call costs a server more than the work in it.
 pub(super) fn together(commands: &[Command]) -> usize {
     let is_release = |it: &&Command| matches!(it.action, Action::Release { .. });
     commands.iter().take_while(is_release).count().max(1)

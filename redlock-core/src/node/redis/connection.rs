@@ -38,7 +38,7 @@ pub(super) struct RedisConnection {
     channel: Arc<Channel>,
 }
 
-/// What everything that uses one connection knows of it.
+/// The state that all users of one connection share.
 struct Channel {
     exchange: Mutex<Exchange>,
     close_reason: CloseReason,

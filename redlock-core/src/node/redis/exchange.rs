@@ -70,7 +70,7 @@ pub(super) struct Exchange {
     pushed: Vec<Pushed>,
 }
 
-/// What a server pushes.
+/// The pushes of a server.
 pub(super) enum Pushed {
     /// This key has changed.
     Key(String),

@@ -1,7 +1,7 @@
-//! Where a reply ends in a stream of bytes, and what it says.
+//! Finds the end of a reply in a stream of bytes, and reads the reply.
 //!
 //! Nearly every reply to a lock's commands is one of four short lines, read here without an
-//! allocation; whatever else comes is read by redis-rs.
+//! allocation; redis-rs reads all other replies.
 
 use redis::Value;
 
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reply_is_told_before_it_is_complete() {
+    fn bytes_that_are_no_reply_are_refused_before_they_are_complete() {
         for bytes in
             ["HTTP/1.1 400", "\r\n", "garbage\r\n", "$x\r\n", "$-2\r\n", "*9999999999\r\n", "$\r\n"]
         {

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_told_is_not_known() {
+    fn an_identity_that_a_server_does_not_tell_is_unknown() {
         assert_eq!(read(&[Value::Nil, bulk("no: idea"), Value::Int(3)]), Ok(Identity::default()));
         let calm = [bulk("run_id:\r\nmaxmemory_policy:noeviction\r\nuptime_in_seconds:soon\r\n")];
         assert_eq!(read(&calm), Ok(Identity::default()));

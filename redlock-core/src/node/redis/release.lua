@@ -1,6 +1,6 @@
 -- The rest of a release, for locks that clients wait for and for several locks at once.
 
--- What one key has: our value, another one, or nothing.
+-- The state of one key: our value, another value, or nothing.
 local function look(i, holder)
   if holder == ARGV[2 * i - 1] then
     return 1

@@ -1,4 +1,4 @@
-//! What a server answers: granted, refused, or failed and why, strictly apart (rule 17).
+//! The answer of a server: granted, refused, or failed and why, strictly apart (rule 17).
 
 use std::{sync::Arc, time::Duration};
 
@@ -170,7 +170,7 @@ fn advice(error: &ServerError) -> Option<&'static str> {
         "NOAUTH" => Some("put the password into the URL: redis://user:password@host:port"),
         "WRONGPASS" => Some("check the user and password in the URL, percent-encoded"),
         "NOPERM" => Some(PERMISSIONS),
-        // What Redis 7.0 calls it inside a script.
+        // The words of Redis 7.0 for it inside a script.
         "ERR" if error.details()?.starts_with("The user executing the script can't") => {
             Some(PERMISSIONS)
         }

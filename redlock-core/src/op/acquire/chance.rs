@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// What ends the sleep of a waiting client.
+/// The events that end the sleep of a waiting client.
 enum Event {
     Told(Signal),
     Notified,

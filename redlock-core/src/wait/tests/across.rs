@@ -1,4 +1,5 @@
-//! Clients that wait for one lock take turns, however many they are and however far the nodes.
+//! Clients that wait for one lock take turns, however many clients there are and however far the
+//! nodes are.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What waiters without a turn are told.
+//! The answers to waiters without a turn.
 
 use super::*;
 
@@ -102,7 +102,7 @@ async fn a_request_that_does_not_wait_gets_no_old_answer() {
 
 /// An answer from before this client took the lock does not count when the lock is asked for again.
 #[tokio::test(start_paused = true)]
-async fn what_the_nodes_said_before_the_lock_was_taken_is_forgotten() {
+async fn answers_from_before_the_lock_was_taken_are_forgotten() {
     let nodes = nodes(3);
     let trusting = || Redlock::builder().nodes(&nodes).restarts(crate::Restarts::Trusted);
     let ours = trusting().wait(MINUTE).retry_delay(MINUTE).build().unwrap();

@@ -1,4 +1,4 @@
-//! What commands do on a server, and what they answer.
+//! The effects of commands on a server, and the answers to them.
 
 use super::*;
 

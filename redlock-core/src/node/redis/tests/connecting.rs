@@ -189,7 +189,7 @@ async fn a_server_that_loads_is_down_until_it_has() {
 }
 
 #[tokio::test]
-async fn what_the_operating_system_says_is_passed_on() {
+async fn errors_of_the_operating_system_are_passed_on() {
     let mut server = Server::start();
     server.kill();
     let reason = refusal(&server.url(&format!(":{CANARY}@"), "")).await;
@@ -200,7 +200,7 @@ async fn what_the_operating_system_says_is_passed_on() {
 }
 
 #[tokio::test]
-async fn what_is_no_redis_is_told_as_that() {
+async fn a_server_that_is_no_redis_is_reported_as_such() {
     let port = fake(&["HTTP/1.1 400 Bad Request\r\n\r\n"]).await;
     for query in ["", "?protocol=resp2"] {
         let reason = refusal(&format!("redis://127.0.0.1:{port}{query}")).await;

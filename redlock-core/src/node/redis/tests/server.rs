@@ -116,7 +116,7 @@ impl Server {
             .lines()
             .filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(":calls="))
             .map(|(name, rest)| format!("{name} {}", rest.split(',').next().unwrap()))
-            // What the helper itself has sent.
+            // The commands that the helper itself has sent.
             .filter(|line| !line.starts_with("config|") && !line.starts_with("info "))
             .collect();
         commands.sort();

@@ -61,7 +61,7 @@ impl AsyncWrite for Reluctant {
 }
 
 #[tokio::test]
-async fn what_a_socket_takes_three_bytes_at_a_time_arrives_whole_and_in_order() {
+async fn commands_written_three_bytes_at_a_time_arrive_whole_and_in_order() {
     let mut server = Server::start();
     let stream = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
     let close_reason = CloseReason::default();

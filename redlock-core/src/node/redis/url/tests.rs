@@ -57,7 +57,7 @@ fn logins_are_decoded() {
 }
 
 #[test]
-fn a_wish_for_a_protocol_is_kept() {
+fn the_protocol_version_of_the_url_is_kept() {
     use ProtocolVersion::{RESP2, RESP3};
     for (query, protocol) in [
         ("", Protocol::Best),
@@ -71,7 +71,7 @@ fn a_wish_for_a_protocol_is_kept() {
 }
 
 #[test]
-fn what_cannot_work_is_refused_with_what_is_wrong() {
+fn urls_that_cannot_work_are_refused_with_the_reason() {
     for (url, wrong) in [
         ("", "relative URL"),
         ("unix:///run/a%0Ab.sock", "control character"),
