@@ -29,7 +29,7 @@ pub struct Builder {
 
 macro_rules! setters {
     (of_client { $($(#[$of_client:meta])* $a:ident: $client:ty;)* } of_call { $($_:tt)* }) => {
-        /// What calls may change.
+        /// The settings that calls may change.
         impl Builder {
             $(
                 $(#[$of_client])*
@@ -141,7 +141,7 @@ impl Builder {
         Ok(Redlock::from_client(Arc::new(client)))
     }
 
-    /// The defaults over new nodes inside this process: no setting can be wrong.
+    /// The defaults over new nodes inside this process. No setting can be wrong.
     pub(crate) fn in_memory(count: usize) -> Redlock {
         let Self { settings, entropy, .. } = Self::new();
         let memory: Vec<_> = (0..count.max(1)).map(|_| MemoryNode::new()).collect();
@@ -162,7 +162,7 @@ impl Builder {
         self
     }
 
-    /// A client of nodes that no URL leads to.
+    /// A client of nodes that have no URL.
     #[cfg(test)]
     pub(crate) fn over(self, specs: Vec<NodeSpec>) -> Redlock {
         let Self { settings, entropy, .. } = self;
@@ -192,7 +192,7 @@ fn assemble(
     Client::new(settings, nodes, memory, clock, entropy)
 }
 
-/// What can be wrong with the settings alone.
+/// The mistakes that the settings alone show.
 pub(crate) fn check(settings: &Settings) -> Result<(), LockError> {
     for (what, value) in
         [("node_timeout", settings.node_timeout), ("connect_timeout", settings.connect_timeout)]
@@ -224,8 +224,17 @@ pub(crate) fn check_distinct(nodes: &[NodeHandle]) -> Result<(), LockError> {
 }
 
 fn default_client_name() -> String {
-    let host = rustix::system::uname();
-    ascii_name(&format!("{}:{}", host.nodename().to_string_lossy(), std::process::id()))
+    ascii_name(&format!("{}:{}", host_name(), std::process::id()))
+}
+
+#[cfg(unix)]
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(not(unix))]
+fn host_name() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_else(|_| "unknown".to_owned())
 }
 
 #[cfg(test)]

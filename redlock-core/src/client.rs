@@ -1,4 +1,4 @@
-//! What all clones of a [`Redlock`](crate::Redlock) share.
+//! The state that all clones of a [`Redlock`](crate::Redlock) share.
 
 use std::{fmt, sync::Arc};
 
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The most attempts in progress at once. A caller beyond them waits before its validity clock
-/// starts: if all asked at once, the answers would come too late.
+/// starts. If all callers asked at once, the answers would come too late.
 const MAX_ATTEMPTS: usize = 512;
 
 pub(crate) struct Client {

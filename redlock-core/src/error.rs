@@ -69,7 +69,7 @@ pub enum LockError {
     InvalidResource {
         /// The resource, cut to a readable length.
         resource: String,
-        /// What is wrong with it and what would be right.
+        /// What is wrong with it, and what to use instead.
         problem: String,
     },
     /// The client is shutting down and takes no new locks: nothing ran.

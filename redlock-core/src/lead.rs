@@ -24,8 +24,8 @@ use crate::{
     token,
 };
 
-/// How often a campaign looks whether enough nodes give votes. An operator reads the event, so that
-/// a second more or less does not matter.
+/// How often a campaign checks whether enough nodes give votes. An operator reads the event, so a
+/// delay of a second does no harm.
 const QUORUM_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A campaign for a role: settings first, then [`run`](Self::run).
@@ -85,7 +85,7 @@ impl LeadRequest {
         retry_delay(delay: Duration);
         /// A random part of up to this much is added to each pause. Client default: 100 ms.
         retry_jitter(jitter: Duration);
-        /// The part of the ttl, from 0 to 1, that is given up to clocks at different rates.
+        /// The part of the ttl, from 0 to 1, that is reserved for clocks at different rates.
         clock_drift_factor(factor: f64);
         /// A term renews itself: `false` is refused as [`Config`](LockError::Config).
         auto_extend(on: bool);
@@ -158,7 +158,7 @@ impl LeadRequest {
     }
 }
 
-/// Whether a campaign ends with this error. What does not is a matter of time.
+/// Whether a campaign ends with this error. Any other error passes with time.
 fn ends(error: &LockError) -> bool {
     match error {
         LockError::Held { .. } | LockError::NoQuorum { .. } | LockError::Lost { .. } => false,
@@ -173,7 +173,7 @@ struct Campaign {
     client: Arc<Client>,
     role: String,
     options: LockOptions,
-    /// Between two attempts to queue, and up to so much more.
+    /// The pause between two attempts to queue, and the most random time that is added to it.
     pause: (Duration, Duration),
 }
 

@@ -27,9 +27,9 @@ macro_rules! call_settings {
                 /// A random part of up to this much is added to each pause. The default of a client:
                 /// 100 ms.
                 retry_jitter: Duration;
-                /// The part of the ttl, from 0 to below 1, that is given up to clocks that run at
-                /// different rates. The default of a client: 0.01, as in the description of Redlock;
-                /// far more than NTP lets a clock drift.
+                /// The part of the ttl, from 0 to below 1, that is reserved for clocks that run at
+                /// different rates. The default of a client: 0.01, as in the description of
+                /// Redlock; far more than NTP lets a clock drift.
                 clock_drift_factor: f64;
             }
             of_call {
@@ -119,10 +119,10 @@ impl LockOptions {
     }
 }
 
-/// What a client was built with.
+/// The settings that a client was built with.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
-    /// What calls leave unset.
+    /// The values of settings that calls leave unset.
     pub(crate) defaults: LockOptions,
     pub(crate) max_ttl: Duration,
     pub(crate) node_timeout: Duration,
@@ -133,7 +133,7 @@ pub(crate) struct Settings {
     pub(crate) max_waiters: usize,
 }
 
-/// What one request runs under: the client's settings changed by the call's, checked.
+/// The terms of one request: the client's settings changed by the call's, checked.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Terms {
     /// Empty when the request has none.
@@ -177,14 +177,14 @@ impl Settings {
         }
     }
 
-    /// The drift of clocks that a client allows for by itself.
+    /// The clock drift that a client allows for by itself.
     pub(crate) fn clock_drift_factor(&self) -> f64 {
         self.defaults.clock_drift_factor.unwrap_or_default()
     }
 
     /// The terms of a call with these options, or what is wrong with them.
     pub(crate) fn terms(&self, options: &LockOptions) -> Result<Terms, LockError> {
-        // A client has a default for whatever has no other below.
+        // A client has a default for each setting that has no default below.
         let set = self.defaults.clone().merge(options.clone());
         let terms = Terms {
             label: set.label.unwrap_or_default(),
@@ -257,8 +257,7 @@ mod tests {
 
     type Set<T> = fn(T, u64) -> T;
 
-    /// A setting: of a client, where it has it, of options, of a request, and what becomes of it, as a
-    /// number.
+    /// A setting. Shows it on a client, on options and on a request, and its effect as a number.
     type Row = (&'static str, Option<Set<Builder>>, Set<LockOptions>, Set<LockRequest>, Read);
     type Read = fn(&Terms) -> u64;
 
@@ -312,7 +311,7 @@ mod tests {
     const VALUES: [[u64; 3]; 4] = [[11, 12, 13], [13, 12, 11], [12, 13, 11], [12, 11, 12]];
 
     #[test]
-    fn what_is_fenced_once_stays_fenced() {
+    fn a_fenced_setting_stays_fenced() {
         let fenced = |options: &LockOptions| terms(Redlock::builder(), options).fenced;
         let (plain, asked) = (LockOptions::new(), LockOptions::new().fenced());
         assert!(!fenced(&plain) && fenced(&asked));

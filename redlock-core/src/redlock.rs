@@ -85,7 +85,7 @@ impl Redlock {
                 NodeState::Up { .. } => _ = up.insert(index),
                 NodeState::Down { error } => _ = failed.insert(index, error),
             }
-            // Counted anew each time: a later answer may change which of two names is the twin.
+            // Counted anew each time: a later answer may show that two names are the same server.
             if up.iter().filter(|&&index| twin(nodes, index).is_none()).count() >= quorum {
                 return Ok(());
             }

@@ -1,4 +1,4 @@
-//! What an operator sees of a lock.
+//! The state of a lock, as an operator sees it.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -71,7 +71,7 @@ impl fmt::Display for Waiter {
     }
 }
 
-/// What a node has seen, or why not.
+/// The state on a node, or why it is unknown.
 type Answer = Result<Arc<Seen>, NodeError>;
 
 impl LockStatus {
@@ -95,8 +95,8 @@ impl LockStatus {
         &self.nodes
     }
 
-    /// The clients in the queue, the one that has waited longest first. Empty without a queue, and
-    /// when the node that keeps it does not answer.
+    /// The clients in the queue, in the order in which they joined. Empty without a queue, and when
+    /// the node that keeps it does not answer.
     #[must_use]
     pub fn waiting(&self) -> &[Waiter] {
         &self.waiting

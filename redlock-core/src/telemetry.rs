@@ -1,5 +1,5 @@
-//! What the crate tells through `tracing`, in one place. No event carries a token, a password or
-//! a whole URL (rule 19).
+//! All spans and events of the crate, through `tracing`. No event carries a token, a password or a
+//! whole URL (rule 19).
 
 use std::time::Duration;
 
@@ -62,7 +62,8 @@ pub(crate) fn lost(resource: &str, reason: LostReason) {
     tracing::warn!(resource, ?reason, "lock lost: {reason}");
 }
 
-/// An annotated function answered with its default value, which cannot tell why.
+/// An annotated function has returned its default value. The value cannot tell why, so the event
+/// does.
 pub(crate) fn defaulted(error: &LockError) {
     tracing::error!("an annotated function returned its default value: {error}");
 }
@@ -87,7 +88,7 @@ pub(crate) fn node_up(node: &str) {
     tracing::info!(node, "node up");
 }
 
-/// A node may have forgotten locks and gives no votes for new ones (rule 16).
+/// A node may have forgotten locks and gives no votes for new locks (rule 16).
 pub(crate) fn node_sits_out(node: &str, why: &str, span: Duration) {
     tracing::warn!(
         node,
@@ -114,7 +115,7 @@ pub(crate) fn node_evicts(node: &str, policy: &str) {
     );
 }
 
-/// What is left of a key on a node is not what it should be: the key was deleted, or the node's
+/// A key on a node has another remaining time than expected: the key was deleted, or the node's
 /// clock was set (fault 18).
 pub(crate) fn odd_expiry(node: &str, key: &str, anomaly: &str) {
     tracing::warn!(

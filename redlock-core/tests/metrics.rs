@@ -240,8 +240,7 @@ fn commands_that_fail_are_counted_by_kind() {
     });
 }
 
-/// The names in the table of the crate's documentation are those that are exported, all of them and
-/// no others.
+/// The names in the table of the crate's documentation are exactly the exported names.
 #[test]
 fn the_documentation_lists_what_is_exported() {
     let documented: BTreeSet<&str> = include_str!("../src/lib.rs")

@@ -1,4 +1,4 @@
-//! What the library tells an operator.
+//! The events that an operator sees.
 
 use std::{
     fmt,
@@ -12,9 +12,9 @@ use tracing::{
     subscriber::{DefaultGuard, NoSubscriber},
 };
 
-/// While only one subscriber is alive, tracing asks it by way of the thread that meets an event first
-/// whether anybody wants that, once and for all: a thread that does not listen says no for those that
-/// do.
+/// While only one subscriber is alive, tracing asks it once whether any subscriber wants an event,
+/// and does so on the thread that meets the event first. A thread that does not listen would answer
+/// for all threads.
 static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
 
 /// Records the `tracing` events of this thread for as long as it lives: all those of a client on

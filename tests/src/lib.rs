@@ -10,7 +10,7 @@
 //! - [`Peer`]: a process of its own, to be stopped and killed.
 //! - [`Events`]: what the library tells an operator.
 //! - [`inside_namespace`]: a network of the test's own.
-//! - [`history`]: who believed to hold what and when, and whether two did at once.
+//! - [`history`]: which owner believed to hold which lock and when, and whether two did at once.
 //! - [`soak`] and [`lost_updates`]: programs of their own, which `cargo xtask` runs.
 //! - [`drop_after_every_poll`]: drops a future at each of its awaits.
 //! - [`wait_until`]: how every suite waits: for a condition, within a generous limit.

@@ -44,8 +44,8 @@ fn now() -> u64 {
     u64::try_from(now.as_micros()).unwrap()
 }
 
-/// Counters that are ahead of every clock, and not by the same, as after clients that asked at the
-/// same moment: from now on nodes count on from them.
+/// Sets the counters ahead of every clock, each by another amount, as after clients that asked at
+/// the same moment. From now on nodes count on from them.
 fn set_apart(nodes: &Nodes, resource: &str) {
     for (node, ahead) in nodes.iter().zip([3, 1, 2]) {
         let last = now() + ahead * 10_000_000_000;
@@ -75,7 +75,7 @@ async fn taken(redlock: &Redlock, resource: &str) -> LockGuard {
     within("a fenced lock", asked).await
 }
 
-/// Two clients that take turns, and see that each token is larger than the one before.
+/// Two clients take turns. Each token must be larger than the previous token.
 struct Turns {
     clients: [Redlock; 2],
     resource: String,
@@ -124,7 +124,7 @@ async fn a_number_on_which_nodes_disagree_is_confirmed_on_a_quorum() {
     }
 }
 
-/// Whichever node is away afterwards, the others know of all numbers that were handed on.
+/// Whichever node is away afterwards, the other nodes know of all numbers that were handed on.
 #[tokio::test]
 async fn a_range_is_confirmed_to_its_last_number() {
     const WAITERS: usize = 8;
@@ -142,7 +142,7 @@ async fn a_range_is_confirmed_to_its_last_number() {
             let (crowd, resource) = (crowd.clone(), resource.clone());
             waiters.spawn(async move { token(&crowd, &resource).await });
         }
-        // So that a range is asked for: nothing is wrong if they are late.
+        // These tasks make the client ask for a range. The test still holds if they are late.
         tokio::time::sleep(Duration::from_millis(200)).await;
         guard.release().await.unwrap();
         let mut tokens = within("the crowd", waiters.join_all()).await;
@@ -168,7 +168,7 @@ async fn tokens_grow_while_one_node_after_the_other_restarts_without_its_data() 
         turns.all_vote(&nodes).await;
         turns.grow(&format!("node {index} votes again")).await;
     }
-    // No counter is left, and none was counted on in between: only the clock is.
+    // No counter is left, and no number was drawn in between: only the clock is left to start from.
     for node in nodes.iter() {
         node.restart_empty();
         turns.all_vote(&nodes).await;
@@ -183,7 +183,7 @@ async fn tokens_grow_when_counters_of_a_minority_are_deleted_by_hand() {
     turns.all_vote(&nodes).await;
     for (index, node) in nodes.iter().enumerate() {
         turns.turn_to(format!("r{index}"));
-        // Ahead of the clock, which is then of no help.
+        // Ahead of the clock, so the clock is of no help.
         set_apart(&nodes, &turns.resource);
         turns.grow("ahead of the clock").await;
         for _ in 0..3 {

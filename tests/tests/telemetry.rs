@@ -1,4 +1,5 @@
-//! What an operator is told, and what is not worth a word: over nodes in memory on paused time.
+//! The events that an operator sees, and the events that would be noise: over nodes in memory on
+//! paused time.
 
 use std::{future::IntoFuture, time::Duration};
 
@@ -113,7 +114,7 @@ async fn a_node_that_keeps_no_connection_is_warned_of() {
     assert!(events.warned_of(&["node down"]), "{:?}", events.warnings());
 }
 
-/// Nothing is expected of a node that never had the lock, nor of one that was only asked for it.
+/// No key is expected on a node that never had the lock, or that was only asked for it.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_has_not_voted_is_not_warned_of_for_missing_the_lock() {
     let events = Events::record();
@@ -129,14 +130,14 @@ async fn a_node_that_has_not_voted_is_not_warned_of_for_missing_the_lock() {
     assert_eq!(guard.votes(), 3);
     nodes[3].start();
     sleep(1000 * MS).await;
-    // What it was asked is gone before it was run.
+    // The command is dropped before it has run.
     nodes[4].stop();
     nodes[4].clear();
     nodes[4].start();
     sleep(20_000 * MS).await;
     assert_eq!(guard.votes(), 5, "healed");
     assert!(!events.warned_of(&["odd expiry"]), "{:?}", events.warnings());
-    // As opposed to a node that had it.
+    // In contrast to a node that had it.
     nodes[4].remove("redlock:r");
     sleep(9000 * MS).await;
     assert!(events.warned_of(&["odd expiry", nodes[4].name()]), "{:?}", events.warnings());
@@ -153,7 +154,8 @@ async fn a_trace_tells_the_votes_of_each_attempt_and_the_cause_of_each_wake_up()
     let guard = redlock.lock("r").label("kind").await.unwrap();
     let span = "redlock.acquire resource=\"r\" label=\"kind\"";
     assert_eq!(told(span), 1, "{:#?}", events.traces());
-    // The nodes answer at the same moment, so that how many votes are counted by then is no matter.
+    // The nodes answer at the same moment, so the number of votes that are counted by then does not
+    // matter.
     let granted = |line: &&String| {
         line.contains("answered attempt=1 granted=") && line.contains("refused=0 failed=0")
     };

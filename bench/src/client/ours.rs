@@ -6,7 +6,7 @@ use redlock_core::{Builder, LockGuard, NodeHealth, Redlock};
 
 use super::{Client, Failure};
 
-/// The default of 5 s is shorter than some runs with many tasks on one key; a task that gave up
+/// The default of 5 s is shorter than some runs with many tasks on one key. A task that gave up
 /// would only ask again.
 const WAIT: Duration = Duration::from_secs(120);
 

@@ -1,4 +1,4 @@
-//! Where redlock-core must arrive, and whether it has.
+//! The targets of redlock-core, and whether it reaches them.
 
 use std::fmt;
 
@@ -57,7 +57,8 @@ pub(crate) fn targets(results: &Results) -> Vec<Target> {
         add(
             format!("latency, {case}: commands a node"),
             run.ours("latency", &case, Metric::Commands),
-            // One SET, one delete; more is only what a boundary of the measurement adds.
+            // One SET and one delete. More commands come only from the boundaries of the
+            // measurement.
             AtMost(2.01),
         );
     }
@@ -209,17 +210,17 @@ impl Run<'_> {
         self.0.row(workload, case, Which::Ours)?.ratio(measure, metric)
     }
 
-    /// The figure of fenced locks, by that of plain ones.
+    /// The figure of fenced locks, divided by that of plain locks.
     fn fenced(&self, workload: &str, case: &str, metric: Metric) -> Option<f64> {
         let plain = self.0.row(workload, case, Which::Ours)?;
         self.0.row(workload, case, Which::Fenced)?.ratio(plain, metric)
     }
 
-    /// The longest wait by the time in which everybody has one turn, at the pace that the hold
-    /// allows.
+    /// The longest wait, divided by the time in which every client has one turn at the pace that
+    /// the hold allows.
     fn wait_by_turn(&self, workload: &str, case: &str, tasks: u32) -> Option<f64> {
         let pace = self.0.row(workload, case, Which::Mutex)?.figure(Metric::PerSecond)?;
-        // A hold that was measured too short would flatter.
+        // A hold that was measured too short would make the figure look better than it is.
         let hold = (1.0 / pace).max(hold::LENGTH.as_secs_f64());
         let longest = self.ours(workload, case, Metric::LongestWait)? / 1000.0;
         Some(longest / (f64::from(tasks) * hold))

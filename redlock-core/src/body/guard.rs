@@ -48,7 +48,7 @@ pub struct BodyGuard {
     span: Span,
     /// The body was polled: from then on it may have had effects.
     started: bool,
-    /// Resolves when the body has to be looked at again although nothing of its own woke it.
+    /// Resolves when the body has to be looked at again although none of its own wakers was called.
     changed: Option<BoxFuture<'static, ()>>,
 }
 
@@ -73,8 +73,8 @@ impl BodyGuard {
         self.guard.handle()
     }
 
-    /// As [`poll_body`](Self::poll_body); with [`OnLost::Continue`], a body that has started goes on
-    /// whatever becomes of the lock.
+    /// Like [`poll_body`](Self::poll_body). With [`OnLost::Continue`], a body that has started
+    /// continues even if the lock is lost.
     pub(super) fn poll_to<R>(
         &mut self,
         on_lost: OnLost,
@@ -119,7 +119,8 @@ impl BodyGuard {
                 }
                 Judgement::Doubtful => {}
             }
-            // Judges again once it listens, so that no change falls between the two.
+            // Judges the hold again once the listener is registered, so that no change falls
+            // between the two.
             let changed = self.changed.get_or_insert_with(|| {
                 let unlike = std::mem::discriminant(&judged);
                 let (leases, hold) = (Arc::clone(leases), Arc::clone(hold));

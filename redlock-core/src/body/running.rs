@@ -36,7 +36,8 @@ where
     Running::new(Run::of(guard), on_lost, body)
 }
 
-/// What the closure does before it makes its future is part of the body, and under the lock.
+/// The closure may do work before it makes its future. That work is part of the body, and runs
+/// under the lock.
 async fn call<T, Fut>(body: impl FnOnce(LockHandle) -> Fut, lock: LockHandle) -> T
 where
     Fut: Future<Output = T>,
@@ -44,7 +45,7 @@ where
     body(lock).await
 }
 
-/// A body under its lock: it answers what the body gives, or why that did not finish.
+/// A body under its lock. The output is that of the body, or why the body did not finish.
 ///
 /// Each body makes a type of its own of this, so it does as little as it can. The work is with
 /// [`Run`], which is compiled once.
@@ -60,7 +61,7 @@ impl<F: Future> Unpin for Running<F> {}
 impl<F: Future> Running<F> {
     pub(crate) fn new(mut run: Box<Run>, on_lost: OnLost, body: F) -> Self {
         run.on_lost = on_lost;
-        // On the heap, or each of the futures around it would have room for it once more.
+        // On the heap: otherwise each future around this one would have room for it once more.
         Self { body: Slot { body: Some(Box::pin(body)), output: None }, run }
     }
 }
@@ -128,7 +129,7 @@ enum State {
     Ended,
 }
 
-/// What came of the body.
+/// The outcome of the body.
 enum Outcome {
     Finished,
     Lost(LockError),
@@ -217,7 +218,8 @@ impl fmt::Debug for Run {
     }
 }
 
-/// Catches a panic so that it can go on later. What has panicked is not used again, only dropped.
+/// Catches a panic so that it can go on later. A body that has panicked is not used again, only
+/// dropped.
 fn caught<R>(part: impl FnOnce() -> R) -> std::thread::Result<R> {
     catch_unwind(AssertUnwindSafe(part))
 }

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use super::*;
 use crate::{LockError, LockHandle, Redlock, op::release};
 
-/// What comes of a body that is polled for the first time now.
+/// The result of a body that is polled for the first time now.
 async fn first_poll(mut guard: BodyGuard) -> Result<(), LockError> {
     poll_fn(|cx| guard.poll_body(cx, |_| Poll::Ready(()))).await
 }
@@ -50,7 +50,7 @@ fn a_large_body_makes_no_large_future() {
 
 /// A closure that does something before it makes its future is part of the body.
 #[tokio::test(start_paused = true)]
-async fn what_a_closure_does_at_once_is_under_the_lock_too() {
+async fn the_work_of_a_closure_before_its_future_is_under_the_lock() {
     let redlock = Redlock::in_memory(3);
     let mut current = None;
     let body = |_: &LockHandle| {

@@ -221,7 +221,7 @@ impl<'de, T: Value> Visitor<'de> for Key<T> {
     }
 }
 
-/// One text of a list. What it is not is said without showing it (rule 19).
+/// One text of a list. The error does not show the value (rule 19).
 struct Text(String);
 
 struct TextOf(&'static str);

@@ -78,7 +78,8 @@ async fn a_leader_that_breaks_ends_its_campaign_with_the_value_and_the_lock_is_f
 
 #[tokio::test(start_paused = true)]
 async fn after_continue_another_client_leads_first() {
-    // Whichever node keeps the queue: some nodes answer long after a quorum has.
+    // The test does not depend on which node keeps the queue: some nodes answer long after a quorum
+    // has.
     for delays in [[0; 5], [1; 5], [1, 1, 1, 20, 20]] {
         for role in 0..8 {
             let nodes = delays.map(|ms| {
@@ -216,7 +217,7 @@ async fn a_refusal_at_once_is_tried_again_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_work_is_refused_at_once() {
+async fn settings_that_cannot_work_are_refused_at_once() {
     let redlock = Redlock::in_memory(1);
     let lead = |role: &str| redlock.lead(role);
     let never = async |_: LockHandle| -> ControlFlow<()> { unreachable!("it does not lead") };
@@ -231,7 +232,7 @@ async fn what_cannot_work_is_refused_at_once() {
     let inside = redlock.lock("r").run(async |_| redlock.lead("r").run(never).await);
     let refused = timeout(SECOND, inside).await.unwrap().unwrap().unwrap_err();
     assert!(matches!(refused, LockError::Config { .. }), "{refused}");
-    // The lock of the same name at another client is another lock.
+    // Another client's lock of the same name is a separate lock.
     let other = Redlock::in_memory(1);
     let inside = redlock.lock("r").run(async |_| other.lead("r").run(async |_| Break(7)).await);
     assert_eq!(inside.await.unwrap().unwrap(), 7);

@@ -1,4 +1,4 @@
-//! What a guard, its handles and a body share: a hold over a lease, and whether it has ended.
+//! A hold over a lease, and whether it has ended. A guard, its handles and a body share it.
 
 use std::{
     sync::{
@@ -33,14 +33,14 @@ pub(crate) struct HoldId(pub(super) u64);
 pub(crate) struct Hold {
     pub(crate) id: HoldId,
     pub(crate) resource: String,
-    /// What is counted of this hold.
+    /// The metrics of this hold.
     pub(crate) metered: metrics::Held,
     /// A body runs under the hold and releases it at its end, unlike a bare guard (rule 13).
     has_body: AtomicBool,
     state: Mutex<HoldState>,
     /// Something about the state has changed: it ended, or a doubt was cleared.
     changed: Notify,
-    /// What the holder shows to a store, if it asked for that.
+    /// The token that the holder shows to a store, if it asked for a token.
     pub(crate) token: Option<FencingToken>,
     /// Until when `min_hold` keeps the key.
     pub(crate) earliest: Moment,
@@ -115,7 +115,7 @@ impl Hold {
         self.state.lock().begin_release()
     }
 
-    /// Whether a release has begun, which is seen through by what began it.
+    /// Whether a release has begun. The code that began the release also completes it.
     pub(crate) fn has_begun_release(&self) -> bool {
         self.state.lock().has_begun_release()
     }
@@ -184,8 +184,8 @@ impl Hold {
         LockError::Lost { resource: self.resource.clone(), reason }
     }
 
-    /// The error when the hold ended before any work ran under it: the lock was not given, so it is
-    /// no loss.
+    /// The error when the hold ended before any work ran under it. The lock was never given, so
+    /// this is no loss.
     pub(crate) fn unused_error(&self, end: End, nodes: &Nodes) -> LockError {
         let resource = self.resource.clone();
         if end == End::Lost(LostReason::Shutdown) {

@@ -1,4 +1,4 @@
-//! What all leases of one client share.
+//! The state that all leases of one client share.
 
 use std::{
     sync::{

@@ -16,7 +16,7 @@ use crate::{
     quorum::{OnSettled, Round, Tally, ask, ask_one},
 };
 
-/// The renewal has worked, has failed, or its outcome can no longer be known.
+/// The renewal has worked or has failed, or its outcome can no longer be known.
 fn settles(tally: &Tally) -> bool {
     reached(tally) || tally.impossible_by_refusals() || tally.undecidable()
 }
@@ -76,8 +76,8 @@ impl Leases {
     }
 
     /// Sets the key again where this renewal found it missing, once a quorum has confirmed the same
-    /// renewal and for no longer than there (rule 8). Without this, nodes that restart one after the
-    /// other wear a held lock away.
+    /// renewal and for no longer than there (rule 8). Without this, a held lock is lost when the
+    /// nodes restart one after the other.
     fn heal(&self, hold: &Hold, round: &Arc<Round>) {
         let now = self.nodes.clock.now();
         let early = hold.while_held(|state| {

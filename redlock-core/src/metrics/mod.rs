@@ -1,4 +1,4 @@
-//! What the crate counts and measures, in one place (feature `metrics`, over the facade crate of
+//! All counters, gauges and histograms of the crate (feature `metrics`, over the facade crate of
 //! that name). Without the feature, every function here is empty and every type has no size.
 //!
 //! Labels are bounded: the `label` of a request, the name of a node, and the words of this crate.

@@ -54,7 +54,7 @@ pub(crate) fn describe() {
     describe_gauge!(NODE_CLEANUPS, "Deletes that the node has not confirmed yet");
 }
 
-/// A request for a lock. Dropped before it is done, it was cancelled.
+/// A request for a lock. A request that is dropped before it is done was cancelled.
 pub(crate) struct Acquiring<'a> {
     clock: &'a dyn Clock,
     label: &'static str,
@@ -122,7 +122,7 @@ pub(crate) fn woken(label: &'static str, cause: &'static str) {
     counter!(WAKEUPS, "label" => label, "cause" => cause).increment(1);
 }
 
-/// What is counted of one hold.
+/// The metrics of one hold.
 #[derive(Debug)]
 pub(crate) struct Held {
     /// Also for spans.

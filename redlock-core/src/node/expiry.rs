@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Reply;
 use crate::clock::Moment;
 
-/// What should be left of a key that a node confirmed.
+/// The expected remaining time of a key that a node confirmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expected {
     /// The node keeps the key until this moment at least.
@@ -19,7 +19,7 @@ pub(crate) struct Expected {
 }
 
 impl Expected {
-    /// What is odd about a reply that arrived at `now`, if anything.
+    /// The deviation of a reply that arrived at `now`, if there is any.
     pub(crate) fn anomaly(&self, reply: &Reply, now: Moment) -> Option<String> {
         let least = self.until.since(now).saturating_sub(self.allowance);
         match reply {
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_compared_with_both_ends_of_what_is_possible() {
+    fn the_remaining_time_is_compared_with_both_ends_of_its_range() {
         let ten_seconds = Expected {
             until: Moment::ORIGIN + ms(10_000),
             longest: ms(10_000),

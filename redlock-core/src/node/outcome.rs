@@ -1,4 +1,4 @@
-//! What comes of a batch that was answered, or was not.
+//! The outcome of a batch, answered or not.
 
 use std::{cell::LazyCell, ops::Deref, time::Duration};
 
@@ -27,12 +27,12 @@ pub(super) fn conclude(
     let Answered { mut items, results, sent, in_time } = answered;
     let now = LazyCell::new(|| shared.context.clock.now());
     if in_time {
-        // Answers that lay there while this process stood still say nothing about the distance.
+        // Answers that waited while this process stood still say nothing about the distance.
         let took = sent.elapsed().min(shared.context.node_timeout);
         shared.round_trip.note(took);
         metrics::node_round_trip(&shared.name, took);
     }
-    // Before the votes: a caller that a vote wakes may look whether all is done.
+    // Before the votes: a vote may wake a caller that checks whether all is done.
     note_cleanups(shared, &items, &results, &now);
     metrics::node_cleanups(&shared.name, || shared.outbox.lock().cleanups());
     let mut over = None;
@@ -107,13 +107,14 @@ fn note_cleanups(
     }
 }
 
-/// What a reply says beside its vote: that a clock does not keep up, that a key of ours has gone.
+/// What a reply shows beside its vote: a clock that does not keep up, or a key of ours that has
+/// gone.
 fn hear(shared: &Shared, job: &Job, reply: &Reply, now: &impl Deref<Target = Moment>) {
     let key = &job.claim.key;
     if let Some(anomaly) = job.expected.and_then(|it| it.anomaly(reply, **now)) {
         telemetry::odd_expiry(&shared.name, key, &anomaly);
     }
-    // A node does not tell us what we did ourselves.
+    // A node does not push our own changes to us.
     let done = matches!(reply, Reply::Done | Reply::Woke { deleted: true });
     let clears = matches!(job.action, Action::Clear { .. });
     if done && (clears || job.clean_up.is_some_and(|it| it.deletes(**now))) {

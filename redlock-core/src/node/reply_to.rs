@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc};
 use super::Reply;
 use crate::error::{NodeError, NodeErrorKind};
 
-/// Receives the answers of the nodes: a round of votes decides by them, a
-/// waiter learns the state of a key from them.
+/// Receives the answers of the nodes. A round of votes decides by them, and a waiter learns the
+/// state of a key from them.
 pub(crate) trait ReplySink: Send + Sync + 'static {
     fn receive(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>);
 

@@ -1,5 +1,5 @@
-//! One connection to a node, from its opening to its end: what waits is sent, and what comes is seen
-//! through (rules 5 and 15).
+//! One connection to a node, from its opening to its end. It sends the waiting commands and
+//! processes the answers (rules 5 and 15).
 
 use std::{
     cell::LazyCell,
@@ -34,13 +34,13 @@ use crate::{
 pub(super) struct Session<'a> {
     task: Task<'a>,
     shared: &'a Arc<Shared>,
-    /// Of the pipe's connection.
+    /// The number of the pipe's connection.
     number: u64,
     connection: Box<dyn Connection>,
     closed: Fuse<BoxFuture<'static, NodeError>>,
     pings: FuturesUnordered<BoxFuture<'static, bool>>,
     strikes: Strikes,
-    /// As many as a crowd went out last time.
+    /// The room that the largest batch needed last time.
     crowded: bool,
     /// The node has answered a command, if only with an error.
     answered: bool,
@@ -51,11 +51,11 @@ pub(super) struct Ended {
     pub(super) error: NodeError,
     /// The node has answered a command on it.
     pub(super) answered: bool,
-    /// The node closed it when nothing waited or was under way.
+    /// The node closed it while nothing waited or was in flight.
     pub(super) at_rest: bool,
 }
 
-/// What a session waits for.
+/// The events that a session waits for.
 enum Event {
     /// The connection has ended.
     Closed(NodeError),
@@ -91,8 +91,8 @@ impl<'a> Session<'a> {
 
     /// Serves the connection until it breaks, or until it is not needed any more.
     pub(super) async fn serve(mut self) -> Option<Ended> {
-        // One timer for all batches. It is left to ring when what it was set for has been answered:
-        // setting and stopping one a batch costs more than the batch.
+        // One timer for all batches. It is left to ring when the batch that it was set for has been
+        // answered: a timer set and stopped for each batch costs more than the batch.
         let mut alarm = pin!(tokio::time::sleep(Duration::ZERO));
         let ended = loop {
             let Some(mut wake) = self.look() else { break None };
@@ -120,9 +120,9 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Sends the pings that were asked for. Returns when there is something to do next, or None when
-    /// the session is over: the last client has gone, and nothing is owed or it has had its time; or
-    /// another runtime has taken the node over.
+    /// Sends the pings that were asked for. Returns when there is something to do next. `None` when
+    /// the session is over: another runtime has taken the node over, or the last client has gone
+    /// and the time for clean-up has ended.
     fn look(&mut self) -> Option<Moment> {
         if !self.task.pulse.is_current() {
             return None;
@@ -147,7 +147,7 @@ impl<'a> Session<'a> {
         next.into_iter().chain(outbox.ends_at).min().unwrap_or(Moment::NEVER)
     }
 
-    /// Sends what waits. Returns when there is something to do next.
+    /// Sends the waiting commands. Returns when there is something to do next.
     fn send_waiting(&mut self) -> Moment {
         let now = LazyCell::new(|| self.shared.context.clock.now());
         let sent = self.shared.pipe.lock().send_waiting(&self.shared.outbox, &now);
@@ -175,7 +175,7 @@ impl<'a> Session<'a> {
         self.task.sleeps_until(expires.map_or(wake, |expires| expires.min(wake)));
         tokio::select! {
             biased;
-            // First, because it is what brings the answers.
+            // Polled first, because it carries the answers.
             error = &mut self.closed => Event::Closed(error),
             answered = poll_fn(|cx| self.shared.pipe.lock().poll_first(number, cx)) => {
                 Event::Answered(answered)
@@ -194,12 +194,12 @@ impl<'a> Session<'a> {
             Event::Answered(answered) => return self.conclude(answered),
             Event::Mail => {
                 if self.crowded {
-                    // Callers that are about to ask may come along: one write for all of them.
+                    // Callers that are about to ask may join: one write for all of them.
                     tokio::task::yield_now().await;
                 }
             }
             Event::Ponged { timed_out: false } => self.strikes.clear(),
-            // It is a command like any other (rule 15).
+            // A ping is a command like any other (rule 15).
             Event::Ponged { timed_out: true } => {
                 let limit = self.shared.context.node_timeout;
                 if self.strikes.add(self.shared.context.clock.now(), limit) {
@@ -232,8 +232,8 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// What is in flight may have run or not. A broken connection answers each batch at once, and the
-    /// timeout of each bounds what does not.
+    /// Commands in flight may have run or not. A broken connection answers each batch at once, and
+    /// the time limit of each batch bounds the others.
     async fn drain(&mut self) {
         let number = self.number;
         self.shared.pipe.lock().disconnect(number);
@@ -258,8 +258,8 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Jobs that are dropped without an answer, which is what a runtime does at its end, leave what
-/// they had to clean up to the next one (rules 5 and 13).
+/// A runtime that ends drops its jobs without an answer. The next runtime does the clean-up that
+/// they leave (rules 5 and 13).
 impl Drop for Session<'_> {
     fn drop(&mut self) {
         let now = self.shared.context.clock.now();
@@ -268,7 +268,8 @@ impl Drop for Session<'_> {
             let is_ours = pipe.is_connection(self.number);
             let mut outbox = self.shared.outbox.lock();
             let deletes = if is_ours { outbox.take_deletes(now) } else { Vec::new() };
-            // Guards may have been dropped as the last act of `main`: no other task comes after this.
+            // Guards may have been dropped as the last act of `main`: no other task runs after
+            // this.
             pipe.send_last(deletes.iter().map(|item| item.job.command(now)).collect());
             let unanswered = pipe.abandon(self.number);
             outbox.abandon(&unanswered, now);
@@ -279,7 +280,7 @@ impl Drop for Session<'_> {
     }
 }
 
-/// Whether its time ran out.
+/// Whether the time of the batch ran out.
 fn answer_ping(
     shared: &Shared,
     connection: &mut dyn Connection,

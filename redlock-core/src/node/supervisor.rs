@@ -35,7 +35,8 @@ pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pul
     let task = Task { shared: &shared, mail: &mail, pulse: &pulse };
     let mut backoff = Backoff::new();
     let mut announced_down = false;
-    // The connection before was closed at rest, which is not worth a word if the next one opens.
+    // The previous connection was closed at rest. That is not reported if the next connection
+    // opens.
     let mut closed_at_rest = false;
     loop {
         let opened = open(task).await;
@@ -46,7 +47,7 @@ pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pul
             Ok((connection, identity)) => {
                 let since = shared.context.clock.now();
                 shared.tells.store(connection.tells(), Ordering::Release);
-                // Before callers can send: what the node must not be asked is taken back.
+                // Before callers can send: jobs that the node must not be asked are taken back.
                 admit(&shared, &identity, closed_at_rest, since);
                 announced_down = false;
                 let session = Session::open(task, connection);
@@ -55,7 +56,7 @@ pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pul
                     return;
                 }
                 let Some(Ended { error, answered, at_rest }) = ended else { return };
-                // A server that takes connections and breaks them is not asked without a pause.
+                // A server that accepts connections and breaks them is asked again with pauses.
                 let lasted = shared.context.clock.now().since(since) >= Backoff::MAX;
                 if answered || lasted {
                     backoff = Backoff::new();
@@ -83,8 +84,8 @@ pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pul
     }
 }
 
-/// What the task before has left: its end may not have got round to it, or it stands still on another
-/// runtime and was taken over.
+/// Jobs that the previous task has left. It may not have got round to its end, or it stands still
+/// on another runtime and was taken over.
 fn begin(shared: &Shared) {
     let now = shared.context.clock.now();
     let unanswered = shared.pipe.lock().abandon_any();
@@ -124,8 +125,8 @@ async fn open(task: Task<'_>) -> Result<Opened, NodeError> {
     }
 }
 
-/// Marks the node as up, and lets it vote or sit out (rule 16): before its first vote. `replaced` when
-/// nothing was told of the connection before.
+/// Marks the node as up, and lets it vote or sit out (rule 16): before its first vote. `replaced`
+/// when the end of the previous connection was not reported.
 fn admit(shared: &Shared, identity: &Identity, replaced: bool, now: Moment) {
     shared.recognise(identity);
     let quorum_seen = shared.quorum_seen.load(Ordering::Acquire);
@@ -144,7 +145,7 @@ fn admit(shared: &Shared, identity: &Identity, replaced: bool, now: Moment) {
     } else {
         telemetry::node_up(&shared.name);
     }
-    // What this node could have told meanwhile was lost: the listeners ask it anew.
+    // Changes that this node could have reported meanwhile were lost: the listeners ask again.
     for (job, reply_to) in shared.watchers.reconnected(&shared.name) {
         let early = shared.outbox.lock().put(&shared.name, job, reply_to, now);
         deliver(early);
@@ -163,7 +164,7 @@ fn admit(shared: &Shared, identity: &Identity, replaced: bool, now: Moment) {
     }
 }
 
-/// Marks the node as down and fails what waits for it.
+/// Marks the node as down and fails the jobs that wait for it.
 fn go_down(shared: &Shared, error: NodeError) {
     let error = NodeError { kind: NodeErrorKind::Down, may_have_run: false, ..error };
     let now = shared.context.clock.now();
@@ -198,7 +199,7 @@ fn fail(shared: &Shared, items: impl IntoIterator<Item = Queued>, error: &NodeEr
     }
 }
 
-/// Waits. True when there is no client any more, and nothing is owed or it has had its time.
+/// Waits. True when there is no client any more, and the clean-up is done or has had its time.
 async fn wait_closed(task: Task<'_>, pause: Duration) -> bool {
     let Task { shared, mail, .. } = task;
     let until = shared.context.clock.now() + pause;

@@ -14,7 +14,8 @@ pub(crate) trait Listener: Send + Sync + 'static {
     /// This client has deleted the key on this node.
     fn freed(&self, node: usize);
 
-    /// The connection to this node has ended: it tells nothing until there is another one.
+    /// The connection to this node has ended: no change is reported until there is another
+    /// connection.
     fn disconnected(&self, node: usize);
 
     /// The connection to this node is a new one, and changes in between were not pushed. The

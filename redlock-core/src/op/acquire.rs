@@ -97,7 +97,7 @@ impl Request<'_> {
                     let cause = if front.has_lease() { "handed_over" } else { "front" };
                     self.woken(cause, now.since(self.begun));
                 }
-                // As many attempts as polling would have made.
+                // As many attempts as a client that polls would have made.
                 self.attempts = self.retries.spent().saturating_add(1);
                 turn
             }
@@ -140,7 +140,7 @@ impl Request<'_> {
                     let failure = Arc::new(failure);
                     front.failed(&failure);
                     if failure.granted > 0 || failure.no_quorum && failure.was_asked {
-                        // A node does not push what this client has changed itself.
+                        // A node does not push this client's own changes to it.
                         self.watch = None;
                     }
                     self.pause(&mut front, Some(&failure)).await?;
@@ -190,7 +190,7 @@ impl Request<'_> {
         telemetry::woken(cause, waited);
     }
 
-    /// Lets waiters go first that have waited for longer.
+    /// Lets waiters that have waited for longer go first.
     async fn hesitate(&mut self, front: &Front, doubtful: bool) -> Result<(), LockError> {
         let round_trip = self.client.nodes.round_trip();
         let (fixed, random) = self.wake_backoff.hesitation(doubtful, front.without(), round_trip);

@@ -1,4 +1,4 @@
-//! What operators do: look at a lock, and take it away from its holder.
+//! The operations of operators: look at a lock, and take it away from its holder.
 
 use std::{mem, sync::Arc};
 
@@ -29,7 +29,8 @@ pub(crate) async fn inspect(client: &Client, resource: &str) -> Result<LockStatu
     let claim = Arc::new(Claim { key: Arc::clone(&key), value: String::new() });
     let job = Job::new(&claim, Action::Inspect);
     deliver(ask(nodes, &answers, nodes.clock.now(), |_| Some(job.clone())));
-    // Each command is bounded where it is sent. This is for the case that no task is left to send it.
+    // Each command is bounded where it is sent. This limit is for the case that no task is left to
+    // send it.
     let _ = timeout(nodes.give_up_after(), answers.complete()).await;
     check_runtime()?;
     let given = answers.take();
@@ -66,7 +67,7 @@ async fn take_away(
     client.ready().await?;
     let nodes = &client.nodes;
     let begun = nodes.clock.now();
-    // No client has this value, so that none can renew or release what has it.
+    // No client has this value, so no client can renew or release a key that has it.
     let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
     let claim = Arc::new(Claim { key: client.key(resource), value });
     // All nodes, not a quorum of them: a lock that stays on some may block others for long.

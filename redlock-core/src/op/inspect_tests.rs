@@ -81,7 +81,7 @@ async fn a_lock_that_is_taken_away_frees_when_its_time_is_over() {
     assert!(begun.elapsed() >= 8 * SECOND && begun.elapsed() < 10 * SECOND);
     assert_eq!(guard.release().await.unwrap(), Released::AlreadyLost);
     assert!(taken.is_valid());
-    // What is free stays free.
+    // A free lock stays free.
     operator.force_release("other").await.unwrap();
     assert!(next.try_lock("other").await.is_ok());
 }
@@ -118,7 +118,7 @@ async fn a_lock_that_is_deleted_goes_to_the_next_waiter_at_once() {
     operator.force_release_now("r").await.unwrap();
     let taken = waits.await.unwrap().unwrap();
     assert!(begun.elapsed() < SECOND / 100, "{:?}", begun.elapsed());
-    // The client that holds it may do so itself, and its own waiters are woken as well.
+    // The holder may do this itself. Its own waiters are woken as well.
     let waits = tokio::spawn(operator.lock("r").wait(60 * SECOND).into_future());
     sleep(SECOND).await;
     operator.force_release_now("r").await.unwrap();

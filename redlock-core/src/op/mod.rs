@@ -1,4 +1,4 @@
-//! What a client does on its nodes, one operation a file.
+//! The operations of a client on its nodes, one in each file.
 
 pub(crate) mod acquire;
 pub(crate) mod extend;

@@ -61,8 +61,8 @@ pub(crate) fn in_background(client: &Arc<Client>, hold: &Arc<Hold>) {
     let _ = begin_release(client, hold, settles);
 }
 
-/// Whether the lock was held until its release. A hold that was `judged` so was released, `asked` of
-/// all `nodes` were asked to delete its key, and a quorum has answered. Pure.
+/// Whether the lock was held until its release. A hold that was `judged` held was released, `asked`
+/// of all `nodes` were asked to delete its key, and a quorum has answered. Pure.
 fn was_ours(judged: Judgement, asked: usize, tally: &Tally, nodes: usize) -> bool {
     match judged {
         Judgement::Valid(_) => {
@@ -76,7 +76,7 @@ fn was_ours(judged: Judgement, asked: usize, tally: &Tally, nodes: usize) -> boo
     }
 }
 
-/// What a release does with the lease of its hold.
+/// The plan of a release for the lease of its hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Plan {
     /// The lease may pass to the next waiter as it is.
@@ -98,7 +98,7 @@ impl Plan {
     }
 }
 
-/// What a release has begun.
+/// The step that a release has begun.
 enum Begun {
     /// The nodes are being asked to delete the key.
     Sent(Sent),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_was_ours_unless_so_many_nodes_had_it_no_more_that_another_may_have_had_it() {
+    fn a_released_lock_was_ours_unless_another_client_may_have_had_it() {
         for (judged, asked, [yes, no], ours) in [
             (VALID, 5, [3, 0], true),
             (VALID, 5, [1, 2], true),

@@ -1,8 +1,8 @@
 //! A place in the queue between processes, which one node keeps for each lock.
 //!
 //! The queue decides which client asks, never which client holds: a quorum grants the lock. A queue
-//! that is lost, split or wrong costs order for a moment and nothing else, so all of it is soft
-//! state. Entries expire, refusals are passed over, and no answer of a queue is ever a vote.
+//! that is lost, split or wrong disturbs the order for a moment and nothing else, so all of it is
+//! soft state. Entries expire, refusals are passed over, and no answer of a queue is ever a vote.
 //!
 //! All clients compute the same node: the first that can be reached in the order of [`rank`]. A
 //! release gives the turn to the first waiter there, and tells the waiter behind it that it is
@@ -60,7 +60,7 @@ pub(crate) fn queue_node(nodes: &[NodeHandle], key: &str) -> Option<usize> {
     keeper(nodes, key, &[])
 }
 
-/// How a waiter stands in the queue.
+/// The position of a waiter in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QueuePosition {
     /// The number of waiters before it.
@@ -69,7 +69,7 @@ pub(crate) struct QueuePosition {
     pub(crate) left: Option<Duration>,
 }
 
-/// What pushes tell a waiter.
+/// The pushes that a waiter gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Signal {
     /// The lock was released, and this waiter may take it.
@@ -130,9 +130,9 @@ impl Entry {
     pub(crate) async fn say(&mut self) -> Option<QueuePosition> {
         let mut refused = Vec::new();
         loop {
-            // A node that comes back, or is first reached after the waiter has joined, keeps the queue
-            // from then on. An entry that stayed where it is would be the front of a queue of its
-            // own, against all clients that have come since.
+            // A node that comes back, or is first reached after the waiter has joined, keeps the
+            // queue from then on. An entry that stayed where it is would be the front of a separate
+            // queue, ahead of all clients that joined since.
             let node = self.keeper(&refused)?;
             if self.node != Some(node) {
                 self.move_to(node);
@@ -141,7 +141,7 @@ impl Entry {
                 Ok(Reply::Queued { place, ahead, left }) => {
                     self.place = place;
                     self.has_turn = false;
-                    // A push comes before the answer to what ran after it.
+                    // A push comes before the answers to later commands.
                     self.is_back = self.wake.has_turn();
                     return Some(QueuePosition { ahead, left });
                 }
@@ -247,7 +247,7 @@ impl Drop for Entry {
     }
 }
 
-/// What pushes have told a waiter.
+/// The pushes that a waiter has received.
 #[derive(Debug)]
 struct Wake {
     /// The key whose push gives the turn; the other one says that it is next.

@@ -80,7 +80,7 @@ enum Occupant {
     Held(HoldId, Weak<Hold>),
 }
 
-/// What a request finds when it joins.
+/// The answer to a request that joins.
 #[expect(clippy::large_enum_variant, reason = "the first is the usual, and lives for a moment")]
 pub(crate) enum Joined {
     /// The request is the first, and has its turn.
@@ -197,7 +197,7 @@ impl Queues {
 
     /// A node has reported that no other client waits for this lock. It answered a release that was
     /// sent at `then`.
-    pub(crate) fn nobody_waits(&self, key: &str, then: Moment) {
+    pub(crate) fn no_client_waits(&self, key: &str, then: Moment) {
         self.locked(key, |inner| inner.contention.none_waits(key, then));
     }
 
@@ -250,7 +250,7 @@ impl Queues {
             let Some(queue) = by_key.get_mut(key) else { return false };
             let changed = change(queue);
             if changed {
-                queue.answer_those_who_try_once(wakes);
+                queue.answer_single_tries(wakes);
             }
             changed
         })
@@ -488,7 +488,7 @@ impl Queue {
         self.waiting.iter().filter(|waiter| waiter.wants.fenced).count()
     }
 
-    /// What a waiter without a turn is told.
+    /// The answer to a waiter without a turn.
     fn no_turn(&self) -> NoTurn {
         match (&self.occupant, &self.last) {
             (Occupant::Held(..), _) => NoTurn::HeldHere,
@@ -497,8 +497,8 @@ impl Queue {
         }
     }
 
-    /// What a request is told that finds too many waiters before it: the lock is held, whatever the
-    /// nodes said last (api.md, `max_waiters`).
+    /// The answer to a request that finds too many waiters before it: the lock is held, whatever
+    /// the nodes said last (api.md, `max_waiters`).
     fn no_room(&self) -> NoTurn {
         match self.occupant {
             Occupant::Held(..) => NoTurn::HeldHere,
@@ -530,7 +530,7 @@ impl Queue {
     }
 
     /// Answers the waiters that try only once.
-    fn answer_those_who_try_once(&mut self, wakes: &mut Vec<Waker>) {
+    fn answer_single_tries(&mut self, wakes: &mut Vec<Waker>) {
         let no_turn = self.no_turn();
         self.waiting.retain(|waiter| {
             if waiter.wants.tries_once {

@@ -26,7 +26,7 @@ use crate::{
     timer,
 };
 
-/// What a place in the queue comes to.
+/// The outcome of a place in the queue.
 pub(crate) type Turn = Result<Front, NoTurn>;
 
 /// A task that waits. The turn is given under the lock of the queues.
@@ -244,8 +244,8 @@ impl Front {
         self.queues.yields(&self.key, self.queues.nodes().clock.now())
     }
 
-    /// The outcome of the last attempt that the front before made. The nodes need not be asked
-    /// again, unless it is too old for a request that tries only once.
+    /// The outcome of the last attempt of the previous front. The nodes need not be asked again,
+    /// unless it is too old for a request that tries only once.
     pub(crate) fn known(&self, wants: Wants) -> Option<Arc<FailedAttempt>> {
         self.queues.known(&self.key, wants)
     }

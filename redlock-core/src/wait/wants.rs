@@ -1,4 +1,4 @@
-//! What a request wants of the queue, and what it is told without a turn.
+//! What a request asks of the queue, and the answer to a request without a turn.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::{
     options::Terms,
 };
 
-/// What a request needs of a lease to take it over as it is.
+/// The conditions under which a request takes a lease over as it is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wants {
     ttl: Duration,
@@ -56,7 +56,7 @@ impl Wants {
     }
 }
 
-/// Why there is no turn.
+/// The reason why there is no turn.
 #[derive(Debug, Clone)]
 pub(crate) enum NoTurn {
     /// This very client has the lock.

@@ -18,7 +18,7 @@ pub(super) struct Clocks {
     servers: Vec<Duration>,
     /// The file of each client, which is mapped into its memory.
     clients: Vec<PathBuf>,
-    /// How many clients there were that are gone.
+    /// How many clients have ended.
     gone: usize,
 }
 

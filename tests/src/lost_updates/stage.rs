@@ -1,4 +1,4 @@
-//! The servers and the store, and what is done to clients.
+//! The servers and the store, and how clients are disturbed.
 
 use std::{
     path::PathBuf,
@@ -29,7 +29,7 @@ const TASKS: usize = 2;
 /// How many increments are made while nothing is disturbed.
 const UNDISTURBED: usize = 200;
 
-/// What came of one way of disturbing the clients.
+/// The result of one way of disturbing the clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) totals: Totals,

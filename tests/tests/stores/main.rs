@@ -18,8 +18,8 @@ fn tokens_of(holder: i64) -> impl Iterator<Item = i64> {
     (1..TOKENS).filter(move |step| step % HOLDERS == holder).map(|step| step * 23 % TOKENS)
 }
 
-/// What came of holders that overlap: those whose write was accepted, in the order of their writes,
-/// and what they have counted.
+/// The result of holders that overlap: the tokens of accepted writes, in the order of the writes,
+/// and the final count.
 struct Outcome {
     accepted: Vec<i64>,
     counter: i64,

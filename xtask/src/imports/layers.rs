@@ -56,7 +56,10 @@ const CORE: Layers = Layers {
         ("request", &["request.rs"]),
         ("election", &["lead.rs", "lead"]),
         ("client of a user", &["redlock.rs", "builder.rs", "shutdown.rs", "config"]),
-        ("around it", &["pools.rs", "annotation.rs", "extension.rs", "axum.rs", "simulation"]),
+        (
+            "around it",
+            &["pools.rs", "annotation.rs", "extension.rs", "axum.rs", "fuzz.rs", "simulation"],
+        ),
     ],
     natural: &[
         // A turn that is dropped passes itself on.

@@ -18,8 +18,8 @@ struct Counter {
 }
 
 impl Counters {
-    /// What the scripts that draw numbers do, at `now` by the node's own clock and at `time` by its
-    /// calendar. None when the numbers are used up.
+    /// Draws numbers like the scripts, at `now` by the node's own clock and at `time` by its
+    /// calendar. `None` when the numbers are used up.
     pub(super) fn draw(&mut self, lock: &str, draw: Draw, now: f64, time: u64) -> Option<u64> {
         let key = counter::key(lock);
         let last = self.0.get(&key).filter(|counter| counter.expires > now);

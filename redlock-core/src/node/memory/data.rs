@@ -66,8 +66,8 @@ struct ServerClock {
 }
 
 impl ServerClock {
-    /// What `TIME` answers, in microseconds. A clock that runs fast or slow is set right again from time
-    /// to time, and one that was set ahead stays ahead.
+    /// What `TIME` answers, in microseconds. A clock that runs fast or slow is set right from time
+    /// to time. A clock that was set ahead stays ahead.
     fn time(&self) -> u64 {
         ((wall_at(Instant::now()).as_secs_f64() + self.ahead) * 1e6) as u64
     }
@@ -362,7 +362,7 @@ impl Data {
         }))
     }
 
-    /// What is left to do for a release where the queue is kept.
+    /// The rest of a release, where the queue is kept.
     fn wake(
         &mut self,
         command: &Command,
@@ -442,7 +442,7 @@ impl Data {
     }
 }
 
-/// The connection that makes a change is told neither of it nor of the next one: `NOLOOP`.
+/// The connection that makes a change hears neither of it nor of the next change: `NOLOOP`.
 fn pushes(key: Arc<str>, who: BTreeSet<u64>, but: Option<u64>) -> impl Iterator<Item = Push> {
     who.into_iter()
         .filter(move |to| Some(*to) != but)
@@ -454,7 +454,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn who_watches_one_missing_key_after_the_other_is_told_when_it_is_forgotten() {
+    async fn a_listener_is_told_when_the_node_forgets_its_missing_key() {
         let mut data = Data::new();
         let mut told = 0;
         for number in 0..MAX_WATCHED + 100 {

@@ -13,7 +13,7 @@ use crate::{
     node::{Command, Reply},
 };
 
-/// Commands that were asked together, and their answers so far.
+/// Commands that were sent together, and their answers so far.
 pub(super) struct Batch {
     pub(super) commands: Vec<Command>,
     answers: Mutex<Answers>,

@@ -59,8 +59,8 @@ pub(super) struct Exchange {
     filled: usize,
     awaited: VecDeque<Awaited>,
     known: Known,
-    /// The server is a cluster, or stands before one: it takes keys of different slots only in calls of
-    /// their own.
+    /// The server is a cluster, or stands before a cluster: it takes keys of different slots only
+    /// in separate calls.
     apart: bool,
     /// The task that reads.
     driver: Option<Waker>,
@@ -70,7 +70,7 @@ pub(super) struct Exchange {
     pushed: Vec<Pushed>,
 }
 
-/// What a server pushes.
+/// The pushes of a server.
 pub(super) enum Pushed {
     /// This key has changed.
     Key(String),
@@ -223,7 +223,7 @@ impl Exchange {
             match Pin::new(&mut *transport).poll_write(&mut cx, rest) {
                 Poll::Ready(Ok(written)) if written > 0 => self.written += written,
                 Poll::Ready(_) => {
-                    // Had the socket said why, this would not count.
+                    // A reason from the socket itself comes first.
                     self.close_reason.set("the socket takes no more bytes");
                     return self.end();
                 }
@@ -263,7 +263,7 @@ impl Exchange {
             at += length;
             match &value {
                 Value::Push { kind: PushKind::Invalidate, data } => self.hear(data),
-                // Nothing is subscribed to: a push is no answer.
+                // No reply belongs to a push: this client subscribes to nothing.
                 Value::Push { .. } => {}
                 answer => self.answer(answer)?,
             }
@@ -343,14 +343,14 @@ impl Exchange {
                 let _ = tell.send(pong);
             }
             Some(Awaited::Nothing) => {}
-            // An answer without a question: later answers could not be matched to their commands.
+            // An answer without a question. Later answers could not be matched to their commands.
             None => return Err(frame::NotRedis),
         }
         Ok(())
     }
 
-    /// Whether a lock of these commands was let go of since they were sent. Sent again, they would run
-    /// behind that, and leave behind what it was to remove (rule 5).
+    /// Whether a lock of these commands was released since they were sent. Sent again, the commands
+    /// would run behind the release, and leave behind the key that it was to remove (rule 5).
     fn is_let_go(&self, commands: &[Command]) -> bool {
         let removes = |later: &Command| {
             let lets_go = matches!(

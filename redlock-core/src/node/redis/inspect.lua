@@ -3,7 +3,7 @@
 -- KEYS[1] the lock   ARGV[1] the prefix of the queue's keys
 -- Answers the value or nil, PTTL, and the waiters in order.
 local waiting = {}
--- A user who may not read queues sees none.
+-- A user without permission to read queues sees no queue.
 local queue = redis.pcall('ZRANGE', ARGV[1] .. ':queue', 0, -1)
 for _, name in ipairs(queue) do
   -- A waiter without this key has said nothing for as long as an entry lives.

@@ -1,4 +1,4 @@
-//! Real servers: introduced by redis-rs, spoken to in batches of our own.
+//! Real servers. redis-rs opens the connections, and this crate sends its own batches over them.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -19,6 +19,8 @@ mod connection;
 mod connector;
 mod exchange;
 mod frame;
+#[cfg(any(test, fuzzing))]
+mod frame_fuzz;
 mod info;
 mod reply;
 #[cfg(test)]
@@ -30,6 +32,8 @@ mod url;
 
 use std::sync::Arc;
 
+#[cfg(any(test, fuzzing))]
+pub use self::frame_fuzz::frames as fuzz_frames;
 use super::NodeSpec;
 use crate::error::{LockError, NodeError};
 

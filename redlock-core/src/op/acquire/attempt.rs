@@ -36,7 +36,8 @@ impl Request<'_> {
         };
         let terms = self.terms;
         let in_flight = client.leases.track_in_flight();
-        // The order matters: a shutdown that this check does not see yet sees the attempt in flight.
+        // The order matters: a shutdown that this check does not see yet sees the attempt in
+        // flight.
         client.check_open(&self.resource)?;
         if let Some(failure) = self.in_vain() {
             return Ok(Err(failure));

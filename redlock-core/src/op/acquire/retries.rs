@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn wait_bounds_it_all() {
+    fn wait_bounds_the_whole_request() {
         let retries = Retries { most: None, ..retries() };
         assert_eq!(retries.limit_in_queue(), ms(10_000));
         assert_eq!(retries.limit(at(9990)), ms(10));

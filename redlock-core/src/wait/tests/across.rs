@@ -1,8 +1,9 @@
-//! Clients that wait for one lock take turns, however many they are and however far the nodes.
+//! Clients that wait for one lock take turns, however many clients there are and however far the
+//! nodes are.
 
 use super::*;
 
-/// What a task has done that takes the lock again and again.
+/// The counts of a task that takes the lock again and again.
 #[derive(Debug, Clone, Copy, Default)]
 struct Turns {
     count: u32,
@@ -50,7 +51,7 @@ fn all(turns: &[Vec<Turns>]) -> Vec<u32> {
     turns.iter().flatten().map(|it| it.count).collect()
 }
 
-/// 1 for equal shares, and less for more unequal ones.
+/// 1 for equal shares, less for unequal shares.
 fn jain(shares: &[u32]) -> f64 {
     let sum: f64 = shares.iter().map(|it| f64::from(*it)).sum();
     let squares: f64 = shares.iter().map(|it| f64::from(*it) * f64::from(*it)).sum();
@@ -153,7 +154,7 @@ async fn a_front_that_died_costs_the_next_waiter_a_moment() {
 
 /// The place among the clients belongs to the client, not to the task that took it.
 #[tokio::test(start_paused = true)]
-async fn a_head_that_goes_away_leaves_its_place_among_the_clients_to_the_next() {
+async fn a_front_that_goes_away_leaves_its_place_among_the_clients_to_the_next_task() {
     let nodes = nodes(5);
     let [holder, ours, theirs] = [(); 3].map(|()| client(&nodes));
     let guard = holder.lock("r").await.unwrap();
@@ -185,7 +186,7 @@ async fn clients_take_turns_whichever_node_is_down() {
 /// a front that loses one race to the other loses them all.
 #[tokio::test(start_paused = true)]
 async fn clients_take_turns_although_some_nodes_are_far() {
-    // The node that keeps the queue is another one each time.
+    // A different node keeps the queue each time.
     for _ in 0..8 {
         let nodes = nodes(5);
         for (node, delay) in nodes.iter().zip([1, 1, 1, 20, 20]) {
@@ -200,7 +201,7 @@ async fn clients_take_turns_although_some_nodes_are_far() {
     }
 }
 
-/// A whole rotation takes longer than a client remembers by itself that others wait.
+/// A whole rotation takes longer than a client remembers by itself that other clients wait.
 #[tokio::test(start_paused = true)]
 async fn no_client_starves_in_a_crowd_of_distant_ones() {
     for delay in [10, 20] {
