@@ -1,4 +1,4 @@
-//! What `#[redlock]` expands to: one request, one answer to a refusal, one call.
+//! The expansion of `#[redlock]`: one request, one answer to a refusal, one call.
 //!
 //! The attribute stays thin. Everything that depends on types is a trait here, so that rustc,
 //! which knows the types, tells the user what is missing.
@@ -42,7 +42,7 @@ where
     }
 }
 
-// What follows has no types of the user's, so it is compiled once.
+// The code below has no types of the user's, so it is compiled once.
 
 fn call_pool(name: &str, resource: String, options: LockOptions) -> Call {
     match pools::require(name) {
@@ -107,7 +107,7 @@ pub trait IntoResource {
     fn into_resource(self) -> String;
 }
 
-// Without it, rustc would name the missing `From` and keep quiet about templates.
+// Without this attribute, rustc would name the missing `From` and say nothing of templates.
 #[diagnostic::do_not_recommend]
 impl<T: Into<String>> IntoResource for T {
     fn into_resource(self) -> String {
@@ -179,7 +179,7 @@ pub trait FromLockError {
     fn from_lock_error(error: LockError) -> Self;
 }
 
-// Without it, rustc would name the missing `From` and keep quiet about `map_err`.
+// Without this attribute, rustc would name the missing `From` and say nothing of `map_err`.
 #[diagnostic::do_not_recommend]
 impl<E: From<LockError>> FromLockError for E {
     fn from_lock_error(error: LockError) -> Self {

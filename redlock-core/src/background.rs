@@ -37,7 +37,7 @@ pub(crate) struct Background {
 struct Started {
     /// How many tasks there have been.
     number: u64,
-    /// Where the last of them is.
+    /// The runtime of the last task.
     runtime: Option<Id>,
 }
 

@@ -47,13 +47,13 @@ impl Moment {
     /// Later than any other.
     pub(crate) const NEVER: Self = Self(Duration::MAX);
 
-    /// This long after the clock was made.
+    /// The moment this long after the origin.
     #[cfg(redlock_sim)]
     pub(crate) fn after(span: Duration) -> Self {
         Self(span)
     }
 
-    /// For atomics; [`NEVER`](Self::NEVER) is the largest.
+    /// The moment as a number for atomics. [`NEVER`](Self::NEVER) is the largest.
     pub(crate) fn as_nanos(self) -> u64 {
         u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
     }

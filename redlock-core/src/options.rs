@@ -33,8 +33,8 @@ macro_rules! call_settings {
                 clock_drift_factor: f64;
             }
             of_call {
-                /// What the lock is called in metrics and spans, such as `"invoice"`. Every value is
-                /// a time series of its own: name a kind of resource, not a resource. Default: none;
+                /// The name of the lock in metrics and spans, such as `"invoice"`. Every value is a
+                /// time series of its own: name a kind of resource, not a resource. Default: none;
                 /// the template in annotations.
                 label: &'static str;
                 /// Whether the lock renews itself. Default: true.

@@ -147,9 +147,9 @@ impl Redlock {
         holds.filter(LockHandle::is_valid).collect()
     }
 
-    /// What the nodes know of the lock on `resource`: its holder, what is left of it, and which clients
-    /// wait for it. For operators: the answer is out of date at once, so a program must not decide by it
-    /// whether it may work.
+    /// The state of the lock on `resource` on the nodes: its holder, its remaining time, and the
+    /// clients that wait for it. For operators: the answer is out of date at once, so a program
+    /// must not decide by it whether it may work.
     ///
     /// Asks every node and waits for all, each for at most `node_timeout`. A node that does not answer is
     /// told as such. Nodes that sit out answer, too.

@@ -8,7 +8,7 @@ use crate::{
     quorum::quorum,
 };
 
-/// What the nodes know of one lock; see [`Redlock::inspect`](crate::Redlock::inspect).
+/// The state of one lock on the nodes; see [`Redlock::inspect`](crate::Redlock::inspect).
 ///
 /// It is as old as the answers: the lock may be released, or taken, before this is read.
 #[derive(Debug, Clone)]
@@ -19,13 +19,13 @@ pub struct LockStatus {
     waiting: Vec<Waiter>,
 }
 
-/// What one node knows of a lock.
+/// The state of a lock on one node, with the name of the node.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct NodeStatus {
     /// The node, as `host:port` or the path of its socket.
     pub node: Arc<str>,
-    /// What it knows.
+    /// The state of the lock there.
     pub state: LockState,
 }
 
@@ -89,7 +89,7 @@ impl LockStatus {
         self.remaining
     }
 
-    /// What each node knows, in the order in which the nodes were given.
+    /// The state on each node, in the order in which the nodes were given.
     #[must_use]
     pub fn nodes(&self) -> &[NodeStatus] {
         &self.nodes

@@ -38,7 +38,7 @@ pub(crate) async fn timeout<F: Future>(limit: Duration, future: F) -> Result<F::
 /// A timer that continues on another runtime when its own has ended.
 struct Timer {
     span: Duration,
-    /// None when that is later than can be said.
+    /// `None` when that time is too far away for an `Instant`.
     until: Option<Instant>,
     sleep: Option<Pin<Box<Sleep>>>,
 }

@@ -10,7 +10,7 @@ use crate::node::{Node, Restarts};
 /// A type of setting, and the forms in which a file or the environment can say it. `Err` is what to
 /// write instead.
 pub(super) trait Value: Sized {
-    /// What to write, with an example.
+    /// The form of the value, with an example.
     const EXAMPLE: &'static str;
 
     fn from_text(text: &str) -> Result<Self, String>;
@@ -23,7 +23,7 @@ pub(super) trait Value: Sized {
         None
     }
 
-    /// From a list of texts.
+    /// Reads a list of texts.
     fn from_list(_: Vec<String>) -> Option<Self> {
         None
     }

@@ -147,7 +147,7 @@ impl Hold {
         renewed
     }
 
-    /// What the scheduler has to do about a hold that has not ended.
+    /// The work of the scheduler for a hold that has not ended.
     pub(super) fn upkeep(
         &self,
         reading: Reading,
@@ -243,12 +243,12 @@ impl Hold {
     }
 }
 
-/// What the scheduler has to do about a hold.
+/// The work of the scheduler for a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Upkeep {
     /// Nothing before this moment.
     Due(Moment),
-    /// It needs a renewal, for which there is no room yet. Without one it ends at `end`.
+    /// It needs a renewal, for which there is no room yet. Without a renewal it ends at `end`.
     Waits { end: Moment },
     /// It needs a renewal, for which room was taken, and is due again at `due`.
     Renew { due: Moment },

@@ -29,7 +29,7 @@ pub(crate) struct LeaseState {
     /// When the last renewal was sent, confirmed or not. Once this is later than `confirmed`, it is
     /// unknown what the nodes have, and the lease is not passed on.
     pub(crate) renewal_sent: Moment,
-    /// When every key of the lease has expired by itself, those of unanswered renewals included.
+    /// When every key of the lease has expired by itself, the keys of unanswered renewals included.
     pub(crate) expired_by: Moment,
     /// The round whose `SET`s took the lease, heals included: the nodes where its key may be.
     pub(crate) set_round: Arc<Round>,

@@ -147,7 +147,7 @@ impl HoldState {
         (phase, end)
     }
 
-    /// What the clock says of the hold. Changes nothing.
+    /// The phase of the hold by the clock. Changes nothing.
     #[cfg(any(test, redlock_sim))]
     pub(super) fn judge(&self, reading: Reading) -> Judgement {
         let (phase, end) = self.phase_at(reading);

@@ -444,7 +444,8 @@ fn runtime() -> Runtime {
     runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
-/// Until it has been renewed this often. Real time: runtimes that end do so on it.
+/// Until the lock has been renewed this often. Real time, because the runtimes of this test end in
+/// real time.
 fn assert_renewed(guard: &LockGuard, times: usize) {
     for _ in 0..times {
         let confirmed = || guard.hold().lease().confirmed.now;

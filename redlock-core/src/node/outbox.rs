@@ -52,7 +52,7 @@ pub(super) struct Queued {
     queued: Moment,
 }
 
-/// What is known of the connection.
+/// The state of the connection.
 #[derive(Debug, Clone)]
 pub(super) enum Link {
     /// Not connected yet, or not since the previous runtime: jobs wait for the connection, for as
@@ -60,7 +60,7 @@ pub(super) enum Link {
     Opening,
     /// Connected.
     Up,
-    /// Not connected, for this reason: answered in no time (rule 14).
+    /// Not connected, for this reason: jobs are answered in no time (rule 14).
     Down(NodeError),
 }
 

@@ -134,7 +134,7 @@ impl Run {
     fn disconnect(&mut self) {
         let unanswered = std::mem::take(&mut self.sent);
         for item in &unanswered {
-            // It may not have run.
+            // The command may not have run.
             if let Action::Release { .. } = item.job.action
                 && let Some(fate) = self.fate_of(item)
             {

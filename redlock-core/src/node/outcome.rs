@@ -64,8 +64,8 @@ pub(super) fn conclude(
     over.map_or(Ok(items), Err)
 }
 
-/// When a watch has to be asked again instead of being answered. A request that failed has armed
-/// nothing. A node that sits out may have forgotten the key: it reads as free, and is not.
+/// When to ask a watch again instead of answering it. A request that failed has armed nothing. A
+/// node that sits out may have forgotten the key: it reads as free, and is not.
 fn again_at(
     shared: &Shared,
     item: &Queued,

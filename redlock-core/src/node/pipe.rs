@@ -56,7 +56,7 @@ pub(super) struct Pipe {
     crowd_at: Option<Moment>,
 }
 
-/// Where this many jobs leave at once, more are about to come.
+/// If this many jobs leave at once, more jobs are about to come.
 pub(super) const CROWD: usize = 4;
 
 /// For this long after a crowd, callers do not send their jobs themselves: together the jobs cost

@@ -31,7 +31,7 @@ pub enum Restarts {
     Trusted,
 }
 
-/// What a server tells of itself when a connection to it is opened.
+/// The identity that a server tells when a connection to it is opened.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// Names one process: the name changes with each restart. None when the server does not tell:
@@ -130,7 +130,7 @@ impl Quarantine {
         };
         self.seen = identity.run_id.clone().map_or(Seen::Nameless, Seen::Process);
         let suspicion = suspicion.filter(|_| self.restarts != Restarts::Trusted)?;
-        // By this client's own clock: the node's uptime jumps with its wall clock.
+        // Measured by this client's own clock: the node's uptime jumps with its wall clock.
         self.sits_out = Some((suspicion, now + self.span));
         Some(suspicion)
     }

@@ -1,4 +1,4 @@
-//! Where the reply of a node goes.
+//! The receiver of a node's reply.
 
 use std::{fmt, sync::Arc};
 
@@ -17,7 +17,8 @@ pub(crate) trait ReplySink: Send + Sync + 'static {
     }
 }
 
-/// Where the reply of one node goes. One that is dropped reports a broken connection.
+/// The receiver of the reply of one node. When it is dropped without a reply, it reports a broken
+/// connection.
 #[must_use = "a reply that is not delivered sink as a failure"]
 pub(crate) struct ReplyTo {
     sink: Option<Arc<dyn ReplySink>>,

@@ -251,7 +251,7 @@ impl<'a> Session<'a> {
                 }
             };
             if let Some(answered) = answered {
-                // It is over already.
+                // The connection has ended already.
                 let _ = conclude(self.shared, answered, &mut Strikes::default());
             }
         }

@@ -33,7 +33,8 @@ pub(crate) struct Context {
     pub(crate) sits_out: Duration,
 }
 
-/// What connects, sends and cleans up for one node, shared with its background task.
+/// The parts that connect, send and clean up for one node. Its background task and its users share
+/// them.
 pub(super) struct Shared {
     pub(super) name: Arc<str>,
     pub(super) connector: Arc<dyn Connector>,

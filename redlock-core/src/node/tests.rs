@@ -1,4 +1,4 @@
-//! What the task of a node promises, over nodes in memory on paused time.
+//! The promises of a node's task, over nodes in memory on paused time.
 
 use std::{sync::Arc, time::Duration};
 

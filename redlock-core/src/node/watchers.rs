@@ -97,7 +97,7 @@ impl Watchers {
         all.into_iter().for_each(|(node, listener)| listener.disconnected(node));
     }
 
-    /// What the listeners ask on a new connection.
+    /// The questions of the listeners on a new connection.
     pub(crate) fn reconnected(&self, name: &Arc<str>) -> Vec<(Job, ReplyTo)> {
         let all: Vec<Registered> = self.listeners.lock().values().flatten().cloned().collect();
         all.into_iter().filter_map(|(node, it)| it.reconnected(node, name)).collect()

@@ -70,7 +70,8 @@ async fn take_away(
     // No client has this value, so no client can renew or release a key that has it.
     let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
     let claim = Arc::new(Claim { key: client.key(resource), value });
-    // All nodes, not a quorum of them: a lock that stays on some may block others for long.
+    // All nodes are asked, not a quorum of them: a lock that stays on some nodes may block other
+    // clients for long.
     let round = Round::new(nodes.len(), Tally::is_complete);
     deliver(ask(nodes, &round, begun, |node| Some(Job::new(&claim, action(node)))));
     let tally = round.settled(nodes, nodes.give_up_after()).await;

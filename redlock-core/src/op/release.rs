@@ -81,8 +81,8 @@ fn was_ours(judged: Judgement, asked: usize, tally: &Tally, nodes: usize) -> boo
 struct Plan {
     /// The lease may pass to the next waiter as it is.
     may_pass_on: bool,
-    /// Until when the keys stay, if they are not passed on: a `min_hold` that is not over keeps them
-    /// for the rest, whatever ended the hold.
+    /// Until when the keys stay, if they are not passed on. A `min_hold` that is not over keeps
+    /// them for the rest of it, whatever ended the hold.
     keep_until: Option<Moment>,
 }
 
@@ -91,7 +91,7 @@ impl Plan {
     /// Pure.
     fn of(judged: Judgement, lease: &LeaseState, earliest: Moment, now: Moment) -> Self {
         let is_valid = matches!(judged, Judgement::Valid(_));
-        // Without an answer to the last renewal, it is unknown what the nodes have.
+        // Without an answer to the last renewal, the state of the nodes is unknown.
         let is_confirmed = lease.renewal_sent <= lease.confirmed.now;
         let keep_until = Some(earliest).filter(|earliest| *earliest > now);
         Self { may_pass_on: is_valid && is_confirmed && keep_until.is_none(), keep_until }

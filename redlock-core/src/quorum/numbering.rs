@@ -17,7 +17,7 @@ pub(crate) struct Numbering {
 }
 
 struct Drawn {
-    /// By node.
+    /// The numbers, by node.
     first: Vec<Option<u64>>,
     is_closed: bool,
     late: usize,

@@ -65,7 +65,8 @@ pub(crate) fn queue_node(nodes: &[NodeHandle], key: &str) -> Option<usize> {
 pub(crate) struct QueuePosition {
     /// The number of waiters before it.
     pub(crate) ahead: u64,
-    /// What is left of the lock on the node that keeps the queue; `None` when it is free there.
+    /// The remaining time of the lock on the node that keeps the queue. `None` when it is free
+    /// there.
     pub(crate) left: Option<Duration>,
 }
 
@@ -239,8 +240,8 @@ impl Drop for Entry {
         }
         for node in std::mem::take(&mut self.asked) {
             let Some(handle) = self.nodes.get(node) else { continue };
-            // Behind a join that is still on its way, on the same connection. An entry that is not
-            // reached expires by itself.
+            // The leave follows a join that is still on its way, on the same connection. An entry
+            // that cannot be reached expires by itself.
             let reply_to = ReplyTo::new(&Arc::<Answer>::default(), node, handle.name());
             deliver(handle.submit(Job::new(&self.claim, Action::Leave), reply_to, handle.now()));
         }

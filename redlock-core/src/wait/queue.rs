@@ -291,7 +291,7 @@ impl Queues {
         self.with_queue(key, |queue| queue.waiting_fenced()).unwrap_or_default()
     }
 
-    /// What tells the front that a waiter behind it would ask earlier than the front does.
+    /// The signal that a waiter behind the front would ask earlier than the front does.
     pub(super) fn hurry(&self, key: &str) -> Arc<Hurry> {
         self.with_queue(key, |queue| Arc::clone(&queue.hurry)).unwrap_or_default()
     }

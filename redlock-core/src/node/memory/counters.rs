@@ -7,7 +7,7 @@ use crate::{
     node::{Draw, Raise, Reply, counter},
 };
 
-/// By the key that a server has them under.
+/// The counters, by the keys that a server has them under.
 #[derive(Default)]
 pub(super) struct Counters(BTreeMap<String, Counter>);
 

@@ -66,7 +66,7 @@ struct ServerClock {
 }
 
 impl ServerClock {
-    /// What `TIME` answers, in microseconds. A clock that runs fast or slow is set right from time
+    /// The answer to `TIME`, in microseconds. A clock that runs fast or slow is set right from time
     /// to time. A clock that was set ahead stays ahead.
     fn time(&self) -> u64 {
         ((wall_at(Instant::now()).as_secs_f64() + self.ahead) * 1e6) as u64
@@ -158,7 +158,7 @@ impl Data {
         watched.into_iter().flat_map(|(key, who)| pushes(key, who, None)).collect()
     }
 
-    /// None when there was no such key.
+    /// `None` when there was no such key.
     pub(super) fn remove(&mut self, key: &str) -> Option<Vec<Push>> {
         if self.counters.remove(key) {
             return Some(Vec::new());

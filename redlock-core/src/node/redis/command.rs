@@ -237,7 +237,7 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// Of [`u64::MAX`].
+    /// The digits of [`u64::MAX`].
     const MAX: usize = 20;
 
     fn of(mut number: u64) -> Self {
@@ -294,7 +294,7 @@ mod tests {
         Command { claim, action }
     }
 
-    /// What a server reads.
+    /// The words that a server reads.
     fn read(commands: &[Command], how: How) -> Vec<String> {
         let mut bytes = Vec::new();
         encode(commands, how, &mut bytes);

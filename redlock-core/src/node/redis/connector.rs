@@ -1,4 +1,4 @@
-//! From an address to a connection that is ready for commands.
+//! Opens a connection that is ready for commands to an address.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -328,7 +328,7 @@ fn hello_failure(error: RedisError, close_reason: &CloseReason, login: &Login) -
     }
 }
 
-/// What must not be in any message: nothing when there is no password.
+/// The secrets that must not be in any message. Empty when there is no password.
 fn secret(login: &Login) -> &str {
     login.password.as_deref().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What a server tells of itself (rule 16).
+//! The identity of a server, as its `INFO` tells it (rule 16).
 
 use std::time::Duration;
 

@@ -11,10 +11,10 @@ use url::Url;
 
 use crate::error::LockError;
 
-/// Where Redis listens unless the URL says otherwise.
+/// The port of Redis, unless the URL names another.
 const DEFAULT_PORT: u16 = 6379;
 
-/// Where a node is and how to log in there.
+/// The address of a node, and its login.
 pub(super) struct Endpoint {
     /// `host:port`, or the path of a socket.
     pub(super) name: Arc<str>,
@@ -150,7 +150,7 @@ fn unix(url: Url) -> Result<Endpoint, LockError> {
         return no("it is not the path of a socket");
     };
     let name: Arc<str> = path.display().to_string().into();
-    // It is part of messages, which have one line.
+    // The name is part of messages, which have one line.
     if name.chars().any(char::is_control) {
         return no("the path of the socket has a control character");
     }

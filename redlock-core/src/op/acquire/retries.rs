@@ -24,7 +24,7 @@ pub(super) enum Chance {
 }
 
 impl Chance {
-    /// For traces and metrics.
+    /// The name of the cause in traces and metrics.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Turn => "turn",
@@ -37,7 +37,7 @@ impl Chance {
     }
 }
 
-/// What is left of a request's `wait` and of its retries.
+/// The rest of a request's `wait` and of its retries.
 ///
 /// A retry is an attempt that was made because it was time, an attempt that came `retry_delay` or
 /// more after the last retry although no holder had released the lock, and every `retry_delay` in the
@@ -89,7 +89,7 @@ impl Retries {
         self.counted = now;
     }
 
-    /// What is left of `wait`.
+    /// The rest of `wait`.
     pub(super) fn left(&self, now: Moment) -> Duration {
         self.wait.saturating_sub(now.since(self.begun))
     }
