@@ -216,7 +216,6 @@ async fn split() -> (Vec<MemoryNode>, Redlock) {
     (nodes, all)
 }
 
-#[expect(clippy::async_yields_async, reason = "the request is what is dropped")]
 #[tokio::test(start_paused = true)]
 #[allow(clippy::async_yields_async)] // the harness polls the returned future itself
 async fn a_fenced_lock_that_is_given_up_at_any_await_leaves_no_key() {

@@ -12,7 +12,15 @@ pub(crate) const ABOUT: &str = "installs redis-server and PostgreSQL if they are
 /// `tests`.
 fn suite(name: &str) -> Option<Vec<String>> {
     let words = |words: &[&str]| Some(words.iter().map(|it| (*it).to_owned()).collect());
-    let folders = ["redlock-core", "redlock-macros", "redlock-tower", "tests", "examples", "xtask"];
+    let folders = [
+        "redlock-core",
+        "redlock-macros",
+        "redlock-tower",
+        "redlock-cli",
+        "tests",
+        "examples",
+        "xtask",
+    ];
     for folder in folders {
         let package = match folder {
             "tests" => "redlock-tests",
