@@ -10,7 +10,7 @@ pub(crate) struct Arguments {
     pub(crate) quick: bool,
     /// Names of workloads; all when empty.
     pub(crate) only: Vec<String>,
-    /// What the labels of cases contain, any of these; all when empty.
+    /// Parts of case labels: a case runs if its label contains any of these. All cases when empty.
     pub(crate) cases: Vec<String>,
     /// All when empty.
     pub(crate) clients: Vec<Which>,

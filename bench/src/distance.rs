@@ -1,6 +1,6 @@
 //! Nodes that are far away: proxies that deliver every byte a fixed time later, both ways.
 //!
-//! All of them share one line in which bytes wait, since all wait equally long. A timer of the
+//! All proxies share one queue of bytes, because all bytes wait equally long. A timer of the
 //! operating system says when the first are due: tokio's rounds to whole milliseconds.
 
 use std::{
@@ -20,14 +20,14 @@ use tokio::{
 
 use crate::hold::Timer;
 
-/// Servers by way of proxies. The proxies end when this is dropped.
+/// Servers behind proxies. The proxies end when this is dropped.
 pub(crate) struct Distance {
     urls: Vec<String>,
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Bytes under way; none at the end of a connection.
+/// Bytes in flight. Empty at the end of a connection.
 #[derive(Debug)]
 struct Parcel {
     due: Instant,
@@ -36,7 +36,7 @@ struct Parcel {
 }
 
 impl Distance {
-    /// Puts these servers so far away, in each direction.
+    /// Puts these servers this far away, in each direction.
     pub(crate) fn start(servers: &[Server], one_way: Duration) -> Self {
         let ports: Vec<u16> = servers.iter().map(Server::port).collect();
         let (end, ended) = oneshot::channel();
@@ -55,7 +55,7 @@ impl Distance {
                     tokio::spawn(accept(listener, port, one_way, line.clone()));
                 }
                 let _ = tell.send(urls);
-                // An error says the same: that the end has come.
+                // An error means the same: the end has come.
                 let _ = ended.await;
             });
         });
@@ -63,7 +63,7 @@ impl Distance {
         Self { urls, end: Some(end), thread: Some(thread) }
     }
 
-    /// The URLs of the servers by way of the proxies.
+    /// The URLs of the servers through the proxies.
     pub(crate) fn urls(&self) -> &[String] {
         &self.urls
     }
@@ -104,7 +104,7 @@ async fn accept(
     }
 }
 
-/// Sends on what comes, until the connection ends.
+/// Forwards the bytes that come, until the connection ends.
 async fn read(
     from: Arc<TcpStream>,
     to: Arc<TcpStream>,
@@ -126,7 +126,7 @@ async fn read(
     }
 }
 
-/// Delivers what is under way, each when it is due. All of it is due in the order of its arrival.
+/// Delivers the waiting bytes when they are due, in the order of their arrival.
 async fn deliver(mut parcels: mpsc::UnboundedReceiver<Parcel>) {
     let mut timer = Timer::new();
     while let Some(Parcel { due, to, bytes }) = parcels.recv().await {

@@ -1,8 +1,8 @@
 //! The work under a lock: nothing, for one millisecond.
 //!
-//! Tokio's timers count whole milliseconds and round up: a sleep of one lasts two when it begins
-//! right after a tick, and what a lock costs between two such sleeps vanishes in the rounding. So
-//! a timer of the operating system measures the hold.
+//! Tokio's timers count whole milliseconds and round up: a sleep of one millisecond lasts two when
+//! it begins right after a tick, and the cost of a lock between two such sleeps vanishes in the
+//! rounding. So a timer of the operating system measures the hold.
 
 use std::{io, os::fd::OwnedFd, time::Duration};
 
@@ -35,9 +35,9 @@ impl Timer {
         self.wait(LENGTH).await;
     }
 
-    /// Waits for so long.
+    /// Waits for this long.
     pub(crate) async fn wait(&mut self, length: Duration) {
-        // A timer that is set to nothing is off.
+        // A timer that is set to zero is off.
         let Ok(length) = Timespec::try_from(length.max(Duration::from_nanos(1))) else { return };
         let never = Timespec { tv_sec: 0, tv_nsec: 0 };
         let once = Itimerspec { it_interval: never, it_value: length };

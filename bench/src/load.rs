@@ -12,26 +12,26 @@ use redlock_tests::history::History;
 
 use crate::{client::Client, hold::Timer, witness::Witness};
 
-/// What tasks without rivals did.
+/// The result of tasks without rivals.
 #[derive(Debug, Default)]
 pub(crate) struct Uncontended {
     /// How long each lock and release took, in microseconds.
     pub(crate) latencies: Vec<f64>,
     /// How many of them failed.
     pub(crate) failures: u64,
-    /// From the first to the end of the last.
+    /// From the first lock to the end of the last.
     pub(crate) elapsed: Duration,
 }
 
 /// Keeps the keys of runs apart.
 static RUNS: AtomicU64 = AtomicU64::new(0);
 
-/// A resource that nobody has locked before.
+/// A resource that no client has locked before.
 pub(crate) fn fresh() -> String {
     format!("run{}-{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Tasks that lock and release, each time another resource, for at least this long.
+/// Tasks that lock and release for at least this long, each time another resource.
 pub(crate) async fn uncontended<C: Client>(
     client: &C,
     tasks: usize,
@@ -74,23 +74,23 @@ async fn lock_and_release<C: Client>(client: C, name: String, end: Instant) -> U
     done
 }
 
-/// What one task among rivals got.
+/// The share of one task among rivals.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Turns {
     /// How often it had the lock.
     pub(crate) count: u64,
-    /// Its longest wait, one that the end cut short included.
+    /// Its longest wait. A wait that the end of the run cut short counts.
     pub(crate) longest: Duration,
     /// How many requests failed.
     pub(crate) failures: u64,
 }
 
-/// One resource and all who want it.
+/// One resource and all tasks that want it.
 #[derive(Debug, Clone)]
 pub(crate) struct Rivals {
     pub(crate) resource: Arc<str>,
     pub(crate) begin: Instant,
-    /// Nobody waits longer.
+    /// No task waits longer than this.
     pub(crate) end: Instant,
     /// How many turns each takes at most.
     pub(crate) turns: u64,
@@ -104,8 +104,9 @@ impl Rivals {
     }
 }
 
-/// Tasks that all want one resource, and hold it for a millisecond; how often two held it at once
-/// comes beside what each of them got. Holds are recorded for others to compare with, if asked.
+/// Tasks that all want one resource, and hold it for a millisecond. Returns how often two held it
+/// at once, and the share of each task. Holds are recorded for comparison with other processes, if
+/// asked.
 pub(crate) async fn contended<C: Client>(
     client: &C,
     tasks: usize,
@@ -115,7 +116,7 @@ pub(crate) async fn contended<C: Client>(
     contended_by(vec![client.clone(); tasks], rivals, history).await
 }
 
-/// The same with a client for each task; what each got is in the order of the clients.
+/// Like [`contended`], with a client for each task. The shares are in the order of the clients.
 pub(crate) async fn contended_by<C: Client>(
     clients: Vec<C>,
     rivals: &Rivals,
@@ -155,7 +156,7 @@ async fn take_turns<C: Client>(
         let held = match taken {
             Ok(Ok(held)) => held,
             Ok(Err(_)) => {
-                // It goes on waiting: `asked` stays what it was.
+                // The task goes on waiting: `asked` stays as it was.
                 had.failures += 1;
                 continue;
             }

@@ -137,7 +137,7 @@ fn measure(
     }
 }
 
-/// What the servers say of themselves.
+/// The counters that the servers report.
 fn redis(nodes: &Nodes) -> String {
     let info = nodes.first().map(|node| node.info("server")).unwrap_or_default();
     let version = info.lines().find_map(|line| line.strip_prefix("redis_version:"));

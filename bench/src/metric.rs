@@ -29,27 +29,28 @@ pub(crate) enum Metric {
     Sent,
     /// Commands to all nodes in a second from a client that only waits.
     WaiterCommands,
-    /// Reads of one server for one lock and release: below the commands, when they come together.
+    /// Reads of one server for one lock and release: fewer than the commands, when commands come
+    /// together.
     Reads,
     /// A client's first lock.
     FirstLock,
-    /// The same with one node black-holed.
+    /// A client's first lock with one node black-holed.
     FirstLockBlackHoled,
-    /// The latter by the former.
+    /// The ratio of the two.
     FirstLockRatio,
     /// Time on a processor in this process.
     Processor,
     /// Time on a processor in all servers together.
     Servers,
-    /// Both: what limits the throughput of a machine that does nothing else.
+    /// Both together, which limit the throughput of a machine that does nothing else.
     Together,
     /// Allocations in this process.
     Allocations,
     /// Bytes allocated in this process.
     Allocated,
-    /// Locks that were held and are not any more.
+    /// Locks that were held and were lost.
     Lost,
-    /// What a lock that is held takes of this process.
+    /// The memory of this process for each lock that is held.
     Memory,
     /// Commands to all nodes.
     CommandsPerSecond,
@@ -57,7 +58,7 @@ pub(crate) enum Metric {
     CommandsPerRead,
     /// Requests that ended without a quorum.
     NoQuorum,
-    /// Requests for a free lock that were told of a holder.
+    /// Requests for a free lock that were refused because of another holder.
     FalselyHeld,
     /// Requests that did not end well.
     Failures,
@@ -99,17 +100,17 @@ impl Metric {
         Self::Violations,
     ];
 
-    /// As it is called in files.
+    /// The name in files.
     pub(crate) fn key(self) -> &'static str {
         self.names().0
     }
 
-    /// As it is called at the head of a column.
+    /// The name at the head of a column.
     pub(crate) fn title(self) -> &'static str {
         self.names().1
     }
 
-    /// Whether a multiple of another client's figure says something.
+    /// Whether a multiple of another client's figure is meaningful.
     pub(crate) fn is_relative(self) -> bool {
         matches!(
             self,

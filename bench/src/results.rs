@@ -1,4 +1,4 @@
-//! What was measured, and what it comes to over the rounds.
+//! The measured figures, and their summary over the rounds.
 
 use crate::{
     client::Which,
@@ -42,8 +42,8 @@ impl Row {
         stats::median(&values)
     }
 
-    /// The median of the ratios to another client's figure in the same round: what slowed the
-    /// machine in a round slowed both.
+    /// The median of the ratios to another client's figure in the same round: a cause that slowed
+    /// the machine in a round slowed both clients.
     pub(crate) fn ratio(&self, to: &Self, metric: Metric) -> Option<f64> {
         let rounds = 0..self.rounds.len();
         let ratio = |round| Some(self.of_round(round, metric)? / to.of_round(round, metric)?);
@@ -103,14 +103,14 @@ impl Results {
             .find(|row| row.workload == workload && row.case == case && row.client == client)
     }
 
-    /// What the others in a case are measured against: what the hold allows where a lock is held,
-    /// bare redis-rs elsewhere.
+    /// The measure for the other clients in a case: the mutex where a lock is held, bare redis-rs
+    /// elsewhere.
     pub(crate) fn measure(&self, workload: &str, case: &str) -> Option<&Row> {
         let measure = |which| self.row(workload, case, which);
         measure(Which::Mutex).or_else(|| measure(Which::Bare))
     }
 
-    /// How often two held one lock at once, whoever it was.
+    /// How often two held one lock at once, over all clients.
     pub(crate) fn violations(&self) -> f64 {
         self.rows.iter().filter_map(|row| row.figure(Metric::Violations)).sum()
     }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn one_round_of_trouble_is_trouble() {
+    fn a_failure_in_one_round_counts() {
         let mut results = Results::default();
         for violations in [0.0, 1.0, 0.0] {
             results.add("herd", "16", Which::Ours, vec![(Metric::Violations, violations)]);

@@ -1,7 +1,8 @@
-//! What clients send, counted one by one.
+//! Counts the commands that clients send.
 //!
-//! The counters of a server do not tell a command that was sent from one that a script called.
-//! MONITOR does. It costs the server time, so figures that depend on time are taken without it.
+//! The counters of a server do not tell a command that a client sent from a command that a script
+//! called. MONITOR does. It costs the server time, so figures that depend on time are taken without
+//! it.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -55,7 +56,7 @@ impl Sent {
         Self { count, readers }
     }
 
-    /// How many there were so far.
+    /// The count so far.
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }

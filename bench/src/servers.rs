@@ -1,10 +1,10 @@
-//! The redis-servers of a run, and what they counted.
+//! The redis-servers of a run, and their counters.
 
 use std::str::FromStr;
 
 use redlock_tests::{Nodes, Server};
 
-/// The most nodes that a workload uses; those with fewer use the first of them.
+/// The most nodes that a workload uses. A workload with fewer nodes uses the first of them.
 pub(crate) const MOST_NODES: usize = 5;
 
 /// Commands that clients are not charged for. Most of them are called by scripts, which count as
@@ -21,7 +21,7 @@ const FREE: [&str; 13] = [
 pub(crate) struct Counters {
     /// Commands that clients sent; a script counts as one.
     pub(crate) commands: u64,
-    /// How often a server read from a client: commands that came in one go count once.
+    /// How often a server read from a client: commands that came together count as one.
     pub(crate) reads: u64,
     /// Microseconds on a processor.
     pub(crate) processor: f64,
@@ -47,7 +47,7 @@ pub(crate) fn count(servers: &[Server]) -> Counters {
     })
 }
 
-/// Deletes what earlier runs have left.
+/// Deletes the keys that earlier runs have left.
 pub(crate) fn clear(nodes: &Nodes) {
     for server in nodes.iter() {
         server.command(&["FLUSHALL"]);

@@ -16,7 +16,7 @@ pub(crate) fn median(samples: &[f64]) -> Option<f64> {
     Some(f64::midpoint(lower, upper))
 }
 
-/// Jain's index: 1 when all got the same, 1/n when one got everything.
+/// Jain's index: 1 when all shares are equal, 1/n when a single client got everything.
 pub(crate) fn jain(shares: &[u64]) -> f64 {
     let sum: f64 = shares.iter().map(|share| *share as f64).sum();
     let squares: f64 = shares.iter().map(|share| (*share as f64).powi(2)).sum();

@@ -1,4 +1,4 @@
-//! Who is in: tells when two tasks of this process hold one lock at once.
+//! Detects that two tasks of this process hold one lock at once.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,7 +28,7 @@ impl Witness {
         }
     }
 
-    /// How often two were in at once.
+    /// How often two tasks held the lock at once.
     pub(crate) fn violations(&self) -> u64 {
         self.violations.load(Ordering::SeqCst)
     }
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_after_the_other_is_no_violation() {
+    fn holds_in_turn_are_no_violation() {
         let witness = Witness::default();
         for task in 0..3 {
             witness.enter(task);

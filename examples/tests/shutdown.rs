@@ -1,5 +1,5 @@
-//! SIGTERM on a real service over real redis-servers: everybody is answered, no lock stays behind,
-//! and the process ends by itself (rule 13).
+//! SIGTERM on a real service over real redis-servers: every request is answered, no lock stays
+//! behind, and the process ends by itself (rule 13).
 
 #![allow(clippy::unwrap_used)] // a test fails by a panic
 

@@ -1,4 +1,4 @@
-//! What `#[redlock]` expands to: one request, one answer to a refusal, one call.
+//! The expansion of `#[redlock]`: one request, one answer to a refusal, one call.
 //!
 //! The attribute stays thin. Everything that depends on types is a trait here, so that rustc,
 //! which knows the types, tells the user what is missing.
@@ -42,7 +42,7 @@ where
     }
 }
 
-// What follows has no types of the user's, so that it is compiled once.
+// The code below has no types of the user's, so it is compiled once.
 
 fn call_pool(name: &str, resource: String, options: LockOptions) -> Call {
     match pools::require(name) {
@@ -64,7 +64,7 @@ pub fn lock() -> LockHandle {
     }
 }
 
-/// Locks, runs the body, releases; what did not work is for `refusal` to answer.
+/// Locks, runs the body and releases. `refusal` answers every error.
 pub fn run<R, S, F>(call: Call, refusal: Refusal<S, R>, on_lost: OnLost, body: F) -> Locked<S, R, F>
 where
     F: Future<Output = R>,
@@ -96,7 +96,7 @@ impl<S, R, F: Future<Output = R>> Future for Locked<S, R, F> {
     }
 }
 
-/// What can name the resource of a lock.
+/// The types that can name the resource of a lock.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the resource of a lock",
     label = "this is a `{Self}`",
@@ -107,7 +107,7 @@ pub trait IntoResource {
     fn into_resource(self) -> String;
 }
 
-// Without it, rustc would name the missing `From` and keep quiet about templates.
+// Without this attribute, rustc would name the missing `From` and say nothing of templates.
 #[diagnostic::do_not_recommend]
 impl<T: Into<String>> IntoResource for T {
     fn into_resource(self) -> String {
@@ -145,9 +145,9 @@ pub fn duration(given: impl IsDuration) -> Duration {
     note = "call the type something else than `Result`, and say what to return when the lock is refused: `on_reject = |error| ..`"
 )]
 pub trait AnyResult {
-    /// What it holds when all went well.
+    /// The success type.
     type Value;
-    /// What it holds otherwise.
+    /// The error type.
     type Error;
     /// `Ok`.
     fn ok(value: Self::Value) -> Self;
@@ -179,7 +179,7 @@ pub trait FromLockError {
     fn from_lock_error(error: LockError) -> Self;
 }
 
-// Without it, rustc would name the missing `From` and keep quiet about `map_err`.
+// Without this attribute, rustc would name the missing `From` and say nothing of `map_err`.
 #[diagnostic::do_not_recommend]
 impl<E: From<LockError>> FromLockError for E {
     fn from_lock_error(error: LockError) -> Self {
@@ -187,7 +187,7 @@ impl<E: From<LockError>> FromLockError for E {
     }
 }
 
-/// What `skip_if_held` can return when there was nothing to do.
+/// The types that `skip_if_held` can return when there was nothing to do.
 #[diagnostic::on_unimplemented(
     message = "`skip_if_held` has nothing to return: `{Self}` is not `Default`",
     label = "returned when the lock is held elsewhere",
@@ -205,7 +205,7 @@ impl<T: Default> Skipped for T {
     }
 }
 
-/// What makes the return value `R` of a function whose lock was refused or lost.
+/// Makes the return value `R` of a function whose lock was refused or lost.
 ///
 /// What `R` and the user's function must be able to do for it is asked once, by the constructor:
 /// the attribute calls that with the return type in its hands, and rustc shows the place. This
@@ -230,7 +230,7 @@ where
     Refusal { state: (), answer: |(), error| R::err(R::Error::from_lock_error(error)) }
 }
 
-/// What `map_err` may be.
+/// The functions that `map_err` accepts.
 #[diagnostic::on_unimplemented(
     message = "`map_err` is a function from `LockError` to `{E}`, not `{Self}`",
     label = "not a function from `LockError` to `{E}`",
@@ -250,7 +250,7 @@ where
     Refusal { state: f, answer: |f, error| R::err(f(error)) }
 }
 
-/// What `on_reject` may be.
+/// The functions that `on_reject` accepts.
 #[diagnostic::on_unimplemented(
     message = "`on_reject` is a function from `LockError` to `{R}`, not `{Self}`",
     label = "not a function from `LockError` to `{R}`",

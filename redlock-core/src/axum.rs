@@ -19,7 +19,7 @@ impl<S: Send + Sync> FromRequestParts<S> for LockHandle {
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
         lock_of(parts).ok_or_else(|| {
-            // The client could do nothing about it. The event is for the operator.
+            // The HTTP client cannot fix this. The event is for the operator.
             tracing::error!(
                 method = %parts.method,
                 path = parts.uri.path(),
@@ -52,7 +52,7 @@ fn lock_of(parts: &Parts) -> Option<LockHandle> {
     inner.or_else(|| taken.cloned())
 }
 
-/// Whether these are handles of one hold: its name is in one place.
+/// Whether these are handles of one hold. The name of a hold is in one place, so its address tells.
 fn is_same(one: &LockHandle, other: &LockHandle) -> bool {
     std::ptr::eq(one.resource(), other.resource())
 }

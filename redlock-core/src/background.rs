@@ -13,8 +13,8 @@ use crate::{
     },
 };
 
-/// How much later than expected a task may run before another runtime takes it over. A machine that
-/// is busy delays tasks by as much now and then, and then taking over costs nothing but a task.
+/// How much later than expected a task may run before another runtime takes it over. A busy machine
+/// delays tasks by this much now and then. Taking over such a task costs nothing but a task.
 const LATE: Duration = Duration::from_millis(300);
 
 /// Whether a background task runs, and where. It is started on the first runtime that needs it, and
@@ -33,7 +33,7 @@ pub(crate) struct Background {
 struct Started {
     /// How many tasks there have been.
     number: u64,
-    /// Where the last of them is.
+    /// The runtime of the last task.
     runtime: Option<Id>,
 }
 
@@ -51,7 +51,7 @@ impl Default for Progress {
     }
 }
 
-/// What a task tells of its progress.
+/// The progress that a task reports.
 #[derive(Debug)]
 pub(crate) struct Pulse {
     progress: Arc<Progress>,
@@ -77,14 +77,14 @@ impl Background {
         self.progress.current.load(Ordering::Acquire) != 0
     }
 
-    /// The caller's runtime, if it is another one than that of the task: that one may be blocked, or
-    /// not be driven at all.
+    /// The caller's runtime, if the task is on another runtime. That runtime may be blocked, or not
+    /// be driven at all.
     pub(crate) fn elsewhere(&self) -> Option<Id> {
         let here = here()?;
         self.started.lock().runtime.is_some_and(|there| there != here).then_some(here)
     }
 
-    /// The task is told of something that it should look at, at `now`.
+    /// Tells the task at `now` that there is something to look at.
     pub(crate) fn expect(&self, now: Moment) {
         self.progress.awake_at.fetch_min(now.as_nanos(), Ordering::AcqRel);
     }
@@ -113,8 +113,8 @@ impl Background {
         }
     }
 
-    /// Starts the task on the caller's runtime, at `now`, in place of the one on another runtime.
-    /// That one ends when it finds out.
+    /// Starts the task on the caller's runtime, at `now`, in place of the task on another runtime.
+    /// The old task ends when it finds out.
     pub(crate) fn take_over<F>(
         &self,
         now: Moment,
@@ -229,7 +229,7 @@ mod tests {
         assert!(pulse.is_current(), "nor could it run any sooner here");
         second.block_on(async { taken() });
         assert!(!pulse.is_current() && background.is_running());
-        // What it tells does not count any more, nor does its end.
+        // The progress and the end of this task no longer count.
         pulse.sleeps_until(Moment::NEVER);
         assert!(background.is_late(at(2000)));
         drop(first);

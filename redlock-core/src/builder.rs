@@ -7,8 +7,9 @@ use crate::{
     clock::{Clock, SystemClock, TokioClock},
     error::LockError,
     lease::validity,
+    metrics,
     node::{Context, Node, NodeHandle, NodeSpec, Restarts, Source, memory::MemoryNode},
-    options::{LockOptions, Settings},
+    options::{LockOptions, Settings, call_settings},
     redlock::Redlock,
     token::{Entropy, OsEntropy, ascii_name},
 };
@@ -26,23 +27,26 @@ pub struct Builder {
     entropy: Arc<dyn Entropy>,
 }
 
+macro_rules! setters {
+    (of_client { $($(#[$of_client:meta])* $a:ident: $client:ty;)* } of_call { $($_:tt)* }) => {
+        /// The settings that calls may change.
+        impl Builder {
+            $(
+                $(#[$of_client])*
+                pub fn $a(mut self, $a: $client) -> Self {
+                    self.settings.defaults = self.settings.defaults.$a($a);
+                    self
+                }
+            )*
+        }
+    };
+}
+
+call_settings!(setters);
+
 impl Builder {
     pub(crate) fn new() -> Self {
-        let settings = Settings {
-            ttl: Duration::from_secs(30),
-            max_ttl: Duration::from_secs(60),
-            wait: Duration::from_secs(5),
-            retry_count: None,
-            retry_delay: Duration::from_millis(200),
-            retry_jitter: Duration::from_millis(100),
-            clock_drift_factor: 0.01,
-            node_timeout: Duration::from_millis(50),
-            connect_timeout: Duration::from_secs(1),
-            key_prefix: "redlock:".to_owned(),
-            client_name: default_client_name(),
-            restarts: Restarts::default(),
-            max_waiters: 1000,
-        };
+        let settings = Settings::new(default_client_name());
         Self { nodes: Vec::new(), settings, clock: None, entropy: Arc::new(OsEntropy) }
     }
 
@@ -56,49 +60,10 @@ impl Builder {
         self
     }
 
-    /// How long a node keeps a lock that is not renewed. Default: 30 s; at least 3 x
-    /// `node_timeout`, at most `max_ttl`.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.settings.ttl = ttl;
-        self
-    }
-
     /// The longest ttl accepted, and how long a node that restarted gives no votes. It must be the
     /// same in all clients of a pool. Default: 60 s.
     pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.settings.max_ttl = max_ttl;
-        self
-    }
-
-    /// How long `lock()` may wait for its turn. Default: 5 s.
-    pub fn wait(mut self, wait: Duration) -> Self {
-        self.settings.wait = wait;
-        self
-    }
-
-    /// The pause between attempts when nothing wakes a waiter earlier. Default: 200 ms.
-    pub fn retry_delay(mut self, delay: Duration) -> Self {
-        self.settings.retry_delay = delay;
-        self
-    }
-
-    /// A random part of up to this much is added to each pause. Default: 100 ms.
-    pub fn retry_jitter(mut self, jitter: Duration) -> Self {
-        self.settings.retry_jitter = jitter;
-        self
-    }
-
-    /// At most this many timed retries after the first attempt. Unset by default: then `wait`
-    /// alone limits.
-    pub fn retry_count(mut self, count: u32) -> Self {
-        self.settings.retry_count = Some(count);
-        self
-    }
-
-    /// The part of the ttl, from 0 to 1, that is given up to clocks that run at different rates.
-    /// Default: 0.01, as in the description of Redlock; far more than NTP lets a clock drift.
-    pub fn clock_drift_factor(mut self, factor: f64) -> Self {
-        self.settings.clock_drift_factor = factor;
         self
     }
 
@@ -176,7 +141,7 @@ impl Builder {
         Ok(Redlock::from_client(Arc::new(client)))
     }
 
-    /// The defaults over new nodes inside this process: no setting can be wrong.
+    /// The defaults over new nodes inside this process. No setting can be wrong.
     pub(crate) fn in_memory(count: usize) -> Redlock {
         let Self { settings, entropy, .. } = Self::new();
         let memory: Vec<_> = (0..count.max(1)).map(|_| MemoryNode::new()).collect();
@@ -197,7 +162,7 @@ impl Builder {
         self
     }
 
-    /// A client of nodes that no URL leads to.
+    /// A client of nodes that have no URL.
     #[cfg(test)]
     pub(crate) fn over(self, specs: Vec<NodeSpec>) -> Redlock {
         let Self { settings, entropy, .. } = self;
@@ -219,13 +184,15 @@ fn assemble(
         node_timeout: settings.node_timeout,
         connect_timeout: settings.connect_timeout,
         restarts: settings.restarts,
-        sits_out: settings.max_ttl + validity::drift(settings.max_ttl, settings.clock_drift_factor),
+        sits_out: settings.max_ttl
+            + validity::drift(settings.max_ttl, settings.clock_drift_factor()),
     };
     let nodes = specs.into_iter().map(|spec| NodeHandle::new(spec, context.clone())).collect();
+    metrics::describe();
     Client::new(settings, nodes, memory, clock, entropy)
 }
 
-/// What can be wrong with the settings alone.
+/// The mistakes that the settings alone show.
 pub(crate) fn check(settings: &Settings) -> Result<(), LockError> {
     for (what, value) in
         [("node_timeout", settings.node_timeout), ("connect_timeout", settings.connect_timeout)]
@@ -257,8 +224,17 @@ pub(crate) fn check_distinct(nodes: &[NodeHandle]) -> Result<(), LockError> {
 }
 
 fn default_client_name() -> String {
-    let host = rustix::system::uname();
-    ascii_name(&format!("{}:{}", host.nodename().to_string_lossy(), std::process::id()))
+    ascii_name(&format!("{}:{}", host_name(), std::process::id()))
+}
+
+#[cfg(unix)]
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(not(unix))]
+fn host_name() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_else(|_| "unknown".to_owned())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What all clones of a [`Redlock`](crate::Redlock) share.
+//! The state that all clones of a [`Redlock`](crate::Redlock) share.
 
 use std::{fmt, sync::Arc};
 
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The most attempts in progress at once. A caller beyond them waits before its validity clock
-/// starts: if all asked at once, the answers would come too late.
+/// starts. If all callers asked at once, the answers would come too late.
 const MAX_ATTEMPTS: usize = 512;
 
 pub(crate) struct Client {
@@ -30,6 +30,10 @@ pub(crate) struct Client {
     pub(crate) leases: Arc<Leases>,
     /// The queues of waiters before each lock.
     pub(crate) queues: Arc<Queues>,
+    /// What is left of older ranges of numbers: [`Bug::OldRangeUsed`].
+    #[cfg(redlock_sim)]
+    pub(crate) old_ranges:
+        parking_lot::Mutex<std::collections::BTreeMap<Arc<str>, crate::fence::Range>>,
     /// Lets in as many attempts as the nodes can answer in time.
     pub(crate) gate: Semaphore,
     /// True once no new lock is given.
@@ -54,6 +58,8 @@ impl Client {
             entropy,
             leases: Arc::clone(&queues.leases),
             queues,
+            #[cfg(redlock_sim)]
+            old_ranges: parking_lot::Mutex::default(),
             gate: Semaphore::new(MAX_ATTEMPTS),
             closed: watch::Sender::new(false),
         }

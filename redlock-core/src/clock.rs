@@ -9,12 +9,12 @@ use std::{
 
 use crate::{runtime::in_runtime, timer};
 
-/// What the clocks of this process count from: one origin, because clients that share nodes
-/// ([`pools::quorum_of`](crate::pools::quorum_of)) read each other's moments.
+/// All clocks of this process count from one origin, because clients that share nodes
+/// ([`pools::quorum_of`](crate::pools::quorum_of)) compare each other's moments.
 static ORIGIN: LazyLock<Origin> = LazyLock::new(Origin::now);
 
-/// A moment is this much more than the time since [`ORIGIN`]: a paused runtime may show a time
-/// before it.
+/// A moment is this much more than the time since [`ORIGIN`], because a paused runtime may show a
+/// time before the origin.
 const LEEWAY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 #[derive(Debug)]
@@ -42,18 +42,18 @@ impl Origin {
 pub(crate) struct Moment(Duration);
 
 impl Moment {
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(crate) const ORIGIN: Self = Self(Duration::ZERO);
     /// Later than any other.
     pub(crate) const NEVER: Self = Self(Duration::MAX);
 
-    /// This long after the clock was made.
+    /// The moment this long after the origin.
     #[cfg(redlock_sim)]
     pub(crate) fn after(span: Duration) -> Self {
         Self(span)
     }
 
-    /// For atomics; [`NEVER`](Self::NEVER) is the largest.
+    /// The moment as a number for atomics. [`NEVER`](Self::NEVER) is the largest.
     pub(crate) fn as_nanos(self) -> u64 {
         u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
     }
@@ -80,17 +80,17 @@ impl Sub<Duration> for Moment {
     }
 }
 
-/// What a clock shows at once.
+/// One reading of a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reading {
     pub(crate) now: Moment,
     /// How far the wall clock has run ahead of `now` since the process began to look, in
-    /// nanoseconds; negative when it was set back. A jump ahead is how a frozen VM shows, and nothing else
-    /// does show it (rule 2).
+    /// nanoseconds; negative when it was set back. A frozen VM shows as a jump ahead and in no
+    /// other way (rule 2).
     pub(crate) wall_ahead: i64,
 }
 
-/// What a wall clock that is right shows at this moment of tokio's clock, since the Unix epoch.
+/// What a correct wall clock shows at this moment of tokio's clock, since the Unix epoch.
 pub(crate) fn wall_at(instant: tokio::time::Instant) -> Duration {
     let origin = tokio::time::Instant::from_std(ORIGIN.monotonic);
     let wall = ORIGIN.wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -102,7 +102,7 @@ pub(crate) fn wall_at(instant: tokio::time::Instant) -> Duration {
 pub(crate) trait Clock: fmt::Debug + Send + Sync + 'static {
     fn read(&self) -> Reading;
 
-    /// What the wall clock shows, since the Unix epoch. It may be wrong, and may go back.
+    /// The time of the wall clock, since the Unix epoch. It may be wrong, and may go back.
     fn wall(&self) -> Duration;
 
     fn now(&self) -> Moment {
@@ -193,7 +193,7 @@ impl Clock for TokioClock {
 
 #[cfg(test)]
 pub(crate) mod manual {
-    //! A clock that a test sets by hand, on top of tokio's.
+    //! A clock that a test sets by hand, on top of tokio's clock.
 
     use std::{
         sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst},
@@ -207,7 +207,7 @@ pub(crate) mod manual {
         base: TokioClock,
         /// The wall clock's lead, in nanoseconds.
         pub(crate) wall_ahead: AtomicI64,
-        /// How long the machine has slept, in nanoseconds, of which tokio's clock knows nothing.
+        /// How long the machine has slept, in nanoseconds. Tokio's clock does not count this time.
         slept: AtomicU64,
     }
 

@@ -25,7 +25,7 @@ pub enum LockError {
     Held {
         /// The resource that was asked for.
         resource: String,
-        /// How many attempts were completed. A request in the line of this process asks no node:
+        /// How many attempts were completed. A request in the queue of this process asks no node:
         /// there, every `retry_delay` counts as one attempt, and so does the first look.
         attempts: u32,
         /// The time from the call to this answer.
@@ -69,7 +69,7 @@ pub enum LockError {
     InvalidResource {
         /// The resource, cut to a readable length.
         resource: String,
-        /// What is wrong with it and what would be right.
+        /// What is wrong with it, and what to use instead.
         problem: String,
     },
     /// The client is shutting down and takes no new locks: nothing ran.

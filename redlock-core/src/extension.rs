@@ -1,4 +1,4 @@
-//! What redlock-tower needs of this crate beyond its public interface.
+//! The parts of this crate that redlock-tower needs beyond the public interface.
 
 use crate::{LockError, LockHandle, LockOptions};
 
@@ -9,7 +9,7 @@ pub fn invalid_resource(resource: impl Into<String>, problem: impl Into<String>)
     LockError::InvalidResource { resource: resource.into(), problem: problem.into() }
 }
 
-/// A mistake in the program that no request can make good. `problem` names the fix.
+/// A mistake in the program that no request can avoid. `problem` names the fix.
 #[doc(hidden)]
 #[must_use]
 pub fn config_error(problem: impl Into<String>) -> LockError {
@@ -26,7 +26,7 @@ pub struct NoLock {
 }
 
 impl NoLock {
-    /// Let through here, under the lock of this task, if it has one.
+    /// A request that passes without a lock, under the lock of this task, if there is one.
     #[must_use]
     pub fn here() -> Self {
         Self { around: LockHandle::current() }

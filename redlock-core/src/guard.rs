@@ -32,7 +32,7 @@ pub struct LockHandle {
     hold: Arc<Hold>,
 }
 
-/// What a guard and its handles can be asked.
+/// The reads of a guard and its handles.
 macro_rules! reads {
     () => {
         /// The resource that is locked.
@@ -153,6 +153,11 @@ impl LockHandle {
         Self { leases: Arc::clone(leases), hold }
     }
 
+    /// Whether the client with these leases holds the lock.
+    pub(crate) fn is_of(&self, leases: &Arc<Leases>) -> bool {
+        Arc::ptr_eq(&self.leases, leases)
+    }
+
     #[cfg(redlock_sim)]
     pub(crate) fn hold(&self) -> &Arc<Hold> {
         &self.hold
@@ -170,7 +175,7 @@ impl LockHandle {
     reads!();
 }
 
-// By hand, here and below: derived, these would print the client and the state of every round.
+// By hand, here and below: a derived `Debug` would print the client and the state of every round.
 impl fmt::Debug for LockGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         describe(f.debug_struct("LockGuard"), &self.handle.hold)
@@ -192,7 +197,7 @@ mod tests {
     use crate::Redlock;
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_printed_is_what_a_person_needs() {
+    async fn debug_shows_what_a_user_needs() {
         let guard = Redlock::in_memory(3).lock("r").await.unwrap();
         let handle = guard.handle();
         assert_eq!(format!("{guard:?}"), r#"LockGuard { resource: "r", votes: 3, .. }"#);

@@ -21,14 +21,44 @@
 //! between a check and a write can act after its lease. Clocks that are set forward, or `FLUSHALL`,
 //! on a majority of nodes let another client take the lock. A node that restarted may have
 //! forgotten what it granted: it gives no votes until that has run out ([`Restarts`]). Where an
-//! overlap must be impossible, do not rely on a lease alone.
+//! overlap must do no harm, do not rely on a lease alone: ask for a token
+//! ([`LockRequest::fenced`]), and let the store check it ([`fence`]).
 //!
 //! # What it tells
 //!
 //! Through `tracing`: events for locks refused and lost, for nodes down, up, sitting out, evicting
 //! keys or with a clock that was set; the spans `redlock.acquire` around a request and
-//! `redlock.body` around what runs under a lock, both with the `resource`. [`Redlock::health`] and
+//! `redlock.body` around what runs under a lock, both with the `resource` and the `label`. At debug
+//! level also the votes on each attempt, and why a waiting request asks again. [`Redlock::health`] and
 //! [`Redlock::held`] answer at any time.
+//!
+//! With the feature `metrics`, through the facade crate of that name:
+//!
+//! | name | type | labels | what |
+//! |---|---|---|---|
+//! | `redlock_acquires_total` | counter | `label`, `outcome` | requests that ended: `acquired`, `held`, `no_quorum`, `shutting_down`, `misused` (a resource or a setting that cannot work), `cancelled` |
+//! | `redlock_acquire_duration_seconds` | histogram | `label`, `outcome` | from a request to its answer |
+//! | `redlock_wait_duration_seconds` | histogram | `label` | from a request to the attempt that got the lock |
+//! | `redlock_hold_duration_seconds` | histogram | `label` | from getting a lock to its release or loss |
+//! | `redlock_renewals_total` | counter | `label`, `outcome` | `renewed`; `refused` loses the lock; `unknown` and `late` keep the old deadline |
+//! | `redlock_losses_total` | counter | `label`, `reason` | `expired`, `refused`, `max_hold`, `shutdown` |
+//! | `redlock_held` | gauge | `label` | locks held now |
+//! | `redlock_waiting` | gauge | `label` | requests that wait now, for their turn or for another attempt |
+//! | `redlock_wakeups_total` | counter | `label`, `cause` | waiting requests that go on: with a lease of this process (`handed_over`), as its next to ask (`front`), with a turn from another client (`turn`), because the lock looks free (`free`, `notified`), because it is time (`due`, `hurried`), or to give up (`behind`) |
+//! | `redlock_queue_places` | gauge | | places in the queues between processes now |
+//! | `redlock_queue_ahead` | histogram | `label` | clients ahead when such a queue is joined |
+//! | `redlock_node_up` | gauge | `node` | 1 while the node is connected |
+//! | `redlock_node_sits_out_until_seconds` | gauge | `node` | the Unix time until which the node gives no votes after a restart, or 0 |
+//! | `redlock_node_round_trip_seconds` | histogram | `node` | from sending commands to the node's answer |
+//! | `redlock_node_failures_total` | counter | `node`, `kind` | commands that failed: `timeout`, `disconnected`, `server` and the other kinds of [`NodeErrorKind`] |
+//! | `redlock_node_pending_cleanups` | gauge | `node` | deletes that the node has not confirmed yet |
+//!
+//! `label` is what [`LockRequest::label`] says, in annotations the template unless they say otherwise,
+//! and empty for other requests. A resource is never a label. `node` is `host:port`; clients of one
+//! process that share a node also share its gauges.
+//!
+//! A lock with its release over five nodes in memory took 14.5 µs without the feature, 15.1 µs with it and
+//! no recorder, and 17.9 µs with a Prometheus recorder (one core, one task, 20,000 locks in a row).
 //!
 //! # One lock, one key
 //!
@@ -37,6 +67,7 @@
 //! need different keys.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![forbid(unsafe_code)]
 
 mod annotation;
 #[cfg(feature = "axum")]
@@ -52,9 +83,14 @@ mod config;
 mod error;
 mod extension;
 pub mod fence;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod guard;
+mod lead;
 mod lease;
 mod lock_future;
+mod metrics;
 mod node;
 mod op;
 mod options;
@@ -67,6 +103,7 @@ mod shutdown;
 #[cfg(redlock_sim)]
 #[doc(hidden)]
 pub mod simulation;
+mod status;
 #[cfg(not(redlock_races))]
 mod sync;
 #[cfg(redlock_races)]
@@ -83,6 +120,7 @@ pub use config::Config;
 pub use error::{LockError, LostReason, NodeError, NodeErrorKind};
 pub use fence::FencingToken;
 pub use guard::{LockGuard, LockHandle};
+pub use lead::LeadRequest;
 pub use lock_future::LockFuture;
 pub use node::{Node, NodeHealth, NodeState, Restarts, memory::MemoryNode};
 pub use op::release::Released;
@@ -91,8 +129,9 @@ pub use redlock::Redlock;
 #[cfg(feature = "macros")]
 pub use redlock_macros::redlock;
 pub use request::LockRequest;
+pub use status::{LockState, LockStatus, NodeStatus, Waiter};
 
-/// What the macro and the layer are built on. Not for use by hand: it changes without notice.
+/// The base of the macro and the layer. Not for use by hand: it changes without notice.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::{

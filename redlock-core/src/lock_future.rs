@@ -19,7 +19,7 @@ use crate::{error::LockError, guard::LockGuard, runtime::check_runtime};
 /// Cancel safe: when it is dropped at any point, no key stays behind once clean-up has run.
 ///
 /// A waiter has a place in the queue of this process, and the lock may be handed to it at any time.
-/// A future that was polled once must be polled on or dropped. Otherwise it blocks the waiters
+/// A future that was polled once must be polled further or dropped. Otherwise it blocks the waiters
 /// behind it, as with tokio's own mutex.
 #[must_use = "futures do nothing unless polled"]
 pub struct LockFuture(BoxFuture<'static, Result<LockGuard, LockError>>);

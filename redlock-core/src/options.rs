@@ -4,94 +4,111 @@ use std::time::Duration;
 
 use crate::{error::LockError, node::Restarts};
 
-/// The settings of one call. What is left unset keeps the client's value; the later call wins.
-///
-/// ```
-/// use std::time::Duration;
-/// use redlock_core::LockOptions;
-///
-/// let patient = LockOptions::new().ttl(Duration::from_secs(10)).wait(Duration::from_secs(60));
-/// # let _ = patient;
-/// ```
-#[derive(Debug, Clone, Default, PartialEq)]
-#[must_use = "options do nothing until a request takes them"]
-pub struct LockOptions {
-    pub(crate) ttl: Option<Duration>,
-    pub(crate) wait: Option<Duration>,
-    pub(crate) retry_count: Option<u32>,
-    pub(crate) retry_delay: Option<Duration>,
-    pub(crate) retry_jitter: Option<Duration>,
-    pub(crate) clock_drift_factor: Option<f64>,
-    pub(crate) auto_extend: Option<bool>,
-    pub(crate) max_hold: Option<Duration>,
-    pub(crate) min_hold: Option<Duration>,
-    pub(crate) fenced: bool,
+/// The settings of a call. `$then` gets them all, each with its documentation and its type: those
+/// that a client has defaults for, then those that only a call has. This is the one place where they
+/// are declared; `fenced` beside them takes no value.
+macro_rules! call_settings {
+    ($then:ident) => {
+        $then! {
+            of_client {
+                /// How long a node keeps a lock that is not renewed, at least 3 x `node_timeout` and
+                /// at most `max_ttl`. The default of a client: 30 s.
+                ttl: Duration;
+                /// How long to wait for the lock. The last attempt starts no later than that. Zero
+                /// means at most one attempt. The default of a client: 5 s.
+                wait: Duration;
+                /// At most this many timed retries after the first attempt. Unset by default: then
+                /// `wait` alone limits.
+                retry_count: u32;
+                /// The pause between attempts when nothing wakes a waiter earlier. The waiters for
+                /// one resource in this process share the shortest pause among them. The default of a
+                /// client: 200 ms.
+                retry_delay: Duration;
+                /// A random part of up to this much is added to each pause. The default of a client:
+                /// 100 ms.
+                retry_jitter: Duration;
+                /// The part of the ttl, from 0 to below 1, that is reserved for clocks that run at
+                /// different rates. The default of a client: 0.01, as in the description of
+                /// Redlock; far more than NTP lets a clock drift.
+                clock_drift_factor: f64;
+            }
+            of_call {
+                /// The name of the lock in metrics and spans, such as `"invoice"`. Every value is a
+                /// time series of its own: name a kind of resource, not a resource. Default: none;
+                /// the template in annotations.
+                label: &'static str;
+                /// Whether the lock renews itself. Default: true.
+                auto_extend: bool;
+                /// The lock is lost at the latest when it was held for this long. Unset by default.
+                max_hold: Duration;
+                /// How long the key stays at least, from when the lock was taken. A lock that is
+                /// released earlier stays taken for the rest, also after a crash of the holder. At
+                /// most `max_ttl`. Unset by default.
+                min_hold: Duration;
+            }
+        }
+    };
 }
+pub(crate) use call_settings;
+
+macro_rules! options {
+    (
+        of_client { $($(#[$of_client:meta])* $a:ident: $client:ty;)* }
+        of_call { $($(#[$of_call:meta])* $b:ident: $call:ty;)* }
+    ) => {
+        /// The settings of one call. What is left unset keeps the client's value; the later call
+        /// wins.
+        ///
+        /// ```
+        /// use std::time::Duration;
+        /// use redlock_core::LockOptions;
+        ///
+        /// let patient =
+        ///     LockOptions::new().ttl(Duration::from_secs(10)).wait(Duration::from_secs(60));
+        /// # let _ = patient;
+        /// ```
+        #[derive(Debug, Clone, Default, PartialEq)]
+        #[must_use = "options do nothing until a request takes them"]
+        pub struct LockOptions {
+            $($a: Option<$client>,)*
+            $($b: Option<$call>,)*
+            fenced: bool,
+        }
+
+        impl LockOptions {
+            $(
+                $(#[$of_client])*
+                pub fn $a(mut self, $a: $client) -> Self {
+                    self.$a = Some($a);
+                    self
+                }
+            )*
+            $(
+                $(#[$of_call])*
+                pub fn $b(mut self, $b: $call) -> Self {
+                    self.$b = Some($b);
+                    self
+                }
+            )*
+
+            /// These options, changed by what `later` sets.
+            pub(crate) fn merge(self, later: Self) -> Self {
+                Self {
+                    $($a: later.$a.or(self.$a),)*
+                    $($b: later.$b.or(self.$b),)*
+                    fenced: later.fenced || self.fenced,
+                }
+            }
+        }
+    };
+}
+
+call_settings!(options);
 
 impl LockOptions {
     /// No setting at all.
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// How long a node keeps a lock that is not renewed. Client default: 30 s.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = Some(ttl);
-        self
-    }
-
-    /// How long to wait for the lock. The last attempt starts no later than that. Zero means at
-    /// most one attempt. Client default: 5 s.
-    pub fn wait(mut self, wait: Duration) -> Self {
-        self.wait = Some(wait);
-        self
-    }
-
-    /// At most this many timed retries after the first attempt. Unset by default: then `wait`
-    /// alone limits.
-    pub fn retry_count(mut self, count: u32) -> Self {
-        self.retry_count = Some(count);
-        self
-    }
-
-    /// The pause between attempts when nothing wakes a waiter earlier. The waiters for one resource
-    /// in this process share the shortest pause among them. Client default: 200 ms.
-    pub fn retry_delay(mut self, delay: Duration) -> Self {
-        self.retry_delay = Some(delay);
-        self
-    }
-
-    /// A random part of up to this much is added to each pause. Client default: 100 ms.
-    pub fn retry_jitter(mut self, jitter: Duration) -> Self {
-        self.retry_jitter = Some(jitter);
-        self
-    }
-
-    /// The part of the ttl, from 0 to 1, that is given up to clocks that run at different
-    /// rates. Client default: 0.01, as in the description of Redlock.
-    pub fn clock_drift_factor(mut self, factor: f64) -> Self {
-        self.clock_drift_factor = Some(factor);
-        self
-    }
-
-    /// Whether the lock renews itself. Default: true.
-    pub fn auto_extend(mut self, on: bool) -> Self {
-        self.auto_extend = Some(on);
-        self
-    }
-
-    /// The lock is lost at the latest when it was held for this long. Unset by default.
-    pub fn max_hold(mut self, max: Duration) -> Self {
-        self.max_hold = Some(max);
-        self
-    }
-
-    /// How long the key stays at least, from when the lock was taken. A lock that is released
-    /// earlier stays taken for the rest, also after a crash of the holder. At most `max_ttl`. Unset
-    /// by default.
-    pub fn min_hold(mut self, min: Duration) -> Self {
-        self.min_hold = Some(min);
-        self
     }
 
     /// Asks for a fencing token. Off by default. See
@@ -100,34 +117,14 @@ impl LockOptions {
         self.fenced = true;
         self
     }
-
-    /// These options, changed by what `later` sets.
-    pub(crate) fn merge(self, later: Self) -> Self {
-        Self {
-            ttl: later.ttl.or(self.ttl),
-            wait: later.wait.or(self.wait),
-            retry_count: later.retry_count.or(self.retry_count),
-            retry_delay: later.retry_delay.or(self.retry_delay),
-            retry_jitter: later.retry_jitter.or(self.retry_jitter),
-            clock_drift_factor: later.clock_drift_factor.or(self.clock_drift_factor),
-            auto_extend: later.auto_extend.or(self.auto_extend),
-            max_hold: later.max_hold.or(self.max_hold),
-            min_hold: later.min_hold.or(self.min_hold),
-            fenced: later.fenced || self.fenced,
-        }
-    }
 }
 
-/// What a client was built with.
+/// The settings that a client was built with.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
-    pub(crate) ttl: Duration,
+    /// The values of settings that calls leave unset.
+    pub(crate) defaults: LockOptions,
     pub(crate) max_ttl: Duration,
-    pub(crate) wait: Duration,
-    pub(crate) retry_count: Option<u32>,
-    pub(crate) retry_delay: Duration,
-    pub(crate) retry_jitter: Duration,
-    pub(crate) clock_drift_factor: f64,
     pub(crate) node_timeout: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) key_prefix: String,
@@ -136,9 +133,11 @@ pub(crate) struct Settings {
     pub(crate) max_waiters: usize,
 }
 
-/// What one request runs under: the client's settings changed by the call's, checked.
+/// The terms of one request: the client's settings changed by the call's, checked.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Terms {
+    /// Empty when the request has none.
+    pub(crate) label: &'static str,
     pub(crate) ttl: Duration,
     pub(crate) wait: Duration,
     pub(crate) retry_count: Option<u32>,
@@ -159,19 +158,46 @@ impl Terms {
 }
 
 impl Settings {
+    /// The defaults of a client with this name.
+    pub(crate) fn new(client_name: String) -> Self {
+        Self {
+            defaults: LockOptions::new()
+                .ttl(Duration::from_secs(30))
+                .wait(Duration::from_secs(5))
+                .retry_delay(Duration::from_millis(200))
+                .retry_jitter(Duration::from_millis(100))
+                .clock_drift_factor(0.01),
+            max_ttl: Duration::from_secs(60),
+            node_timeout: Duration::from_millis(50),
+            connect_timeout: Duration::from_secs(1),
+            key_prefix: "redlock:".to_owned(),
+            client_name,
+            restarts: Restarts::default(),
+            max_waiters: 1000,
+        }
+    }
+
+    /// The clock drift that a client allows for by itself.
+    pub(crate) fn clock_drift_factor(&self) -> f64 {
+        self.defaults.clock_drift_factor.unwrap_or_default()
+    }
+
     /// The terms of a call with these options, or what is wrong with them.
     pub(crate) fn terms(&self, options: &LockOptions) -> Result<Terms, LockError> {
+        // A client has a default for each setting that has no default below.
+        let set = self.defaults.clone().merge(options.clone());
         let terms = Terms {
-            ttl: options.ttl.unwrap_or(self.ttl),
-            wait: options.wait.unwrap_or(self.wait),
-            retry_count: options.retry_count.or(self.retry_count),
-            retry_delay: options.retry_delay.unwrap_or(self.retry_delay),
-            retry_jitter: options.retry_jitter.unwrap_or(self.retry_jitter),
-            clock_drift_factor: options.clock_drift_factor.unwrap_or(self.clock_drift_factor),
-            auto_extend: options.auto_extend.unwrap_or(true),
-            max_hold: options.max_hold,
-            min_hold: options.min_hold.unwrap_or(Duration::ZERO),
-            fenced: options.fenced,
+            label: set.label.unwrap_or_default(),
+            ttl: set.ttl.unwrap_or_default(),
+            wait: set.wait.unwrap_or_default(),
+            retry_count: set.retry_count,
+            retry_delay: set.retry_delay.unwrap_or_default(),
+            retry_jitter: set.retry_jitter.unwrap_or_default(),
+            clock_drift_factor: set.clock_drift_factor.unwrap_or_default(),
+            auto_extend: set.auto_extend.unwrap_or(true),
+            max_hold: set.max_hold,
+            min_hold: set.min_hold.unwrap_or_default(),
+            fenced: set.fenced,
         };
         self.check_ttl("ttl", terms.ttl)?;
         if !(0.0..1.0).contains(&terms.clock_drift_factor) {
@@ -231,8 +257,7 @@ mod tests {
 
     type Set<T> = fn(T, u64) -> T;
 
-    /// A setting: of a client, where it has it, of options, of a request, and what becomes of it, as a
-    /// number.
+    /// A setting. Shows it on a client, on options and on a request, and its effect as a number.
     type Row = (&'static str, Option<Set<Builder>>, Set<LockOptions>, Set<LockRequest>, Read);
     type Read = fn(&Terms) -> u64;
 
@@ -264,7 +289,11 @@ mod tests {
         fn factor(number: u64) -> f64 {
             f64::from(count(number)) / 100.0
         }
+        fn word(number: u64) -> &'static str {
+            ["11", "12", "13"][usize::try_from(number - 11).unwrap()]
+        }
         vec![
+            row!(call label, word, |it| it.label.parse().unwrap()),
             row!(ttl, secs, |it| it.ttl.as_secs()),
             row!(wait, secs, |it| it.wait.as_secs()),
             row!(retry_count, count, |it| it.retry_count.unwrap().into()),
@@ -282,7 +311,7 @@ mod tests {
     const VALUES: [[u64; 3]; 4] = [[11, 12, 13], [13, 12, 11], [12, 13, 11], [12, 11, 12]];
 
     #[test]
-    fn what_is_fenced_once_stays_fenced() {
+    fn a_fenced_setting_stays_fenced() {
         let fenced = |options: &LockOptions| terms(Redlock::builder(), options).fenced;
         let (plain, asked) = (LockOptions::new(), LockOptions::new().fenced());
         assert!(!fenced(&plain) && fenced(&asked));

@@ -24,7 +24,7 @@ static POOLS: Mutex<Pools> =
 struct Pools {
     named: BTreeMap<String, Redlock>,
     /// The clients that [`quorum_of`] has made, with the pools that each was made of. A client is
-    /// out of date once one of its pools was replaced.
+    /// out of date once any of its pools was replaced.
     joined: BTreeMap<Vec<String>, (Vec<Redlock>, Redlock)>,
     /// Clients of pools that are no longer there, for as long as they are in use. Only [`shutdown`]
     /// can still end them.
@@ -39,7 +39,7 @@ impl Pools {
         })
     }
 
-    /// Forgets the clients that were made of a pool that is no longer there.
+    /// Forgets the clients that were made of a pool that no longer exists.
     fn forget(&mut self, name: &str) {
         let joined = mem::take(&mut self.joined).into_iter();
         let (outdated, joined): (BTreeMap<_, _>, _) =
@@ -143,7 +143,7 @@ where
         Arc::clone(&keeper.client().nodes.clock),
         Arc::clone(&first.client().entropy),
     );
-    // A client that is asked for during a shutdown gives no lock either (rule 13).
+    // A client that is made during a shutdown gives no lock either (rule 13).
     if is_closed {
         client.close();
     }
@@ -279,8 +279,8 @@ mod tests {
         assert_eq!(guard.release().await.unwrap(), crate::Released::Ours);
     }
 
-    /// What this process deletes itself is not pushed to it: the nodes are shared, and so are their
-    /// connections.
+    /// A server does not push this process's own deletes to it: the nodes are shared, and so are
+    /// their connections.
     #[tokio::test(start_paused = true)]
     async fn a_waiter_is_woken_by_a_release_over_its_own_connection() {
         install("shared", Redlock::in_memory(3)).unwrap();

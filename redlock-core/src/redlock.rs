@@ -14,11 +14,14 @@ use crate::{
     client::Client,
     error::LockError,
     guard::LockHandle,
+    lead::LeadRequest,
     node::{Node, NodeHandle, NodeHealth, NodeState, memory::MemoryNode},
+    op::inspect,
     options::LockOptions,
     quorum::twin,
     request::LockRequest,
     shutdown,
+    status::LockStatus,
 };
 
 /// A client of one set of nodes. Cheap to clone; all clones are one client.
@@ -82,7 +85,7 @@ impl Redlock {
                 NodeState::Up { .. } => _ = up.insert(index),
                 NodeState::Down { error } => _ = failed.insert(index, error),
             }
-            // Counted anew each time: a later answer may change which of two names is the twin.
+            // Counted anew each time: a later answer may show that two names are the same server.
             if up.iter().filter(|&&index| twin(nodes, index).is_none()).count() >= quorum {
                 return Ok(());
             }
@@ -130,12 +133,84 @@ impl Redlock {
         LockRequest::new(&self.client, resource.into(), once)
     }
 
+    /// Campaigns for `role`, the name of a lock, 1 to 1024 bytes: of all clients that do so, one leads
+    /// at a time. [`run`](LeadRequest::run) the request.
+    pub fn lead(&self, role: impl Into<String>) -> LeadRequest {
+        LeadRequest::new(&self.client, role.into())
+    }
+
     /// The locks that this process holds now through this client.
     #[must_use]
     pub fn held(&self) -> Vec<LockHandle> {
         let leases = &self.client.leases;
         let holds = leases.registry.all().into_iter().map(|hold| LockHandle::new(leases, hold));
         holds.filter(LockHandle::is_valid).collect()
+    }
+
+    /// The state of the lock on `resource` on the nodes: its holder, its remaining time, and the
+    /// clients that wait for it. For operators: the answer is out of date at once, so a program
+    /// must not decide by it whether it may work.
+    ///
+    /// Asks every node and waits for all, each for at most `node_timeout`. A node that does not answer is
+    /// told as such. Nodes that sit out answer, too.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidResource`](LockError::InvalidResource); [`Config`](LockError::Config) outside a tokio
+    /// runtime.
+    ///
+    /// # Cancellation safety
+    ///
+    /// Nothing changes, whenever the future is dropped.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let redlock = redlock_core::Redlock::builder()
+    ///     .nodes([redlock_core::MemoryNode::new()])
+    ///     .client_name("checkout-1")
+    ///     .build()?;
+    /// let guard = redlock.lock("invoice:42").await?;
+    /// let status = redlock.inspect("invoice:42").await?;
+    /// assert_eq!(status.holder(), Some("checkout-1"));
+    /// assert!(status.remaining() <= guard.validity() + std::time::Duration::from_secs(1));
+    /// # Ok::<(), redlock_core::LockError>(()) }).unwrap();
+    /// ```
+    pub async fn inspect(&self, resource: impl Into<String>) -> Result<LockStatus, LockError> {
+        inspect::inspect(&self.client, &resource.into()).await
+    }
+
+    /// Takes the lock on `resource` away from its holder, safely: the holder is told at its next
+    /// renewal, and no client gets the lock before what was left of it has run out.
+    ///
+    /// For a holder that hangs and renews all the same. A lock that is free stays free. A holder that is
+    /// gone needs none of this: its lock expires by itself.
+    ///
+    /// # Errors
+    ///
+    /// [`NoQuorum`](LockError::NoQuorum) when too few nodes have answered: the holder may keep the lock,
+    /// so try again. [`InvalidResource`](LockError::InvalidResource); [`Config`](LockError::Config)
+    /// outside a tokio runtime.
+    ///
+    /// # Cancellation safety
+    ///
+    /// When the future is dropped, the lock may be taken away or not.
+    pub async fn force_release(&self, resource: impl Into<String>) -> Result<(), LockError> {
+        inspect::force_release(&self.client, &resource.into()).await
+    }
+
+    /// Deletes the lock on `resource` at once, whichever client holds it. The next client gets it while
+    /// the holder still works, until the holder's next renewal tells it of the loss: the two overlap.
+    /// Use [`force_release`](Self::force_release) unless that does no harm.
+    ///
+    /// # Errors
+    ///
+    /// As for [`force_release`](Self::force_release).
+    ///
+    /// # Cancellation safety
+    ///
+    /// When the future is dropped, the lock may be deleted or not.
+    pub async fn force_release_now(&self, resource: impl Into<String>) -> Result<(), LockError> {
+        inspect::force_release_now(&self.client, &resource.into()).await
     }
 
     /// Releases everything. Bodies of `run`, macro and layer are dropped first, then their locks

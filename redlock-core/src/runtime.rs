@@ -1,4 +1,4 @@
-//! The caller's runtime: whether time passes on it, and tasks on it.
+//! The caller's runtime: whether its timers work, and how to run tasks on it.
 
 use std::{cell::Cell, future::Future, panic::catch_unwind, time::Duration};
 
@@ -7,7 +7,7 @@ use tokio::runtime::Id;
 use crate::{error::LockError, sync::Handle};
 
 thread_local! {
-    /// The runtime that was looked at last, and what is wrong with it.
+    /// The runtime that was checked last, and what is wrong with it.
     static LOOKED_AT: Cell<Option<(Id, Option<Unusable>)>> = const { Cell::new(None) };
 }
 
@@ -29,8 +29,7 @@ pub(crate) fn runtime() -> Result<Handle, Unusable> {
     let problem = match LOOKED_AT.get() {
         Some((there, problem)) if there == id => problem,
         _ => {
-            // Tokio has no other way to ask. The panic is reported, which is as well: it says what
-            // to do.
+            // Tokio has no other way to ask. Its panic message is reported, which says what to do.
             let has_timers = catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok();
             let problem = (!has_timers).then_some(Unusable::NoTimers);
             LOOKED_AT.set(Some((id, problem)));
@@ -62,7 +61,8 @@ pub(crate) fn here() -> Option<Id> {
     runtime().ok().map(|runtime| runtime.id())
 }
 
-/// Nothing that waits for nodes can do so anywhere else, and must not panic there (rule 18).
+/// A future that waits for nodes cannot do so outside a runtime, and must not panic there (rule
+/// 18).
 pub(crate) fn check_runtime() -> Result<(), LockError> {
     Err(LockError::config(match unusable() {
         None => return Ok(()),
@@ -91,7 +91,7 @@ pub(crate) fn spawn_on(runtime: &Handle, task: impl Future<Output = ()> + Send +
     runtime.spawn(task);
 }
 
-/// A simulation has each task belong to the simulated process that starts it.
+/// In a simulation, each task belongs to the simulated process that starts it.
 #[cfg(redlock_sim)]
 pub(crate) mod adoption {
     use std::{future::Future, sync::OnceLock};
@@ -102,7 +102,7 @@ pub(crate) mod adoption {
 
     static ADOPT: OnceLock<fn(Task) -> Task> = OnceLock::new();
 
-    /// Says what becomes of each task. The first call counts.
+    /// Decides where each task runs. The first call counts.
     pub(crate) fn adopt_by(adopt: fn(Task) -> Task) {
         let _ = ADOPT.set(adopt);
     }

@@ -12,8 +12,8 @@ use crate::{
     timer::{sleep, timeout},
 };
 
-/// How long locks may take to go once their bodies were told (api.md: grace plus 2 s). Outside a
-/// runtime, where nothing can be waited for, it is left to the background.
+/// How long a shutdown waits for locks to go once their bodies were told (api.md: grace plus 2 s).
+/// Outside a runtime, where waiting is impossible, the background does the rest.
 const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 
 /// How often to ask the nodes whether they are done.
@@ -33,7 +33,7 @@ pub(crate) async fn shutdown(client: &Arc<Client>, grace: Duration) {
     }
     // A bare guard's code may still run.
     release::end_all(client).keep();
-    // An attempt that was in flight may win yet, and has to let go of that first.
+    // An attempt that was in flight may still win, and has to release the lock first.
     let finished = finish(client, || !client.leases.has_in_flight());
     if in_runtime() {
         let _ = timeout(RELEASE_LIMIT, finished).await;
@@ -52,8 +52,8 @@ pub(crate) async fn release_all(client: &Arc<Client>) {
     }
 }
 
-/// Waits until the bodies that were told have gone and whatever lets go has asked the nodes,
-/// `all_here` says that no others come, and every node that answers has confirmed.
+/// Waits until the bodies that were told have gone, every release has asked the nodes, `all_here`
+/// says that no more releases come, and every node that answers has confirmed.
 async fn finish(client: &Client, all_here: impl Fn() -> bool) {
     client.leases.registry.until(|hold| !hold.is_leaving()).await;
     while !(all_here() && client.nodes.iter().all(NodeHandle::is_drained)) {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_for_the_first_connections_is_told() {
+    async fn a_request_that_waits_for_the_first_connections_is_told_of_the_shutdown() {
         let node = MemoryNode::new();
         node.hang();
         let redlock = Redlock::builder().nodes([&node]).connect_timeout(MIN_HOLD).build().unwrap();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_attempt_that_nobody_polls_does_not_hold_shutdown_up_for_ever() {
+    async fn an_attempt_that_is_not_polled_does_not_hold_shutdown_up_for_ever() {
         let nodes: [_; 3] = std::array::from_fn(|_| MemoryNode::new());
         let (redlock, lock) = attempting(&nodes).await;
         redlock.shutdown(Duration::ZERO).await;
@@ -134,17 +134,17 @@ mod tests {
         assert_eq!(keys(&nodes), [""; 0]);
     }
 
-    /// Its SET waited for the first connection, and was sent on that one: its delete need not be
-    /// repeated, and nothing is left to wait for.
+    /// The `SET` waited for the first connection and was sent on it. Its delete need not be
+    /// repeated, so shutdown has nothing to wait for.
     #[tokio::test(start_paused = true)]
     async fn a_first_lock_that_was_released_holds_nothing_up() {
         for all in [false, true] {
             let nodes: [_; 3] = std::array::from_fn(|_| MemoryNode::new());
-            // Connected when the others have granted the lock.
+            // The node is connected when the other nodes have granted the lock.
             nodes[2].slow(DRAIN_POLL_INTERVAL);
             let redlock = Redlock::builder().nodes(&nodes).build().unwrap();
             redlock.lock("r").await.unwrap().release().await.unwrap();
-            // By then it has answered, too.
+            // By then the node has answered, too.
             sleep(10 * DRAIN_POLL_INTERVAL).await;
             assert_eq!(keys(&nodes), [""; 0]);
             let begun = Instant::now();

@@ -1,20 +1,50 @@
-//! What the crate tells through `tracing`, in one place. No event carries a token, a password or
-//! a whole URL (rule 19).
+//! All spans and events of the crate, through `tracing`. No event carries a token, a password or a
+//! whole URL (rule 19).
 
 use std::time::Duration;
 
 use tracing::Span;
 
-use crate::error::{LockError, LostReason, NodeError};
+use crate::{
+    error::{LockError, LostReason, NodeError},
+    fence::FencingToken,
+};
 
 /// The span of a request for a lock, from the call to its answer.
-pub(crate) fn acquiring(resource: &str) -> Span {
-    tracing::debug_span!("redlock.acquire", resource)
+pub(crate) fn acquiring(resource: &str, label: &'static str) -> Span {
+    tracing::debug_span!("redlock.acquire", resource, label = named(label))
 }
 
 /// The span of a body that runs under a lock: `run`, annotated functions, layered handlers.
-pub(crate) fn body(resource: &str) -> Span {
-    tracing::info_span!("redlock.body", resource)
+pub(crate) fn body(resource: &str, label: &'static str) -> Span {
+    tracing::info_span!("redlock.body", resource, label = named(label))
+}
+
+/// A field that is absent when the request has no label.
+fn named(label: &'static str) -> Option<&'static str> {
+    (!label.is_empty()).then_some(label)
+}
+
+/// The nodes have answered an attempt, inside the span of its request.
+pub(crate) fn attempted(
+    attempt: u32,
+    granted: usize,
+    refused: usize,
+    failed: impl FnOnce() -> Vec<NodeError>,
+) {
+    if !tracing::enabled!(tracing::Level::DEBUG) {
+        return;
+    }
+    let failed = failed();
+    tracing::debug!(attempt, granted, refused, failed = failed.len(), "attempt answered");
+    for error in failed {
+        tracing::debug!(attempt, node = %error.node, kind = ?error.kind, "no vote: {}", error.reason);
+    }
+}
+
+/// A waiting request asks again, inside its span.
+pub(crate) fn woken(cause: &'static str, waited: Duration) {
+    tracing::debug!(cause, ?waited, "asking again");
 }
 
 /// A request was refused: the lock is held, or there is no quorum.
@@ -32,7 +62,8 @@ pub(crate) fn lost(resource: &str, reason: LostReason) {
     tracing::warn!(resource, ?reason, "lock lost: {reason}");
 }
 
-/// An annotated function answered with its default value, which cannot tell why.
+/// An annotated function has returned its default value. The value cannot tell why, so the event
+/// does.
 pub(crate) fn defaulted(error: &LockError) {
     tracing::error!("an annotated function returned its default value: {error}");
 }
@@ -57,7 +88,7 @@ pub(crate) fn node_up(node: &str) {
     tracing::info!(node, "node up");
 }
 
-/// A node may have forgotten locks and gives no votes for new ones (rule 16).
+/// A node may have forgotten locks and gives no votes for new locks (rule 16).
 pub(crate) fn node_sits_out(node: &str, why: &str, span: Duration) {
     tracing::warn!(
         node,
@@ -84,13 +115,54 @@ pub(crate) fn node_evicts(node: &str, policy: &str) {
     );
 }
 
-/// What is left of a key on a node is not what it should be: the key was deleted, or the node's
+/// A key on a node has another remaining time than expected: the key was deleted, or the node's
 /// clock was set (fault 18).
 pub(crate) fn odd_expiry(node: &str, key: &str, anomaly: &str) {
     tracing::warn!(
         node,
         key,
         "odd expiry of a lock: {anomaly}; was it deleted or evicted, or was the node's clock set?"
+    );
+}
+
+/// An operator has taken a lock away from its holder.
+pub(crate) fn forced(resource: &str, deleted: usize, nodes: usize) {
+    tracing::warn!(
+        resource,
+        deleted,
+        nodes,
+        "lock taken away by hand on {deleted} of {nodes} nodes"
+    );
+}
+
+/// This client leads from now on.
+pub(crate) fn leads(role: &str, token: Option<FencingToken>) {
+    let token = token.map(FencingToken::get);
+    tracing::info!(role, token, "leads");
+}
+
+/// This client has resigned.
+pub(crate) fn resigned(role: &str) {
+    tracing::info!(role, "resigned");
+}
+
+/// No client can be elected until more nodes give votes.
+pub(crate) fn quorum_missing(role: &str, votes: usize, nodes: usize) {
+    tracing::warn!(
+        role,
+        votes,
+        nodes,
+        "no quorum to elect a leader: {votes} of {nodes} nodes give votes"
+    );
+}
+
+/// A leader can be elected again.
+pub(crate) fn quorum_back(role: &str, votes: usize, nodes: usize) {
+    tracing::info!(
+        role,
+        votes,
+        nodes,
+        "quorum to elect a leader again: {votes} of {nodes} nodes give votes"
     );
 }
 

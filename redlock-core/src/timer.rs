@@ -1,6 +1,5 @@
-//! Waiting for time to pass, in futures that their users poll: these may move from one runtime to
-//! another, and the one on which they began to wait may have been shut down since. Tokio's own timers
-//! panic then.
+//! Timers for futures that users poll. Such a future may move from one runtime to another, and the
+//! runtime on which it began to wait may have been shut down since. Tokio's own timers panic then.
 
 use std::{
     future::{Future, poll_fn},
@@ -14,12 +13,12 @@ use tokio::time::{Instant, Sleep};
 
 use crate::runtime::{in_runtime, note_shut_down};
 
-/// The time is up, or there is no runtime on which it passes.
+/// The time is up, or no runtime is left on which it passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Elapsed;
 
-/// Waits for `span`. Returns at once where no time passes: outside a runtime, and on one that was
-/// shut down.
+/// Waits for `span`. Returns at once where no time passes: outside a runtime, and on a runtime that
+/// was shut down.
 pub(crate) async fn sleep(span: Duration) {
     let mut timer = Timer::new(span);
     poll_fn(|cx| timer.poll(cx)).await;
@@ -36,10 +35,10 @@ pub(crate) async fn timeout<F: Future>(limit: Duration, future: F) -> Result<F::
     .await
 }
 
-/// A timer that goes on on another runtime when its own has ended.
+/// A timer that continues on another runtime when its own has ended.
 struct Timer {
     span: Duration,
-    /// None when that is later than can be said.
+    /// `None` when that time is too far away for an `Instant`.
     until: Option<Instant>,
     sleep: Option<Pin<Box<Sleep>>>,
 }
@@ -50,7 +49,7 @@ impl Timer {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // The caller's own runtime is asked next when that of the timer has ended.
+        // The caller's runtime is used next when the runtime of the timer has ended.
         for _ in 0..2 {
             let sleep = match &mut self.sleep {
                 Some(sleep) => sleep,
@@ -87,7 +86,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn time_is_what_it_is_with_tokio() {
+    async fn a_timer_counts_like_tokio() {
         let begun = Instant::now();
         sleep(LONG).await;
         assert_eq!(begun.elapsed(), LONG);
@@ -108,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_time_passes_it_is_over() {
+    fn a_timer_ends_at_once_where_no_time_passes() {
         assert_eq!(timeout(LONG, pending::<()>()).now_or_never(), Some(Err(Elapsed)));
         let runtime = runtime();
         let handle = runtime.handle().clone();

@@ -1,4 +1,5 @@
-//! The value that tells one attempt's key from every other's (rule 1), and the source of chance.
+//! The value that tells the key of an attempt from all other keys (rule 1), and the source of
+//! random numbers.
 
 use std::{fmt, time::Duration};
 
@@ -10,9 +11,9 @@ use crate::{
 /// A token is 160 bits, as in the description of Redlock ("20 bytes from /dev/urandom").
 const TOKEN_BYTES: usize = 20;
 
-/// Where random numbers come from: the operating system, or a seed in a simulation.
+/// The source of random numbers: the operating system, or a seed in a simulation.
 pub(crate) trait Entropy: fmt::Debug + Send + Sync + 'static {
-    /// Fills `bytes`, or says why it cannot: a lock with a token that can be guessed is refused.
+    /// Fills `bytes`, or says why it cannot: a lock whose token can be guessed is refused.
     fn fill(&self, bytes: &mut [u8]) -> Result<(), String>;
 }
 
@@ -46,8 +47,8 @@ pub(crate) fn fresh_value(entropy: &dyn Entropy, client_name: &str) -> Result<St
     Ok(value)
 }
 
-/// A duration from zero up to `max`, evenly spread; zero when there is no randomness, which only
-/// costs spreading.
+/// A random duration from zero to `max`, evenly spread. Zero when there are no random numbers: then
+/// attempts are spread less.
 pub(crate) fn up_to(entropy: &dyn Entropy, max: Duration) -> Duration {
     let mut bytes = [0; 4];
     if max.is_zero() || entropy.fill(&mut bytes).is_err() {
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn no_randomness_no_lock() {
+    fn without_randomness_there_is_no_lock() {
         #[derive(Debug)]
         struct Broken;
         impl Entropy for Broken {

@@ -81,8 +81,16 @@ fn no_setter_of_the_builder_is_missing() {
         let (name, arguments) = line.trim().strip_prefix("pub fn ")?.split_once(['(', '<'])?;
         (arguments.contains("mut self") || name == "nodes").then_some(name)
     });
-    let all: Vec<_> = setters.collect();
-    assert!(all.len() > 10 && all.contains(&"nodes"), "{all:?}");
+    // The builder has a setter for each setting of a call that a client has a default for.
+    let options = include_str!("../src/options.rs");
+    let (_, of_client) = options.split_once("of_client {").unwrap();
+    let (of_client, _) = of_client.split_once('}').unwrap();
+    let rows = of_client.lines().filter_map(|line| {
+        let (name, _) = line.trim().strip_suffix(';')?.split_once(": ")?;
+        (!name.starts_with("//")).then_some(name)
+    });
+    let all: Vec<_> = setters.filter(|name| *name != "$a").chain(rows).collect();
+    assert!(all.len() == 14 && all.contains(&"nodes") && all.contains(&"ttl"), "{all:?}");
     let told = of_toml("no_such_setting = 1").unwrap_err();
     for name in all {
         assert!(told.contains(name), "{name} of the builder is no setting of a Config: {told}");
@@ -98,7 +106,7 @@ fn the_later_call_wins_and_nodes_add_up() {
     assert_eq!(built(Redlock::builder().nodes([NODE]).ttl(secs(13)).config(config())), expected);
     let expected = built(Redlock::builder().nodes(nodes).ttl(secs(13)));
     assert_eq!(built(Redlock::builder().nodes([NODE]).config(config()).ttl(secs(13))), expected);
-    // What a configuration does not name keeps what was set before it.
+    // A setting that a configuration does not name keeps its earlier value.
     let expected = built(Redlock::builder().nodes(nodes).ttl(secs(11)).wait(secs(1)));
     assert_eq!(built(Redlock::builder().nodes([NODE]).wait(secs(1)).config(config())), expected);
     let twice = Redlock::builder().config(config()).config(config()).build().unwrap_err();
@@ -197,7 +205,7 @@ fn errors_name_the_setting_and_the_fix() {
     assert!(error.contains("ttl: \"30S\" is not a duration"), "{error}");
     let error = serde_json::from_str::<Config>(r#"{"ttl": 1, "ttl": 2}"#).unwrap_err();
     assert!(error.to_string().contains("ttl is given twice"), "{error}");
-    // What only the whole can tell is told by `build()`.
+    // Mistakes that only the whole configuration shows are reported by `build()`.
     let error = Redlock::builder().config(of_toml("ttl = 1").unwrap()).nodes([NODE]).build();
     assert!(error.unwrap_err().to_string().contains("ttl is 1ms, too short"));
     let error = Redlock::builder().config(of_toml("ttl = 1000").unwrap()).build().unwrap_err();
@@ -209,7 +217,7 @@ fn no_password_is_shown() {
     let config = of_toml("nodes = [\"redis://:hunter2@127.0.0.1:1\"]\nttl = 1000").unwrap();
     let shown = format!("{config:?} {:?}", Redlock::builder().config(config.clone()));
     assert!(shown.contains("ttl") && !shown.contains("hunter2"), "{shown}");
-    // serde_json shows no source, so what is told is told by the settings.
+    // serde_json shows no source, so all of the message comes from the settings.
     for json in [
         r#""redis://:hunter2@127.0.0.1:1""#,
         r#"{"node": "redis://:hunter2@127.0.0.1:1"}"#,

@@ -23,7 +23,8 @@ fn nodes() -> [MemoryNode; 3] {
 }
 
 fn client(nodes: &[MemoryNode]) -> Redlock {
-    // Longer than any machine is slow: what these tests wait for must not come from the clock.
+    // Longer than any delay of a busy machine: the events that these tests wait for must not come
+    // from the clock.
     let (ttl, wait) = (Duration::from_secs(60), Duration::from_secs(30));
     Redlock::builder().nodes(nodes).ttl(ttl).wait(wait).build().unwrap()
 }
@@ -49,7 +50,7 @@ fn a_release_that_is_under_way_when_its_runtime_ends_is_sent_again() {
 }
 
 #[test]
-fn who_waits_on_a_living_runtime_goes_on_when_that_of_the_tasks_ends() {
+fn a_waiter_on_a_living_runtime_goes_on_when_the_runtime_of_the_tasks_ends() {
     let nodes = nodes();
     let (redlock, other) = (client(&nodes), client(&nodes));
     let (of_tasks, of_other) = (runtime(), runtime());
@@ -65,7 +66,7 @@ fn who_waits_on_a_living_runtime_goes_on_when_that_of_the_tasks_ends() {
     waiter.join().unwrap().unwrap();
 }
 
-/// Runs a future as an executor does that knows nothing of tokio.
+/// Runs a future like an executor that knows nothing of tokio.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(Thread);
     impl Wake for Unpark {
@@ -100,7 +101,7 @@ fn nothing_panics_outside_a_runtime() {
     }
     assert!(block_on(redlock.health()).iter().all(|node| !node.is_up()));
     block_on(redlock.release_all());
-    // What could not be waited for happens all the same.
+    // The work happens all the same, although it could not be waited for.
     of_tasks.block_on(async {
         let _ = redlock.lock("r").await.unwrap();
     });
@@ -109,7 +110,7 @@ fn nothing_panics_outside_a_runtime() {
     assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
 }
 
-/// Not a panic in the caller's task, and not one after the other in the background.
+/// No panic in the caller's task, and no series of panics in the background.
 #[test]
 fn a_runtime_without_timers_or_io_is_refused_by_name() {
     let redlock = Redlock::in_memory(3);
@@ -141,12 +142,12 @@ fn a_future_that_leaves_its_runtime_ends_with_an_error() {
     drop(guard);
     let error = (&mut waiting).now_or_never().unwrap().unwrap_err();
     assert!(matches!(error, LockError::Config { .. }), "{error}");
-    // Kept or not, it is not in anybody's way.
+    // Kept or not, the guard does not block other tasks.
     let _ = runtime().block_on(async { redlock.lock("r").await.unwrap() });
     drop(waiting);
 }
 
-/// The clock alone ends a lock (rule 9), whatever becomes of the runtime that renews it.
+/// The clock alone ends a lock (rule 9), even if the runtime that renews it has ended.
 #[test]
 fn a_loss_is_told_although_the_runtime_of_the_scheduler_stands_still() {
     let (first, second) = (runtime(), runtime());
@@ -159,12 +160,12 @@ fn a_loss_is_told_although_the_runtime_of_the_scheduler_stands_still() {
         tokio::time::timeout(Duration::from_secs(30), guard.lost()).await.unwrap();
     });
     assert!(!guard.is_valid());
-    // It has a timer of a runtime that is there no more.
+    // Its timer is that of a runtime that has ended.
     drop(second);
     runtime().block_on(lost);
 }
 
-/// A guard that nothing is asked of, on a runtime that the client's tasks are not on.
+/// A guard that the test asks nothing of, on another runtime than that of the client's tasks.
 #[test]
 fn a_guard_is_renewed_after_the_runtime_of_the_tasks_has_ended() {
     let nodes = nodes();
@@ -197,9 +198,9 @@ fn a_guard_is_renewed_after_the_runtime_of_the_tasks_has_ended() {
     assert_eq!(held.join().unwrap(), Released::Ours);
 }
 
-/// What waits on a runtime may be polled by the handle that is left of it.
+/// A future that waits on a runtime may be polled through the handle that is left of it.
 #[test]
-fn what_is_awaited_on_a_runtime_that_was_shut_down_ends_and_says_so() {
+fn a_future_on_a_runtime_that_was_shut_down_ends_with_an_error() {
     let nodes = nodes();
     let redlock = client(&nodes);
     let dead = runtime();
@@ -225,16 +226,17 @@ fn what_is_awaited_on_a_runtime_that_was_shut_down_ends_and_says_so() {
     assert!(handle.block_on(redlock.health()).iter().all(|node| !node.is_up()));
     handle.block_on(redlock.release_all());
     handle.block_on(redlock.shutdown(Duration::from_secs(60)));
-    // Another runtime does what could not be done there.
+    // Another runtime does the work that was not possible there.
     runtime().block_on(async {
         redlock.health().await;
         drop(client(&nodes).lock("r").await.unwrap());
     });
 }
 
-/// Begun on one runtime and polled on when that has ended, on another one and on none.
+/// Futures that begin on a runtime are polled after it has ended, on another runtime and outside
+/// any runtime.
 #[test]
-fn what_began_on_another_runtime_goes_on_when_that_has_ended() {
+fn a_future_goes_on_when_the_runtime_it_began_on_has_ended() {
     let nodes = nodes();
     let (redlock, other) = (client(&nodes), client(&nodes));
     let (first, second) = (runtime(), runtime());
@@ -258,7 +260,7 @@ fn what_began_on_another_runtime_goes_on_when_that_has_ended() {
     });
 }
 
-/// An executor may poll at once what it is told to poll.
+/// An executor may poll a task at once when it is woken.
 #[test]
 fn a_waker_that_polls_inline_does_not_deadlock() {
     struct Inline {
@@ -269,7 +271,7 @@ fn a_waker_that_polls_inline_does_not_deadlock() {
         fn wake(self: Arc<Self>) {
             self.again.store(true, SeqCst);
             let waker = Waker::from(Arc::clone(&self));
-            // What is being polled is polled once more afterwards.
+            // A task that is woken while it is polled is polled once more afterwards.
             while let Ok(mut polled) = self.future.try_lock()
                 && self.again.swap(false, SeqCst)
             {
@@ -296,7 +298,7 @@ fn a_waker_that_polls_inline_does_not_deadlock() {
             let [first, second] =
                 [redlock.lock("a").await.unwrap(), redlock.lock("b").await.unwrap()];
             let told = [run(first.lost()), run(second.lost())];
-            // In line in this process, and in the queue of another one.
+            // In the queue of this process, and in the queue between processes.
             let other = client(&nodes);
             let waiting = [&redlock, &redlock, &other, &other].map(|client| {
                 let client = client.clone();
@@ -323,7 +325,7 @@ fn a_waker_that_polls_inline_does_not_deadlock() {
     is_done.recv_timeout(Duration::from_secs(30)).unwrap();
 }
 
-/// The first one is there and nothing drives it, as when a task blocks its only thread.
+/// The first runtime exists and is not driven, as when a task blocks its only thread.
 #[test]
 fn a_client_whose_first_runtime_stands_still_goes_on_from_another() {
     let nodes = nodes();
@@ -338,11 +340,11 @@ fn a_client_whose_first_runtime_stands_still_goes_on_from_another() {
         redlock.shutdown(Duration::ZERO).await;
     });
     assert!(nodes.iter().all(|node| node.keys().is_empty()));
-    // What was left behind there finds out when it goes on.
+    // The tasks that were left behind there find out when they go on.
     first.block_on(async { sleep(Duration::from_millis(1)).await });
 }
 
-/// It was handed in while the node was connected to, and never left.
+/// The job was handed in while the node was being connected, and never left.
 #[test]
 fn a_release_that_is_unsent_when_its_runtime_ends_is_owed() {
     let nodes = nodes();
@@ -396,7 +398,7 @@ fn a_loss_is_told_on_another_runtime_than_the_one_where_it_was_first_waited_for(
     }
 }
 
-/// Nothing runs while a runtime is blocked, and all that was asked runs out of time at once.
+/// Nothing runs while a runtime is blocked, so all questions run out of time at once.
 #[test]
 fn nodes_answer_after_a_runtime_was_blocked_again_and_again_with_many_attempts_under_way() {
     for servers_stand_still in [false, true] {

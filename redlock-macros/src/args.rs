@@ -46,6 +46,7 @@ pub(crate) struct Args {
     pub(crate) auto_extend: Option<Arg<Expr>>,
     pub(crate) fenced: Option<Arg<()>>,
     pub(crate) on_lost: Option<Arg<OnLost>>,
+    pub(crate) label: Option<Arg<Expr>>,
     pub(crate) krate: Option<Arg<Path>>,
     /// Whether a `map_err` or an `on_reject` may be absent only for a mistake in it or before it.
     pub(crate) refusal_unread: bool,
@@ -80,6 +81,7 @@ impl Args {
             auto_extend: take.value("auto_extend", value::toggle),
             fenced: take.flag("fenced"),
             on_lost: take.value("on_lost", value::on_lost),
+            label: take.value("label", value::label),
             krate: take.value("crate", value::path),
             refusal_unread,
         }

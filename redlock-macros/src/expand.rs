@@ -8,7 +8,9 @@
 //! // Output:
 //! async fn pay(id: u64) -> Result<Receipt, AppError> {
 //!     let __redlock_call = of_pool(
-//!         "default", format!("order:{id}"), LockOptions::new().ttl(Duration::from_millis(30000)),
+//!         "default",
+//!         format!("order:{id}"),
+//!         LockOptions::new().ttl(Duration::from_millis(30000)).label("order:{id}"),
 //!     );
 //!     let __redlock_refusal = error_from::<Result<Receipt, AppError>>();
 //!     let __redlock_body = async move {
@@ -33,7 +35,7 @@ use crate::{
     output::Output,
     resource::Resource,
     returned_future::{ReturnedFuture, rename_self},
-    validate::{Options, Plan, Refusal, Source},
+    validate::{Label, Options, Plan, Refusal, Source},
     value::{Count, Factor, OnLost, Time},
 };
 
@@ -143,7 +145,7 @@ impl Locked<'_> {
             Resource::Inline(template) => {
                 quote_spanned!(mixed(template.span())=> #private::format!(#template))
             }
-            Resource::Format { format, arguments, span } => {
+            Resource::Format { format, arguments, span, .. } => {
                 // The literal keeps the user's scope: a spec may name a variable, as in `width$`.
                 let mut format = proc_macro2::Literal::string(format);
                 format.set_span(*span);
@@ -211,6 +213,15 @@ impl Locked<'_> {
             let place = mixed(key.span());
             let setter = Ident::new("fenced", place);
             setters.extend(quote_spanned!(place=> .#setter()));
+        }
+        if let Some(label) = &options.label {
+            let label = match label {
+                Label::Given(label) => label.to_token_stream(),
+                Label::Template(template) => quote!(#template),
+            };
+            let place = mixed(label.span());
+            let setter = Ident::new("label", place);
+            setters.extend(quote_spanned!(place=> .#setter(#label)));
         }
         quote_mixed!(#krate::LockOptions::new() #setters)
     }

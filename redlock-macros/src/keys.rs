@@ -3,7 +3,7 @@
 use syn::Ident;
 
 /// Every key, with how it is written.
-pub(crate) const KEYS: [(&str, &str); 19] = [
+pub(crate) const KEYS: [(&str, &str); 20] = [
     ("resource", "resource = \"order:{order_id}\""),
     ("ttl", "ttl = \"30s\""),
     ("wait", "wait = \"2s\""),
@@ -23,6 +23,7 @@ pub(crate) const KEYS: [(&str, &str); 19] = [
     ("auto_extend", "auto_extend = false"),
     ("fenced", "fenced"),
     ("on_lost", "on_lost = \"continue\""),
+    ("label", "label = \"invoice\""),
 ];
 
 /// `crate` is not among the suggestions: it is a keyword, and users do not mean it by mistake.

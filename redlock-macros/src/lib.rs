@@ -135,6 +135,7 @@ mod tests {
             ("retry_count", ("7", "(7u32)")),
             ("clock_drift_factor", ("0.7", "(0.7f64)")),
             ("auto_extend", ("false", "(false)")),
+            ("label", ("\"x\"", "(\"x\")")),
         ] {
             let code = expanded(&format!("resource = \"a\", {key} = {written}"));
             let setters = code.split("LockOptions :: new ()").nth(1).unwrap();

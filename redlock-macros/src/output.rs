@@ -111,7 +111,7 @@ impl VisitMut for Unwritable {
     fn visit_type_mut(&mut self, ty: &mut Type) {
         if matches!(ty, Type::ImplTrait(_) | Type::Never(_)) {
             let underscore_token = Token![_](Span::mixed_site());
-            *ty = Type::Infer(TypeInfer { underscore_token });
+            *ty = Type::Infer(TypeInfer { attrs: Vec::new(), underscore_token });
         } else {
             visit_type_mut(self, ty);
         }

@@ -21,9 +21,21 @@ pub(crate) enum Resource {
     /// variable. rustc shows such a name inside the text, and corrects it there.
     Inline(LitStr),
     /// A format string with one placeholder for each expression.
-    Format { format: String, arguments: Vec<Expr>, span: Span },
+    Format { template: String, format: String, arguments: Vec<Expr>, span: Span },
     /// Something that gives the text.
     Expr(Expr),
+}
+
+impl Resource {
+    /// The template as it was written: the same at every call.
+    pub(crate) fn template(&self) -> Option<String> {
+        match self {
+            Self::Text { text, .. } => Some(text.clone()),
+            Self::Inline(template) => Some(template.value()),
+            Self::Format { template, .. } => Some(template.clone()),
+            Self::Expr(_) => None,
+        }
+    }
 }
 
 pub(crate) fn resource(_: &Ident, value: Expr) -> syn::Result<Resource> {
@@ -76,7 +88,7 @@ fn template(literal: &LitStr) -> syn::Result<Resource> {
     }
     let span = literal.span();
     if !arguments.is_empty() {
-        Ok(Resource::Format { format, arguments, span })
+        Ok(Resource::Format { template: literal.value(), format, arguments, span })
     } else if text.is_empty() {
         Err(fail("the resource is empty: name what to lock, such as `\"order:{order_id}\"`".into()))
     } else {

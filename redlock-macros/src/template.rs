@@ -208,6 +208,30 @@ fn character(template: &str, rest: &str, at: usize) -> usize {
     template[..template.len() - rest.len() + at].chars().count() + 1
 }
 
+/// Checks what must be true of any text.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn check_any(template: &str) {
+    match parse(template) {
+        Ok(pieces) => {
+            let text: usize = pieces.iter().filter_map(Piece::text).map(str::len).sum();
+            assert!(text <= template.len(), "{template:?}");
+            for pair in pieces.windows(2) {
+                let both = matches!(pair, [Piece::Text(_), Piece::Text(_)]);
+                assert!(!both, "neighbouring texts: {template:?}");
+            }
+            for piece in pieces {
+                match piece {
+                    Piece::Text(text) => assert!(!text.is_empty(), "{template:?}"),
+                    Piece::Hole { expression, .. } => {
+                        assert!(!expression.is_empty(), "{template:?}")
+                    }
+                }
+            }
+        }
+        Err(told) => assert!(!told.is_empty(), "{template:?}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -307,6 +331,24 @@ mod tests {
             let told = parse(template).unwrap_err();
             assert!(told.contains(place), "{template:?}: {told}");
             assert!(told.contains(fix), "{template:?}: {told}");
+        }
+    }
+
+    /// What is cut out of the corpus and put together is read, or refused in words.
+    #[test]
+    fn any_text_is_a_template_or_refused() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/templates");
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let mut files: Vec<_> = files.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+        files.sort();
+        assert!(files.len() >= 5);
+        for first in &files {
+            for second in &files {
+                for cut in first.char_indices().map(|(at, _)| at).chain([first.len()]) {
+                    check_any(&format!("{}{second}", &first[..cut]));
+                    check_any(&format!("{second}{}", &first[cut..]));
+                }
+            }
         }
     }
 

@@ -47,6 +47,15 @@ pub(crate) struct Options {
     pub(crate) fenced: Option<Ident>,
     pub(crate) max_hold: Option<Time>,
     pub(crate) min_hold: Option<Time>,
+    /// The label: what was written, or the template.
+    pub(crate) label: Option<Label>,
+}
+
+/// What the lock is called in metrics and spans.
+#[derive(Debug)]
+pub(crate) enum Label {
+    Given(Expr),
+    Template(String),
 }
 
 /// What the function returns when the lock is refused or lost.
@@ -97,6 +106,10 @@ impl Plan {
             fenced: args.fenced.map(|arg| arg.key),
             max_hold: value(args.max_hold),
             min_hold: value(args.min_hold),
+            label: match value(args.label) {
+                Some(label) => Some(Label::Given(label)),
+                None => resource.as_ref().and_then(Resource::template).map(Label::Template),
+            },
         };
         Some(Self {
             krate: value(args.krate),

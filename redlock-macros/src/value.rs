@@ -197,6 +197,28 @@ pub(crate) fn on_lost(key: &Ident, value: Expr) -> syn::Result<OnLost> {
     Err(syn::Error::new_spanned(value, told))
 }
 
+/// A text that is the same at every call: each value is a time series of its own.
+pub(crate) fn label(key: &Ident, value: Expr) -> syn::Result<Expr> {
+    let told = match ungrouped(value) {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) if text.value().is_empty() => {
+            syn::Error::new(
+                text.span(),
+                format!(
+                    "`{key}` is empty: leave it away, or name a kind of resource, `{key} = \"invoice\"`"
+                ),
+            )
+        }
+        value @ (Expr::Lit(ExprLit { lit: Lit::Str(_), .. }) | Expr::Path(_)) => return Ok(value),
+        value => syn::Error::new_spanned(
+            value,
+            format!(
+                "`{key}` is one text for all calls, since each value is a time series of its own: write `{key} = \"invoice\"`, or name a constant"
+            ),
+        ),
+    };
+    Err(told)
+}
+
 pub(crate) fn path(key: &Ident, value: Expr) -> syn::Result<Path> {
     match ungrouped(value) {
         Expr::Path(ExprPath { qself: None, path, .. }) => Ok(path),

@@ -1,5 +1,5 @@
-//! What a mistake looks like to the person who made it. Each file in `ui/fail` holds one kind of
-//! mistake, the `.stderr` beside it what rustc says.
+//! What a mistake looks like to its author. Each file in `ui/fail` holds one kind of mistake, the
+//! `.stderr` beside it what rustc says.
 //!
 //! After a change, read the new messages as a user would, then:
 //! `TRYBUILD=overwrite cargo test -p redlock-macros --test ui`.

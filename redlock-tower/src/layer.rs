@@ -97,6 +97,13 @@ impl<X, P> RedlockLayer<X, P> {
         self.options(LockOptions::new().max_hold(max))
     }
 
+    /// What the locks are called in metrics and spans, such as `"order"`. Default: none.
+    ///
+    /// The same for all requests: each value is a time series of its own.
+    pub fn label(self, label: &'static str) -> Self {
+        self.options(LockOptions::new().label(label))
+    }
+
     /// Asks for a fencing token, which the handler shows to the store that it writes to:
     /// [`LockHandle::fencing_token`](redlock_core::LockHandle::fencing_token). Off by default; see
     /// [`LockRequest::fenced`](redlock_core::LockRequest::fenced) for what it costs.

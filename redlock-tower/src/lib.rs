@@ -153,6 +153,7 @@
 #![cfg_attr(not(feature = "http"), doc = "[`RedlockLayer::http`]: RedlockLayer")]
 #![cfg_attr(not(feature = "tonic"), doc = "[`RedlockLayer::grpc`]: RedlockLayer")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![forbid(unsafe_code)]
 
 #[cfg(feature = "http")]
 pub mod body;

@@ -1,9 +1,9 @@
-//! Chance that can be had again: SplitMix64. The simulation has its own, which is part of the
-//! library and there only under its cfg.
+//! Random numbers that can be repeated: SplitMix64. The simulation has its own generator, which is
+//! part of the library and exists only under its cfg.
 
 use std::time::Duration;
 
-/// A generator of numbers; the same seed gives the same ones.
+/// A generator of random numbers. The same seed gives the same numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct Chance(u64);
 
@@ -12,7 +12,7 @@ impl Chance {
         Self(seed)
     }
 
-    /// Another generator that does not run along with this one.
+    /// Another generator, independent of this one.
     pub(crate) fn branch(&mut self) -> Self {
         Self(self.next())
     }
@@ -30,7 +30,7 @@ impl Chance {
         usize::try_from(self.next() % u64::try_from(end).unwrap()).unwrap()
     }
 
-    /// True in so many of a hundred cases.
+    /// True in this many of a hundred cases.
     pub(crate) fn percent(&mut self, share: usize) -> bool {
         self.below(100) < share
     }
@@ -44,7 +44,7 @@ impl Chance {
         from[self.below(from.len())]
     }
 
-    /// So many different numbers below `end`.
+    /// This many different numbers below `end`.
     pub(crate) fn distinct(&mut self, count: usize, end: usize) -> Vec<usize> {
         let mut rest: Vec<usize> = (0..end).collect();
         (0..count).map(|_| rest.swap_remove(self.below(rest.len()))).collect()

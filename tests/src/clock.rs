@@ -12,7 +12,7 @@ pub struct ClockShim {
 }
 
 impl ClockShim {
-    /// Compiles it; an error in words where that is not to be had.
+    /// Compiles the library. The error is in words where no compiler is found.
     pub fn compile() -> Result<Self, String> {
         let directory = tempfile::Builder::new().prefix("redlock-clock-").tempdir().unwrap();
         let source = directory.path().join("clock.c");

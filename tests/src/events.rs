@@ -1,4 +1,4 @@
-//! What the library tells an operator.
+//! The events that an operator sees.
 
 use std::{
     fmt,
@@ -12,9 +12,9 @@ use tracing::{
     subscriber::{DefaultGuard, NoSubscriber},
 };
 
-/// While only one subscriber is alive, tracing asks it by way of the thread that meets an event first
-/// whether anybody wants that, once and for all: a thread that does not listen says no for those that
-/// do.
+/// While only one subscriber is alive, tracing asks it once whether any subscriber wants an event,
+/// and does so on the thread that meets the event first. A thread that does not listen would answer
+/// for all threads.
 static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
 
 /// Records the `tracing` events of this thread for as long as it lives: all those of a client on
@@ -29,8 +29,16 @@ pub struct Events {
 impl Events {
     /// Records from now on.
     pub fn record() -> Self {
+        Self::recorder(Recorder { lines: Arc::default(), traces: false })
+    }
+
+    /// Records everything from now on, spans included: for [`traces`](Self::traces).
+    pub fn record_traces() -> Self {
+        Self::recorder(Recorder { lines: Arc::default(), traces: true })
+    }
+
+    fn recorder(told: Recorder) -> Self {
         LazyLock::force(&SECOND);
-        let told = Recorder::default();
         let default = tracing::subscriber::set_default(told.clone());
         Self { told, _default: default }
     }
@@ -40,27 +48,38 @@ impl Events {
         self.told.lines().clone()
     }
 
+    /// The spans and events so far: the name or the message, then each field.
+    pub fn traces(&self) -> Vec<String> {
+        self.told.lines().clone()
+    }
+
     /// Whether some warning has all of these words in it.
     pub fn warned_of(&self, words: &[&str]) -> bool {
         self.told.lines().iter().any(|line| words.iter().all(|word| line.contains(word)))
     }
 }
 
-#[derive(Debug, Clone, Default)]
-struct Recorder(Arc<Mutex<Vec<String>>>);
+#[derive(Debug, Clone)]
+struct Recorder {
+    lines: Arc<Mutex<Vec<String>>>,
+    traces: bool,
+}
 
 impl Recorder {
     fn lines(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Subscriber for Recorder {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event() && *metadata.level() <= Level::WARN
+        self.traces || metadata.is_event() && *metadata.level() <= Level::WARN
     }
 
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+    fn new_span(&self, span: &span::Attributes<'_>) -> span::Id {
+        let mut line = Line::default();
+        span.record(&mut line);
+        self.lines().push(span.metadata().name().to_owned() + &line.fields);
         span::Id::from_u64(1)
     }
 

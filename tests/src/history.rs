@@ -1,11 +1,11 @@
-//! Who believed to hold what, and when: the judge of mutual exclusion.
+//! Which owner believed to hold which lock, and when: the judge of mutual exclusion.
 //!
-//! A hold is recorded as the span in which its owner could rely on it: from just after the lock
-//! was given until the last moment at which it was still seen to be valid, release not yet begun.
-//! All times are of one monotonic clock, which the processes of a machine share. A history of
-//! holds is one that a lock with leases can produce if, and only if, the spans of each key are
-//! disjoint: sort and compare neighbours; no search is needed. The ends are taken inside the real
-//! ones, so that what is reported is never a false alarm.
+//! A hold is recorded as the span in which its owner could rely on it: from just after the lock was
+//! given until the last moment at which it was still seen to be valid, release not yet begun. All
+//! times are of one monotonic clock, which the processes of a machine share. A history of holds is
+//! one that a lock with leases can produce if, and only if, the spans of each key are disjoint:
+//! sort and compare neighbours; no search is needed. The recorded ends lie inside the real ends, so
+//! a reported overlap is never a false alarm.
 
 use std::{
     collections::BTreeMap,
@@ -23,12 +23,12 @@ pub fn now() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap())
 }
 
-/// That somebody relied on a lock from one moment until another.
+/// One hold: an owner relied on a lock from one moment until another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
-    /// What was locked; without white space.
+    /// The lock, without white space.
     pub key: String,
-    /// Who held it; without white space.
+    /// The owner, without white space.
     pub owner: String,
     /// When the lock was given.
     pub from: Duration,
@@ -46,7 +46,7 @@ impl fmt::Display for Hold {
 impl FromStr for Hold {
     type Err = String;
 
-    /// The opposite of [`Display`](fmt::Display): how a process tells its holds to another.
+    /// The opposite of [`Display`](fmt::Display): processes exchange their holds as text.
     fn from_str(line: &str) -> Result<Self, String> {
         let read = || {
             let mut words = line.split_whitespace();
@@ -127,9 +127,9 @@ impl Drop for Recording {
 /// Two holds of one key that had a moment in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overlap {
-    /// The one that began first.
+    /// The hold that began first.
     pub first: Hold,
-    /// The one that began while the first still held.
+    /// The hold that began while the first still lasted.
     pub second: Hold,
 }
 
@@ -151,8 +151,8 @@ impl fmt::Display for Overlap {
     }
 }
 
-/// Every hold that began while another hold of the same key lasted, each told once, with the
-/// longest of those that began before it.
+/// Every hold that began while another hold of the same key lasted. Each is reported once, with the
+/// longest of the holds that began before it.
 pub fn overlaps(holds: &[Hold]) -> Vec<Overlap> {
     let mut keys: BTreeMap<&str, Vec<&Hold>> = BTreeMap::new();
     // A hold that was never seen valid after it was given says nothing.
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn one_after_the_other_is_no_overlap_in_whatever_order_they_are_told() {
+    fn holds_in_turn_are_no_overlap_in_any_order() {
         let holds = [hold("k", "b", 20, 30), hold("k", "a", 10, 20), hold("k", "c", 31, 40)];
         assert_eq!(overlaps(&holds), []);
     }
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn one_lock_that_is_none_is_caught_by_the_recorder() {
+    fn a_lock_that_excludes_nothing_is_caught_by_the_recorder() {
         let history = History::new();
         let mut first = history.begin("k", "a");
         let mut second = history.begin("k", "b");

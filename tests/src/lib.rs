@@ -10,7 +10,7 @@
 //! - [`Peer`]: a process of its own, to be stopped and killed.
 //! - [`Events`]: what the library tells an operator.
 //! - [`inside_namespace`]: a network of the test's own.
-//! - [`history`]: who believed to hold what and when, and whether two did at once.
+//! - [`history`]: which owner believed to hold which lock and when, and whether two did at once.
 //! - [`soak`] and [`lost_updates`]: programs of their own, which `cargo xtask` runs.
 //! - [`drop_after_every_poll`]: drops a future at each of its awaits.
 //! - [`wait_until`]: how every suite waits: for a condition, within a generous limit.
@@ -51,6 +51,10 @@ pub use wait::{LIMIT, wait_until, within};
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/fencing.md")]
+struct Fencing;
 
 /// The examples of the attribute use redlock-core, on which the package of redlock-macros cannot
 /// depend: they run here.

@@ -1,4 +1,4 @@
-//! What a server is asked, as MONITOR tells it.
+//! The commands of a server, as MONITOR reports them.
 
 use std::{
     fmt,
@@ -11,7 +11,7 @@ use crate::{server::Server, wait::LIMIT};
 /// One command, as the server saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// Who sent it: an address, or `lua` for what a script calls.
+    /// The sender: an address, or `lua` for a command that a script calls.
     pub from: String,
     /// Its words, escaped as MONITOR does.
     pub words: Vec<String>,
@@ -23,7 +23,7 @@ impl Command {
         self.words.first().map(|word| word.to_uppercase()).unwrap_or_default()
     }
 
-    /// Called by a script, and not sent by anyone.
+    /// Called by a script, and not sent by a client.
     pub fn is_inside_script(&self) -> bool {
         self.from == "lua"
     }

@@ -60,8 +60,8 @@ impl Nodes {
         self.iter().map(|server| Proxy::start(server.port())).collect()
     }
 
-    /// Returns once all of the nodes vote for this client, and none has a key of this call any
-    /// more. The first locks of a client may do with the quorum that is connected by then.
+    /// Returns once all of the nodes vote for this client, and no node has a key of this call any
+    /// more. The first locks of a client may be granted by the quorum that is connected by then.
     pub async fn warm_up(&self, client: &Redlock) {
         wait_until("every node votes", async || {
             let guard = client.lock(WARM_UP).await.unwrap();
@@ -76,8 +76,8 @@ impl Nodes {
         .await;
     }
 
-    /// The votes of a new lock once the nodes behind the quorum have had time to answer as well:
-    /// at most a moment, since some may never.
+    /// The votes of a new lock, after a pause in which the nodes behind the quorum can answer as
+    /// well. The pause is short, because some nodes may never answer.
     async fn settled_votes(&self, guard: &LockGuard) -> usize {
         let moment = Instant::now() + Duration::from_millis(200);
         while guard.votes() < self.len() && Instant::now() < moment {

@@ -62,7 +62,8 @@ mod tests {
         })
         .await;
         assert_eq!((output, made), ("done", 4));
-        // The first is nobody's; then unpolled, at the first await, at the second.
+        // The first future is not polled. The others are dropped at the first await, at the second,
+        // and so on.
         assert_eq!(dropped_at, [0, 0, 1, 2]);
     }
 }

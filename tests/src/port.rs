@@ -13,8 +13,8 @@ const COUNT: u32 = 20_000;
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// A port that nobody listened on a moment ago. Somebody else may take it before it is used: be
-/// ready to ask for another.
+/// A port on which no program listened a moment ago. Another program may take it before it is used:
+/// be ready to ask for another.
 pub(crate) fn free() -> u16 {
     // Each process starts elsewhere, so that suites which run side by side rarely meet.
     let start = std::process::id().wrapping_mul(9_973);

@@ -127,7 +127,7 @@ fn run(before: &[String], program: &Path, arguments: &[&str]) -> std::io::Result
     Command::new(words.next().unwrap_or_default())
         .args(words)
         .args(arguments)
-        // The directory of the test may be one that the other user must not enter.
+        // The server's user may not be allowed to enter the directory of the test.
         .current_dir("/")
         .stdin(Stdio::null())
         .output()
@@ -147,7 +147,7 @@ fn initialise(before: &[String], programs: &Path, data: &Path) -> Result<(), Str
     let output = run(before, &programs.join("initdb"), &arguments)
         .map_err(|error| format!("initdb cannot be run: {error}"))?;
     let words = String::from_utf8_lossy(&output.stderr);
-    // What is installed and does not work is no reason to skip a test.
+    // A PostgreSQL that is installed and does not work is no reason to skip a test.
     assert!(output.status.success(), "initdb failed:\n{words}");
     Ok(())
 }

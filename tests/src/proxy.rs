@@ -1,4 +1,4 @@
-//! What lies between a client and a server.
+//! A proxy between a client and a server.
 
 use std::{
     fmt,
@@ -33,11 +33,11 @@ pub enum Flow {
     Delay(Duration),
     /// They pass one by one, each in a packet of its own as far as that can be had.
     PerByte,
-    /// They wait until the flow is another, as in a network that is parted for a while: nothing
-    /// is lost, nothing is told, not even that the other side is gone.
+    /// They wait until the flow changes, as in a network partition that ends: no byte is lost, and
+    /// neither side learns that the other is gone.
     Hold,
     /// They vanish, and so does the end of the connection. A connection that lost bytes is closed
-    /// once the flow is another: TCP never goes on behind a gap.
+    /// once the flow changes: TCP never continues after a gap.
     Discard,
     /// The first byte of a chunk passes, and the connection is reset.
     Break,
@@ -54,7 +54,7 @@ pub struct Proxy {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the test wants.
+/// The wishes of the test.
 #[derive(Debug, Clone, Copy)]
 struct Wishes {
     requests: Flow,
@@ -66,7 +66,7 @@ struct Wishes {
     closes: u64,
 }
 
-/// What is.
+/// The present state.
 #[derive(Debug, Default)]
 struct State {
     listening: AtomicBool,
@@ -96,7 +96,7 @@ impl Proxy {
         proxy
     }
 
-    /// The URL of the server by way of this proxy.
+    /// The URL of the server through this proxy.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address())
     }
@@ -111,12 +111,12 @@ impl Proxy {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// What happens to what clients send, from the next byte on.
+    /// What happens to the bytes from clients, from the next byte on.
     pub fn requests(&self, flow: Flow) {
         self.wish(|wishes| wishes.requests = flow);
     }
 
-    /// What happens to what the server sends, from the next byte on.
+    /// What happens to the bytes from the server, from the next byte on.
     pub fn replies(&self, flow: Flow) {
         self.wish(|wishes| wishes.replies = flow);
     }
@@ -129,17 +129,17 @@ impl Proxy {
         });
     }
 
-    /// Resets the connections there are (RST): whatever was under way is lost.
+    /// Resets the present connections (RST): bytes in flight are lost.
     pub fn cut(&self) {
         self.wish(|wishes| wishes.cuts += 1);
     }
 
-    /// Closes the connections there are (FIN).
+    /// Closes the present connections (FIN).
     pub fn close(&self) {
         self.wish(|wishes| wishes.closes += 1);
     }
 
-    /// Refuses new connections; those there are go on. Returns once it does.
+    /// Refuses new connections. The present connections go on. Returns once it does.
     pub fn refuse(&self) {
         self.wish(|wishes| wishes.listen = false);
         self.wait_for_listening(false);
@@ -181,7 +181,7 @@ impl fmt::Debug for Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        // The thread ends when nobody can wish any more.
+        // The thread ends when no handle is left that could change the wishes.
         self.wishes.take();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -251,7 +251,7 @@ async fn pump(
     flow: fn(&Wishes) -> Flow,
     state: &State,
 ) -> bool {
-    // Reading and writing are apart, so that a delay is one of the way and not of each chunk.
+    // Reading and writing are apart, so that a delay belongs to the way and not to each chunk.
     let (queue, mut queued) = mpsc::channel::<(Instant, Vec<u8>)>(64);
     let read = {
         let mut wishes = wishes.clone();

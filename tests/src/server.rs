@@ -42,7 +42,7 @@ pub struct Server {
     connection: Mutex<Option<redis::Connection>>,
 }
 
-/// What a [`Server`] is started with.
+/// The settings of a [`Server`].
 #[derive(Debug, Clone, Default)]
 #[must_use = "nothing is started until `start`"]
 pub struct ServerBuilder {
@@ -53,7 +53,7 @@ pub struct ServerBuilder {
     clock: Option<PathBuf>,
 }
 
-/// What a server that was just started is waited for.
+/// The state that a started server has to reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ready {
     /// It serves.
@@ -124,7 +124,7 @@ impl ServerBuilder {
     /// A server that answers on this port, or `None` when the port is taken.
     fn spawn(&self, directory: &Path, port: u16, wanted: Ready) -> Option<Process> {
         let log = directory.join("log");
-        // What an earlier run wrote must not be read as the words of this one.
+        // The output of an earlier run must not be read as that of this run.
         let _ = fs::remove_file(&log);
         let mut arguments = vec!["redis-server".to_owned()];
         if let Some(library) = &self.clock {
@@ -169,7 +169,7 @@ impl ServerBuilder {
                 "redis-server is not on the PATH: `cargo xtask test` installs it"
             );
             taken = words.contains("Failed listening on port");
-            // Whoever else listens on the port would answer a PING as well.
+            // Another program that listens on the port would answer a PING as well.
             taken || self.process_behind(port, wanted) == Some(process.id())
         });
         if taken {
@@ -206,12 +206,12 @@ impl ServerBuilder {
 }
 
 impl Server {
-    /// A server with nothing special about it.
+    /// A server with default settings.
     pub fn start() -> Self {
         Self::builder().start()
     }
 
-    /// A server with something special about it.
+    /// A server with these settings.
     pub fn builder() -> ServerBuilder {
         ServerBuilder::default()
     }

@@ -1,7 +1,7 @@
 //! The sockets of this machine, as the kernel tells.
 
-/// How many sockets on this machine are connected to a port of 127.0.0.1 and belong to a process:
-/// those of clients, however little they hear of the other side.
+/// How many sockets on this machine are connected to a port of 127.0.0.1 and belong to a process.
+/// These are the sockets of clients, also of clients that hear nothing of the other side.
 pub fn connected_to(port: u16) -> usize {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
     table.lines().skip(1).filter(|line| is_connected_to(line, port)).count()

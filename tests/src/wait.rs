@@ -1,9 +1,9 @@
-//! Waiting for what a test is about, and for nothing longer.
+//! Waiting for a condition, and not for a fixed time.
 
 use std::time::{Duration, Instant};
 
-/// The longest that anything may take before the test fails. Far above what a busy machine needs:
-/// no test passes or fails by how fast it runs.
+/// The longest that any step may take before the test fails. It is far above what a busy machine
+/// needs: no test passes or fails by how fast it runs.
 pub const LIMIT: Duration = Duration::from_secs(30);
 
 const PAUSE: Duration = Duration::from_millis(5);
@@ -29,7 +29,7 @@ pub async fn within<F: IntoFuture>(what: &str, future: F) -> F::Output {
     }
 }
 
-/// As [`wait_until`], on a thread of its own time: for what the harness does itself.
+/// Like [`wait_until`], on a thread with a clock of its own: for the harness itself.
 pub(crate) fn wait_blocking(mut condition: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     while !condition() {

@@ -16,17 +16,17 @@ const KEY: &str = "redlock:job";
 const TTL: Duration = Duration::from_secs(24 * 60 * 60);
 const NODE_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// What a node does to whoever asks it.
+/// How a node treats a client that asks it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mood {
     Answers,
-    /// Somebody else has the lock there.
+    /// Another client has the lock there.
     Refuses,
     /// Connections break and are refused.
     Fails,
     /// It takes commands, and runs them when it goes on.
     Hangs,
-    /// It runs commands after everybody has given them up.
+    /// It runs commands after every client has given them up.
     Late,
 }
 
@@ -59,7 +59,7 @@ struct World {
     nodes: [MemoryNode; 3],
     moods: [Mood; 3],
     client: Redlock,
-    /// Those of somebody else, each on one node alone.
+    /// The keys of another client, each on one node alone.
     foreign: Vec<(Redlock, LockGuard)>,
 }
 
@@ -116,7 +116,7 @@ impl World {
         self.foreign.clear();
     }
 
-    /// Returns once no node has a key and nobody owes it a delete.
+    /// Returns once no node has a key and no client owes a node a delete.
     async fn cleaned_up(&self) {
         within("clean-up", async {
             loop {
@@ -289,7 +289,8 @@ async fn release_all() {
         let ended = poll(polls, world.client.release_all()).await;
         assert!(!ended || !guard.is_valid());
         world.relief();
-        // Those who were told end by themselves; nobody was when it was never polled.
+        // Holders that were told end by themselves. A future that was never polled has told no
+        // holder.
         if polls == 0 {
             world.client.release_all().await;
         }
@@ -311,7 +312,7 @@ async fn shutdown() {
             assert!(matches!(error, LockError::ShuttingDown { .. }), "{error:?}");
         }
         world.relief();
-        // What is left of the shutdown does not happen; a second one makes up for it.
+        // The rest of the shutdown does not happen. A second shutdown makes up for it.
         world.client.shutdown(Duration::ZERO).await;
         assert!(!guard.is_valid());
         let outcome = within("the body", body).await.unwrap();

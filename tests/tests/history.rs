@@ -1,5 +1,5 @@
-//! Nobody ever holds what somebody else holds: tasks, clients and processes contend for one lock
-//! while its nodes are disturbed, and a checker reads what they did.
+//! No two owners ever hold one lock at once: tasks, clients and processes contend for a lock while
+//! its nodes are disturbed, and a checker reads their records.
 
 use std::{
     collections::BTreeSet,
@@ -94,9 +94,9 @@ async fn more(when: &str, history: &History, tasks: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_holds_what_somebody_else_holds() {
-    // Nodes that keep what they promised: one that forgets may let two in, which no client can
-    // help before it knows that the node restarted.
+async fn no_two_owners_hold_one_lock_at_once() {
+    // Nodes that keep what they promised. A node that forgets may let two clients in, which no
+    // client can prevent before it knows that the node restarted.
     let nodes = Nodes::start_as(5, &Server::builder().append_only());
     let history = History::new();
     let stop = Arc::new(AtomicBool::new(false));
@@ -136,8 +136,8 @@ async fn nobody_holds_what_somebody_else_holds() {
 }
 
 #[tokio::test]
-async fn the_checker_catches_a_lock_that_is_none() {
-    // Two clients that share no node exclude nobody.
+async fn the_checker_catches_a_lock_that_excludes_nothing() {
+    // Two clients that share no node do not exclude each other.
     let history = History::new();
     let (a, b) = (Nodes::start(1), Nodes::start(1));
     let a = a.client().build().unwrap().lock(RESOURCE).await;

@@ -22,7 +22,7 @@ async fn whole_life(count: usize) {
     nodes.warm_up(&b).await;
     let key = "redlock:job";
 
-    // Taken, on every node, with the ttl, and for one alone.
+    // Taken, on every node, with the ttl, and by one client alone.
     let guard = a.lock("job").await.unwrap();
     assert_eq!(guard.resource(), "job");
     assert!(guard.is_valid() && guard.validity() <= 30 * SECOND);
@@ -45,7 +45,7 @@ async fn whole_life(count: usize) {
     })
     .await;
 
-    // Released: at once for everybody, soon on every node.
+    // Released: at once for every client, soon on every node.
     assert_eq!(guard.release().await.unwrap(), Released::Ours);
     let guard = b.try_lock("job").await.unwrap();
     drop(guard);
@@ -180,7 +180,7 @@ async fn a_waiter_gets_the_lock_when_it_is_released() {
 async fn attempts_are_limited_by_wait_and_by_retry_count() {
     let nodes = Nodes::start(3);
     let (a, b) = (nodes.client().build().unwrap(), nodes.client().build().unwrap());
-    // A node that connects late rings, and an attempt for that is nobody's retry.
+    // A node that connects late notifies the waiter, and the attempt that follows is no retry.
     nodes.warm_up(&b).await;
     let _guard = a.lock("job").await.unwrap();
     let attempts = |error: LockError| match error {
@@ -368,7 +368,7 @@ async fn release_all_ends_every_hold_and_allows_new_ones() {
 }
 
 #[tokio::test]
-async fn held_says_what_a_person_needs() {
+async fn held_names_the_resource_and_the_holder() {
     let nodes = Nodes::start(3);
     let client = nodes.client().build().unwrap();
     let _guard = client.lock("invoice:42").await.unwrap();

@@ -12,7 +12,7 @@ fn output(program: &str, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn a_short_soak_has_no_overlap_and_everybody_gets_a_turn() {
+fn a_short_soak_has_no_overlap_and_every_worker_gets_a_turn() {
     // Every worker has to hold a lock before the faults and after them, or the program fails.
     let printed = output(env!("CARGO_BIN_EXE_redlock-soak"), &["--seconds", "10"]);
     assert!(printed.trim_end().ends_with("overlaps     0"), "{printed}");

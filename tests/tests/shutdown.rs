@@ -130,7 +130,7 @@ async fn all_pools_shut_down_together() {
     pools::install("orders", client.clone()).unwrap();
     let guard = client.lock("job").await.unwrap();
     drop(guard);
-    // A lock through a pool that was removed since: nobody else could end it.
+    // A lock through a pool that was removed since: no other call could end it.
     pools::install("removed", Redlock::in_memory(1)).unwrap();
     let (_finish, never) = oneshot::channel();
     let body = body(&pools::quorum_of(["removed"]).unwrap(), never).await;
@@ -140,7 +140,7 @@ async fn all_pools_shut_down_together() {
     assert!(nodes.are_empty());
     let error = client.lock("job").await.unwrap_err();
     assert!(matches!(error, LockError::ShuttingDown { .. }), "{error:?}");
-    // Nor is there a way around it.
+    // There is no way around it either.
     let error = pools::quorum_of(["orders"]).unwrap().lock("job").await.unwrap_err();
     assert!(matches!(error, LockError::ShuttingDown { .. }), "{error:?}");
     let error = within("the body", body).await.unwrap().unwrap_err();

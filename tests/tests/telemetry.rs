@@ -1,8 +1,9 @@
-//! What an operator is told, and what is not worth a word: over nodes in memory on paused time.
+//! The events that an operator sees, and the events that would be noise: over nodes in memory on
+//! paused time.
 
-use std::time::Duration;
+use std::{future::IntoFuture, time::Duration};
 
-use redlock_core::{MemoryNode, Redlock, Released, Restarts};
+use redlock_core::{LockError, MemoryNode, Redlock, Released, Restarts, redlock};
 use redlock_tests::Events;
 use tokio::time::sleep;
 
@@ -57,6 +58,29 @@ async fn a_node_that_stays_down_is_warned_of_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_campaign_warns_once_while_too_few_nodes_give_votes() {
+    let events = Events::record();
+    let nodes: [_; 3] = std::array::from_fn(|_| MemoryNode::new());
+    let redlock = client(&nodes);
+    let campaign = tokio::spawn(async move {
+        redlock.lead("r").run(|_| std::future::pending::<std::ops::ControlFlow<()>>()).await
+    });
+    let words = ["no quorum to elect a leader", "1 of 3 nodes"];
+    sleep(60_000 * MS).await;
+    assert!(!events.warned_of(&words[..1]));
+    for outages in 1..3 {
+        nodes[1..].iter().for_each(MemoryNode::stop);
+        sleep(3_600_000 * MS).await;
+        let told = events.warnings();
+        let missing = told.iter().filter(|it| words.iter().all(|word| it.contains(word)));
+        assert_eq!(missing.count(), outages, "{told:?}");
+        nodes[1..].iter().for_each(MemoryNode::start);
+        sleep(60_000 * MS).await;
+    }
+    campaign.abort();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_connection_that_breaks_at_work_is_warned_of() {
     let events = Events::record();
     let node = MemoryNode::new();
@@ -90,7 +114,7 @@ async fn a_node_that_keeps_no_connection_is_warned_of() {
     assert!(events.warned_of(&["node down"]), "{:?}", events.warnings());
 }
 
-/// Nothing is expected of a node that never had the lock, nor of one that was only asked for it.
+/// No key is expected on a node that never had the lock, or that was only asked for it.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_has_not_voted_is_not_warned_of_for_missing_the_lock() {
     let events = Events::record();
@@ -106,16 +130,101 @@ async fn a_node_that_has_not_voted_is_not_warned_of_for_missing_the_lock() {
     assert_eq!(guard.votes(), 3);
     nodes[3].start();
     sleep(1000 * MS).await;
-    // What it was asked is gone before it was run.
+    // The command is dropped before it has run.
     nodes[4].stop();
     nodes[4].clear();
     nodes[4].start();
     sleep(20_000 * MS).await;
     assert_eq!(guard.votes(), 5, "healed");
     assert!(!events.warned_of(&["odd expiry"]), "{:?}", events.warnings());
-    // As opposed to a node that had it.
+    // In contrast to a node that had it.
     nodes[4].remove("redlock:r");
     sleep(9000 * MS).await;
     assert!(events.warned_of(&["odd expiry", nodes[4].name()]), "{:?}", events.warnings());
     assert_eq!(guard.release().await.unwrap(), Released::Ours);
+}
+
+/// At debug level, a trace tells of each attempt which nodes gave no vote, and of each wake-up why.
+#[tokio::test(start_paused = true)]
+async fn a_trace_tells_the_votes_of_each_attempt_and_the_cause_of_each_wake_up() {
+    let events = Events::record_traces();
+    let told = |words: &str| events.traces().iter().filter(|line| line.contains(words)).count();
+    let nodes: [_; 3] = std::array::from_fn(|_| MemoryNode::new());
+    let (redlock, other) = (client(&nodes), client(&nodes));
+    let guard = redlock.lock("r").label("kind").await.unwrap();
+    let span = "redlock.acquire resource=\"r\" label=\"kind\"";
+    assert_eq!(told(span), 1, "{:#?}", events.traces());
+    // The nodes answer at the same moment, so the number of votes that are counted by then does not
+    // matter.
+    let granted = |line: &&String| {
+        line.contains("answered attempt=1 granted=") && line.contains("refused=0 failed=0")
+    };
+    assert_eq!(events.traces().iter().filter(granted).count(), 1, "{:#?}", events.traces());
+
+    let release = async {
+        sleep(300 * MS).await;
+        guard.release().await
+    };
+    let (guard, _) = tokio::join!(other.lock("r").into_future(), release);
+    assert_eq!(told("attempt answered attempt=1 granted=0 refused="), 1, "{:#?}", events.traces());
+    assert_eq!(told("asking again cause=\"turn\""), 1, "{:#?}", events.traces());
+    assert_eq!(told("redlock.acquire resource=\"r\""), 2);
+    drop(guard);
+
+    let (first, second) = (other.lock("s").await.unwrap(), other.lock("s").into_future());
+    let release = async {
+        sleep(10 * MS).await;
+        drop(first);
+    };
+    let (second, ()) = tokio::join!(second, release);
+    assert_eq!(told("asking again cause=\"handed_over\""), 1, "{:#?}", events.traces());
+    drop(second);
+
+    nodes[0].hang();
+    nodes[1].hang();
+    other.try_lock("t").await.unwrap_err();
+    let lines = events.traces();
+    let failed = lines.iter().position(|line| line.contains("granted=1 refused=0 failed=2"));
+    let failed = failed.unwrap_or_else(|| panic!("{lines:#?}"));
+    for node in &nodes[..2] {
+        let of_node = |line: &&String| line.contains("no vote") && line.contains(node.name());
+        assert_eq!(lines[failed..].iter().filter(of_node).count(), 1, "{lines:#?}");
+    }
+}
+
+#[redlock(resource = "order:{id}", client = locks)]
+async fn labelled_by_its_template(locks: &Redlock, id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+#[redlock(resource = "order:{id}", label = "orders", client = locks)]
+async fn labelled(locks: &Redlock, id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+#[redlock(resource = id.to_string(), client = locks)]
+async fn without_label(locks: &Redlock, id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_annotation_is_labelled_by_its_template() {
+    let events = Events::record_traces();
+    let locks = Redlock::in_memory(3);
+    labelled_by_its_template(&locks, 7).await.unwrap();
+    labelled(&locks, 8).await.unwrap();
+    without_label(&locks, 9).await.unwrap();
+    let mut spans = events.traces();
+    spans.retain(|line| line.starts_with("redlock."));
+    assert_eq!(
+        spans,
+        [
+            r#"redlock.acquire resource="order:7" label="order:{id}""#,
+            r#"redlock.body resource="order:7" label="order:{id}""#,
+            r#"redlock.acquire resource="order:8" label="orders""#,
+            r#"redlock.body resource="order:8" label="orders""#,
+            r#"redlock.acquire resource="9""#,
+            r#"redlock.body resource="9""#,
+        ]
+    );
 }

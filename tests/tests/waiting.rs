@@ -1,6 +1,6 @@
-//! Waiting for a lock that another process has: who waits is woken, whoever lets go and however,
-//! and asks for nothing meanwhile. Nobody here asks by himself before minutes are over, so that a
-//! wake-up that is lost fails the test.
+//! Waiting for a lock that another process has: the waiter is woken, whichever way the holder
+//! releases, and asks for nothing meanwhile. No waiter here asks by itself before minutes are over,
+//! so a lost wake-up fails the test.
 
 use std::{
     future::IntoFuture,
@@ -28,7 +28,7 @@ async fn client(nodes: &Nodes) -> Redlock {
 
 type Waiting = JoinHandle<Result<LockGuard, LockError>>;
 
-/// Somebody who has asked once, and has had every node promise to tell him.
+/// A waiter that has asked once, and has had every node promise to tell it.
 async fn waiting(nodes: &Nodes, client: &Redlock) -> Waiting {
     let waiting = tokio::spawn(client.lock("job").into_future());
     wait_until("every node tracks the key", async || {
@@ -64,7 +64,7 @@ async fn a_waiter_is_woken_by_another_implementation() {
     let ours = client(&nodes).await;
     nodes.iter().for_each(|node| drop(node.command(&["SET", KEY, "theirs", "PX", "600000"])));
     let next = waiting(&nodes, &ours).await;
-    // Renewed, and let go of later.
+    // Renewed, and released later.
     nodes.iter().for_each(|node| drop(node.command(&["PEXPIRE", KEY, "600000"])));
     nodes.iter().for_each(|node| drop(node.command(&["DEL", KEY])));
     drop(gets_it(next).await);
@@ -159,9 +159,9 @@ async fn a_waiter_asks_each_node_once() {
     drop(gets_it(behind).await);
 }
 
-/// Where nothing is pushed, standing behind somebody who asks once in ten minutes.
+/// Nothing is pushed here, and the waiter stands behind a waiter that asks once in ten minutes.
 #[tokio::test]
-async fn a_line_asks_as_often_as_the_most_hurried_in_it_would() {
+async fn a_queue_asks_as_often_as_its_most_hurried_waiter_would() {
     let nodes = Nodes::start(3);
     let urls: Vec<_> = nodes.urls().iter().map(|url| format!("{url}/?protocol=resp2")).collect();
     let calm = redlock_tests::patient(urls).wait(NEVER).retry_delay(NEVER).build().unwrap();
@@ -180,7 +180,8 @@ async fn a_line_asks_as_often_as_the_most_hurried_in_it_would() {
             drop(gets_it(behind).await);
         } else {
             guard.release().await.unwrap();
-            // What was known is too old for one who does not wait: the head is sent to ask.
+            // The known answer is too old for a request that does not wait: the front is sent to
+            // ask.
             let error = request.wait(Duration::ZERO).await.unwrap_err();
             assert!(matches!(error, LockError::Held { by_this_client: true, .. }), "{error}");
             drop(gets_it(first).await);
@@ -188,7 +189,8 @@ async fn a_line_asks_as_often_as_the_most_hurried_in_it_would() {
     }
 }
 
-/// The tasks of one process, over and over: the wake-up that is lost once in a thousand shows here.
+/// The tasks of one process, over and over: a wake-up that is lost once in a thousand times shows
+/// here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_wake_up_is_lost() {
     let nodes = Nodes::start(5);
@@ -218,7 +220,7 @@ async fn no_wake_up_is_lost() {
     history.assert_exclusive();
 }
 
-/// How many waiters go away: `REDLOCK_ROUNDS=1000000` is for the patient.
+/// How many waiters go away. `REDLOCK_ROUNDS=1000000` tries far more.
 fn rounds() -> usize {
     let asked = std::env::var("REDLOCK_ROUNDS").ok().and_then(|text| text.parse().ok());
     asked.unwrap_or(2000)
@@ -250,7 +252,7 @@ async fn waiters_that_go_away_leave_next_to_nothing() {
         match number % 3 {
             0 => drop(ours.lock(&resource).wait(wait).await.unwrap_err()),
             1 => drop(tokio::time::timeout(wait, ours.lock(&resource).into_future()).await),
-            // In line behind the head.
+            // In the queue behind the front.
             _ => {
                 let one = tokio::time::timeout(wait, ours.lock(&resource).into_future());
                 let other = tokio::time::timeout(wait, ours.lock(&resource).into_future());
@@ -279,6 +281,7 @@ async fn waiters_that_go_away_leave_next_to_nothing() {
     })
     .await;
     println!("{} rounds, {before} then {} KiB", rounds(), resident());
-    // What allocators keep for themselves; a line kept for each would be far more in the long run.
+    // Allocators keep this much for themselves. A queue that stayed for each waiter would take far
+    // more.
     assert!(resident() < before + 32 * 1024, "{before} KiB became {} KiB", resident());
 }

@@ -23,6 +23,33 @@ pub(crate) fn run(_: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Every combination of each crate's features.
+pub(crate) fn powerset() -> Result<(), Failure> {
+    for name in CRATES {
+        let manifest = shell::workspace().join(name).join("Cargo.toml");
+        let text = fs::read_to_string(&manifest)
+            .map_err(|error| Failure::new(format!("{}: {error}", manifest.display())))?;
+        for set in combinations(&features(&text).collect::<Vec<_>>()) {
+            check(name, (!set.is_empty()).then_some(&set))?;
+        }
+    }
+    Ok(())
+}
+
+/// Every subset, its members between commas.
+fn combinations(features: &[&str]) -> Vec<String> {
+    let mut sets = vec![String::new()];
+    for feature in features {
+        let with = sets.iter().map(|set| match set.as_str() {
+            "" => (*feature).to_owned(),
+            set => format!("{set},{feature}"),
+        });
+        let with: Vec<_> = with.collect();
+        sets.extend(with);
+    }
+    sets
+}
+
 fn check(name: &str, feature: Option<&str>) -> Result<(), Failure> {
     // Clippy and not `cargo check`: only this denies warnings without building the dependencies
     // a second time.
@@ -49,6 +76,12 @@ fn features(manifest: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_combination_is_there_once() {
+        let sets = combinations(&["a", "b", "c"]);
+        assert_eq!(sets, ["", "a", "b", "a,b", "c", "a,c", "b,c", "a,b,c"]);
+    }
 
     #[test]
     fn features_are_read_from_the_manifest() {

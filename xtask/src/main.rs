@@ -3,6 +3,7 @@
 //! One file a task, standard library only: this is the first thing that a fresh clone builds.
 
 mod bench;
+mod ci;
 mod docs;
 mod features;
 mod imports;
@@ -31,6 +32,7 @@ struct Task {
 
 const TASKS: &[Task] = &[
     Task { name: "test", about: test::ABOUT, run: test::run },
+    Task { name: "ci", about: ci::ABOUT, run: ci::run },
     Task { name: "lint", about: lint::ABOUT, run: lint::run },
     Task { name: "imports", about: imports::ABOUT, run: imports::run },
     Task { name: "docs", about: docs::ABOUT, run: docs::run },

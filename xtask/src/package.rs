@@ -10,30 +10,58 @@ pub(crate) const ABOUT: &str =
 /// In the order in which they are published.
 pub(crate) const CRATES: &[&str] = &["redlock-macros", "redlock-core", "redlock-tower"];
 
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// What every archive must have.
 const FILES: &[&str] = &["Cargo.toml", "README.md", "LICENSE-MIT", "LICENSE-APACHE", "src/lib.rs"];
 
 pub(crate) fn run(_: &[String]) -> Result<(), Failure> {
+    outside(test)
+}
+
+/// Checks the archives with the oldest dependencies that their manifests allow.
+pub(crate) fn minimal_versions() -> Result<(), Failure> {
+    outside(|outside| {
+        // Those of the tests do not concern a user, nor what the dependencies depend on in turn.
+        for name in CRATES {
+            let manifest = outside.join(format!("{name}-{VERSION}")).join("Cargo.toml");
+            fs::read_to_string(&manifest)
+                .and_then(|text| fs::write(&manifest, without_tests(&text)))
+                .map_err(|error| Failure::new(format!("{}: {error}", manifest.display())))?;
+        }
+        let mut resolve =
+            shell::cargo_of("nightly", ["generate-lockfile", "-Z", "direct-minimal-versions"]);
+        resolve.current_dir(outside);
+        shell::run(resolve)?;
+        let mut command = shell::cargo(["check", "--workspace", "--all-features"]);
+        command.current_dir(outside).env("CARGO_TARGET_DIR", shell::target().join("minimal"));
+        shell::run(command)
+    })
+}
+
+/// Unpacks the archives in a place that is no part of the workspace, for `check` to look at.
+fn outside(check: impl FnOnce(&Path) -> Result<(), Failure>) -> Result<(), Failure> {
     same_licences()?;
-    let mut pack = shell::cargo(["package", "--allow-dirty"]);
+    // What is built is the archives, outside. Cargo's own check takes the other crates from where it
+    // unpacked them under this version before, however they have changed.
+    let mut pack = shell::cargo(["package", "--allow-dirty", "--no-verify"]);
     pack.args(CRATES.iter().flat_map(|name| ["--package", name]));
     shell::run(pack)?;
 
     // Outside, so that nothing above the archives helps them: no workspace, no configuration.
     let outside = std::env::temp_dir().join(format!("redlock-packages-{}", std::process::id()));
-    let tested = unpack(&outside).and_then(|()| test(&outside));
+    let tested = unpack(&outside).and_then(|()| check(&outside));
     let removed = fs::remove_dir_all(&outside);
     tested?;
     removed.map_err(|error| Failure::new(format!("{}: {error}", outside.display())))
 }
 
 fn unpack(outside: &Path) -> Result<(), Failure> {
-    let version = env!("CARGO_PKG_VERSION");
     let failed = |error| Failure::new(format!("{}: {error}", outside.display()));
     fs::create_dir_all(outside).map_err(failed)?;
     let mut names = Vec::new();
     for name in CRATES {
-        let folder = format!("{name}-{version}");
+        let folder = format!("{name}-{VERSION}");
         let archive = shell::target().join("package").join(format!("{folder}.crate"));
         let mut tar = Command::new("tar");
         tar.arg("-xzf").arg(archive).arg("-C").arg(outside);
@@ -46,6 +74,18 @@ fn unpack(outside: &Path) -> Result<(), Failure> {
         names.push(folder);
     }
     fs::write(outside.join("Cargo.toml"), manifest(&names)).map_err(failed)
+}
+
+/// A manifest less the tables of its tests and of what they depend on.
+fn without_tests(manifest: &str) -> String {
+    let mut kept = true;
+    let lines = manifest.lines().filter(|line| {
+        if line.starts_with('[') {
+            kept = !line.contains("dev-dependencies") && *line != "[[test]]";
+        }
+        kept
+    });
+    lines.map(|line| format!("{line}\n")).collect()
 }
 
 /// Puts the archives in the place of the published crates.
@@ -108,6 +148,13 @@ mod tests {
             );
         }
         assert!(manifest.contains("members = [\"redlock-macros-9\", "), "{manifest}");
+    }
+
+    #[test]
+    fn tests_and_their_dependencies_are_left_out() {
+        let manifest = "[dependencies.a]\nversion = \"1\"\n[dev-dependencies.b]\nversion = \"1\"\n\
+                        [[test]]\nname = \"c\"\n[target.x.dev-dependencies.d]\nversion = \"1\"\n[lints.rust]\n";
+        assert_eq!(without_tests(manifest), "[dependencies.a]\nversion = \"1\"\n[lints.rust]\n");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Sees to it that there is a PostgreSQL to test with, where that can be had.
 
-use std::{fs, path::Path};
+use std::fs;
 
 use crate::install::{self, Server, runs};
 
@@ -12,8 +12,9 @@ const POSTGRES: Server = Server {
     brew: "postgresql",
 };
 
-/// Where the packages of Debian put programs that are not on the PATH: `<version>/bin`.
-const DEBIAN: &str = "/usr/lib/postgresql";
+/// Where packages put programs that are not on the PATH: below a directory for each version.
+const PLACES: [&str; 4] =
+    ["/usr/lib/postgresql", "/usr/libexec", "/opt/homebrew/opt", "/usr/local/opt"];
 
 /// Tries to install PostgreSQL if it is missing. Without it the tests that need it say that they
 /// are skipped, and the others run.
@@ -27,7 +28,10 @@ pub(crate) fn try_to_ensure() {
 }
 
 fn is_here() -> bool {
-    let versions = fs::read_dir(Path::new(DEBIAN)).into_iter().flatten().flatten();
-    let mut programs = versions.map(|version| version.path().join("bin/initdb"));
-    runs("initdb", "--version") || programs.any(|program| program.is_file())
+    let versions = PLACES.iter().flat_map(|place| fs::read_dir(place).into_iter().flatten());
+    let mut directories = versions.flatten().map(|version| version.path());
+    runs("initdb", "--version")
+        || directories.any(|version| {
+            ["bin/initdb", "initdb"].iter().any(|program| version.join(program).is_file())
+        })
 }

@@ -69,7 +69,7 @@ pub(crate) fn run(mut command: Command) -> Result<(), Failure> {
     }
 }
 
-/// The command as somebody would type it.
+/// The command as a user would type it.
 fn display(command: &Command) -> String {
     let name = std::path::Path::new(command.get_program()).file_name();
     let variables = command.get_envs().filter_map(|(name, value)| {

@@ -14,6 +14,7 @@ const TOLD: &[(&str, &str)] = &[
     ("CleanUpOnce", "a_delete_on_a_newer_connection"),
     // A node has to have hundreds of commands to answer before the order among them matters.
     ("RenewalsBehindPolls", "renewals_and_deletes_leave_first"),
+    ("ConfirmAsksHolderOnly", "a_node_confirms_what_it_has_given_last_and_nothing_else"),
 ];
 
 /// The shyest bug shows in one schedule of some ten thousand.

@@ -6,14 +6,48 @@ use crate::{
     sim,
 };
 
-pub(crate) const ABOUT: &str = "installs redis-server and PostgreSQL if they are missing, then runs every test, a share of the simulation and races between threads; with arguments, `cargo test` with them";
+pub(crate) const ABOUT: &str = "installs redis-server and PostgreSQL if they are missing, then runs every test, a share of the simulation and races between threads; with a package or a suite, that one; with other arguments, `cargo test` with them";
+
+/// How cargo is asked for the suite of this name, which is a package or a file or a folder in its
+/// `tests`.
+fn suite(name: &str) -> Option<Vec<String>> {
+    let words = |words: &[&str]| Some(words.iter().map(|it| (*it).to_owned()).collect());
+    let folders = [
+        "redlock-core",
+        "redlock-macros",
+        "redlock-tower",
+        "redlock-cli",
+        "tests",
+        "examples",
+        "xtask",
+    ];
+    for folder in folders {
+        let package = match folder {
+            "tests" => "redlock-tests",
+            "examples" => "redlock-examples",
+            folder => folder,
+        };
+        if name == package {
+            return words(&["--package", package]);
+        }
+        let tests = shell::workspace().join(folder).join("tests");
+        let file = tests.join(name).with_extension("rs").is_file();
+        if file || tests.join(name).join("main.rs").is_file() {
+            return words(&["--package", package, "--test", name]);
+        }
+    }
+    None
+}
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     redis_server::ensure()?;
     postgres::try_to_ensure();
     // Unit, UI, integration and doc tests in one build. A test that fails does not hide the rest.
-    let mut command = shell::cargo(["test", "--workspace", "--all-features", "--no-fail-fast"]);
-    command.args(arguments);
+    let mut command = shell::cargo(["test", "--all-features", "--no-fail-fast"]);
+    match arguments.split_first().and_then(|(first, rest)| Some((suite(first)?, rest))) {
+        Some((suite, rest)) => command.args(suite).args(rest),
+        None => command.arg("--workspace").args(arguments),
+    };
     shell::run(command)?;
     // A filter asks for some of the tests only.
     if !arguments.is_empty() {
@@ -22,4 +56,25 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     bench::test()?;
     sim::run_share()?;
     races::run(&[])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_suite_is_found_by_its_name() {
+        for (name, words) in [
+            ("xtask", &["--package", "xtask"][..]),
+            ("redlock-core", &["--package", "redlock-core"]),
+            ("config", &["--package", "redlock-core", "--test", "config"]),
+            ("promises", &["--package", "redlock-macros", "--test", "promises"]),
+            ("faults", &["--package", "redlock-tests", "--test", "faults"]),
+            ("shutdown", &["--package", "redlock-tests", "--test", "shutdown"]),
+        ] {
+            assert_eq!(suite(name).unwrap(), words, "{name}");
+        }
+        assert_eq!(suite("row_18"), None, "part of the name of a test");
+        assert_eq!(suite("--doc"), None);
+    }
 }

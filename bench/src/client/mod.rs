@@ -1,6 +1,7 @@
 //! The contestants: ways to take a lock on the same nodes, and what they are measured against.
 
 mod bare;
+mod fenced;
 mod mutex;
 mod ours;
 mod polling;
@@ -10,7 +11,7 @@ mod sockets;
 
 use std::{future::Future, time::Duration};
 
-/// How long a lock lives on its nodes when nobody releases it. That of redlock-core's defaults.
+/// How long a lock lives on its nodes when it is not renewed. The default of redlock-core.
 const TTL: Duration = Duration::from_secs(30);
 
 /// Why something did not work; counted, and shown for the first.
@@ -18,21 +19,22 @@ pub(crate) type Failure = String;
 
 /// One way to take a lock. Clones share their connections.
 pub(crate) trait Client: Clone + Send + Sync + 'static {
-    /// What is in hand while a lock is held.
+    /// The state of a lock that is held.
     type Held: Send + 'static;
 
-    /// What is in front of a resource in its key.
+    /// The prefix of a resource in its key.
     const PREFIX: &str = "";
 
     /// A client as a program makes it when it starts.
     fn open(urls: &[String]) -> impl Future<Output = Self> + Send;
 
-    /// Another client of the same nodes, with connections of its own. Their answers take so long.
+    /// Another client of the same nodes, with connections of its own. The nodes' answers take this
+    /// long.
     fn another(&self, urls: &[String], round_trip: Duration) -> impl Future<Output = Self> + Send {
         Self::open_far(urls, round_trip)
     }
 
-    /// A client of nodes whose answers take so long.
+    /// A client of nodes whose answers take this long.
     fn open_far(urls: &[String], _round_trip: Duration) -> impl Future<Output = Self> + Send {
         Self::open(urls)
     }
@@ -47,12 +49,12 @@ pub(crate) trait Client: Clone + Send + Sync + 'static {
     fn release(&self, held: Self::Held) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
-/// What can be done with any client.
+/// Work that can be done with any client.
 pub(crate) trait Visit {
-    /// What comes of it.
+    /// The result of the work.
     type Output;
 
-    /// Does it with one.
+    /// Does the work with one client.
     fn with<C: Client>(self) -> Self::Output;
 }
 
@@ -61,27 +63,37 @@ pub(crate) trait Visit {
 pub(crate) enum Which {
     /// redlock-core through its public interface, with its defaults.
     Ours,
+    /// redlock-core with its defaults and a fencing token.
+    Fenced,
     /// rslock with its defaults.
     Rslock,
     /// The least work that is still Redlock, over redis-rs.
     Bare,
-    /// The same over plain sockets.
+    /// The least work over plain sockets.
     Sockets,
-    /// [`Bare`](Self::Bare), waiting in line inside the process first.
+    /// [`Bare`](Self::Bare) behind a queue inside the process.
     Queued,
     /// A mutex inside the process and no nodes at all: what a hold itself allows.
     Mutex,
 }
 
 impl Which {
-    /// Those that can be chosen; the mutex is always there as the measure.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Mutex, Self::Ours, Self::Rslock, Self::Bare, Self::Sockets, Self::Queued];
+    /// The clients that can be chosen. The mutex is always included as the measure.
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Mutex,
+        Self::Ours,
+        Self::Fenced,
+        Self::Rslock,
+        Self::Bare,
+        Self::Sockets,
+        Self::Queued,
+    ];
 
-    /// As it is written in tables, files and arguments.
+    /// The name in tables, files and arguments.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Ours => "ours",
+            Self::Fenced => "fenced",
             Self::Rslock => "rslock",
             Self::Bare => "bare",
             Self::Sockets => "sockets",
@@ -99,6 +111,7 @@ impl Which {
     pub(crate) fn visit<V: Visit>(self, visitor: V) -> V::Output {
         match self {
             Self::Ours => visitor.with::<ours::Ours>(),
+            Self::Fenced => visitor.with::<fenced::Fenced>(),
             Self::Rslock => visitor.with::<rslock::Rslock>(),
             Self::Bare => visitor.with::<bare::Bare>(),
             Self::Sockets => visitor.with::<sockets::Sockets>(),

@@ -1,5 +1,5 @@
-//! A mutex inside the process: first come, first served, and no nodes. What is left of a second
-//! is what the hold itself allows.
+//! A mutex inside the process: first come, first served, and no nodes. Its pace is the most that
+//! the hold itself allows.
 
 use std::{sync::Arc, time::Duration};
 

@@ -6,7 +6,7 @@ use redlock_core::{Builder, LockGuard, NodeHealth, Redlock};
 
 use super::{Client, Failure};
 
-/// The default of 5 s is shorter than some runs with many tasks on one key; a task that gave up
+/// The default of 5 s is shorter than some runs with many tasks on one key. A task that gave up
 /// would only ask again.
 const WAIT: Duration = Duration::from_secs(120);
 
@@ -14,7 +14,7 @@ const WAIT: Duration = Duration::from_secs(120);
 const NODE_TIMEOUT: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Clone)]
-pub(super) struct Ours(Redlock);
+pub(super) struct Ours(pub(super) Redlock);
 
 impl Ours {
     fn build(builder: Builder) -> Self {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// The longest pause, that of rslock's defaults.
+/// The longest pause, as in rslock's defaults.
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
-/// A value that nobody else sets ("20 bytes from /dev/urandom").
+/// A value that no other client sets ("20 bytes from /dev/urandom").
 pub(super) type Token = [u8; 20];
 
 /// Random bytes from the operating system.

@@ -1,5 +1,5 @@
-//! The limit: Redlock over plain sockets. One connection a node; whatever is due to a node when
-//! its turn comes goes out in one write, and every answer is one line.
+//! The limit: Redlock over plain sockets. There is one connection to each node. All commands that
+//! are due to a node go out in one write, and every answer is one line.
 
 use std::{
     collections::VecDeque,
@@ -43,7 +43,7 @@ struct Line {
     mail: Notify,
 }
 
-/// What is to be written, and who waits for the answers, in order.
+/// The bytes to write, and the waiting questions in order.
 #[derive(Debug, Default)]
 struct Due {
     bytes: Vec<u8>,

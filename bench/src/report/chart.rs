@@ -15,7 +15,7 @@ pub(super) struct Chart {
     pub(super) series: Vec<Which>,
     /// The label of a group and the value of each client; `None` leaves a gap.
     pub(super) groups: Vec<(String, Vec<Option<f64>>)>,
-    /// For values that are worlds apart.
+    /// For values of very different sizes.
     pub(super) logarithmic: bool,
 }
 
@@ -33,6 +33,7 @@ fn color(which: Which) -> &'static str {
     match which {
         Which::Mutex => "#9aa0a6",
         Which::Ours => "#d1495b",
+        Which::Fenced => "#f28482",
         Which::Rslock => "#8d6a9f",
         Which::Bare => "#2e6f95",
         Which::Sockets => "#66a182",
@@ -46,7 +47,7 @@ impl Chart {
         let group = BAR * self.series.len() as f64 + GAP;
         let labels =
             8.0 * self.groups.iter().map(|(label, _)| label.len()).max().unwrap_or(0) as f64;
-        // Few groups are wide ones: they fill the chart.
+        // Groups are wider when there are few, so that they fill the chart.
         let groups = self.groups.len().max(1) as f64;
         let group = group.max(labels).max((NARROWEST - 2.0 * LEFT) / groups);
         let bar = (group - GAP) / self.series.len().max(1) as f64;
@@ -124,7 +125,7 @@ impl Chart {
         if !self.logarithmic {
             return value.max(0.0) / highest;
         }
-        // The lowest bar is still one: half of it is the ground.
+        // The lowest bar stays visible: it is half as high as the part below it.
         let lowest = values().filter(|value| *value > 0.0).fold(highest, f64::min) / 2.0;
         if value <= lowest { 0.0 } else { (value / lowest).ln() / (highest / lowest).ln() }
     }

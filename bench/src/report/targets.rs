@@ -1,4 +1,4 @@
-//! Where redlock-core must arrive, and whether it has.
+//! The targets of redlock-core, and whether it reaches them.
 
 use std::fmt;
 
@@ -57,7 +57,8 @@ pub(crate) fn targets(results: &Results) -> Vec<Target> {
         add(
             format!("latency, {case}: commands a node"),
             run.ours("latency", &case, Metric::Commands),
-            // One SET, one delete; more is only what a boundary of the measurement adds.
+            // One SET and one delete. More commands come only from the boundaries of the
+            // measurement.
             AtMost(2.01),
         );
     }
@@ -108,6 +109,7 @@ pub(crate) fn targets(results: &Results) -> Vec<Target> {
         add("processes: longest wait in ms".into(), ours(Metric::LongestWait), AtMost(250.0));
         add("processes: commands over all nodes".into(), ours(Metric::Sent), AtMost(15.0));
     }
+    fenced(&run, &mut add);
     growth(&run, &mut add);
     far(&run, &mut add);
     overload(&run, &mut add);
@@ -126,6 +128,25 @@ pub(crate) fn targets(results: &Results) -> Vec<Target> {
     let violations = violations.then(|| results.violations());
     add("two holders of one lock at once".into(), violations, AtMost(0.0));
     targets
+}
+
+/// Locks with a fencing token, beside those without one.
+fn fenced(run: &Run<'_>, add: &mut impl FnMut(String, Option<f64>, Limit)) {
+    for flavor in ["multi-thread", "current-thread"] {
+        let case = format!("5 nodes, {flavor}");
+        let figure = run.fenced("latency", &case, Metric::P50);
+        add(format!("fenced latency, {case}: p50 x ours"), figure, AtMost(1.5));
+    }
+    for tasks in [16, 128] {
+        let case = format!("{tasks} tasks");
+        let figure = run.fenced("contended", &case, Metric::PerSecond);
+        add(format!("fenced contended, {case}: x ours"), figure, AtLeast(0.95));
+        let commands = run
+            .0
+            .row("contended", &case, Which::Fenced)
+            .and_then(|row| row.figure(Metric::Commands));
+        add(format!("fenced contended, {case}: commands a node"), commands, AtMost(0.3));
+    }
 }
 
 /// Clients of one task each: 64 of them against 4.
@@ -189,11 +210,17 @@ impl Run<'_> {
         self.0.row(workload, case, Which::Ours)?.ratio(measure, metric)
     }
 
-    /// The longest wait by the time in which everybody has one turn, at the pace that the hold
-    /// allows.
+    /// The figure of fenced locks, divided by that of plain locks.
+    fn fenced(&self, workload: &str, case: &str, metric: Metric) -> Option<f64> {
+        let plain = self.0.row(workload, case, Which::Ours)?;
+        self.0.row(workload, case, Which::Fenced)?.ratio(plain, metric)
+    }
+
+    /// The longest wait, divided by the time in which every client has one turn at the pace that
+    /// the hold allows.
     fn wait_by_turn(&self, workload: &str, case: &str, tasks: u32) -> Option<f64> {
         let pace = self.0.row(workload, case, Which::Mutex)?.figure(Metric::PerSecond)?;
-        // A hold that was measured too short would flatter.
+        // A hold that was measured too short would make the figure look better than it is.
         let hold = (1.0 / pace).max(hold::LENGTH.as_secs_f64());
         let longest = self.ours(workload, case, Metric::LongestWait)? / 1000.0;
         Some(longest / (f64::from(tasks) * hold))

@@ -1,5 +1,5 @@
-//! Tasks of one process that want one lock again and again: how fast it goes from hand to hand,
-//! and to whom.
+//! Tasks of one process that want one lock again and again: how fast it passes from task to task,
+//! and how evenly.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ impl Visit for Contended<'_> {
     }
 }
 
-/// Who got how much of the time, and waited how long for it.
+/// The share of each task, and its longest wait.
 pub(super) fn fairness(turns: &[Turns], span: Duration) -> Sample {
     let counts: Vec<u64> = turns.iter().map(|task| task.count).collect();
     let taken: u64 = counts.iter().sum();

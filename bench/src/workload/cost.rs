@@ -1,5 +1,5 @@
-//! What a lock and its release take of this process and of the servers: the profile behind the
-//! throughput, and steadier than that on a machine that does other things beside it.
+//! The cost of a lock and its release in this process and in the servers. It explains the
+//! throughput, and is steadier than the throughput on a machine that does other work.
 
 use std::time::Duration;
 

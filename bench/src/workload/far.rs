@@ -25,7 +25,7 @@ pub(super) const WORKLOAD: Workload = Workload {
 const CROWD: usize = 8;
 /// How far away the nodes are, one way, in milliseconds.
 const ONE_WAY: [u64; 4] = [0, 1, 5, 20];
-/// As many clients of one task, and how far away their nodes are.
+/// This many clients of one task each, and how far away their nodes are.
 const MANY: (usize, u64) = (64, 5);
 
 fn cases(bench: &Bench) -> Vec<Case<'_>> {

@@ -20,7 +20,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     cases,
 };
 
-/// What becomes of the first nodes.
+/// What happens to the first nodes.
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     /// They take bytes and answer nothing.
@@ -123,7 +123,7 @@ fn recovery<C: Client>(runtime: &Runtime, client: &C, nodes: &Nodes) -> Duration
             }
         };
         let recovered = back.elapsed();
-        // Whoever fails to release has recovered all the same.
+        // A client that fails to release has recovered all the same.
         let _ = runtime.block_on(client.release(held));
         if everywhere {
             return recovered;

@@ -1,5 +1,5 @@
-//! Ever more clients of one task each that want one lock: what a turn costs all nodes must not
-//! grow with the number of those that wait.
+//! Ever more clients of one task each that want one lock: the cost of a turn on all nodes must not
+//! grow with the number of waiting clients.
 //!
 //! The clients live in one process, each with connections of its own. To the nodes that is as
 //! good as processes, and they cost less beside it.
@@ -31,9 +31,10 @@ pub(super) const WORKLOAD: Workload = Workload {
 
 /// How many clients there are.
 const CLIENTS: [usize; 4] = [4, 16, 64, 128];
-/// How many processes of one task contend, to see that clients in one process are no other matter.
+/// How many processes of one task contend. This shows that clients in one process behave like
+/// processes.
 const PROCESSES: usize = 16;
-/// How many clients wait for a lock that one more holds all the time.
+/// How many clients wait for a lock that another client holds all the time.
 const IDLE: usize = 50;
 
 fn cases(bench: &Bench) -> Vec<Case<'_>> {
@@ -65,7 +66,7 @@ pub(super) struct Growth<'a> {
 }
 
 impl<'a> Growth<'a> {
-    /// So many, and so far from the nodes.
+    /// This many clients, this far from the nodes.
     pub(super) fn new(bench: &'a Bench, clients: usize, one_way: Duration) -> Self {
         Self { bench, clients, one_way }
     }
@@ -100,7 +101,7 @@ pub(super) struct Far {
 }
 
 impl Far {
-    /// So far away.
+    /// This far away.
     pub(super) fn new(bench: &Bench, one_way: Duration) -> Self {
         if one_way.is_zero() {
             return Self { urls: bench.urls(NODES), one_way, _proxies: None };
@@ -109,7 +110,7 @@ impl Far {
         Self { urls: proxies.urls().to_vec(), one_way, _proxies: Some(proxies) }
     }
 
-    /// So many clients, connected to all nodes.
+    /// This many clients, connected to all nodes.
     pub(super) async fn clients<C: Client>(&self, count: usize) -> Vec<C> {
         let first = C::open_far(&self.urls, 2 * self.one_way).await;
         let mut clients = Vec::with_capacity(count);
@@ -129,7 +130,7 @@ impl Far {
 async fn sent_per_turn<C: Client>(bench: &Bench, clients: Vec<C>, span: Duration) -> (f64, u64) {
     const BEFORE: Duration = Duration::from_millis(500);
     const AFTER: Duration = Duration::from_millis(100);
-    // What the end of another run has left to do is none of this one.
+    // The end of an earlier run may still send commands. They must not be counted here.
     tokio::time::sleep(AFTER).await;
     let counter = Sent::start(&bench.nodes[..NODES]);
     let (history, rivals) = (History::new(), Rivals::new(BEFORE + span + AFTER, u64::MAX));
@@ -155,7 +156,7 @@ impl Visit for Idle<'_> {
     type Output = Sample;
 
     fn with<C: Client>(self) -> Sample {
-        /// Until all wait as they will go on to do.
+        /// Until all clients wait in the steady state.
         const BEFORE: Duration = Duration::from_secs(2);
         let span = self.bench.pick(Duration::from_secs(8), Duration::from_secs(4));
         Flavor::MultiThread.runtime().block_on(async {

@@ -29,7 +29,7 @@ impl Visit for Herd<'_> {
     type Output = Sample;
 
     fn with<C: Client>(self) -> Sample {
-        // A fast herd is through in no time and comes again; the slowest is cut short.
+        // A fast herd is done in no time and comes again. A slow herd is cut short.
         let enough = self.bench.pick(Duration::from_secs(1), Duration::from_millis(500));
         let limit = self.bench.pick(Duration::from_secs(15), Duration::from_secs(4));
         Flavor::MultiThread.runtime().block_on(async {

@@ -1,4 +1,4 @@
-//! One task that locks and releases: what the user of an idle lock waits for.
+//! One task that locks and releases: the wait of a user of an idle lock.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Very many locks that one client holds for a long time: what their renewals cost, and whether one
-//! is lost.
+//! Very many locks that one client holds for a long time: the cost of their renewals, and whether
+//! any lock is lost.
 
 use std::time::{Duration, Instant};
 

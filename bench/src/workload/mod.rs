@@ -1,5 +1,5 @@
-//! The workloads, each a file. A workload has cases; each client of a case gives one sample a
-//! round, one after the other, so that whatever slows the machine slows all of them.
+//! The workloads, each a file. A workload has cases; each client of a case gives one sample in each
+//! round, one after the other, so that a slow machine slows all of them.
 
 mod contended;
 mod cost;
@@ -26,12 +26,12 @@ use crate::{
     metric::Sample,
 };
 
-/// What workloads have in common.
+/// The data that all workloads use.
 #[derive(Debug)]
 pub(crate) struct Bench {
     /// The servers; a workload with fewer nodes uses the first of them.
     pub(crate) nodes: Nodes,
-    /// Some minutes in all instead of half an hour: coarse, to see that everything runs.
+    /// Takes some minutes in all instead of half an hour: coarse, to see that everything runs.
     pub(crate) quick: bool,
 }
 
@@ -46,7 +46,7 @@ impl Bench {
         self.nodes.urls().into_iter().take(nodes).collect()
     }
 
-    /// A client of the first servers that has worked for a while, in so many tasks.
+    /// A client of the first servers that has worked for a while, in this many tasks.
     async fn client<C: Client>(&self, nodes: usize, tasks: usize) -> C {
         let client = C::open(&self.urls(nodes)).await;
         client.ready().await;
@@ -55,13 +55,13 @@ impl Bench {
     }
 }
 
-/// One question, with all who are asked it.
+/// One question, with all clients that it is asked of.
 pub(crate) struct Case<'a> {
     /// What is special about it.
     pub(crate) label: String,
-    /// Who takes part.
+    /// The clients that take part.
     pub(crate) clients: &'static [Which],
-    /// Measures one of them, once.
+    /// Measures one client, once.
     pub(crate) sample: Box<dyn Fn(Which) -> Sample + 'a>,
 }
 
@@ -74,13 +74,13 @@ impl fmt::Debug for Case<'_> {
 /// A kind of work.
 #[derive(Debug)]
 pub(crate) struct Workload {
-    /// As it is asked for with `--only`.
+    /// The name for `--only`.
     pub(crate) name: &'static str,
-    /// What it shows, in one line.
+    /// The purpose, in one line.
     pub(crate) about: &'static str,
     /// Rounds of a full run and of a quick one.
     pub(crate) rounds: (usize, usize),
-    /// What it consists of.
+    /// The cases.
     pub(crate) cases: for<'a> fn(&'a Bench) -> Vec<Case<'a>>,
 }
 
@@ -101,7 +101,7 @@ pub(crate) const ALL: &[Workload] = &[
     overload::WORKLOAD,
 ];
 
-/// So many of something that nobody fights over, on both runtimes.
+/// This many tasks or locks without contention, on both runtimes.
 fn uncontended<'a>(
     numbers: [usize; 3],
     what: &str,
@@ -113,7 +113,7 @@ fn uncontended<'a>(
             let plural = if number == 1 { "" } else { "s" };
             cases.push(Case {
                 label: format!("{number} {what}{plural}, {}", flavor.name()),
-                clients: &[Which::Bare, Which::Ours, Which::Rslock, Which::Sockets],
+                clients: &[Which::Bare, Which::Ours, Which::Fenced, Which::Rslock, Which::Sockets],
                 sample: Box::new(move |which| sample(which, flavor, number)),
             });
         }
@@ -125,7 +125,14 @@ fn uncontended<'a>(
 fn contended<'a>(sample: impl Fn(Which, usize) -> Sample + Copy + 'a) -> Vec<Case<'a>> {
     let case = |tasks| Case {
         label: format!("{tasks} tasks"),
-        clients: &[Which::Mutex, Which::Ours, Which::Rslock, Which::Bare, Which::Queued],
+        clients: &[
+            Which::Mutex,
+            Which::Ours,
+            Which::Fenced,
+            Which::Rslock,
+            Which::Bare,
+            Which::Queued,
+        ],
         sample: Box::new(move |which| sample(which, tasks)),
     };
     [16, 128].map(case).into()
@@ -134,7 +141,7 @@ fn contended<'a>(sample: impl Fn(Which, usize) -> Sample + Copy + 'a) -> Vec<Cas
 /// The runtimes that programs use, the same for every client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flavor {
-    /// As `#[tokio::main]` makes it: a worker a core.
+    /// As `#[tokio::main]` makes it: one worker for each core.
     MultiThread,
     /// `#[tokio::main(flavor = "current_thread")]`.
     CurrentThread,
@@ -144,7 +151,7 @@ impl Flavor {
     /// Both.
     pub(crate) const ALL: [Self; 2] = [Self::MultiThread, Self::CurrentThread];
 
-    /// As tables call it.
+    /// The name in tables.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::MultiThread => "multi-thread",
@@ -152,7 +159,7 @@ impl Flavor {
         }
     }
 
-    /// A fresh one: nothing of an earlier client goes on beside the next.
+    /// A new runtime: no work of an earlier client goes on beside the next client.
     pub(crate) fn runtime(self) -> Runtime {
         let mut builder = match self {
             Self::MultiThread => runtime::Builder::new_multi_thread(),

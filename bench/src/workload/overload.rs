@@ -63,7 +63,7 @@ impl From<LockError> for Outcome {
     }
 }
 
-/// What all callers got.
+/// The result of all callers.
 #[derive(Debug, Default)]
 struct Sum {
     done: u64,
@@ -92,8 +92,8 @@ impl Sum {
     }
 }
 
-/// Callers that lock and release, each time another resource. What the end cuts short counts for
-/// nothing.
+/// Callers that lock and release, each time another resource. A lock that the end cuts short does
+/// not count.
 async fn call<Call, Answer>(callers: usize, span: Duration, once: Call) -> Sum
 where
     Call: Fn(String) -> Answer + Clone + Send + 'static,
@@ -145,7 +145,7 @@ async fn ours(bench: &Bench, callers: usize) -> Sample {
         }
     })
     .await;
-    // What was under way at the end may still delay a renewal.
+    // Commands in flight at the end may still delay a renewal.
     tokio::time::sleep(TTL / 2).await;
     let valid = held.iter().filter(|guard| guard.is_valid()).count();
     drop(held);
@@ -155,7 +155,7 @@ async fn ours(bench: &Bench, callers: usize) -> Sample {
     sample
 }
 
-/// Others hold nothing meanwhile: they do not renew.
+/// The other clients do not renew, so they hold no lock meanwhile.
 struct Overload<'a> {
     bench: &'a Bench,
     callers: usize,

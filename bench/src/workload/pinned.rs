@@ -1,5 +1,5 @@
 //! The client and the servers on processors of their own, or all on one: the scheduler of a small
-//! machine moves them about, and what they cost each other then is part of other figures.
+//! machine moves them about, and other figures include the cost of that.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     cases,
 };
 
-/// What runs where, with how much to do.
+/// Where the client and the servers run, and how much the client does.
 #[derive(Debug, Clone, Copy)]
 struct Setting {
     label: &'static str,

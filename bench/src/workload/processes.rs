@@ -1,4 +1,4 @@
-//! Processes that want one lock: no queue in one of them can be fair to the others.
+//! Processes that want one lock: a queue inside one process cannot be fair to the other processes.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -39,11 +39,14 @@ fn cases(bench: &Bench) -> Vec<Case<'_>> {
 /// Some processes that contend.
 pub(super) fn case(bench: &Bench, label: String, crowd: Crowd) -> Case<'_> {
     let sample = move |which: Which| match which {
-        // No mutex reaches over processes: as many tasks in one.
+        // No mutex reaches over processes: the measure is as many tasks in one process.
         Which::Mutex => which.visit(Alone { crowd }),
-        Which::Ours | Which::Rslock | Which::Bare | Which::Sockets | Which::Queued => {
-            together(bench, which, crowd)
-        }
+        Which::Ours
+        | Which::Fenced
+        | Which::Rslock
+        | Which::Bare
+        | Which::Sockets
+        | Which::Queued => together(bench, which, crowd),
     };
     Case {
         label,
@@ -52,7 +55,7 @@ pub(super) fn case(bench: &Bench, label: String, crowd: Crowd) -> Case<'_> {
     }
 }
 
-/// How many there are, and for how long.
+/// How many processes there are, and for how long they run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Crowd {
     pub(super) processes: usize,
@@ -109,7 +112,7 @@ impl Rival {
         line.trim_end().to_owned()
     }
 
-    /// What it has to tell at the end.
+    /// The report at its end.
     fn finish(mut self) -> Told {
         let (mut turns, mut holds) = (Vec::new(), Vec::new());
         loop {
@@ -127,7 +130,7 @@ impl Rival {
     }
 }
 
-/// What each task of a process got, and the holds of all of them.
+/// The shares of the tasks of a process, and the holds of all of them.
 struct Told {
     turns: Vec<Turns>,
     holds: Vec<Hold>,
@@ -139,7 +142,8 @@ fn read_turns(line: &str) -> Turns {
     Turns { count, longest: Duration::from_micros(longest), failures }
 }
 
-/// Runs the processes once for what depends on time, and once more to count what they send.
+/// Runs the processes once for the figures that depend on time, and once more to count the
+/// commands.
 fn together(bench: &Bench, which: Which, crowd: Crowd) -> Sample {
     let (rivals, ()) = run(bench, which, crowd, || ());
     let turns: Vec<Turns> = rivals.iter().flat_map(|rival| rival.turns.clone()).collect();
@@ -194,13 +198,13 @@ fn run<T>(
     (rivals.into_iter().map(Rival::finish).collect(), done)
 }
 
-/// How often two held the lock at once.
+/// How often two processes held the lock at once.
 fn violations(rivals: &[Told]) -> usize {
     let holds: Vec<Hold> = rivals.iter().flat_map(|rival| rival.holds.clone()).collect();
     history::overlaps(&holds).len()
 }
 
-/// What a rival does: says that it is ready, waits for a word, and tells what it got.
+/// The work of a rival: it says that it is ready, waits for the start, and reports its share.
 pub(crate) fn child(arguments: &[String]) {
     let [which, resource, tasks, span, urls @ ..] = arguments else { panic!("{arguments:?}") };
     let which = Which::named(which).expect("a client");

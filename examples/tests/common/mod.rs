@@ -1,6 +1,7 @@
 //! An example as a process of its own, over nodes of the test's own.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // a test fails by a panic
+#![allow(dead_code)] // no suite needs all of it
 
 use std::{
     io::{BufRead, BufReader},
@@ -19,7 +20,13 @@ pub(crate) struct Service {
 impl Service {
     /// Starts the program of an example, and returns once it listens.
     pub(crate) fn start(program: &str, nodes: &Nodes) -> Self {
+        Self::start_with(program, nodes, &[])
+    }
+
+    /// The same, with more environment variables.
+    pub(crate) fn start_with(program: &str, nodes: &Nodes, variables: &[(&str, &str)]) -> Self {
         let mut process = Command::new(program)
+            .envs(variables.iter().copied())
             .env("REDLOCK_NODES", nodes.urls().join(","))
             .env("ADDR", "127.0.0.1:0")
             .stdout(Stdio::piped())

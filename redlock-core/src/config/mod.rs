@@ -150,8 +150,9 @@ settings! {
 
 impl<'de> Deserialize<'de> for Config {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Any, so that `Settings` itself refuses what is not a table: a format would show the text,
-        // which may be a URL with a password (rule 19).
+        // Any value is accepted here, so that `Settings` itself refuses a value that is not a
+        // table. The format's own error would show the text, which may be a URL with a password
+        // (rule 19).
         deserializer.deserialize_any(Settings)
     }
 }
@@ -182,13 +183,13 @@ impl<'de> Visitor<'de> for Settings {
         Ok(config)
     }
 
-    /// Without the text: it may be a URL with a password (rule 19).
+    /// The error leaves the text out, because it may be a URL with a password (rule 19).
     fn visit_str<E: Error>(self, _: &str) -> Result<Config, E> {
         Err(E::custom(format!("this is a text: write {}", Expecting(&self))))
     }
 }
 
-/// What a visitor expects, for a message.
+/// The values that a visitor expects, for a message.
 struct Expecting<'a, V>(&'a V);
 
 impl<'de, V: Visitor<'de>> fmt::Display for Expecting<'_, V> {

@@ -10,7 +10,7 @@ use crate::node::{Node, Restarts};
 /// A type of setting, and the forms in which a file or the environment can say it. `Err` is what to
 /// write instead.
 pub(super) trait Value: Sized {
-    /// What to write, with an example.
+    /// The form of the value, with an example.
     const EXAMPLE: &'static str;
 
     fn from_text(text: &str) -> Result<Self, String>;
@@ -23,7 +23,7 @@ pub(super) trait Value: Sized {
         None
     }
 
-    /// From a list of texts.
+    /// Reads a list of texts.
     fn from_list(_: Vec<String>) -> Option<Self> {
         None
     }
@@ -221,7 +221,7 @@ impl<'de, T: Value> Visitor<'de> for Key<T> {
     }
 }
 
-/// One text of a list. What it is not is said without showing it (rule 19).
+/// One text of a list. The error does not show the value (rule 19).
 struct Text(String);
 
 struct TextOf(&'static str);

@@ -1,13 +1,14 @@
 //! The numbers that come with a lease: pure.
 //!
-//! A lease that passes from task to task needs a larger token for each, and a round trip for each would
-//! cost what passing it on has won. So a grant reserves several numbers, and its lease hands them out.
+//! A lease that passes from task to task needs a larger token for each task. A round trip for each
+//! token would cost the time that passing the lease on saves. So a grant reserves several numbers,
+//! and its lease hands them out.
 
 use super::FencingToken;
 
-/// The most numbers that one grant reserves. A counter must not run ahead of the clock from which it
-/// starts again when it is lost: it may grow by a million in a second, and that many holders in a
-/// second there are not.
+/// The most numbers that one grant reserves. A counter must not run ahead of the clock, because a
+/// lost counter starts again from the clock. A counter may grow by a million in a second, which is
+/// more than the holders that a second has room for.
 const MAX_NUMBERS: u32 = 1024;
 
 /// How many numbers a grant reserves for a lock that `waiting` tasks of this client wait for. `used` is

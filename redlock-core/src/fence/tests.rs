@@ -171,7 +171,7 @@ async fn numbers_are_drawn_again_only_from_a_quorum_that_has_the_lock() {
         });
         sleep(Duration::from_millis(1)).await;
         nodes[..lost].iter().for_each(|node| assert!(node.remove("redlock:r")));
-        // Another client may have it meanwhile.
+        // Another client may have the lock meanwhile.
         let other = Redlock::builder().nodes(&nodes[..lost]).build().unwrap();
         let theirs = other.try_lock("r").fenced().await.unwrap();
         drop(guard);

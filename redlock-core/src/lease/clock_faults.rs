@@ -43,7 +43,7 @@ async fn row_09_a_wall_clock_that_jumps_ahead_is_a_doubt_that_a_quorum_clears() 
     assert_eq!(guard.release().await.unwrap(), Released::Ours);
 }
 
-/// A clock that was set back by 20 s and then missed 15 s leads by 5 s less than it did.
+/// A clock that was set back by 20 s and then missed 15 s leads by 5 s less than before.
 const SET_BACK: i64 = -20_000_000_000;
 const AFTER_THE_FREEZE: i64 = SET_BACK + 15_000_000_000;
 
@@ -53,7 +53,7 @@ async fn row_09_a_clock_that_is_set_back_does_not_hide_a_freeze() {
     let guard = redlock.lock("r").auto_extend(false).await.unwrap();
     sleep(Duration::from_millis(10)).await;
     clock.wall_ahead.store(SET_BACK, SeqCst);
-    // Nothing asks for its validity: the client looks at the clock by itself.
+    // The test does not ask for the validity. The client looks at the clock by itself.
     sleep(Duration::from_millis(100)).await;
     clock.wall_ahead.store(AFTER_THE_FREEZE, SeqCst);
     assert!(!guard.is_valid(), "in doubt");
@@ -75,7 +75,8 @@ async fn row_09_a_judgement_sees_that_a_clock_is_set_back() {
     assert!(!guard.is_valid(), "in doubt");
 }
 
-/// What counts is the round that the deadline counts from, not the one that took the lock.
+/// The hold is judged by the round that its deadline counts from, not by the round that took the
+/// lock.
 #[tokio::test(start_paused = true)]
 async fn row_09_a_renewal_forgets_what_the_clock_did_before_it() {
     let (redlock, clock) = doubter(&nodes(3));
@@ -92,7 +93,7 @@ async fn row_09_a_renewal_forgets_what_the_clock_did_before_it() {
     assert!(!guard.is_valid(), "in doubt");
 }
 
-/// Once it is in doubt, only a quorum clears that, and only in a round from after the freeze.
+/// A doubt is cleared by a quorum alone, in a round that started after the freeze.
 #[tokio::test(start_paused = true)]
 async fn row_09_a_clock_that_is_set_back_clears_no_doubt() {
     let nodes = nodes(3);
@@ -114,10 +115,10 @@ async fn row_09_a_clock_that_is_set_back_clears_no_doubt() {
     assert!(guard.is_valid(), "a quorum has renewed it");
 }
 
-/// The drift allowance is for clocks that go at other rates: what a clock has missed comes off the
-/// validity, and is not a second use of the same milliseconds.
+/// The drift allowance is for clocks that run at other rates. Time that a clock has missed comes
+/// off the validity, and must not use up the same milliseconds.
 #[tokio::test(start_paused = true)]
-async fn row_09_what_a_clock_has_missed_comes_off_the_validity() {
+async fn row_09_time_that_a_clock_missed_comes_off_the_validity() {
     let (redlock, clock) = doubter(&nodes(3));
     let guard = redlock.lock("r").auto_extend(false).await.unwrap();
     let before = guard.validity();
@@ -202,7 +203,7 @@ async fn row_09_a_body_is_not_polled_once_its_machine_has_slept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn row_09_who_only_waits_is_told_within_a_second_of_waking_up() {
+async fn row_09_a_task_that_waits_for_the_loss_is_told_within_a_second_of_waking_up() {
     let (redlock, clock) = doubter(&nodes(3));
     let guard = redlock.lock("r").await.unwrap();
     let waiting = tokio::spawn(guard.lost());
@@ -235,7 +236,7 @@ async fn row_09_a_doubt_does_not_put_the_end_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn row_09_what_a_quorum_still_had_when_it_was_released_was_ours() {
+async fn row_09_a_lock_that_a_quorum_still_had_at_its_release_was_ours() {
     let nodes = nodes(3);
     let (redlock, clock) = doubter(&nodes);
     let guard = redlock.lock("r").await.unwrap();
@@ -271,7 +272,7 @@ async fn row_20_clocks_within_the_drift_factor_keep_a_lock_for_all_of_its_validi
     assert!(!outlives_its_validity(1.02).await, "the factor would not be needed");
 }
 
-/// Sees a lock refused when `freeze` happens between the questions and the answers.
+/// Checks that a lock is refused when `freeze` happens between the questions and the answers.
 async fn refused_through(freeze: impl FnOnce(&ManualClock)) -> (Redlock, Vec<MemoryNode>) {
     let nodes = nodes(3);
     let (redlock, clock) = doubter(&nodes);
@@ -293,15 +294,16 @@ async fn a_grant_that_comes_too_late_is_no_quorum() {
     assert!(nodes.iter().all(|node| node.keys().is_empty()));
 }
 
-/// The machine was frozen in between, and only the wall clock shows it.
+/// The machine was frozen in between. Only the wall clock shows it.
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_came_through_a_freeze_is_not_relied_on() {
     let (redlock, _) = refused_through(|clock| clock.wall_ahead.store(JUMP, SeqCst)).await;
     assert!(redlock.try_lock("r").await.unwrap().is_valid());
 }
 
-/// The process was stopped past the deadline while a renewal was under way, and reads the answers
-/// before anything has looked at the clock. Another client may have had the lock meanwhile (rule 7).
+/// The process was stopped past the deadline while a renewal was in flight, and reads the answers
+/// before any task has looked at the clock. Another client may have had the lock meanwhile (rule
+/// 7).
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_is_read_after_the_deadline_counts_for_nothing() {
     let nodes = nodes(3);
@@ -352,8 +354,8 @@ async fn row_09_a_cleared_doubt_leaves_no_more_than_the_renewal_gave() {
     assert!(guard.validity() <= TTL, "{:?}", guard.validity());
 }
 
-/// The process was stopped between the drop of the guard and the node's turn: the delete has
-/// waited too long to be sent as it is, and is owed at once (rule 5).
+/// The process was stopped after the guard was dropped and before the node's task ran. The delete
+/// has waited too long to be sent as it is, and is owed at once (rule 5).
 #[tokio::test(start_paused = true)]
 async fn a_release_that_a_stopped_process_could_not_send_is_sent_when_it_goes_on() {
     let nodes = nodes(3);

@@ -1,5 +1,5 @@
-//! Many locks at once: what is due together goes out in pieces, and is not lost because its turn has
-//! not come. Over in-memory nodes on paused time.
+//! Many locks at once. Renewals that are due together are sent in batches, and no lock is lost
+//! because it waits for its batch. Over in-memory nodes on paused time.
 
 use std::{
     cell::Cell,
@@ -35,8 +35,8 @@ async fn crowd(redlock: &Redlock, size: usize) -> Vec<LockGuard> {
     locks.buffer_unordered(256).collect().await
 }
 
-/// All renewals at once would be answered too late; one batch after the other takes longer than a
-/// doubt may last.
+/// If all renewals were sent at once, the answers would come too late. Sent batch by batch, they
+/// take longer than a doubt may last.
 #[tokio::test(start_paused = true)]
 async fn a_clock_step_loses_no_lock_of_a_crowd() {
     let nodes = nodes(3);
@@ -53,7 +53,7 @@ async fn a_clock_step_loses_no_lock_of_a_crowd() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_crowd_in_doubt_those_are_renewed_first_that_end_first() {
+async fn in_a_crowd_in_doubt_the_holds_that_end_first_are_renewed_first() {
     let nodes = nodes(3);
     let (redlock, clock) = doubter(&nodes);
     let request = redlock.lock("short").auto_extend(false).ttl(Duration::from_secs(1));
@@ -67,7 +67,7 @@ async fn of_a_crowd_in_doubt_those_are_renewed_first_that_end_first() {
     assert!(short.is_valid());
 }
 
-/// A doubt counts from when its own renewal was sent, but the end of validity is the end.
+/// A doubt counts from when its own renewal was sent. It still ends with the validity.
 #[tokio::test(start_paused = true)]
 async fn a_doubt_whose_turn_does_not_come_in_time_is_a_loss() {
     let nodes = nodes(3);
@@ -84,7 +84,7 @@ async fn a_doubt_whose_turn_does_not_come_in_time_is_a_loss() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_due_together_is_renewed_in_time() {
+async fn renewals_that_are_due_together_are_sent_in_time() {
     let nodes = nodes(3);
     let (redlock, _) = doubter(&nodes);
     let guards = crowd(&redlock, 8000).await;
@@ -93,9 +93,9 @@ async fn what_is_due_together_is_renewed_in_time() {
     assert!(guards.iter().all(LockGuard::is_valid));
 }
 
-/// Each that goes is looked at, not all that are left.
+/// Each hold is looked at when it goes. The holds that are left are not.
 #[tokio::test(start_paused = true)]
-async fn waiting_for_a_crowd_to_go_takes_a_look_at_each() {
+async fn waiting_for_a_crowd_looks_at_each_hold_as_it_goes() {
     const SIZE: usize = 1000;
     let redlock = Redlock::in_memory(1);
     let guards = crowd(&redlock, SIZE).await;
@@ -114,7 +114,7 @@ async fn waiting_for_a_crowd_to_go_takes_a_look_at_each() {
     assert!(looks.get() <= 2 * SIZE, "{}", looks.get());
 }
 
-/// More than may wait for a node.
+/// More deletes than may wait for a node.
 #[tokio::test(start_paused = true)]
 async fn release_all_leaves_no_key_of_a_crowd() {
     let nodes = nodes(1);

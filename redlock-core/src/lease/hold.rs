@@ -1,4 +1,4 @@
-//! What a guard, its handles and a body share: a hold over a lease, and whether it has ended.
+//! A hold over a lease, and whether it has ended. A guard, its handles and a body share it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,6 +13,7 @@ use crate::{
     clock::{Moment, Reading},
     error::{LockError, LostReason},
     fence::FencingToken,
+    metrics,
     quorum::{Nodes, Round},
     sync::{
         Mutex,
@@ -29,12 +30,14 @@ pub(crate) struct HoldId(pub(super) u64);
 pub(crate) struct Hold {
     pub(crate) id: HoldId,
     pub(crate) resource: String,
+    /// The metrics of this hold.
+    pub(crate) metered: metrics::Held,
     /// A body runs under the hold and releases it at its end, unlike a bare guard (rule 13).
     has_body: AtomicBool,
     state: Mutex<HoldState>,
     /// Something about the state has changed: it ended, or a doubt was cleared.
     changed: Notify,
-    /// What the holder shows to a store, if it asked for that.
+    /// The token that the holder shows to a store, if it asked for a token.
     pub(crate) token: Option<FencingToken>,
     /// Until when `min_hold` keeps the key.
     pub(crate) earliest: Moment,
@@ -44,6 +47,7 @@ impl Hold {
     pub(super) fn new(
         id: HoldId,
         resource: String,
+        metered: metrics::Held,
         state: HoldState,
         earliest: Moment,
         token: Option<FencingToken>,
@@ -51,6 +55,7 @@ impl Hold {
         Self {
             id,
             resource,
+            metered,
             has_body: AtomicBool::new(false),
             state: Mutex::new(state),
             changed: Notify::new(),
@@ -107,7 +112,7 @@ impl Hold {
         self.state.lock().begin_release()
     }
 
-    /// Whether a release has begun, which is seen through by what began it.
+    /// Whether a release has begun. The code that began the release also completes it.
     pub(crate) fn has_begun_release(&self) -> bool {
         self.state.lock().has_begun_release()
     }
@@ -139,7 +144,7 @@ impl Hold {
         renewed
     }
 
-    /// What the scheduler has to do about a hold that has not ended.
+    /// The work of the scheduler for a hold that has not ended.
     pub(super) fn upkeep(
         &self,
         reading: Reading,
@@ -176,8 +181,8 @@ impl Hold {
         LockError::Lost { resource: self.resource.clone(), reason }
     }
 
-    /// The error when the hold ended before any work ran under it: the lock was not given, so it is
-    /// no loss.
+    /// The error when the hold ended before any work ran under it. The lock was never given, so
+    /// this is no loss.
     pub(crate) fn unused_error(&self, end: End, nodes: &Nodes) -> LockError {
         let resource = self.resource.clone();
         if end == End::Lost(LostReason::Shutdown) {
@@ -235,12 +240,12 @@ impl Hold {
     }
 }
 
-/// What the scheduler has to do about a hold.
+/// The work of the scheduler for a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Upkeep {
     /// Nothing before this moment.
     Due(Moment),
-    /// It needs a renewal, for which there is no room yet. Without one it ends at `end`.
+    /// It needs a renewal, for which there is no room yet. Without a renewal it ends at `end`.
     Waits { end: Moment },
     /// It needs a renewal, for which room was taken, and is due again at `due`.
     Renew { due: Moment },

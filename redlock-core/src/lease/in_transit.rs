@@ -12,7 +12,7 @@ pub(crate) struct LeaseInTransit {
     pub(crate) lease: LeaseState,
     waiters: Arc<dyn Waiters>,
     held: bool,
-    // Last: a shutdown that finds nothing in flight finds the deletes.
+    // The last field: a shutdown that finds nothing in flight finds the deletes.
     _in_flight: InFlightGuard,
 }
 

@@ -1,8 +1,8 @@
 //! The smallest lead of the wall clock since each round (rule 2).
 //!
-//! A lead that grows says that the clock which leases count on has missed some time. A wall clock
-//! that is set back would hide that: 20 s back and a freeze of 15 s look like 5 s back. So a lease is
-//! not judged against the lead at its round, but against the smallest one seen since.
+//! A lead that grows shows that the clock of the leases has missed some time. A wall clock that is
+//! set back would hide that: 20 s back and a freeze of 15 s look like 5 s back. So a lease is
+//! judged against the smallest lead since its round, not against the lead at its round.
 
 use std::{
     collections::VecDeque,
@@ -19,17 +19,17 @@ use crate::{
     sync::Mutex,
 };
 
-/// The wall clock and the other one are not read at the same moment, so that leads differ by a
-/// little from one reading to the next. A lead is recorded as smaller by this much, and a reading that
-/// is not smaller than that changes nothing. What a lease is told may be wrong by two grains, which
-/// is little beside the 2 ms that its deadline leaves for imprecision.
+/// The wall clock and the other clock are not read at the same moment, so leads differ by a little
+/// from reading to reading. A lead is recorded as smaller by this much, and a reading that is not
+/// smaller than that changes nothing. The judgement of a lease may be wrong by two grains, which is
+/// little beside the 2 ms that its deadline leaves for imprecision.
 const GRAIN: i64 = 50_000;
 
 /// How many steps are kept. There is one for each time that the wall clock was set ahead within the
 /// life of a lease.
 const MAX_STEPS: usize = 256;
 
-/// When a round started, on a client whose readings since are looked back on.
+/// The start of a round, on a client that looks back on its later readings.
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
     pub(crate) reading: Reading,
@@ -50,7 +50,7 @@ impl Start {
     }
 }
 
-/// The leads of one client, as far as one of its leases may have to be judged by them.
+/// The leads of one client, for as long as a lease may have to be judged by them.
 ///
 /// A stack whose leads grow towards the end: a reading that is lower than the last ones replaces
 /// them, and each lease finds the lowest since its round as the first step that it has seen.
@@ -70,7 +70,7 @@ pub(crate) struct Leads {
 #[derive(Debug, Clone, Copy)]
 struct Step {
     lead: i64,
-    /// Rounds with a later mark have not seen it. None for the last step.
+    /// Rounds with a later mark have not seen this step. `None` for the last step.
     until: Option<(u64, Moment)>,
 }
 
@@ -87,7 +87,7 @@ impl Leads {
 
     /// Begins a round that started at `reading`.
     pub(crate) fn begin(self: &Arc<Self>, reading: Reading) -> Start {
-        // Asked first: a reading that is recorded meanwhile counts as later than this round.
+        // Read first: a reading that is recorded meanwhile counts as later than this round.
         let mark = self.changes.load(Ordering::Acquire);
         let lead = reading.wall_ahead;
         let lowest = self.lowest.load(Ordering::Acquire);
@@ -105,8 +105,8 @@ impl Leads {
         }
     }
 
-    /// A round starts at a lead that the last step does not stand for: readings that are lower than
-    /// this, if not as low as those before, have to be seen.
+    /// A round starts at a lead that the last step does not stand for. Readings that are lower than
+    /// this lead must be recorded, even if they are not lower than the earlier steps.
     fn step_to(&self, reading: Reading) -> u64 {
         let mut steps = self.steps.lock();
         self.lower(&mut steps, reading);
@@ -131,8 +131,8 @@ impl Leads {
         self.last_low.store(mark + 1, Ordering::Release);
     }
 
-    /// Adds a step for the rounds that have not seen the one before it. The last step has been seen by
-    /// all rounds up to `mark`.
+    /// Adds a step for the rounds that have not seen the previous step. The last step has been seen
+    /// by all rounds up to `mark`.
     fn push(&self, steps: &mut VecDeque<Step>, lead: i64, mark: u64, now: Moment) {
         if let Some(last) = steps.back_mut() {
             last.until.get_or_insert((mark, now));
@@ -145,7 +145,7 @@ impl Leads {
             && let Some(first) = steps.pop_front()
             && let Some(second) = steps.front_mut()
         {
-            // Too low for some of the oldest leases: they are doubted sooner, never later.
+            // This is too low for some of the oldest leases. They are doubted earlier, never later.
             second.lead = first.lead;
         }
         steps.push_back(Step { lead, until: None });
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(after.lowest_lead(), -5 * SECOND, "of no concern to a round that is later");
     }
 
-    /// Both at the same moment: only the order says which came first.
+    /// Both readings are of the same moment: only their order says which came first.
     #[test]
     fn a_round_after_a_step_ahead_is_not_judged_by_what_came_before() {
         let leads = Leads::new(HOUR);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_concerns_no_lease_any_more_is_forgotten() {
+    fn steps_that_concern_no_lease_are_forgotten() {
         let leads = Leads::new(Duration::from_secs(1));
         for ms in 0..10_000 {
             leads.begin(reading(ms * 100, i64::try_from(ms).unwrap() * SECOND));
@@ -230,8 +230,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the wall clock does, a round is judged by the smallest lead since, give or take two
-        /// grains.
+        /// Whatever the wall clock does, a round is judged by the smallest lead since its start,
+        /// give or take two grains.
         #[test]
         fn the_lowest_lead_is_that_of_all_readings_since(
             leads in prop::collection::vec((any::<bool>(), -50_i64..50), 1..200),
@@ -255,7 +255,7 @@ mod tests {
             }
         }
 
-        /// Nor is it ever judged by a greater one, when there are more steps than are kept.
+        /// The lead is never too large, even when there are more steps than are kept.
         #[test]
         fn a_stack_that_is_full_errs_on_the_side_of_doubt(
             steps in prop::collection::vec(0_i64..3, 600..1000),

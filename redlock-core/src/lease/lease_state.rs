@@ -1,4 +1,4 @@
-//! What a holder has on the nodes.
+//! The keys of a lock on the nodes, as its holder knows them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,19 +17,19 @@ pub(crate) struct LeaseState {
     pub(crate) claim: Arc<Claim>,
     /// When the attempt that took it started, before its first SET.
     pub(crate) since: Moment,
-    /// What the last confirmed round asked for.
+    /// The ttl of the last confirmed round.
     pub(crate) ttl: Duration,
     pub(crate) clock_drift_factor: f64,
     /// The end of its validity (rule 2).
     pub(crate) deadline: Moment,
     /// The round that the deadline counts from.
     pub(crate) counts_from: Start,
-    /// What the clock showed when the last confirmed round started.
+    /// The reading of the clock at the start of the last confirmed round.
     pub(crate) confirmed: Reading,
     /// When the last renewal was sent, confirmed or not. Once this is later than `confirmed`, it is
     /// unknown what the nodes have, and the lease is not passed on.
     pub(crate) renewal_sent: Moment,
-    /// When every key of the lease has expired by itself, those of unanswered renewals included.
+    /// When every key of the lease has expired by itself, the keys of unanswered renewals included.
     pub(crate) expired_by: Moment,
     /// The round whose `SET`s took the lease, heals included: the nodes where its key may be.
     pub(crate) set_round: Arc<Round>,
@@ -41,8 +41,8 @@ pub(crate) struct LeaseState {
 }
 
 impl LeaseState {
-    /// What `round`, which starts now, takes if a quorum grants it. The clock starts before the
-    /// first byte is sent (rule 2).
+    /// The lease that `round`, which starts now, takes if a quorum grants it. The clock starts
+    /// before the first byte is sent (rule 2).
     pub(crate) fn sought(
         claim: Arc<Claim>,
         terms: &Terms,

@@ -1,4 +1,4 @@
-//! What all leases of one client share.
+//! The state that all leases of one client share.
 
 use std::{
     sync::{Arc, Weak},
@@ -10,6 +10,7 @@ use crate::{
     clock::{Moment, Reading},
     error::LostReason,
     fence::FencingToken,
+    metrics,
     options::Terms,
     quorum::Nodes,
     sync::atomic::{AtomicUsize, Ordering},
@@ -61,14 +62,17 @@ impl Leases {
         let doubt_limit = self.nodes.node_timeout * 2;
         let state = HoldState::new(lease, terms, latest, doubt_limit);
         let earliest = begun + terms.min_hold;
-        Arc::new(Hold::new(self.registry.fresh_id(), resource, state, earliest, token))
+        let metered = metrics::Held::new(terms.label, begun);
+        Arc::new(Hold::new(self.registry.fresh_id(), resource, metered, state, earliest, token))
     }
 
     /// Ends a hold. False when it had ended before.
     pub(crate) fn end(&self, hold: &Hold, end: End) -> bool {
         let has_ended = hold.end(end);
-        if has_ended && let End::Lost(reason) = end {
-            self.tell_lost(hold, reason);
+        match end {
+            _ if !has_ended => {}
+            End::Lost(reason) => self.tell_lost(hold, reason),
+            End::Released => hold.metered.end(&*self.nodes.clock),
         }
         has_ended
     }
@@ -76,6 +80,8 @@ impl Leases {
     /// Tells everything that waits for a hold that it was lost. A holder that has lost the lock must
     /// not block the waiters of this client, even if it keeps its guard.
     pub(super) fn tell_lost(&self, hold: &Hold, reason: LostReason) {
+        hold.metered.lost(reason);
+        hold.metered.end(&*self.nodes.clock);
         hold.tell_lost(reason);
         self.registry.tell_loss();
         if let Some(waiters) = self.waiters.upgrade() {

@@ -1,4 +1,4 @@
-//! What a holder has: a lease on the nodes, and the state of the hold over it.
+//! A lease on the nodes, and the hold over it.
 //!
 //! The two are apart so that a lease can pass from one hold to the next: the [`LeaseState`] is what
 //! the nodes know, the [`Hold`] is what a guard, its handles and a body share.

@@ -21,9 +21,9 @@ use crate::{
     },
 };
 
-/// How often the task looks at the clock at least, as long as anything is held. Timers stand still
-/// while a machine sleeps or is frozen, and holders have to learn of a loss soon after (rule 9). A
-/// wall clock that is set back hides a freeze, unless it is read in between (rule 2).
+/// How often the task looks at the clock at least, as long as any lock is held. Timers stand still
+/// while a machine sleeps or is frozen, and holders have to learn of a loss soon afterwards (rule
+/// 9). A wall clock that is set back hides a freeze, unless it is read in between (rule 2).
 pub(super) const CLOCK_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The most renewals in progress at once: enough to be worth a pipeline to each node, and few
@@ -44,7 +44,7 @@ pub(crate) struct Registry {
 pub(super) struct Shared {
     pub(super) leads: Arc<Leads>,
     pub(super) inner: Mutex<Inner>,
-    /// The task has ended, and every runtime with holds may start it again.
+    /// The task has ended. Every runtime with holds may start it again.
     pub(super) ended: Notify,
     /// A hold has gone, or was lost.
     gone: Notify,
@@ -59,14 +59,14 @@ pub(super) struct Shared {
 pub(super) struct Inner {
     pub(super) holds: HashMap<HoldId, Entry>,
     due: BTreeSet<(Moment, HoldId)>,
-    /// Holds that wait for their turn to be renewed, those first that end first.
+    /// Holds that wait for their turn to be renewed. Holds that end first are renewed first.
     turns: BTreeSet<(Moment, HoldId)>,
     /// Until when the task sleeps.
     pub(super) asleep: Option<Moment>,
-    /// Tells the task that something is due earlier than it sleeps. Each task has its own: one that
-    /// was taken over must not get what is meant for the next.
+    /// Tells the task that something is due earlier than it sleeps. Each task has its own: a task
+    /// that was taken over must not get a signal for the next task.
     pub(super) sooner: Arc<Notify>,
-    /// The runtimes beside the task's on which something stands by to take over.
+    /// The runtimes, apart from the task's own, on which a standby waits to take over.
     pub(super) standbys: Vec<Id>,
     /// No hold may be added any more.
     closed: bool,
@@ -191,7 +191,7 @@ impl Registry {
         self.shared.gone.notify_waiters();
     }
 
-    /// Forgets a hold whose keys are being let go of.
+    /// Forgets a hold whose keys are being released.
     pub(crate) fn remove(&self, id: HoldId) {
         self.shared.inner.lock().remove(id);
         self.shared.gone.notify_waiters();
@@ -205,7 +205,7 @@ impl Registry {
         }
     }
 
-    /// Room for a renewal, if not too many are under way.
+    /// Room for a renewal, unless too many are in flight.
     pub(crate) fn room(&self) -> Option<Room> {
         let more = |renewals| (renewals < MAX_RENEWALS).then_some(renewals + 1);
         let renewals = &self.shared.renewals;

@@ -15,7 +15,7 @@ use crate::{
     sync::Mutex,
 };
 
-/// The renewal has worked, has failed, or its outcome can no longer be known.
+/// The renewal has worked or has failed, or its outcome can no longer be known.
 fn settles(tally: &Tally) -> bool {
     reached(tally) || tally.impossible_by_refusals() || tally.undecidable()
 }
@@ -75,8 +75,8 @@ impl Leases {
     }
 
     /// Sets the key again where this renewal found it missing, once a quorum has confirmed the same
-    /// renewal and for no longer than there (rule 8). Without this, nodes that restart one after the
-    /// other wear a held lock away.
+    /// renewal and for no longer than there (rule 8). Without this, a held lock is lost when the
+    /// nodes restart one after the other.
     fn heal(&self, hold: &Hold, round: &Arc<Round>) {
         let now = self.nodes.clock.now();
         let early = hold.while_held(|state| {
@@ -126,7 +126,8 @@ struct Renewal {
 impl Renewal {
     fn apply(&self, leases: &Leases, hold: &Hold, round: &Arc<Round>) {
         let reading = leases.nodes.clock.read();
-        hold.renewed(&self.start, self.ttl, self.asked, Arc::clone(round), reading);
+        let in_time = hold.renewed(&self.start, self.ttl, self.asked, Arc::clone(round), reading);
+        hold.metered.renewal(if in_time { "renewed" } else { "late" });
         leases.heal(hold, round);
     }
 }
@@ -142,7 +143,10 @@ impl OnSettled for Renewal {
             self.apply(&leases, &hold, round);
         } else if tally.impossible_by_refusals() {
             // So many nodes no longer have the key that a quorum is impossible (rule 7).
+            hold.metered.renewal("refused");
             leases.end(&hold, End::Lost(LostReason::Refused));
+        } else {
+            hold.metered.renewal("unknown");
         }
         if planted(Bug::ExtendDeletesOnFailure) && !tally.reached() {
             leases.delete_everywhere(&hold);

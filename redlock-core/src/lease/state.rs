@@ -1,5 +1,5 @@
-//! What the clock says of a hold, and what changes about it. Pure: nothing is sent or told under its
-//! lock.
+//! What the clock says of a hold, and how the hold changes. Pure: nothing is sent, and no task is
+//! woken, under its lock.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
 /// How a hold ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Its holder let go.
+    /// Its holder released it.
     Released,
     /// It was lost (rule 9).
     Lost(LostReason),
@@ -32,7 +32,7 @@ pub(crate) enum Judgement {
     Ended(End),
 }
 
-/// What a judgement calls for.
+/// The action that a judgement calls for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Todo {
     Nothing,
@@ -147,7 +147,7 @@ impl HoldState {
         (phase, end)
     }
 
-    /// What the clock says of the hold. Changes nothing.
+    /// The phase of the hold by the clock. Changes nothing.
     #[cfg(any(test, redlock_sim))]
     pub(super) fn judge(&self, reading: Reading) -> Judgement {
         let (phase, end) = self.phase_at(reading);
@@ -231,7 +231,8 @@ impl HoldState {
         matches!(self.phase, Phase::Releasing(_))
     }
 
-    /// It has ended, and its keys are about to go: with its body, or because its holder released it.
+    /// The hold has ended, and its keys are about to go: with its body, or because its holder
+    /// released it.
     pub(super) fn is_leaving(&self, has_body: bool) -> bool {
         match self.phase {
             Phase::Releasing(_) | Phase::Ended(End::Released) => true,
@@ -293,7 +294,7 @@ impl HoldState {
         true
     }
 
-    /// What should be left of the key on a node that has confirmed it last time.
+    /// What should be left of the key on a node that confirmed it last time.
     pub(crate) fn expected(&self) -> Expected {
         let LeaseState { confirmed, expired_by, ttl, clock_drift_factor, .. } = &self.lease;
         Expected {
@@ -390,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_leaving_is_what_goes_without_its_guard() {
+    fn a_hold_is_leaving_when_its_keys_go_without_its_guard() {
         for (end, has_body, begun, is_leaving) in [
             (None, true, false, false),
             (Some(End::Released), false, false, true),
@@ -439,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_sent_yet_is_asked_for_by_the_doubt_alone() {
+    fn a_doubt_asks_for_its_renewal_once() {
         let mut held = held();
         let due = Moment::ORIGIN + Duration::from_millis(3334);
         assert!(held.state.wants_renewal(due));

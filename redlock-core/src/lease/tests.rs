@@ -22,7 +22,7 @@ fn client(nodes: &[MemoryNode]) -> Redlock {
     Redlock::builder().nodes(nodes).ttl(TTL).build().unwrap()
 }
 
-/// What it took to get the lock is no part of it.
+/// The time that it took to get the lock does not count.
 #[tokio::test(start_paused = true)]
 async fn max_hold_begins_with_the_hold() {
     let redlock = Redlock::in_memory(3);
@@ -61,7 +61,8 @@ async fn an_unknown_renewal_keeps_the_old_deadline_and_deletes_nothing() {
     assert_eq!(nodes[0].keys(), ["redlock:r"]);
 }
 
-/// It is not left for the next third of the ttl: there are as many tries as there is time for.
+/// A renewal with an unknown outcome is tried again at once, not at the next third of the ttl, for
+/// as long as time is left.
 #[tokio::test(start_paused = true)]
 async fn an_unknown_renewal_is_tried_again_until_the_deadline() {
     let nodes = nodes(3);
@@ -75,12 +76,13 @@ async fn an_unknown_renewal_is_tried_again_until_the_deadline() {
         renewals += usize::from(sent() != last);
         last = sent();
     }
-    // From a third of the ttl on, one each twentieth of it.
+    // From a third of the ttl on, a renewal is sent at each twentieth of it.
     assert!((11..=14).contains(&renewals), "{renewals}");
     nodes.iter().for_each(MemoryNode::resume);
 }
 
-/// Two thirds of the nodes are a single server: what it alone says renews nothing, and sets nothing again.
+/// Two thirds of the nodes are a single server. The answers of that server alone renew nothing and
+/// set nothing again.
 #[tokio::test(start_paused = true)]
 async fn a_server_under_two_names_renews_and_heals_nothing_by_itself() {
     let nodes = nodes(2);
@@ -96,7 +98,7 @@ async fn a_server_under_two_names_renews_and_heals_nothing_by_itself() {
     assert!(begun.elapsed() <= TTL);
     drop(guard);
 
-    // Gone from the server, it may not come back by its other name.
+    // The key is gone from the server, and must not come back through the server's other name.
     nodes[1].start();
     sleep(Duration::from_secs(2)).await;
     let guard = redlock.lock("r").await.unwrap();
@@ -106,9 +108,10 @@ async fn a_server_under_two_names_renews_and_heals_nothing_by_itself() {
     assert!(nodes[0].keys().is_empty());
 }
 
-/// Three of five have lost the lock, and the slower ones say so after the others have failed.
+/// Three of five nodes have lost the lock. The slower of them answer after the other nodes have
+/// failed.
 #[tokio::test(start_paused = true)]
-async fn a_renewal_is_settled_by_those_that_can_still_decide_it() {
+async fn a_renewal_is_settled_by_the_nodes_that_can_still_decide_it() {
     let nodes = nodes(5);
     let redlock = client(&nodes);
     let guard = redlock.lock("r").await.unwrap();
@@ -123,7 +126,7 @@ async fn a_renewal_is_settled_by_those_that_can_still_decide_it() {
 
 /// A node refuses, another fails, and the third still decides.
 #[tokio::test(start_paused = true)]
-async fn a_release_is_settled_by_those_that_can_still_confirm_it() {
+async fn a_release_is_settled_by_the_nodes_that_can_still_confirm_it() {
     let nodes = nodes(3);
     let redlock = client(&nodes);
     let guard = redlock.lock("r").await.unwrap();
@@ -176,7 +179,7 @@ async fn max_hold_ends_a_lock_that_would_renew_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_lost_a_lock_is_not_its_holder() {
+async fn a_client_that_lost_a_lock_is_not_its_holder() {
     let nodes = nodes(3);
     let (redlock, other) = (client(&nodes), client(&nodes));
     let lost = redlock.lock("r").auto_extend(false).await.unwrap();
@@ -226,7 +229,7 @@ async fn shutdown_drops_bodies_before_it_releases() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_ghost_set_on_a_hung_node_is_cleaned_up_when_it_resumes() {
+async fn a_late_set_on_a_hung_node_is_cleaned_up_when_it_resumes() {
     let nodes = nodes(3);
     let redlock = client(&nodes);
     drop(redlock.lock("warm").await.unwrap());
@@ -302,7 +305,7 @@ async fn nothing_is_healed_without_a_quorum() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_belongs_to_somebody_else_is_not_healed() {
+async fn a_key_of_another_client_is_not_healed() {
     let nodes = nodes(3);
     let redlock = client(&nodes);
     let guard = redlock.lock("r").await.unwrap();
@@ -315,7 +318,7 @@ async fn what_belongs_to_somebody_else_is_not_healed() {
     assert_eq!(theirs.release().await.unwrap(), Released::Ours);
 }
 
-/// A heal is a SET like any other: released in the same breath, nothing stays behind (rule 5).
+/// A heal counts as a `SET`. A release right after it leaves nothing behind (rule 5).
 #[tokio::test(start_paused = true)]
 async fn a_heal_is_cleaned_up_like_any_set() {
     let nodes = nodes(3);
@@ -410,14 +413,14 @@ async fn a_client_whose_last_lock_was_lost_goes_with_its_last_user() {
         drop(redlock);
         sleep(10 * TTL).await;
         assert_eq!(weak.strong_count(), 0, "lost: {lost}");
-        // Those of the nodes in memory are theirs.
+        // The other tasks are those of the in-memory nodes.
         let metrics = runtime::Handle::current().metrics();
         assert_eq!(metrics.num_alive_tasks(), 0, "lost: {lost}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_kept_of_a_lock_that_was_let_go_of() {
+async fn no_state_is_kept_of_a_released_lock() {
     let redlock = client(&nodes(1));
     for number in 0..10 {
         drop(redlock.lock(number.to_string()).await.unwrap());
@@ -441,7 +444,8 @@ fn runtime() -> Runtime {
     runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
-/// Until it has been renewed so often. Real time: runtimes that end do so on it.
+/// Until the lock has been renewed this often. Real time, because the runtimes of this test end in
+/// real time.
 fn assert_renewed(guard: &LockGuard, times: usize) {
     for _ in 0..times {
         let confirmed = || guard.hold().lease().confirmed.now;
@@ -454,7 +458,8 @@ fn assert_renewed(guard: &LockGuard, times: usize) {
     }
 }
 
-/// The nodes' tasks run where the node was used first, the one that renews where the holder is.
+/// The tasks of the nodes run where the nodes were used first. The renewing task runs where the
+/// holder is.
 #[test]
 fn a_hold_of_joined_pools_outlives_the_runtime_of_their_nodes() {
     let (first, second) = (runtime(), runtime());

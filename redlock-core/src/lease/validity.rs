@@ -7,10 +7,10 @@ use crate::{
     clock::Moment,
 };
 
-/// What a ttl loses to clocks that run at different rates: `ttl * factor + 2 ms`. The 2 ms are
-/// the description's own margin for the precision of Redis expiries.
+/// The part of a ttl that is reserved for clocks that run at different rates: `ttl * factor + 2
+/// ms`. The 2 ms are the description's own margin for the precision of Redis expiries.
 pub(crate) fn drift(ttl: Duration, factor: f64) -> Duration {
-    // A factor outside 0..1 is refused before it gets here; should one come, nothing is valid.
+    // A factor outside 0..1 is refused earlier. If such a factor gets here, nothing is valid.
     let share = Duration::try_from_secs_f64(ttl.as_secs_f64() * factor).unwrap_or(Duration::MAX);
     share.saturating_add(Duration::from_millis(2))
 }

@@ -1,4 +1,4 @@
-//! What waits for a lock of this client, as far as a lease has to tell it.
+//! The tasks that wait for a lock of this client, as a lease sees them.
 
 use std::{fmt::Debug, sync::Arc};
 

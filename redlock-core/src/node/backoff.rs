@@ -4,7 +4,7 @@ use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(20);
 
-/// Doubling pauses. The caller adds the chance: `jitter` is how much of it fits under a second.
+/// Doubling pauses. The caller adds random time: `jitter` is how much of it fits under a second.
 #[derive(Debug)]
 pub(super) struct Backoff {
     next: Duration,
@@ -25,7 +25,7 @@ impl Backoff {
         pause
     }
 
-    /// The most chance to add to a pause: a quarter of it.
+    /// The most random time to add to a pause: a quarter of it.
     pub(super) fn jitter(pause: Duration) -> Duration {
         pause / 4 - pause / 64
     }

@@ -1,4 +1,4 @@
-//! What a node can be asked, and what it answers.
+//! The commands to a node, and its answers.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -23,13 +23,13 @@ pub(crate) struct Command {
     pub(crate) action: Action,
 }
 
-/// What a [`Command`] does with its claim.
+/// The action of a [`Command`] on its claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Set the key if it is free, for this long: `SET key value NX PX ttl`. A vote for a new lock.
     Grant { ttl: Duration },
-    /// The same, and draw numbers from the counter beside the key. Sent at most once a node for each
-    /// claim: a second one would draw others.
+    /// Set the key like [`Grant`](Self::Grant), and draw numbers from the counter beside it. Sent at
+    /// most once a node for each claim: a second one would draw other numbers.
     GrantFenced { ttl: Duration, draw: Draw },
     /// Set the key again for a lock that a quorum has confirmed, on a node where it went missing
     /// (rule 8).
@@ -37,7 +37,8 @@ pub(crate) enum Action {
     /// If the key has our value, let it live for at least this long from now. Never shortens
     /// (rule 7).
     Extend { ttl: Duration },
-    /// The same, and draw more numbers from the counter beside the key.
+    /// Extend the key like [`Extend`](Self::Extend), and draw more numbers from the counter beside
+    /// it.
     Redraw { ttl: Duration, draw: Draw },
     /// If the key has our value and the counter beside it reads what it has given to us, raise the
     /// counter to the last number of the range that other nodes have given more of.
@@ -46,11 +47,11 @@ pub(crate) enum Action {
     /// the turn to its front (`wakes`).
     Release { wakes: bool },
     /// If the key has our value, let it live for exactly this long: the release of a `min_hold`
-    /// that is not used up, the only action that may shorten (rule 7). Made of a [`CleanUp`](super::CleanUp) when it
-    /// is sent.
+    /// that is not used up, the only action that may shorten (rule 7). Made of a
+    /// [`CleanUp`](super::CleanUp) when it is sent.
     Shorten { rest: Duration },
-    /// Tell whether the key is there and for how long, and when that changes (once, to the
-    /// [`Watchers`](super::Watchers)). Nothing is compared and nothing is set.
+    /// Tell whether the key is there and for how long, and report the next change of it (once, to
+    /// the [`Watchers`](super::Watchers)). Nothing is compared and nothing is set.
     Watch,
     /// Stand in the queue before the key under the claim's value: at the end, or at an earlier
     /// place. Repeating it shows that the waiter is alive.
@@ -64,9 +65,47 @@ pub(crate) enum Action {
     },
     /// Leave the queue before the key, and pass on a turn that came.
     Leave,
+    /// Tell what is known of the key and of the queue before it. Nothing changes.
+    Inspect,
+    /// Give the key our value whatever value it has, and leave its expiry as it is. The holder is
+    /// refused at its next renewal, and no client gets the lock before the holder's time is over.
+    TakeAway,
+    /// Delete the key whatever value it has. Where this node keeps the queue of the lock, also give
+    /// the turn to its front (`wakes`).
+    Clear { wakes: bool },
 }
 
-/// What a command that draws numbers asks for.
+/// The findings of an [`Action::Inspect`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// The value of the key, if it is there.
+    pub(crate) value: Option<Secret>,
+    /// The remaining time of the key.
+    pub(crate) left: Duration,
+    /// The names of the waiters in the queue, in order.
+    pub(crate) waiting: Vec<Secret>,
+}
+
+/// The value of another client's key. Never printed (rule 19).
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Secret(pub(crate) String);
+
+impl Secret {
+    /// The name of the client. `None` for a value of another library.
+    pub(crate) fn client_name(&self) -> Option<&str> {
+        let (token, name) = self.0.split_once('.')?;
+        let is_ours = token.len() == 40 && token.bytes().all(|it| it.is_ascii_hexdigit());
+        (is_ours && !name.is_empty() && name.is_ascii()).then_some(name)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Secret").field(&self.client_name()).finish()
+    }
+}
+
+/// The request of a command that draws numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Draw {
     /// The first number is at least this much: the wall clock of the client in microseconds. A counter
@@ -78,20 +117,20 @@ pub(crate) struct Draw {
     pub(crate) life: Duration,
 }
 
-/// What a command that confirms numbers asks for. A node confirms only what it has given to the claim
-/// itself, and after which it has given out nothing.
+/// The request of a command that confirms numbers. A node confirms only a number that it gave to
+/// this claim, and only if it has given out no number since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Raise {
-    /// What the counter has to read: the last number that this node gave to the claim.
+    /// The value that the counter has to have: the last number that this node gave to the claim.
     pub(crate) from: u64,
-    /// What the counter is raised to: the last number of the range.
+    /// The value that the counter is raised to: the last number of the range.
     pub(crate) to: u64,
     /// How long the counter lives from now on.
     pub(crate) life: Duration,
 }
 
-/// What a node answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The answer of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reply {
     /// Done: granted, healed, released.
     Done,
@@ -101,8 +140,8 @@ pub(crate) enum Reply {
     Numbered { first: u64 },
     /// There is no such key.
     Missing,
-    /// The key is there and has another client's value, or the counter beside it has given numbers to
-    /// another one.
+    /// The key is there and has another client's value, or the counter beside it has given numbers
+    /// to another client.
     Foreign,
     /// The key is not there any more, whether or not it had our value until now (`deleted`), and the
     /// turn went to a waiter in the queue.
@@ -113,9 +152,11 @@ pub(crate) enum Reply {
         place: u64,
         /// The number of waiters before it.
         ahead: u64,
-        /// What is left of the lock on this node; `None` when the key is not there.
+        /// The remaining time of the lock on this node. `None` when the key is not there.
         left: Option<Duration>,
     },
     /// The queue takes no more entries, or the counter has no more numbers.
     Full,
+    /// The state of the key.
+    Seen(Arc<Seen>),
 }

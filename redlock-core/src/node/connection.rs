@@ -29,7 +29,7 @@ pub(crate) trait Connection: Send + 'static {
     /// Asks the node whether it is alive.
     fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>>;
 
-    /// Resolves when the connection has broken, commands under way or not.
+    /// Resolves when the connection has broken, with or without commands in flight.
     ///
     /// Called once. The future may carry the bytes of the connection: a task must wait for it, and
     /// if that task also waits for answers, it must poll this future first.
@@ -40,7 +40,7 @@ pub(crate) trait Connection: Send + 'static {
 pub(crate) trait Sender: Send + Sync + 'static {
     /// Sends commands in one go and answers one result each, in order.
     ///
-    /// The commands are on their way, behind all earlier ones, once the future has been polled
+    /// The commands are on their way, behind all earlier commands, once the future has been polled
     /// for the first time. Dropping it later gives up the answers, not the commands. When the
     /// connection is broken, every result without an answer is
     /// [`Disconnected`](crate::NodeErrorKind::Disconnected).

@@ -20,7 +20,7 @@ pub(crate) const LIMIT: u64 = 1 << 53;
 pub(crate) const MAX_LEAD: u64 = 60_000_000;
 
 /// How long a counter outlives the last number that it gave out. By then every clock shows a larger
-/// number than it did.
+/// number than the counter.
 pub(crate) const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The key of the counter.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Reply;
 use crate::clock::Moment;
 
-/// What should be left of a key that a node confirmed.
+/// The expected remaining time of a key that a node confirmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expected {
     /// The node keeps the key until this moment at least.
@@ -19,17 +19,17 @@ pub(crate) struct Expected {
 }
 
 impl Expected {
-    /// What is odd about a reply that arrived at `now`, if anything.
-    pub(crate) fn anomaly(&self, reply: Reply, now: Moment) -> Option<String> {
+    /// The deviation of a reply that arrived at `now`, if there is any.
+    pub(crate) fn anomaly(&self, reply: &Reply, now: Moment) -> Option<String> {
         let least = self.until.since(now).saturating_sub(self.allowance);
         match reply {
             Reply::Missing | Reply::Foreign if !least.is_zero() => {
                 Some(format!("it is gone {least:?} before its time"))
             }
-            Reply::There { left } if left < least => {
+            Reply::There { left } if *left < least => {
                 Some(format!("{left:?} are left of it where at least {least:?} should be"))
             }
-            Reply::There { left } if left > self.longest.saturating_add(self.allowance) => {
+            Reply::There { left } if *left > self.longest.saturating_add(self.allowance) => {
                 let longest = self.longest;
                 Some(format!("{left:?} are left of it where at most {longest:?} were asked for"))
             }
@@ -47,13 +47,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_compared_with_both_ends_of_what_is_possible() {
+    fn the_remaining_time_is_compared_with_both_ends_of_its_range() {
         let ten_seconds = Expected {
             until: Moment::ORIGIN + ms(10_000),
             longest: ms(10_000),
             allowance: ms(102),
         };
-        let odd = |reply, now| ten_seconds.anomaly(reply, Moment::ORIGIN + ms(now)).is_some();
+        let odd = |reply, now| ten_seconds.anomaly(&reply, Moment::ORIGIN + ms(now)).is_some();
         let left = |left| Reply::There { left: ms(left) };
         // 4 s later, 6 s are left.
         assert!(!odd(left(6000), 4000));

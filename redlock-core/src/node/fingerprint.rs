@@ -1,4 +1,4 @@
-//! The number that all clients have for one and the same thing.
+//! A number that all clients compute alike from the same text.
 
 /// A hash that is the same in every client and every language (FNV-1a, 64 bits).
 pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {

@@ -20,8 +20,8 @@ pub(crate) struct NodeHandle {
     owner: Arc<Owner>,
 }
 
-/// Ends the background task when the last client lets go, once nothing is owed any more: for a node
-/// that stays away, after `max_ttl`.
+/// Ends the background task when the last client has gone and no delete is owed any more. For a
+/// node that stays away, that is after `max_ttl`.
 struct Owner(Arc<Shared>);
 
 impl Drop for Owner {
@@ -63,7 +63,8 @@ impl NodeHandle {
         shared.task.ensure(|pulse| serve(shared, pulse), self.when_ended());
     }
 
-    /// The same, and has what stands still on another runtime go on here.
+    /// Makes sure that a task connects and sends, and takes over a task that stands still on another
+    /// runtime.
     pub(crate) fn ensure_moving(&self) {
         let shared = self.shared();
         let now = self.now();
@@ -85,14 +86,13 @@ impl NodeHandle {
         self.shared().context.clock.now()
     }
 
-    /// Hands a job in at `now`. What is known at once comes back.
+    /// Hands a job in at `now`. Returns the answers that are known at once.
     ///
-    /// A job for an idle node is on its way when this returns, whatever becomes of the caller's
-    /// runtime.
+    /// A job for an idle node is on its way when this returns, even if the caller's runtime ends.
     pub(crate) fn submit(&self, job: Job, reply_to: ReplyTo, now: Moment) -> Vec<EarlyReply> {
         let shared = self.shared();
         let mut outbox = shared.outbox.lock();
-        // What waits already has woken the supervisor.
+        // The job that waits already has woken the supervisor.
         let (first, quiet) = (outbox.nothing_waits(), outbox.is_quiet());
         let early = outbox.put(&shared.name, job, reply_to, now);
         drop(outbox);
@@ -101,7 +101,7 @@ impl NodeHandle {
             return early;
         }
         if quiet {
-            // The supervisor is woken by the answer, or for want of one. Said before, because the
+            // The answer, or its absence, wakes the supervisor. This is noted first, because the
             // answer may be there at once.
             shared.task.expect(now + shared.context.node_timeout);
         }
@@ -112,7 +112,7 @@ impl NodeHandle {
         early
     }
 
-    /// Sends what waits from here. False when the supervisor has to see to it.
+    /// Sends the waiting jobs from here. False when the supervisor has to do it.
     fn send_now(&self, now: Moment) -> bool {
         let Some(mut pipe) = self.shared().pipe.try_lock() else { return false };
         if pipe.is_crowded(now) {
@@ -128,7 +128,8 @@ impl NodeHandle {
         shared.outbox.lock().refuses_votes(&shared.name, now)
     }
 
-    /// Whether it surely gives votes, so that [`refuses_votes`](Self::refuses_votes) need not look.
+    /// Whether the node surely gives votes, so that [`refuses_votes`](Self::refuses_votes) need not
+    /// look.
     pub(crate) fn gives_votes(&self) -> bool {
         self.is_up() && !self.shared().is_suspect.load(Ordering::Acquire)
     }
@@ -179,14 +180,14 @@ impl NodeHandle {
         }
     }
 
-    /// Whether everything handed in has been seen through, or cannot be because the node is down.
+    /// Whether all jobs have been seen through, or cannot be because the node is down.
     pub(crate) fn is_drained(&self) -> bool {
         let outbox = self.shared().outbox.lock();
         matches!(outbox.link, Link::Down(_)) || outbox.is_idle()
     }
 }
 
-/// A task that serves the node, and ends the one before.
+/// A task that serves the node. The task before it ends.
 fn serve(shared: &Arc<Shared>, pulse: Pulse) -> impl Future<Output = ()> + Send + use<> {
     let mail = shared.renew_mail();
     supervisor::supervise(Arc::clone(shared), mail, pulse)
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_waits_for_a_connection_is_not_hidden_by_a_ping() {
+    async fn a_ping_does_not_hide_jobs_that_wait_for_a_connection() {
         let nodes: [_; 3] = std::array::from_fn(|_| MemoryNode::new());
         let other = Redlock::builder().nodes(&nodes[..1]).build().unwrap();
         let _theirs = other.lock("r").await.unwrap();

@@ -1,4 +1,4 @@
-//! How a node is, as far as a user is told.
+//! The state of a node, as a user sees it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::{
     timer::timeout,
 };
 
-/// How one node is; see [`Redlock::health`](crate::Redlock::health).
+/// The state of one node; see [`Redlock::health`](crate::Redlock::health).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct NodeHealth {
@@ -20,7 +20,7 @@ pub struct NodeHealth {
     /// Whether it answers.
     pub state: NodeState,
     /// How much longer it gives no votes for new locks, because it may have restarted without its
-    /// data; see [`Restarts`](crate::Restarts). What is held is renewed there all the same.
+    /// data; see [`Restarts`](crate::Restarts). Locks that are held are renewed there all the same.
     pub sits_out: Option<Duration>,
     /// How many deletes are still owed to it: keys that expire by themselves if it stays away.
     pub pending_cleanups: usize,
@@ -41,10 +41,10 @@ pub enum NodeState {
     /// It answered a PING.
     #[non_exhaustive]
     Up {
-        /// The time from asking to the answer.
+        /// The time from the question to the answer.
         latency: Duration,
     },
-    /// It did not.
+    /// It did not answer.
     #[non_exhaustive]
     Down {
         /// Why.

@@ -1,4 +1,4 @@
-//! A command, and what its node needs to know to see it through.
+//! A command, with the data that a node needs to see it through.
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ pub(crate) struct CleanUp {
     pub(crate) until: Moment,
     /// Until when `min_hold` keeps the key: it is shortened to that instead of deleted.
     pub(crate) keep_until: Option<Moment>,
-    /// It was confirmed on a newer connection than that of its SET: this is the second time there,
-    /// and the last.
+    /// The delete was confirmed on a newer connection than that of its `SET`. This is the second
+    /// delete there, and the last.
     pub(crate) repeated: bool,
     /// The SET may still wait in the outbox of the node.
     pub(crate) may_be_unsent: bool,

@@ -1,6 +1,6 @@
 //! One independent Redis master: what it can be asked, and what connects to it.
 //!
-//! Everything above talks to nodes through one seam: [`Command`]s go out, each gets one
+//! Everything above talks to nodes through one seam: each [`Command`] that goes out gets one
 //! [`Reply`] or one [`NodeError`]. Below the seam are real servers ([`redis`]) and servers inside
 //! this process ([`memory`]); the state machine that supervises a connection is shared by both.
 
@@ -15,6 +15,8 @@ mod health;
 mod job;
 pub(crate) mod memory;
 mod outbox;
+#[cfg(any(test, fuzzing))]
+mod outbox_fuzz;
 #[cfg(test)]
 mod outbox_tests;
 mod outcome;
@@ -24,16 +26,20 @@ pub(crate) mod queue_keys;
 pub(crate) mod redis;
 mod reply_to;
 mod round_trip;
+mod session;
 mod shared;
 mod source;
 mod spec;
 mod strikes;
 mod supervisor;
+mod task;
 #[cfg(test)]
 mod tests;
 mod watchers;
 
-pub(crate) use command::{Action, Claim, Command, Draw, Raise, Reply};
+#[cfg(any(test, fuzzing))]
+pub use self::{outbox_fuzz::outbox as fuzz_outbox, redis::fuzz_frames};
+pub(crate) use command::{Action, Claim, Command, Draw, Raise, Reply, Secret, Seen};
 pub(crate) use connection::{Connection, Connector, Opened, Sender};
 pub(crate) use expiry::Expected;
 pub(crate) use fingerprint::fnv1a;

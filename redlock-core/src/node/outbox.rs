@@ -1,14 +1,14 @@
-//! What is still to be sent to one node: for each claim, the one state that it should have there.
+//! The commands that are still to be sent to one node: for each claim, the one state that it should
+//! have there.
 //!
-//! A claim wants to be set, extended, gone or watched. A newer wish replaces an older one that was
-//! not sent: a delete withdraws its own unsent `SET`, and nothing is left to undo. What was sent is
-//! out of reach, and later wishes follow it on the same connection (rule 5).
+//! A claim wants to be set, extended, gone or watched. A newer wish replaces an older wish that was
+//! not sent: a delete withdraws its own unsent `SET`, and nothing is left to undo. Commands that
+//! were sent are out of reach, and later wishes follow them on the same connection (rule 5).
 //!
-//! Renewals and deletes leave first, new grants next, joins and watches last. A node with much to do
-//! is late for the least important, and a lock that is held is not lost to a crowd that asks for
-//! others.
+//! Renewals and deletes leave first, new grants next, joins and watches last. A busy node delays
+//! the least important commands, and a held lock is not lost when a crowd asks for other locks.
 //!
-//! The size is bounded by what is held, asked for, waited for or owed (rule 18).
+//! The size is bounded by what is held, asked for, waited for, or has to be deleted again (rule 18).
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -29,18 +29,18 @@ use crate::{
 /// Between two tries of a delete, and between a delete on a new connection and its repetition.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
-/// How many commands may be in flight to one node before new grants wait. A node takes its time for
-/// each: a larger crowd would not be answered within `node_timeout`, though the node is well.
+/// How many commands may be in flight to one node before new grants wait. A node takes some time
+/// for each: it would not answer a larger crowd within `node_timeout`, though it is well.
 const MAX_IN_FLIGHT: usize = 512;
 
-/// The same for joins and watches, so that grants always find room.
+/// How many commands may be in flight before joins and watches wait, so that grants find room.
 const MAX_WATCHING: usize = MAX_IN_FLIGHT / 2;
 
-/// The same for renewals and deletes, so that they always find room.
+/// How many commands may be in flight before renewals and deletes wait. They always find room.
 const MAX_UPKEEP: usize = 2 * MAX_IN_FLIGHT;
 
-/// How many of them go out as one batch, which is answered as a whole: an answer now and then shows
-/// that a node with much to do is alive.
+/// How many of them go out as one batch, which is answered as a whole. An answer from time to time
+/// shows that a busy node is alive.
 const MAX_IN_BATCH: usize = 128;
 
 /// A job on its way to the node.
@@ -52,15 +52,15 @@ pub(super) struct Queued {
     queued: Moment,
 }
 
-/// What is known of the connection.
+/// The state of the connection.
 #[derive(Debug, Clone)]
 pub(super) enum Link {
-    /// Not connected yet, or not since the runtime before this one: jobs wait for it, for as long
-    /// as they may.
+    /// Not connected yet, or not since the previous runtime: jobs wait for the connection, for as
+    /// long as they may.
     Opening,
     /// Connected.
     Up,
-    /// Not connected, for this reason: answered in no time (rule 14).
+    /// Not connected, for this reason: jobs are answered in no time (rule 14).
     Down(NodeError),
 }
 
@@ -74,14 +74,14 @@ pub(super) struct Outbox {
     grants: VecDeque<Queued>,
     /// Joins and watches.
     watches: VecDeque<Queued>,
-    /// What has to be sent again, by when it is due; the number keeps the order.
+    /// Jobs that have to be sent again, by when they are due. The number keeps the order.
     later: BTreeMap<(Moment, u64), Queued>,
     numbered: u64,
     /// How many of those are deletes.
     put_off_cleanups: usize,
     in_flight: usize,
     pub(super) pings: Vec<oneshot::Sender<Result<(), NodeError>>>,
-    /// When the connection before this one ended, if there was one.
+    /// When the previous connection ended, if there was one.
     previous_ended: Option<Moment>,
     pub(super) quarantine: Quarantine,
     /// Set when the last client has gone: clean-up may go on until then.
@@ -107,8 +107,8 @@ impl Outbox {
         }
     }
 
-    /// Takes a job in. What comes back is known already: the answer to this job, or that to an
-    /// older one which it replaces.
+    /// Takes a job in. The returned answers are known already: the answer to this job, or that to
+    /// an older job which it replaces.
     pub(super) fn put(
         &mut self,
         name: &Arc<str>,
@@ -126,20 +126,20 @@ impl Outbox {
         }
         let mut early = Vec::new();
         match job.action {
-            // The SET of a lock that a quorum has granted still waits here. What follows it must not
-            // overtake it: a release would find it unsent, and take that to mean that nothing of the
-            // lock is on the node.
+            // The SET of a lock that a quorum has granted still waits here. Later jobs must not
+            // overtake it: a release would find it unsent, and conclude that nothing of the lock is
+            // on the node.
             Action::Extend { .. } | Action::Redraw { .. } | Action::Heal { .. }
                 if is_unsent(&self.grants, &job.claim) =>
             {
                 early.push((reply_to, Err(withdrawn(name))));
             }
-            // What draws numbers lets the key live on as well.
+            // A command that draws numbers also extends the key.
             Action::Extend { .. } | Action::Redraw { .. } => {
                 withdraw(&mut self.renewals, &job.claim, name, &mut early);
                 self.renewals.push_back(Queued::new(job, reply_to, now));
             }
-            // The renewal that is on its way finds out again whether the key is missing.
+            // The renewal that is in flight finds out again whether the key is missing.
             Action::Heal { .. } if is_unsent(&self.renewals, &job.claim) => {
                 early.push((reply_to, Err(withdrawn(name))));
             }
@@ -169,15 +169,18 @@ impl Outbox {
                     self.deletes.push_back(Queued::new(job, reply_to, now));
                 }
             }
-            Action::Watch | Action::Join { .. } => {
+            Action::TakeAway | Action::Clear { .. } => {
+                self.deletes.push_back(Queued::new(job, reply_to, now));
+            }
+            Action::Watch | Action::Join { .. } | Action::Inspect => {
                 self.watches.push_back(Queued::new(job, reply_to, now));
             }
         }
         early
     }
 
-    /// Why the node must not be asked this, when it sits out: only votes for new locks, and numbers
-    /// (rule 16).
+    /// Why the node must not be asked this while it sits out. Only votes for new locks, and
+    /// numbers, are refused (rule 16).
     fn bars(&self, name: &Arc<str>, job: &Job, now: Moment) -> Option<NodeError> {
         // A node that has lost its counters must not draw numbers either, not even for a lock that was
         // set again there.
@@ -202,7 +205,7 @@ impl Outbox {
         Some(NodeError::new(name, NodeErrorKind::SitsOut, reason))
     }
 
-    /// Why a vote for a new lock cannot be had, as far as is known.
+    /// Why no vote for a new lock can be had, as far as is known.
     pub(super) fn refuses_votes(&self, name: &Arc<str>, now: Moment) -> Option<NodeError> {
         match &self.link {
             Link::Down(error) => Some(error.clone()),
@@ -211,7 +214,7 @@ impl Outbox {
         }
     }
 
-    /// Takes out what the node must not be asked any more, with the reason.
+    /// Takes out the jobs that the node must not be asked any more, with the reason.
     pub(super) fn take_barred(&mut self, name: &Arc<str>, now: Moment) -> Vec<(Queued, NodeError)> {
         let mut lanes = [std::mem::take(&mut self.grants), std::mem::take(&mut self.renewals)];
         let mut barred = Vec::new();
@@ -227,9 +230,9 @@ impl Outbox {
         barred
     }
 
-    /// Takes out the next batch, as far as there is room. `now` is looked at only when something may
-    /// be due. `spare` is empty, and what is taken comes in it; with it, whether another batch may
-    /// be ready.
+    /// Takes out the next batch, as far as there is room. `now` is looked at only when something
+    /// may be due. `spare` is empty, and the batch is returned in it, together with whether another
+    /// batch may be ready.
     pub(super) fn take(
         &mut self,
         now: &impl Deref<Target = Moment>,
@@ -250,7 +253,7 @@ impl Outbox {
             lanes.reverse();
         }
         for (lane, most) in lanes {
-            // A reply that is not wanted is for a listener that has gone.
+            // An unwanted reply is that of a listener that has gone.
             while *in_flight + items.len() < most
                 && items.len() < MAX_IN_BATCH
                 && let Some(item) = lane.pop_front()
@@ -265,7 +268,7 @@ impl Outbox {
         (items, more)
     }
 
-    /// Puts what is due into its lane again.
+    /// Puts due jobs into their lanes again.
     fn bring_forward(&mut self, now: Moment) {
         while let Some(first) = self.later.first_entry()
             && first.key().0 <= now
@@ -280,7 +283,7 @@ impl Outbox {
         }
     }
 
-    /// When there is something to take: not before an answer makes room.
+    /// When there is something to take. Without room, the next answer comes first.
     pub(super) fn next(&self, now: &impl Deref<Target = Moment>) -> Option<Moment> {
         let upkeep = !self.renewals.is_empty() || !self.deletes.is_empty();
         if upkeep && self.in_flight < MAX_UPKEEP
@@ -289,7 +292,7 @@ impl Outbox {
         {
             return Some(**now);
         }
-        // What is due finds room once an answer came.
+        // Due jobs find room once an answer came.
         if self.in_flight >= MAX_WATCHING { None } else { self.next_due() }
     }
 
@@ -298,13 +301,13 @@ impl Outbox {
         self.later.first_key_value().map(|((due, _), _)| *due)
     }
 
-    /// So many of the jobs that were taken are no longer in flight.
+    /// This many of the jobs that were taken are no longer in flight.
     pub(super) fn answered(&mut self, jobs: usize) {
         self.in_flight = self.in_flight.saturating_sub(jobs);
     }
 
-    /// Remembers to do this delete at `due`, however much later that comes to be: a node that does
-    /// not answer may still have the SET before it, and run that when it comes back.
+    /// Remembers to do this delete at `due`, and again for as long as it takes. A node that does
+    /// not answer may still have the `SET` before it, and may run that `SET` when it comes back.
     pub(super) fn add_cleanup(&mut self, job: Job, due: Moment) {
         if job.clean_up.is_some() {
             self.put_off_cleanups += 1;
@@ -312,8 +315,8 @@ impl Outbox {
         }
     }
 
-    /// The same for a node that answers, if only with an error: it has run what was sent before,
-    /// so that nothing is left to do once the key has expired.
+    /// Adds a clean-up for a node that answers, if only with an error. Such a node has run all
+    /// earlier commands, so nothing is left to do once the key has expired.
     pub(super) fn add_cleanup_until_expiry(&mut self, job: Job, due: Moment) {
         if job.clean_up.is_some_and(|clean_up| due < clean_up.until) {
             self.add_cleanup(job, due);
@@ -344,7 +347,7 @@ impl Outbox {
         self.numbered += 1;
     }
 
-    /// The connection has ended. What is unsent comes back, and so do watches that were put off.
+    /// The connection has ended. Unsent jobs come back, and so do watches that were put off.
     pub(super) fn disconnect(&mut self, now: Moment) -> Vec<Queued> {
         self.previous_ended = Some(now);
         self.later.retain(|_, item| item.job.clean_up.is_some());
@@ -352,7 +355,7 @@ impl Outbox {
         lanes.into_iter().flat_map(std::mem::take).collect()
     }
 
-    /// Takes out every delete that was not sent. They are owed all the same.
+    /// Takes out every delete that was not sent. They are put off as clean-ups instead.
     pub(super) fn take_deletes(&mut self, now: Moment) -> Vec<Queued> {
         let deletes: Vec<_> = std::mem::take(&mut self.deletes).into();
         for item in &deletes {
@@ -361,7 +364,7 @@ impl Outbox {
         deletes
     }
 
-    /// What was sent and has no answer is not in flight any more. Deletes are owed.
+    /// Jobs that were sent and have no answer are not in flight any more. Deletes become clean-ups.
     pub(super) fn abandon(&mut self, unanswered: &[Queued], now: Moment) {
         self.answered(unanswered.len());
         for item in unanswered {
@@ -369,7 +372,7 @@ impl Outbox {
         }
     }
 
-    /// Another task goes on from here, with a connection of its own.
+    /// Another task goes on from here, on a connection of its own.
     pub(super) fn begin_anew(&mut self, now: Moment, unanswered: &[Queued]) {
         if matches!(self.link, Link::Up) {
             self.previous_ended = Some(now);
@@ -377,7 +380,7 @@ impl Outbox {
         self.abandon(unanswered, now);
     }
 
-    /// Takes out what has waited for `limit`.
+    /// Takes out the jobs that have waited for `limit`.
     pub(super) fn take_overdue(&mut self, now: Moment, limit: Duration) -> Vec<Queued> {
         let lanes = [&mut self.renewals, &mut self.deletes, &mut self.grants, &mut self.watches];
         let mut overdue = Vec::new();
@@ -401,22 +404,23 @@ impl Outbox {
             && self.watches.is_empty()
     }
 
-    /// Nothing waits or is in flight: what is put in now may leave at once.
+    /// Nothing waits or is in flight: a new job may leave at once.
     pub(super) fn is_quiet(&self) -> bool {
         self.in_flight == 0 && self.nothing_waits()
     }
 
-    /// How many deletes are not confirmed: unsent ones and those to be tried again.
+    /// How many deletes are not confirmed: deletes that were not sent, and deletes that have to be
+    /// tried again.
     pub(super) fn cleanups(&self) -> usize {
         self.put_off_cleanups + self.deletes.len()
     }
 
-    /// No delete is owed.
+    /// No delete has to be repeated.
     pub(super) fn has_no_cleanups(&self) -> bool {
         self.cleanups() == 0
     }
 
-    /// Nothing waits, is in flight or is owed.
+    /// Nothing waits, is in flight or has to be repeated.
     pub(super) fn is_idle(&self) -> bool {
         self.put_off_cleanups == 0 && self.is_quiet()
     }

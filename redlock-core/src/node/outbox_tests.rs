@@ -1,4 +1,4 @@
-//! What leaves an outbox, in which order, and what does not leave at all.
+//! Which commands leave an outbox, in which order, and which do not leave at all.
 
 use std::{sync::Arc, time::Duration};
 
@@ -194,7 +194,7 @@ fn a_crowd_leaves_in_order_and_no_more_of_it_than_a_node_can_answer() {
 }
 
 #[test]
-fn what_is_held_finds_room_behind_a_crowd_of_grants_and_grants_behind_watches() {
+fn renewals_find_room_beside_many_grants_and_grants_beside_many_watches() {
     let mut outbox = up();
     let free_signal = free_signal();
     for _ in 0..2 * MAX_IN_FLIGHT {
@@ -246,7 +246,7 @@ fn a_watch_that_failed_is_asked_again_until_the_connection_ends() {
 }
 
 #[test]
-fn what_waits_for_a_node_that_turns_out_to_sit_out_is_taken_back_unless_it_is_no_vote() {
+fn votes_that_wait_for_a_node_that_sits_out_are_taken_back() {
     let (now, name) = (at(0), name());
     let span = Duration::from_secs(60);
     let mut outbox = Outbox::new(Quarantine::new(Restarts::Strict, span));
@@ -289,7 +289,7 @@ fn no_number_of_deletes_is_too_large_to_be_owed() {
 }
 
 #[test]
-fn what_is_owed_comes_due_in_order() {
+fn owed_deletes_come_due_in_order() {
     let mut outbox = up();
     outbox.add_cleanup(delete(&claim("late")), at(2000));
     outbox.add_cleanup(delete(&claim("early")), at(1000));
@@ -304,7 +304,7 @@ fn what_is_owed_comes_due_in_order() {
 }
 
 #[test]
-fn what_a_node_refuses_to_do_ends_with_the_key() {
+fn a_refused_delete_ends_with_its_key() {
     let mut outbox = up();
     let job = || Job { clean_up: Some(clean_up(0, 1001)), ..delete(&claim("k")) };
     outbox.add_cleanup_until_expiry(job(), at(1001));

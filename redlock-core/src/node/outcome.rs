@@ -1,4 +1,4 @@
-//! What comes of a batch that was answered, or was not.
+//! The outcome of a batch, answered or not.
 
 use std::{cell::LazyCell, ops::Deref, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
     bug::{Bug, planted},
     clock::Moment,
     error::{NodeError, NodeErrorKind},
-    telemetry,
+    metrics, telemetry,
 };
 
 /// Sees a batch through to its answers. Err when the connection is over; otherwise what held the
@@ -27,17 +27,23 @@ pub(super) fn conclude(
     let Answered { mut items, results, sent, in_time } = answered;
     let now = LazyCell::new(|| shared.context.clock.now());
     if in_time {
-        // Answers that lay there while this process stood still say nothing about the distance.
-        shared.round_trip.note(sent.elapsed().min(shared.context.node_timeout));
+        // Answers that waited while this process stood still say nothing about the distance.
+        let took = sent.elapsed().min(shared.context.node_timeout);
+        shared.round_trip.note(took);
+        metrics::node_round_trip(&shared.name, took);
     }
-    // Before the votes: a caller that a vote wakes may look whether all is done.
+    // Before the votes: a vote may wake a caller that checks whether all is done.
     note_cleanups(shared, &items, &results, &now);
+    metrics::node_cleanups(&shared.name, || shared.outbox.lock().cleanups());
     let mut over = None;
     for (item, result) in items.iter().zip(&results) {
+        if let Err(error) = result {
+            metrics::node_failure(&shared.name, error.kind);
+        }
         match result {
             Ok(reply) => {
                 strikes.clear();
-                hear(shared, &item.job, *reply, &now);
+                hear(shared, &item.job, reply, &now);
             }
             Err(error) if breaks(error, strikes, &now, shared.context.node_timeout) => {
                 over = Some(error.clone());
@@ -58,8 +64,8 @@ pub(super) fn conclude(
     over.map_or(Ok(items), Err)
 }
 
-/// When a watch has to be asked again instead of being answered. A request that failed has armed
-/// nothing. A node that sits out may have forgotten the key: it reads as free, and is not.
+/// When to ask a watch again instead of answering it. A request that failed has armed nothing. A
+/// node that sits out may have forgotten the key: it reads as free, and is not.
 fn again_at(
     shared: &Shared,
     item: &Queued,
@@ -101,15 +107,17 @@ fn note_cleanups(
     }
 }
 
-/// What a reply says beside its vote: that a clock does not keep up, that a key of ours has gone.
-fn hear(shared: &Shared, job: &Job, reply: Reply, now: &impl Deref<Target = Moment>) {
+/// What a reply shows beside its vote: a clock that does not keep up, or a key of ours that has
+/// gone.
+fn hear(shared: &Shared, job: &Job, reply: &Reply, now: &impl Deref<Target = Moment>) {
     let key = &job.claim.key;
     if let Some(anomaly) = job.expected.and_then(|it| it.anomaly(reply, **now)) {
         telemetry::odd_expiry(&shared.name, key, &anomaly);
     }
-    // A node does not tell us what we did ourselves.
+    // A node does not push our own changes to us.
     let done = matches!(reply, Reply::Done | Reply::Woke { deleted: true });
-    if done && job.clean_up.is_some_and(|it| it.deletes(**now)) {
+    let clears = matches!(job.action, Action::Clear { .. });
+    if done && (clears || job.clean_up.is_some_and(|it| it.deletes(**now))) {
         shared.watchers.freed(key);
     }
 }

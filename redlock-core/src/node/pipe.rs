@@ -1,13 +1,13 @@
-//! The way to one node: what leaves the outbox goes onto the connection here, and what was sent is
-//! kept until it is answered.
+//! The way to one node: batches from the outbox go onto the connection here, and are kept until
+//! they are answered.
 //!
 //! Callers and the supervisor both send. The pipe's lock is held from taking a batch out of the
 //! outbox until it is on the wire, so that batches leave in the order in which they were taken. A
 //! caller that finds the node idle sends at once: its command does not wait for a task to be
 //! scheduled, and a guard that is dropped as the last act of `main` still deletes its key.
 //!
-//! A node answers in order, so that only the first batch is looked at, and a time limit that is the
-//! same for all runs out for the first one first (rule 15).
+//! A node answers in order, and the time limit is the same for all batches. So it is enough to look
+//! at the first batch: its limit runs out first (rule 15).
 
 use std::{
     collections::VecDeque,
@@ -30,7 +30,7 @@ use crate::{
     sync::Mutex,
 };
 
-/// A batch and what came of each of its items.
+/// A batch, and the result of each of its items.
 pub(super) struct Answered {
     pub(super) items: Vec<Queued>,
     pub(super) results: Vec<Result<Reply, NodeError>>,
@@ -42,7 +42,8 @@ pub(super) struct Answered {
 
 #[derive(Default)]
 pub(super) struct Pipe {
-    /// Which connection this is: a task that was taken over must not touch that of the next.
+    /// The number of the connection. A task that was taken over must not touch the connection of
+    /// the next task.
     number: u64,
     /// Puts commands onto the connection; `None` without one.
     sender: Option<Arc<dyn Sender>>,
@@ -55,10 +56,11 @@ pub(super) struct Pipe {
     crowd_at: Option<Moment>,
 }
 
-/// Where so many jobs leave at once, more are about to come.
+/// If this many jobs leave at once, more jobs are about to come.
 pub(super) const CROWD: usize = 4;
 
-/// For so long after a crowd, jobs are not sent by their callers: together they cost one write.
+/// For this long after a crowd, callers do not send their jobs themselves: together the jobs cost
+/// one write.
 const CROWD_LASTS: Duration = Duration::from_millis(1);
 
 struct Batch {
@@ -69,16 +71,16 @@ struct Batch {
 
 enum Answers {
     Awaited(BoxFuture<'static, Vec<Result<Reply, NodeError>>>),
-    /// They came while earlier ones were awaited.
+    /// These commands were queued while earlier commands were awaited.
     There(Vec<Result<Reply, NodeError>>),
 }
 
-/// What came of an attempt to send.
+/// The outcome of an attempt to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sent {
     /// How many commands left in the largest batch.
     pub(super) largest: usize,
-    /// The supervisor has to look: it would not hear of the answers, or of their absence.
+    /// The supervisor has to look. Otherwise it would not hear of the answers, or of their absence.
     pub(super) tell_supervisor: bool,
 }
 
@@ -91,14 +93,14 @@ impl Pipe {
         self.number
     }
 
-    /// Nothing is sent any more; what was sent may still be answered.
+    /// Nothing is sent any more. Commands that were sent may still be answered.
     pub(super) fn disconnect(&mut self, number: u64) {
         if self.number == number {
             self.sender = None;
         }
     }
 
-    /// Sends what waits, batch by batch, as far as there is room.
+    /// Sends the waiting jobs, batch by batch, as far as there is room.
     pub(super) fn send_waiting(
         &mut self,
         outbox: &Mutex<Outbox>,
@@ -178,7 +180,7 @@ impl Pipe {
         }
     }
 
-    /// Gives up on the first batch, if its time has run out.
+    /// Gives the first batch up, if its time has run out.
     pub(super) fn expire(&mut self, name: &Arc<str>, node_timeout: Duration) -> Option<Answered> {
         self.deadline(node_timeout).filter(|deadline| *deadline <= Instant::now())?;
         let batch = self.batches.pop_front()?;
@@ -203,7 +205,7 @@ impl Pipe {
         self.abandon_any()
     }
 
-    /// The same, of whatever connection there was.
+    /// Everything that was sent over any connection and has no answer.
     pub(super) fn abandon_any(&mut self) -> Vec<Queued> {
         self.sender = None;
         std::mem::take(&mut self.batches).into_iter().flat_map(|batch| batch.items).collect()

@@ -1,8 +1,8 @@
 //! Which server process is behind a connection, and whether it may give votes (rule 16).
 //!
 //! A node that restarted without its data has forgotten the locks it granted, and would grant them
-//! again. Whether it kept its data, no client can see. So it sits out until every lease that it
-//! may have forgotten has run out. Pure: no connection, no clock.
+//! again. No client can see whether it kept its data. So it sits out until every lease that it may
+//! have forgotten has run out. Pure: no connection, no clock.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,33 +11,34 @@ use crate::clock::Moment;
 /// May a node that has restarted vote on new locks at once?
 ///
 /// A node that may not sits out `max_ttl`, and the drift allowance of that, from when this client
-/// first saw its new process: no new lock is asked of it, and it counts as failed. What this
-/// client holds is renewed and healed there all the same. [`Redlock::health`](crate::Redlock::health)
-/// says how much longer.
+/// first saw its new process: no new lock is asked of it, and it counts as failed. Locks that this
+/// client holds are renewed and healed there all the same.
+/// [`Redlock::health`](crate::Redlock::health) says how much longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Restarts {
-    /// What this client has seen decides: a node sits out when its process has changed, when it
-    /// was a replica for a while, and when it was down at first while this client already had a
-    /// quorum of others. The default.
+    /// What this client has seen decides. A node sits out when its process has changed, when it was
+    /// a replica for a while, and when it was down at first while this client already had a quorum
+    /// of others. The default.
     #[default]
     Observed,
-    /// Also a node that says at the first sight that it has been up for less than that: nothing
-    /// is left to when this client was started. A new deployment waits for `max_ttl` once.
+    /// Like `Observed`. A node also sits out when it says at the first sight that it has been up
+    /// for less than `max_ttl`, so nothing depends on when this client was started. A new
+    /// deployment waits for `max_ttl` once.
     Strict,
     /// Any node may vote at once: the operator says that all nodes persist every write before
     /// they answer (`appendonly yes`, `appendfsync always`).
     Trusted,
 }
 
-/// What a server says of itself when a connection to it is opened.
+/// The identity that a server tells when a connection to it is opened.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// Names one process: another one after each restart. None when the server does not tell:
+    /// Names one process: the name changes with each restart. None when the server does not tell:
     /// then no reconnect can be told from a restart.
     pub(crate) run_id: Option<Arc<str>>,
     pub(crate) uptime: Option<Duration>,
-    /// The eviction policy, when it is one that may drop locks.
+    /// The eviction policy, when it may drop locks.
     pub(crate) evicts: Option<Arc<str>>,
 }
 
@@ -69,12 +70,12 @@ impl Suspicion {
 #[derive(Debug)]
 enum Seen {
     Nobody,
-    /// The process does not tell its run id: the next one that answers may be another process.
+    /// The process does not tell its run id: the next process that answers may be another process.
     Nameless,
     Process(Arc<str>),
 }
 
-/// What is known of the process behind one node.
+/// The known state of the process behind one node.
 #[derive(Debug)]
 pub(super) struct Quarantine {
     restarts: Restarts,
@@ -129,7 +130,7 @@ impl Quarantine {
         };
         self.seen = identity.run_id.clone().map_or(Seen::Nameless, Seen::Process);
         let suspicion = suspicion.filter(|_| self.restarts != Restarts::Trusted)?;
-        // By this client's own clock: the node's uptime jumps with its wall clock.
+        // Measured by this client's own clock: the node's uptime jumps with its wall clock.
         self.sits_out = Some((suspicion, now + self.span));
         Some(suspicion)
     }

@@ -1,12 +1,12 @@
-//! Where the reply of a node goes.
+//! The receiver of a node's reply.
 
 use std::{fmt, sync::Arc};
 
 use super::Reply;
 use crate::error::{NodeError, NodeErrorKind};
 
-/// Receives the answers of the nodes: a round of votes decides by them, a
-/// waiter learns the state of a key from them.
+/// Receives the answers of the nodes. A round of votes decides by them, and a waiter learns the
+/// state of a key from them.
 pub(crate) trait ReplySink: Send + Sync + 'static {
     fn receive(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>);
 
@@ -17,7 +17,8 @@ pub(crate) trait ReplySink: Send + Sync + 'static {
     }
 }
 
-/// Where the reply of one node goes. One that is dropped reports a broken connection.
+/// The receiver of the reply of one node. When it is dropped without a reply, it reports a broken
+/// connection.
 #[must_use = "a reply that is not delivered sink as a failure"]
 pub(crate) struct ReplyTo {
     sink: Option<Arc<dyn ReplySink>>,

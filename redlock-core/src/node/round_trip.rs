@@ -1,4 +1,4 @@
-//! How far away a node is: what delays that depend on distance are made of.
+//! How far away a node is. Delays that depend on the distance are computed from this.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -17,7 +17,7 @@ impl RoundTrip {
         let sample = u64::try_from(sample.as_nanos()).unwrap_or(u64::MAX);
         let old = self.0.load(Ordering::Relaxed);
         let new = if old == 0 { sample } else { old - old / WEIGHT + sample / WEIGHT };
-        // Two threads at once lose a sample, which is as well.
+        // Two threads at once may lose a sample, which does no harm.
         self.0.store(new, Ordering::Relaxed);
     }
 
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_follows_what_is_measured() {
+    fn the_round_trip_follows_the_samples() {
         let round_trip = RoundTrip::default();
         assert_eq!(round_trip.get(), Duration::ZERO);
         round_trip.note(Duration::from_millis(8));

@@ -1,4 +1,4 @@
-//! What the users of a node share with the task that serves it.
+//! The state that the users of a node share with the task that serves it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,6 +15,7 @@ use super::{
 use crate::{
     background::Background,
     clock::Clock,
+    metrics,
     sync::{
         Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -22,7 +23,7 @@ use crate::{
     token::Entropy,
 };
 
-/// What a client lends to its nodes.
+/// What a client shares with its nodes.
 #[derive(Debug, Clone)]
 pub(crate) struct Context {
     pub(crate) clock: Arc<dyn Clock>,
@@ -34,7 +35,8 @@ pub(crate) struct Context {
     pub(crate) sits_out: Duration,
 }
 
-/// What connects, sends and cleans up for one node, shared with its background task.
+/// The parts that connect, send and clean up for one node. Its background task and its users share
+/// them.
 pub(super) struct Shared {
     pub(super) name: Arc<str>,
     pub(super) connector: Arc<dyn Connector>,
@@ -43,12 +45,12 @@ pub(super) struct Shared {
     pub(super) outbox: Mutex<Outbox>,
     pub(super) pipe: Mutex<Pipe>,
     /// Tells the task that something was put into the outbox, or sent by its caller. Each task has
-    /// its own: one that was taken over must not get what is meant for the next.
+    /// its own: a task that was taken over must not get a signal for the next task.
     mail: Mutex<Arc<Notify>>,
     pub(super) round_trip: RoundTrip,
     /// Whether there is a connection.
     pub(super) is_up: AtomicBool,
-    /// The process at its other end was suspected of having forgotten locks, and may sit out.
+    /// The process at its other end is suspected of having forgotten locks, and may sit out.
     pub(super) is_suspect: AtomicBool,
     /// Whether the node pushes changes of keys over the present connection.
     pub(super) tells: AtomicBool,
@@ -62,7 +64,7 @@ pub(super) struct Shared {
     pub(super) task: Background,
 }
 
-/// Whether a node can be counted on, as far as is known.
+/// Whether a node is usable, as far as is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     Unknown,
@@ -92,14 +94,14 @@ impl Shared {
         }
     }
 
-    /// Changes the link. [`announce`](Self::announce) tells of it once nothing is locked.
+    /// Changes the link. [`announce`](Self::announce) reports the change once nothing is locked.
     pub(super) fn relink(&self, outbox: &mut Outbox, link: Link) {
         self.is_up.store(matches!(link, Link::Up), Ordering::Release);
         outbox.link = link;
     }
 
-    /// Tells the tasks that wait for the link how it is. A waker may be whatever its executor makes of
-    /// it, and poll its task at once.
+    /// Tells the tasks that wait for the link how it is. A waker runs code of its executor, and may
+    /// poll its task at once.
     pub(super) fn announce(&self) {
         let standing = match self.outbox.lock().link {
             Link::Opening => Standing::Unknown,
@@ -107,6 +109,8 @@ impl Shared {
             Link::Down(_) => Standing::Down,
         };
         self.standing.send_replace(standing);
+        metrics::node_up(&self.name, standing == Standing::Up);
+        metrics::node_cleanups(&self.name, || self.outbox.lock().cleanups());
     }
 
     /// Remembers which process answers.
@@ -121,7 +125,8 @@ impl Shared {
         mail.notify_one();
     }
 
-    /// What tells a new task that there is something to do. The task before ends when it is told.
+    /// The signal that tells a new task that there is something to do. The previous task ends when
+    /// it is told.
     pub(super) fn renew_mail(&self) -> Arc<Notify> {
         let mail = Arc::<Notify>::default();
         let before = std::mem::replace(&mut *self.mail.lock(), Arc::clone(&mail));
@@ -129,8 +134,8 @@ impl Shared {
         mail
     }
 
-    /// The background task is over. What must not be sent late fails; clean-up waits for the
-    /// next task (rule 13).
+    /// The background task has ended. Jobs that must not be sent late fail, and clean-up waits for
+    /// the next task (rule 13).
     pub(super) fn fail_waiting(&self) {
         let now = self.context.clock.now();
         let abandoned = {

@@ -1,4 +1,4 @@
-//! What a node is made of before anything is opened.
+//! The parts of a node before anything is opened.
 
 use std::{fmt, sync::Arc};
 

@@ -1,14 +1,14 @@
-//! When a node that does not answer is given up (rule 15).
+//! When to give up a node that does not answer (rule 15).
 
 use std::time::Duration;
 
 use crate::clock::Moment;
 
-/// This many timeouts in a row, each a `node_timeout` apart, and the connection is dropped:
-/// a paused server would run the backlog later (rule 15).
+/// After this many timeouts in a row, each a `node_timeout` apart, the connection is dropped: a
+/// paused server would run the backlog later (rule 15).
 const STRIKES: u32 = 3;
 
-/// Consecutive timeouts. Those of batches sent together are one.
+/// Consecutive timeouts. The timeouts of batches that were sent together count as one.
 #[derive(Debug, Default)]
 pub(super) struct Strikes {
     count: u32,
@@ -21,7 +21,7 @@ impl Strikes {
         *self = Self::default();
     }
 
-    /// Counts a timeout; true when the connection has had its chances.
+    /// Counts a timeout. True when the connection has to be dropped.
     pub(super) fn add(&mut self, now: Moment, apart: Duration) -> bool {
         if self.last.is_none_or(|last| now.since(last) >= apart) {
             self.count += 1;
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn three_timeouts_in_a_row_are_out() {
+    fn three_timeouts_in_a_row_end_a_connection() {
         let mut strikes = Strikes::default();
         assert_eq!([0, 50, 100].map(|ms| strikes.add(at(ms), APART)), [false, false, true]);
     }
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_forgives() {
+    fn an_answer_resets_the_strikes() {
         let mut strikes = Strikes::default();
         assert_eq!([0, 50].map(|ms| strikes.add(at(ms), APART)), [false; 2]);
         strikes.clear();

@@ -1,4 +1,4 @@
-//! What the task of a node promises, over nodes in memory on paused time.
+//! The promises of a node's task, over nodes in memory on paused time.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ fn trusting(nodes: &[MemoryNode]) -> Redlock {
     Redlock::builder().nodes(nodes).restarts(Restarts::Trusted).build().unwrap()
 }
 
-/// A node that does something of its own just when a connection to it is taken into use.
+/// A node that runs an action of its own at the moment when a connection to it is taken into use.
 struct Meddler {
     node: MemoryNode,
     meddle: Arc<Mutex<Option<Meddle>>>,
@@ -94,7 +94,7 @@ async fn no_vote_is_asked_of_a_connection_whose_node_is_not_admitted_yet() {
     assert_eq!(round.failures()[0].kind, NodeErrorKind::SitsOut);
 }
 
-/// What waits for a connection is looked at once more when that is there.
+/// Jobs that wait for a connection are checked once more when the connection is there.
 #[tokio::test(start_paused = true)]
 async fn a_young_node_that_is_still_connecting_never_gets_the_set() {
     let nodes: [_; 3] = nodes();
@@ -142,8 +142,8 @@ async fn answers_between_timeouts_keep_the_connection() {
     }
 }
 
-/// What was asked at about the same time is answered at about the same time: a node that takes 40 ms
-/// does not take more because much is asked of it.
+/// Questions that were asked at about the same time are answered at about the same time. A node
+/// that takes 40 ms for an answer does not take longer because many commands are asked of it.
 #[tokio::test(start_paused = true)]
 async fn a_distant_node_answers_many_in_the_time_that_it_needs_for_one() {
     let nodes: [_; 3] = nodes();
@@ -151,14 +151,14 @@ async fn a_distant_node_answers_many_in_the_time_that_it_needs_for_one() {
     drop(redlock.lock("warm").await.unwrap());
     sleep(MS).await;
     nodes.iter().for_each(|node| node.slow(40 * MS));
-    // Timers are for whole milliseconds, and nothing else is.
+    // Timers count whole milliseconds; all else takes no time.
     tokio::time::advance(MS / 2).await;
     let begun = Instant::now();
     let mut working = Vec::new();
     for number in 0..40 {
         let request = redlock.lock(format!("r{number}"));
         working.push(tokio::spawn(async move { request.await.unwrap().release().await.unwrap() }));
-        // Each goes out by itself.
+        // Each command goes out by itself.
         for _ in 0..8 {
             tokio::task::yield_now().await;
         }
@@ -211,13 +211,13 @@ async fn a_connection_that_has_answered_nothing_is_replaced_after_longer_and_lon
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_kept_of_keys_that_are_watched_no_more() {
+async fn no_state_is_kept_of_keys_that_are_no_longer_watched() {
     let nodes: [_; 3] = nodes();
     let (ours, theirs) = (trusting(&nodes), trusting(&nodes));
     for number in 0..200 {
         let resource = format!("r{number}");
         let guard = theirs.lock(&resource).await.unwrap();
-        // Some go while they stand in a queue, some while they also watch the lock.
+        // Some waiters go while they stand in a queue, others while they also watch the lock.
         let error = ours.lock(&resource).wait(number % 40 * MS).await.unwrap_err();
         assert!(matches!(error, LockError::Held { .. }), "{error}");
         drop(guard);

@@ -13,7 +13,8 @@ pub(crate) trait Listener: Send + Sync + 'static {
     /// This client has deleted the key on this node.
     fn freed(&self, node: usize);
 
-    /// The connection to this node has ended: it tells nothing until there is another one.
+    /// The connection to this node has ended: no change is reported until there is another
+    /// connection.
     fn disconnected(&self, node: usize);
 
     /// The connection to this node is a new one, and changes in between were not pushed. The
@@ -95,7 +96,7 @@ impl Watchers {
         all.into_iter().for_each(|(node, listener)| listener.disconnected(node));
     }
 
-    /// What the listeners ask on a new connection.
+    /// The questions of the listeners on a new connection.
     pub(crate) fn reconnected(&self, name: &Arc<str>) -> Vec<(Job, ReplyTo)> {
         let all: Vec<Registered> = self.listeners.lock().values().flatten().cloned().collect();
         all.into_iter().filter_map(|(node, it)| it.reconnected(node, name)).collect()

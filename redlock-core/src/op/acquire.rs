@@ -18,6 +18,7 @@ use crate::{
     error::LockError,
     fence::FencingToken,
     lease::{Hold, LeaseInTransit},
+    metrics,
     op::watch::Watch,
     options::Terms,
     runtime::check_runtime,
@@ -35,8 +36,10 @@ pub(crate) async fn acquire(
     resource: String,
     terms: &Terms,
 ) -> Result<Arc<Hold>, LockError> {
-    let span = telemetry::acquiring(&resource);
+    let span = telemetry::acquiring(&resource, terms.label);
+    let metered = metrics::acquiring(&*client.nodes.clock, terms.label);
     let acquired = wait_for(client, resource, terms).instrument(span).await;
+    metered.done(metrics::outcome(&acquired));
     if let Err(error) = &acquired {
         telemetry::refused(error);
     }
@@ -84,9 +87,17 @@ impl Request<'_> {
                 } else {
                     self.retries.limit_in_queue()
                 };
-                let turn = pending.turn(limit).await;
-                self.retries.waited_in_queue(self.now());
-                // As many attempts as polling would have made.
+                let turn = {
+                    let _waiting = metrics::waiting(self.terms.label);
+                    pending.turn(limit).await
+                };
+                let now = self.now();
+                self.retries.waited_in_queue(now);
+                if let Ok(front) = &turn {
+                    let cause = if front.has_lease() { "handed_over" } else { "front" };
+                    self.woken(cause, now.since(self.begun));
+                }
+                // As many attempts as a client that polls would have made.
                 self.attempts = self.retries.spent().saturating_add(1);
                 turn
             }
@@ -129,7 +140,7 @@ impl Request<'_> {
                     let failure = Arc::new(failure);
                     front.failed(&failure);
                     if failure.granted > 0 || failure.no_quorum && failure.was_asked {
-                        // A node does not push what this client has changed itself.
+                        // A node does not push this client's own changes to it.
                         self.watch = None;
                     }
                     self.pause(&mut front, Some(&failure)).await?;
@@ -151,8 +162,12 @@ impl Request<'_> {
             return Err(self.told(failure));
         }
         // On the heap: most locks are had without it, and pay for its size otherwise.
-        let chance = Box::pin(self.chance(front, failure, begun + limit)).await?;
+        let chance = {
+            let _waiting = metrics::waiting(self.terms.label);
+            Box::pin(self.chance(front, failure, begun + limit)).await?
+        };
         let now = self.now();
+        self.woken(chance.name(), now.since(begun));
         let has_news = self.watch.as_ref().is_none_or(Watch::has_news);
         self.retries.note(chance, has_news, now);
         match chance {
@@ -169,7 +184,13 @@ impl Request<'_> {
         Ok(chance)
     }
 
-    /// Lets waiters go first that have waited for longer.
+    /// Tells why the request goes on after waiting for so long.
+    fn woken(&self, cause: &'static str, waited: Duration) {
+        metrics::woken(self.terms.label, cause);
+        telemetry::woken(cause, waited);
+    }
+
+    /// Lets waiters that have waited for longer go first.
     async fn hesitate(&mut self, front: &Front, doubtful: bool) -> Result<(), LockError> {
         let round_trip = self.client.nodes.round_trip();
         let (fixed, random) = self.wake_backoff.hesitation(doubtful, front.without(), round_trip);
@@ -191,20 +212,24 @@ impl Request<'_> {
         reading: Reading,
         token: Option<FencingToken>,
     ) -> Result<Arc<Hold>, LockError> {
+        metrics::waited(self.terms.label, begun.since(self.called));
         let Self { client, resource, terms, .. } = self;
         let lease = in_transit.lease.clone();
+        #[cfg(redlock_sim)]
+        let token = fence::from_old_range(client, &lease, token);
         let hold = client.leases.hold(resource, lease, terms, begun, reading.now, token);
         if !client.leases.add(&hold, reading) {
             // No work ran under the lease, so that not even a `min_hold` keeps the keys.
             return Err(LockError::ShuttingDown { resource: hold.resource.clone() });
         }
+        hold.metered.begin();
         in_transit.disarm();
         front.acquired(&hold, reading.now);
         Ok(hold)
     }
 }
 
-fn check(resource: &str) -> Result<(), LockError> {
+pub(super) fn check(resource: &str) -> Result<(), LockError> {
     let problem = if resource.is_empty() {
         "it is empty: name what is to be locked".to_owned()
     } else if resource.len() > MAX_RESOURCE_BYTES {

@@ -61,8 +61,8 @@ pub(crate) fn in_background(client: &Arc<Client>, hold: &Arc<Hold>) {
     let _ = begin_release(client, hold, settles);
 }
 
-/// Whether the lock was held until its release. A hold that was `judged` so was released, `asked` of
-/// all `nodes` were asked to delete its key, and a quorum has answered. Pure.
+/// Whether the lock was held until its release. A hold that was `judged` held was released, `asked`
+/// of all `nodes` were asked to delete its key, and a quorum has answered. Pure.
 fn was_ours(judged: Judgement, asked: usize, tally: &Tally, nodes: usize) -> bool {
     match judged {
         Judgement::Valid(_) => {
@@ -76,13 +76,13 @@ fn was_ours(judged: Judgement, asked: usize, tally: &Tally, nodes: usize) -> boo
     }
 }
 
-/// What a release does with the lease of its hold.
+/// The plan of a release for the lease of its hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Plan {
     /// The lease may pass to the next waiter as it is.
     may_pass_on: bool,
-    /// Until when the keys stay, if they are not passed on: a `min_hold` that is not over keeps them
-    /// for the rest, whatever ended the hold.
+    /// Until when the keys stay, if they are not passed on. A `min_hold` that is not over keeps
+    /// them for the rest of it, whatever ended the hold.
     keep_until: Option<Moment>,
 }
 
@@ -91,14 +91,14 @@ impl Plan {
     /// Pure.
     fn of(judged: Judgement, lease: &LeaseState, earliest: Moment, now: Moment) -> Self {
         let is_valid = matches!(judged, Judgement::Valid(_));
-        // Without an answer to the last renewal, it is unknown what the nodes have.
+        // Without an answer to the last renewal, the state of the nodes is unknown.
         let is_confirmed = lease.renewal_sent <= lease.confirmed.now;
         let keep_until = Some(earliest).filter(|earliest| *earliest > now);
         Self { may_pass_on: is_valid && is_confirmed && keep_until.is_none(), keep_until }
     }
 }
 
-/// What a release has begun.
+/// The step that a release has begun.
 enum Begun {
     /// The nodes are being asked to delete the key.
     Sent(Sent),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_was_ours_unless_so_many_nodes_had_it_no_more_that_another_may_have_had_it() {
+    fn a_released_lock_was_ours_unless_another_client_may_have_had_it() {
         for (judged, asked, [yes, no], ours) in [
             (VALID, 5, [3, 0], true),
             (VALID, 5, [1, 2], true),

@@ -14,12 +14,12 @@ pub(crate) struct Watch {
     signal: Arc<FreeSignal>,
 }
 
-/// Registers a listener on every node and asks for the state of the key. The question goes behind all that
-/// was sent before, also behind the deletes of a failed attempt. Each question is good for one
+/// Registers a listener on every node and asks for the state of the key. The question goes behind
+/// all earlier commands, also behind the deletes of a failed attempt. Each question is good for one
 /// push.
 pub(crate) fn watch(nodes: &Arc<Nodes>, key: &Arc<str>) -> Watch {
     let signal = FreeSignal::new(key, nodes.len(), &nodes.clock);
-    // Before the question, because a push could come in between.
+    // The listener is registered before the question, because a push could come in between.
     for (index, node) in nodes.iter().enumerate() {
         node.listen(key, index, Arc::<FreeSignal>::clone(&signal));
     }

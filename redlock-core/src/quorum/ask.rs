@@ -58,7 +58,7 @@ fn ask_at<C: ReplySink>(
 }
 
 /// Why this node has no vote when it is the same server as an earlier node: a server with two names
-/// would be counted twice (rule 16).
+/// would have two votes (rule 16).
 pub(crate) fn twin(nodes: &[NodeHandle], index: usize) -> Option<NodeError> {
     let node = nodes.get(index)?;
     let first = nodes.iter().take(index).find(|first| node.is_twin_of(first))?;

@@ -1,5 +1,5 @@
-//! Learning that a lock may have become free: on how many nodes it is, and when it expires on the
-//! rest.
+//! Learning that a lock may have become free: on how many nodes it is free, and when it expires on
+//! the others.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,8 +21,8 @@ use crate::{
 const ROUNDING: Duration = Duration::from_millis(1);
 
 /// Notifies when the key is free on a quorum of nodes, or should have expired on a quorum by the
-/// remaining times that the nodes gave. One node alone proves nothing: a single key may be left, or
-/// missing, for long while no client holds the lock, or one does.
+/// remaining times that the nodes gave. A single node proves nothing: its key may stay for long
+/// while no client holds the lock, or be missing while a client holds it.
 ///
 /// A notification says that it is worth asking. It does not promise the lock.
 pub(crate) struct FreeSignal {
@@ -42,7 +42,7 @@ struct State {
     news: bool,
 }
 
-/// What is known of the key on one node.
+/// The known state of the key on one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum KeyState {
     /// An answer never replaces this, because it may be older: at worst it notifies in vain.
@@ -89,8 +89,8 @@ impl FreeSignal {
         self.stopped.store(true, Ordering::Release);
     }
 
-    /// Whether a node has pushed a change. An answer may describe what was so before it was
-    /// registered.
+    /// Whether a node has pushed a change. An answer does not count: it may describe the time
+    /// before the listener was registered.
     pub(crate) fn has_news(&self) -> bool {
         self.state.lock().news
     }
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_nodes_answer_is_no_news_and_what_they_tell_is() {
+    fn answers_of_the_nodes_are_no_news_and_pushes_are() {
         let silent = free_signal();
         (0..5).for_each(|node| Arc::clone(&silent).receive(node, Ok(Reply::Missing)));
         assert!(silent.is_free() && !silent.has_news());
@@ -262,7 +262,8 @@ mod tests {
         assert_eq!(free_signal.known(), 2);
     }
 
-    /// A node that reconnects is unknown: what it reported on the old connection may have changed.
+    /// The state is unknown on a node that reconnects: it may have changed since the node reported
+    /// it.
     #[tokio::test(start_paused = true)]
     async fn a_node_that_is_connected_again_is_asked_again_and_notifies_nothing() {
         let free_signal = free_signal();

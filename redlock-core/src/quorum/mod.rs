@@ -1,4 +1,4 @@
-//! Asking all nodes at once and knowing as early as possible what came of it (rule 3).
+//! Asking all nodes at once, and knowing the outcome as early as possible (rule 3).
 
 mod ask;
 mod free_signal;

@@ -12,8 +12,7 @@ use crate::{
     timer::timeout,
 };
 
-/// All nodes of a client, what it tells the time by, and how long it waits for them. Derefs to the
-/// nodes.
+/// All nodes of a client, with its clock and its timeouts. Derefs to the nodes.
 pub(crate) struct Nodes {
     all: Box<[NodeHandle]>,
     pub(crate) clock: Arc<dyn Clock>,

@@ -16,7 +16,7 @@ pub(crate) struct Numbering {
 }
 
 struct Drawn {
-    /// By node.
+    /// The numbers, by node.
     first: Vec<Option<u64>>,
     is_closed: bool,
     late: usize,
@@ -56,18 +56,18 @@ impl ReplySink for Numbering {
     }
 }
 
-/// What the numbers of the nodes come to.
+/// The outcome of the numbers from the nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Agreement {
-    /// A quorum of nodes has given this number, and none of those that answered a larger one: it is
-    /// final. Every later holder asks one of that quorum.
+    /// A quorum of nodes has given this number, and no node that answered has given a larger
+    /// number. It is final: every later holder asks a node of that quorum.
     Final(u64),
-    /// This is the largest, and fewer nodes know of it: it has to be confirmed.
+    /// This is the largest number, and fewer nodes know it: it has to be confirmed.
     Split(u64),
 }
 
-/// The token of a holder is the largest number that at least a quorum of nodes has given. None when
-/// fewer have given any.
+/// The token of a holder is the largest number among the answers of a quorum of nodes. `None` when
+/// fewer nodes have given a number.
 pub(crate) fn agree(first: &[Option<u64>]) -> Option<Agreement> {
     let enough = quorum(first.len());
     if first.iter().flatten().count() < enough {

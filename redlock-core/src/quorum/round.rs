@@ -1,4 +1,4 @@
-//! One question to all nodes: which node has answered what, and whether that settles the question.
+//! A question to all nodes: the answer of each node, and whether the question is settled.
 
 use std::{
     fmt,
@@ -27,14 +27,14 @@ struct State {
     tally: Tally,
     answers: Vec<Answer>,
     settled: bool,
-    /// What follows the round has run, too: the asker may hear of the outcome.
+    /// The consequences of the outcome have run, too: the asker may hear of it.
     concluded: bool,
     /// The task that waits for the outcome.
     asker: Option<Waker>,
 }
 
-/// What a settled round does by itself. The caller that casts the vote runs it, so that it needs no
-/// task.
+/// The consequences of a settled round. The caller that casts the deciding vote runs them, so they
+/// need no task.
 pub(crate) trait OnSettled: Send + Sync + 'static {
     /// The deciding vote was cast. Runs once.
     fn settled(&self, round: &Arc<Round>, tally: Tally);
@@ -63,7 +63,7 @@ impl Round {
         Self::build(nodes, settles, None)
     }
 
-    /// A round like that of [`new`](Self::new), with what runs when it is settled.
+    /// Like [`new`](Self::new), with the consequences to run when the round is settled.
     pub(crate) fn with_on_settled(
         nodes: usize,
         settles: fn(&Tally) -> bool,
@@ -96,6 +96,7 @@ impl Round {
                 | Reply::Woke { deleted: true },
             ) => (Vote::Yes, Answer::Yes),
             Ok(Reply::Missing | Reply::Woke { deleted: false }) => (Vote::No, Answer::Missing),
+            Ok(Reply::Seen(_)) => (Vote::Yes, Answer::Yes),
             Ok(Reply::Foreign | Reply::Queued { .. } | Reply::Full) => (Vote::No, Answer::Foreign),
             Err(error) => (Vote::Failed, Answer::Failed(error)),
         };
@@ -185,7 +186,7 @@ impl Round {
         self.tally()
     }
 
-    /// The votes so far, late ones included.
+    /// The votes so far, late votes included.
     pub(crate) fn tally(&self) -> Tally {
         self.state.lock().tally
     }
@@ -200,7 +201,7 @@ impl Round {
         self.state.lock().answers.get(node) == Some(&Answer::Yes)
     }
 
-    /// Whether what was asked may have happened on this node, or may still happen (rule 5).
+    /// Whether the question may have taken effect on this node, or may still do so (rule 5).
     pub(crate) fn may_have_happened(&self, node: usize) -> bool {
         match self.state.lock().answers.get(node) {
             Some(Answer::Awaited | Answer::Yes | Answer::Healing) => true,
@@ -209,7 +210,7 @@ impl Round {
         }
     }
 
-    /// The nodes where the key is missing. Each is returned once and has another vote.
+    /// The nodes where the key is missing. Each is returned once, and then has another vote.
     pub(crate) fn take_missing(&self) -> Vec<usize> {
         let mut state = self.state.lock();
         let mut missing = Vec::new();
@@ -222,9 +223,9 @@ impl Round {
         missing
     }
 
-    /// Notes that this node is being asked once more, in another round, which has its answer: from
-    /// now on it may have happened there. Its own vote on this one was cast before, since a node
-    /// answers in order.
+    /// Notes that this node is asked once more, in another round, and that round has the answer:
+    /// the question may now take effect there. The node's vote in this round was cast before,
+    /// because a node answers in order.
     pub(crate) fn set_again(&self, node: usize) {
         if let Some(answer) = self.state.lock().answers.get_mut(node)
             && *answer != Answer::Yes
@@ -239,7 +240,7 @@ impl Round {
         self.state.lock().answers.iter().any(is_late)
     }
 
-    /// What went wrong where, in the order of the nodes.
+    /// The failures of the nodes, in the order of the nodes.
     pub(crate) fn failures(&self) -> Vec<NodeError> {
         let state = self.state.lock();
         let failed = |answer: &Answer| match answer {
@@ -300,7 +301,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_asks_hears_of_it_once_what_comes_of_it_has_come() {
+    async fn the_asker_hears_of_the_outcome_after_its_consequences_have_run() {
         struct Unheard;
 
         impl OnSettled for Unheard {
@@ -340,7 +341,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_dropped_ballot_is_a_failure_that_may_have_run() {
+    async fn a_dropped_reply_is_a_failure_that_may_have_run() {
         let round = Round::new(1, Tally::impossible);
         drop(ReplyTo::new(&round, 0, &name()));
         assert!(round.settled(&[], Duration::from_secs(1)).await.impossible_by_failures());

@@ -29,7 +29,7 @@ impl Tally {
         Self { nodes, yes: 0, no: 0, failed: 0 }
     }
 
-    /// So many votes, and no failures.
+    /// This many votes, and no failures.
     #[cfg(test)]
     pub(crate) fn of(nodes: usize, yes: usize, no: usize) -> Self {
         Self { nodes, yes, no, failed: 0 }
@@ -43,7 +43,7 @@ impl Tally {
         }
     }
 
-    /// A node that said no has come round.
+    /// A node that said no has changed to yes.
     pub(crate) fn come_round(&mut self) {
         self.no = self.no.saturating_sub(1);
         self.yes += 1;
@@ -67,7 +67,7 @@ impl Tally {
         self.no
     }
 
-    /// A quorum has answered, whatever it said.
+    /// A quorum has answered, yes or no.
     pub(crate) fn answered(&self) -> bool {
         self.yes + self.no >= quorum(self.nodes)
     }
@@ -77,23 +77,23 @@ impl Tally {
         self.yes + self.no + self.failed >= self.nodes
     }
 
-    /// So many said no or failed that a quorum cannot be reached any more.
+    /// So many nodes said no or failed that a quorum cannot be reached any more.
     pub(crate) fn impossible(&self) -> bool {
         self.no + self.failed >= self.blocking()
     }
 
-    /// So many failed that a quorum was impossible whatever the others said.
+    /// So many nodes failed that a quorum was impossible whatever the others said.
     pub(crate) fn impossible_by_failures(&self) -> bool {
         self.failed >= self.blocking()
     }
 
-    /// So many said no that a quorum is impossible whatever the others say.
+    /// So many nodes said no that a quorum is impossible whatever the others say.
     pub(crate) fn impossible_by_refusals(&self) -> bool {
         self.no >= self.blocking()
     }
 
-    /// So many failed that not even the missing votes can turn this into a quorum of yes or a
-    /// blocking number of no: the round will never know.
+    /// So many nodes failed that the missing votes can make neither a quorum of yes nor a blocking
+    /// number of no: the outcome stays unknown.
     pub(crate) fn undecidable(&self) -> bool {
         let open = self.nodes - self.yes - self.no - self.failed;
         self.yes + open < quorum(self.nodes) && self.no + open < self.blocking()
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_alone_or_not() {
+    fn failures_alone_are_told_from_failures_with_refusals() {
         use Vote::{Failed, No};
         assert!(tally(5, &[Failed, Failed, Failed]).impossible_by_failures());
         let mixed = tally(5, &[Failed, Failed, No]);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_one_whatever_it_says_and_a_failure_is_none() {
+    fn a_refusal_counts_as_an_answer_and_a_failure_does_not() {
         use Vote::{Failed, No, Yes};
         let silent = tally(5, &[Yes, No, Failed, Failed]);
         assert!(!silent.answered());
@@ -168,7 +168,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_settled_stays_settled(votes in votes()) {
+        fn a_settled_round_stays_settled(votes in votes()) {
             let mut tally = Tally::new(votes.len());
             let (mut reached, mut impossible, mut undecidable) = (false, false, false);
             for vote in votes {

@@ -20,9 +20,9 @@ struct Hands {
     frozen: bool,
     /// In nanoseconds, as in [`Reading`].
     wall_ahead: i64,
-    /// How far the wall clock is from the right time, in nanoseconds: NTP has set it, and not quite
-    /// right.
-    wall_error: i64,
+    /// How far the wall clock is ahead of the right time, in milliseconds: NTP has set it, and not quite
+    /// right. None when it shows the beginning of time for ever.
+    wall_error: Option<i64>,
 }
 
 impl Hands {
@@ -36,9 +36,9 @@ impl Hands {
 
 impl SimClock {
     /// A clock that shows `skew` now and goes at `rate`, 1.0 being right, beside a wall clock that is
-    /// this many nanoseconds ahead. Needs a runtime.
+    /// this many milliseconds ahead, or stands still. Needs a runtime.
     #[must_use]
-    pub fn new(skew: Duration, rate: f64, wall_error: i64) -> Self {
+    pub fn new(skew: Duration, rate: f64, wall_error: Option<i64>) -> Self {
         let anchor = Instant::now();
         let (shown, frozen, wall_ahead) = (skew, false, 0);
         Self(Mutex::new(Hands { anchor, shown, rate, frozen, wall_ahead, wall_error }))
@@ -67,7 +67,7 @@ impl SimClock {
         let mut hands = self.0.lock();
         let by = i64::try_from(by.as_nanos()).unwrap_or(i64::MAX);
         hands.wall_ahead = hands.wall_ahead.saturating_add(by);
-        hands.wall_error = hands.wall_error.saturating_add(by);
+        hands.wall_error = hands.wall_error.map(|error| error.saturating_add(by / 1_000_000));
     }
 
     /// Sets the wall clock back, as NTP does.
@@ -75,7 +75,13 @@ impl SimClock {
         let mut hands = self.0.lock();
         let by = i64::try_from(by.as_nanos()).unwrap_or(i64::MAX);
         hands.wall_ahead = hands.wall_ahead.saturating_sub(by);
-        hands.wall_error = hands.wall_error.saturating_sub(by);
+        hands.wall_error = hands.wall_error.map(|error| error.saturating_sub(by / 1_000_000));
+    }
+
+    /// How far the wall clock is from the right time; `None` when it stands still.
+    #[must_use]
+    pub fn wall_error(&self) -> Option<Duration> {
+        self.0.lock().wall_error.map(|error| Duration::from_millis(error.unsigned_abs()))
     }
 }
 
@@ -86,9 +92,9 @@ impl Clock for SimClock {
     }
 
     fn wall(&self) -> Duration {
-        let error = self.0.lock().wall_error;
-        let shown = wall_at(Instant::now());
-        let by = Duration::from_nanos(error.unsigned_abs());
-        if error < 0 { shown.saturating_sub(by) } else { shown + by }
+        let Some(error) = self.0.lock().wall_error else { return Duration::ZERO };
+        let right = wall_at(Instant::now());
+        let by = Duration::from_millis(error.unsigned_abs());
+        if error < 0 { right.saturating_sub(by) } else { right + by }
     }
 }

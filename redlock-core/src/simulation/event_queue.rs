@@ -295,7 +295,7 @@ impl EventQueue {
                 node.memory.execute(std::slice::from_ref(&command), route.connection);
             pushes.extend(told);
             let act = Act::new(route.client, route.connection, route.node, &command);
-            reply.iter().for_each(|reply| witness.executed(&act, (*reply).into()));
+            reply.iter().for_each(|reply| witness.executed(&act, reply.into()));
             replies.extend(reply.into_iter().map(Ok));
         }
         self.answer(route, Payload::Answer { call, replies }, now);

@@ -12,7 +12,7 @@ use super::{
     connection::SimConnector,
     event_queue::EventQueue,
     node::SimNode,
-    sight::Witness,
+    sight::{self, Witness},
     traffic::{LinkQuality, Message, Opening, Payload, Route},
 };
 use crate::{
@@ -226,6 +226,22 @@ impl Network {
             let pushes = state.nodes[node].memory.flush();
             state.tell(pushes, now, &*self.0.witness);
         });
+    }
+
+    /// Deletes all locks of a node, as a clock does that is set ahead. Counters stay.
+    pub fn flush_locks(&self, node: usize) {
+        self.with(|state, now| {
+            let pushes = state.nodes[node].memory.flush_locks();
+            state.tell(pushes, now, &*self.0.witness);
+        });
+    }
+
+    /// Locks that went from a node come back where no other lock is, as if their holder had set them
+    /// again. Returns their keys and the first 64 bits of their tokens.
+    #[must_use]
+    pub fn bring_locks_back(&self, node: usize) -> Vec<(String, u64)> {
+        let back = self.with(|state, _| state.nodes[node].memory.bring_locks_back());
+        back.into_iter().map(|(key, value)| (key.to_string(), sight::number_of(&value))).collect()
     }
 
     /// A node takes what arrives and does nothing about it.

@@ -89,18 +89,21 @@ impl<'a> Act<'a> {
             Action::Release { .. } => (Kind::Release, Duration::ZERO),
             Action::Join { .. } => (Kind::Join, Duration::ZERO),
             Action::Leave => (Kind::Leave, Duration::ZERO),
-            Action::Watch => (Kind::Watch, Duration::ZERO),
+            // What operators do is not drawn.
+            Action::Watch | Action::Inspect | Action::TakeAway | Action::Clear { .. } => {
+                (Kind::Watch, Duration::ZERO)
+            }
         };
         let Claim { key, .. } = &*command.claim;
         Self { client, connection, node, kind, key, claim: number(&command.claim), ttl }
     }
 }
 
-impl From<Reply> for Outcome {
-    fn from(reply: Reply) -> Self {
+impl From<&Reply> for Outcome {
+    fn from(reply: &Reply) -> Self {
         match reply {
             Reply::Done | Reply::There { .. } | Reply::Woke { deleted: true } => Self::Done,
-            Reply::Queued { .. } | Reply::Numbered { .. } => Self::Done,
+            Reply::Queued { .. } | Reply::Numbered { .. } | Reply::Seen(_) => Self::Done,
             Reply::Missing | Reply::Woke { deleted: false } => Self::Missing,
             Reply::Foreign | Reply::Full => Self::Foreign,
         }
@@ -109,5 +112,10 @@ impl From<Reply> for Outcome {
 
 /// The first 64 bits of a claim's token, which is hexadecimal.
 pub(super) fn number(claim: &Claim) -> u64 {
-    claim.value.get(..16).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or(0)
+    number_of(&claim.value)
+}
+
+/// The same, of its value.
+pub(super) fn number_of(value: &str) -> u64 {
+    value.get(..16).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or(0)
 }

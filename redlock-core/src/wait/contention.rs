@@ -13,7 +13,7 @@ use crate::clock::Moment;
 /// joins the queue instead of taking the lock from the client that has its turn.
 const MEMORY: Duration = Duration::from_secs(5);
 
-/// What is known of locks by their keys. Adding an entry removes expired ones (rule 18).
+/// The known state of locks, by their keys. Adding an entry removes expired entries (rule 18).
 #[derive(Debug, Default)]
 pub(super) struct Contention {
     known: HashMap<Arc<str>, Contended>,
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_is_not_kept() {
+    fn expired_entries_are_removed() {
         let mut contention = Contention::default();
         for number in 0..100_000_u64 {
             let key = number.to_string().into();

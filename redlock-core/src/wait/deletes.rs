@@ -1,5 +1,6 @@
-//! Deleting the keys of a lease, and waking the next client that waits for the lock: compare-and-delete
-//! wherever the key may be, until the delete is confirmed or the key has expired (rules 5, 11 and 12).
+//! Deleting the keys of a lease, and waking the next client that waits for the lock. Every node
+//! that may have the key gets a compare-and-delete, until a delete is confirmed or the key has
+//! expired (rules 5, 11 and 12).
 
 use std::sync::Arc;
 
@@ -17,15 +18,15 @@ pub(crate) fn settles(tally: &Tally) -> bool {
     tally.answered() || tally.impossible_by_failures()
 }
 
-/// Gives back a lease that is not held, or what an attempt has left. The deletes follow the `SET`s
-/// of the attempt, and the caller does not wait for them (rule 5).
+/// Gives back a lease that is not held, or the keys that an attempt has left. The deletes follow
+/// the `SET`s of the attempt, and the caller does not wait for them (rule 5).
 pub(super) fn give_back(queues: &Arc<Queues>, lease: &LeaseState) {
     queues.leases.ensure_running();
     delete(queues, lease, None, queues.nodes().clock.now(), settles);
 }
 
-/// Asks every node that may have the key to delete it, and returns how many those are. The node
-/// that keeps the queue also gives the next waiter its turn.
+/// Asks every node that may have the key to delete it, and returns the number of these nodes. The
+/// node that keeps the queue also gives the next waiter its turn.
 pub(crate) fn delete(
     queues: &Arc<Queues>,
     lease: &LeaseState,
@@ -81,7 +82,7 @@ struct Telling {
     round: Arc<Round>,
     queues: Arc<Queues>,
     key: Arc<str>,
-    /// When the lock was let go of.
+    /// When the lock was released.
     now: Moment,
 }
 
@@ -89,11 +90,11 @@ impl ReplySink for Telling {
     fn receive(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
         let Self { round, queues, key, now } = &*self;
         match result {
-            // The waiter that was woken has so long to take the lock.
+            // The waiter that was woken has this long to take the lock.
             Ok(Reply::Woke { .. }) => {
                 queues.others_wait(key, *now, *now + grace(queues.nodes().round_trip()));
             }
-            Ok(Reply::Done | Reply::Missing) => queues.nobody_waits(key, *now),
+            Ok(Reply::Done | Reply::Missing) => queues.no_client_waits(key, *now),
             _ => {}
         }
         Arc::clone(round).receive(node, result);

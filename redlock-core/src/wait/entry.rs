@@ -1,8 +1,8 @@
 //! A place in the queue between processes, which one node keeps for each lock.
 //!
 //! The queue decides which client asks, never which client holds: a quorum grants the lock. A queue
-//! that is lost, split or wrong costs order for a moment and nothing else, so all of it is soft
-//! state. Entries expire, refusals are passed over, and no answer of a queue is ever a vote.
+//! that is lost, split or wrong disturbs the order for a moment and nothing else, so all of it is
+//! soft state. Entries expire, refusals are passed over, and no answer of a queue is ever a vote.
 //!
 //! All clients compute the same node: the first that can be reached in the order of [`rank`]. A
 //! release gives the turn to the first waiter there, and tells the waiter behind it that it is
@@ -16,7 +16,8 @@ use tokio::sync::Notify;
 use super::pace::LIFE;
 use crate::{
     bug::{Bug, planted},
-    error::NodeError,
+    error::{NodeError, NodeErrorKind},
+    metrics,
     node::{
         Action, Claim, Job, Listener, NodeHandle, Reply, ReplySink, ReplyTo, deliver, fnv1a,
         queue_keys,
@@ -59,16 +60,17 @@ pub(crate) fn queue_node(nodes: &[NodeHandle], key: &str) -> Option<usize> {
     keeper(nodes, key, &[])
 }
 
-/// How a waiter stands in the queue.
+/// The position of a waiter in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QueuePosition {
     /// The number of waiters before it.
     pub(crate) ahead: u64,
-    /// What is left of the lock on the node that keeps the queue; `None` when it is free there.
+    /// The remaining time of the lock on the node that keeps the queue. `None` when it is free
+    /// there.
     pub(crate) left: Option<Duration>,
 }
 
-/// What pushes tell a waiter.
+/// The pushes that a waiter gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Signal {
     /// The lock was released, and this waiter may take it.
@@ -94,10 +96,13 @@ pub(crate) struct Entry {
     said: u32,
     /// Every node that may have an entry.
     asked: Vec<usize>,
+    /// The nodes that have refused to take the entry.
+    declined: Vec<usize>,
     /// The turn came: the entry is out of the queue already.
     has_turn: bool,
     /// The turn came while the waiter was reported alive, which put the entry back.
     is_back: bool,
+    _metered: metrics::Counted,
 }
 
 impl Entry {
@@ -115,43 +120,55 @@ impl Entry {
             place: 0,
             said: 0,
             asked: Vec::new(),
+            declined: Vec::new(),
             has_turn: false,
             is_back: false,
+            _metered: metrics::queued(),
         }
     }
 
     /// Joins the queue, or reports that the waiter is alive. `None` when no node takes the entry.
     pub(crate) async fn say(&mut self) -> Option<QueuePosition> {
-        let nodes = Arc::clone(&self.nodes);
         let mut refused = Vec::new();
         loop {
-            // An entry stays on its node for as long as that node answers.
-            let stays = self.node.filter(|node| {
-                !refused.contains(node) && nodes.get(*node).is_some_and(NodeHandle::is_up)
-            });
-            let node = match stays {
-                Some(node) => node,
-                None => {
-                    let node = keeper(&nodes, &self.claim.key, &refused)?;
-                    self.move_to(node);
-                    node
-                }
-            };
+            // A node that comes back, or is first reached after the waiter has joined, keeps the
+            // queue from then on. An entry that stayed where it is would be the front of a separate
+            // queue, ahead of all clients that joined since.
+            let node = self.keeper(&refused)?;
+            if self.node != Some(node) {
+                self.move_to(node);
+            }
             match self.ask(node).await {
                 Ok(Reply::Queued { place, ahead, left }) => {
                     self.place = place;
                     self.has_turn = false;
-                    // A push comes before the answer to what ran after it.
+                    // A push comes before the answers to later commands.
                     self.is_back = self.wake.has_turn();
                     return Some(QueuePosition { ahead, left });
                 }
                 Ok(_) => return None,
-                Err(_) => refused.push(node),
+                Err(error) => {
+                    refused.push(node);
+                    if error.kind == NodeErrorKind::Server {
+                        self.declined.push(node);
+                    }
+                }
             }
         }
     }
 
-    /// Moves the entry to another node.
+    /// The node that keeps the queue now. A node that has refused the entry before is not asked each time:
+    /// the entry stays where it is.
+    fn keeper(&self, refused: &[usize]) -> Option<usize> {
+        let Self { nodes, claim, declined, node, .. } = self;
+        let stays = node
+            .filter(|it| !refused.contains(it) && nodes.get(*it).is_some_and(NodeHandle::is_up));
+        let best = keeper(nodes, &claim.key, refused)?;
+        Some(stays.filter(|_| declined.contains(&best)).unwrap_or(best))
+    }
+
+    /// Moves the entry to another node, where it keeps its place. The node before is told when the
+    /// waiter goes, if it has not forgotten the entry by then: the waiter may come back to it.
     fn move_to(&mut self, node: usize) {
         if let Some(before) = self.node.replace(node).and_then(|it| self.nodes.get(it)) {
             self.keys.iter().for_each(|key| before.stop_listening(key, &self.wake));
@@ -223,15 +240,15 @@ impl Drop for Entry {
         }
         for node in std::mem::take(&mut self.asked) {
             let Some(handle) = self.nodes.get(node) else { continue };
-            // Behind a join that is still on its way, on the same connection. An entry that is not
-            // reached expires by itself.
+            // The leave follows a join that is still on its way, on the same connection. An entry
+            // that cannot be reached expires by itself.
             let reply_to = ReplyTo::new(&Arc::<Answer>::default(), node, handle.name());
             deliver(handle.submit(Job::new(&self.claim, Action::Leave), reply_to, handle.now()));
         }
     }
 }
 
-/// What pushes have told a waiter.
+/// The pushes that a waiter has received.
 #[derive(Debug)]
 struct Wake {
     /// The key whose push gives the turn; the other one says that it is next.

@@ -1,4 +1,4 @@
-//! What came of an attempt that did not get the lock. The waiters behind it are told the same.
+//! The outcome of an attempt that did not get the lock. The waiters behind it get the same error.
 
 use crate::{
     error::NodeError,

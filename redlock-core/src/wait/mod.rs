@@ -34,10 +34,12 @@ mod queue;
 mod tests;
 mod turn;
 mod waiters;
+mod wants;
 
 pub(crate) use deletes::{delete, settles};
-pub(crate) use entry::{Entry, QueuePosition, Signal};
+pub(crate) use entry::{Entry, QueuePosition, Signal, queue_node};
 pub(crate) use failed_attempt::FailedAttempt;
 pub(crate) use pace::{MIN_PAUSE, REFRESH, WakeBackoff, grace, watches_after};
-pub(crate) use queue::{Joined, NoTurn, Queues, Wants};
+pub(crate) use queue::{Joined, Queues};
 pub(crate) use turn::Front;
+pub(crate) use wants::{NoTurn, Wants};

@@ -1,9 +1,9 @@
 //! Which client goes first when several want one lock. Pure.
 //!
-//! Within a process a lock passes on at once, so that a process could keep it for ever. A queue
-//! keeps the lock for a span, then deletes the keys and lets other clients in. A client that wakes
-//! up to a free lock hesitates less, the longer its queue has waited: then two clients seldom start
-//! at the same moment and split the votes.
+//! Within a process a lock passes on at once, so a process could keep it for ever. A queue keeps
+//! the lock for a span, then deletes the keys and lets other clients in. A client that wakes up to
+//! a free lock hesitates less, the longer its queue has waited: then two clients seldom start at
+//! the same moment and split the votes.
 
 use std::time::Duration;
 
@@ -30,8 +30,8 @@ pub(crate) const REFRESH: Duration = Duration::from_millis(1500);
 /// How long an entry in that queue outlives a waiter that has stopped reporting.
 pub(super) const LIFE: Duration = Duration::from_secs(5);
 
-/// How long a waiter may take to use its turn, where a quorum answers within `round_trip`. Hearing
-/// of the turn and asking takes one round trip and a half. After that the next waiter checks
+/// How long a waiter may take to use its turn, where a quorum answers within `round_trip`. Learning
+/// of the turn and asking takes one and a half round trips. After that the next waiter checks
 /// whether the lock is still free, and the client that released it may take it again.
 pub(crate) fn grace(round_trip: Duration) -> Duration {
     round_trip.saturating_mul(4).saturating_add(Duration::from_millis(100))
@@ -44,10 +44,11 @@ pub(crate) fn watches_after(round_trip: Duration) -> Duration {
     round_trip.saturating_mul(2).saturating_add(Duration::from_millis(10))
 }
 
-/// How long a queue hesitates that has just begun to wait.
+/// How long a queue that has just begun to wait hesitates.
 const HESITATION: Duration = Duration::from_millis(1);
 
-/// How often doubtful notifications in a row double the random part: to an eighth of a second.
+/// How many doubtful notifications in a row double the random part: it grows to an eighth of a
+/// second.
 const MAX_DOUBLINGS: u32 = 7;
 
 /// The most that the random part grows to, or one unit if that is more.
@@ -130,10 +131,11 @@ impl WakeBackoff {
     /// upper bound of a random part. Both follow the `round_trip` to the nodes: clients that ask
     /// within one round trip of each other split the votes.
     ///
-    /// A notification is `doubtful` in three cases. It says nothing new: the key reads as missing, as it
-    /// also does on a server that has no memory left for it. It came at once. Or the last attempt
-    /// failed although perhaps no client holds the lock: the notification may come from other clients that
-    /// try in vain. Each doubtful notification in a row doubles the random part.
+    /// A notification is `doubtful` in three cases. It says nothing new: the key reads as missing,
+    /// as it also does on a server that has no memory left for the key. It came at once. Or the
+    /// last attempt failed although perhaps no client holds the lock: the notification may come
+    /// from other clients that try in vain. Each doubtful notification in a row doubles the random
+    /// part.
     pub(crate) fn hesitation(
         &mut self,
         doubtful: bool,
@@ -161,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_grows_while_nobody_comes_and_shrinks_at_once() {
+    fn a_span_grows_while_no_other_client_comes_and_shrinks_at_once() {
         let mut streak = Streak::new();
         assert!(streak.may_go_on(at(1000)), "it begins with the lock");
         streak.lock_taken(at(0), 9);
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_those_who_wait_here_are_served_before_another_client_is() {
+    fn half_of_the_waiters_of_this_client_are_served_before_another_client() {
         for (waiting, served) in [(0, 0), (1, 0), (2, 1), (3, 1), (9, 4)] {
             let mut streak = Streak::new();
             streak.contended();
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_has_waited_longest_goes_first() {
+    fn the_queue_that_has_waited_longest_goes_first() {
         let delay = |waited| WakeBackoff::default().hesitation(false, waited, ms(0)).0;
         assert_eq!(delay(Duration::ZERO), HESITATION);
         assert_eq!(delay(EAGER_AFTER / 2), HESITATION / 2);
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_notifies_in_vain_again_and_again_is_believed_less_each_time() {
+    fn each_vain_notification_in_a_row_lengthens_the_pause() {
         let mut wake_backoff = WakeBackoff::default();
         let mut random = |doubtful| wake_backoff.hesitation(doubtful, EAGER_AFTER, ms(0)).1;
         assert_eq!([true; 3].map(&mut random), [ms(1), ms(3), ms(7)]);
@@ -220,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_others_waits_for_longer_where_they_are_far() {
+    fn pauses_for_other_clients_grow_with_the_round_trip() {
         for round_trip in [0, 1, 40].map(ms) {
             // A waiter hears of its turn in half a round trip, and has its answers one round trip
             // later.

@@ -20,13 +20,13 @@ use super::{
     failed_attempt::FailedAttempt,
     pace::{MIN_PAUSE, Streak},
     turn::{Front, Hurry, PendingTurn, Waiter},
+    wants::{NoTurn, Wants},
 };
 use crate::{
     bug::{Bug, planted},
     clock::{Moment, Reading},
     lease::{Hold, HoldId, InFlightGuard, LeaseInTransit, LeaseState, Leases, Waiters},
     node::fnv1a,
-    options::Terms,
     quorum::Nodes,
     sync::Mutex,
 };
@@ -56,88 +56,30 @@ struct Inner {
 }
 
 #[derive(Debug)]
-pub(super) struct Queue {
-    pub(super) occupant: Occupant,
+struct Queue {
+    occupant: Occupant,
     waiting: VecDeque<Arc<Waiter>>,
     /// The outcome of the last attempt, and when it was. The waiters behind the front get the same
     /// error.
-    pub(super) last: Option<(Arc<FailedAttempt>, Moment)>,
+    last: Option<(Arc<FailedAttempt>, Moment)>,
     /// How often the front would ask by itself.
     pace: Duration,
     /// Tells the front that a waiter behind it would ask earlier than the front does.
-    pub(super) hurry: Arc<Hurry>,
+    hurry: Arc<Hurry>,
     /// When this queue last had the lock, or began. A queue that has waited for longer hesitates
     /// less.
-    pub(super) waiting_since: Moment,
-    pub(super) streak: Streak,
+    waiting_since: Moment,
+    streak: Streak,
 }
 
 #[derive(Debug)]
-pub(super) enum Occupant {
+enum Occupant {
     /// There is one [`Front`]: a task has it, or it is on its way to a waiter.
     Asking,
     Held(HoldId, Weak<Hold>),
 }
 
-/// What a request needs of a lease to take it over as it is.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Wants {
-    ttl: Duration,
-    clock_drift_factor: f64,
-    /// The request has a `min_hold`: the keys have to live longer than the ttl and are set anew.
-    min_hold: bool,
-    /// The request wants a fencing token.
-    fenced: bool,
-    /// The request makes one attempt at most, because it does not wait or may not retry. The
-    /// outcome of the attempt in progress is its answer, too.
-    pub(crate) tries_once: bool,
-    /// How often the request would ask. An answer of the nodes that is no older than this is fresh
-    /// enough for it.
-    pub(super) retry_delay: Duration,
-}
-
-impl Wants {
-    pub(crate) fn new(terms: &Terms) -> Self {
-        Self {
-            ttl: terms.ttl,
-            clock_drift_factor: terms.clock_drift_factor,
-            min_hold: !terms.min_hold.is_zero(),
-            fenced: terms.fenced,
-            tries_once: terms.wait.is_zero() || terms.retry_count == Some(0),
-            retry_delay: terms.retry_delay,
-        }
-    }
-
-    /// Whether a front that asks every `pace` is too slow for this request.
-    fn hurries(&self, pace: Duration) -> bool {
-        self.tries_once || self.retry_delay < pace
-    }
-
-    /// Whether a lease is good enough to be taken over. Enough of it is left that the next holder
-    /// is as well off as a holder that is about to renew, and after a crash the keys are gone when
-    /// the next holder expects that.
-    pub(super) fn fits(&self, lease: &LeaseState, clock: Reading) -> bool {
-        !self.min_hold
-            && self.clock_drift_factor.total_cmp(&lease.clock_drift_factor).is_eq()
-            && lease.deadline_on(clock).is_some_and(|it| it.since(clock.now) >= self.ttl * 2 / 3)
-            && lease.expired_by.since(clock.now) <= self.ttl
-    }
-}
-
-/// Why there is no turn.
-#[derive(Debug, Clone)]
-pub(crate) enum NoTurn {
-    /// This very client has the lock.
-    HeldHere,
-    /// The last attempt failed like this.
-    Failed(Arc<FailedAttempt>),
-    /// Nothing is known yet, or too many wait.
-    Busy,
-    /// No turns are given any more.
-    Closed,
-}
-
-/// What a request finds when it joins.
+/// The answer to a request that joins.
 #[expect(clippy::large_enum_variant, reason = "the first is the usual, and lives for a moment")]
 pub(crate) enum Joined {
     /// The request is the first, and has its turn.
@@ -254,7 +196,7 @@ impl Queues {
 
     /// A node has reported that no other client waits for this lock. It answered a release that was
     /// sent at `then`.
-    pub(crate) fn nobody_waits(&self, key: &str, then: Moment) {
+    pub(crate) fn no_client_waits(&self, key: &str, then: Moment) {
         self.locked(key, |inner| inner.contention.none_waits(key, then));
     }
 
@@ -296,25 +238,67 @@ impl Queues {
         self.locked(key, |inner| inner.promote(self, key, now, entry))
     }
 
-    pub(super) fn with_queue<T>(
-        &self,
-        key: &str,
-        change: impl FnOnce(&mut Queue) -> T,
-    ) -> Option<T> {
+    fn with_queue<T>(&self, key: &str, change: impl FnOnce(&mut Queue) -> T) -> Option<T> {
         self.locked(key, |inner| inner.by_key.get_mut(key).map(change))
     }
 
     /// Changes the queue and answers the waiters that try only once. False when nothing changed.
-    pub(super) fn answer(&self, key: &str, change: impl FnOnce(&mut Queue) -> bool) -> bool {
+    fn answer(&self, key: &str, change: impl FnOnce(&mut Queue) -> bool) -> bool {
         self.locked(key, |inner| {
             let Inner { by_key, wakes, .. } = inner;
             let Some(queue) = by_key.get_mut(key) else { return false };
             let changed = change(queue);
             if changed {
-                queue.answer_those_who_try_once(wakes);
+                queue.answer_single_tries(wakes);
             }
             changed
         })
+    }
+
+    /// The attempt of the front has failed, and the waiters that try only once are told.
+    pub(super) fn attempt_failed(&self, key: &str, failure: &Arc<FailedAttempt>) {
+        let now = self.nodes().clock.now();
+        self.answer(key, |queue| queue.attempt_failed(failure, now));
+    }
+
+    /// The front has the lock, and its queue is held until the hold ends. False for a hold that has
+    /// ended already. It could not tell the queue, which did not know it yet.
+    pub(super) fn acquired(
+        &self,
+        key: &str,
+        hold: &Arc<Hold>,
+        unchallenged: bool,
+        now: Moment,
+    ) -> bool {
+        self.answer(key, |queue| queue.acquired(hold, unchallenged, now))
+    }
+
+    /// The outcome of the last attempt for this key. The nodes need not be asked again, unless it is
+    /// too old for a request that tries only once.
+    pub(super) fn known(&self, key: &str, wants: Wants) -> Option<Arc<FailedAttempt>> {
+        self.with_queue(key, |queue| queue.known(wants, || self.nodes().clock.now())).flatten()
+    }
+
+    /// How long this client has been without the lock.
+    pub(super) fn without(&self, key: &str) -> Duration {
+        let now = self.nodes().clock.now();
+        self.with_queue(key, |queue| now.since(queue.waiting_since)).unwrap_or_default()
+    }
+
+    /// How many tasks wait for the lock with a token.
+    pub(super) fn waiting_fenced(&self, key: &str) -> usize {
+        self.with_queue(key, |queue| queue.waiting_fenced()).unwrap_or_default()
+    }
+
+    /// The signal that a waiter behind the front would ask earlier than the front does.
+    pub(super) fn hurry(&self, key: &str) -> Arc<Hurry> {
+        self.with_queue(key, |queue| Arc::clone(&queue.hurry)).unwrap_or_default()
+    }
+
+    /// The front listens and would ask every `pace`. Returns when a waiter behind it would ask, if
+    /// one would ask earlier.
+    pub(super) fn listens(&self, key: &str, pace: Duration, jitter: Duration) -> Option<Moment> {
+        self.with_queue(key, |queue| queue.listens(pace, jitter)).flatten()
     }
 
     /// Gives no more turns, and tells all waiters.
@@ -473,17 +457,37 @@ impl Queue {
         matches!(self.occupant, Occupant::Held(holder, _) if holder == id)
     }
 
-    /// How many wait.
-    pub(super) fn waiting(&self) -> usize {
-        self.waiting.len()
+    fn attempt_failed(&mut self, failure: &Arc<FailedAttempt>, now: Moment) -> bool {
+        self.streak.contended();
+        self.last = Some((Arc::clone(failure), now));
+        true
+    }
+
+    fn acquired(&mut self, hold: &Arc<Hold>, unchallenged: bool, now: Moment) -> bool {
+        if unchallenged {
+            self.streak.unchallenged();
+        }
+        self.streak.lock_taken(now, self.waiting.len());
+        self.last = None;
+        if hold.is_over() {
+            return false;
+        }
+        self.occupant = Occupant::Held(hold.id, Arc::downgrade(hold));
+        true
+    }
+
+    fn known(&self, wants: Wants, now: impl FnOnce() -> Moment) -> Option<Arc<FailedAttempt>> {
+        let (failure, _) = self.last.as_ref()?;
+        let is_fresh = !wants.tries_once || self.knows(wants.retry_delay, now());
+        is_fresh.then(|| Arc::clone(failure))
     }
 
     /// How many wait for it with a token.
-    pub(super) fn waiting_fenced(&self) -> usize {
+    fn waiting_fenced(&self) -> usize {
         self.waiting.iter().filter(|waiter| waiter.wants.fenced).count()
     }
 
-    /// What a waiter without a turn is told.
+    /// The answer to a waiter without a turn.
     fn no_turn(&self) -> NoTurn {
         match (&self.occupant, &self.last) {
             (Occupant::Held(..), _) => NoTurn::HeldHere,
@@ -492,8 +496,8 @@ impl Queue {
         }
     }
 
-    /// What a request is told that finds too many waiters before it: the lock is held, whatever the
-    /// nodes said last (api.md, `max_waiters`).
+    /// The answer to a request that finds too many waiters before it: the lock is held, whatever
+    /// the nodes said last (api.md, `max_waiters`).
     fn no_room(&self) -> NoTurn {
         match self.occupant {
             Occupant::Held(..) => NoTurn::HeldHere,
@@ -502,7 +506,7 @@ impl Queue {
     }
 
     /// Whether requests that do not wait can be answered with something no older than `age`.
-    pub(super) fn knows(&self, age: Duration, now: Moment) -> bool {
+    fn knows(&self, age: Duration, now: Moment) -> bool {
         match (&self.occupant, &self.last) {
             (Occupant::Held(..), _) => true,
             (Occupant::Asking, Some((_, at))) => now.since(*at) < age,
@@ -512,7 +516,7 @@ impl Queue {
 
     /// Notes that the front listens and would ask every `pace`. Returns when a waiter behind it
     /// would ask, if one would ask earlier: a place in the queue must not cost a waiter an attempt.
-    pub(super) fn listens(&mut self, pace: Duration, jitter: Duration) -> Option<Moment> {
+    fn listens(&mut self, pace: Duration, jitter: Duration) -> Option<Moment> {
         self.pace = pace;
         let (_, asked) = self.last.as_ref()?;
         let delays = self.waiting.iter().filter_map(|waiter| {
@@ -525,7 +529,7 @@ impl Queue {
     }
 
     /// Answers the waiters that try only once.
-    fn answer_those_who_try_once(&mut self, wakes: &mut Vec<Waker>) {
+    fn answer_single_tries(&mut self, wakes: &mut Vec<Waker>) {
         let no_turn = self.no_turn();
         self.waiting.retain(|waiter| {
             if waiter.wants.tries_once {

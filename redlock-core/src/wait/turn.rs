@@ -10,7 +10,8 @@ use std::{
 use super::{
     entry::Entry,
     failed_attempt::FailedAttempt,
-    queue::{NoTurn, Occupant, Queue, Queues, Wants},
+    queue::Queues,
+    wants::{NoTurn, Wants},
 };
 use crate::{
     bug::{Bug, planted},
@@ -23,7 +24,7 @@ use crate::{
     timer,
 };
 
-/// What a place in the queue comes to.
+/// The outcome of a place in the queue.
 pub(crate) type Turn = Result<Front, NoTurn>;
 
 /// A task that waits. The turn is given under the lock of the queues.
@@ -149,12 +150,19 @@ pub(crate) struct Front {
     lease: Option<LeaseInTransit>,
     /// The place among the clients that wait for the lock.
     pub(crate) entry: Option<Box<Entry>>,
+    stage: Stage,
+}
+
+/// How far a front has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Asks,
     /// Other clients have their chance before this front asks.
-    stands_back: bool,
+    StandsBack,
     /// The front has given other clients their chance, and has not been refused since.
-    stood_back: bool,
+    StoodBack,
     /// The front has the lock: nothing is passed on.
-    over: bool,
+    HasLock,
 }
 
 impl Front {
@@ -164,9 +172,7 @@ impl Front {
             key: Arc::clone(key),
             lease: None,
             entry: None,
-            stands_back: false,
-            stood_back: false,
-            over: false,
+            stage: Stage::Asks,
         }
     }
 
@@ -181,7 +187,7 @@ impl Front {
     }
 
     pub(super) fn standing_back(mut self, stands_back: bool) -> Self {
-        self.stands_back = stands_back;
+        self.stage = if stands_back { Stage::StandsBack } else { Stage::Asks };
         self
     }
 
@@ -192,15 +198,21 @@ impl Front {
         wants.fits(&in_transit.lease, reading).then_some(in_transit)
     }
 
+    /// Whether the hold before handed its lease over.
+    pub(crate) fn has_lease(&self) -> bool {
+        self.lease.is_some()
+    }
+
     /// Whether other clients have their chance before this front asks. True once.
     pub(crate) fn stands_back(&mut self) -> bool {
-        self.stood_back = std::mem::take(&mut self.stands_back);
-        self.stood_back
+        let stands_back = self.stage == Stage::StandsBack;
+        self.stage = if stands_back { Stage::StoodBack } else { Stage::Asks };
+        stands_back
     }
 
     /// Another client came while the front stood back.
     pub(crate) fn challenged(&mut self) {
-        self.stood_back = false;
+        self.stage = Stage::Asks;
     }
 
     /// Resolves when a request behind the front would have asked by now: a place in the queue must
@@ -212,11 +224,9 @@ impl Front {
     ) -> impl Future<Output = ()> + Send + 'static {
         let (queues, key) = (Arc::clone(&self.queues), Arc::clone(&self.key));
         async move {
-            let hurry =
-                queues.with_queue(&key, |queue| Arc::clone(&queue.hurry)).unwrap_or_default();
+            let hurry = queues.hurry(&key);
             loop {
-                let listens = |queue: &mut Queue| queue.listens(pace, jitter);
-                let hurried = queues.with_queue(&key, listens).flatten();
+                let hurried = queues.listens(&key, pace, jitter);
                 let left = hurried.map(|at| at.since(queues.nodes().clock.now()));
                 tokio::select! {
                     biased;
@@ -232,63 +242,37 @@ impl Front {
         self.queues.yields(&self.key, self.queues.nodes().clock.now())
     }
 
-    /// The outcome of the last attempt that the front before made. The nodes need not be asked
-    /// again, unless it is too old for a request that tries only once.
+    /// The outcome of the last attempt of the previous front. The nodes need not be asked again,
+    /// unless it is too old for a request that tries only once.
     pub(crate) fn known(&self, wants: Wants) -> Option<Arc<FailedAttempt>> {
-        self.with_queue(|queue| {
-            let (failure, _) = queue.last.as_ref()?;
-            let known = !wants.tries_once
-                || queue.knows(wants.retry_delay, self.queues.nodes().clock.now());
-            known.then(|| Arc::clone(failure))
-        })
-        .flatten()
+        self.queues.known(&self.key, wants)
     }
 
     /// How many tasks wait behind it that want a token with the lock.
     pub(crate) fn fenced_behind(&self) -> usize {
-        self.with_queue(|queue| queue.waiting_fenced()).unwrap_or_default()
+        self.queues.waiting_fenced(&self.key)
     }
 
     /// How long this client has been without the lock.
     pub(crate) fn without(&self) -> Duration {
-        let now = self.queues.nodes().clock.now();
-        self.with_queue(|queue| now.since(queue.waiting_since)).unwrap_or_default()
-    }
-
-    fn with_queue<T>(&self, change: impl FnOnce(&mut Queue) -> T) -> Option<T> {
-        self.queues.with_queue(&self.key, change)
+        self.queues.without(&self.key)
     }
 
     /// Notes that the attempt of this front has failed.
     pub(crate) fn failed(&mut self, failure: &Arc<FailedAttempt>) {
-        self.stood_back = false;
-        let now = self.queues.nodes().clock.now();
-        self.queues.answer(&self.key, |queue| {
-            queue.streak.contended();
-            queue.last = Some((Arc::clone(failure), now));
-            true
-        });
+        self.stage = Stage::Asks;
+        self.queues.attempt_failed(&self.key, failure);
     }
 
-    /// The hold has the lock, and its queue is held until it ends. A hold that has ended already
-    /// could not tell the queue, which did not know it yet: then the turn passes on.
+    /// The hold has the lock. If it has ended already, the turn passes on.
     pub(crate) fn acquired(mut self, hold: &Arc<Hold>, now: Moment) {
         if let Some(entry) = self.entry.take() {
             entry.acquired();
         }
-        let has_place = self.queues.answer(&self.key, |queue| {
-            if self.stood_back {
-                queue.streak.unchallenged();
-            }
-            queue.streak.lock_taken(now, queue.waiting());
-            queue.last = None;
-            if hold.is_over() {
-                return false;
-            }
-            queue.occupant = Occupant::Held(hold.id, Arc::downgrade(hold));
-            true
-        });
-        self.over = has_place;
+        let unchallenged = self.stage == Stage::StoodBack;
+        if self.queues.acquired(&self.key, hold, unchallenged, now) {
+            self.stage = Stage::HasLock;
+        }
     }
 }
 
@@ -296,7 +280,7 @@ impl Drop for Front {
     fn drop(&mut self) {
         // The lease goes first: the next waiter asks behind its deletes.
         drop(self.lease.take());
-        if !self.over {
+        if self.stage != Stage::HasLock {
             let now = self.queues.nodes().clock.now();
             let entry = self.entry.take();
             let left = self.queues.promote(&self.key, now, entry);

@@ -1,4 +1,4 @@
-//! What the queues do when a lease tells them something.
+//! How the queues react to what a lease reports.
 
 use std::sync::Arc;
 

@@ -5,7 +5,11 @@
 //! client waits for has to come by a wake-up: a wake-up that is lost leaves a thread waiting, which
 //! shuttle reports as a deadlock.
 #![cfg(redlock_races)]
-#![allow(clippy::unwrap_used, reason = "these are tests, if not all of them are #[test]")]
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "these are tests, if not all of them are #[test]"
+)]
 
 mod holds;
 mod nodes;

@@ -78,7 +78,7 @@ impl From<std::num::ParseIntError> for AppError {
     }
 }
 
-/// A client of its own for each call: nothing here is about who waits for whom.
+/// A client of its own for each call, because no test here is about waiting.
 pub(crate) fn memory() -> Redlock {
     Redlock::in_memory(1)
 }

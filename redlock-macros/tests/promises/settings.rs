@@ -87,7 +87,7 @@ async fn in_its_span(redlock: &Redlock) -> Result<Option<&'static str>, LockErro
 #[tokio::test(start_paused = true)]
 async fn a_body_runs_in_the_span_of_its_lock() {
     let redlock = Redlock::in_memory(1);
-    // The span is known before anybody listens: tracing may miss a listener that comes while a
+    // The span is known before a subscriber listens: tracing may miss a listener that comes while a
     // span is used for the first time, on whatever thread.
     in_its_span(&redlock).await.unwrap();
     let (_errors, _subscribed) = events::Errors::collect();

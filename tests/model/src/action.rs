@@ -18,11 +18,11 @@ pub(super) enum Action {
     Ask(usize),
     /// It takes the attempt for failed.
     GiveUp(usize),
-    /// It lets go of what it was given.
+    /// It releases the lock.
     Release(usize),
     /// It extends by this ttl.
     Extend(usize, u8),
-    /// It hands what it was given to the next in its process.
+    /// It hands its lease to the next waiter in its process.
     HandOver(usize),
     /// It does so, and the next has gone; without [`Omission::HandOverToSomebody`] it releases.
     HandOverToNobody(usize),

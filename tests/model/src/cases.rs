@@ -88,7 +88,7 @@ const OUTBOX: Bounds = Bounds { outbox: true, ..ORDERLY };
 const OUTBOX_EXTENDED: Bounds =
     Bounds { extensions: 1, orderly: true, outbox: true, ..Bounds::LEAST };
 
-/// Nothing is left out, and what goes wrong is what the protocol is made for.
+/// Nothing is left out, and only such faults happen as the protocol is made for.
 fn whole() -> Vec<Case> {
     use Size::{Full, Small};
     let case = |size, name, bounds| Case {
@@ -147,7 +147,7 @@ fn left_out(
     }
 }
 
-/// The same, where it takes many states until it shows.
+/// Without one rule, where it takes many states until the mistake shows.
 fn long_left_out(
     rule: &'static str,
     name: &'static str,
@@ -193,7 +193,7 @@ fn without() -> Vec<Case> {
     ]
 }
 
-/// What a lease that is handed over has to be, and what becomes of the hold before.
+/// The conditions for handing a lease over, and the end of the previous hold.
 fn without_in_handing_over() -> Vec<Case> {
     use Omission as O;
     let orderly = Bounds { orderly: true, ..WAITING };
@@ -225,7 +225,7 @@ fn beyond() -> Vec<Case> {
     ]
 }
 
-/// In words, for those who read the table.
+/// In words, for readers of the table.
 impl fmt::Display for Expected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

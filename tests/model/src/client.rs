@@ -6,7 +6,7 @@ use super::{
     state::{Client, Core, Link, Phase, Round, Token},
 };
 
-/// The token of what this client is about.
+/// The token of the attempt or hold of this client.
 fn token(core: &Core, client: usize) -> Token {
     let attempt = core.clients[client].attempt;
     Token { client: client as u8, attempt }
@@ -35,7 +35,7 @@ impl Protocol {
                 links(core, token).for_each(|link| link.asked = false);
                 self.end(core, client);
             }
-            // What is sent is the same, and the client goes on all the same.
+            // The command is the same, and the client goes on all the same.
             Action::TakeExtensionForFailed(client) | Action::ReleaseAfterHandOver(client) => {
                 let token = token(core, client);
                 links(core, token).for_each(|link| link.delete = true);
@@ -72,14 +72,14 @@ impl Protocol {
         client.phase == Phase::Holding && (client.left > 0 || self.omits(Omission::ClockAtEachRead))
     }
 
-    /// How many in the client's process rely on the lock.
+    /// How many holds in the client's process rely on the lock.
     pub(super) fn relying(&self, client: &Client) -> usize {
         let before = client.handed_over && self.omits(Omission::HandOverEndsHold);
         if self.relies(client) { 1 + usize::from(before) } else { 0 }
     }
 
-    /// Whether somebody in the process waits for the lease, and it is one that can be relied on:
-    /// its last renewal was confirmed, or it had none.
+    /// Whether a waiter in the process waits for the lease, and the lease can be relied on: its
+    /// last renewal was confirmed, or it had none.
     pub(super) fn may_hand_over(&self, client: &Client) -> bool {
         let renewals = &client.rounds[..usize::from(client.begun)];
         let confirmed = renewals.last().is_none_or(|renewal| renewal.confirmed);
@@ -88,7 +88,7 @@ impl Protocol {
             && (confirmed || self.omits(Omission::HandOverConfirmed))
     }
 
-    /// The lease stays what it is: the hold before has ended, and the next reads what is left.
+    /// The lease stays as it is: the previous hold has ended, and the next hold reads the rest.
     fn hand_over(&self, client: &mut Client) {
         client.waiting -= 1;
         client.handed_over = true;
@@ -129,7 +129,7 @@ impl Protocol {
         if client.left > 0 {
             return;
         }
-        // What is over is let go of at once: its deletes may take any time all the same.
+        // An ended hold is released at once: its deletes may take any time all the same.
         let waits = match client.phase {
             Phase::Idle => true,
             Phase::Asking => self.omits(Omission::ValidityAtGrant),
@@ -241,7 +241,7 @@ impl Protocol {
             client.left = client.left.max(1);
         }
         links(core, token).for_each(|link| (link.granted, link.counted) = (false, false));
-        // Whoever was given the lock before and is not through with it has been interrupted.
+        // A client that was given the lock before and still acts on it has been interrupted.
         let others = core.clients.iter_mut().enumerate().filter(|(other, _)| *other != index);
         for (_, other) in others.filter(|(_, other)| other.phase == Phase::Holding) {
             other.broken = true;

@@ -63,7 +63,7 @@ impl Protocol {
         }
     }
 
-    /// No SET is sent to a node that sits out, and one under way goes with its connection. All
+    /// No SET is sent to a node that sits out, and a SET in flight goes with its connection. All
     /// else may be sent again on the next connection.
     pub(super) fn restart(&self, core: &mut Core, index: usize) {
         core.restarts -= 1;

@@ -9,11 +9,11 @@ use super::{
     state::State,
 };
 
-/// No two rely on the lock at once.
+/// No two clients rely on the lock at once.
 pub(super) const EXCLUSIVE: &str = "exclusive";
-/// Nobody relies on a lock that somebody else was given meanwhile.
+/// No client relies on a lock that another client was given meanwhile.
 pub(super) const UNBROKEN: &str = "unbroken";
-/// What is through, and has nothing on its way, has no key anywhere.
+/// A claim that is done, and has nothing on its way, has no key anywhere.
 pub(super) const CLEAN: &str = "clean";
 
 pub(super) fn properties(bounds: &Bounds) -> Vec<Property<Protocol>> {

@@ -10,7 +10,7 @@ pub(super) enum Omission {
     FreshToken,
     /// 2: validity counts from the answers and not from the send.
     ClockBeforeSend,
-    /// 2: nothing is given up to clocks of other rates.
+    /// 2: no part of the ttl is reserved for clocks of other rates.
     DriftAllowance,
     /// 2: validity is a flag that is cleared some time after it has run out.
     ClockAtEachRead,
@@ -36,7 +36,7 @@ pub(super) enum Omission {
     ExtendOverAll,
     /// 7: an extension counts when the validity before it has run out.
     ExtendInTime,
-    /// 7: an extension sets the expiry, be it earlier than before.
+    /// 7: an extension sets the expiry, even to an earlier time.
     NeverShorten,
     /// 7: an extension that fails deletes the keys, and the holder goes on.
     NeverDelete,
@@ -71,7 +71,7 @@ pub(super) struct Bounds {
     pub(super) attempts: &'static [u8],
     /// The ticks for which a node keeps a key.
     pub(super) ttl: u8,
-    /// How many of them are given up to clocks of other rates.
+    /// How many of them are reserved for clocks of other rates.
     pub(super) drift: u8,
     /// How many ticks the clock of each client may miss.
     pub(super) lag: u8,
@@ -116,7 +116,7 @@ impl Bounds {
     };
 }
 
-/// In words, for those who read the table.
+/// In words, for readers of the table.
 impl fmt::Display for Bounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let attempts: Vec<String> = self.attempts.iter().map(u8::to_string).collect();

@@ -81,7 +81,7 @@ impl Link {
             || self.legs.iter().any(|leg| leg.request > 0)
     }
 
-    /// Nobody is left who reads the answers.
+    /// No client is left that reads the answers.
     pub(super) fn drop_answers(&mut self) {
         (self.granted, self.counted) = (false, false);
         self.legs = self.legs.map(|leg| Leg { request: leg.request, ..Leg::default() });
@@ -129,7 +129,7 @@ pub(super) struct Round {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Client {
     pub(super) phase: Phase,
-    /// The attempt under way or the one to come.
+    /// The present attempt, or the next.
     pub(super) attempt: u8,
     /// How often it may still begin to try.
     pub(super) tries: u8,

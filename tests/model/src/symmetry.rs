@@ -43,7 +43,7 @@ fn renamed(state: &State, order: [u8; CLIENTS]) -> State {
     State { core, clients: pick.map(|old| state.clients[old]), ..*state }
 }
 
-/// All that there is about a node is in it, so that sorting finds the first of all orders.
+/// A node's value holds all of its state, so sorting finds the first of all orders.
 fn sorted(state: &State) -> State {
     let mut order: [usize; NODES] = [0, 1, 2];
     let words = state.core.nodes.map(|node| pack::node(&node));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn one_for_all_reaches_as_much_as_all_do() {
+    fn a_representative_reaches_as_much_as_all_states_do() {
         let protocol = Protocol { omission: None, bounds: Bounds::LEAST };
         let all = std::cell::RefCell::new(HashSet::new());
         let each = reached(&protocol, |state| {

@@ -1,4 +1,4 @@
-//! A behaviour for a reader: who does what, by the names of the start.
+//! A behaviour for a reader: the steps of each client and node, by the names of the start.
 
 use super::{
     action::{Action, Answer, Request},
@@ -13,7 +13,7 @@ impl Told for Protocol {
     }
 }
 
-/// A line a step, with who relies on the lock after it.
+/// A line for each step, with the clients that rely on the lock after it.
 fn steps(protocol: &Protocol, path: Vec<(State, Option<Action>)>) -> Vec<String> {
     let relying = |state: &State| -> String {
         let clients = state.core.clients.iter().zip(state.clients);

@@ -3,7 +3,7 @@
 
 use redlock_model::{Case, Expected, Size, cases, check};
 
-/// Checks these cases, and says what was found where it is not what should have been.
+/// Checks these cases, and reports each unexpected result.
 fn come_out(chosen: impl Fn(&Case) -> bool) {
     let chosen: Vec<Case> =
         cases().into_iter().filter(|case| case.size == Size::Small && chosen(case)).collect();
@@ -35,7 +35,7 @@ fn each_rule_left_out_has_its_counter_example() {
 }
 
 #[test]
-fn what_the_protocol_is_not_made_for_breaks_it() {
+fn faults_beyond_the_assumptions_break_the_protocol() {
     come_out(|case| case.expected != Expected::Holds && case.rule.is_empty());
 }
 

@@ -10,13 +10,17 @@
 //!   its end.
 //! - `suspend RESOURCE URL..`: takes the lock, and prints whether it is valid before and after two hours
 //!   that only the boot clock shows, as when the machine was asleep.
+//! - `lead ROLE URL..`: campaigns, prints `campaigns`, `leads TOKEN` when a term begins and `lost` when
+//!   it is lost, and resigns once its input ends.
 //! - `contend OWNER RESOURCE URL..`: takes and releases the lock, and prints each hold at the
 //!   end.
 
 use std::{
+    convert::Infallible,
     fs::File,
-    future::{Future, poll_fn},
+    future::{Future, pending, poll_fn},
     io::{BufRead, BufReader},
+    ops::ControlFlow,
     os::fd::AsFd,
     pin::pin,
     process::{Command, Stdio},
@@ -85,6 +89,7 @@ async fn run(words: &[&str]) {
             sleep_by_the_boot_clock();
             println!("{before} {}", guard.is_valid());
         }
+        ["lead", role, ref urls @ ..] => lead(role, &client(urls)).await,
         ["contend", owner, resource, ref urls @ ..] => {
             contend(owner, resource, &client(urls)).await;
         }
@@ -147,6 +152,29 @@ async fn work(client: &Redlock, resource: &str) {
     let error = client.lock(resource).run::<(), _>(body).await.unwrap_err();
     assert!(error.is_lost(), "{error}");
     println!("lost {}", polled.as_nanos());
+}
+
+async fn lead(role: &str, client: &Redlock) {
+    struct Term;
+    impl Drop for Term {
+        fn drop(&mut self) {
+            println!("lost");
+        }
+    }
+    println!("campaigns");
+    let led = client.lead(role).run::<Infallible, _, _>(|term| async move {
+        println!("leads {}", term.fencing_token().unwrap());
+        let term = Term;
+        pending::<()>().await;
+        drop(term);
+        ControlFlow::Continue(())
+    });
+    let resign = async {
+        stay().await;
+        client.shutdown(Duration::ZERO).await;
+    };
+    let (led, ()) = tokio::join!(led, resign);
+    assert!(matches!(led, Err(LockError::ShuttingDown { .. })), "{led:?}");
 }
 
 async fn contend(owner: &str, resource: &str, client: &Redlock) {

@@ -9,10 +9,10 @@ use rustix::process::{Signal, getpid, kill_process};
 use super::{RESOURCE, store::Store};
 use crate::LIMIT;
 
-/// How long a write is on its way to the store.
+/// How long a write takes to reach the store.
 const WAY: Duration = Duration::from_millis(2);
 
-/// What a client is to do.
+/// The task of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Orders {
     /// How often each task increments the counter.
@@ -48,8 +48,8 @@ impl FromStr for Orders {
     }
 }
 
-/// Increments the counter as often as it is to, or until standard input ends, and prints how many
-/// writes were refused.
+/// Increments the counter the requested number of times, or until standard input ends, and prints
+/// how many writes were refused.
 pub(super) async fn run(orders: Orders, store: &Path, urls: &[&str]) {
     let locks = Redlock::builder()
         .nodes(urls.iter().copied())
@@ -66,7 +66,7 @@ pub(super) async fn run(orders: Orders, store: &Path, urls: &[&str]) {
     println!("{}", join_all(tasks).await.iter().sum::<usize>());
 }
 
-/// What one task does. How many of its writes were refused.
+/// The work of one task. Returns how many of its writes were refused.
 async fn increments(
     orders: Orders,
     locks: &Redlock,
@@ -79,7 +79,7 @@ async fn increments(
         let request = if orders.fenced { request.fenced() } else { request };
         let guard = match request.await {
             Ok(guard) => guard,
-            // Expected of clients that are stopped: a quorum that comes too late is none.
+            // Expected of clients that are stopped: a quorum that comes too late counts as none.
             Err(LockError::Held { .. } | LockError::NoQuorum { .. }) => continue,
             Err(error) => panic!("{error}"),
         };
@@ -102,7 +102,7 @@ async fn increments(
             true => done += 1,
             false => refused += 1,
         }
-        // Whether it was still ours is told now: too late for the write.
+        // The lock tells only now whether it was still ours. That is too late for the write.
         let _ = guard.release().await;
         if orders.stops {
             break;

@@ -4,9 +4,10 @@
 //! Kleppmann's "How to do distributed locking". `cargo xtask lost-updates` runs it.
 //!
 //! - `store`: a counter in SQLite; `client`: a process that increments it.
-//! - `stage`: what is done to clients and servers.
+//! - `stage`: what is done to clients and servers; `clocks`: to their clocks.
 
 mod client;
+mod clocks;
 mod stage;
 mod store;
 
@@ -64,9 +65,9 @@ fn parse(arguments: &[String]) -> Result<Asked, String> {
     Ok(asked)
 }
 
-/// Does what the arguments ask for. Fails when clients that nothing disturbs lose an update, when a
-/// store that looks at tokens does, and when one that does not loses none although a client was
-/// stopped between check and write.
+/// Does what the arguments ask for. Fails when undisturbed clients lose an update, when a store
+/// that checks tokens loses an update, and when a store that does not check tokens loses none
+/// although a client was stopped between check and write.
 pub fn run(arguments: &[String]) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();

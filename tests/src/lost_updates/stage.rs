@@ -1,4 +1,4 @@
-//! The servers and the store, and what is done to clients.
+//! The servers and the store, and how clients are disturbed.
 
 use std::{
     path::PathBuf,
@@ -8,9 +8,10 @@ use std::{
 use super::{
     CLIENT,
     client::Orders,
+    clocks::Clocks,
     store::{Store, Totals},
 };
-use crate::{ClockShim, LIMIT, Nodes, Peer, Server, chance::Chance};
+use crate::{LIMIT, Nodes, Peer, Server, chance::Chance};
 
 const NODES: usize = 5;
 
@@ -28,13 +29,13 @@ const TASKS: usize = 2;
 /// How many increments are made while nothing is disturbed.
 const UNDISTURBED: usize = 200;
 
-/// What came of one way of disturbing the clients.
+/// The result of one way of disturbing the clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) totals: Totals,
     /// How often a client was stopped.
     pub(super) stops: usize,
-    /// How often the clocks of servers were set.
+    /// How often clocks were set.
     pub(super) jumps: usize,
     /// How many reads and writes the store refused.
     pub(super) refused: usize,
@@ -43,8 +44,7 @@ pub(super) struct Outcome {
 /// The servers of the lock, and where the store is.
 pub(super) struct Stage {
     nodes: Nodes,
-    /// `None` where the clocks of servers cannot be set.
-    clock: Option<ClockShim>,
+    clocks: Clocks,
     directory: tempfile::TempDir,
     /// The store looks at tokens.
     fenced: bool,
@@ -53,19 +53,15 @@ pub(super) struct Stage {
 
 impl Stage {
     pub(super) fn set_up(fenced: bool) -> Self {
-        let clock = ClockShim::compile();
-        if let Err(reason) = &clock {
-            println!("the clocks of servers stay as they are: {reason}");
-        }
-        let clock = clock.ok();
+        let clocks = Clocks::new(NODES);
         let kind = Server::builder();
-        let kind = match &clock {
+        let kind = match clocks.shim() {
             Some(shim) => kind.clock(shim),
             None => kind,
         };
         let nodes = Nodes::start_as(NODES, &kind);
         let directory = tempfile::tempdir().unwrap();
-        Self { nodes, clock, directory, fenced, stores: 0 }
+        Self { nodes, clocks, directory, fenced, stores: 0 }
     }
 
     /// Nothing is done to them.
@@ -100,20 +96,20 @@ impl Stage {
         Outcome { totals: store.totals().unwrap(), stops: rounds, jumps: 0, refused }
     }
 
-    /// Clients are stopped for longer than the ttl, and the clocks of servers are set, until so many
-    /// increments were written.
+    /// Clients are stopped for longer than the ttl, and clocks are set, until so many increments were
+    /// written.
     pub(super) async fn at_random(&mut self, increments: i64, chance: &mut Chance) -> Outcome {
         let store = self.new_store();
         let orders =
             Orders { count: usize::MAX, tasks: TASKS, ttl: TTL, stops: false, fenced: self.fenced };
+        self.clocks.forget_clients();
         let mut clients: Vec<_> = (0..CLIENTS).map(|_| self.client(orders)).collect();
-        let mut ahead = [Duration::ZERO; NODES];
         let (mut stops, mut jumps) = (0, 0);
         let (mut seen, mut since) = (0, Instant::now());
         while seen < increments {
             tokio::time::sleep(chance.millis(20, 200)).await;
             match chance.below(3) {
-                0 => jumps += usize::from(self.set_clocks(&mut ahead, chance)),
+                0 => jumps += usize::from(self.clocks.jump(&self.nodes, TTL, chance)),
                 _ => {
                     stops += 1;
                     let client = &clients[chance.below(CLIENTS)];
@@ -128,34 +124,10 @@ impl Stage {
             }
             assert!(since.elapsed() < LIMIT, "no client has written for {LIMIT:?}");
         }
-        self.set_right();
+        self.clocks.set_right(&self.nodes);
         clients.iter_mut().for_each(Peer::close);
         let refused = refused_of_all(clients).await;
         Outcome { totals: store.totals().unwrap(), stops, jumps, refused }
-    }
-
-    /// A majority jumps ahead by more than the ttl, so that their locks are gone; or all clocks are
-    /// right again. False where clocks cannot be set.
-    fn set_clocks(&self, ahead: &mut [Duration; NODES], chance: &mut Chance) -> bool {
-        if self.clock.is_none() {
-            return false;
-        }
-        if chance.percent(20) {
-            *ahead = [Duration::ZERO; NODES];
-            self.set_right();
-            return true;
-        }
-        for node in chance.distinct(self.nodes.quorum(), NODES) {
-            ahead[node] += TTL + chance.millis(100, 1500);
-            self.nodes[node].set_clock_ahead(ahead[node]);
-        }
-        true
-    }
-
-    fn set_right(&self) {
-        if self.clock.is_some() {
-            self.nodes.iter().for_each(|node| node.set_clock_ahead(Duration::ZERO));
-        }
     }
 
     fn path(&self) -> PathBuf {
@@ -167,10 +139,12 @@ impl Stage {
         Store::create(&self.path()).unwrap()
     }
 
-    fn client(&self, orders: Orders) -> Peer {
-        let program = std::env::current_exe().unwrap();
-        let words = [CLIENT.to_owned(), orders.to_string(), self.path().display().to_string()];
-        Peer::start(program.to_str().unwrap(), words.into_iter().chain(self.nodes.urls()))
+    fn client(&mut self, orders: Orders) -> Peer {
+        let mut words = self.clocks.before_client(self.directory.path());
+        words.push(std::env::current_exe().unwrap().display().to_string());
+        words.extend([CLIENT.to_owned(), orders.to_string(), self.path().display().to_string()]);
+        words.extend(self.nodes.urls());
+        Peer::start(&words[0], &words[1..])
     }
 }
 

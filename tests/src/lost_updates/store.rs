@@ -11,12 +11,12 @@ use crate::LIMIT;
 /// One connection to the store.
 pub(super) struct Store(Connection);
 
-/// What came of all clients.
+/// The result of all clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Totals {
     /// How many increments were written.
     pub(super) increments: i64,
-    /// What the counter says.
+    /// The value of the counter.
     pub(super) counter: i64,
 }
 
@@ -37,7 +37,7 @@ impl Store {
         let database = Connection::open(path)?;
         // A client may be stopped within a transaction.
         database.busy_timeout(LIMIT)?;
-        // A power failure is not what this is about.
+        // The program is not about power failures.
         database.pragma_update(None, "synchronous", "off")?;
         Ok(Self(database))
     }
@@ -63,7 +63,7 @@ impl Store {
         token: Option<FencingToken>,
         body: impl FnOnce(&Transaction<'_>) -> Result<T>,
     ) -> Result<Option<T>> {
-        // It waits for its turn to write at once: one that has read first could not.
+        // It waits for its turn to write at once: a transaction that has read first could not.
         let change = self.0.transaction_with_behavior(TransactionBehavior::Immediate)?;
         if let Some(token) = token
             && change.execute(sql::ADVANCE, (RESOURCE, i64::from(token)))? == 0

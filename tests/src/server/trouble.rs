@@ -94,7 +94,7 @@ impl Server {
         fs::File::options().write(true).open(file).unwrap().set_len(0).unwrap();
     }
 
-    /// Removes the directory of the server, so that it cannot save, and has it find out. Returns
+    /// Removes the directory of the server, so that it cannot save, and makes it notice. Returns
     /// once it refuses writes for that. For servers started with a `--save` of their own.
     pub fn break_saving(&self) {
         fs::remove_dir_all(self.directory.path()).unwrap();
@@ -106,7 +106,7 @@ impl Server {
     /// Runs a script that does not end. Returns once others are told that the server is busy.
     pub fn busy(&self) -> Busy {
         self.configure("busy-reply-threshold", "10");
-        // Nobody can log in while the script runs.
+        // No client can log in while the script runs.
         let mut killer = self.settings.connect(self.port).unwrap();
         let mut victim = self.settings.connect(self.port).unwrap();
         let script = std::thread::spawn(move || {
@@ -129,7 +129,7 @@ pub struct Busy {
 }
 
 impl Busy {
-    /// Whether the script still runs: nobody else has killed it.
+    /// Whether the script still runs, and no other client has killed it.
     pub fn still_runs(&mut self) -> bool {
         let pong: RedisResult<Value> = redis::cmd("PING").query(&mut self.killer);
         pong.is_err_and(|error| error.code() == Some("BUSY"))

@@ -64,6 +64,14 @@ impl Claims {
         self.claims.values_mut().for_each(|claim| claim.flushed |= claim.taken != 0);
     }
 
+    /// A lock that was lost on a node is there again. It stays until its ttl.
+    pub(super) fn is_back(&mut self, node: usize, key: &str, claim: u64) {
+        self.owners.insert((node, key_number(key)), claim);
+        if let Some(claim) = self.claims.get_mut(&claim) {
+            claim.ghosts |= 1 << node;
+        }
+    }
+
     /// A command was sent. Answers what is wrong with that.
     pub(super) fn sent(&mut self, act: &Act<'_>) -> Option<String> {
         if act.kind == Kind::Watch {

@@ -9,8 +9,11 @@ use redlock_core::{
     simulation::{Cut, LinkQuality, Manners, Rng},
 };
 
-use super::plan::{
-    Blow, Cancel, ClientPlan, End, Fault, How, Op, Plan, Planned, Settings, Step, Take, What,
+use super::{
+    fenced,
+    plan::{
+        Blow, Cancel, ClientPlan, End, Fault, How, Op, Plan, Planned, Settings, Step, Take, What,
+    },
 };
 
 /// So many operations are spread over the tasks of each client.
@@ -30,7 +33,9 @@ impl Plan {
     pub fn draw(seed: u64, crowd: bool) -> Self {
         let mut rng = Rng::new(seed ^ 0x5E_ED0F_1A7E);
         let crowd = rng.percent(CROWDS) || crowd;
-        Artist::new(&mut rng, crowd).plan(seed)
+        let mut plan = Artist::new(&mut rng, crowd).plan(seed);
+        fenced::draw(&mut plan);
+        plan
     }
 }
 
@@ -192,6 +197,7 @@ impl<'a> Artist<'a> {
         ClientPlan {
             rate: self.rate(extreme),
             skew: self.rng.below(1_000_000),
+            wall_error: Some(0),
             restarts,
             quality: (0..self.nodes).map(|_| self.quality()).collect(),
             tasks,
@@ -359,6 +365,8 @@ impl<'a> Artist<'a> {
             cancel,
             steps,
             end,
+            stops: None,
+            fenced: false,
             keep_handle: self.rng.percent(20),
         }
     }

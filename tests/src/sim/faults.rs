@@ -64,6 +64,19 @@ fn begin(world: &Arc<World>, fault: Fault, span: u64) {
             world.later(span, move |world| world.network.slow(node, 0));
         }
         Fault::Flush => flush(world),
+        Fault::FlushLocks { first, count } => {
+            let nodes = world.network.nodes();
+            world.ledger.locks_are_lost();
+            for node in (first..first + count).map(|node| node % nodes) {
+                world.network.flush_locks(node);
+                if span > 0 {
+                    world.later(span, move |world| {
+                        let back = world.network.bring_locks_back(node);
+                        world.ledger.locks_are_back(node, &back);
+                    });
+                }
+            }
+        }
         Fault::Stop { client } => {
             let client = world.client(client);
             world.stop(&client);
@@ -78,6 +91,7 @@ fn begin(world: &Arc<World>, fault: Fault, span: u64) {
             let client = world.client(client);
             client.disturbed.fetch_add(1, Relaxed);
             client.clock.step(ms(span));
+            world.ledger.wall_is_off(&client.clock);
         }
         Fault::Crash { client } => {
             let client = world.client(client);
@@ -140,7 +154,12 @@ fn restart(world: &Arc<World>, node: usize, empty: bool, span: u64) {
     }
     let node = node % world.network.nodes();
     world.network.stop(node);
-    world.later(span, move |world| world.network.start(node, empty));
+    world.later(span, move |world| {
+        world.network.start(node, empty);
+        if empty {
+            world.ledger.restarted_empty();
+        }
+    });
 }
 
 /// Deletes everything everywhere. Who holds a lock learns of it at the next renewal that a quorum

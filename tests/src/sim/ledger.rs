@@ -14,13 +14,14 @@ use tokio::sync::Notify;
 
 use redlock_core::{
     LockHandle,
-    simulation::{Act, Kind, Outcome, Process, Witness, believes, claim},
+    simulation::{Act, Kind, Outcome, Process, SimClock, Witness, believes, claim, numbers},
 };
 
 use super::{
     claims::{Claims, key_number},
     log::Log,
     report::Oddity,
+    tokens::{Call, Given, Tokens},
 };
 
 /// All that is known of the holds of one schedule.
@@ -53,6 +54,7 @@ struct Inner {
     joined_again: BTreeSet<usize>,
     beliefs: BTreeMap<u64, Belief>,
     claims: Claims,
+    tokens: Tokens,
     next: u64,
     /// Handles that outlive their holds.
     kept: Vec<LockHandle>,
@@ -114,6 +116,44 @@ impl Ledger {
         inner.beliefs.insert(id, Belief { client, key, claim, body, handle, process });
         self.check(&mut inner);
         id
+    }
+
+    /// A client asks for a key.
+    pub(super) fn call(&self, key: usize) -> Call {
+        self.lock().tokens.call(key, self.log.now())
+    }
+
+    /// A client was given a key, perhaps with a token.
+    pub(super) fn given(&self, key: usize, handle: &LockHandle, call: Call) {
+        let (Some(token), Some(range)) = (handle.fencing_token(), numbers(handle)) else { return };
+        let (token, claim, now) = (token.get(), claim(handle), self.log.now());
+        let wrong = {
+            let mut inner = self.lock();
+            let is_flushed = inner.claims.get(claim).is_some_and(|claim| claim.flushed);
+            inner.tokens.give(Given { key, token, range, claim, call, now, is_flushed })
+        };
+        if let Some(wrong) = wrong {
+            self.log.violation(format!("k{key}, #{:04x}: {wrong}", claim >> 48));
+        }
+    }
+
+    /// How long a node sits out at least, by the clock of any client.
+    pub(super) fn nodes_sit_out(&self, max_ttl: u64, drift: f64) {
+        let least = (max_ttl as f64 * (1.0 - drift)) as u64;
+        self.lock().tokens.sits_out(least);
+    }
+
+    /// A wall clock shows what it shows from now on.
+    pub(super) fn wall_is_off(&self, clock: &SimClock) {
+        if let Some(error) = clock.wall_error() {
+            let error = u64::try_from(error.as_millis()).unwrap_or(u64::MAX / 4);
+            self.lock().tokens.wall_is_off_by(error);
+        }
+    }
+
+    /// A node came back without its counters.
+    pub(super) fn restarted_empty(&self) {
+        self.lock().tokens.restarted_empty();
     }
 
     /// Its holder stops relying on it, of its own accord. A handle may be kept for longer.
@@ -189,7 +229,22 @@ impl Ledger {
     pub(super) fn flush(&self, until: u64) {
         let mut inner = self.lock();
         inner.claims.flush();
+        inner.tokens.flushed();
         inner.flushed = Some(until);
+    }
+
+    /// Locks were lost under their holders, who may overlap with others from now on. Tokens are what is
+    /// left.
+    pub(super) fn locks_are_lost(&self) {
+        self.lock().claims.flush();
+    }
+
+    /// Some of them are there again.
+    pub(super) fn locks_are_back(&self, node: usize, back: &[(String, u64)]) {
+        let mut inner = self.lock();
+        for (key, claim) in back {
+            inner.claims.is_back(node, key, *claim);
+        }
     }
 
     /// Looks at who relies on what.

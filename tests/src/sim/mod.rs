@@ -6,19 +6,22 @@
 //!
 //! - `plan`, `draw`: what is to happen, and drawing it from a seed.
 //! - `world`, `work`, `faults`: making it happen.
-//! - `ledger`, `claims`, `finish`, `in_order`: what must hold, whatever happens.
+//! - `fenced`: which locks are asked for with a token.
+//! - `ledger`, `claims`, `tokens`, `finish`, `in_order`: what must hold, whatever happens.
 //! - `log`: the hash, and the timeline for a reader.
 
 mod claims;
 pub mod command;
 mod draw;
 mod faults;
+mod fenced;
 mod finish;
 mod in_order;
 mod ledger;
 mod log;
 mod plan;
 mod report;
+mod tokens;
 mod work;
 mod world;
 

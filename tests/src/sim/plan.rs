@@ -40,6 +40,8 @@ pub(super) struct Settings {
 pub(super) struct ClientPlan {
     pub(super) rate: f64,
     pub(super) skew: u64,
+    /// How far its wall clock is ahead of the right time; `None` when it stands still.
+    pub(super) wall_error: Option<i64>,
     pub(super) restarts: Restarts,
     /// One a node.
     pub(super) quality: Vec<LinkQuality>,
@@ -120,10 +122,14 @@ pub(super) struct Take {
     pub(super) drift: Option<f64>,
     pub(super) min_hold: u64,
     pub(super) max_hold: Option<u64>,
+    /// Its process stops when the request has been woken so often, before it can see why, for so long.
+    pub(super) stops: Option<(u32, u64)>,
     /// Gives the request up.
     pub(super) cancel: Option<Cancel>,
     pub(super) steps: Vec<Step>,
     pub(super) end: End,
+    /// It wants a token.
+    pub(super) fenced: bool,
     /// A handle outlives the hold.
     pub(super) keep_handle: bool,
 }
@@ -248,6 +254,12 @@ pub(super) enum Fault {
     },
     /// All keys on all nodes are deleted by somebody.
     Flush,
+    /// All locks on so many nodes go, and the counters stay: their clocks are set ahead. After a span,
+    /// if there is one, they are set again, as by commands of their holders that were under way.
+    FlushLocks {
+        first: usize,
+        count: usize,
+    },
     Stop {
         client: usize,
     },
@@ -274,7 +286,7 @@ pub(super) enum Fault {
 
 impl Fault {
     /// For the statistics.
-    pub(super) const NAMES: [&str; 15] = [
+    pub(super) const NAMES: [&str; 16] = [
         "link cuts",
         "partitions",
         "unreachable nodes",
@@ -290,6 +302,7 @@ impl Fault {
         "crashes",
         "blows to queues",
         "lost fronts",
+        "lost locks",
     ];
 
     pub(super) fn kind(&self) -> usize {
@@ -309,6 +322,7 @@ impl Fault {
             Self::Crash { .. } => 12,
             Self::Keeper { .. } => 13,
             Self::Front { .. } => 14,
+            Self::FlushLocks { .. } => 15,
         }
     }
 }

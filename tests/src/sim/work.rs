@@ -23,6 +23,7 @@ use super::{
     faults,
     plan::{Cancel, End, How, Op, Step, Take, What},
     report::Oddity,
+    tokens::Call,
     world::{Client, World, ms, sleep},
 };
 
@@ -108,6 +109,9 @@ impl Worker {
         if take.sleeps {
             request = request.retry_delay(ms(take.wait));
         }
+        if take.fenced {
+            request = request.fenced();
+        }
         if take.min_hold > 0 {
             request = request.min_hold(ms(take.min_hold));
         }
@@ -138,7 +142,9 @@ impl Worker {
     async fn lock(&self, take: &Take) -> bool {
         let disturbed = self.client.disturbed.load(Relaxed);
         let begun = self.world.now();
-        let request = cancellable(self.request(take).into_future(), take.cancel);
+        let call = self.world.ledger.call(take.key);
+        let request = self.stopping(take, self.request(take).into_future());
+        let request = cancellable(request, take.cancel);
         let answer = self.bounded("lock", self.give_up_after(take), request).await;
         if take.sleeps && !self.client.has_crashed() && self.world.now() - begun > AWAKE {
             let what = format!("c{} slept on when k{} was free", self.client.number, take.key);
@@ -155,10 +161,29 @@ impl Worker {
                 if !guard.is_valid() && undisturbed {
                     self.violation("was given a lock without validity (rule 4)");
                 }
-                self.hold(take, guard).await;
+                self.hold(take, guard, call).await;
             }
         }
         true
+    }
+
+    /// Runs a future in a process that may stop when it is woken, before it can see why.
+    async fn stopping<F: Future>(&self, take: &Take, future: F) -> F::Output {
+        let Some((when, span)) = take.stops else { return future.await };
+        let (mut future, mut polls) = (pin!(future), 0);
+        poll_fn(|cx| {
+            polls += 1;
+            if polls == when + 1 {
+                self.say(47, span, || format!("is stopped for {span} ms as it wakes up"));
+                self.world.stop(&self.client);
+                let client = Arc::clone(&self.client);
+                self.world.later(span, move |world| world.resume(&client));
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            future.as_mut().poll(cx)
+        })
+        .await
     }
 
     fn refused(&self, error: &LockError) {
@@ -171,8 +196,8 @@ impl Worker {
         }
     }
 
-    async fn hold(&self, take: &Take, guard: LockGuard) {
-        let id = self.begin(take, guard.handle(), false);
+    async fn hold(&self, take: &Take, guard: LockGuard, call: Call) {
+        let id = self.begin(take, guard.handle(), false, call);
         for step in &take.steps {
             if let Step::Extend(ttl) = step {
                 self.say(33, *ttl, || format!("extends by {ttl} ms"));
@@ -239,7 +264,7 @@ impl Worker {
         self.world.drift_of(self.world.plan_of(&self.client))
     }
 
-    fn begin(&self, take: &Take, handle: LockHandle, body: bool) -> u64 {
+    fn begin(&self, take: &Take, handle: LockHandle, body: bool, call: Call) -> u64 {
         let drift = take.drift.unwrap_or(1.0) * self.drift();
         let most = ms(take.ttl).mul_f64(1.0 - drift);
         if handle.validity() > most {
@@ -254,6 +279,13 @@ impl Worker {
         }
         self.world.log.count(|stats| stats.locks += 1);
         self.say(36, 0, || format!("has k{}, valid for {:?}", take.key, handle.validity()));
+        if let Some(token) = handle.fencing_token() {
+            self.say(46, 0, || format!("has the token {token}"));
+        }
+        if handle.fencing_token().is_some() != take.fenced {
+            self.violation("was not given what it asked for: a token, or none");
+        }
+        self.world.ledger.given(take.key, &handle, call);
         let life = self.client.life.clone();
         self.world.ledger.begin(self.client.number, take.key, handle, body, life)
     }
@@ -305,6 +337,7 @@ impl Worker {
                 // and in time when it judges a hold.
                 if !client.redlock().held().is_empty() {
                     client.clock.set_back(ms(span));
+                    self.world.ledger.wall_is_off(&client.clock);
                     let _ = client.redlock().held();
                 }
             }
@@ -312,8 +345,9 @@ impl Worker {
     }
 
     async fn run(&self, take: &Take) {
+        let call = self.world.ledger.call(take.key);
         let body = async |lock: &LockHandle| {
-            let id = self.begin(take, lock.clone(), true);
+            let id = self.begin(take, lock.clone(), true, call);
             let _end = OnDrop(|| self.let_go(id, take));
             let mut steps = pin!(async {
                 for step in &take.steps {
@@ -358,11 +392,12 @@ impl Worker {
         if let Some(times) = take.drift {
             options = options.clock_drift_factor(times * self.drift());
         }
+        let asked = self.world.ledger.call(take.key);
         let call = of_client(&self.client.redlock(), format!("k{}", take.key), options);
         let ended = AtomicBool::new(true);
         let body = async {
             let lock = lock();
-            let id = self.begin(take, lock.clone(), true);
+            let id = self.begin(take, lock.clone(), true, asked);
             ended.store(false, Relaxed);
             let _end = OnDrop(|| self.let_go(id, take));
             for step in &take.steps {
@@ -373,7 +408,7 @@ impl Worker {
                 sleep(limit).await;
             }
             let lost = u64::from(!lock.is_valid());
-            self.say(46, lost, || format!("goes on to its end, lost: {lost}"));
+            self.say(48, lost, || format!("goes on to its end, lost: {lost}"));
             if lost > 0 {
                 self.world.log.odd(Oddity::ContinuedLost);
             }

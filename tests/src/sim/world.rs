@@ -89,6 +89,7 @@ impl World {
         let most = plan.clients.len() + MAX_CRASHES;
         let network = Network::new(seed, &plan.nodes, most, Arc::clone(&ledger) as Arc<_>);
         tokio::spawn(network.clone().run());
+        ledger.nodes_sit_out(plan.settings.max_ttl, plan.settings.drift);
         let world = Arc::new(Self {
             plan,
             log,
@@ -110,7 +111,8 @@ impl World {
     /// A new process, not yet doing anything.
     fn spawn_client(&self, plan: &ClientPlan) -> Arc<Client> {
         let number = locked(&self.clients).len();
-        let clock = Arc::new(SimClock::new(ms(plan.skew), plan.rate, 0));
+        let clock = Arc::new(SimClock::new(ms(plan.skew), plan.rate, plan.wall_error));
+        self.ledger.wall_is_off(&clock);
         self.network.manners(number, plan.manners);
         if plan.has_twin() {
             self.ledger.allow_twins(number);

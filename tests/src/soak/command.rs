@@ -51,8 +51,8 @@ fn parse(arguments: &[String]) -> Result<Asked, String> {
     Ok(asked)
 }
 
-/// Does what the arguments ask for. Fails when two held one lock at once, when nobody held any,
-/// and when memory or descriptors grow.
+/// Does what the arguments ask for. Fails when two workers held one lock at once, when no worker
+/// held any lock, and when memory or descriptors grow.
 pub fn run(arguments: &[String]) -> ExitCode {
     if let Some((WORKER, words)) = arguments.split_first().map(|(first, rest)| (&**first, rest)) {
         worker::work(&Orders::read(words).expect("the orders of a worker"));

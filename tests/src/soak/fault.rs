@@ -1,4 +1,4 @@
-//! What is done to servers, links and workers: drawn from the seed.
+//! The faults of servers, links and workers, drawn from the seed.
 
 use std::{fmt, time::Duration};
 
@@ -60,7 +60,7 @@ pub(super) enum LinkTrouble {
 pub(super) enum WorkerTrouble {
     /// SIGSTOP.
     Stopped,
-    /// SIGKILL; another one comes in its place.
+    /// SIGKILL. Another worker takes its place.
     Killed,
 }
 

@@ -1,4 +1,4 @@
-//! What a worker writes down, line by line, in a file that outlives it.
+//! The journal of a worker: a file that outlives it, written line by line.
 
 use std::{
     fmt,
@@ -17,7 +17,7 @@ use redlock_core::LockHandle;
 
 use crate::history::now;
 
-/// A promise that grew by less was not renewed: the rest is how exactly two clocks are read.
+/// A promise that grew by less was not renewed: clocks are not read more exactly than this.
 const RENEWED: Duration = Duration::from_millis(1);
 
 /// One line. Times are those of [`now`], holds are numbered by their process.
@@ -27,7 +27,7 @@ pub(super) enum Record {
     Taken { hold: u64, key: usize, from: Duration, promised: Duration },
     /// The promise was renewed.
     Renewed { hold: u64, promised: Duration },
-    /// The holder is about to let go.
+    /// The holder is about to release.
     Released { hold: u64, at: Duration },
     /// The holder has found that it is no longer valid.
     Lost { hold: u64, at: Duration },
@@ -37,10 +37,10 @@ pub(super) enum Record {
     End,
 }
 
-/// What came of the attempts that gave no lock.
+/// The outcome of an attempt that gave no lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Tally {
-    /// Somebody else held it.
+    /// Another client held it.
     pub(super) refused: u64,
     /// There was no quorum.
     pub(super) failed: u64,
@@ -158,7 +158,7 @@ impl Drop for Entry {
     fn drop(&mut self) {
         // A body that is dropped because its lock is lost has not found that out itself.
         self.check();
-        // Of a lost one too: letting go of what is left of it may let others in.
+        // This includes a lost lock: the release of its remains may let other clients in.
         self.journal.write(Record::Released { hold: self.hold, at: now() });
     }
 }

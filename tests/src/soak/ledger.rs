@@ -28,7 +28,7 @@ struct Span {
 }
 
 impl Span {
-    /// The end: it was let go of, or its promise ran out.
+    /// The end: the lock was released, or its promise ran out.
     fn until(&self) -> Duration {
         self.promised.min(self.released)
     }
@@ -141,7 +141,7 @@ impl Ledger {
         self.spans.iter().filter(|span| span.lost).count()
     }
 
-    /// Holds that nobody ended: their holder was killed.
+    /// Holds without an end: their holder was killed.
     pub(super) fn orphaned(&self) -> usize {
         self.spans.iter().filter(|span| span.released == Duration::MAX).count()
     }
@@ -278,7 +278,7 @@ mod tests {
         let text = line(0, 0, 10) + &line(1, 0, 50) + &line(2, 1, 70);
         let ledger = ledger(&[("0.0", &text)]);
         assert_eq!(ledger.per_minute(at(0), at(120)), [2, 1]);
-        // Keys that nobody ever got were starved from start to end.
+        // Keys that no worker ever got were starved from start to end.
         assert_eq!(ledger.longest_gaps(at(0), at(120)), (at(50), at(120)));
     }
 }

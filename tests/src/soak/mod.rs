@@ -1,21 +1,21 @@
-//! The soak: real processes, real servers and real faults for as long as somebody has give_up_after,
-//! and a log of every hold that is judged afterwards. `cargo xtask soak` runs it.
+//! The soak: real processes, real servers and real faults for as long as the operator wants, and a
+//! log of every hold that is judged afterwards. `cargo xtask soak` runs it.
 //!
 //! Several worker processes share a handful of keys on five redis-servers, each worker through
-//! proxies of its own, so that what one of them cannot reach another can. Faults are drawn from a
-//! seed: servers are killed, restarted, stopped; links are slow, cut, silent in one direction;
-//! workers are stopped for longer than a ttl, and killed.
+//! proxies of its own, so that a worker may reach a server that another worker cannot reach. Faults
+//! are drawn from a seed: servers are killed, restarted, stopped; links are slow, cut, silent in
+//! one direction; workers are stopped for longer than a ttl, and killed.
 //!
 //! # What a hold is
 //!
-//! A [`validity`](redlock_core::LockGuard::validity) is a promise: for so long nobody else gets the
-//! lock, unless its holder lets go of it. So a hold lasts from just after the lock was given until
-//! the holder began to release it, or until the last promise ran out, whichever was first. The
-//! promise is written down before anything relies on it, with the time read *before* the question,
-//! in a file that outlives the process.
+//! A [`validity`](redlock_core::LockGuard::validity) is a promise: no other client gets the lock
+//! for this long, unless its holder releases it. So a hold lasts from just after the lock was given
+//! until the holder began to release it, or until the last promise ran out, whichever was first.
+//! The promise is written down before anything relies on it, with the time read *before* the
+//! question, in a file that outlives the process.
 //!
 //! - A worker that is stopped or killed cannot be asked when it ceased to believe. What it was
-//!   promised stands, and nobody else may get in until then.
+//!   promised stands, and no other client may get the lock until then.
 //! - A worker that goes on after its deadline and still acts, because it was stopped between the
 //!   check and the act, is not counted: no lease can prevent it. It is shown by the demonstration
 //!   of lost updates (`cargo xtask lost-updates`).
@@ -51,7 +51,7 @@ const WORKERS: usize = 4;
 /// run, so that their memory can be watched.
 const FIRST_TO_KILL: usize = 2;
 
-/// What they contend for.
+/// The names of the resources.
 const KEYS: usize = 8;
 
 /// The longest ttl in use, and how long a server that restarted sits out. Whole seconds, since a

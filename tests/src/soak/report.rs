@@ -1,4 +1,4 @@
-//! What came of a run.
+//! The result of a run.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -22,7 +22,8 @@ pub(super) struct Report {
     failed: u64,
     cancelled: u64,
     per_minute: Vec<usize>,
-    /// In which nobody got any lock, and nobody one lock.
+    /// The longest time in which no worker got any lock, and in which no worker got one of the
+    /// locks.
     gaps: (Duration, Duration),
     overlaps: Vec<Overlap>,
     pub(super) courses: Vec<Course>,

@@ -62,7 +62,7 @@ impl<'a> Run<'a> {
         let start = history::now();
         let faults = self.disturb();
         let end = history::now();
-        // Once nothing is in the way, everybody gets a turn.
+        // Once no fault is left, every worker gets a turn.
         self.wait_until_all_hold("after the faults");
         fs::write(stop_file(self.directory), "").unwrap();
         let ended = |run: &Self, worker: &Seen| run.ledger.has_ended(&worker.name);
@@ -84,7 +84,7 @@ impl<'a> Run<'a> {
         let (mut next_look, mut next_line) = (start, start + MINUTE);
         while start.elapsed() < self.asked.lasts {
             let fault = Fault::draw(&mut chance);
-            // What it would hit may be in trouble already.
+            // The target of the fault may be in trouble already.
             if self.stage.take(&fault) {
                 writeln!(log, "{} {fault}", history::now().as_nanos()).unwrap();
                 *counts.entry(fault.name()).or_default() += 1;
@@ -128,7 +128,7 @@ impl<'a> Run<'a> {
                 self.samples.add(&worker.name, sample);
             } else if self.stage.workers().contains(&worker) && !self.ledger.has_ended(&worker.name)
             {
-                // Nobody has killed it.
+                // No fault has killed it.
                 let words = fs::read_to_string(words_file(self.directory)).unwrap_or_default();
                 panic!("worker {} has ended by itself; they said:\n{words}", worker.name);
             }

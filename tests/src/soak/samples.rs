@@ -1,4 +1,4 @@
-//! What a process uses of its machine, over time: memory and descriptors must stay flat.
+//! The resources of a process over time: memory and descriptors must stay flat.
 
 use std::{collections::BTreeMap, fs, time::Duration};
 
@@ -22,7 +22,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Of a living process; `None` of one that is dead or gone.
+    /// Of a living process. `None` for a process that is dead or gone.
     pub(super) fn of(process: i32, at: Duration) -> Option<Self> {
         let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
         let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -1,4 +1,4 @@
-//! Servers, links and workers, and what is done to them.
+//! Servers, links and workers, and how they are disturbed.
 
 use std::{
     path::{Path, PathBuf},
@@ -23,11 +23,11 @@ pub(super) struct Stage {
     busy: Mutex<Busy>,
 }
 
-/// A place among the workers, and who has it.
+/// A place among the workers, and the process that has it.
 #[derive(Debug)]
 struct Worker {
     orders: Orders,
-    /// Who has the place now, counted from 0.
+    /// The number of the process that has the place now, from 0.
     life: u64,
     /// `None` while killed.
     process: Option<Process>,
@@ -190,7 +190,7 @@ pub(super) fn words_file(directory: &Path) -> PathBuf {
 }
 
 impl Orders {
-    /// The name of who has the place in its so many-th life.
+    /// The name of the process that has this place in this life.
     fn life(&self, life: u64) -> String {
         format!("{}.{life}", self.name)
     }

@@ -1,5 +1,5 @@
-//! One process of those that contend: tasks that take, hold and let go of locks in every way there
-//! is, until the directory says stop.
+//! One process of those that contend: tasks that take, hold and release locks in every possible
+//! way, until the directory says stop.
 
 use std::{
     path::{Path, PathBuf},
@@ -30,7 +30,7 @@ const TASKS: u64 = 6;
 /// How often the counts are written down and the directory is looked at.
 const TICK: Duration = Duration::from_millis(200);
 
-/// How long a process may take to let go of everything at its end.
+/// How long a process may take to release everything at its end.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// What a worker is started with, on its command line.
@@ -120,7 +120,7 @@ pub(super) fn work(orders: &Orders) {
                 }
             });
         }
-        // None of them ends by itself: to end before the others is to have panicked.
+        // No task ends by itself: a task that ends before the others has panicked.
         while !stop_file(&orders.directory).exists() {
             if let Ok(Some(ended)) = timeout(TICK, tasks.join_next()).await {
                 ended.unwrap();
@@ -157,7 +157,7 @@ struct Task {
 }
 
 impl Task {
-    /// One lock, taken and let go of in some way.
+    /// One lock, taken and released in some way.
     async fn turn(&mut self) {
         let number = self.chance.below(KEYS);
         let way = self.chance.below(100);
@@ -203,13 +203,13 @@ impl Task {
         }
     }
 
-    /// A guard, worked under, and let go of in one of three ways.
+    /// A guard with work under it, released in one of three ways.
     async fn bare(&self, request: LockRequest, number: usize, work: Work) -> Result<(), LockError> {
         let guard = request.await?;
-        // Declared behind the guard and hence dropped before it, when this future is.
+        // Declared behind the guard, so it is dropped before the guard when this future is dropped.
         let entry = self.journal.begin(number, guard.handle());
         if work.extends {
-            // Lost or unknown is told by the next check.
+            // The next check tells whether the lock is lost.
             let _ = guard.extend(MAX_TTL).await;
         }
         work.go(entry).await;
@@ -239,7 +239,7 @@ impl Task {
     }
 }
 
-/// What is done under a lock.
+/// The work under a lock.
 #[derive(Debug, Clone, Copy)]
 struct Work {
     lasts: Duration,

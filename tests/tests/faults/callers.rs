@@ -49,7 +49,7 @@ async fn row_38_a_future_dropped_while_its_commands_are_on_the_way_leaves_no_key
     }
     wait_until_empty(&nodes).await;
 
-    // The requests arrive, nobody ever hears of it.
+    // The requests arrive, and no client ever hears of it.
     proxies.iter().for_each(|proxy| proxy.both(Flow::Pass));
     nodes.warm_up(&client).await;
     proxies.iter().for_each(|proxy| proxy.replies(Flow::Discard));
@@ -161,7 +161,7 @@ fn row_40_a_guard_that_outlives_its_runtime_is_dropped_without_a_panic() {
     drop(guard);
     // Never polled.
     drop(unpolled.release());
-    // What is owed is paid as soon as the client is used on another runtime.
+    // Owed deletes are sent as soon as the client is used on another runtime.
     runtime().block_on(async {
         assert_eq!(client.health().await.len(), 3);
         wait_until_empty(&nodes).await;

@@ -1,5 +1,6 @@
-//! Rows 18 and 19: clocks of nodes that jump. No client can prevent what follows; it tells. Row 9: a
-//! machine that was asleep, where the boot clock of a process can be set.
+//! Rows 18 and 19: clocks of nodes that jump. No client can prevent the consequences, but each
+//! client reports them. Row 9: a machine that was asleep, where the boot clock of a process can be
+//! set.
 
 use std::time::Duration;
 
@@ -31,8 +32,8 @@ async fn nodes_with_clocks(row: &str) -> Option<(ClockShim, Nodes, Redlock, Redl
 }
 
 #[tokio::test]
-async fn row_18_a_minority_whose_clock_jumps_ahead_lets_nobody_in_and_is_noticed() {
-    let row = "row_18_a_minority_whose_clock_jumps_ahead_lets_nobody_in_and_is_noticed";
+async fn row_18_a_minority_whose_clock_jumps_ahead_lets_no_client_in_and_is_noticed() {
+    let row = "row_18_a_minority_whose_clock_jumps_ahead_lets_no_client_in_and_is_noticed";
     let events = Events::record();
     let Some((_shim, nodes, holder, other)) = nodes_with_clocks(row).await else { return };
     let guard = holder.lock("job").await.unwrap();
@@ -45,7 +46,7 @@ async fn row_18_a_minority_whose_clock_jumps_ahead_lets_nobody_in_and_is_noticed
     guard.extend(TTL).await.unwrap();
     let words = ["odd expiry", "before its time", &nodes[0].address(), JOB];
     wait_until("the jump is told", async || events.warned_of(&words)).await;
-    // And healed.
+    // The key is healed, too.
     wait_until("all nodes hold the lock", async || guard.votes() == 3).await;
     assert_eq!(guard.release().await.unwrap(), Released::Ours);
     wait_until_empty(&nodes).await;
@@ -122,7 +123,7 @@ async fn row_19_a_key_that_lingers_is_waited_for_no_longer_than_wanted() {
     within("the validity", lost).await;
     let error = within("lock", other.lock("job").wait(SECOND)).await.unwrap_err();
     assert!(error.is_held(), "{error:?}");
-    // Nothing but time, or an operator, ends it.
+    // Only time, or an operator, removes the key.
     nodes.iter().for_each(|node| node.set_clock_ahead(Duration::ZERO));
     let guard = other.lock("job").wait(LIMIT).await.unwrap();
     assert_eq!(guard.release().await.unwrap(), Released::Ours);
@@ -131,7 +132,7 @@ async fn row_19_a_key_that_lingers_is_waited_for_no_longer_than_wanted() {
 /// Rust's own clock stands still while a machine sleeps, and the nodes do not: the boot clock counts
 /// (rule 2).
 #[tokio::test]
-async fn row_09_what_a_machine_has_slept_comes_off_the_validity() {
+async fn row_09_time_that_a_machine_slept_comes_off_the_validity() {
     let Some(way) = before_moving_in_time("row_09") else { return };
     let nodes = Nodes::start(3);
     let urls = nodes.urls();

@@ -38,8 +38,8 @@ fn two_and(nodes: &Nodes, third: &str) -> Redlock {
     patient(nodes.urls().into_iter().chain([third])).connect_timeout(SECOND / 2).build().unwrap()
 }
 
-/// A node that cannot be reached stops nobody and says why.
-async fn stops_nobody(nodes: &Nodes, third: &str, why: &str) {
+/// A node that cannot be reached does not stop the others, and says why.
+async fn stops_no_other_node(nodes: &Nodes, third: &str, why: &str) {
     let client = two_and(nodes, third);
     let guard = client.lock("job").wait(LIMIT).await.unwrap();
     assert_eq!(guard.votes(), 2);
@@ -50,7 +50,7 @@ async fn stops_nobody(nodes: &Nodes, third: &str, why: &str) {
 }
 
 /// A node that is known to be down answers so in no time.
-async fn nobody_waits_for(node: &str, why: &str) {
+async fn delays_no_caller(node: &str, why: &str) {
     let client = patient([format!("redis://{node}")]).connect_timeout(SECOND / 2).build().unwrap();
     let error = within("try_lock", client.try_lock("job")).await.unwrap_err();
     assert_eq!(failed_nodes(&error).len(), 1, "{error}");
@@ -60,14 +60,14 @@ async fn nobody_waits_for(node: &str, why: &str) {
         let error = client.try_lock("job").await.unwrap_err();
         assert_all_failed(&error, NodeErrorKind::Down, why);
     }
-    // Each of them would have waited for about a second.
+    // Each of these calls would have waited for about a second.
     assert!(start.elapsed() < 10 * SECOND, "{:?}", start.elapsed());
 }
 
 #[test]
 fn row_15_a_connection_into_a_black_hole_is_given_up() {
     let test = "connecting::row_15_a_connection_into_a_black_hole_is_given_up";
-    // Packets to that address go to the other end of the cable, where nobody has it.
+    // Packets to that address go to the other end of the cable, where no host has it.
     let cable = "ip link add cable type veth peer name end; ip link set cable up; \
                  ip link set end up; ip address add 10.255.1.1/24 dev cable; \
                  ip neighbour add 10.255.1.2 lladdr 02:00:00:00:00:01 dev cable nud permanent";
@@ -76,8 +76,8 @@ fn row_15_a_connection_into_a_black_hole_is_given_up() {
     }
     let nodes = Nodes::start(2);
     block_on(async {
-        stops_nobody(&nodes, BLACK_HOLE, "no connection within 500ms").await;
-        nobody_waits_for(BLACK_HOLE, "no connection within 500ms").await;
+        stops_no_other_node(&nodes, BLACK_HOLE, "no connection within 500ms").await;
+        delays_no_caller(BLACK_HOLE, "no connection within 500ms").await;
     });
 }
 
@@ -86,17 +86,17 @@ async fn row_15_a_port_that_takes_connections_and_says_nothing_is_given_up() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = silent.local_addr().unwrap().to_string();
     let nodes = Nodes::start(2);
-    stops_nobody(&nodes, &address, "no connection within 500ms").await;
-    nobody_waits_for(&address, "no connection within 500ms").await;
+    stops_no_other_node(&nodes, &address, "no connection within 500ms").await;
+    delays_no_caller(&address, "no connection within 500ms").await;
 }
 
 #[tokio::test]
 async fn row_16_a_refused_connection_is_an_error_at_once_and_tried_again_with_pauses() {
     let nodes = Nodes::start(2);
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
-    stops_nobody(&nodes, &gone, "refused").await;
+    stops_no_other_node(&nodes, &gone, "refused").await;
 
-    // Whoever hangs up at once refuses as well, and can be asked how often it had to.
+    // A server that hangs up at once refuses as well, and can be asked how often it did.
     let door = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = two_and(&nodes, &door.local_addr().unwrap().to_string());
     let start = Instant::now();
@@ -107,8 +107,8 @@ async fn row_16_a_refused_connection_is_an_error_at_once_and_tried_again_with_pa
         }
     };
     within("twelve tries to connect", visits).await;
-    // At most two a try, since a server that hangs up at HELLO is asked without; between the six
-    // tries five pauses, doubled from 20 ms.
+    // At most two connections for each try, because a server that hangs up at HELLO is asked
+    // without it. Between the six tries lie five pauses, which double from 20 ms.
     let pauses = Duration::from_millis(20 + 40 + 80 + 160 + 320);
     assert!(start.elapsed() >= pauses, "a hot loop: {:?}", start.elapsed());
     assert_eq!(guard.release().await.unwrap(), Released::Ours);
@@ -121,12 +121,12 @@ fn row_16_a_name_that_does_not_resolve_is_an_error_of_that_node() {
         return;
     }
     let nodes = Nodes::start(2);
-    block_on(stops_nobody(&nodes, "redis.invalid:6379", "cannot resolve redis.invalid"));
+    block_on(stops_no_other_node(&nodes, "redis.invalid:6379", "cannot resolve redis.invalid"));
 }
 
 #[test]
-fn row_16_a_name_server_that_does_not_answer_keeps_nobody_waiting() {
-    let test = "connecting::row_16_a_name_server_that_does_not_answer_keeps_nobody_waiting";
+fn row_16_a_name_server_that_does_not_answer_keeps_no_caller_waiting() {
+    let test = "connecting::row_16_a_name_server_that_does_not_answer_keeps_no_caller_waiting";
     if !inside_namespace(test) {
         return;
     }
@@ -138,7 +138,7 @@ fn row_16_a_name_server_that_does_not_answer_keeps_nobody_waiting() {
     }
     let _silent = UdpSocket::bind("127.0.0.1:53").unwrap();
     let nodes = Nodes::start(2);
-    block_on(stops_nobody(&nodes, "redis.invalid:6379", "no connection within 500ms"));
+    block_on(stops_no_other_node(&nodes, "redis.invalid:6379", "no connection within 500ms"));
 }
 
 #[tokio::test]

@@ -58,7 +58,7 @@ async fn row_02_without_a_majority_the_error_names_the_dead_nodes_and_why() {
     nodes.warm_up(&client).await;
     let dead = &nodes[..3];
     dead.iter().for_each(|node| node.kill());
-    // The connections break first; from then on the reason is that nobody takes new ones.
+    // The connections break first. From then on the reason is that no server takes new ones.
     wait_until("the reason is told", async || {
         let error = client.try_lock("job").await.unwrap_err();
         let failed = failed_nodes(&error);

@@ -7,14 +7,14 @@ use redlock_tests::Server;
 
 use crate::support::SECOND;
 
-/// A client of a node where nobody listens: what needs no node fails all the same.
-fn nobody() -> redlock_core::Builder {
+/// A client of a node without a server: a refusal that needs no node happens all the same.
+fn without_a_server() -> redlock_core::Builder {
     Redlock::builder().nodes(["redis://127.0.0.1:1"])
 }
 
 #[tokio::test]
 async fn row_43_an_unusable_resource_is_refused_before_anything_is_sent() {
-    let client = nobody().build().unwrap();
+    let client = without_a_server().build().unwrap();
     for resource in [String::new(), "x".repeat(1025), "x".repeat(1 << 20), "ä".repeat(513)] {
         let error = client.lock(resource).await.unwrap_err();
         assert!(matches!(error, LockError::InvalidResource { .. }), "{error:?}");
@@ -76,7 +76,7 @@ fn row_44_settings_that_cannot_work_are_refused_by_build() {
 
 #[tokio::test]
 async fn row_44_settings_of_a_request_are_refused_when_it_is_awaited() {
-    let client = nobody().build().unwrap();
+    let client = without_a_server().build().unwrap();
     let lock = || client.lock("job");
     let refused = [
         lock().ttl(Duration::ZERO),
@@ -110,7 +110,7 @@ async fn row_44_the_longest_and_the_shortest_times_work() {
     assert!(error.is_held(), "{error:?}");
     assert_eq!(guard.release().await.unwrap(), Released::Ours);
 
-    // Redis takes whole milliseconds; what is between them is not lost.
+    // Redis takes whole milliseconds, and fractions are not lost.
     let shortest = client.lock("short").ttl(6 * SECOND + Duration::from_nanos(1));
     let guard = shortest.await.unwrap();
     assert!(node.ttl("redlock:short").unwrap() <= 6 * SECOND + Duration::from_millis(1));

@@ -1,6 +1,6 @@
 //! The fault table: every way in which nodes, the network, clocks and callers are known to fail,
 //! one row a fault, against real redis-servers. Each test asserts what a user sees: the outcome,
-//! the text of the error, that nothing is left behind and that nobody else gets in.
+//! the text of the error, that nothing is left behind and that no other client gets in.
 //!
 //! | rows | where |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | 9: a client that was asleep | `clocks.rs`; `redlock-core/src/lease/clock_faults.rs`, which owns the clock |
 //! | 10 to 17: the network | `network.rs`, `connecting.rs` |
 //! | 18, 19: clocks of nodes that jump | `clocks.rs` |
-//! | 20: clocks of nodes that run at other rates | `redlock-core/src/lease/tests.rs`; simulation |
+//! | 20: clocks of nodes that run at other rates | `redlock-core/src/lease/clock_faults.rs`; simulation |
 //! | 21 to 32: servers that refuse to serve | `refusals.rs`, `misplaced.rs` |
 //! | 33, 35 to 37: connections and keys that others take away | `operators.rs` |
 //! | 38 to 42: callers that leave, panic, end | `callers.rs`; `../cancellation.rs` |

@@ -31,7 +31,7 @@ async fn row_11_replies_that_are_held_for_longer_than_the_ttl_lock_nothing() {
         wait_until("the SETs have run", async || nodes.holding(key) == 3),
     );
     assert_all_failed(&error.unwrap_err(), NodeErrorKind::Timeout, "no answer within 500ms");
-    // Requests arrive, so the deletes do, though nobody hears of that either.
+    // Requests arrive, so the deletes do, though no client hears of that either.
     wait_until_empty(&nodes).await;
     proxies.iter().for_each(|proxy| proxy.replies(Flow::Pass));
     let guard = client.lock(resource).wait(LIMIT).await.unwrap();
@@ -92,7 +92,7 @@ async fn row_13_a_half_open_connection_is_replaced_and_its_socket_closed() {
     wait_until("the connection was given up four times", async || {
         let guard = client.lock("job").wait(LIMIT).await.unwrap();
         assert_eq!(guard.release().await.unwrap(), Released::Ours);
-        // The one that is being closed, and the next.
+        // The connection that is being closed, and the next connection.
         let ours = sockets::connected_to(port);
         assert!(ours <= 2, "{ours} sockets: those given up are kept");
         proxies[0].connections() > 4
@@ -103,7 +103,7 @@ async fn row_13_a_half_open_connection_is_replaced_and_its_socket_closed() {
     nodes.warm_up(&client).await;
 }
 
-/// What the replies of one node become is the trouble of that node alone, and over when it is.
+/// Damaged replies of one node are the trouble of that node alone, and end with the damage.
 async fn one_node_in_trouble(flow: Flow, words: &[&str]) {
     let (nodes, proxies, client) = behind_proxies(3, SECOND / 2).await;
     let alone = patient([proxies[0].url()]).node_timeout(SECOND / 2).build().unwrap();
@@ -212,7 +212,8 @@ async fn row_17_a_partitioned_holder_is_told_and_takes_nothing_from_the_next() {
     let error = within("the body", body).await.unwrap().unwrap_err();
     assert!(matches!(error, LockError::Lost { reason: LostReason::Expired, .. }), "{error:?}");
 
-    // Somebody else takes over, and what the old holder still sends does not take it away.
+    // Another client takes over, and late commands of the old holder do not take the lock away from
+    // it.
     let next = other.lock("bare").wait(LIMIT).await.unwrap();
     proxies.iter().for_each(|proxy| proxy.both(Flow::Pass));
     drop(guard);

@@ -1,5 +1,5 @@
-//! Rows 32, 33, 35 to 37: what operators and other programs do to connections and keys, and how
-//! nodes are named.
+//! Rows 32, 33, 35 to 37: operators and other programs that touch connections and keys, and names
+//! of nodes.
 
 use redlock_core::{LockError, LostReason, NodeErrorKind, Redlock, Released};
 use redlock_tests::{LIMIT, Nodes, Server, patient, wait_until, within};
@@ -14,7 +14,7 @@ async fn start() -> (Nodes, Redlock) {
 }
 
 #[tokio::test]
-async fn row_32_somebodys_list_is_held_and_left_alone() {
+async fn row_32_a_list_of_another_program_is_held_and_left_alone() {
     let (nodes, client) = start().await;
     for node in nodes.iter() {
         node.command(&["LPUSH", JOB, "x"]);
@@ -44,7 +44,7 @@ async fn row_33_connections_that_an_operator_kills_are_replaced_under_a_lock() {
         for node in nodes.iter() {
             node.command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
         }
-        // What was asked on the old connections failed or not; on new ones it does not.
+        // Questions on the old connections may have failed. Questions on new connections do not.
         let _ = client.try_lock(format!("other:{round}")).await;
         let other = client.lock(format!("other:{round}")).wait(LIMIT).await.unwrap();
         assert_eq!(other.release().await.unwrap(), Released::Ours);
@@ -82,7 +82,7 @@ async fn row_35_a_lock_that_was_flushed_on_a_minority_is_set_again_at_its_renewa
 }
 
 #[tokio::test]
-async fn row_36_what_is_somebody_elses_is_neither_renewed_nor_deleted() {
+async fn row_36_a_key_of_another_client_is_neither_renewed_nor_deleted() {
     let (nodes, client) = start().await;
     let guard = client.lock("job").await.unwrap();
     for node in nodes.iter() {

@@ -21,7 +21,7 @@ const WRITES_PAUSED: Hang = (
     |node| drop(node.command(&["CLIENT", "UNPAUSE"])),
 );
 
-/// Hanging nodes among five add nothing to what a lock takes while the others are a quorum.
+/// Hanging nodes among five do not delay a lock while the other nodes are a quorum.
 async fn a_hung_minority_adds_no_wait((hang, go_on): Hang) {
     let nodes = Nodes::start(5);
     // Far longer than all of the work below: one wait for a hung node would show.
@@ -40,7 +40,7 @@ async fn a_hung_minority_adds_no_wait((hang, go_on): Hang) {
     wait_until_empty(&nodes).await;
 }
 
-/// Without a quorum that answers, nothing is locked, whatever the others run when they go on.
+/// Without a quorum that answers, nothing is locked, whatever the other nodes run when they go on.
 async fn a_hung_majority_is_no_quorum_and_keeps_no_key((hang, go_on): Hang) {
     let nodes = Nodes::start(3);
     let client = nodes.client().node_timeout(SECOND / 2).ttl(LONG).build().unwrap();
@@ -48,7 +48,7 @@ async fn a_hung_majority_is_no_quorum_and_keeps_no_key((hang, go_on): Hang) {
     nodes[..2].iter().for_each(hang);
     let error = within("try_lock", client.try_lock("job")).await.unwrap_err();
     assert_all_failed(&error, NodeErrorKind::Timeout, "no answer within 500ms");
-    // They now run the SETs that were sent to them, long after everybody gave up.
+    // They now run the SETs that were sent to them, long after every client gave up.
     nodes[..2].iter().for_each(go_on);
     wait_until_empty(&nodes).await;
     let guard = client.lock("job").wait(LIMIT).await.unwrap();
@@ -72,7 +72,7 @@ async fn row_06_a_holder_under_a_hung_majority_is_told_when_its_validity_ends() 
     nodes.warm_up(&client).await;
     let guard = client.lock("job").wait(LIMIT).await.unwrap();
     nodes[..3].iter().for_each(|node| node.pause());
-    // Nor does what is asked of them now stay, though it would for long.
+    // New keys do not stay either, although their ttl is long.
     let error = within("try_lock", client.try_lock("ghost").ttl(LONG)).await.unwrap_err();
     assert!(error.is_unavailable(), "{error:?}");
     within("lost()", guard.lost()).await;
@@ -128,7 +128,7 @@ async fn row_08_a_holder_that_was_stopped_for_longer_than_its_ttl_does_no_more_w
     let polled = Duration::from_nanos(polled.parse().unwrap());
     assert!(polled <= stopped, "it worked on after somebody else had the lock");
     assert!(holder.end().await);
-    // Nor has it taken away what is somebody else's.
+    // It has not taken away the key of another client either.
     guard.extend(LONG).await.unwrap();
     assert_eq!(guard.release().await.unwrap(), Released::Ours);
     wait_until_empty(&nodes).await;
@@ -145,7 +145,7 @@ async fn row_34_a_majority_that_answers_reads_alone_is_no_quorum_and_keeps_no_ke
 }
 
 #[tokio::test]
-async fn row_34_a_server_that_sleeps_is_waited_for_by_nobody_and_keeps_no_key() {
+async fn row_34_a_server_that_sleeps_delays_no_caller_and_keeps_no_key() {
     let nodes = Nodes::start(3);
     let client = nodes.client().node_timeout(SECOND / 5).ttl(LONG).build().unwrap();
     nodes.warm_up(&client).await;

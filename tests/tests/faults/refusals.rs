@@ -1,5 +1,5 @@
 //! Rows 21, 24, 26 to 30: masters that answer with an error. Each is a failure of that node in its
-//! own words, never somebody else's lock (rule 17), and over when the trouble is.
+//! own words, never the lock of another client (rule 17), and ends with the trouble.
 
 use redlock_core::{LockError, NodeErrorKind, Redlock, Released};
 use redlock_tests::{LIMIT, Nodes, Server, wait_until, within};
@@ -46,7 +46,7 @@ async fn row_21_nodes_without_memory_lock_nothing_but_renew_and_release() {
 }
 
 #[tokio::test]
-async fn row_21_one_node_without_memory_is_no_matter() {
+async fn row_21_one_node_without_memory_changes_nothing() {
     let (nodes, client) = start(3).await;
     nodes[0].configure("maxmemory", "1");
     works(&client).await;
@@ -90,7 +90,7 @@ async fn row_26_nodes_that_are_busy_with_a_script_fail_and_the_script_goes_on() 
     })
     .await;
     assert!(scripts.iter_mut().all(redlock_tests::Busy::still_runs), "a script was killed");
-    // One busy node is no matter.
+    // One busy node changes nothing.
     scripts.pop();
     works(&client).await;
     drop(scripts);
@@ -116,7 +116,7 @@ async fn row_27_a_missing_or_wrong_password_is_told_without_it() {
         assert_all_failed(&error, NodeErrorKind::Down, words);
         let shown = format!("{error} {error:?} {client:?} {:?}", client.health().await);
         assert!(!shown.contains("canary"), "{shown}");
-        // It is tried again, so that an operator can mend it without a restart.
+        // The node is tried again, so an operator can repair it without a restart.
         accept(mended);
         works(&client).await;
     }
@@ -138,10 +138,11 @@ async fn row_28_a_missing_permission_is_named() {
     let mute = client(&nodes);
     // All of them are asked, not the first two alone.
     nodes.warm_up(&mute).await;
-    // For less than is asked for later: what a key has already, no node sets again.
+    // For a shorter time than the later requests ask for: a node does not set again what a key has
+    // already.
     let guard = mute.lock("job").ttl(LONG / 2).await.unwrap();
     let error = guard.extend(LONG).await.unwrap_err();
-    // The words of Redis 7.0 for what a script may not call, and the remedy.
+    // The words of Redis 7.0 for a command that a script may not call, and the remedy.
     assert_all_failed(&error, NodeErrorKind::Server, "can't run this command");
     assert_all_failed(&error, NodeErrorKind::Server, "+pexpire");
     assert!(guard.is_valid(), "it is unknown, not lost");
@@ -177,7 +178,7 @@ async fn row_30_nodes_that_cannot_save_lock_nothing_and_leave_a_release_unconfir
     refuses(&client, "MISCONF").await;
     let error = guard.release().await.unwrap_err();
     assert_all_failed(&error, NodeErrorKind::Server, "MISCONF");
-    // Nobody can delete it; it expires.
+    // No client can delete it. It expires.
     wait_until_empty(&nodes).await;
     nodes.iter().for_each(|node| node.configure("stop-writes-on-bgsave-error", "no"));
     works(&client).await;
@@ -186,7 +187,7 @@ async fn row_30_nodes_that_cannot_save_lock_nothing_and_leave_a_release_unconfir
 #[tokio::test]
 async fn row_33_nodes_that_take_no_more_clients_say_so() {
     let nodes = Nodes::start(3);
-    // The one is the harness's.
+    // One connection is the harness's.
     nodes.iter().for_each(|node| node.configure("maxclients", "1"));
     let client = nodes.client().build().unwrap();
     let error: LockError = within("try_lock", client.try_lock("job")).await.unwrap_err();

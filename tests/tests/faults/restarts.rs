@@ -1,4 +1,5 @@
-//! Rows 3, 4, 23 and 45: nodes that forget what they granted, or come back with it (rules 8 and 16).
+//! Rows 3, 4, 23 and 45: nodes that forget the locks they granted, or come back with them (rules 8
+//! and 16).
 
 use std::time::Duration;
 
@@ -16,8 +17,8 @@ async fn wait_until_sits_out(client: &Redlock, node: &Server) {
     assert!(health.sits_out.is_some(), "it votes: {health:?}");
 }
 
-/// Two clients of three nodes that ran before any fault. The holder cannot reach the last node:
-/// its lock is on the first two alone, and one of these that forgets is enough to lose it all.
+/// Two clients of three nodes that ran before any fault. The holder cannot reach the last node: its
+/// lock is on the first two alone. If one of these forgets, the lock is lost.
 struct Divided {
     nodes: Nodes,
     holder: Redlock,
@@ -64,7 +65,7 @@ async fn take_over(other: &Redlock, guard: LockGuard) {
 }
 
 #[tokio::test]
-async fn row_03_a_node_that_restarts_empty_lets_nobody_in() {
+async fn row_03_a_node_that_restarts_empty_lets_no_client_in() {
     let Divided { nodes, holder, other, _proxies } =
         divided(Nodes::start(3), Restarts::Observed).await;
     let guard = holder.lock("job").await.unwrap();
@@ -72,7 +73,7 @@ async fn row_03_a_node_that_restarts_empty_lets_nobody_in() {
     nodes[1].restart_empty();
     assert!(nodes[1].keys().is_empty());
 
-    // It would grant, and so would the third: that would be a quorum.
+    // This node would grant, and so would the third: together they would be a quorum.
     wait_until_sits_out(&other, &nodes[1]).await;
     let early = other.try_lock("job").await;
     if guard.is_valid() {
@@ -108,13 +109,13 @@ async fn row_03_a_node_that_restarts_empty_has_the_lock_again_before_it_votes() 
 }
 
 #[tokio::test]
-async fn row_03_what_sitting_out_prevents_happens_without_it() {
+async fn row_03_without_sitting_out_two_clients_get_the_lock() {
     let Divided { nodes, holder, other, _proxies } =
         divided(Nodes::start(3), Restarts::Trusted).await;
     let guard = holder.lock("job").auto_extend(false).await.unwrap();
     nodes[1].restart_empty();
     wait_until_up(&other, &nodes[1].address()).await;
-    // Trusted, though it does not persist: two hold one lock.
+    // The node is trusted, though it does not persist: two clients hold one lock.
     let intruder = other.try_lock("job").await;
     if guard.is_valid() {
         assert!(intruder.unwrap().is_valid(), "the row above proves nothing");
@@ -154,7 +155,7 @@ async fn row_04_a_node_that_restarts_with_its_data_keeps_the_lock_and_sits_out_u
 }
 
 #[tokio::test]
-async fn row_04_a_node_that_lost_what_it_had_written_lets_nobody_in() {
+async fn row_04_a_node_that_lost_what_it_had_written_lets_no_client_in() {
     let nodes = Nodes::start_as(3, &Server::builder().append_only());
     let Divided { nodes, holder, other, _proxies } = divided(nodes, Restarts::Observed).await;
     let guard = holder.lock("job").await.unwrap();
@@ -167,11 +168,11 @@ async fn row_04_a_node_that_lost_what_it_had_written_lets_nobody_in() {
 }
 
 #[tokio::test]
-async fn row_23_a_master_that_was_a_replica_for_a_while_lets_nobody_in() {
+async fn row_23_a_master_that_was_a_replica_for_a_while_lets_no_client_in() {
     let Divided { nodes, holder, other, _proxies } =
         divided(Nodes::start(3), Restarts::Observed).await;
     let guard = holder.lock("job").await.unwrap();
-    // Its data are the other's from then on; its process is the same as ever.
+    // Its data are the other server's from then on. Its process stays the same.
     let elsewhere = Server::start();
     nodes[1].command(&["REPLICAOF", "127.0.0.1", &elsewhere.port().to_string()]);
     wait_until("it is noticed", async || {
@@ -185,7 +186,7 @@ async fn row_23_a_master_that_was_a_replica_for_a_while_lets_nobody_in() {
     take_over(&other, guard).await;
 }
 
-/// Tries to take what others hold until told to stop, and records what it got.
+/// Tries to take the locks of other clients until told to stop, and records each success.
 async fn intrude(
     client: Redlock,
     resources: Vec<String>,
@@ -215,7 +216,7 @@ async fn restart_under(guards: &[LockGuard], node: &Server) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn row_45_a_rolling_restart_faster_than_max_ttl_loses_no_lock_and_lets_nobody_in() {
+async fn row_45_a_rolling_restart_faster_than_max_ttl_loses_no_lock_and_lets_no_client_in() {
     let nodes = Nodes::start(5);
     let max_ttl = 15 * SECOND;
     let client = || {
@@ -240,7 +241,7 @@ async fn row_45_a_rolling_restart_faster_than_max_ttl_loses_no_lock_and_lets_nob
     for node in nodes.iter() {
         restart_under(&guards, node).await;
     }
-    // What is new waits until a quorum may vote again.
+    // New locks wait until a quorum may vote again.
     let sit_out = other.health().await.iter().filter(|node| node.sits_out.is_some()).count();
     let new = other.try_lock("new").await;
     let still = other.health().await.iter().filter(|node| node.sits_out.is_some()).count();

@@ -1,4 +1,4 @@
-//! What the rows share.
+//! Helpers for all rows.
 
 use std::time::Duration;
 

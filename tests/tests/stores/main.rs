@@ -18,8 +18,8 @@ fn tokens_of(holder: i64) -> impl Iterator<Item = i64> {
     (1..TOKENS).filter(move |step| step % HOLDERS == holder).map(|step| step * 23 % TOKENS)
 }
 
-/// What came of holders that overlap: those whose write was accepted, in the order of their writes,
-/// and what they have counted.
+/// The result of holders that overlap: the tokens of accepted writes, in the order of the writes,
+/// and the final count.
 struct Outcome {
     accepted: Vec<i64>,
     counter: i64,
@@ -39,4 +39,14 @@ impl Outcome {
         // Each holder's own tokens are out of order, so that some must have been refused.
         assert!(self.accepted.len() < usize::try_from(TOKENS - 1).unwrap());
     }
+}
+
+/// The three lines of the README stand alone there. In `docs/fencing.md` they are compiled and run.
+#[test]
+fn the_lines_of_the_readme_are_those_that_run() {
+    let readme = include_str!("../../../README.md");
+    let (_, block) = readme.split_once("```rust,ignore\n").unwrap();
+    let (block, _) = block.split_once("```").unwrap();
+    assert_eq!(block.lines().count(), 3);
+    assert!(include_str!("../../../docs/fencing.md").contains(block), "{block}");
 }

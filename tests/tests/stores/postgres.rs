@@ -107,7 +107,7 @@ fn is_serialization_failure(error: &Error) -> bool {
     error.code() == Some(&SqlState::T_R_SERIALIZATION_FAILURE)
 }
 
-/// Runs a transaction until it is not one that failed for others at the same time.
+/// Runs a transaction again for as long as it fails because of others at the same time.
 async fn retried<T>(
     client: &Client,
     level: &str,
@@ -152,7 +152,7 @@ fn advance_later(client: &Arc<Client>, token: i64) -> JoinHandle<Result<bool, Er
 async fn an_older_holder_that_waits_for_a_later_one_is_refused() {
     let test = "an_older_holder_that_waits_for_a_later_one_is_refused";
     let Some(database) = Database::new(test).await else { return };
-    // Whether the resource was seen before: a row that is locked, or one that is being made.
+    // Whether the resource was seen before: its row exists and is locked, or is being made.
     for (level, seen) in LEVELS.into_iter().flat_map(|level| [(level, true), (level, false)]) {
         database.clear().await;
         let (older, later) = (database.connect().await, database.connect().await);

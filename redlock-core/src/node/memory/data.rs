@@ -13,7 +13,7 @@ use super::counters::Counters;
 use crate::{
     bug::{Bug, planted},
     clock::wall_at,
-    node::{Action, Claim, Command, Reply, queue_keys},
+    node::{Action, Claim, Command, Reply, Secret, Seen, queue_keys},
 };
 
 /// The most keys that may be watched before a batch, like a server's `tracking-table-max-keys`.
@@ -23,11 +23,14 @@ const MAX_WATCHED: usize = 1 << 18;
 /// Everything that a node knows.
 pub(super) struct Data {
     keys: BTreeMap<Arc<str>, Entry>,
-    /// The waiters in line for a key, the first in front.
+    /// The clients in the queue before a key, the first in front.
     queues: BTreeMap<Arc<str>, BTreeMap<u64, Waiter>>,
     /// The connections that are told of the next change to a key, once each.
     watched: BTreeMap<Arc<str>, BTreeSet<u64>>,
     counters: Counters,
+    /// Locks that went and may come back.
+    #[cfg(redlock_sim)]
+    lost: BTreeMap<Arc<str>, Entry>,
     clock: ServerClock,
     /// Expired keys are removed when this many keys are there.
     sweep_at: usize,
@@ -55,41 +58,41 @@ pub(crate) struct Push {
 
 /// The node's clock, in seconds, which need not be right.
 struct ServerClock {
-    /// When it was first looked at, and showed zero.
-    made: Option<Instant>,
     anchor: Option<Instant>,
     shown: f64,
     rate: f64,
+    /// How far it was set ahead.
+    ahead: f64,
 }
 
 impl ServerClock {
-    /// What `TIME` answers, in microseconds.
-    fn time(&mut self) -> u64 {
-        let shown = self.now();
-        let made = self.made.map_or(0.0, |made| wall_at(made).as_secs_f64());
-        ((made + shown) * 1e6) as u64
+    /// The answer to `TIME`, in microseconds. A clock that runs fast or slow is set right from time
+    /// to time. A clock that was set ahead stays ahead.
+    fn time(&self) -> u64 {
+        ((wall_at(Instant::now()).as_secs_f64() + self.ahead) * 1e6) as u64
     }
 
     fn now(&mut self) -> f64 {
         let now = Instant::now();
-        self.made.get_or_insert(now);
         let anchor = *self.anchor.get_or_insert(now);
         self.shown + now.duration_since(anchor).as_secs_f64() * self.rate
     }
 
     fn set(&mut self, shown: f64, rate: f64) {
-        *self = Self { made: self.made, anchor: Some(Instant::now()), shown, rate };
+        *self = Self { anchor: Some(Instant::now()), shown, rate, ahead: self.ahead };
     }
 }
 
 impl Data {
     pub(super) fn new() -> Self {
-        let clock = ServerClock { made: None, anchor: None, shown: 0.0, rate: 1.0 };
+        let clock = ServerClock { anchor: None, shown: 0.0, rate: 1.0, ahead: 0.0 };
         Self {
             keys: BTreeMap::new(),
             queues: BTreeMap::new(),
             watched: BTreeMap::new(),
             counters: Counters::default(),
+            #[cfg(redlock_sim)]
+            lost: BTreeMap::new(),
             clock,
             sweep_at: 1024,
         }
@@ -99,6 +102,7 @@ impl Data {
     pub(super) fn set_clock(&mut self, ahead: f64) {
         let (shown, rate) = (self.clock.now(), self.clock.rate);
         self.clock.set(shown + ahead, rate);
+        self.clock.ahead += ahead;
     }
 
     pub(super) fn set_rate(&mut self, rate: f64) {
@@ -126,12 +130,35 @@ impl Data {
         self.tell_all()
     }
 
+    /// All locks go, and the counters stay: as when the clock of the node is set ahead.
+    #[cfg(redlock_sim)]
+    pub(super) fn clear_locks(&mut self) -> Vec<Push> {
+        self.lost = std::mem::take(&mut self.keys);
+        self.tell_all()
+    }
+
+    /// Locks that went come back where no other lock is, as if they were set again. Returns their keys
+    /// and values.
+    #[cfg(redlock_sim)]
+    pub(super) fn bring_back(&mut self) -> Vec<(Arc<str>, String)> {
+        let now = self.clock.now();
+        let mut back = Vec::new();
+        for (key, entry) in std::mem::take(&mut self.lost) {
+            let is_free = self.keys.get(&key).is_none_or(|other| other.expires <= now);
+            if is_free && entry.expires > now {
+                back.push((Arc::clone(&key), entry.value.clone()));
+                self.keys.insert(key, entry);
+            }
+        }
+        back
+    }
+
     fn tell_all(&mut self) -> Vec<Push> {
         let watched = std::mem::take(&mut self.watched);
         watched.into_iter().flat_map(|(key, who)| pushes(key, who, None)).collect()
     }
 
-    /// None when there was no such key.
+    /// `None` when there was no such key.
     pub(super) fn remove(&mut self, key: &str) -> Option<Vec<Push>> {
         if self.counters.remove(key) {
             return Some(Vec::new());
@@ -169,6 +196,7 @@ impl Data {
                 self.join(&command.claim, place, life)
             }
             Action::Leave => self.leave(&command.claim, connection, &mut told),
+            Action::Inspect => self.inspect(&command.claim.key),
             _ => {
                 let (reply, changed) = self.run_one(command, connection);
                 if changed {
@@ -218,6 +246,7 @@ impl Data {
             (_, None) => (Reply::Missing, false),
             (action, Some(entry))
                 if entry.value != claim.value
+                    && !matches!(action, Action::TakeAway | Action::Clear { .. })
                     && !(matches!(action, Action::Release { .. })
                         && planted(Bug::ReleaseWithoutCompare)) =>
             {
@@ -245,8 +274,14 @@ impl Data {
                 (Reply::Done, true)
             }
             // Seen to before.
-            (Action::Join { .. } | Action::Leave, Some(_)) => (Reply::Foreign, false),
-            (Action::Release { .. }, Some(_)) => {
+            (Action::Join { .. } | Action::Leave | Action::Inspect, Some(_)) => {
+                (Reply::Foreign, false)
+            }
+            (Action::TakeAway, Some(entry)) => {
+                entry.value.clone_from(&claim.value);
+                (Reply::Done, true)
+            }
+            (Action::Release { .. } | Action::Clear { .. }, Some(_)) => {
                 self.keys.remove(&claim.key);
                 (Reply::Done, true)
             }
@@ -313,7 +348,21 @@ impl Data {
         if place.is_some() { Reply::Done } else { Reply::Missing }
     }
 
-    /// What is left to do for a release where the queue is kept.
+    /// `inspect.lua`.
+    fn inspect(&mut self, key: &Arc<str>) -> Reply {
+        let now = self.clock.now();
+        let left = self.remaining(key);
+        let value = self.keys.get(key).filter(|_| left.is_some());
+        let waiters = self.queues.get(key).into_iter().flat_map(BTreeMap::values);
+        let alive = waiters.filter(|waiter| waiter.dead_at > now);
+        Reply::Seen(Arc::new(Seen {
+            value: value.map(|entry| Secret(entry.value.clone())),
+            left: left.unwrap_or_default(),
+            waiting: alive.map(|waiter| Secret(waiter.name.clone())).collect(),
+        }))
+    }
+
+    /// The rest of a release, where the queue is kept.
     fn wake(
         &mut self,
         command: &Command,
@@ -321,7 +370,10 @@ impl Data {
         connection: u64,
         told: &mut Vec<Push>,
     ) -> Reply {
-        let wakes = command.action == Action::Release { wakes: true };
+        let wakes = matches!(
+            command.action,
+            Action::Release { wakes: true } | Action::Clear { wakes: true }
+        );
         if !wakes || reply == Reply::Foreign || planted(Bug::SuccessorNotWoken) {
             return reply;
         }
@@ -390,7 +442,7 @@ impl Data {
     }
 }
 
-/// The connection that makes a change is told neither of it nor of the next one: `NOLOOP`.
+/// The connection that makes a change hears neither of it nor of the next change: `NOLOOP`.
 fn pushes(key: Arc<str>, who: BTreeSet<u64>, but: Option<u64>) -> impl Iterator<Item = Push> {
     who.into_iter()
         .filter(move |to| Some(*to) != but)
@@ -402,7 +454,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn who_watches_one_missing_key_after_the_other_is_told_when_it_is_forgotten() {
+    async fn a_listener_is_told_when_the_node_forgets_its_missing_key() {
         let mut data = Data::new();
         let mut told = 0;
         for number in 0..MAX_WATCHED + 100 {

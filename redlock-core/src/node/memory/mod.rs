@@ -56,7 +56,7 @@ pub struct MemoryNode {
 struct Server {
     name: Arc<str>,
     data: Mutex<Data>,
-    /// The connections that are there, and whom to tell when a key changes that they watch.
+    /// The open connections, and the listeners to tell when a watched key changes.
     connections: Mutex<BTreeMap<u64, Arc<Watchers>>>,
     /// How the node is doing; connections watch it.
     mode: watch::Sender<Mode>,
@@ -67,10 +67,11 @@ struct Mode {
     up: bool,
     hung: bool,
     delay: Duration,
-    /// Counts the stops: a connection from before one is broken, and a start after it is another
+    /// Counts the stops: a connection from before a stop is broken, and a start after it is another
     /// process.
     life: u64,
-    /// When it was started last; never for one that is as it was made, which counts as old.
+    /// When the node was started last. Never for a node that was not started again: it counts as
+    /// old.
     started: Option<Instant>,
 }
 
@@ -112,8 +113,8 @@ impl MemoryNode {
         });
     }
 
-    /// Up again after [`stop`](Self::stop), with its data, as another process: clients let it
-    /// sit out as they do a real one that restarted ([`Restarts`](crate::Restarts)).
+    /// Up again after [`stop`](Self::stop), with its data, as another process: clients let it sit
+    /// out like a real node that restarted ([`Restarts`](crate::Restarts)).
     pub fn start(&self) {
         let now = Instant::now();
         self.server.mode.send_modify(|mode| {
@@ -198,10 +199,22 @@ impl MemoryNode {
         self.server.data.lock().run(commands, connection)
     }
 
-    /// As [`clear`](Self::clear), with whom to tell.
+    /// Like [`clear`](Self::clear). Returns the listeners to tell.
     #[cfg(redlock_sim)]
     pub(crate) fn flush(&self) -> Vec<data::Push> {
         self.server.data.lock().clear()
+    }
+
+    /// All locks go, and the counters stay.
+    #[cfg(redlock_sim)]
+    pub(crate) fn flush_locks(&self) -> Vec<data::Push> {
+        self.server.data.lock().clear_locks()
+    }
+
+    /// Locks that went come back.
+    #[cfg(redlock_sim)]
+    pub(crate) fn bring_locks_back(&self) -> Vec<(Arc<str>, String)> {
+        self.server.data.lock().bring_back()
     }
 
     /// Such a connection has gone.
@@ -288,7 +301,7 @@ struct MemoryConnection {
 struct Session {
     server: Arc<Server>,
     number: u64,
-    /// Of which process of the node.
+    /// The process of the node that this connection belongs to.
     life: u64,
 }
 
@@ -324,9 +337,9 @@ async fn answer(
                 None => return,
             },
         };
-        // Not until `arrives + delay`, which may be beyond what an `Instant` can be.
+        // The command waits until `arrives + delay`, which may be beyond what an `Instant` can be.
         let left = mode.borrow().delay.saturating_sub(call.arrives.elapsed());
-        // Even the shortest sleep is a millisecond or so, and many calls may be late at once.
+        // Even the shortest sleep takes about a millisecond, and many calls may be late at once.
         if !left.is_zero() {
             tokio::time::sleep(left).await;
         }

@@ -1,5 +1,6 @@
-//! [`Command`]s as the bytes of Redis commands: arguments only, nothing is ever formatted into a
-//! script. Straight into what is to be written: two allocations a command less than redis-rs's.
+//! [`Command`]s as the bytes of Redis commands. They are arguments only: nothing is ever formatted
+//! into a script. They are written straight into the output buffer, with two allocations less for
+//! each command than in redis-rs.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -19,11 +20,14 @@ static GRANT_FENCED: LazyLock<Script> =
 static REDRAW: LazyLock<Script> =
     LazyLock::new(|| Script::new(concat!(include_str!("draw.lua"), include_str!("redraw.lua"))));
 static CONFIRM: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("confirm.lua")));
+static INSPECT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("inspect.lua")));
+static CLEAR: LazyLock<Script> =
+    LazyLock::new(|| Script::new(concat!(include_str!("wake.lua"), include_str!("clear.lua"))));
 static JOIN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("join.lua")));
 static LEAVE: LazyLock<Script> =
     LazyLock::new(|| Script::new(concat!(include_str!("wake.lua"), include_str!("leave.lua"))));
 
-/// How many waiters may stand in one queue. Beyond that a waiter asks now and then.
+/// How many waiters may stand in one queue. A waiter beyond them asks from time to time.
 const MAX_IN_QUEUE: u64 = 10_000;
 
 /// A script and the name under which servers remember it.
@@ -49,7 +53,9 @@ impl Known {
     /// How to call the script of this action, if it has one.
     pub(super) fn how(&mut self, action: Action) -> How {
         let bit = match action {
-            Action::Grant { .. } | Action::Heal { .. } | Action::Watch => return How::ByHash,
+            Action::Grant { .. } | Action::Heal { .. } | Action::Watch | Action::TakeAway => {
+                return How::ByHash;
+            }
             Action::Extend { .. } => 1,
             Action::Release { .. } => 2,
             Action::Shorten { .. } => 4,
@@ -58,6 +64,8 @@ impl Known {
             Action::GrantFenced { .. } => 32,
             Action::Redraw { .. } => 64,
             Action::Confirm(_) => 128,
+            Action::Inspect => 256,
+            Action::Clear { .. } => 512,
         };
         let is_known = self.0 & bit != 0;
         self.0 |= bit;
@@ -75,8 +83,8 @@ pub(super) enum How {
     InFull,
 }
 
-/// How many of the first commands go out as one call. Locks that are released together share one:
-/// a call costs a server more than what it does.
+/// How many of the first commands go out as one call. Locks that are released together share one: a
+/// call costs a server more than the work in it.
 pub(super) fn together(commands: &[Command]) -> usize {
     let is_release = |it: &&Command| matches!(it.action, Action::Release { .. });
     commands.iter().take_while(is_release).count().max(1)
@@ -92,6 +100,18 @@ pub(super) fn encode(commands: &[Command], how: How, out: &mut Vec<u8>) {
             write(out, &[b"SET", key(claim), value(claim), b"NX", b"PX", time.digits()]);
         }
         Action::Watch => write(out, &[b"PTTL", key(claim)]),
+        Action::TakeAway => {
+            write(out, &[b"SET", key(claim), value(claim), b"XX", b"KEEPTTL"]);
+        }
+        Action::Inspect => {
+            call(&INSPECT, how, 1, 1, out);
+            words(out, &[key(claim), queue_keys::prefix(&claim.key).as_bytes()]);
+        }
+        Action::Clear { wakes } => {
+            call(&CLEAR, how, 1, 1, out);
+            let prefix = if wakes { queue_keys::prefix(&claim.key) } else { String::new() };
+            words(out, &[key(claim), prefix.as_bytes()]);
+        }
         Action::Extend { .. } => {
             call(&EXTEND, how, 1, 2, out);
             words(out, &[key(claim), value(claim), time.digits()]);
@@ -160,8 +180,8 @@ pub(super) fn listen(claim: &Claim, out: &mut Vec<u8>) {
     write(out, &[b"MGET", turn.as_bytes(), next.as_bytes()]);
 }
 
-/// The key of the next command is tracked, if it is one that reads, until it changes for the first
-/// time.
+/// The key of the next command is tracked, if that command reads, until the key changes for the
+/// first time.
 pub(super) fn track(out: &mut Vec<u8>) {
     write(out, &[b"CLIENT", b"CACHING", b"YES"]);
 }
@@ -170,7 +190,7 @@ pub(super) fn ping(out: &mut Vec<u8>) {
     write(out, &[b"PING"]);
 }
 
-/// `EVALSHA hash keys`, with so many words to come.
+/// `EVALSHA hash keys`, followed by this many words.
 fn call(script: &Script, how: How, keys: usize, arguments: usize, out: &mut Vec<u8>) {
     let (verb, script): (&[u8], _) = match how {
         How::ByHash => (b"EVALSHA", script.sha1.as_str()),
@@ -210,14 +230,14 @@ fn head(out: &mut Vec<u8>, kind: u8, count: usize) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// A number in digits, without an allocation: there are seven of them in every command.
+/// A number in digits, without an allocation: each command has seven of them.
 struct Decimal {
     digits: [u8; Self::MAX],
     first: usize,
 }
 
 impl Decimal {
-    /// Of [`u64::MAX`].
+    /// The digits of [`u64::MAX`].
     const MAX: usize = 20;
 
     fn of(mut number: u64) -> Self {
@@ -237,9 +257,9 @@ impl Decimal {
 }
 
 /// Redis counts in whole milliseconds, and the validity that the client computes from the same
-/// duration is exact (rule 2): so round up, since a key that expires before the validity does is
-/// two holders, and one that outlives it by part of a millisecond is none. Redis refuses `PX 0`;
-/// only the rest of a `min_hold` may be nothing.
+/// duration is exact (rule 2). Durations are rounded up: a key that expires before the validity
+/// ends allows two holders, and a key that outlives the validity by part of a millisecond does no
+/// harm. Redis refuses `PX 0`; only the rest of a `min_hold` may be nothing.
 fn time_of(command: &Command) -> u64 {
     match command.action {
         Action::Grant { ttl } | Action::Heal { ttl } | Action::Extend { ttl } => {
@@ -248,7 +268,13 @@ fn time_of(command: &Command) -> u64 {
         Action::GrantFenced { ttl, .. } | Action::Redraw { ttl, .. } => milliseconds(ttl, 1),
         Action::Shorten { rest } => milliseconds(rest, 0),
         Action::Join { life, .. } => milliseconds(life, 1),
-        Action::Release { .. } | Action::Watch | Action::Leave | Action::Confirm(_) => 0,
+        Action::Release { .. }
+        | Action::Watch
+        | Action::Leave
+        | Action::Inspect
+        | Action::TakeAway
+        | Action::Clear { .. }
+        | Action::Confirm(_) => 0,
     }
 }
 
@@ -268,7 +294,7 @@ mod tests {
         Command { claim, action }
     }
 
-    /// What a server reads.
+    /// The words that a server reads.
     fn read(commands: &[Command], how: How) -> Vec<String> {
         let mut bytes = Vec::new();
         encode(commands, how, &mut bytes);

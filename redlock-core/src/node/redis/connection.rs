@@ -22,7 +22,8 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
 use super::{
-    exchange::{Batch, Exchange, Pushed},
+    batch::Batch,
+    exchange::{Exchange, Pushed},
     transport::CloseReason,
 };
 use crate::{
@@ -37,14 +38,14 @@ pub(super) struct RedisConnection {
     channel: Arc<Channel>,
 }
 
-/// What everything that uses one connection knows of it.
+/// The state that all users of one connection share.
 struct Channel {
     exchange: Mutex<Exchange>,
     close_reason: CloseReason,
 }
 
 impl RedisConnection {
-    /// A connection whose server waits for commands.
+    /// A connection to a server that waits for commands.
     pub(super) fn new(exchange: Exchange) -> Self {
         let close_reason = exchange.close_reason();
         Self { channel: Arc::new(Channel { exchange: Mutex::new(exchange), close_reason }) }

@@ -1,4 +1,4 @@
-//! From an address to a connection that is ready for commands.
+//! Opens a connection that is ready for commands to an address.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -31,12 +31,12 @@ use crate::{
     node::{Connection, Connector, Identity, Opened, Watchers},
 };
 
-/// An idle connection to a host that has gone is found out within half a minute.
+/// A client notices within half a minute that the host of an idle connection has gone.
 const IDLE_BEFORE_PROBES: Duration = Duration::from_secs(15);
 const BETWEEN_PROBES: Duration = Duration::from_secs(5);
 const PROBES: u32 = 3;
-/// And so is a busy one, where Linux would send again for a quarter of an hour. What hangs for
-/// less is found by timeouts (rule 15).
+/// The same limit for a busy connection, where Linux would send again for a quarter of an hour.
+/// Timeouts find shorter hangs (rule 15).
 #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
@@ -58,14 +58,14 @@ struct Failure {
     hello: Hello,
 }
 
-/// What a server made of `HELLO 3`.
+/// How a server answered `HELLO 3`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hello {
-    /// It answered, or was not asked: the failure is another one.
+    /// It answered, or was not asked: there was another failure.
     Understood,
     /// It said that it does not know, or does not allow, the command or RESP3.
     Refused,
-    /// It hung up. Some proxies do that at commands that they do not know.
+    /// It hung up. Some proxies do that when they get an unknown command.
     HungUp,
 }
 
@@ -106,8 +106,8 @@ impl RedisConnector {
         Self { trust, ..Self::new(endpoint) }
     }
 
-    /// RESP3 first: a server pushes to such a connection. RESP2 does all that locks need, so where
-    /// `HELLO` is not to be had (Redis before 6, a proxy) nothing is lost but the push.
+    /// RESP3 is tried first: a server pushes to such a connection. RESP2 does all that locks need.
+    /// Where `HELLO` is missing (Redis before 6, a proxy), only the push is lost.
     async fn open(&self, watchers: &Arc<Watchers>) -> Result<(RedisConnection, Identity), Failure> {
         match self.endpoint.protocol {
             Protocol::Fixed(version) => self.open_as(version, watchers).await,
@@ -120,7 +120,7 @@ impl RedisConnector {
                     outcome => return outcome,
                 };
                 let connection = self.open_as(ProtocolVersion::RESP2, watchers).await?;
-                // One that hung up may just have been restarting.
+                // A server that hung up may just have been restarting.
                 self.only_resp2.store(hello == Hello::Refused, Ordering::Relaxed);
                 Ok(connection)
             }
@@ -150,7 +150,8 @@ impl RedisConnector {
                 info = info.set_username(user);
             }
         }
-        // The caller bounds the time: of connecting by dropping, of answers one by one.
+        // The caller bounds the time: that of connecting by dropping the future, that of each
+        // answer by itself.
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         let (redis, driver) = MultiplexedConnection::new_with_config(&info, lent, config)
@@ -159,7 +160,7 @@ impl RedisConnector {
         let driver = Box::pin(driver.fuse());
         let mut introduction = Introduction { redis, driver, close_reason: close_reason.clone() };
         let (identity, tracks) = introduction.greet(login, version).await?;
-        // Not polled any more, redis-rs leaves the transport open.
+        // When it is not polled any more, redis-rs leaves the transport open.
         drop(introduction);
         let Some(transport) = loan.take_back() else { return Err(NOT_REDIS.to_owned().into()) };
         let watchers = tracks.then(|| Arc::clone(watchers));
@@ -168,7 +169,7 @@ impl RedisConnector {
     }
 
     async fn dial(&self, close_reason: CloseReason) -> Result<Transport, String> {
-        // Tokio panics in a runtime that was built without IO, and says what to do about it.
+        // Tokio panics in a runtime that was built without IO, and its message says what to do.
         let dialled = AssertUnwindSafe(self.dial_or_panic(close_reason)).catch_unwind().await;
         dialled.unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<&str>().copied();
@@ -211,7 +212,8 @@ async fn tcp(host: &str, port: u16) -> Result<TcpStream, String> {
     let (stream, _) = select_ok(attempts).await.map_err(|error| error.to_string())?;
 
     let set = || {
-        // Nagle would hold a small command back until the one before it is acknowledged.
+        // Nagle's algorithm would hold a small command back until the previous command is
+        // acknowledged.
         stream.set_nodelay(true)?;
         let socket = socket2::SockRef::from(&stream);
         socket.set_tcp_keepalive(
@@ -228,7 +230,7 @@ async fn tcp(host: &str, port: u16) -> Result<TcpStream, String> {
     Ok(stream)
 }
 
-/// A connection that redis-rs has, until the identity of the server is known.
+/// A connection that redis-rs uses until the identity of the server is known.
 struct Introduction<D> {
     redis: MultiplexedConnection,
     driver: Pin<Box<Fuse<D>>>,
@@ -237,9 +239,9 @@ struct Introduction<D> {
 
 impl<D: Future<Output = ()>> Introduction<D> {
     /// Logs in (RESP2; RESP3 has done it with `HELLO`) and chooses the database. Makes sure that
-    /// the server serves: a server with too many clients, one that loads its data and one that
-    /// wants a password are down, and say why. Asks for the server's identity before its first vote
-    /// (rule 16), and whether it pushes changes of keys.
+    /// the server serves: a server that has too many clients, loads its data or wants a password is
+    /// down, and says why. Asks for the server's identity before its first vote (rule 16), and
+    /// whether it pushes changes of keys.
     async fn greet(
         &mut self,
         login: &Login,
@@ -261,11 +263,11 @@ impl<D: Future<Output = ()>> Introduction<D> {
         if let Some(error) = answers.iter().find_map(refusal) {
             return Err(reply::explain(error, secret(login)).into());
         }
-        // On its own: a server that hangs up with more to read may take its reason with it. If INFO
-        // is refused, the identity stays unknown, and the node is used all the same. If tracking is
-        // refused, waiters ask for the lock from time to time.
+        // Sent on its own: a server that hangs up with unread input may discard its reason with it.
+        // If INFO is refused, the identity stays unknown, and the node is used all the same. If
+        // tracking is refused, waiters ask for the lock from time to time.
         let mut questions = info::questions();
-        // No lock can be let go of without scripts: a server that has none is found out here.
+        // No lock can be released without scripts, so a server that runs none is found out here.
         questions.cmd("EVALSHA").arg(NO_SCRIPT).arg(0);
         if version != ProtocolVersion::RESP2 {
             questions.cmd("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN").arg("NOLOOP");
@@ -326,7 +328,7 @@ fn hello_failure(error: RedisError, close_reason: &CloseReason, login: &Login) -
     }
 }
 
-/// What must not be in any message: nothing when there is no password.
+/// The secrets that must not be in any message. Empty when there is no password.
 fn secret(login: &Login) -> &str {
     login.password.as_deref().unwrap_or_default()
 }
@@ -338,8 +340,8 @@ fn refusal(answer: &Value) -> Option<&ServerError> {
     }
 }
 
-/// Why the server runs no scripts, by its answer to a call for one that is not there. What it says of
-/// its present state, such as that it is busy, is not for long.
+/// Why the server runs no scripts, by its answer to a call for a script that it does not have. An
+/// answer about a passing state, such as being busy, does not count.
 fn refuses_scripts(answer: &Value) -> Option<&ServerError> {
     refusal(answer).filter(|error| matches!(error.code(), "ERR" | "NOPERM"))
 }

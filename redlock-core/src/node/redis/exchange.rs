@@ -11,8 +11,6 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use futures_util::task::AtomicWaker;
-use parking_lot::Mutex;
 use redis::{PushKind, ServerErrorKind, Value};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -20,65 +18,18 @@ use tokio::{
 };
 
 use super::{
+    batch::Batch,
     command::{self, How, Known},
     frame, reply,
     transport::{CloseReason, NOT_REDIS, Transport},
 };
 use crate::{
     error::{NodeError, NodeErrorKind},
-    node::{Action, Command, Reply, Watchers},
+    node::{Action, Command, Watchers},
 };
 
 /// Room for answers to begin with: those of a full batch are a few bytes each.
 const ROOM: usize = 4096;
-
-/// Commands that were asked together, and their answers so far.
-pub(super) struct Batch {
-    commands: Vec<Command>,
-    answers: Mutex<Answers>,
-    asker: AtomicWaker,
-}
-
-struct Answers {
-    given: Vec<Option<Result<Reply, NodeError>>>,
-    missing: usize,
-}
-
-impl Batch {
-    fn new(commands: Vec<Command>) -> Arc<Self> {
-        let given = std::iter::repeat_with(|| None).take(commands.len()).collect();
-        let answers = Mutex::new(Answers { given, missing: commands.len() });
-        Arc::new(Self { commands, answers, asker: AtomicWaker::new() })
-    }
-
-    fn answer(&self, place: usize, result: Result<Reply, NodeError>) {
-        let complete = {
-            let mut answers = self.answers.lock();
-            if let Some(slot @ None) = answers.given.get_mut(place) {
-                *slot = Some(result);
-                answers.missing -= 1;
-            }
-            answers.missing == 0
-        };
-        if complete {
-            self.asker.wake();
-        }
-    }
-
-    /// Wakes this waker when all answers are there.
-    pub(super) fn register(&self, asker: &Waker) {
-        self.asker.register(asker);
-    }
-
-    /// All answers, once they are there.
-    pub(super) fn poll(&self) -> Poll<Vec<Result<Reply, NodeError>>> {
-        let mut answers = self.answers.lock();
-        if answers.missing > 0 {
-            return Poll::Pending;
-        }
-        Poll::Ready(std::mem::take(&mut answers.given).into_iter().flatten().collect())
-    }
-}
 
 /// The receiver of the next answer.
 enum Awaited {
@@ -108,8 +59,8 @@ pub(super) struct Exchange {
     filled: usize,
     awaited: VecDeque<Awaited>,
     known: Known,
-    /// The server is a cluster, or stands before one: it takes keys of different slots only in calls of
-    /// their own.
+    /// The server is a cluster, or stands before a cluster: it takes keys of different slots only
+    /// in separate calls.
     apart: bool,
     /// The task that reads.
     driver: Option<Waker>,
@@ -119,7 +70,7 @@ pub(super) struct Exchange {
     pushed: Vec<Pushed>,
 }
 
-/// What a server pushes.
+/// The pushes of a server.
 pub(super) enum Pushed {
     /// This key has changed.
     Key(String),
@@ -272,7 +223,7 @@ impl Exchange {
             match Pin::new(&mut *transport).poll_write(&mut cx, rest) {
                 Poll::Ready(Ok(written)) if written > 0 => self.written += written,
                 Poll::Ready(_) => {
-                    // Had the socket said why, this would not count.
+                    // A reason from the socket itself comes first.
                     self.close_reason.set("the socket takes no more bytes");
                     return self.end();
                 }
@@ -312,7 +263,7 @@ impl Exchange {
             at += length;
             match &value {
                 Value::Push { kind: PushKind::Invalidate, data } => self.hear(data),
-                // Nothing is subscribed to: a push is no answer.
+                // No reply belongs to a push: this client subscribes to nothing.
                 Value::Push { .. } => {}
                 answer => self.answer(answer)?,
             }
@@ -392,14 +343,14 @@ impl Exchange {
                 let _ = tell.send(pong);
             }
             Some(Awaited::Nothing) => {}
-            // An answer without a question: later answers could not be matched to their commands.
+            // An answer without a question. Later answers could not be matched to their commands.
             None => return Err(frame::NotRedis),
         }
         Ok(())
     }
 
-    /// Whether a lock of these commands was let go of since they were sent. Sent again, they would run
-    /// behind that, and leave behind what it was to remove (rule 5).
+    /// Whether a lock of these commands was released since they were sent. Sent again, the commands
+    /// would run behind the release, and leave behind the key that it was to remove (rule 5).
     fn is_let_go(&self, commands: &[Command]) -> bool {
         let removes = |later: &Command| {
             let lets_go = matches!(

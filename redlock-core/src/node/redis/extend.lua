@@ -1,8 +1,7 @@
 -- Lets a lock that is still ours live for at least ARGV[2] milliseconds from now.
 --
--- KEYS[1] the lock   ARGV[1] our value   ARGV[2] milliseconds
--- Answers what was left of it as PTTL does (-1 for ever), -2 there is no such lock, -3 it is
--- somebody else's.
+-- KEYS[1] the lock   ARGV[1] our value   ARGV[2] milliseconds Answers what was left of it as PTTL
+-- does (-1 for ever), -2 there is no such lock, -3 it has another client's value.
 local holder = redis.call('GET', KEYS[1])
 if not holder then
   return -2

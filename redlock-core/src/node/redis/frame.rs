@@ -1,12 +1,12 @@
-//! Where a reply ends in a stream of bytes, and what it says.
+//! Finds the end of a reply in a stream of bytes, and reads the reply.
 //!
 //! Nearly every reply to a lock's commands is one of four short lines, read here without an
-//! allocation; whatever else comes is read by redis-rs.
+//! allocation; redis-rs reads all other replies.
 
 use redis::Value;
 
-/// No reply to a lock's command and no push is longer: what claims to be is not a Redis server,
-/// and is not kept (rule 18).
+/// No reply to a lock's command and no push is longer. A server that announces a longer reply is
+/// not a Redis server, and the reply is not stored (rule 18).
 pub(super) const MAX_FRAME: usize = 1 << 20;
 
 /// The bytes are no reply.
@@ -26,7 +26,8 @@ pub(super) fn length(bytes: &[u8]) -> Result<Option<usize>, NotRedis> {
         let Some(end) = rest.iter().position(|byte| *byte == b'\r') else {
             return if is_kind(kind) && rest.len() <= MAX_FRAME { Ok(None) } else { Err(NotRedis) };
         };
-        let head = &rest[1..end];
+        // A reply that begins with the end of its line has no kind.
+        let head = rest.get(1..end).ok_or(NotRedis)?;
         open -= 1;
         at += end + 2;
         match kind {
@@ -34,7 +35,7 @@ pub(super) fn length(bytes: &[u8]) -> Result<Option<usize>, NotRedis> {
             b'$' | b'!' | b'=' => at += count(head)?.map_or(0, |length| length + 2),
             b'*' | b'~' | b'>' => open += count(head)?.unwrap_or(0),
             b'%' => open += 2 * count(head)?.unwrap_or(0),
-            // Attributes stand in front of the value that they are about.
+            // Attributes stand in front of the value that they describe.
             b'|' => open += 2 * count(head)?.unwrap_or(0) + 1,
             _ => return Err(NotRedis),
         }
@@ -77,7 +78,7 @@ pub(super) fn read(frame: &[u8]) -> Result<Value, NotRedis> {
 mod tests {
     use super::*;
 
-    /// One of each kind, with nothing after it.
+    /// One reply of each kind, with nothing after it.
     const REPLIES: [&str; 20] = [
         "+OK\r\n",
         "+PONG\r\n",
@@ -122,9 +123,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reply_is_told_before_it_is_complete() {
+    fn bytes_that_are_no_reply_are_refused_before_they_are_complete() {
         for bytes in
-            ["HTTP/1.1 400", "garbage\r\n", "$x\r\n", "$-2\r\n", "*9999999999\r\n", "$\r\n"]
+            ["HTTP/1.1 400", "\r\n", "garbage\r\n", "$x\r\n", "$-2\r\n", "*9999999999\r\n", "$\r\n"]
         {
             assert_eq!(length(bytes.as_bytes()), Err(NotRedis), "{bytes:?}");
         }

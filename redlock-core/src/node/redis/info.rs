@@ -1,4 +1,4 @@
-//! What a server says of itself (rule 16).
+//! The identity of a server, as its `INFO` tells it (rule 16).
 
 use std::time::Duration;
 
@@ -52,8 +52,8 @@ pub(super) fn read(answers: &[Value]) -> Result<Identity, String> {
     Ok(identity)
 }
 
-/// The time that has gone by at the least when a server says so many seconds: it tells the
-/// difference of two times in whole seconds, which may be almost one more than what lay between.
+/// The least time that has passed when a server reports this many seconds. The server subtracts two
+/// times in whole seconds, so its figure may be too large by almost a second.
 fn at_least(seconds: u64) -> Duration {
     Duration::from_secs(seconds.saturating_sub(1))
 }
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_master_tells_who_it_is() {
+    fn a_master_tells_its_identity() {
         let answers = [
             bulk("# Server\r\nredis_version:7.0.15\r\nrun_id:abc\r\nuptime_in_seconds:12\r\n"),
             bulk("# Replication\r\nrole:master\r\nconnected_slaves:0\r\n"),
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_told_is_not_known() {
+    fn an_identity_that_a_server_does_not_tell_is_unknown() {
         assert_eq!(read(&[Value::Nil, bulk("no: idea"), Value::Int(3)]), Ok(Identity::default()));
         let calm = [bulk("run_id:\r\nmaxmemory_policy:noeviction\r\nuptime_in_seconds:soon\r\n")];
         assert_eq!(read(&calm), Ok(Identity::default()));

@@ -14,7 +14,7 @@ if place then
 end
 local was_first = place == 0
 if (was_first or not place) and redis.call('EXISTS', KEYS[1]) == 0 then
-  -- It had the turn and did not use it, or the lock became free before it left.
+  -- The waiter had the turn and did not use it, or the lock became free before the waiter left.
   wake(ARGV[1])
 elseif was_first then
   -- The next waiter is the first from now on.

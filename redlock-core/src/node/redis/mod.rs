@@ -1,4 +1,4 @@
-//! Real servers: introduced by redis-rs, spoken to in batches of our own.
+//! Real servers. redis-rs opens the connections, and this crate sends its own batches over them.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -7,16 +7,20 @@
 //! | [`info`] | what the server at the other end says of itself |
 //! | [`transport`], `tls` | the bytes below redis-rs, and how they ended |
 //! | [`connection`] | batches of commands out, and the end of it noticed |
+//! | [`batch`] | commands that go out in one write, and their answers |
 //! | [`exchange`] | which command gets which answer, and scripts that the server has forgotten |
 //! | [`command`], `*.lua` | a command becomes bytes |
 //! | [`frame`] | bytes become an answer |
 //! | [`reply`] | an answer becomes granted, refused, or failed and why |
 
+mod batch;
 mod command;
 mod connection;
 mod connector;
 mod exchange;
 mod frame;
+#[cfg(any(test, fuzzing))]
+mod frame_fuzz;
 mod info;
 mod reply;
 #[cfg(test)]
@@ -28,6 +32,8 @@ mod url;
 
 use std::sync::Arc;
 
+#[cfg(any(test, fuzzing))]
+pub use self::frame_fuzz::frames as fuzz_frames;
 use super::NodeSpec;
 use crate::error::{LockError, NodeError};
 

@@ -1,6 +1,6 @@
--- What is left to do for locks that clients wait for, and for several at once.
+-- The rest of a release, for locks that clients wait for and for several locks at once.
 
--- What one key has: our value, another one, or nothing.
+-- The state of one key: our value, another value, or nothing.
 local function look(i, holder)
   if holder == ARGV[2 * i - 1] then
     return 1
@@ -33,11 +33,11 @@ if one then
   return woken(1, one)
 end
 local answers, ours, gone = {}, {}, {}
--- Two calls for all of them: that is where the time goes.
+-- Two calls for all of them, because the calls take most of the time.
 local holders = redis.pcall('MGET', unpack(KEYS))
 for i = 1, #KEYS do
   if gone[KEYS[i]] then
-    -- Released twice at once.
+    -- The lock was released twice at once.
     answers[i] = 0
   elseif holders[i] then
     answers[i] = look(i, holders[i])

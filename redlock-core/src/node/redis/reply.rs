@@ -1,10 +1,10 @@
-//! What a server answers, told apart strictly: granted, refused, or failed and why (rule 17).
+//! The answer of a server: granted, refused, or failed and why, strictly apart (rule 17).
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use redis::{ServerError, Value};
 
-use crate::node::{Action, Reply};
+use crate::node::{Action, Reply, Secret, Seen};
 
 /// The longest text of a server that is passed on.
 const MAX_REASON: usize = 240;
@@ -24,7 +24,7 @@ pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Rep
         (Action::Extend { .. } | Action::Watch, Value::Int(-2)) => Ok(Reply::Missing),
         (Action::Extend { .. }, Value::Int(-3)) => Ok(Reply::Foreign),
         (Action::Extend { .. } | Action::Watch, Value::Int(left @ -1..)) => {
-            // A key without expiry has for ever left.
+            // A key without an expiry never runs out.
             let left = u64::try_from(*left).map_or(Duration::MAX, Duration::from_millis);
             Ok(Reply::There { left })
         }
@@ -36,7 +36,14 @@ pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Rep
             queued(answers).ok_or_else(|| unexpected(answer, "a place in a queue"))
         }
         (Action::Join { .. }, other) => Err(unexpected(other, "a place in a queue")),
-        (Action::Release { .. }, Value::Int(answer @ 2..=3)) => {
+        (Action::TakeAway, Value::Okay) => Ok(Reply::Done),
+        (Action::TakeAway, Value::Nil) => Ok(Reply::Missing),
+        (Action::TakeAway, other) => Err(unexpected(other, "OK or nil")),
+        (Action::Inspect, Value::Array(answers)) => {
+            seen(answers).ok_or_else(|| unexpected(answer, "the state of a lock"))
+        }
+        (Action::Inspect, other) => Err(unexpected(other, "the state of a lock")),
+        (Action::Release { .. } | Action::Clear { .. }, Value::Int(answer @ 2..=3)) => {
             Ok(Reply::Woke { deleted: *answer == 3 })
         }
         (_, Value::Int(1)) => Ok(Reply::Done),
@@ -53,14 +60,34 @@ fn queued(answers: &[Value]) -> Option<Reply> {
     let ahead = redis::from_redis_value_ref(ahead).ok()?;
     let left = match redis::from_redis_value_ref::<i64>(left).ok()? {
         -2 => None,
-        // A key without expiry has for ever left.
+        // A key without an expiry never runs out.
         left => Some(u64::try_from(left).map_or(Duration::MAX, Duration::from_millis)),
     };
     Some(Reply::Queued { place, ahead, left })
 }
 
-/// Whether a server says by this error that it has not run the command. Any other error may be a
-/// proxy's, which knows nothing of the server behind it.
+/// Reads `value, PTTL, waiters`.
+fn seen(answers: &[Value]) -> Option<Reply> {
+    let [value, left, waiting] = answers else { return None };
+    let value: Option<Vec<u8>> = redis::from_redis_value_ref(value).ok()?;
+    let left = redis::from_redis_value_ref::<i64>(left).ok()?;
+    let waiting: Vec<Vec<u8>> = redis::from_redis_value_ref(waiting).ok()?;
+    // Other clients may write any bytes.
+    let secret = |bytes: Vec<u8>| Secret(String::from_utf8_lossy(&bytes).into_owned());
+    Some(Reply::Seen(Arc::new(Seen {
+        value: value.map(secret),
+        left: match left {
+            // There is no such key.
+            -2 => Duration::ZERO,
+            // A key without an expiry never runs out.
+            left => u64::try_from(left).map_or(Duration::MAX, Duration::from_millis),
+        },
+        waiting: waiting.into_iter().map(secret).collect(),
+    })))
+}
+
+/// Whether a server says by this error that it has not run the command. Any other error may come
+/// from a proxy, which does not know what the server behind it did.
 pub(super) fn is_refusal(answer: &Value) -> bool {
     let Value::ServerError(error) = answer else { return false };
     matches!(
@@ -106,9 +133,9 @@ pub(super) fn explain(error: &ServerError, secret: &str) -> String {
     let code = error.code();
     let mut text = code.to_owned();
     if let Some(line) = error.details().and_then(|details| details.lines().next()) {
-        // "unknown command 'HELLO', with args beginning with: 'AUTH' 'default' 'the password'":
-        // each argument cut to a length of the server's choice, so looking for the secret alone
-        // would not find all of it.
+        // "unknown command 'HELLO', with args beginning with: 'AUTH' 'default' 'the password'": the
+        // server cuts each argument to some length, so a search for the secret alone would not find
+        // all of it.
         let line = line.split_once(", with args").map_or(line, |(before, _)| before);
         text.push(' ');
         text.extend(line.chars().filter(|c| !c.is_control()));
@@ -143,7 +170,7 @@ fn advice(error: &ServerError) -> Option<&'static str> {
         "NOAUTH" => Some("put the password into the URL: redis://user:password@host:port"),
         "WRONGPASS" => Some("check the user and password in the URL, percent-encoded"),
         "NOPERM" => Some(PERMISSIONS),
-        // What Redis 7.0 calls it inside a script.
+        // The words of Redis 7.0 for it inside a script.
         "ERR" if error.details()?.starts_with("The user executing the script can't") => {
             Some(PERMISSIONS)
         }

@@ -10,7 +10,8 @@ use tokio_rustls::{
     rustls::{ClientConfig, RootCertStore, crypto::CryptoProvider, pki_types::ServerName},
 };
 
-/// What this client trusts: read at the first connection, then kept, sessions to resume included.
+/// The certificates that this client trusts. They are read at the first connection and then kept,
+/// sessions to resume included.
 #[derive(Default)]
 pub(super) struct Trust(OnceCell<Arc<ClientConfig>>);
 
@@ -57,7 +58,7 @@ async fn load() -> Result<Arc<ClientConfig>, String> {
 }
 
 /// The certificates that this machine trusts, or those that `SSL_CERT_FILE` and `SSL_CERT_DIR`
-/// name: a server of one's own usually has an authority of one's own.
+/// name: a private server usually has a private authority.
 fn trusted_roots() -> io::Result<RootCertStore> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();

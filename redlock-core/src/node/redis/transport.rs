@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::reply;
 
-/// Why a connection ended on which something came that is no reply.
+/// Why a connection ended on which the server sent something that is no reply.
 pub(super) const NOT_REDIS: &str = "the server does not speak the Redis protocol";
 
 /// A stream that remembers how it ended. redis-rs reports a broken connection to some callers as a
@@ -25,7 +25,8 @@ pub(super) struct Transport {
     asked: bool,
 }
 
-/// A transport that redis-rs has while it introduces the client. redis-rs keeps what it is given.
+/// A transport that redis-rs uses while it opens the connection. redis-rs keeps the transport that
+/// it is given.
 pub(super) struct Lent(Arc<Mutex<Option<Transport>>>);
 
 /// The way to get it back.
@@ -37,8 +38,8 @@ pub(super) fn lend(transport: Transport) -> (Lent, Loan) {
 }
 
 impl Loan {
-    /// Takes the transport back: every answer that was asked for has been read, and what comes next is
-    /// for us. `None` when it was taken before.
+    /// Takes the transport back. Every answer that was asked for has been read, and all later bytes
+    /// are for this crate. `None` when it was taken before.
     pub(super) fn take_back(self) -> Option<Transport> {
         self.0.lock().take()
     }

@@ -1,7 +1,8 @@
 //! URLs of nodes: read once, at `build()`, where everything is checked that needs no network.
 //!
-//! No part of a URL is ever echoed, except the host and port of one that has been understood: the
-//! rest may hold a password, and so may any part of one that has not (rule 19).
+//! No part of a URL is ever echoed, except the host and port of a URL that has been understood. The
+//! other parts may hold a password, and so may any part of a URL that has not been understood (rule
+//! 19).
 
 use std::{net::IpAddr, path::PathBuf, sync::Arc};
 
@@ -10,10 +11,10 @@ use url::Url;
 
 use crate::error::LockError;
 
-/// Where Redis listens unless the URL says otherwise.
+/// The port of Redis, unless the URL names another.
 const DEFAULT_PORT: u16 = 6379;
 
-/// Where a node is and how to log in there.
+/// The address of a node, and its login.
 pub(super) struct Endpoint {
     /// `host:port`, or the path of a socket.
     pub(super) name: Arc<str>,
@@ -32,6 +33,7 @@ pub(super) enum Address {
         host: String,
         port: u16,
     },
+    #[cfg_attr(not(unix), allow(dead_code))] // the connector refuses it there
     Unix(PathBuf),
 }
 
@@ -42,12 +44,12 @@ pub(super) struct Login {
     pub(super) database: i64,
 }
 
-/// Which version of the protocol to speak.
+/// The version of the protocol to speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Protocol {
     /// RESP3 where the server has it: the URL says nothing.
     Best,
-    /// The one that the URL asks for.
+    /// The version that the URL asks for.
     Fixed(ProtocolVersion),
 }
 
@@ -148,16 +150,16 @@ fn unix(url: Url) -> Result<Endpoint, LockError> {
         return no("it is not the path of a socket");
     };
     let name: Arc<str> = path.display().to_string().into();
-    // It is part of messages, which have one line.
+    // The name is part of messages, which have one line.
     if name.chars().any(char::is_control) {
         return no("the path of the socket has a control character");
     }
     Ok(Endpoint { name, address: Address::Unix(path), login, protocol })
 }
 
-/// Lets redis-rs take the URL apart: its forms are the ones that people know.
+/// redis-rs takes the URL apart, because users know the forms that it accepts.
 fn understood(url: Url, subject: &str) -> Result<(ConnectionAddr, Login), LockError> {
-    // The checks before this have left it two reasons to say no.
+    // After the checks above, it has two reasons left to refuse a URL.
     let info = url.into_connection_info().map_err(|_| {
         refuse(
             subject,
@@ -171,7 +173,8 @@ fn understood(url: Url, subject: &str) -> Result<(ConnectionAddr, Login), LockEr
         password: settings.password().map(str::to_owned),
         database: settings.db(),
     };
-    // redis-rs would log in without a user, and what was given as the user is usually the password.
+    // redis-rs would log in without a user, and the text in the user's place is usually the
+    // password.
     if login.password.is_none() && login.user.as_deref().is_some_and(|user| user != "default") {
         return Err(refuse(
             subject,
@@ -205,8 +208,8 @@ fn is_loopback(host: &str) -> bool {
         || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Names the node. An `@` after the host and port means that they were the user and half of a
-/// password with an unescaped slash in it: such a URL is not named.
+/// Names the node. An `@` behind the host and port means that these are really the user and half of
+/// a password with an unescaped slash: such a URL is not named.
 fn subject(url: &Url, name: &str) -> String {
     let rest = [Some(url.path()), url.query(), url.fragment()];
     if rest.into_iter().flatten().any(|part| part.contains('@')) {

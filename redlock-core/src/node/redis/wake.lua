@@ -8,7 +8,7 @@ end
 
 local function wake(prefix)
   local queue = prefix .. ':queue'
-  -- A user who may not read queues has none: that must not fail the release.
+  -- A user without permission to read queues has no queue. That must not fail the release.
   local first = redis.pcall('ZRANGE', queue, 0, 0)[1]
   while first do
     redis.call('ZREM', queue, first)

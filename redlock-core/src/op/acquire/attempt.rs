@@ -14,6 +14,7 @@ use crate::{
     lease::{LeaseInTransit, LeaseState},
     node::{Action, Claim, Job, NodeHandle, deliver},
     quorum::{Round, ask},
+    telemetry,
     timer::{sleep, timeout},
     token,
     wait::{FailedAttempt, Front, MIN_PAUSE},
@@ -35,7 +36,8 @@ impl Request<'_> {
         };
         let terms = self.terms;
         let in_flight = client.leases.track_in_flight();
-        // The order matters: a shutdown that this check does not see yet sees the attempt in flight.
+        // The order matters: a shutdown that this check does not see yet sees the attempt in
+        // flight.
         client.check_open(&self.resource)?;
         if let Some(failure) = self.in_vain() {
             return Ok(Err(failure));
@@ -61,6 +63,7 @@ impl Request<'_> {
         if planted(Bug::ClockStartedLate) {
             in_transit.lease = sought(client.leases.start());
         }
+        telemetry::attempted(self.attempts, tally.yes(), tally.no(), || round.failures());
         if tally.reached() {
             if let Some(drawing) = &drawing {
                 match drawing.range(&client, &claim).await {

@@ -11,6 +11,7 @@ use crate::{
     client::Client,
     clock::Moment,
     error::LockError,
+    metrics,
     op::watch::{Watch, watch},
     telemetry,
     timer::sleep,
@@ -21,7 +22,7 @@ use crate::{
     },
 };
 
-/// What ends the sleep of a waiting client.
+/// The events that end the sleep of a waiting client.
 enum Event {
     Told(Signal),
     Notified,
@@ -55,8 +56,8 @@ impl Request<'_> {
         let pace = self.terms.retry_delay.max(MIN_PAUSE);
         let polls = pace.saturating_add(self.up_to(self.terms.retry_jitter));
         // A node that granted the lock while others refused it says nothing of the holder: only a
-        // quorum of nodes can tell when the lock is free. The same is true after a chance that came
-        // to nothing.
+        // quorum of nodes can tell when the lock is free. A watch is also needed after a chance
+        // that came to nothing.
         let is_split = failure.is_some_and(|failure| failure.granted > 0);
         let misled = is_split || matches!(self.last, Some(Chance::Turn | Chance::Free));
         // A client that was refused by all nodes waits for the holder to give it the turn. A watch
@@ -73,7 +74,11 @@ impl Request<'_> {
         loop {
             let now = clock.now();
             if front.entry.is_some() && now >= say_at {
+                let joins = position.is_none();
                 position = self.say(front).await?;
+                if let Some(QueuePosition { ahead, .. }) = position.filter(|_| joins) {
+                    metrics::queue_ahead(self.terms.label, ahead);
+                }
                 // A push that came before the answer says more: a free lock may be on its way to the
                 // waiter before this one.
                 match front.entry.as_mut().and_then(|entry| entry.take_signal()) {
@@ -189,14 +194,14 @@ impl Request<'_> {
         }
     }
 
-    /// An entry for the queue of the clients, which no node has yet.
+    /// An entry for the queue between clients, which no node has yet.
     fn entry(&self) -> Result<Entry, LockError> {
         let Client { entropy, settings, nodes, .. } = &**self.client;
         let value = token::fresh_value(&**entropy, &settings.client_name)?;
         Ok(Entry::new(nodes, &self.key, value))
     }
 
-    /// Joins the queue of the clients, or reports that this client is alive.
+    /// Joins the queue between clients, or reports that this client is alive.
     async fn say(&self, front: &mut Front) -> Result<Option<QueuePosition>, LockError> {
         let Some(entry) = &mut front.entry else { return Ok(None) };
         let said = self.unless_closed(entry.say()).await?;

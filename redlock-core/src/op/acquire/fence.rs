@@ -1,11 +1,12 @@
 //! The numbers of a fenced lock: drawn with the grant, confirmed when the nodes disagree, drawn again
 //! when a lease that passes from task to task has used them up.
 //!
-//! The token is the largest number that a quorum has given. It is final if a quorum has given the very
-//! same one: then each later holder asks a node that counts on from it. If not, each node that gave a
-//! smaller one is told the largest (`Confirm`), on condition that nothing was drawn there since, and
-//! only a quorum of confirmations makes the lock acquired. Taking the largest number without that, or
-//! telling it to nodes that have given numbers to another client since, hands out a number twice.
+//! The token is the largest number among the answers of a quorum. It is final if a quorum has given
+//! this same number: then each later holder asks a node that counts on from it. If not, each node
+//! that gave a smaller number is told the largest (`Confirm`), on condition that no number was
+//! drawn there since, and the lock is acquired only with a quorum of confirmations. Without these
+//! confirmations, or when nodes confirm that have given numbers to another client since, a number
+//! is handed out twice.
 
 use std::{sync::Arc, time::Duration};
 
@@ -37,7 +38,7 @@ fn draw(client: &Client, count: u32) -> Draw {
     Draw { floor, count, life: life(client) }
 }
 
-/// A question for a lock and so many numbers.
+/// A question for a lock and this many numbers.
 pub(super) struct Drawing {
     pub(super) action: Action,
     numbering: Arc<Numbering>,
@@ -71,7 +72,7 @@ impl Drawing {
         deliver(ask(&client.nodes, &self.numbering, now, |_| Some(job.clone())));
     }
 
-    /// The range that a quorum of nodes has granted, which has been heard.
+    /// The range that a quorum of nodes has granted, once its answers have been read.
     pub(super) async fn range(
         &self,
         client: &Client,
@@ -160,4 +161,24 @@ impl Request<'_> {
         in_transit.lease.range = Some(Box::new(range));
         in_transit.lease.is_valid_on(reading).then_some(in_transit)
     }
+}
+
+/// The next number of an older range, as long as one is left: [`Bug::OldRangeUsed`].
+#[cfg(redlock_sim)]
+pub(super) fn from_old_range(
+    client: &Client,
+    lease: &crate::lease::LeaseState,
+    token: Option<FencingToken>,
+) -> Option<FencingToken> {
+    if !planted(Bug::OldRangeUsed) || token.is_none() {
+        return token;
+    }
+    let mut old = client.old_ranges.lock();
+    let next = old.get_mut(&lease.claim.key).and_then(Range::next);
+    if next.is_none()
+        && let Some(range) = &lease.range
+    {
+        old.insert(Arc::clone(&lease.claim.key), Range::clone(range));
+    }
+    next.or(token)
 }

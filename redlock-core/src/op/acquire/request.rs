@@ -18,7 +18,7 @@ pub(super) struct Request<'a> {
     pub(super) resource: String,
     pub(super) key: Arc<str>,
     pub(super) terms: &'a Terms,
-    called: Moment,
+    pub(super) called: Moment,
     /// When the nodes were connected, or connecting had failed.
     pub(super) begun: Moment,
     pub(super) attempts: u32,
@@ -70,12 +70,12 @@ impl<'a> Request<'a> {
         token::up_to(&*self.client.entropy, most)
     }
 
-    /// For errors: the time since the call.
+    /// The time since the call, for errors.
     pub(super) fn waited(&self) -> Duration {
         self.client.nodes.clock.now().since(self.called)
     }
 
-    /// For errors: how often the request asked, or would have asked instead of waiting in a queue.
+    /// How often the request asked, or would have asked instead of waiting in a queue. For errors.
     pub(super) fn attempts(&self) -> u32 {
         self.attempts.max(self.retries.spent().saturating_add(1))
     }

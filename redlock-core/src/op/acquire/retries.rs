@@ -23,7 +23,21 @@ pub(super) enum Chance {
     Behind,
 }
 
-/// What is left of a request's `wait` and of its retries.
+impl Chance {
+    /// The name of the cause in traces and metrics.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Turn => "turn",
+            Self::Free => "free",
+            Self::Notified => "notified",
+            Self::Due => "due",
+            Self::Hurried => "hurried",
+            Self::Behind => "behind",
+        }
+    }
+}
+
+/// The rest of a request's `wait` and of its retries.
 ///
 /// A retry is an attempt that was made because it was time, an attempt that came `retry_delay` or
 /// more after the last retry although no holder had released the lock, and every `retry_delay` in the
@@ -75,7 +89,7 @@ impl Retries {
         self.counted = now;
     }
 
-    /// What is left of `wait`.
+    /// The rest of `wait`.
     pub(super) fn left(&self, now: Moment) -> Duration {
         self.wait.saturating_sub(now.since(self.begun))
     }
@@ -166,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn wait_bounds_it_all() {
+    fn wait_bounds_the_whole_request() {
         let retries = Retries { most: None, ..retries() };
         assert_eq!(retries.limit_in_queue(), ms(10_000));
         assert_eq!(retries.limit(at(9990)), ms(10));

@@ -1,9 +1,9 @@
-//! What waiters without a turn are told.
+//! The answers to waiters without a turn.
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn those_behind_are_told_what_the_one_in_front_was() {
+async fn waiters_behind_the_front_get_its_outcome() {
     let nodes = nodes(3);
     nodes.iter().for_each(MemoryNode::stop);
     let redlock = client(&nodes);
@@ -17,7 +17,7 @@ async fn those_behind_are_told_what_the_one_in_front_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_line_has_an_end() {
+async fn a_full_queue_refuses_more_waiters() {
     let nodes = nodes(3);
     let redlock = Redlock::builder().nodes(&nodes).max_waiters(2).build().unwrap();
     let _first = redlock.lock("r").await.unwrap();
@@ -38,7 +38,7 @@ async fn a_line_has_an_end() {
 /// Two of three nodes did not answer: perhaps no client holds the lock, although one node refused
 /// it.
 #[tokio::test(start_paused = true)]
-async fn whether_a_lock_is_held_does_not_hang_on_whose_time_runs_out_first() {
+async fn whether_a_lock_is_held_does_not_depend_on_which_request_ends_first() {
     let nodes = nodes(3);
     let _theirs = client(&nodes[..1]).lock("r").await.unwrap();
     let ours = client(&nodes);
@@ -50,7 +50,7 @@ async fn whether_a_lock_is_held_does_not_hang_on_whose_time_runs_out_first() {
 
 /// A request behind a front gets a recent answer of the nodes at once, and no old one.
 #[tokio::test(start_paused = true)]
-async fn who_does_not_wait_has_a_fresh_answer_at_once() {
+async fn a_request_that_does_not_wait_gets_a_fresh_answer_at_once() {
     let nodes = nodes(3);
     let (ours, theirs) = (client(&nodes), client(&nodes));
     let guard = theirs.lock("r").await.unwrap();
@@ -68,7 +68,7 @@ async fn who_does_not_wait_has_a_fresh_answer_at_once() {
 
 /// An answer that a front passes on keeps its age.
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_was_handed_on_is_as_old_as_it_was() {
+async fn an_answer_that_is_passed_on_keeps_its_age() {
     let nodes = nodes(3);
     let (ours, theirs) = (client(&nodes), client(&nodes));
     let _guard = theirs.lock("r").await.unwrap();
@@ -85,7 +85,7 @@ async fn an_answer_that_was_handed_on_is_as_old_as_it_was() {
 
 /// A request that does not wait gets no old answer, even when it comes with the turn.
 #[tokio::test(start_paused = true)]
-async fn who_does_not_wait_does_not_inherit_an_old_answer() {
+async fn a_request_that_does_not_wait_gets_no_old_answer() {
     let nodes = nodes(3);
     let (ours, theirs) = (client(&nodes), client(&nodes));
     let _guard = theirs.lock("r").await.unwrap();
@@ -100,9 +100,9 @@ async fn who_does_not_wait_does_not_inherit_an_old_answer() {
     assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
 }
 
-/// What was heard before the lock was had here is no answer once it is asked for again.
+/// An answer from before this client took the lock does not count when the lock is asked for again.
 #[tokio::test(start_paused = true)]
-async fn what_the_nodes_said_before_the_lock_was_taken_is_forgotten() {
+async fn answers_from_before_the_lock_was_taken_are_forgotten() {
     let nodes = nodes(3);
     let trusting = || Redlock::builder().nodes(&nodes).restarts(crate::Restarts::Trusted);
     let ours = trusting().wait(MINUTE).retry_delay(MINUTE).build().unwrap();
@@ -114,7 +114,7 @@ async fn what_the_nodes_said_before_the_lock_was_taken_is_forgotten() {
     nodes.iter().for_each(MemoryNode::start);
     let guard = front.await.unwrap().unwrap();
     nodes.iter().for_each(|node| node.slow(10 * MS));
-    // With a lease that is not as good as a new one, so that the next one has to ask.
+    // The lease is not as good as a new lease, so the next waiter has to ask the nodes.
     sleep(15_000 * MS).await;
     guard.client().queues.begin_anew("redlock:r");
     nodes[..2].iter().for_each(|node| assert!(node.remove("redlock:r")));

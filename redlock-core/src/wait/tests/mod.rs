@@ -40,7 +40,7 @@ fn client(nodes: &[MemoryNode]) -> Redlock {
 
 type Waiting = JoinHandle<Result<LockGuard, LockError>>;
 
-/// A task that waits behind all earlier ones.
+/// A task that waits behind all earlier tasks.
 async fn waiting(redlock: &Redlock, wait: Duration) -> Waiting {
     let waiting = tokio::spawn(redlock.lock("r").wait(wait).into_future());
     sleep(MS).await;

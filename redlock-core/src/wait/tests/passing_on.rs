@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn what_is_let_go_of_passes_to_the_next_without_a_word_to_the_nodes() {
+async fn a_released_lease_passes_to_the_next_waiter_without_asking_the_nodes() {
     let redlock = client(&nodes(3));
     let first = redlock.lock("r").await.unwrap();
     let (mine, handle) = (value(&redlock), first.handle());
@@ -62,7 +62,7 @@ async fn a_lease_goes_on_only_if_it_is_as_good_as_a_new_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_suits_the_next_one_badly_is_not_passed_on() {
+async fn a_lease_that_does_not_suit_the_next_waiter_is_not_passed_on() {
     type Change = fn(crate::LockRequest) -> crate::LockRequest;
     let changes: [(&str, Change); 4] = [
         ("its keys would outlive a crash for longer", |next| next.ttl(MINUTE / 10)),
@@ -84,7 +84,7 @@ async fn a_lease_that_suits_the_next_one_badly_is_not_passed_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_min_hold_that_is_not_used_up_keeps_the_next_one_waiting() {
+async fn a_min_hold_that_is_not_over_keeps_the_next_waiter_waiting() {
     let redlock = client(&nodes(3));
     let first = redlock.lock("r").min_hold(MINUTE / 2).await.unwrap();
     let begun = Instant::now();
@@ -110,7 +110,7 @@ async fn a_lease_whose_renewal_is_not_confirmed_is_not_passed_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_lost_the_lock_does_not_stand_in_the_way() {
+async fn a_lost_hold_does_not_block_the_queue() {
     let nodes = nodes(3);
     let redlock = client(&nodes);
     let lost = redlock.lock("r").auto_extend(false).await.unwrap();
@@ -124,7 +124,7 @@ async fn who_has_lost_the_lock_does_not_stand_in_the_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_goes_away_leaves_no_trace() {
+async fn a_waiter_that_goes_away_leaves_no_trace() {
     let nodes = nodes(3);
     let redlock = client(&nodes);
     let first = redlock.lock("r").await.unwrap();
@@ -188,7 +188,7 @@ async fn a_process_lets_others_in() {
 
 /// Another thread ends every hold just as this hold gets the lock.
 #[tokio::test(start_paused = true)]
-async fn a_hold_that_ends_before_its_line_knows_it_does_not_stay_in_the_way() {
+async fn a_hold_that_ends_before_its_queue_knows_it_does_not_block_the_queue() {
     let redlock = client(&nodes(3));
     let lease = {
         let guard = redlock.lock("r").await.unwrap();

@@ -89,7 +89,7 @@ async fn all_keys_go_when_very_many_locks_are_released_at_once() {
     assert_eq!((keys, left), (vec![0; 5], vec![0; 5]));
 }
 
-/// A caller that waits for others to be answered loses nothing of its validity.
+/// A caller that waits for other callers' answers loses nothing of its validity.
 #[tokio::test(start_paused = true)]
 async fn the_validity_of_a_caller_in_a_crowd_starts_with_its_own_attempt() {
     let nodes = distant(10);

@@ -46,7 +46,7 @@ async fn a_waiter_is_woken_by_nodes_that_come_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_tells_all_who_wait_and_nothing_is_passed_on() {
+async fn shutdown_tells_all_waiters_and_passes_nothing_on() {
     let nodes = nodes(3);
     let redlock = client(&nodes);
     let first = redlock.lock("r").await.unwrap();
@@ -63,7 +63,7 @@ async fn shutdown_tells_all_who_wait_and_nothing_is_passed_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn time_in_line_counts_as_retries() {
+async fn time_in_the_queue_counts_as_retries() {
     let redlock = client(&nodes(3));
     let _first = redlock.lock("r").await.unwrap();
     let begun = Instant::now();
@@ -90,7 +90,7 @@ async fn retries_end_although_nodes_that_sit_out_read_free() {
 async fn no_attempt_starts_after_wait() {
     let redlock = client(&nodes(3));
     let guard = redlock.lock("r").await.unwrap();
-    // The queue uses its span up, so that it stands back.
+    // The queue uses up its span, so it lets other clients go first.
     sleep(25 * MS).await;
     drop(guard);
     let begun = Instant::now();
@@ -99,7 +99,7 @@ async fn no_attempt_starts_after_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_delay_is_too_long_to_stand_in_line_with() {
+async fn no_delay_is_too_long_for_the_queue() {
     let nodes = nodes(3);
     let (ours, theirs) = (client(&nodes), client(&nodes));
     let guard = theirs.lock("r").await.unwrap();
@@ -112,7 +112,7 @@ async fn no_delay_is_too_long_to_stand_in_line_with() {
     drop(behind.await.unwrap().unwrap());
 }
 
-/// Whatever is added at random to the pauses before it.
+/// The random parts of the earlier pauses do not matter.
 #[tokio::test(start_paused = true)]
 async fn no_jitter_is_added_to_wait() {
     let nodes = nodes(3);
@@ -143,7 +143,7 @@ async fn no_hesitation_is_added_to_wait() {
         let guard = theirs.lock(format!("r{number}")).await.unwrap();
         sleep(2 * ROUND_TRIP).await;
         let begun = Instant::now();
-        // Too short to stand in the queue of the clients.
+        // The wait is too short to stand in the queue between clients.
         let waiting = ours.lock(format!("r{number}")).wait(ROUND_TRIP * 5 / 2).into_future();
         let (outcome, ()) = tokio::join!(waiting, async {
             sleep(ROUND_TRIP * 5 / 2 - ROUND_TRIP - MS).await;

@@ -1,6 +1,6 @@
 use redlock_core::{LockError, redlock};
 
-#[redlock(resource = "a", fenced)]
+#[redlock(resource = "a", priority)]
 async fn locked_1(id: u64) -> Result<(), LockError> {
     Ok(())
 }

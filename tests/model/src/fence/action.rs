@@ -188,7 +188,7 @@ impl Fence {
 }
 
 impl Client {
-    /// Whether its validity, or that of the attempt under way, has not run out for this key.
+    /// Whether its validity, or that of the attempt in flight, has not run out for this key.
     fn relies_on(&self, ask: u8) -> bool {
         let attempt = self.busy.then(|| self.asks[usize::from(self.begun) - 1].key);
         !self.late && (self.holds == Some(ask) || attempt == Some(ask))

@@ -41,6 +41,8 @@ fn whole() -> Vec<Case> {
     let holds = |size, name, bounds| case(size, "", name, None, bounds, Expected::Holds);
     let three_ranges = Bounds { range: 2, ..THREE };
     let three_handed_on = Bounds { any_expiry: false, ..three_ranges };
+    let three_renewed = Bounds { asks: &[2, 1, 1], ..HANDED_ON_LONG };
+    let three_held = Bounds { asks: &[2, 1, 1], heals: 0, ..HELD };
     vec![
         holds(Small, "fence: two clients", Bounds::LEAST),
         holds(Small, "fence: any floors", Bounds { floors: &[0, 3], ..RANGES }),
@@ -58,6 +60,8 @@ fn whole() -> Vec<Case> {
         holds(Full, "fence: three clients, ranges", three_ranges),
         holds(Full, "fence: three clients, any floors", Bounds { floors: &[0, 3], ..THREE }),
         holds(Full, "fence: three clients, handed on", three_handed_on),
+        holds(Full, "fence: three clients, a new range, handed on", three_renewed),
+        holds(Full, "fence: three clients, held at first", three_held),
         holds(Full, "fence: three clients, a restart", Bounds { restarts: 1, ticks: 1, ..THREE }),
     ]
 }

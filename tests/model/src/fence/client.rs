@@ -44,7 +44,7 @@ impl Fence {
                 for client in (0..core.clients.len()).filter(|client| renewed != Some(*client)) {
                     let_go(core, client);
                 }
-                // What a renewed holder has asked for has failed all the same: nobody waits so long.
+                // The request of a renewed holder has failed all the same: no client waits so long.
                 if let Some(client) = renewed.filter(|client| core.clients[*client].busy) {
                     give_up(core, client);
                 }
@@ -103,7 +103,7 @@ impl Fence {
         }
     }
 
-    /// The range is the client's, and its first number goes to the one that has asked.
+    /// The range is the client's, and its first number goes to the hold that has asked.
     fn give(&self, core: &mut Core, index: usize) {
         let place = usize::from(core.clients[index].begun) - 1;
         self.judge(core, index, place);
@@ -125,7 +125,7 @@ impl Fence {
         core.top = core.top.max(first);
     }
 
-    /// What must hold of the range that is about to be given.
+    /// Properties of the range that is about to be given.
     fn judge(&self, core: &mut Core, index: usize, place: usize) {
         let this = core.clients[index].asks[place];
         core.broken.growing |= this.first <= this.seen;

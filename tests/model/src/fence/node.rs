@@ -78,8 +78,8 @@ impl Fence {
         }
     }
 
-    /// Drops what can change nothing any more and is waited for by nobody: without it there are
-    /// fewer states and the same behaviours.
+    /// Drops requests that can change nothing any more and whose answers no client waits for. The
+    /// behaviours stay the same, with fewer states.
     pub(super) fn forget_what_is_without_effect(&self, core: &mut Core) {
         for client in 0..CLIENTS {
             for place in 0..usize::from(core.clients[client].begun) {
@@ -113,8 +113,8 @@ impl Fence {
         }
     }
 
-    /// A range that was given needs no comparing with one that is asked for later: that must be
-    /// larger than all that was given before.
+    /// A range that was given need not be compared with a range that is asked for later: the later
+    /// range must be larger than all that were given before.
     fn forget_ends(&self, core: &mut Core) {
         let asked = core.clients.iter().filter(|client| client.busy);
         let under_way = asked.map(|client| client.asks[usize::from(client.begun) - 1].seen).min();

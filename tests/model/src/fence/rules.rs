@@ -9,7 +9,7 @@ use super::state::NODES;
 pub(crate) enum Omission {
     /// The largest number of a quorum is final, whatever the others returned.
     Confirm,
-    /// CONFIRM raises the counter whoever holds the lock.
+    /// CONFIRM raises the counter, whichever client holds the lock.
     ConfirmCompares,
     /// CONFIRM checks that the lock is held, and not that the counter reads what GRANT left.
     ConfirmChecksCounter,
@@ -72,7 +72,7 @@ impl Bounds {
     };
 }
 
-/// In words, for those who read the table.
+/// In words, for readers of the table.
 impl fmt::Display for Bounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let asks: Vec<String> = self.asks.iter().map(u8::to_string).collect();

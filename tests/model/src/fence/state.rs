@@ -17,7 +17,7 @@ pub(super) struct Holder {
     pub(super) ask: u8,
 }
 
-/// How far one ask has come with one node. The number is the one that the node's GRANT returned.
+/// How far one ask has come with one node. The number is that of the node's GRANT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(super) enum Leg {
     /// Nothing is on its way, and nothing of it counts.
@@ -109,7 +109,7 @@ impl Node {
 pub(super) struct Broken {
     /// Two ranges share a number, or lie the other way round than their grants.
     pub(super) disjoint: bool,
-    /// A range begins before the end of one that was given before it was asked for.
+    /// A range begins before the end of a range that was given before it was asked for.
     pub(super) growing: bool,
     /// A number was handed on that is smaller than one handed out before.
     pub(super) handed: bool,

@@ -41,7 +41,7 @@ fn renamed(state: &State, order: [u8; CLIENTS]) -> State {
     State { core, clients: pick.map(|old| state.clients[old]), ..*state }
 }
 
-/// All that there is about a node is in it, so that sorting finds the first of all orders.
+/// A node's value holds all of its state, so sorting finds the first of all orders.
 fn sorted(state: &State) -> State {
     let mut order: [usize; NODES] = [0, 1, 2];
     order.sort_unstable_by_key(|place| state.core.nodes[*place]);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn one_for_all_reaches_as_much_as_all_do() {
+    fn a_representative_reaches_as_much_as_all_states_do() {
         let all = std::cell::RefCell::new(HashSet::new());
         let each = reached(&FENCE, |state| {
             all.borrow_mut().insert(reduced(state).core);

@@ -1,4 +1,4 @@
-//! A behaviour for a reader: who does what, by the names of the start.
+//! A behaviour for a reader: what each client and node does, by the names of the start.
 
 use super::{
     action::{Action, places},
@@ -30,7 +30,7 @@ fn words(fence: &Fence, before: &State, after: &State, action: Action) -> String
     let core = &before.core;
     let client = |place: usize| letter(before.clients[place]);
     let node = |place: usize| before.nodes[place] + 1;
-    // What became of a node and of a client, which may have another place now.
+    // The state of a node and of a client, which may have another place now.
     let node_after = |place: usize| {
         let same = after.nodes.iter().position(|name| *name == before.nodes[place]);
         after.core.nodes[same.unwrap_or(place)]

@@ -16,7 +16,7 @@ async fn a_killed_server_is_noticed_at_rest() {
         assert_eq!(&*error.node, format!("127.0.0.1:{}", server.port));
         assert_eq!(&*error.reason, "the server closed the connection");
 
-        // And is known from then on, by all.
+        // From then on, all its users know.
         assert_eq!(within(node.closed()).await, error);
         let claim = claim("a", CANARY);
         assert_eq!(act(&mut *node, &claim, GRANT).await, Err(error.clone()));
@@ -65,7 +65,7 @@ async fn a_client_that_is_killed_by_the_server_notices() {
 }
 
 #[tokio::test]
-async fn garbage_breaks_the_connection_for_everyone() {
+async fn garbage_breaks_the_connection_for_every_caller() {
     let port = fake(&["+PONG\r\n", TELLS_NOTHING, "garbage\r\n"]).await;
     for commands in 1..3 {
         let mut node = connected(&format!("redis://127.0.0.1:{port}?protocol=resp2")).await;
@@ -151,7 +151,7 @@ async fn a_ping_tells_alive_from_not() {
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_up_on_everybody_is_not_asked_without_a_pause() {
+async fn a_server_that_hangs_up_on_every_client_is_asked_again_with_pauses() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("redis://{}?protocol=resp2", listener.local_addr().unwrap());
     let redlock = crate::Redlock::builder().nodes([url]).build().unwrap();

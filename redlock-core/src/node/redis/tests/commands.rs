@@ -1,4 +1,4 @@
-//! What commands do on a server, and what they answer.
+//! The effects of commands on a server, and the answers to them.
 
 use super::*;
 
@@ -59,7 +59,7 @@ async fn an_extension_has_three_outcomes_and_never_shortens() {
 }
 
 #[tokio::test]
-async fn retiring_shortens_to_the_rest_and_deletes_when_there_is_none() {
+async fn shorten_keeps_a_key_for_the_rest_and_deletes_it_when_there_is_none() {
     let mut server = Server::start();
     let (mut node, ours, theirs) = pair(&server.url("", "")).await;
     let shorten = |rest| Action::Shorten { rest };
@@ -151,7 +151,7 @@ async fn a_forgotten_script_costs_one_eval_and_no_answer() {
 }
 
 #[tokio::test]
-async fn the_commands_of_callers_who_left_run_in_order() {
+async fn the_commands_of_callers_that_left_run_in_order() {
     let mut server = Server::start();
     let (mut node, ours, theirs) = pair(&server.url("", "")).await;
     assert_eq!(act(&mut *node, &ours, RELEASE).await, Ok(Reply::Missing));
@@ -216,7 +216,7 @@ async fn a_replica_fails_and_says_that_it_is_one() {
     let mut server = Server::start();
     let (mut node, ours, _) = pair(&server.url("", "")).await;
     assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Done));
-    // Of a master that is not there: it keeps serving what it has.
+    // The replica's master is not there, and the replica goes on serving its data.
     server.admin("REPLICAOF 127.0.0.1 1");
     for action in [GRANT, RELEASE, Action::Shorten { rest: TTL }] {
         let error = act(&mut *node, &ours, action).await.unwrap_err();
@@ -239,7 +239,7 @@ async fn a_member_of_a_cluster_fails_and_says_what_is_needed() {
 }
 
 #[tokio::test]
-async fn somebodys_list_is_held_and_fails_to_be_released() {
+async fn a_list_of_another_program_is_held_and_fails_to_be_released() {
     let mut server = Server::start();
     server.admin("LPUSH redlock:a x");
     let (mut node, ours, _) = pair(&server.url("", "")).await;
@@ -313,7 +313,7 @@ async fn locks_that_are_released_together_are_answered_one_by_one() {
     assert_eq!([server.number("EXISTS redlock:a"), server.number("EXISTS other")], [1, 0]);
 }
 
-/// The first in a queue gets the turn, and the one behind it is told that it is next.
+/// The first waiter in a queue gets the turn, and the waiter behind it is told that it is next.
 #[tokio::test]
 async fn a_release_gives_the_turn_to_the_first_that_is_alive() {
     let mut server = Server::start();
@@ -330,13 +330,13 @@ async fn a_release_gives_the_turn_to_the_first_that_is_alive() {
         };
         assert!(told == ahead as u64 && left <= TTL);
     }
-    // It has said nothing for as long as an entry lives.
+    // The waiter has been silent for as long as an entry lives.
     server.admin("DEL redlock:a:{redlock:a}:alive:first");
     let wakes = Action::Release { wakes: true };
     assert_eq!(act(&mut *node, &ours, wakes).await, Ok(Reply::Woke { deleted: true }));
     let queue = "redlock:a:{redlock:a}:queue";
     assert_eq!(server.number(&format!("ZCARD {queue}")), 1);
-    // The one with the turn goes away, and the next one gets it.
+    // The waiter with the turn goes away, and the next waiter gets the turn.
     assert_eq!(act(&mut *node, &waiters[1], Action::Leave).await, Ok(Reply::Missing));
     assert_eq!(server.number(&format!("EXISTS {queue}")), 0);
     assert_eq!(act(&mut *node, &waiters[2], Action::Leave).await, Ok(Reply::Missing));

@@ -2,12 +2,12 @@
 
 use super::*;
 
-/// `resp=3` and the like, one for each connection but the helper's.
+/// `resp=3` and the like, for each connection but the helper's.
 fn protocols(server: &mut Server) -> Vec<String> {
     let clients = server.text("CLIENT LIST");
     let mut protocols: Vec<_> = clients
         .lines()
-        // The helper's own connection is the one that asks.
+        // The connection that asks is the helper's own.
         .filter(|line| !line.contains("cmd=client|list"))
         .filter_map(|line| line.split(' ').find(|word| word.starts_with("resp=")))
         .map(str::to_owned)
@@ -68,7 +68,7 @@ async fn a_server_without_hello_is_asked_for_it_once() {
     }
 }
 
-/// A lock could be had from it, and not be let go of.
+/// A lock could be taken on this server, and not released.
 #[tokio::test]
 async fn a_server_without_scripts_is_refused_before_it_has_a_lock() {
     let mut renamed = Server::start_with(&["--rename-command", "EVALSHA", ""]);
@@ -189,7 +189,7 @@ async fn a_server_that_loads_is_down_until_it_has() {
 }
 
 #[tokio::test]
-async fn what_the_operating_system_says_is_passed_on() {
+async fn errors_of_the_operating_system_are_passed_on() {
     let mut server = Server::start();
     server.kill();
     let reason = refusal(&server.url(&format!(":{CANARY}@"), "")).await;
@@ -200,7 +200,7 @@ async fn what_the_operating_system_says_is_passed_on() {
 }
 
 #[tokio::test]
-async fn what_is_no_redis_is_told_as_that() {
+async fn a_server_that_is_no_redis_is_reported_as_such() {
     let port = fake(&["HTTP/1.1 400 Bad Request\r\n\r\n"]).await;
     for query in ["", "?protocol=resp2"] {
         let reason = refusal(&format!("redis://127.0.0.1:{port}{query}")).await;
@@ -209,7 +209,7 @@ async fn what_is_no_redis_is_told_as_that() {
     let port = fake(&[]).await;
     for query in ["", "?protocol=resp2"] {
         let reason = refusal(&format!("redis://127.0.0.1:{port}{query}")).await;
-        // Which of them depends on what came first, our bytes or its good-bye.
+        // The order decides which: our bytes, or the server's close.
         let endings = ["closed the connection", "reset by peer", "Broken pipe"];
         assert!(endings.iter().any(|close_reason| reason.contains(close_reason)), "{reason}");
     }

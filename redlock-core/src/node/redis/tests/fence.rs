@@ -96,7 +96,8 @@ async fn a_node_confirms_only_what_it_has_given_to_this_lock_last() {
     assert_eq!(act(&mut *node, &ours, confirm(7, 20)).await, Ok(Reply::Done));
     assert_eq!(server.text(&format!("GET {COUNTER}")), "20");
     assert_eq!(act(&mut *node, &ours, confirm(7, 30)).await, Ok(Reply::Foreign), "once");
-    // Lost, had by another client, and set again by the one before: the value alone proves nothing.
+    // The counter was lost, another client drew numbers, and the first client set the lock again:
+    // the value alone proves nothing.
     let heal = Action::Heal { ttl: TTL };
     assert_eq!(act(&mut *node, &ours, RELEASE).await, Ok(Reply::Done));
     assert_eq!(act(&mut *node, &theirs, grant(0, 1)).await, numbered(21));
@@ -129,7 +130,8 @@ async fn scripts_that_a_server_has_forgotten_run_once() {
     let _warm = batch(&mut *node).await;
     server.admin(&format!("DEL {COUNTER}"));
     server.admin("SCRIPT FLUSH");
-    // The grant is let go of behind it. Sent again, it would set a lock that nothing removes.
+    // The release follows the grant. A grant that is sent again would set a lock that nothing
+    // removes.
     let answers = batch(&mut *node).await;
     let error = answers[0].as_ref().unwrap_err();
     assert!(error.reason.starts_with("NOSCRIPT") && !error.may_have_run, "{error}");
@@ -148,7 +150,7 @@ async fn scripts_that_a_server_has_forgotten_run_once() {
 }
 
 #[tokio::test]
-async fn a_user_who_may_not_ask_for_the_time_is_told_what_is_missing() {
+async fn a_user_without_permission_for_the_time_is_told_what_is_missing() {
     let mut server = Server::start();
     let user = |rest: &str| format!("ACL SETUSER locks on >{CANARY} resetkeys ~redlock:* {rest}");
     let login = format!("locks:{CANARY}@");

@@ -1,4 +1,4 @@
-//! Against real servers, and against fake ones for what no real one says.
+//! Tests against real servers, and against fake servers for answers that no real server gives.
 
 mod breaking;
 mod commands;
@@ -31,7 +31,7 @@ const TTL: Duration = Duration::from_secs(60);
 const GRANT: Action = Action::Grant { ttl: TTL };
 const RELEASE: Action = Action::Release { wakes: false };
 
-/// What must never be seen: a password, or the value of a lock.
+/// Secrets that must never be shown: a password, or the value of a lock.
 const CANARY: &str = "canary0123456789";
 
 async fn connect(url: &str) -> Result<Box<dyn Connection>, NodeError> {
@@ -46,7 +46,7 @@ fn driven(mut connection: Box<dyn Connection>) -> Box<dyn Connection> {
     Box::new(Driven { connection, closed })
 }
 
-/// Its end can be waited for by all.
+/// Several tasks can wait for its end.
 struct Driven {
     connection: Box<dyn Connection>,
     closed: Shared<BoxFuture<'static, NodeError>>,
@@ -113,7 +113,7 @@ async fn batch(
     answers.into_iter().map(|answer| answer.map(without_time)).collect()
 }
 
-/// How much was left of a key that was extended, is for the tests that ask for it.
+/// How much was left of an extended key is checked by the tests that ask for it.
 fn without_time(reply: Reply) -> Reply {
     match reply {
         Reply::There { left } if left <= 10 * TTL => Reply::Done,
@@ -137,7 +137,7 @@ fn discreet(error: &NodeError) {
     }
 }
 
-/// What a server says that tells nothing of itself, and runs scripts.
+/// The answers of a server that tells nothing of itself, and runs scripts.
 const TELLS_NOTHING: &str = "-NOPERM no info\r\n-NOPERM no info\r\n-NOPERM no info\r\n\
                              -NOSCRIPT No matching script.\r\n";
 

@@ -1,4 +1,4 @@
-//! A real redis-server of one's own, on a free port of the loopback; gone when dropped.
+//! A real redis-server on a free port of the loopback. It ends when it is dropped.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -12,7 +12,7 @@ use std::{
 
 use redis::Value;
 
-/// Far more than anything here takes, on however busy a machine.
+/// Far more than any step here takes, however busy the machine is.
 pub(super) const LIMIT: Duration = Duration::from_secs(30);
 
 pub(super) struct Server {
@@ -116,7 +116,7 @@ impl Server {
             .lines()
             .filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(":calls="))
             .map(|(name, rest)| format!("{name} {}", rest.split(',').next().unwrap()))
-            // What the helper itself has sent.
+            // The commands that the helper itself has sent.
             .filter(|line| !line.starts_with("config|") && !line.starts_with("info "))
             .collect();
         commands.sort();

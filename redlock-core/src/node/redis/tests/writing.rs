@@ -1,4 +1,4 @@
-//! Sockets that take what they like.
+//! Sockets that take only some of the bytes.
 
 use std::{
     io,
@@ -61,7 +61,7 @@ impl AsyncWrite for Reluctant {
 }
 
 #[tokio::test]
-async fn what_a_socket_takes_three_bytes_at_a_time_arrives_whole_and_in_order() {
+async fn commands_written_three_bytes_at_a_time_arrive_whole_and_in_order() {
     let mut server = Server::start();
     let stream = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
     let close_reason = CloseReason::default();
@@ -69,7 +69,7 @@ async fn what_a_socket_takes_three_bytes_at_a_time_arrives_whole_and_in_order() 
     let exchange = Exchange::new("a:1".into(), transport, close_reason, None);
     let mut node = driven(Box::new(RedisConnection::new(exchange)));
 
-    // What is asked while the socket has not taken all of what was asked before.
+    // Commands that are sent while the socket has not taken all of the earlier commands.
     let extend = Action::Extend { ttl: TTL };
     let claims: Vec<_> =
         (0..20).map(|number| claim(&format!("redlock:{number}"), CANARY)).collect();

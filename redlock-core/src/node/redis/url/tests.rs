@@ -1,4 +1,4 @@
-//! What is understood, and what is refused with which words.
+//! Which URLs are understood, and which are refused with which words.
 
 use proptest::prelude::*;
 
@@ -57,7 +57,7 @@ fn logins_are_decoded() {
 }
 
 #[test]
-fn a_wish_for_a_protocol_is_kept() {
+fn the_protocol_version_of_the_url_is_kept() {
     use ProtocolVersion::{RESP2, RESP3};
     for (query, protocol) in [
         ("", Protocol::Best),
@@ -71,7 +71,7 @@ fn a_wish_for_a_protocol_is_kept() {
 }
 
 #[test]
-fn what_cannot_work_is_refused_with_what_is_wrong() {
+fn urls_that_cannot_work_are_refused_with_the_reason() {
     for (url, wrong) in [
         ("", "relative URL"),
         ("unix:///run/a%0Ab.sock", "control character"),
@@ -175,8 +175,9 @@ fn passwords_stay_out_of_every_error() {
 
 #[test]
 fn a_password_in_clear_text_is_warned_of_once() {
-    // While only one subscriber is alive, tracing asks it by way of the thread that meets an event
-    // first whether anybody wants that, once and for all.
+    // While only one subscriber is alive, tracing asks it once whether any subscriber wants an
+    // event, and does so on the thread that meets the event first. A thread that does not listen
+    // would answer for all threads.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new());
     for (url, warnings) in [
         ("redis://:canary@db.example:7101", 1),

@@ -1,0 +1,159 @@
+//! What the command line is made of.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+/// Distributed locks over independent Redis masters.
+///
+/// Exit codes: 64 for a command line that cannot work, 69 when too few nodes answer, 75 when another
+/// client holds the lock or the lock was lost, 70 for any other failure.
+#[derive(Debug, Parser)]
+#[command(name = "redlock", version, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) nodes: Nodes,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Where the nodes are, and what every client of theirs has to agree on.
+#[derive(Debug, Args)]
+pub(crate) struct Nodes {
+    /// A node: redis://host:port, rediss:// for TLS, redis+unix://. Repeat it, or separate several by
+    /// commas; one node, or an odd number
+    #[arg(
+        long = "node",
+        value_name = "URL",
+        env = "REDLOCK_NODES",
+        hide_env_values = true,
+        value_delimiter = ',',
+        global = true
+    )]
+    pub(crate) urls: Vec<String>,
+    /// What stands before the resource in each key: the same in all clients
+    #[arg(long, value_name = "TEXT", default_value = "redlock:", global = true)]
+    pub(crate) key_prefix: String,
+    /// What other clients call this one. Default: host and process id
+    #[arg(long, value_name = "NAME", global = true)]
+    pub(crate) client_name: Option<String>,
+    /// How long one command on one node may take
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "500ms", global = true)]
+    pub(crate) node_timeout: Duration,
+    /// Print JSON instead of words
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a command while this process holds the lock
+    ///
+    /// The command gets SIGTERM when the lock is lost, and SIGKILL some time later. Its exit code is that
+    /// of redlock; 128 and the number of the signal when a signal ended it. The command finds the name
+    /// of the lock in REDLOCK_RESOURCE and with --fenced its token in REDLOCK_TOKEN.
+    Run(Run),
+    /// Show the holder of a lock, what is left of it, and the clients that wait
+    Inspect {
+        /// The name of the lock
+        resource: String,
+    },
+    /// Take a lock away from its holder
+    ///
+    /// The holder is told at its next renewal, and the lock is free when what is left of it has run out.
+    Release {
+        /// The name of the lock
+        resource: String,
+        /// Delete it at once: the next client gets it while the holder may still work
+        #[arg(long)]
+        now: bool,
+    },
+    /// Ask each node whether it answers
+    Health,
+    /// Print a script that completes the arguments in a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Write the manual pages into a folder
+    Man {
+        /// The folder
+        folder: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// How long to wait for the lock
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
+    pub(crate) wait: Duration,
+    /// How long the lock outlives a crash of this process
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
+    pub(crate) ttl: Duration,
+    /// Stop the command when it has run for so long
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) max_hold: Option<Duration>,
+    /// Keep the lock for at least so long: a job that is due on several machines runs once
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) min_hold: Option<Duration>,
+    /// Get a fencing token
+    #[arg(long)]
+    pub(crate) fenced: bool,
+    /// How long the command has to end after SIGTERM when the lock is lost
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
+    pub(crate) kill_after: Duration,
+    /// The name of the lock
+    pub(crate) resource: String,
+    /// The command and its arguments
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Reads an integer and `ms`, `s`, `m`, `h` or `d`; an integer alone is milliseconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" | "ms" => 1,
+        "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => 0,
+    };
+    let count: Option<u64> = digits.parse().ok();
+    match count.and_then(|count: u64| count.checked_mul(unit)) {
+        Some(ms) if unit > 0 => Ok(Duration::from_millis(ms)),
+        _ => Err("write an integer and ms, s, m, h or d, such as 30s".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn times_are_an_integer_and_a_unit() {
+        for (text, ms) in [
+            ("250", 250),
+            ("250ms", 250),
+            ("30s", 30_000),
+            ("2m", 120_000),
+            ("1h", 3_600_000),
+            ("1d", 86_400_000),
+            ("0s", 0),
+        ] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in ["", "s", "-1s", "1.5s", "5 s", "5w", "5S", "99999999999999999999d", "é"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! How the program ends: with a message and an exit code of sysexits.
+
+use std::{fmt, process::ExitCode};
+
+use redlock_core::LockError;
+
+/// The command line cannot work (`EX_USAGE`).
+pub(crate) const USAGE: u8 = 64;
+/// Too few nodes answer (`EX_UNAVAILABLE`).
+pub(crate) const NO_QUORUM: u8 = 69;
+/// Anything else (`EX_SOFTWARE`).
+pub(crate) const INTERNAL: u8 = 70;
+/// Another client holds the lock, or it was lost: try again later (`EX_TEMPFAIL`).
+pub(crate) const HELD_OR_LOST: u8 = 75;
+/// The command is there and cannot be run, as shells say it.
+pub(crate) const NOT_EXECUTABLE: u8 = 126;
+/// There is no such command, as shells say it.
+pub(crate) const NOT_FOUND: u8 = 127;
+
+/// Why the program ends without having done what it was asked.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: u8,
+    message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        self.code.into()
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.message.fmt(f)
+    }
+}
+
+impl From<LockError> for Failure {
+    fn from(error: LockError) -> Self {
+        let code = match &error {
+            LockError::Held { .. } | LockError::Lost { .. } => HELD_OR_LOST,
+            LockError::NoQuorum { .. } => NO_QUORUM,
+            LockError::Config { .. } | LockError::InvalidResource { .. } => USAGE,
+            _ => INTERNAL,
+        };
+        Self::new(code, error.to_string())
+    }
+}

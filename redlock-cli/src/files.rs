@@ -1,0 +1,27 @@
+//! What packagers install beside the program.
+
+use std::{io, path::Path, process::ExitCode};
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::{
+    args::Arguments,
+    exit::{Failure, INTERNAL},
+};
+
+/// Prints a script that completes the arguments.
+pub(crate) fn completions(shell: Shell) -> ExitCode {
+    clap_complete::generate(shell, &mut Arguments::command(), "redlock", &mut io::stdout());
+    ExitCode::SUCCESS
+}
+
+/// Writes the manual pages into a folder.
+pub(crate) fn man(folder: &Path) -> Result<ExitCode, Failure> {
+    let failed = |error| {
+        Failure::new(INTERNAL, format!("cannot write the pages to {}: {error}", folder.display()))
+    };
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    clap_mangen::generate_to(Arguments::command(), folder).map_err(failed)?;
+    Ok(ExitCode::SUCCESS)
+}

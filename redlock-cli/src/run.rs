@@ -1,0 +1,153 @@
+//! Runs a command under a lock.
+
+use std::{
+    future::IntoFuture,
+    io,
+    os::unix::process::ExitStatusExt,
+    process::{ExitCode, ExitStatus},
+    time::Duration,
+};
+
+use redlock_core::{LockGuard, Redlock, Released};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::{
+    process::{Child, Command},
+    time::timeout,
+};
+
+use crate::{
+    args::Run,
+    exit::{Failure, HELD_OR_LOST, INTERNAL, NOT_EXECUTABLE, NOT_FOUND},
+    signals::{Signals, reaches_all},
+};
+
+/// How long the clean-up of a request that a signal has ended may take.
+const CLEAN_UP: Duration = Duration::from_secs(1);
+
+/// Takes the lock, runs the command, and releases the lock when the command has ended.
+pub(crate) async fn run(redlock: &Redlock, run: Run) -> Result<ExitCode, Failure> {
+    let listening = |error| Failure::new(INTERNAL, format!("cannot listen for signals: {error}"));
+    let mut signals = Signals::listen().map_err(listening)?;
+    let mut request = redlock.lock(&run.resource);
+    if let Some(max) = run.max_hold {
+        request = request.max_hold(max);
+    }
+    if let Some(min) = run.min_hold {
+        request = request.min_hold(min);
+    }
+    if run.fenced {
+        request = request.fenced();
+    }
+    let guard = tokio::select! {
+        biased;
+        signal = signals.next() => {
+            redlock.shutdown(CLEAN_UP).await;
+            return Ok(by_signal(signal.as_raw()));
+        }
+        guard = request.into_future() => guard?,
+    };
+    let child = match spawn(&run, &guard) {
+        Ok(child) => child,
+        Err(error) => {
+            let _ = guard.release().await;
+            return Err(cannot_run(&run, &error));
+        }
+    };
+    let ended = watch(child, &guard, &mut signals, run.kill_after).await;
+    let released = guard.release().await;
+    match ended.map_err(|error| Failure::new(INTERNAL, format!("lost the command: {error}")))? {
+        Ended::Lost => {
+            let problem =
+                format!("the lock on {:?} was lost: the command was stopped", run.resource);
+            Err(Failure::new(HELD_OR_LOST, problem))
+        }
+        Ended::ByItself(status) => {
+            // The command has done its work: what the release finds does not change its result.
+            match released {
+                Ok(Released::Ours) => {}
+                Ok(_) => eprintln!("redlock: the lock was lost as the command ended"),
+                Err(error) => eprintln!("redlock: the lock may stay for its ttl: {error}"),
+            }
+            Ok(code(status))
+        }
+    }
+}
+
+fn spawn(run: &Run, guard: &LockGuard) -> io::Result<Child> {
+    let Some((program, arguments)) = run.command.split_first() else {
+        return Err(io::ErrorKind::NotFound.into());
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).env("REDLOCK_RESOURCE", &run.resource);
+    // A token of a redlock around this one is not that of this lock.
+    command.env_remove("REDLOCK_TOKEN");
+    if let Some(token) = guard.fencing_token() {
+        command.env("REDLOCK_TOKEN", token.to_string());
+    }
+    command.spawn()
+}
+
+fn cannot_run(run: &Run, error: &io::Error) -> Failure {
+    let code = match error.kind() {
+        io::ErrorKind::NotFound => NOT_FOUND,
+        _ => NOT_EXECUTABLE,
+    };
+    let program = run.command.first().map(|it| it.to_string_lossy()).unwrap_or_default();
+    Failure::new(code, format!("cannot run {program}: {error}"))
+}
+
+/// How the command came to its end.
+enum Ended {
+    ByItself(ExitStatus),
+    /// It was stopped, because the lock was lost.
+    Lost,
+}
+
+/// Waits for the end of the command. Passes signals on, and stops it when the lock is lost.
+async fn watch(
+    mut child: Child,
+    guard: &LockGuard,
+    signals: &mut Signals,
+    kill_after: Duration,
+) -> io::Result<Ended> {
+    let mut lost = std::pin::pin!(guard.lost());
+    loop {
+        tokio::select! {
+            biased;
+            status = child.wait() => return Ok(Ended::ByItself(status?)),
+            () = &mut lost => {
+                send(&child, Signal::TERM);
+                if timeout(kill_after, child.wait()).await.is_err() {
+                    child.kill().await?;
+                }
+                return Ok(Ended::Lost);
+            }
+            signal = signals.next() => {
+                if !reaches_all(signal) {
+                    send(&child, signal);
+                }
+            }
+        }
+    }
+}
+
+fn send(child: &Child, signal: Signal) {
+    let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    if let Some(id) = id {
+        // It may have ended just now.
+        let _ = kill_process(id, signal);
+    }
+}
+
+/// The exit code of a command, as shells tell it.
+fn code(status: ExitStatus) -> ExitCode {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => u8::try_from(code).unwrap_or(INTERNAL).into(),
+        (None, Some(signal)) => by_signal(signal),
+        (None, None) => INTERNAL.into(),
+    }
+}
+
+fn by_signal(signal: i32) -> ExitCode {
+    u8::try_from(128 + signal).unwrap_or(INTERNAL).into()
+}

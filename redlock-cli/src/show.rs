@@ -1,0 +1,151 @@
+//! What the program prints.
+
+use std::{process::ExitCode, time::Duration};
+
+use redlock_core::{LockState, LockStatus, NodeHealth, NodeState, NodeStatus, Waiter};
+use serde_json::{Value, json};
+
+use crate::exit::NO_QUORUM;
+
+/// Prints the state of a lock.
+pub(crate) fn status(resource: &str, status: &LockStatus, json: bool) -> ExitCode {
+    let nodes = status.nodes();
+    let answered = nodes.iter().filter(|it| !matches!(it.state, LockState::Unknown { .. })).count();
+    if json {
+        let waiting: Vec<_> = status.waiting().iter().map(Waiter::client_name).collect();
+        print(&json!({
+            "resource": resource,
+            "holder": status.holder(),
+            "remaining_ms": milliseconds(status.remaining()),
+            "nodes": nodes.iter().map(node).collect::<Vec<_>>(),
+            "waiting": waiting,
+        }));
+    } else {
+        println!("{}: {}", plain(resource), summary(status, answered));
+        for it in nodes {
+            println!("  {}: {}", it.node, state(&it.state));
+        }
+        for waiter in status.waiting() {
+            println!("  waiting: {}", plain(waiter.client_name()));
+        }
+    }
+    quorum(answered, nodes.len())
+}
+
+fn summary(status: &LockStatus, answered: usize) -> String {
+    let left = status.remaining();
+    match status.holder() {
+        Some(holder) => format!("held by {}, {} left", plain(holder), time(left)),
+        None if answered * 2 <= status.nodes().len() => "unknown: too few nodes answer".to_owned(),
+        None if left.is_zero() => "free".to_owned(),
+        None => format!("held by a client without a name or by several, {} left", time(left)),
+    }
+}
+
+fn state(state: &LockState) -> String {
+    match state {
+        LockState::Free => "free".to_owned(),
+        LockState::Held { holder: Some(holder), remaining, .. } => {
+            format!("held by {}, {} left", plain(holder), time(*remaining))
+        }
+        LockState::Held { remaining, .. } => format!("held, {} left", time(*remaining)),
+        LockState::Unknown { error, .. } => format!("does not answer: {}", plain(&error.reason)),
+        _ => "unknown".to_owned(),
+    }
+}
+
+fn node(status: &NodeStatus) -> Value {
+    let node = &*status.node;
+    match &status.state {
+        LockState::Free => json!({ "node": node, "state": "free" }),
+        LockState::Held { holder, remaining, .. } => json!({
+            "node": node,
+            "state": "held",
+            "holder": holder,
+            "remaining_ms": milliseconds(*remaining),
+        }),
+        LockState::Unknown { error, .. } => {
+            json!({ "node": node, "state": "unknown", "error": &*error.reason })
+        }
+        _ => json!({ "node": node, "state": "unknown" }),
+    }
+}
+
+/// Prints that a lock was taken away.
+pub(crate) fn released(resource: &str, now: bool, json: bool) -> ExitCode {
+    if json {
+        print(&json!({ "resource": resource, "deleted": now }));
+    } else if now {
+        println!("{}: deleted", plain(resource));
+    } else {
+        println!("{}: taken away, free when what is left of it has run out", plain(resource));
+    }
+    ExitCode::SUCCESS
+}
+
+/// Prints how each node is.
+pub(crate) fn health(nodes: &[NodeHealth], json: bool) -> ExitCode {
+    if json {
+        let nodes: Vec<_> = nodes.iter().map(node_health).collect();
+        print(&json!({ "nodes": nodes }));
+    } else {
+        for health in nodes {
+            let state = match &health.state {
+                NodeState::Up { latency, .. } => format!("up, answers within {latency:.1?}"),
+                NodeState::Down { error, .. } => format!("down: {}", plain(&error.reason)),
+                _ => "unknown".to_owned(),
+            };
+            let sits_out = health.sits_out.map_or_else(String::new, |left| {
+                format!("; gives no votes for {} more", time(left))
+            });
+            println!("{}: {state}{sits_out}", health.node);
+        }
+    }
+    quorum(nodes.iter().filter(|it| it.is_up()).count(), nodes.len())
+}
+
+fn node_health(health: &NodeHealth) -> Value {
+    let error = match &health.state {
+        NodeState::Down { error, .. } => Some(&*error.reason),
+        _ => None,
+    };
+    let latency = match &health.state {
+        NodeState::Up { latency, .. } => Some(latency.as_secs_f64() * 1000.0),
+        _ => None,
+    };
+    json!({
+        "node": &*health.node,
+        "up": health.is_up(),
+        "latency_ms": latency,
+        "error": error,
+        "sits_out_ms": health.sits_out.map(milliseconds),
+    })
+}
+
+fn quorum(answered: usize, nodes: usize) -> ExitCode {
+    if answered * 2 > nodes { ExitCode::SUCCESS } else { NO_QUORUM.into() }
+}
+
+fn print(value: &Value) {
+    println!("{value:#}");
+}
+
+/// Names come from other programs: what would steer a terminal is shown, not sent.
+fn plain(text: &str) -> String {
+    text.chars()
+        .flat_map(|it| if it.is_control() { it.escape_default().collect() } else { vec![it] })
+        .collect()
+}
+
+fn time(span: Duration) -> String {
+    if span == Duration::MAX {
+        "for ever".to_owned()
+    } else {
+        format!("{:.1} s", span.as_secs_f64())
+    }
+}
+
+/// None for a key that never expires.
+fn milliseconds(span: Duration) -> Option<u64> {
+    u64::try_from(span.as_millis()).ok()
+}

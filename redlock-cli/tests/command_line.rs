@@ -1,0 +1,208 @@
+//! The program as a shell uses it, on real servers.
+
+#![allow(clippy::unwrap_used, reason = "these are tests, if not all of them are #[test]")]
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, Command, Output, Stdio},
+    time::Instant,
+};
+
+use redlock_tests::{LIMIT, Nodes};
+use rustix::process::{Pid, Signal, kill_process};
+
+fn redlock(nodes: &Nodes, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_redlock"));
+    // Patient with servers on a busy machine.
+    command
+        .env("REDLOCK_NODES", nodes.urls().join(","))
+        .args(["--node-timeout", "4s"])
+        .args(arguments)
+        .stdin(Stdio::null());
+    command
+}
+
+/// The exit code, and what was printed and told.
+fn done(nodes: &Nodes, arguments: &[&str]) -> (i32, String, String) {
+    told(redlock(nodes, arguments).output().unwrap())
+}
+
+fn told(output: Output) -> (i32, String, String) {
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+/// A command that runs under the lock until it is told to end.
+struct Holder {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Holder {
+    fn start(nodes: &Nodes, options: &[&str], script: &str) -> Self {
+        let mut words = vec!["run", "r", "--ttl", "12s"];
+        words.extend(options);
+        words.extend(["--", "sh", "-c", script]);
+        let mut child = redlock(nodes, &words).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    fn line(&mut self) -> String {
+        self.lines.next().unwrap().unwrap()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn code(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        // A test that failed may have left it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_exit_code_is_that_of_the_command() {
+    let nodes = Nodes::start(1);
+    let run = |script| done(&nodes, &["run", "r", "--", "sh", "-c", script]).0;
+    assert_eq!(run("exit 0"), 0);
+    assert_eq!(run("exit 7"), 7);
+    assert_eq!(run("kill -TERM $$"), 128 + 15);
+    let missing = done(&nodes, &["run", "r", "--", "/no/such/program"]);
+    assert_eq!(missing.0, 127, "{missing:?}");
+    assert_eq!(done(&nodes, &["run", "r", "--", "/"]).0, 126);
+    assert!(nodes[0].keys().is_empty(), "{:?}", nodes[0].keys());
+}
+
+#[test]
+fn the_command_finds_its_lock_and_its_token() {
+    let nodes = Nodes::start(1);
+    let script = "echo $REDLOCK_RESOURCE $REDLOCK_TOKEN";
+    let run = |options: &[&str]| {
+        let mut words = vec!["run"];
+        words.extend(options);
+        words.extend(["r", "--", "sh", "-c", script]);
+        done(&nodes, &words).1
+    };
+    assert_eq!(run(&[]), "r\n");
+    let mut tokens = [(); 2].map(|()| run(&["--fenced"]));
+    tokens.iter_mut().for_each(|it| *it = it.strip_prefix("r ").unwrap().to_owned());
+    let [first, second] = tokens.map(|it| it.trim().parse::<u64>().unwrap());
+    assert!(second > first);
+}
+
+#[test]
+fn a_lock_that_is_held_is_75_and_is_seen_and_taken_away() {
+    let nodes = Nodes::start(3);
+    let mut holder = Holder::start(&nodes, &[], "echo held; exec sleep 1000");
+    assert_eq!(holder.line(), "held");
+    let (code, _, told) = done(&nodes, &["run", "r", "--wait", "0s", "--", "true"]);
+    assert!(code == 75 && told.contains("held"), "{code} {told}");
+
+    let (code, shown, _) = done(&nodes, &["inspect", "r"]);
+    assert!(code == 0 && shown.starts_with("r: held by "), "{shown}");
+    let (code, shown, _) = done(&nodes, &["--json", "inspect", "r"]);
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(code, 0);
+    assert!(shown["holder"].is_string() && shown["remaining_ms"].as_u64() > Some(0), "{shown}");
+    assert_eq!(shown["nodes"].as_array().unwrap().len(), 3);
+
+    assert_eq!(done(&nodes, &["release", "r"]).0, 0);
+    assert_eq!(done(&nodes, &["run", "r", "--wait", "0s", "--", "true"]).0, 75, "not yet free");
+    assert_eq!(holder.code(), Some(75), "the command was stopped");
+    assert_eq!(done(&nodes, &["run", "r", "--wait", "60s", "--", "true"]).0, 0);
+    let (_, shown, _) = done(&nodes, &["inspect", "r"]);
+    assert!(shown.starts_with("r: free"), "{shown}");
+}
+
+#[test]
+fn signals_are_passed_on_and_the_lock_is_released() {
+    let nodes = Nodes::start(1);
+    let script = "trap 'echo told; exit 3' TERM; echo held; while :; do sleep 0.05; done";
+    let mut holder = Holder::start(&nodes, &[], script);
+    assert_eq!(holder.line(), "held");
+    holder.signal(Signal::TERM);
+    assert_eq!(holder.line(), "told");
+    assert_eq!(holder.code(), Some(3));
+    assert!(nodes[0].keys().is_empty());
+}
+
+#[test]
+fn a_signal_ends_the_waiting() {
+    let nodes = Nodes::start(1);
+    let mut first = Holder::start(&nodes, &[], "echo held; exec sleep 1000");
+    assert_eq!(first.line(), "held");
+    let second = Holder::start(&nodes, &["--wait", "10m"], "echo never");
+    let begun = Instant::now();
+    while !done(&nodes, &["inspect", "r"]).1.contains("waiting: ") {
+        assert!(begun.elapsed() < LIMIT, "it does not wait");
+    }
+    second.signal(Signal::INT);
+    assert_eq!(second.code(), Some(128 + 2));
+    first.signal(Signal::TERM);
+    assert_eq!(first.code(), Some(128 + 15));
+}
+
+#[test]
+fn a_command_that_does_not_stop_is_killed() {
+    let nodes = Nodes::start(1);
+    let script = "trap '' TERM; echo held; while :; do sleep 0.05; done";
+    let mut holder = Holder::start(&nodes, &["--kill-after", "100ms"], script);
+    assert_eq!(holder.line(), "held");
+    assert_eq!(done(&nodes, &["release", "--now", "r"]).0, 0);
+    assert_eq!(holder.code(), Some(75));
+}
+
+#[test]
+fn what_cannot_work_is_64_and_no_quorum_is_69() {
+    let nodes = Nodes::start(1);
+    for words in [
+        &["run", "r"][..],
+        &["run", "r", "--ttl", "soon", "--", "true"],
+        &["run", "r", "--ttl", "10d", "--", "true"],
+        &["run", "", "--", "true"],
+        &["--node", "http://x", "health"],
+        &["fly"],
+        &[],
+    ] {
+        let (code, _, told) = done(&nodes, words);
+        assert!(code == 64 && !told.is_empty(), "{words:?}: {code} {told}");
+    }
+    let without = Command::new(env!("CARGO_BIN_EXE_redlock")).arg("health").output().unwrap();
+    let (code, _, told) = told(without);
+    assert!(code == 64 && told.contains("REDLOCK_NODES"), "{told}");
+
+    assert_eq!(done(&nodes, &["health"]).0, 0);
+    let down = ["--node", "redis://127.0.0.1:1"];
+    for words in
+        [&["health"][..], &["inspect", "r"], &["release", "r"], &["run", "r", "--", "true"]]
+    {
+        let words: Vec<_> = down.iter().chain(words).copied().collect();
+        let (code, ..) = done(&nodes, &words);
+        assert_eq!(code, 69, "{words:?}");
+    }
+}
+
+#[test]
+fn packagers_get_completions_and_manual_pages() {
+    let nodes = Nodes::start(1);
+    for shell in ["bash", "zsh", "fish"] {
+        let (code, script, _) = done(&nodes, &["completions", shell]);
+        assert!(code == 0 && script.contains("inspect"), "{shell}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(done(&nodes, &["man", folder.path().to_str().unwrap()]).0, 0);
+    let page = std::fs::read_to_string(folder.path().join("redlock-run.1")).unwrap();
+    assert!(page.contains("REDLOCK_TOKEN"), "{page}");
+    // What a password would be seen in.
+    let (_, help, _) = done(&nodes, &["--help"]);
+    assert!(!help.contains("127.0.0.1"), "{help}");
+}

@@ -1,0 +1,158 @@
+//! The lock of a body that can be dropped: the body is polled only while the lock may be relied on.
+
+use std::{
+    fmt,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use futures_util::{FutureExt, future::BoxFuture};
+use tracing::Span;
+
+use crate::{
+    error::LockError,
+    guard::{LockGuard, LockHandle},
+    lease::{Judgement, until},
+    op::release::Released,
+    telemetry,
+};
+
+tokio::task_local! {
+    static CURRENT: LockHandle;
+}
+
+impl LockHandle {
+    /// The innermost lock of this task's body, in `run`, annotated functions and layered
+    /// handlers. Spawned tasks have none of their own.
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        CURRENT.try_with(Self::clone).ok()
+    }
+}
+
+/// What happens to a body whose lock is lost.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnLost {
+    /// Drop it at once.
+    Cancel,
+    /// Let it finish.
+    Continue,
+}
+
+/// The lock of a body that can be dropped. Dropping it releases the lock in the background: drop
+/// the body first.
+#[doc(hidden)]
+pub struct BodyGuard {
+    guard: LockGuard,
+    span: Span,
+    /// The body was polled: from then on it may have had effects.
+    started: bool,
+    /// Resolves when the body has to be looked at again although none of its own wakers was called.
+    changed: Option<BoxFuture<'static, ()>>,
+}
+
+/// The lock of a body that can be dropped. From now on, its keys are not released before the body has
+/// ended (rule 13).
+#[doc(hidden)]
+#[must_use]
+pub fn into_body(guard: LockGuard) -> BodyGuard {
+    BodyGuard::new(guard)
+}
+
+impl BodyGuard {
+    fn new(guard: LockGuard) -> Self {
+        guard.hold().mark_body();
+        let span = telemetry::body(guard.resource(), guard.hold().metered.label);
+        Self { guard, span, started: false, changed: None }
+    }
+
+    /// A handle to share.
+    #[must_use]
+    pub fn handle(&self) -> LockHandle {
+        self.guard.handle()
+    }
+
+    /// Like [`poll_body`](Self::poll_body). With [`OnLost::Continue`], a body that has started
+    /// continues even if the lock is lost.
+    pub(super) fn poll_to<R>(
+        &mut self,
+        on_lost: OnLost,
+        cx: &mut Context<'_>,
+        poll: impl FnOnce(&mut Context<'_>) -> Poll<R>,
+    ) -> Poll<Result<R, LockError>> {
+        if self.started && on_lost == OnLost::Continue {
+            return in_scope(&self.guard, &self.span, || poll(cx)).map(Ok);
+        }
+        self.poll_body(cx, poll)
+    }
+
+    /// Polls the body, if the lock may be relied on. `Ready(Err(_))`, which is `Lost` only when
+    /// the body was polled before: the caller drops the body, then releases or drops this guard.
+    /// `LockHandle::current()` is this lock during the poll. The task is woken when the lock is
+    /// lost. Not to be called again after an error.
+    pub fn poll_body<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        poll: impl FnOnce(&mut Context<'_>) -> Poll<R>,
+    ) -> Poll<Result<R, LockError>> {
+        let hold = self.guard.hold();
+        let leases = &self.guard.client().leases;
+        let mut poll = Some(poll);
+        loop {
+            let judged = leases.judge(hold);
+            match judged {
+                Judgement::Ended(end) if self.started => {
+                    return Poll::Ready(Err(hold.lost_error(end)));
+                }
+                Judgement::Ended(end) => {
+                    return Poll::Ready(Err(hold.unused_error(end, &leases.nodes)));
+                }
+                Judgement::Valid(_) => {
+                    if let Some(poll) = poll.take() {
+                        self.started = true;
+                        let polled = in_scope(&self.guard, &self.span, || poll(cx));
+                        if let Poll::Ready(output) = polled {
+                            return Poll::Ready(Ok(output));
+                        }
+                    }
+                }
+                Judgement::Doubtful => {}
+            }
+            // Judges the hold again once the listener is registered, so that no change falls
+            // between the two.
+            let changed = self.changed.get_or_insert_with(|| {
+                let unlike = std::mem::discriminant(&judged);
+                let (leases, hold) = (Arc::clone(leases), Arc::clone(hold));
+                until(leases, hold, move |now| std::mem::discriminant(&now) != unlike).boxed()
+            });
+            match changed.as_mut().poll(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(()) => self.changed = None,
+            }
+        }
+    }
+
+    /// Runs what belongs to the body: `LockHandle::current()` is its lock meanwhile.
+    pub(super) fn in_scope<R>(&self, part: impl FnOnce() -> R) -> R {
+        in_scope(&self.guard, &self.span, part)
+    }
+
+    /// Releases; the body must be gone.
+    pub fn release(self) -> BoxFuture<'static, Result<Released, LockError>> {
+        let Self { guard, changed, .. } = self;
+        drop(changed);
+        guard.release().boxed()
+    }
+}
+
+impl fmt::Debug for BodyGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("BodyGuard").field(&self.guard).finish()
+    }
+}
+
+/// Runs what belongs to a body: `LockHandle::current()` is its lock meanwhile.
+fn in_scope<R>(guard: &LockGuard, span: &Span, part: impl FnOnce() -> R) -> R {
+    CURRENT.sync_scope(guard.handle(), || span.in_scope(part))
+}

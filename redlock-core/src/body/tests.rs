@@ -1,0 +1,114 @@
+//! Bodies under locks of in-memory nodes.
+
+use std::{future::poll_fn, panic::AssertUnwindSafe, task::Poll, time::Duration};
+
+use futures_util::FutureExt;
+use tokio::time::sleep;
+
+use super::*;
+use crate::{LockError, LockHandle, Redlock, op::release};
+
+/// The result of a body that is polled for the first time now.
+async fn first_poll(mut guard: BodyGuard) -> Result<(), LockError> {
+    poll_fn(|cx| guard.poll_body(cx, |_| Poll::Ready(()))).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_to_finish_keeps_its_key_until_it_has() {
+    let redlock = Redlock::in_memory(3);
+    let keys = |redlock: &Redlock| redlock.memory_nodes()[0].keys();
+    let running = tokio::spawn({
+        let redlock = redlock.clone();
+        async move {
+            let body = async |lock: LockHandle| {
+                lock.lost().await;
+                sleep(Duration::from_secs(1)).await;
+                keys(&redlock)
+            };
+            let guard = redlock.lock("r").await?;
+            run(guard, OnLost::Continue, body).await
+        }
+    });
+    while redlock.held().is_empty() {
+        sleep(Duration::from_millis(1)).await;
+    }
+    redlock.release_all().await;
+    assert_eq!(running.await.unwrap().unwrap(), ["redlock:r"], "while it ran");
+    assert_eq!(keys(&redlock), [""; 0]);
+}
+
+#[test]
+fn a_large_body_makes_no_large_future() {
+    let redlock = Redlock::in_memory(1);
+    let running = redlock.lock("r").run(async |_: &LockHandle| {
+        let large = [0_u8; 10_000];
+        sleep(Duration::from_secs(1)).await;
+        large.len()
+    });
+    assert!(size_of_val(&running) < 1000, "{} bytes", size_of_val(&running));
+}
+
+/// A closure that does something before it makes its future is part of the body.
+#[tokio::test(start_paused = true)]
+async fn the_work_of_a_closure_before_its_future_is_under_the_lock() {
+    let redlock = Redlock::in_memory(3);
+    let mut current = None;
+    let body = |_: &LockHandle| {
+        current = LockHandle::current().map(|lock| lock.resource().to_owned());
+        async { sleep(Duration::from_secs(1)).await }
+    };
+    redlock.lock("r").run(body).await.unwrap();
+    assert_eq!(current.as_deref(), Some("r"));
+
+    let panics = |_: &LockHandle| -> std::future::Ready<()> { panic!("at once") };
+    let panicked = AssertUnwindSafe(redlock.lock("r").run(panics)).catch_unwind().await;
+    assert!(panicked.is_err());
+    assert_eq!(redlock.memory_nodes()[0].keys(), [""; 0], "released before");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_the_end_of_a_body_goes_on_after_the_release() {
+    struct Panics;
+
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            assert!(LockHandle::current().is_some_and(|lock| lock.resource() == "r"));
+            panic!("while it is dropped");
+        }
+    }
+
+    let redlock = Redlock::in_memory(3);
+    let body = async |_: &LockHandle| {
+        let _panics = Panics;
+        sleep(Duration::from_secs(60)).await;
+    };
+    let request = redlock.lock("r").auto_extend(false);
+    let panicked = AssertUnwindSafe(request.run(body)).catch_unwind().await.unwrap_err();
+    assert_eq!(panicked.downcast_ref::<&str>(), Some(&"while it is dropped"));
+    assert_eq!(redlock.memory_nodes()[0].keys(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_to_finish_does_not_start_without_its_lock() {
+    let redlock = Redlock::in_memory(3);
+    let guard = redlock.lock("r").await.unwrap();
+    drop(release::end_all(redlock.client()));
+    let body = async |_| panic!("it ran");
+    let error = run::<(), _>(guard, OnLost::Continue, body).await.unwrap_err();
+    assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_ends_before_its_body_starts_is_not_lost() {
+    let redlock = Redlock::in_memory(3);
+    let late = into_body(redlock.lock("late").auto_extend(false).await.unwrap());
+    sleep(Duration::from_secs(31)).await;
+    let error = first_poll(late).await.unwrap_err();
+    assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+    assert!(error.to_string().contains("came too late"), "{error}");
+
+    let closed = into_body(redlock.lock("closed").await.unwrap());
+    redlock.shutdown(Duration::ZERO).await;
+    let error = first_poll(closed).await.unwrap_err();
+    assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
+}

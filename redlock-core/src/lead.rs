@@ -1,0 +1,254 @@
+//! Leader election: of all clients that campaign for a role, one leads at a time, and when its term
+//! ends the next one follows.
+
+use std::{
+    convert::Infallible,
+    future::{Future, pending},
+    ops::ControlFlow,
+    sync::Arc,
+    time::Duration,
+};
+
+use crate::{
+    body::{self, OnLost},
+    client::Client,
+    error::LockError,
+    guard::LockHandle,
+    node::NodeHandle,
+    options::LockOptions,
+    quorum::quorum,
+    request::LockRequest,
+    runtime::in_runtime,
+    telemetry,
+    timer::sleep,
+    token,
+};
+
+/// How often a campaign checks whether enough nodes give votes. An operator reads the event, so a
+/// delay of a second does no harm.
+const QUORUM_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A campaign for a role: settings first, then [`run`](Self::run).
+///
+/// Of all clients that campaign for the same role, one leads at a time. It leads under the fenced lock
+/// of that name, which renews itself. When its term ends, by its own choice, by a shutdown or a crash,
+/// another client leads.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use std::ops::ControlFlow;
+/// use redlock_core::{LockHandle, Redlock};
+///
+/// let redlock = Redlock::in_memory(5);
+/// let token = redlock
+///     .lead("scheduler")
+///     .run(|term: LockHandle| async move {
+///         // Everything that the leader does. The store checks the token.
+///         ControlFlow::Break(term.fencing_token())
+///     })
+///     .await?;
+/// assert!(token.is_some());
+/// # Ok::<(), redlock_core::LockError>(()) }).unwrap();
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a campaign does nothing until it is run"]
+pub struct LeadRequest {
+    client: Arc<Client>,
+    role: String,
+    options: LockOptions,
+}
+
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident($($value:ident: $type:ty)?);)*) => {$(
+        $(#[$doc])*
+        pub fn $name(mut self, $($value: $type)?) -> Self {
+            self.options = self.options.$name($($value)?);
+            self
+        }
+    )*};
+}
+
+impl LeadRequest {
+    pub(crate) fn new(client: &Arc<Client>, role: String) -> Self {
+        Self { client: Arc::clone(client), role, options: LockOptions::new() }
+    }
+
+    setters! {
+        /// How long the role stays taken after a leader has crashed, at most. Client default: 30 s.
+        ttl(ttl: Duration);
+        /// Has no effect: a campaign waits for as long as it takes.
+        wait(wait: Duration);
+        /// Has no effect: a campaign waits for as long as it takes.
+        retry_count(count: u32);
+        /// The pause between attempts when nothing wakes the campaign earlier. Client default:
+        /// 200 ms.
+        retry_delay(delay: Duration);
+        /// A random part of up to this much is added to each pause. Client default: 100 ms.
+        retry_jitter(jitter: Duration);
+        /// The part of the ttl, from 0 to 1, that is reserved for clocks at different rates.
+        clock_drift_factor(factor: f64);
+        /// A term renews itself: `false` is refused as [`Config`](LockError::Config).
+        auto_extend(on: bool);
+        /// A term lasts this long at most. The leader then campaigns again, behind the clients that
+        /// wait. Unset by default.
+        max_hold(max: Duration);
+        /// A term lasts this long at least: no client leads before that, even if the leader resigns
+        /// or crashes. At most `max_ttl`. Unset by default.
+        min_hold(min: Duration);
+        /// Has no effect: every term is fenced.
+        fenced();
+    }
+
+    /// Applies the settings of these options.
+    pub fn options(mut self, options: LockOptions) -> Self {
+        self.options = self.options.merge(options);
+        self
+    }
+
+    /// Campaigns, runs `body` while this client leads, and campaigns again when the term has ended.
+    ///
+    /// [`Break`](ControlFlow::Break) resigns and ends the campaign with its value.
+    /// [`Continue`](ControlFlow::Continue) resigns and campaigns again: another client that campaigns
+    /// leads first. A term that is lost drops the body at its next await, before another client can
+    /// lead by the clock of this one, and campaigns again. Tasks that the body spawned go on, and can
+    /// watch [`LockHandle::lost`]. Each term has a [fencing token](LockHandle::fencing_token), larger
+    /// than that of every term before it, for stores that check it.
+    ///
+    /// A campaign outlives everything but the client: nodes that are down, partitions, an hour without a
+    /// quorum. An event tells when too few nodes give votes, and another when enough do again.
+    ///
+    /// A body that never breaks is `run::<Infallible, _, _>`.
+    ///
+    /// # Errors
+    ///
+    /// [`ShuttingDown`](LockError::ShuttingDown) once the client is shut down: the term has ended and
+    /// the lock is released. [`InvalidResource`](LockError::InvalidResource) for a role that cannot be a
+    /// key. [`Config`](LockError::Config) for settings that cannot work, outside a tokio runtime, and
+    /// inside a body that holds the lock of the role already: that campaign could never win.
+    ///
+    /// # Panics
+    ///
+    /// When the body panics: after the term has ended and the lock was released.
+    ///
+    /// # Cancellation safety
+    ///
+    /// When the future is dropped, the body is dropped first, then the lock is released and the place
+    /// among those that campaign is given up.
+    pub async fn run<T, F, Fut>(self, mut body: F) -> Result<T, LockError>
+    where
+        F: FnMut(LockHandle) -> Fut,
+        Fut: Future<Output = ControlFlow<T>>,
+    {
+        let campaign = Campaign::new(self)?;
+        let won = async {
+            loop {
+                match campaign.term(&mut body).await {
+                    Ok(ControlFlow::Break(output)) => return Ok(output),
+                    Ok(ControlFlow::Continue(())) => {}
+                    Err(error) if ends(&error) => return Err(error),
+                    Err(_) => campaign.pause().await,
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            outcome = won => outcome,
+            never = campaign.watch_quorum() => match never {},
+        }
+    }
+}
+
+/// Whether a campaign ends with this error. Any other error passes with time.
+fn ends(error: &LockError) -> bool {
+    match error {
+        LockError::Held { .. } | LockError::NoQuorum { .. } | LockError::Lost { .. } => false,
+        LockError::InvalidResource { .. }
+        | LockError::ShuttingDown { .. }
+        | LockError::UnknownPool { .. }
+        | LockError::Config { .. } => true,
+    }
+}
+
+struct Campaign {
+    client: Arc<Client>,
+    role: String,
+    options: LockOptions,
+    /// The pause between two attempts to queue, and the most random time that is added to it.
+    pause: (Duration, Duration),
+}
+
+impl Campaign {
+    fn new(request: LeadRequest) -> Result<Self, LockError> {
+        let LeadRequest { client, role, options } = request;
+        let options = options.fenced().wait(Duration::MAX).retry_count(u32::MAX);
+        let terms = client.settings.terms(&options)?;
+        if !terms.auto_extend {
+            return Err(LockError::config(
+                "a leader leads for as long as its lock is renewed: remove auto_extend(false), or limit \
+                 the term with max_hold",
+            ));
+        }
+        let is_inside = LockHandle::current()
+            .is_some_and(|lock| lock.resource() == role && lock.is_of(&client.leases));
+        if is_inside {
+            return Err(LockError::config(format!(
+                "the lock of the role {role:?} is held by the body that campaigns for it, which could \
+                 never win: campaign outside of that body, or under another name"
+            )));
+        }
+        let pause = (terms.retry_delay, terms.retry_jitter);
+        Ok(Self { client, role, options, pause })
+    }
+
+    /// Waits for a term and sees it through.
+    async fn term<T, Fut>(
+        &self,
+        body: &mut impl FnMut(LockHandle) -> Fut,
+    ) -> Result<ControlFlow<T>, LockError>
+    where
+        Fut: Future<Output = ControlFlow<T>>,
+    {
+        let guard = LockRequest::new(&self.client, self.role.clone(), self.options.clone()).await?;
+        telemetry::leads(&self.role, guard.fencing_token());
+        let outcome = body::run(guard, OnLost::Cancel, body).await;
+        if outcome.is_ok() {
+            telemetry::resigned(&self.role);
+        }
+        outcome
+    }
+
+    /// Waits before the next attempt to queue. A lock is refused at once where too many tasks wait for
+    /// it already.
+    async fn pause(&self) {
+        let (fixed, random) = self.pause;
+        let pause = fixed.saturating_add(token::up_to(&*self.client.entropy, random));
+        tokio::select! {
+            biased;
+            () = self.client.closed() => {}
+            () = sleep(pause) => {}
+        }
+    }
+
+    /// Tells when too few nodes give votes, and when enough do again.
+    async fn watch_quorum(&self) -> Infallible {
+        let nodes = &self.client.nodes;
+        let mut is_missing = false;
+        loop {
+            sleep(QUORUM_CHECK_INTERVAL).await;
+            if !in_runtime() {
+                // No time passes here: the campaign ends at its next attempt.
+                return pending().await;
+            }
+            let votes = nodes.iter().filter(|node| NodeHandle::gives_votes(node)).count();
+            let was_missing = std::mem::replace(&mut is_missing, votes < quorum(nodes.len()));
+            match (was_missing, is_missing) {
+                (false, true) => telemetry::quorum_missing(&self.role, votes, nodes.len()),
+                (true, false) => telemetry::quorum_back(&self.role, votes, nodes.len()),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

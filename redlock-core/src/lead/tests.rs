@@ -1,0 +1,279 @@
+//! Campaigns on nodes in this process, in paused time.
+
+use std::{
+    ops::ControlFlow::{self, Break, Continue},
+    sync::{Arc, Mutex},
+};
+
+use futures_util::FutureExt;
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, timeout},
+};
+
+use super::*;
+use crate::{FencingToken, MemoryNode, Redlock};
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn nodes() -> [MemoryNode; 3] {
+    std::array::from_fn(|_| MemoryNode::new())
+}
+
+fn client(nodes: &[MemoryNode]) -> Redlock {
+    Redlock::builder().nodes(nodes).ttl(3 * SECOND).max_ttl(6 * SECOND).build().unwrap()
+}
+
+/// Which replica led when, with which token, in order.
+#[derive(Clone, Default)]
+struct Terms(Arc<Mutex<Vec<(usize, FencingToken)>>>);
+
+impl Terms {
+    fn add(&self, replica: usize, term: &LockHandle) {
+        self.0.lock().unwrap().push((replica, term.fencing_token().unwrap()));
+    }
+
+    /// The replicas in the order of their terms. Tokens grow from term to term.
+    fn replicas(&self) -> Vec<usize> {
+        let terms = self.0.lock().unwrap();
+        assert!(terms.is_sorted_by(|(_, one), (_, next)| one < next), "{terms:?}");
+        terms.iter().map(|(replica, _)| *replica).collect()
+    }
+
+    async fn until(&self, count: usize) {
+        let waits = async {
+            while self.0.lock().unwrap().len() < count {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let led = timeout(HOUR, waits).await;
+        assert!(led.is_ok(), "{:?}", self.replicas());
+    }
+}
+
+/// Leads until it is dropped or shut down.
+fn replica(redlock: &Redlock, number: usize, terms: &Terms) -> JoinHandle<LockError> {
+    let (redlock, terms) = (redlock.clone(), terms.clone());
+    tokio::spawn(async move {
+        let led = redlock.lead("scheduler").run::<Infallible, _, _>(|term| {
+            terms.add(number, &term);
+            pending()
+        });
+        match led.await {
+            Ok(never) => match never {},
+            Err(error) => error,
+        }
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_breaks_ends_its_campaign_with_the_value_and_the_lock_is_free() {
+    let redlock = Redlock::in_memory(3);
+    let led = redlock.lead("r").run(|term| async move { Break(term.fencing_token()) });
+    let token = led.await.unwrap();
+    let guard = redlock.try_lock("r").fenced().await.unwrap();
+    assert!(token.is_some() && guard.fencing_token() > token);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_continue_another_client_leads_first() {
+    // The test does not depend on which node keeps the queue: some nodes answer long after a quorum
+    // has.
+    for delays in [[0; 5], [1; 5], [1, 1, 1, 20, 20]] {
+        for role in 0..8 {
+            let nodes = delays.map(|ms| {
+                let node = MemoryNode::new();
+                node.slow(Duration::from_millis(ms));
+                node
+            });
+            take_turns(&nodes, &format!("r{role}")).await;
+        }
+    }
+}
+
+async fn take_turns(nodes: &[MemoryNode], role: &str) {
+    let terms = Terms::default();
+    let led = (0..3).map(|number| {
+        let (redlock, terms, role) = (client(nodes), terms.clone(), role.to_owned());
+        tokio::spawn(async move {
+            let mut left = 3;
+            let led = redlock.lead(role).run(|term| {
+                terms.add(number, &term);
+                left -= 1;
+                async move {
+                    sleep(SECOND).await;
+                    if left == 0 { Break(()) } else { Continue(()) }
+                }
+            });
+            led.await.unwrap();
+        })
+    });
+    for led in led.collect::<Vec<_>>() {
+        led.await.unwrap();
+    }
+    let replicas = terms.replicas();
+    assert_eq!(replicas.len(), 9);
+    assert!(replicas.windows(2).all(|pair| pair[0] != pair[1]), "{replicas:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_resigns_and_the_next_client_leads_three_round_trips_later() {
+    let nodes = nodes();
+    let delay = Duration::from_millis(10);
+    nodes.iter().for_each(|node| node.slow(delay));
+    let terms = Terms::default();
+    let [one, other] = [client(&nodes), client(&nodes)];
+    let first = replica(&one, 0, &terms);
+    terms.until(1).await;
+    let second = replica(&other, 1, &terms);
+    sleep(10 * SECOND).await;
+    let begun = Instant::now();
+    tokio::spawn({
+        let one = one.clone();
+        async move { one.shutdown(Duration::ZERO).await }
+    });
+    terms.until(2).await;
+    assert!(begun.elapsed() <= 3 * delay + Duration::from_millis(2), "{:?}", begun.elapsed());
+    assert!(matches!(first.await.unwrap(), LockError::ShuttingDown { .. }));
+    assert_eq!(terms.replicas(), [0, 1]);
+    second.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_campaign_outlives_an_hour_without_a_quorum() {
+    let nodes = nodes();
+    let terms = Terms::default();
+    let redlock = client(&nodes);
+    let led = replica(&redlock, 0, &terms);
+    terms.until(1).await;
+    nodes[..2].iter().for_each(MemoryNode::stop);
+    sleep(HOUR).await;
+    assert_eq!(terms.replicas(), [0]);
+    assert!(!led.is_finished() && redlock.held().is_empty());
+    nodes[..2].iter().for_each(MemoryNode::start);
+    terms.until(2).await;
+    led.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_term_that_is_lost_drops_its_body_before_the_next_one() {
+    struct Leads(Arc<Mutex<usize>>);
+    impl Leads {
+        fn new(leading: &Arc<Mutex<usize>>) -> Self {
+            let mut now = leading.lock().unwrap();
+            assert_eq!(std::mem::replace(&mut *now, 1), 0, "two lead at once");
+            Self(Arc::clone(leading))
+        }
+    }
+    impl Drop for Leads {
+        fn drop(&mut self) {
+            *self.0.lock().unwrap() = 0;
+        }
+    }
+    let nodes = nodes();
+    let leading = Arc::default();
+    let terms = Terms::default();
+    let campaigns: Vec<_> = (0..2)
+        .map(|number| {
+            let (redlock, terms, leading) = (client(&nodes), terms.clone(), Arc::clone(&leading));
+            tokio::spawn(async move {
+                let led = redlock.lead("r").run::<Infallible, _, _>(|term| {
+                    terms.add(number, &term);
+                    let leads = Leads::new(&leading);
+                    async move {
+                        pending::<()>().await;
+                        drop(leads);
+                        Continue(())
+                    }
+                });
+                led.await
+            })
+        })
+        .collect();
+    for lost in 1..4 {
+        terms.until(lost).await;
+        nodes[..2].iter().for_each(MemoryNode::hang);
+        sleep(5 * SECOND).await;
+        nodes[..2].iter().for_each(MemoryNode::resume);
+    }
+    terms.until(4).await;
+    campaigns.iter().for_each(JoinHandle::abort);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_at_once_is_tried_again_later() {
+    let node = MemoryNode::new();
+    let redlock = Redlock::builder().nodes([&node]).max_waiters(1).build().unwrap();
+    let guard = redlock.lock("r").await.unwrap();
+    let waits = tokio::spawn(redlock.lock("r").wait(HOUR).into_future());
+    sleep(SECOND).await;
+    let led = tokio::spawn(async move { redlock.lead("r").run(async |_| Break(7)).await });
+    sleep(SECOND).await;
+    assert!(!led.is_finished(), "too many wait, which passes");
+    drop(guard);
+    drop(waits.await.unwrap().unwrap());
+    assert_eq!(timeout(HOUR, led).await.unwrap().unwrap().unwrap(), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn settings_that_cannot_work_are_refused_at_once() {
+    let redlock = Redlock::in_memory(1);
+    let lead = |role: &str| redlock.lead(role);
+    let never = async |_: LockHandle| -> ControlFlow<()> { unreachable!("it does not lead") };
+    for (request, expected) in [
+        (lead("r").auto_extend(false), "auto_extend(false)"),
+        (lead("r").ttl(Duration::ZERO), "ttl is 0ns"),
+        (lead(""), "empty"),
+    ] {
+        let refused = timeout(SECOND, request.run(never)).await.unwrap().unwrap_err();
+        assert!(refused.to_string().contains(expected), "{refused}");
+    }
+    let inside = redlock.lock("r").run(async |_| redlock.lead("r").run(never).await);
+    let refused = timeout(SECOND, inside).await.unwrap().unwrap().unwrap_err();
+    assert!(matches!(refused, LockError::Config { .. }), "{refused}");
+    // Another client's lock of the same name is a separate lock.
+    let other = Redlock::in_memory(1);
+    let inside = redlock.lock("r").run(async |_| other.lead("r").run(async |_| Break(7)).await);
+    assert_eq!(inside.await.unwrap().unwrap(), 7);
+
+    redlock.shutdown(Duration::ZERO).await;
+    let refused = lead("r").run(never).now_or_never().unwrap().unwrap_err();
+    assert!(matches!(refused, LockError::ShuttingDown { .. }), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_campaign_that_is_dropped_leaves_nothing() {
+    let nodes = nodes();
+    let [one, other] = [client(&nodes), client(&nodes)];
+    let terms = Terms::default();
+    for waits in [false, true] {
+        let held = if waits { Some(other.lock("scheduler").await.unwrap()) } else { None };
+        let campaign = replica(&one, 0, &terms);
+        sleep(10 * SECOND).await;
+        campaign.abort();
+        drop(held);
+        sleep(10 * SECOND).await;
+        let left: Vec<_> = nodes.iter().flat_map(MemoryNode::keys).collect();
+        assert!(left.iter().all(|key| key.ends_with(":fence")), "{left:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_term_of_limited_length_ends_by_itself() {
+    let redlock = Redlock::in_memory(1);
+    let (mut terms, begun) = (0, Instant::now());
+    let led = redlock.lead("r").max_hold(10 * SECOND).run(|term| {
+        terms += 1;
+        let is_last = terms == 3;
+        async move {
+            if is_last {
+                return Break(());
+            }
+            term.lost().await;
+            pending().await
+        }
+    });
+    timeout(HOUR, led).await.unwrap().unwrap();
+    assert!(begun.elapsed() >= 20 * SECOND);
+}

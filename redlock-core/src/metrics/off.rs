@@ -1,0 +1,84 @@
+//! Nothing is counted: the same functions as in `on`, all empty.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    clock::{Clock, Moment},
+    error::{LostReason, NodeErrorKind},
+};
+
+#[inline]
+pub(crate) fn describe() {}
+
+pub(crate) struct Acquiring;
+
+#[inline]
+pub(crate) fn acquiring(_clock: &dyn Clock, _label: &'static str) -> Acquiring {
+    Acquiring
+}
+
+impl Acquiring {
+    #[inline]
+    pub(crate) fn done(self, _outcome: &'static str) {}
+}
+
+#[inline]
+pub(crate) fn waited(_label: &'static str, _waited: Duration) {}
+
+pub(crate) struct Counted;
+
+#[inline]
+pub(crate) fn waiting(_label: &'static str) -> Counted {
+    Counted
+}
+
+#[inline]
+pub(crate) fn queued() -> Counted {
+    Counted
+}
+
+#[inline]
+pub(crate) fn queue_ahead(_label: &'static str, _ahead: u64) {}
+
+#[inline]
+pub(crate) fn woken(_label: &'static str, _cause: &'static str) {}
+
+#[derive(Debug)]
+pub(crate) struct Held {
+    /// Kept for spans.
+    pub(crate) label: &'static str,
+}
+
+impl Held {
+    #[inline]
+    pub(crate) fn new(label: &'static str, _since: Moment) -> Self {
+        Self { label }
+    }
+
+    #[inline]
+    pub(crate) fn begin(&self) {}
+
+    #[inline]
+    pub(crate) fn end(&self, _clock: &dyn Clock) {}
+
+    #[inline]
+    pub(crate) fn lost(&self, _reason: LostReason) {}
+
+    #[inline]
+    pub(crate) fn renewal(&self, _outcome: &'static str) {}
+}
+
+#[inline]
+pub(crate) fn node_up(_node: &Arc<str>, _is_up: bool) {}
+
+#[inline]
+pub(crate) fn node_sits_out(_node: &Arc<str>, _left: Option<Duration>) {}
+
+#[inline]
+pub(crate) fn node_round_trip(_node: &Arc<str>, _took: Duration) {}
+
+#[inline]
+pub(crate) fn node_failure(_node: &Arc<str>, _kind: NodeErrorKind) {}
+
+#[inline]
+pub(crate) fn node_cleanups(_node: &Arc<str>, _pending: impl FnOnce() -> usize) {}

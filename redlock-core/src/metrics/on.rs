@@ -1,0 +1,195 @@
+//! Counting through the facade, whatever recorder the application has installed. A gauge is changed
+//! through the handle that it was first changed through, so that a recorder that comes later does
+//! not see only half of a change.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use ::metrics::{
+    Gauge, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+};
+
+use crate::{
+    clock::{Clock, Moment},
+    error::{LostReason, NodeErrorKind},
+};
+
+const ACQUIRES: &str = "redlock_acquires_total";
+const ACQUIRE_DURATION: &str = "redlock_acquire_duration_seconds";
+const WAIT: &str = "redlock_wait_duration_seconds";
+const HOLD: &str = "redlock_hold_duration_seconds";
+const RENEWALS: &str = "redlock_renewals_total";
+const LOSSES: &str = "redlock_losses_total";
+const HELD: &str = "redlock_held";
+const WAITING: &str = "redlock_waiting";
+const WAKEUPS: &str = "redlock_wakeups_total";
+const QUEUE_PLACES: &str = "redlock_queue_places";
+const QUEUE_AHEAD: &str = "redlock_queue_ahead";
+const NODE_UP: &str = "redlock_node_up";
+const NODE_SITS_OUT: &str = "redlock_node_sits_out_until_seconds";
+const NODE_ROUND_TRIP: &str = "redlock_node_round_trip_seconds";
+const NODE_FAILURES: &str = "redlock_node_failures_total";
+const NODE_CLEANUPS: &str = "redlock_node_pending_cleanups";
+
+/// Tells the recorder what each name means.
+pub(crate) fn describe() {
+    let seconds = Unit::Seconds;
+    describe_counter!(ACQUIRES, "Requests for a lock, by outcome");
+    describe_histogram!(ACQUIRE_DURATION, seconds, "From a request to its answer, by outcome");
+    describe_histogram!(WAIT, seconds, "From a request to the attempt that got the lock");
+    describe_histogram!(HOLD, seconds, "From getting a lock to its release or loss");
+    describe_counter!(RENEWALS, "Renewals of held locks, by outcome");
+    describe_counter!(LOSSES, "Locks that were lost, by reason");
+    describe_gauge!(HELD, "Locks held now");
+    describe_gauge!(WAITING, "Requests that wait for a lock now");
+    describe_counter!(WAKEUPS, "Reasons why waiting requests asked again");
+    describe_gauge!(QUEUE_PLACES, "Places in the queues between processes now");
+    describe_histogram!(QUEUE_AHEAD, "Clients ahead when a queue between processes is joined");
+    describe_gauge!(NODE_UP, "Whether the node is connected");
+    describe_gauge!(NODE_SITS_OUT, seconds, "Unix time until which the node gives no votes, or 0");
+    describe_histogram!(NODE_ROUND_TRIP, seconds, "From sending commands to the node's answer");
+    describe_counter!(NODE_FAILURES, "Commands that failed on the node, by kind");
+    describe_gauge!(NODE_CLEANUPS, "Deletes that the node has not confirmed yet");
+}
+
+/// A request for a lock. A request that is dropped before it is done was cancelled.
+pub(crate) struct Acquiring<'a> {
+    clock: &'a dyn Clock,
+    label: &'static str,
+    since: Moment,
+    outcome: &'static str,
+}
+
+pub(crate) fn acquiring<'a>(clock: &'a dyn Clock, label: &'static str) -> Acquiring<'a> {
+    Acquiring { clock, label, since: clock.now(), outcome: "cancelled" }
+}
+
+impl Acquiring<'_> {
+    pub(crate) fn done(mut self, outcome: &'static str) {
+        self.outcome = outcome;
+    }
+}
+
+impl Drop for Acquiring<'_> {
+    fn drop(&mut self) {
+        let Self { label, outcome, .. } = *self;
+        let took = self.clock.now().since(self.since);
+        counter!(ACQUIRES, "label" => label, "outcome" => outcome).increment(1);
+        histogram!(ACQUIRE_DURATION, "label" => label, "outcome" => outcome).record(took);
+    }
+}
+
+/// How long a request had waited before the attempt that got the lock.
+pub(crate) fn waited(label: &'static str, waited: Duration) {
+    histogram!(WAIT, "label" => label).record(waited);
+}
+
+/// Counts in a gauge for as long as it lives.
+pub(crate) struct Counted(Gauge);
+
+impl Counted {
+    fn new(gauge: Gauge) -> Self {
+        gauge.increment(1.0);
+        Self(gauge)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
+    }
+}
+
+/// A request waits: in the queue of this process, or between two attempts.
+pub(crate) fn waiting(label: &'static str) -> Counted {
+    Counted::new(gauge!(WAITING, "label" => label))
+}
+
+/// A place in a queue between processes.
+pub(crate) fn queued() -> Counted {
+    Counted::new(gauge!(QUEUE_PLACES))
+}
+
+/// A queue between processes was joined behind so many clients.
+pub(crate) fn queue_ahead(label: &'static str, ahead: u64) {
+    histogram!(QUEUE_AHEAD, "label" => label).record(ahead as f64);
+}
+
+/// A waiting request asks again.
+pub(crate) fn woken(label: &'static str, cause: &'static str) {
+    counter!(WAKEUPS, "label" => label, "cause" => cause).increment(1);
+}
+
+/// The metrics of one hold.
+#[derive(Debug)]
+pub(crate) struct Held {
+    /// Also for spans.
+    pub(crate) label: &'static str,
+    since: Moment,
+    gauge: Gauge,
+}
+
+impl Held {
+    pub(crate) fn new(label: &'static str, since: Moment) -> Self {
+        Self { label, since, gauge: gauge!(HELD, "label" => label) }
+    }
+
+    /// The holder gets the lock.
+    pub(crate) fn begin(&self) {
+        self.gauge.increment(1.0);
+    }
+
+    /// The hold has ended, by a release or a loss. Called once.
+    pub(crate) fn end(&self, clock: &dyn Clock) {
+        self.gauge.decrement(1.0);
+        histogram!(HOLD, "label" => self.label).record(clock.now().since(self.since));
+    }
+
+    pub(crate) fn lost(&self, reason: LostReason) {
+        let reason = match reason {
+            LostReason::Expired => "expired",
+            LostReason::Refused => "refused",
+            LostReason::MaxHold => "max_hold",
+            LostReason::Shutdown => "shutdown",
+        };
+        counter!(LOSSES, "label" => self.label, "reason" => reason).increment(1);
+    }
+
+    pub(crate) fn renewal(&self, outcome: &'static str) {
+        counter!(RENEWALS, "label" => self.label, "outcome" => outcome).increment(1);
+    }
+}
+
+pub(crate) fn node_up(node: &Arc<str>, is_up: bool) {
+    gauge!(NODE_UP, "node" => Arc::clone(node)).set(if is_up { 1.0 } else { 0.0 });
+}
+
+/// The node gives no votes for so long, or gives them.
+pub(crate) fn node_sits_out(node: &Arc<str>, left: Option<Duration>) {
+    let until =
+        left.and_then(|left| SystemTime::now().duration_since(UNIX_EPOCH).ok()?.checked_add(left));
+    gauge!(NODE_SITS_OUT, "node" => Arc::clone(node)).set(until.unwrap_or_default());
+}
+
+pub(crate) fn node_round_trip(node: &Arc<str>, took: Duration) {
+    histogram!(NODE_ROUND_TRIP, "node" => Arc::clone(node)).record(took);
+}
+
+pub(crate) fn node_failure(node: &Arc<str>, kind: NodeErrorKind) {
+    let kind = match kind {
+        NodeErrorKind::Down => "down",
+        NodeErrorKind::Timeout => "timeout",
+        NodeErrorKind::Disconnected => "disconnected",
+        NodeErrorKind::Server => "server",
+        NodeErrorKind::Overloaded => "overloaded",
+        NodeErrorKind::SitsOut => "sits_out",
+        NodeErrorKind::Twin => "twin",
+    };
+    counter!(NODE_FAILURES, "node" => Arc::clone(node), "kind" => kind).increment(1);
+}
+
+pub(crate) fn node_cleanups(node: &Arc<str>, pending: impl FnOnce() -> usize) {
+    gauge!(NODE_CLEANUPS, "node" => Arc::clone(node)).set(pending() as f64);
+}

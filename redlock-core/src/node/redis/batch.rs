@@ -1,0 +1,62 @@
+//! Commands that go out in one write, and their answers.
+
+use std::{
+    sync::Arc,
+    task::{Poll, Waker},
+};
+
+use futures_util::task::AtomicWaker;
+use parking_lot::Mutex;
+
+use crate::{
+    error::NodeError,
+    node::{Command, Reply},
+};
+
+/// Commands that were sent together, and their answers so far.
+pub(super) struct Batch {
+    pub(super) commands: Vec<Command>,
+    answers: Mutex<Answers>,
+    asker: AtomicWaker,
+}
+
+struct Answers {
+    given: Vec<Option<Result<Reply, NodeError>>>,
+    missing: usize,
+}
+
+impl Batch {
+    pub(super) fn new(commands: Vec<Command>) -> Arc<Self> {
+        let given = std::iter::repeat_with(|| None).take(commands.len()).collect();
+        let answers = Mutex::new(Answers { given, missing: commands.len() });
+        Arc::new(Self { commands, answers, asker: AtomicWaker::new() })
+    }
+
+    pub(super) fn answer(&self, place: usize, result: Result<Reply, NodeError>) {
+        let complete = {
+            let mut answers = self.answers.lock();
+            if let Some(slot @ None) = answers.given.get_mut(place) {
+                *slot = Some(result);
+                answers.missing -= 1;
+            }
+            answers.missing == 0
+        };
+        if complete {
+            self.asker.wake();
+        }
+    }
+
+    /// Wakes this waker when all answers are there.
+    pub(super) fn register(&self, asker: &Waker) {
+        self.asker.register(asker);
+    }
+
+    /// All answers, once they are there.
+    pub(super) fn poll(&self) -> Poll<Vec<Result<Reply, NodeError>>> {
+        let mut answers = self.answers.lock();
+        if answers.missing > 0 {
+            return Poll::Pending;
+        }
+        Poll::Ready(std::mem::take(&mut answers.given).into_iter().flatten().collect())
+    }
+}

@@ -1,0 +1,9 @@
+-- Deletes a lock whichever client holds it, and gives the turn to the first waiter.
+--
+-- KEYS[1] the lock   ARGV[1] the prefix of its queue's keys, or empty
+-- Answers 1 it is deleted, 0 there was no such lock; 2 more when a waiter got the turn.
+local deleted = redis.call('DEL', KEYS[1])
+if ARGV[1] ~= '' and wake(ARGV[1]) then
+  return deleted + 2
+end
+return deleted

@@ -1,0 +1,14 @@
+-- Tells what is known of a lock and of the queue before it. Changes nothing.
+--
+-- KEYS[1] the lock   ARGV[1] the prefix of the queue's keys
+-- Answers the value or nil, PTTL, and the waiters in order.
+local waiting = {}
+-- A user without permission to read queues sees no queue.
+local queue = redis.pcall('ZRANGE', ARGV[1] .. ':queue', 0, -1)
+for _, name in ipairs(queue) do
+  -- A waiter without this key has said nothing for as long as an entry lives.
+  if redis.pcall('EXISTS', ARGV[1] .. ':alive:' .. name) == 1 then
+    waiting[#waiting + 1] = name
+  end
+end
+return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1]), waiting}

@@ -1,0 +1,304 @@
+//! One connection to a node, from its opening to its end. It sends the waiting commands and
+//! processes the answers (rules 5 and 15).
+
+use std::{
+    cell::LazyCell,
+    future::poll_fn,
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::{
+    FutureExt, StreamExt,
+    future::{BoxFuture, Fuse, FusedFuture},
+    stream::FuturesUnordered,
+};
+use tokio::time::{Instant, Sleep};
+
+use super::{
+    Connection,
+    outbox::Outbox,
+    outcome::conclude,
+    pipe::{Answered, CROWD},
+    shared::Shared,
+    strikes::Strikes,
+    task::Task,
+};
+use crate::{
+    clock::{Moment, sleep_until},
+    error::{NodeError, NodeErrorKind},
+};
+
+/// One connection, from its opening to its end.
+pub(super) struct Session<'a> {
+    task: Task<'a>,
+    shared: &'a Arc<Shared>,
+    /// The number of the pipe's connection.
+    number: u64,
+    connection: Box<dyn Connection>,
+    closed: Fuse<BoxFuture<'static, NodeError>>,
+    pings: FuturesUnordered<BoxFuture<'static, bool>>,
+    strikes: Strikes,
+    /// The room that the largest batch needed last time.
+    crowded: bool,
+    /// The node has answered a command, if only with an error.
+    answered: bool,
+}
+
+/// How a connection ended.
+pub(super) struct Ended {
+    pub(super) error: NodeError,
+    /// The node has answered a command on it.
+    pub(super) answered: bool,
+    /// The node closed it while nothing waited or was in flight.
+    pub(super) at_rest: bool,
+}
+
+/// The events that a session waits for.
+enum Event {
+    /// The connection has ended.
+    Closed(NodeError),
+    Answered(Answered),
+    /// Something was put into the outbox, or sent by its caller.
+    Mail,
+    Ponged {
+        timed_out: bool,
+    },
+    /// The first batch in flight may have run out of time.
+    Alarm,
+    /// Something is due to be sent again, or the last client has gone.
+    Due,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn open(task: Task<'a>, mut connection: Box<dyn Connection>) -> Self {
+        let shared = task.shared;
+        let number = shared.pipe.lock().connect(connection.sender());
+        let closed = connection.closed().fuse();
+        Self {
+            task,
+            shared,
+            number,
+            connection,
+            closed,
+            pings: FuturesUnordered::new(),
+            strikes: Strikes::default(),
+            crowded: false,
+            answered: false,
+        }
+    }
+
+    /// Serves the connection until it breaks, or until it is not needed any more.
+    pub(super) async fn serve(mut self) -> Option<Ended> {
+        // One timer for all batches. It is left to ring when the batch that it was set for has been
+        // answered: a timer set and stopped for each batch costs more than the batch.
+        let mut alarm = pin!(tokio::time::sleep(Duration::ZERO));
+        let ended = loop {
+            let Some(mut wake) = self.look() else { break None };
+            if wake != Moment::NEVER && wake <= self.shared.context.clock.now() {
+                wake = self.send_waiting();
+            }
+            let event = self.next_event(&mut alarm, wake).await;
+            if let Err(error) = self.handle(event).await {
+                break Some(Ended {
+                    at_rest: error.kind == NodeErrorKind::Disconnected && self.is_at_rest(),
+                    answered: self.answered,
+                    error,
+                });
+            }
+        };
+        self.drain().await;
+        ended
+    }
+
+    /// Nothing waits for the node or for its answer.
+    fn is_at_rest(&self) -> bool {
+        self.pings.is_empty() && {
+            let outbox = self.shared.outbox.lock();
+            outbox.is_quiet() && outbox.pings.is_empty()
+        }
+    }
+
+    /// Sends the pings that were asked for. Returns when there is something to do next. `None` when
+    /// the session is over: another runtime has taken the node over, or the last client has gone
+    /// and the time for clean-up has ended.
+    fn look(&mut self) -> Option<Moment> {
+        if !self.task.pulse.is_current() {
+            return None;
+        }
+        let (ends_at, settled, wake, pings) = {
+            let mut outbox = self.shared.outbox.lock();
+            let pings = std::mem::take(&mut outbox.pings);
+            (outbox.ends_at, outbox.is_idle(), self.wake(&outbox), pings)
+        };
+        for ping in pings {
+            let pong = answer_ping(self.shared, &mut *self.connection, ping);
+            self.pings.push(pong);
+        }
+        let is_over =
+            ends_at.is_some_and(|until| settled || self.shared.context.clock.now() >= until);
+        (!is_over).then_some(wake)
+    }
+
+    /// When the outbox has something for the node, or never.
+    fn wake(&self, outbox: &Outbox) -> Moment {
+        let next = outbox.next(&LazyCell::new(|| self.shared.context.clock.now()));
+        next.into_iter().chain(outbox.ends_at).min().unwrap_or(Moment::NEVER)
+    }
+
+    /// Sends the waiting commands. Returns when there is something to do next.
+    fn send_waiting(&mut self) -> Moment {
+        let now = LazyCell::new(|| self.shared.context.clock.now());
+        let sent = self.shared.pipe.lock().send_waiting(&self.shared.outbox, &now);
+        if sent.largest > 0 {
+            self.crowded = sent.largest >= CROWD;
+        }
+        self.wake(&self.shared.outbox.lock())
+    }
+
+    /// Waits for something to do, at `wake` at the latest. Sets the timer for the first batch in
+    /// flight, unless it is set already.
+    async fn next_event(&mut self, alarm: &mut Pin<&mut Sleep>, wake: Moment) -> Event {
+        let clock = &*self.shared.context.clock;
+        let number = self.number;
+        let (timed, deadline) = {
+            let mut pipe = self.shared.pipe.lock();
+            let deadline = pipe.deadline(self.shared.context.node_timeout);
+            if let Some(deadline) = deadline.filter(|_| !pipe.is_timed) {
+                alarm.as_mut().reset(deadline);
+                pipe.is_timed = true;
+            }
+            (pipe.is_timed, deadline)
+        };
+        let expires = deadline.map(|at| clock.now() + at.saturating_duration_since(Instant::now()));
+        self.task.sleeps_until(expires.map_or(wake, |expires| expires.min(wake)));
+        tokio::select! {
+            biased;
+            // Polled first, because it carries the answers.
+            error = &mut self.closed => Event::Closed(error),
+            answered = poll_fn(|cx| self.shared.pipe.lock().poll_first(number, cx)) => {
+                Event::Answered(answered)
+            }
+            () = self.task.mail.notified() => Event::Mail,
+            Some(timed_out) = self.pings.next() => Event::Ponged { timed_out },
+            () = alarm.as_mut(), if timed => Event::Alarm,
+            () = sleep_until(clock, wake), if wake != Moment::NEVER => Event::Due,
+        }
+    }
+
+    /// Err when the connection is over.
+    async fn handle(&mut self, event: Event) -> Result<(), NodeError> {
+        match event {
+            Event::Closed(error) => return Err(error),
+            Event::Answered(answered) => return self.conclude(answered),
+            Event::Mail => {
+                if self.crowded {
+                    // Callers that are about to ask may join: one write for all of them.
+                    tokio::task::yield_now().await;
+                }
+            }
+            Event::Ponged { timed_out: false } => self.strikes.clear(),
+            // A ping is a command like any other (rule 15).
+            Event::Ponged { timed_out: true } => {
+                let limit = self.shared.context.node_timeout;
+                if self.strikes.add(self.shared.context.clock.now(), limit) {
+                    let reason = format!("no answer within {limit:?}");
+                    return Err(NodeError::new(&self.shared.name, NodeErrorKind::Timeout, reason));
+                }
+            }
+            Event::Alarm => {
+                let expired = {
+                    let mut pipe = self.shared.pipe.lock();
+                    pipe.is_timed = false;
+                    pipe.expire(&self.shared.name, self.shared.context.node_timeout)
+                };
+                if let Some(expired) = expired {
+                    return self.conclude(expired);
+                }
+            }
+            Event::Due => {}
+        }
+        Ok(())
+    }
+
+    fn conclude(&mut self, answered: Answered) -> Result<(), NodeError> {
+        self.answered |= answered.results.iter().any(|result| match result {
+            Ok(_) => true,
+            Err(error) => error.kind == NodeErrorKind::Server,
+        });
+        let spare = conclude(self.shared, answered, &mut self.strikes)?;
+        self.shared.pipe.lock().reuse(spare);
+        Ok(())
+    }
+
+    /// Commands in flight may have run or not. A broken connection answers each batch at once, and
+    /// the time limit of each batch bounds the others.
+    async fn drain(&mut self) {
+        let number = self.number;
+        self.shared.pipe.lock().disconnect(number);
+        while let Some(deadline) = {
+            let pipe = self.shared.pipe.lock();
+            let is_ours = self.task.pulse.is_current() && !pipe.is_empty();
+            is_ours.then(|| pipe.deadline(self.shared.context.node_timeout)).flatten()
+        } {
+            let answered = tokio::select! {
+                biased;
+                _ = &mut self.closed, if !self.closed.is_terminated() => continue,
+                answered = poll_fn(|cx| self.shared.pipe.lock().poll_first(number, cx)) => Some(answered),
+                () = tokio::time::sleep_until(deadline) => {
+                    self.shared.pipe.lock().expire(&self.shared.name, self.shared.context.node_timeout)
+                }
+            };
+            if let Some(answered) = answered {
+                // The connection has ended already.
+                let _ = conclude(self.shared, answered, &mut Strikes::default());
+            }
+        }
+    }
+}
+
+/// A runtime that ends drops its jobs without an answer. The next runtime does the clean-up that
+/// they leave (rules 5 and 13).
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        let now = self.shared.context.clock.now();
+        let (deletes, unanswered) = {
+            let mut pipe = self.shared.pipe.lock();
+            let is_ours = pipe.is_connection(self.number);
+            let mut outbox = self.shared.outbox.lock();
+            let deletes = if is_ours { outbox.take_deletes(now) } else { Vec::new() };
+            // Guards may have been dropped as the last act of `main`: no other task runs after
+            // this.
+            pipe.send_last(deletes.iter().map(|item| item.job.command(now)).collect());
+            let unanswered = pipe.abandon(self.number);
+            outbox.abandon(&unanswered, now);
+            (deletes, unanswered)
+        };
+        // Each `ReplyTo` answers as it is dropped, with no lock held.
+        drop((deletes, unanswered));
+    }
+}
+
+/// Whether the time of the batch ran out.
+fn answer_ping(
+    shared: &Shared,
+    connection: &mut dyn Connection,
+    ping: tokio::sync::oneshot::Sender<Result<(), NodeError>>,
+) -> BoxFuture<'static, bool> {
+    let limit = shared.context.node_timeout;
+    let name = Arc::clone(&shared.name);
+    let pong = connection.ping();
+    async move {
+        let answered = tokio::time::timeout(limit, pong).await;
+        let timed_out = answered.is_err();
+        let answer = answered.unwrap_or_else(|_| {
+            let reason = format!("no answer within {limit:?}");
+            Err(NodeError::new(&name, NodeErrorKind::Timeout, reason))
+        });
+        // The caller may have gone.
+        let _ = ping.send(answer);
+        timed_out
+    }
+    .boxed()
+}

@@ -1,0 +1,24 @@
+//! The task that serves a node, as each of its steps sees it.
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use super::shared::Shared;
+use crate::{background::Pulse, clock::Moment};
+
+/// The task that serves a node.
+#[derive(Clone, Copy)]
+pub(super) struct Task<'a> {
+    pub(super) shared: &'a Arc<Shared>,
+    /// Something was put into the outbox, or sent by its caller.
+    pub(super) mail: &'a Notify,
+    pub(super) pulse: &'a Pulse,
+}
+
+impl Task<'_> {
+    /// The task will run again at `moment`, unless it is told to before.
+    pub(super) fn sleeps_until(&self, moment: Moment) {
+        self.pulse.sleeps_until(moment);
+    }
+}

@@ -1,0 +1,127 @@
+//! Looking at locks and taking them away, on nodes in this process.
+
+use std::{future::IntoFuture, time::Duration};
+
+use tokio::time::{Instant, sleep};
+
+use crate::{LockError, LockState, LostReason, MemoryNode, NodeErrorKind, Redlock, Released};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn nodes() -> [MemoryNode; 3] {
+    std::array::from_fn(|_| MemoryNode::new())
+}
+
+fn client(name: &str, nodes: &[MemoryNode]) -> Redlock {
+    Redlock::builder().nodes(nodes).client_name(name).build().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_sees_the_holder_and_the_clients_that_wait_in_order() {
+    let nodes = nodes();
+    let [holder, operator] = ["holder", "operator"].map(|name| client(name, &nodes));
+    let free = operator.inspect("r").await.unwrap();
+    assert_eq!((free.holder(), free.remaining()), (None, Duration::ZERO));
+    assert!(free.nodes().iter().all(|it| matches!(it.state, LockState::Free)));
+
+    let guard = holder.lock("r").await.unwrap();
+    let mut waiting = Vec::new();
+    for name in ["one", "two", "three"] {
+        let request = client(name, &nodes).lock("r").wait(60 * SECOND);
+        waiting.push(tokio::spawn(async move { request.await.map(drop) }));
+        sleep(SECOND).await;
+    }
+    let status = operator.inspect("r").await.unwrap();
+    assert_eq!(status.holder(), Some("holder"));
+    assert_eq!(status.remaining(), 27 * SECOND);
+    assert_eq!(status.nodes().len(), 3);
+    let names: Vec<_> = status.waiting().iter().map(ToString::to_string).collect();
+    assert_eq!(names, ["one", "two", "three"]);
+    waiting.iter().for_each(tokio::task::JoinHandle::abort);
+    drop(guard);
+    sleep(10 * SECOND).await;
+    let free = operator.inspect("r").await.unwrap();
+    assert!(free.holder().is_none() && free.waiting().is_empty(), "{free:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_do_not_answer_are_told_as_such() {
+    let nodes = nodes();
+    let [holder, operator] = ["holder", "operator"].map(|name| client(name, &nodes));
+    let _guard = holder.lock("r").await.unwrap();
+    assert!(operator.inspect("r").await.unwrap().holder().is_some());
+    nodes[1].hang();
+    nodes[2].stop();
+    sleep(SECOND).await;
+    let begun = Instant::now();
+    let status = operator.inspect("r").await.unwrap();
+    assert!(begun.elapsed() <= 200 * SECOND / 1000, "{:?}", begun.elapsed());
+    assert_eq!(status.holder(), None, "one node is no quorum");
+    let [LockState::Held { .. }, LockState::Unknown { error: late, .. }, LockState::Unknown { .. }] =
+        [0, 1, 2].map(|it| status.nodes()[it].state.clone())
+    else {
+        panic!("{status:?}");
+    };
+    assert_eq!(late.kind, NodeErrorKind::Timeout);
+    let refused = operator.force_release("r").await.unwrap_err();
+    assert!(matches!(refused, LockError::NoQuorum { granted: 1, .. }), "{refused}");
+    assert!(operator.inspect("").await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_taken_away_frees_when_its_time_is_over() {
+    let nodes = nodes();
+    let [holder, operator, next] = ["holder", "operator", "next"].map(|it| client(it, &nodes));
+    let guard = holder.lock("r").ttl(9 * SECOND).await.unwrap();
+    let begun = Instant::now();
+    operator.force_release("r").await.unwrap();
+    assert!(guard.is_valid() && next.try_lock("r").await.is_err(), "the holder still works");
+    let taken = next.lock("r").wait(60 * SECOND).await.unwrap();
+    assert!(!guard.is_valid(), "two hold it");
+    assert!(begun.elapsed() >= 8 * SECOND && begun.elapsed() < 10 * SECOND);
+    assert_eq!(guard.release().await.unwrap(), Released::AlreadyLost);
+    assert!(taken.is_valid());
+    // A free lock stays free.
+    operator.force_release("other").await.unwrap();
+    assert!(next.try_lock("other").await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_holder_learns_at_its_next_renewal_that_the_lock_was_taken_away() {
+    let nodes = nodes();
+    let [holder, operator] = ["holder", "operator"].map(|name| client(name, &nodes));
+    for now in [false, true] {
+        let lost = holder.lock("r").ttl(9 * SECOND).run(async |_| {
+            let taken_away = if now {
+                operator.force_release_now("r").await
+            } else {
+                operator.force_release("r").await
+            };
+            taken_away.unwrap();
+            sleep(4 * SECOND).await;
+        });
+        let lost = lost.await.unwrap_err();
+        let LockError::Lost { reason, .. } = &lost else { panic!("{lost}") };
+        assert_eq!(*reason, LostReason::Refused);
+        sleep(20 * SECOND).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_deleted_goes_to_the_next_waiter_at_once() {
+    let nodes = nodes();
+    let [holder, operator, next] = ["holder", "operator", "next"].map(|it| client(it, &nodes));
+    let _guard = holder.lock("r").await.unwrap();
+    let waits = tokio::spawn(next.lock("r").wait(60 * SECOND).into_future());
+    sleep(SECOND).await;
+    let begun = Instant::now();
+    operator.force_release_now("r").await.unwrap();
+    let taken = waits.await.unwrap().unwrap();
+    assert!(begun.elapsed() < SECOND / 100, "{:?}", begun.elapsed());
+    // The holder may do this itself. Its own waiters are woken as well.
+    let waits = tokio::spawn(operator.lock("r").wait(60 * SECOND).into_future());
+    sleep(SECOND).await;
+    operator.force_release_now("r").await.unwrap();
+    drop(waits.await.unwrap().unwrap());
+    drop(taken);
+}

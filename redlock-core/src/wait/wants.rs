@@ -1,0 +1,70 @@
+//! What a request asks of the queue, and the answer to a request without a turn.
+
+use std::{sync::Arc, time::Duration};
+
+use super::failed_attempt::FailedAttempt;
+use crate::{
+    bug::{Bug, planted},
+    clock::Reading,
+    lease::LeaseState,
+    options::Terms,
+};
+
+/// The conditions under which a request takes a lease over as it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wants {
+    ttl: Duration,
+    clock_drift_factor: f64,
+    /// The request has a `min_hold`: the keys have to live longer than the ttl and are set anew.
+    min_hold: bool,
+    /// The request wants a fencing token.
+    pub(super) fenced: bool,
+    /// The request makes one attempt at most, because it does not wait or may not retry. The
+    /// outcome of the attempt in progress is its answer, too.
+    pub(crate) tries_once: bool,
+    /// How often the request would ask. An answer of the nodes that is no older than this is fresh
+    /// enough for it.
+    pub(super) retry_delay: Duration,
+}
+
+impl Wants {
+    pub(crate) fn new(terms: &Terms) -> Self {
+        Self {
+            ttl: terms.ttl,
+            clock_drift_factor: terms.clock_drift_factor,
+            min_hold: !terms.min_hold.is_zero(),
+            fenced: terms.fenced,
+            tries_once: terms.wait.is_zero() || terms.retry_count == Some(0),
+            retry_delay: terms.retry_delay,
+        }
+    }
+
+    /// Whether a front that asks every `pace` is too slow for this request.
+    pub(super) fn hurries(&self, pace: Duration) -> bool {
+        self.tries_once || self.retry_delay < pace
+    }
+
+    /// Whether a lease is good enough to be taken over. Enough of it is left that the next holder
+    /// is as well off as a holder that is about to renew, and after a crash the keys are gone when
+    /// the next holder expects that.
+    pub(super) fn fits(&self, lease: &LeaseState, clock: Reading) -> bool {
+        !self.min_hold
+            && self.clock_drift_factor.total_cmp(&lease.clock_drift_factor).is_eq()
+            && (lease.deadline_on(clock).is_some_and(|it| it.since(clock.now) >= self.ttl * 2 / 3)
+                || self.fenced && planted(Bug::HandOverTooLate))
+            && lease.expired_by.since(clock.now) <= self.ttl
+    }
+}
+
+/// The reason why there is no turn.
+#[derive(Debug, Clone)]
+pub(crate) enum NoTurn {
+    /// This very client has the lock.
+    HeldHere,
+    /// The last attempt failed like this.
+    Failed(Arc<FailedAttempt>),
+    /// Nothing is known yet, or too many wait.
+    Busy,
+    /// No turns are given any more.
+    Closed,
+}

@@ -1,0 +1,91 @@
+//! Which locks of a plan are asked for with a token, and how wrong the wall clocks are: a draw of its
+//! own, so that the rest of a schedule is the same without it.
+
+use redlock_core::simulation::Rng;
+
+use super::plan::{Blow, Fault, How, Plan, Planned, What};
+
+/// How wrong a wall clock may be at most, in milliseconds, where nothing depends on it.
+const WILD: u64 = 60 * 60 * 1000;
+
+/// What the wall clocks of a plan's clients show.
+#[derive(Debug, Clone, Copy)]
+enum Walls {
+    /// Right, but for a part of the time that a node sits out: a counter that was lost starts above it.
+    Close,
+    /// Anything.
+    Wild,
+    /// Nothing: each node counts on from its own counter, so that the nodes disagree whenever two
+    /// clients split them.
+    Stopped,
+}
+
+/// Decides which locks are asked for with a token, and sets the wall clocks.
+pub(super) fn draw(plan: &mut Plan) {
+    let mut rng = Rng::new(plan.seed ^ 0xFE4C_E0FF);
+    let share = match rng.below(10) {
+        0..4 => 0,
+        4..7 => 60,
+        _ => 100,
+    };
+    let close = plan.settings.max_ttl / 5;
+    let walls = match rng.below(10) {
+        _ if loses_counters(plan) => Walls::Close,
+        0..2 => Walls::Close,
+        2..4 => Walls::Wild,
+        _ => Walls::Stopped,
+    };
+    for client in &mut plan.clients {
+        let most = match walls {
+            Walls::Close => close,
+            Walls::Wild => WILD,
+            Walls::Stopped => 0,
+        };
+        let error = i64::try_from(rng.below(2 * most + 1)).unwrap_or(0);
+        client.wall_error = match walls {
+            Walls::Stopped => None,
+            Walls::Close | Walls::Wild => Some(error - i64::try_from(most).unwrap_or(0)),
+        };
+        for op in client.tasks.iter_mut().flatten() {
+            let What::Take(take) = &mut op.what else { continue };
+            take.fenced = rng.percent(share);
+            let waits = take.how == How::Lock && take.wait > 0 && !take.sleeps;
+            if take.fenced && waits && take.cancel.is_none() && !plan.calm && rng.percent(6) {
+                let woken = u32::try_from(1 + rng.below(3)).unwrap_or(1);
+                take.stops = Some((woken, take.ttl / 2 + rng.below(take.ttl)));
+            }
+        }
+    }
+    if share > 0 && !plan.calm && !loses_counters(plan) && rng.percent(50) {
+        for _ in 0..=rng.below(6) {
+            let lost = lost_locks(&mut rng, plan);
+            plan.faults.push(lost);
+        }
+    }
+}
+
+/// Whether anything in the plan deletes counters.
+fn loses_counters(plan: &Plan) -> bool {
+    plan.faults.iter().any(|planned| {
+        matches!(
+            planned.fault,
+            Fault::Flush
+                | Fault::Restart { empty: true, .. }
+                | Fault::RollingRestart { empty: true, .. }
+                | Fault::Keeper { blow: Blow::Stops { empty: true }, .. }
+        )
+    })
+}
+
+/// Locks go from some nodes, in the middle of things. Tokens need no lock to last.
+fn lost_locks(rng: &mut Rng, plan: &Plan) -> Planned {
+    let nodes = plan.nodes.len();
+    let operations: usize =
+        plan.clients.iter().flat_map(|client| &client.tasks).map(Vec::len).sum();
+    Planned {
+        operation: rng.below(operations as u64),
+        after: rng.below(4 * plan.distance + plan.settings.node_timeout),
+        span: if rng.percent(60) { 1 + rng.below(2 * plan.distance + 20) } else { 0 },
+        fault: Fault::FlushLocks { first: rng.index(nodes), count: 1 + rng.index(nodes) },
+    }
+}

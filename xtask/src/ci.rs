@@ -1,0 +1,287 @@
+//! `cargo xtask ci`: what the workflow of a forge runs, step by step and by the same names.
+
+use std::process::{Command, Stdio};
+
+use crate::{
+    docs, features, labels, lint, package,
+    shell::{self, Failure},
+    test,
+};
+
+pub(crate) const ABOUT: &str = "runs the steps of the workflow, and says which it SKIPPED and why: [STEP..] [--list] [--strict]";
+
+/// One step, which is one job of `.github/workflows/ci.yml`.
+struct Step {
+    name: &'static str,
+    about: &'static str,
+    /// What a machine may lack.
+    needs: &'static [Need],
+    run: fn() -> Result<(), Failure>,
+}
+
+#[derive(Clone, Copy)]
+enum Need {
+    /// A toolchain of rustup.
+    Toolchain(&'static str),
+    /// A target of rustup.
+    Target(&'static str),
+    /// A subcommand of cargo.
+    Tool(&'static str),
+    /// Another operating system: only the workflow has it.
+    Os(&'static str),
+    /// A release to compare with, named in this variable.
+    Variable(&'static str),
+}
+
+/// The oldest toolchain that is promised, as in the manifest of the workspace.
+const MSRV: &str = "1.88";
+const WINDOWS: &str = "x86_64-pc-windows-gnu";
+const MACOS: &str = "aarch64-apple-darwin";
+
+/// All features that need no system library.
+const PORTABLE: &str = "redlock-core/axum,redlock-core/metrics,redlock-core/serde,redlock-tower/axum,redlock-tower/tonic";
+
+const STEPS: &[Step] = &[
+    Step { name: "lint", about: "imports, formatting, clippy", needs: &[], run: || lint::run(&[]) },
+    Step {
+        name: "docs",
+        about: "documentation without warnings",
+        needs: &[],
+        run: || docs::run(&[]),
+    },
+    Step {
+        name: "features",
+        about: "every combination of features",
+        needs: &[],
+        run: features::powerset,
+    },
+    Step { name: "test", about: "every test, on stable", needs: &[], run: || test::run(&[]) },
+    Step {
+        name: "package",
+        about: "archives, built and tested outside",
+        needs: &[],
+        run: || package::run(&[]),
+    },
+    Step {
+        name: "msrv",
+        about: "the published crates on the oldest toolchain",
+        needs: &[Need::Toolchain(MSRV)],
+        run: msrv,
+    },
+    Step {
+        name: "minimal-versions",
+        about: "the oldest dependencies that the manifests allow",
+        needs: &[Need::Toolchain("nightly")],
+        run: package::minimal_versions,
+    },
+    Step {
+        name: "labels",
+        about: "feature labels on docs.rs",
+        needs: &[Need::Toolchain("nightly")],
+        run: || labels::run(&[]),
+    },
+    Step {
+        name: "check-windows",
+        about: "the published crates build for Windows",
+        needs: &[Need::Target(WINDOWS)],
+        run: || check(WINDOWS),
+    },
+    Step {
+        name: "check-macos",
+        about: "the published crates build for macOS",
+        needs: &[Need::Target(MACOS)],
+        run: || check(MACOS),
+    },
+    Step {
+        name: "in-memory-windows",
+        about: "tests over in-memory nodes, on Windows",
+        needs: &[Need::Os("windows")],
+        run: in_memory,
+    },
+    Step {
+        name: "in-memory-macos",
+        about: "tests over in-memory nodes, on macOS",
+        needs: &[Need::Os("macos")],
+        run: in_memory,
+    },
+    Step {
+        name: "deny",
+        about: "licences, advisories and sources of dependencies",
+        needs: &[Need::Tool("deny")],
+        run: || shell::run(shell::cargo(["deny", "--all-features", "check"])),
+    },
+    Step {
+        name: "semver",
+        about: "no breaking change since the last release",
+        needs: &[Need::Tool("semver-checks"), Need::Variable("REDLOCK_BASELINE")],
+        run: semver,
+    },
+];
+
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    if arguments.iter().any(|it| it == "--list") {
+        for step in STEPS {
+            println!("{:<18} {}", step.name, step.about);
+        }
+        return Ok(());
+    }
+    let strict = arguments.iter().any(|it| it == "--strict");
+    let names: Vec<_> = arguments.iter().filter(|it| !it.starts_with("--")).collect();
+    if let Some(name) = names.iter().find(|name| !STEPS.iter().any(|step| step.name == **name)) {
+        return Err(Failure::new(format!("there is no step {name:?}: see cargo xtask ci --list")));
+    }
+    let mut report = Vec::new();
+    for step in STEPS.iter().filter(|it| names.is_empty() || names.iter().any(|n| *n == it.name)) {
+        println!("\n== {}: {}", step.name, step.about);
+        let outcome = match step.needs.iter().find_map(|need| need.lacks()) {
+            Some(lack) => Outcome::Skipped(lack),
+            None => (step.run)()
+                .map_or_else(|error| Outcome::Failed(error.to_string()), |()| Outcome::Passed),
+        };
+        report.push((step.name, outcome));
+    }
+    println!();
+    let mut bad = Vec::new();
+    for (name, outcome) in &report {
+        match outcome {
+            Outcome::Passed => println!("passed   {name}"),
+            Outcome::Skipped(lack) => println!("SKIPPED  {name}: {lack}"),
+            Outcome::Failed(error) => println!("FAILED   {name}: {error}"),
+        }
+        if matches!(outcome, Outcome::Failed(_)) || strict && matches!(outcome, Outcome::Skipped(_))
+        {
+            bad.push(*name);
+        }
+    }
+    if bad.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::new(format!("did not pass: {}", bad.join(", "))))
+    }
+}
+
+enum Outcome {
+    Passed,
+    /// What this machine lacks.
+    Skipped(String),
+    Failed(String),
+}
+
+impl Need {
+    /// What this machine lacks, and how to get it.
+    fn lacks(self) -> Option<String> {
+        match self {
+            Self::Toolchain(name) => (!succeeds("rustup", &["run", name, "cargo", "--version"]))
+                .then(|| format!("no toolchain {name}: rustup toolchain install {name}")),
+            Self::Target(name) => (!prints("rustup", &["target", "list", "--installed"], name))
+                .then(|| format!("no target {name}: rustup target add {name}")),
+            Self::Tool(name) => (!succeeds("cargo", &[name, "--version"]))
+                .then(|| format!("no cargo-{name}: cargo install cargo-{name}")),
+            Self::Os(name) => {
+                (std::env::consts::OS != name).then(|| format!("this machine is not {name}"))
+            }
+            Self::Variable(name) => std::env::var_os(name)
+                .is_none()
+                .then(|| format!("{name} does not name the release to compare with")),
+        }
+    }
+}
+
+fn succeeds(program: &str, arguments: &[&str]) -> bool {
+    let quiet =
+        Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    quiet.is_ok_and(|status| status.success())
+}
+
+fn prints(program: &str, arguments: &[&str], line: &str) -> bool {
+    let output = Command::new(program).args(arguments).output();
+    output.is_ok_and(|it| String::from_utf8_lossy(&it.stdout).lines().any(|it| it == line))
+}
+
+fn published() -> impl Iterator<Item = &'static str> {
+    package::CRATES.iter().flat_map(|name| ["--package", *name])
+}
+
+fn msrv() -> Result<(), Failure> {
+    let mut command = shell::cargo_of(MSRV, ["test", "--all-features", "--lib"]);
+    command.args(published());
+    // The compiler is another one, and so is what it builds.
+    command.env("CARGO_TARGET_DIR", shell::target().join("msrv"));
+    shell::run(command)
+}
+
+fn check(target: &str) -> Result<(), Failure> {
+    let mut command = shell::cargo(["check", "--features", PORTABLE, "--target", target]);
+    command.args(published());
+    shell::run(command)
+}
+
+fn in_memory() -> Result<(), Failure> {
+    let mut command = shell::cargo(["test", "--features", PORTABLE, "--no-fail-fast"]);
+    command.args(published());
+    shell::run(command)
+}
+
+fn semver() -> Result<(), Failure> {
+    let baseline = std::env::var("REDLOCK_BASELINE").unwrap_or_default();
+    for name in package::CRATES.iter().filter(|name| **name != "redlock-macros") {
+        shell::run(shell::cargo([
+            "semver-checks",
+            "--package",
+            name,
+            "--baseline-version",
+            &baseline,
+        ]))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WORKFLOW: &str = include_str!("../../.github/workflows/ci.yml");
+
+    /// The words after `key` on the lines of the workflow.
+    fn after(key: &str) -> impl Iterator<Item = &str> {
+        WORKFLOW.lines().filter_map(move |line| line.split_once(key).map(|(_, rest)| rest.trim()))
+    }
+
+    #[test]
+    fn the_workflow_runs_every_step_by_its_name_and_no_other() {
+        let mut run: Vec<_> = after("cargo xtask ci --strict ").collect();
+        run.sort_unstable();
+        let mut steps: Vec<_> = STEPS.iter().map(|step| step.name).collect();
+        steps.sort_unstable();
+        assert_eq!(run, steps);
+    }
+
+    #[test]
+    fn the_gate_needs_every_job_and_fails_for_those_that_were_skipped() {
+        let jobs = WORKFLOW.split("\njobs:\n").nth(1).unwrap();
+        let names = jobs.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+        let names: Vec<_> = names.filter_map(|line| line.trim().strip_suffix(':')).collect();
+        let (gate, others) = names.split_last().unwrap();
+        assert_eq!(*gate, "gate");
+        let needs = after("needs: [").next().unwrap().trim_end_matches(']');
+        assert_eq!(needs.split(", ").collect::<Vec<_>>(), others);
+        let gate = jobs.split("\n  gate:\n").nth(1).unwrap();
+        assert!(gate.contains("if: always()") && gate.contains("!= \"success\""), "{gate}");
+    }
+
+    #[test]
+    fn the_oldest_toolchain_is_that_of_the_manifest() {
+        let manifest = include_str!("../../Cargo.toml");
+        assert!(manifest.contains(&format!("rust-version = \"{MSRV}\"")));
+        assert!(WORKFLOW.contains(&format!("toolchain: \"{MSRV}\"")));
+    }
+
+    #[test]
+    fn what_a_machine_lacks_is_named_with_the_way_to_get_it() {
+        let lack = Need::Tool("there-is-no-such-tool").lacks().unwrap();
+        assert!(lack.contains("cargo install cargo-there-is-no-such-tool"), "{lack}");
+        let lack = Need::Variable("REDLOCK_NO_SUCH_VARIABLE").lacks().unwrap();
+        assert!(lack.contains("REDLOCK_NO_SUCH_VARIABLE"), "{lack}");
+        assert!(Need::Os(std::env::consts::OS).lacks().is_none());
+    }
+}
