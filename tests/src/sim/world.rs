@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -57,6 +57,8 @@ pub(super) struct Client {
     pub(super) cleared: AtomicU64,
     /// How often its clocks were tampered with.
     pub(super) disturbed: AtomicU64,
+    /// How many bodies go on whatever becomes of their locks, through a shutdown as well.
+    pub(super) going_on: AtomicUsize,
     pauses: Mutex<Pauses>,
 }
 
@@ -149,6 +151,7 @@ impl World {
             closed: AtomicBool::new(false),
             cleared: AtomicU64::new(0),
             disturbed: AtomicU64::new(0),
+            going_on: AtomicUsize::new(0),
             pauses: Mutex::default(),
         });
         locked(&self.clients).push(Arc::clone(&client));
