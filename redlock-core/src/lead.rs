@@ -15,7 +15,7 @@ use crate::{
     error::LockError,
     guard::LockHandle,
     node::NodeHandle,
-    options::LockOptions,
+    options::{LockOptions, call_settings},
     quorum::quorum,
     request::LockRequest,
     runtime::in_runtime,
@@ -33,6 +33,11 @@ const QUORUM_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Of all clients that campaign for the same role, one leads at a time. It leads under the fenced lock
 /// of that name, which renews itself. When its term ends, by its own choice, by a shutdown or a crash,
 /// another client leads.
+///
+/// The settings are those of a lock, with four differences: `wait` and `retry_count` have no effect,
+/// because a campaign waits for as long as it takes; `auto_extend(false)` is refused; `max_hold` limits a
+/// term, after which the client campaigns again behind the others; and before `min_hold` is over no other
+/// client leads, even if the leader resigns or crashes.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -59,44 +64,40 @@ pub struct LeadRequest {
 }
 
 macro_rules! setters {
-    ($($(#[$doc:meta])* $name:ident($($value:ident: $type:ty)?);)*) => {$(
-        $(#[$doc])*
-        pub fn $name(mut self, $($value: $type)?) -> Self {
-            self.options = self.options.$name($($value)?);
-            self
+    (
+        of_client { $($(#[$of_client:meta])* $a:ident: $client:ty;)* }
+        of_call { $($(#[$of_call:meta])* $b:ident: $call:ty;)* }
+    ) => {
+        impl LeadRequest {
+            $(
+                $(#[$of_client])*
+                pub fn $a(mut self, $a: $client) -> Self {
+                    self.options = self.options.$a($a);
+                    self
+                }
+            )*
+            $(
+                $(#[$of_call])*
+                pub fn $b(mut self, $b: $call) -> Self {
+                    self.options = self.options.$b($b);
+                    self
+                }
+            )*
         }
-    )*};
+    };
 }
+
+call_settings!(setters);
 
 impl LeadRequest {
     pub(crate) fn new(client: &Arc<Client>, role: String) -> Self {
         Self { client: Arc::clone(client), role, options: LockOptions::new() }
     }
 
-    setters! {
-        /// How long the role stays taken after a leader has crashed, at most. Client default: 30 s.
-        ttl(ttl: Duration);
-        /// Has no effect: a campaign waits for as long as it takes.
-        wait(wait: Duration);
-        /// Has no effect: a campaign waits for as long as it takes.
-        retry_count(count: u32);
-        /// The pause between attempts when nothing wakes the campaign earlier. Client default:
-        /// 200 ms.
-        retry_delay(delay: Duration);
-        /// A random part of up to this much is added to each pause. Client default: 100 ms.
-        retry_jitter(jitter: Duration);
-        /// The part of the ttl, from 0 to 1, that is reserved for clocks at different rates.
-        clock_drift_factor(factor: f64);
-        /// A term renews itself: `false` is refused as [`Config`](LockError::Config).
-        auto_extend(on: bool);
-        /// A term lasts this long at most. The leader then campaigns again, behind the clients that
-        /// wait. Unset by default.
-        max_hold(max: Duration);
-        /// A term lasts this long at least: no client leads before that, even if the leader resigns
-        /// or crashes. At most `max_ttl`. Unset by default.
-        min_hold(min: Duration);
-        /// Has no effect: every term is fenced.
-        fenced();
+    /// Every term is fenced: this changes nothing.
+    pub fn fenced(mut self) -> Self {
+        self.options = self.options.fenced();
+        self
     }
 
     /// Applies the settings of these options.

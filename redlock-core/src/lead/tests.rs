@@ -70,7 +70,8 @@ fn replica(redlock: &Redlock, number: usize, terms: &Terms) -> JoinHandle<LockEr
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_breaks_ends_its_campaign_with_the_value_and_the_lock_is_free() {
     let redlock = Redlock::in_memory(3);
-    let led = redlock.lead("r").run(|term| async move { Break(term.fencing_token()) });
+    let led = redlock.lead("r").label("role").fenced();
+    let led = led.run(|term| async move { Break(term.fencing_token()) });
     let token = led.await.unwrap();
     let guard = redlock.try_lock("r").fenced().await.unwrap();
     assert!(token.is_some() && guard.fencing_token() > token);
