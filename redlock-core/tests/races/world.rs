@@ -16,7 +16,7 @@ use shuttle::{
 };
 
 /// So many orders are tried in each way of choosing them, unless `REDLOCK_ORDERS` says otherwise.
-const ORDERS: usize = 200;
+const ORDERS: usize = 2000;
 
 /// Longer than a test lets pass that does not say so.
 const LONG: Duration = Duration::from_secs(1);
