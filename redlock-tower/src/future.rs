@@ -11,7 +11,7 @@
 
 use std::{
     fmt,
-    future::{Future, IntoFuture},
+    future::Future,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -20,8 +20,8 @@ use std::{
 use futures_util::future::BoxFuture;
 use pin_project::pin_project;
 use redlock_core::{
-    __private::{BodyGuard, into_body},
-    LockError, LockFuture, Released,
+    __private::{BodyFuture, BodyGuard},
+    LockError, Released,
 };
 use tower_service::Service;
 
@@ -61,7 +61,7 @@ enum State<S, Req, K, F, R, E> {
         service: Option<S>,
     },
     Locking {
-        lock: LockFuture,
+        lock: BodyFuture,
         call: Option<(S, Req)>,
     },
     Calling {
@@ -123,7 +123,7 @@ where
                         Ok(Some(key)) => {
                             let lock = settings.redlock.lock(key).options(settings.options.clone());
                             State::Locking {
-                                lock: lock.into_future(),
+                                lock: lock.for_body(),
                                 call: Some((service, request)),
                             }
                         }
@@ -137,7 +137,6 @@ where
                 }
                 StateProj::Locking { lock, call } => match ready!(Pin::new(lock).poll(cx)) {
                     Ok(guard) => {
-                        let guard = into_body(guard);
                         let call = call.take().map(|(service, mut request)| {
                             P::attach(&mut request, Some(guard.handle()));
                             (service, request)
