@@ -122,10 +122,7 @@ where
                     let next = match key.and_then(checked) {
                         Ok(Some(key)) => {
                             let lock = settings.redlock.lock(key).options(settings.options.clone());
-                            State::Locking {
-                                lock: lock.for_body(),
-                                call: Some((service, request)),
-                            }
+                            State::Locking { lock: lock.for_body(), call: Some((service, request)) }
                         }
                         Ok(None) => {
                             P::attach(&mut request, None);

@@ -4,12 +4,7 @@ use std::sync::Arc;
 
 use super::{BodyGuard, scope};
 use crate::{
-    client::Client,
-    error::LockError,
-    guard::LockGuard,
-    lease::Judgement,
-    metrics,
-    options::Terms,
+    client::Client, error::LockError, guard::LockGuard, lease::Judgement, metrics, options::Terms,
 };
 
 /// The hold of this client on this resource that a body around this request has, for another body.

@@ -55,7 +55,10 @@ async fn a_body_joins_the_hold_around_it_and_the_outermost_releases() {
         let joined = redlock.lock("r").run(async |_: &LockHandle| inner(outer).await).await;
         assert_eq!((joined.unwrap(), begun.elapsed()), (3, SECOND));
         redlock.memory_nodes()[1..].iter().for_each(crate::MemoryNode::resume);
-        assert_eq!((keys(&redlock).as_slice(), redlock.held().len()), (&HELD.map(String::from)[..], 1));
+        assert_eq!(
+            (keys(&redlock).as_slice(), redlock.held().len()),
+            (&HELD.map(String::from)[..], 1)
+        );
         assert!(outer.is_valid());
     };
     redlock.lock("r").run(outer).await.unwrap();
@@ -261,10 +264,10 @@ async fn the_last_body_releases_wherever_it_has_gone() {
     let body = async |_: &LockHandle| {
         let mut escaped = escaped;
         assert!(poll_fn(|cx| Poll::Ready(escaped.poll_unpin(cx).is_pending())).await);
-        escaped
+        [escaped]
     };
     let begun = Instant::now();
-    let escaped = redlock.lock("r").run(body).await.unwrap();
+    let [escaped] = redlock.lock("r").run(body).await.unwrap();
     assert_eq!(begun.elapsed(), Duration::ZERO, "it is not waited for");
     let escaped = tokio::spawn(escaped);
     sleep(100 * SECOND).await;

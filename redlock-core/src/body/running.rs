@@ -13,11 +13,7 @@ use std::{
 use futures_util::future::BoxFuture;
 
 use super::{BodyFuture, BodyGuard, OnLost};
-use crate::{
-    error::LockError,
-    guard::LockHandle,
-    op::release::Released,
-};
+use crate::{error::LockError, guard::LockHandle, op::release::Released};
 
 /// Runs a body under a lock that was just given, and releases it.
 ///
