@@ -1,17 +1,15 @@
 //! Joining the hold of a body that is around the request.
 
-use std::sync::Arc;
-
 use super::{BodyGuard, scope};
 use crate::{
     client::Client, error::LockError, guard::LockGuard, lease::Judgement, metrics, options::Terms,
 };
 
-/// The hold of this client on this resource that a body around this request has, for another body.
+/// The hold of this client on this resource that a body around this request has, for another body. A hold
+/// that is lost is joined, too: the body does not run, and is told of the loss.
 ///
 /// # Errors
 ///
-/// `Lost` when the hold has ended: the body inside would run without the lock of the body around it.
 /// `Config` when the request asks for something that the hold does not have.
 pub(crate) fn join(
     client: &Client,
@@ -20,22 +18,14 @@ pub(crate) fn join(
 ) -> Result<Option<BodyGuard>, LockError> {
     let Some(guard) = scope::own_hold(client, resource) else { return Ok(None) };
     let metered = metrics::acquiring(&*client.nodes.clock, terms.label);
-    let fits = fits(client, &guard, resource, terms);
+    let fits = fits(&guard, resource, terms);
     metered.done(if fits.is_ok() { "joined" } else { metrics::outcome(&fits) });
     fits.map(|()| Some(BodyGuard::joining(guard)))
 }
 
 /// Whether the hold has what the request asks for.
-fn fits(
-    client: &Client,
-    guard: &Arc<LockGuard>,
-    resource: &str,
-    terms: &Terms,
-) -> Result<(), LockError> {
+fn fits(guard: &LockGuard, resource: &str, terms: &Terms) -> Result<(), LockError> {
     let hold = guard.hold();
-    if let Judgement::Ended(end) = client.leases.judge(hold) {
-        return Err(hold.lost_error(end));
-    }
     let missing = if terms.fenced && hold.token.is_none() {
         "a fencing token: add `fenced`"
     } else if terms.min_hold > hold.min_hold {
