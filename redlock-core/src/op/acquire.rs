@@ -6,6 +6,7 @@ mod chance;
 mod fence;
 mod request;
 mod retries;
+mod waiting;
 
 use std::{sync::Arc, time::Duration};
 
