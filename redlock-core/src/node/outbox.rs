@@ -146,7 +146,7 @@ impl Outbox {
             Action::Heal { .. } | Action::Confirm(_) => {
                 self.renewals.push_back(Queued::new(job, reply_to, now));
             }
-            Action::Grant { .. } | Action::GrantFenced { .. } => {
+            Action::Grant { .. } | Action::GrantFenced { .. } | Action::Adopt { .. } => {
                 self.grants.push_back(Queued::new(job, reply_to, now))
             }
             Action::Release { .. } | Action::Shorten { .. } | Action::Leave => {
@@ -179,8 +179,10 @@ impl Outbox {
     fn bars(&self, name: &Arc<str>, job: &Job, now: Moment) -> Option<NodeError> {
         // A node that has lost its counters must not draw numbers either, not even for a lock that was
         // set again there.
-        let (Action::Grant { .. } | Action::GrantFenced { .. } | Action::Redraw { .. }) =
-            job.action
+        let (Action::Grant { .. }
+        | Action::GrantFenced { .. }
+        | Action::Adopt { .. }
+        | Action::Redraw { .. }) = job.action
         else {
             return None;
         };

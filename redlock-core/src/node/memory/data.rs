@@ -13,6 +13,7 @@ use super::counters::Counters;
 use crate::{
     clock::wall_at,
     node::{Action, Claim, Command, Reply, Secret, Seen, queue_keys},
+    token::Token,
 };
 
 /// The most keys that may be watched before a batch, like a server's `tracking-table-max-keys`.
@@ -212,6 +213,14 @@ impl Data {
                 (Reply::Done, true)
             }
             (_, None) => (Reply::Missing, false),
+            (Action::Adopt { ttl, from }, Some(entry)) => {
+                if Token::of_value(&entry.value) != Some(from) {
+                    return (Reply::Foreign, false);
+                }
+                entry.value.clone_from(&claim.value);
+                entry.expires = entry.expires.max(now + ttl.as_secs_f64());
+                (Reply::Done, true)
+            }
             (action, Some(entry))
                 if entry.value != claim.value
                     && !matches!(action, Action::TakeAway | Action::Clear { .. }) =>
