@@ -123,11 +123,9 @@ impl Builder {
         }
         let memory: Vec<_> = nodes
             .iter()
-            .filter_map(|node| match &node.0 {
+            .filter_map(|node| match &node.source {
                 Source::Memory(node) => Some(node.clone()),
-                Source::Url(_) => None,
-                #[cfg(redlock_sim)]
-                Source::Simulated(_) => None,
+                _ => None,
             })
             .collect();
         let clock = clock.unwrap_or_else(|| -> Arc<dyn Clock> {
@@ -135,7 +133,8 @@ impl Builder {
             // 2).
             if memory.len() == nodes.len() { Arc::new(TokioClock) } else { Arc::new(SystemClock) }
         });
-        let specs = nodes.into_iter().map(Node::spec).collect::<Result<_, _>>()?;
+        let context = context(&settings, &clock, &entropy);
+        let specs = nodes.into_iter().map(|node| node.spec(&context)).collect::<Result<_, _>>()?;
         let client = assemble(settings, specs, memory, clock, entropy);
         check_distinct(&client.nodes)?;
         Ok(Redlock::from_client(Arc::new(client)))
@@ -178,18 +177,23 @@ fn assemble(
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
 ) -> Client {
-    let context = Context {
-        clock: Arc::clone(&clock),
-        entropy: Arc::clone(&entropy),
+    let context = context(&settings, &clock, &entropy);
+    let nodes = specs.into_iter().map(|spec| NodeHandle::new(spec, context.clone())).collect();
+    metrics::describe();
+    Client::new(settings, nodes, memory, clock, entropy)
+}
+
+/// The settings that nodes need.
+fn context(settings: &Settings, clock: &Arc<dyn Clock>, entropy: &Arc<dyn Entropy>) -> Context {
+    Context {
+        clock: Arc::clone(clock),
+        entropy: Arc::clone(entropy),
         node_timeout: settings.node_timeout,
         connect_timeout: settings.connect_timeout,
         restarts: settings.restarts,
         sits_out: settings.max_ttl
             + validity::drift(settings.max_ttl, settings.clock_drift_factor()),
-    };
-    let nodes = specs.into_iter().map(|spec| NodeHandle::new(spec, context.clone())).collect();
-    metrics::describe();
-    Client::new(settings, nodes, memory, clock, entropy)
+    }
 }
 
 /// The mistakes that the settings alone show.

@@ -56,7 +56,7 @@ pub struct Place {
 pub fn builder(network: &Network, place: Place) -> Builder {
     let nodes = place.order.iter().enumerate().map(|(at, node)| {
         let is_alias = place.renamed || place.order[..at].contains(node);
-        Node(Source::Simulated(network.spec(place.client, *node, is_alias)))
+        Node::from(Source::Simulated(network.spec(place.client, *node, is_alias)))
     });
     Redlock::builder()
         .nodes(nodes)

@@ -65,6 +65,7 @@ impl SimNode {
             run_id: Some(format!("{}.{}", self.name, self.life).into()),
             uptime: Some(self.started.map_or(Duration::MAX, uptime)),
             evicts: None,
+            is_nameless: false,
         }
     }
 }
