@@ -41,8 +41,6 @@ pub(crate) enum Source {
     #[cfg(feature = "cluster")]
     Cluster(Vec<String>),
     Memory(MemoryNode),
-    #[cfg(redlock_sim)]
-    Simulated(NodeSpec),
 }
 
 impl Node {
@@ -273,8 +271,6 @@ impl Node {
                     "a node in memory has no {setting}: leave it out, or name a server"
                 ))),
             },
-            #[cfg(redlock_sim)]
-            Source::Simulated(spec) => Ok(spec),
         }
     }
 }
@@ -284,8 +280,6 @@ impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.source {
             Source::Memory(node) => node.fmt(f),
-            #[cfg(redlock_sim)]
-            Source::Simulated(spec) => spec.fmt(f),
             #[cfg(feature = "sentinel")]
             Source::Sentinel { master, .. } => {
                 f.debug_struct("Node").field("master", master).finish_non_exhaustive()
