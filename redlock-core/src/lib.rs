@@ -108,6 +108,7 @@ mod telemetry;
 mod timer;
 mod token;
 mod wait;
+mod words;
 
 pub use builder::Builder;
 #[cfg(feature = "serde")]
@@ -133,6 +134,7 @@ pub mod __private {
         annotation::*,
         body::{BodyGuard, OnLost, into_body},
         extension::*,
+        words::duration_in_words,
     };
 }
 
