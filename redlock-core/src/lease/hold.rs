@@ -40,6 +40,7 @@ pub(crate) struct Hold {
     pub(crate) token: Option<FencingToken>,
     /// Until when `min_hold` keeps the key.
     pub(crate) earliest: Moment,
+    pub(crate) min_hold: Duration,
 }
 
 impl Hold {
@@ -48,7 +49,7 @@ impl Hold {
         resource: String,
         metered: metrics::Held,
         state: HoldState,
-        earliest: Moment,
+        (earliest, min_hold): (Moment, Duration),
         token: Option<FencingToken>,
     ) -> Self {
         Self {
@@ -60,7 +61,13 @@ impl Hold {
             changed: Notify::new(),
             token,
             earliest,
+            min_hold,
         }
+    }
+
+    /// Whether it holds this resource.
+    pub(crate) fn covers(&self, resource: &str) -> bool {
+        self.resource == resource
     }
 
     /// Judges the hold, and returns what has to be done about it.

@@ -25,7 +25,7 @@ use crate::{
     runtime::check_runtime,
     telemetry,
     timer::sleep,
-    wait::{FailedAttempt, Front, Joined, MIN_PAUSE, Wants},
+    wait::{FailedAttempt, Front, Joined, MIN_PAUSE, NoTurn, Wants},
 };
 
 /// The longest resource in bytes (api.md): keys stay readable and cheap.
@@ -226,6 +226,18 @@ impl Request<'_> {
         front.acquired(&hold, reading.now);
         Ok(hold)
     }
+}
+
+/// The answer to a request that could only wait for the body around it, which waits for the request.
+pub(crate) fn held_around(client: &Arc<Client>, resource: String, terms: &Terms) -> LockError {
+    let metered = metrics::acquiring(&*client.nodes.clock, terms.label);
+    let error = client.check_open(&resource).err().unwrap_or_else(|| {
+        let now = client.nodes.clock.now();
+        Request::new(client, resource, terms, now, now).no_turn(&NoTurn::HeldHere)
+    });
+    metered.done(metrics::outcome_of(&error));
+    telemetry::refused(&error);
+    error
 }
 
 pub(super) fn check(resource: &str) -> Result<(), LockError> {
