@@ -119,7 +119,7 @@ pub use fence::FencingToken;
 pub use guard::{LockGuard, LockHandle};
 pub use lead::LeadRequest;
 pub use lock_future::LockFuture;
-pub use node::{Node, NodeHealth, NodeState, Restarts, memory::MemoryNode};
+pub use node::{Credentials, Node, NodeHealth, NodeState, Restarts, memory::MemoryNode};
 pub use op::release::Released;
 pub use options::LockOptions;
 pub use redlock::Redlock;

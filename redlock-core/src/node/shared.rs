@@ -62,6 +62,8 @@ pub(super) struct Shared {
     pub(super) quorum_seen: AtomicBool,
     /// The fingerprint of the process that answered last; zero when it has told no name.
     pub(super) process: AtomicU64,
+    /// What an operator should change about the server that answered last.
+    pub(super) advice: Mutex<Vec<Arc<str>>>,
     pub(super) task: Background,
 }
 
@@ -91,6 +93,7 @@ impl Shared {
             standing: watch::Sender::new(Standing::Unknown),
             quorum_seen: AtomicBool::new(false),
             process: AtomicU64::new(0),
+            advice: Mutex::default(),
             task: Background::default(),
         }
     }
