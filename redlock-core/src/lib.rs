@@ -110,6 +110,7 @@ mod timer;
 mod token;
 mod wait;
 mod waiting;
+mod words;
 
 pub use builder::Builder;
 #[cfg(feature = "serde")]
@@ -136,6 +137,7 @@ pub mod __private {
         annotation::*,
         body::{BodyFuture, BodyGuard, OnLost},
         extension::*,
+        words::duration_in_words,
     };
 }
 

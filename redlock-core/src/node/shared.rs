@@ -1,4 +1,5 @@
-//! The state that the users of a node share with the task that serves it.
+//! The state that the users of a node share with the task that serves it. The delete of a guard that is
+//! dropped is put here, from any thread, and the task sends it (rule 12).
 
 use std::{sync::Arc, time::Duration};
 
