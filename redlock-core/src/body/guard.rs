@@ -10,9 +10,9 @@ use futures_util::{FutureExt, future::BoxFuture};
 use tracing::Span;
 
 use crate::{
-    error::LockError,
+    error::{LockError, LostReason},
     guard::{LockGuard, LockHandle},
-    lease::{Judgement, until},
+    lease::{End, Judgement, until},
     op::release::Released,
     telemetry,
 };
@@ -36,7 +36,7 @@ impl LockHandle {
 pub enum OnLost {
     /// Drop it at once.
     Cancel,
-    /// Let it finish.
+    /// Let it finish, unless the client is shut down or releases all of its locks.
     Continue,
 }
 
@@ -50,6 +50,8 @@ pub struct BodyGuard {
     started: bool,
     /// Resolves when the body has to be looked at again although none of its own wakers was called.
     changed: Option<BoxFuture<'static, ()>>,
+    /// Resolves when a body that goes on after a loss has to end.
+    dismissed: Option<BoxFuture<'static, ()>>,
 }
 
 /// The lock of a body that can be dropped. From now on, its keys are not released before the body has
@@ -64,7 +66,7 @@ impl BodyGuard {
     fn new(guard: LockGuard) -> Self {
         guard.hold().mark_body();
         let span = telemetry::body(guard.resource(), guard.hold().metered.label);
-        Self { guard, span, started: false, changed: None }
+        Self { guard, span, started: false, changed: None, dismissed: None }
     }
 
     /// A handle to share.
@@ -74,7 +76,7 @@ impl BodyGuard {
     }
 
     /// Like [`poll_body`](Self::poll_body). With [`OnLost::Continue`], a body that has started
-    /// continues even if the lock is lost.
+    /// continues even if the lock is lost, until a shutdown or `release_all` ends it (rule 13).
     pub(super) fn poll_to<R>(
         &mut self,
         on_lost: OnLost,
@@ -82,9 +84,27 @@ impl BodyGuard {
         poll: impl FnOnce(&mut Context<'_>) -> Poll<R>,
     ) -> Poll<Result<R, LockError>> {
         if self.started && on_lost == OnLost::Continue {
-            return in_scope(&self.guard, &self.span, || poll(cx)).map(Ok);
+            return self.poll_on(cx, poll);
         }
         self.poll_body(cx, poll)
+    }
+
+    /// Polls a body that goes on when its lock is lost.
+    fn poll_on<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        poll: impl FnOnce(&mut Context<'_>) -> Poll<R>,
+    ) -> Poll<Result<R, LockError>> {
+        let hold = self.guard.hold();
+        let dismissed = self.dismissed.get_or_insert_with(|| Arc::clone(hold).dismissed().boxed());
+        if dismissed.as_mut().poll(cx).is_ready() {
+            let end = match self.guard.client().leases.judge(hold) {
+                Judgement::Ended(end) => end,
+                Judgement::Valid(_) | Judgement::Doubtful => End::Lost(LostReason::Shutdown),
+            };
+            return Poll::Ready(Err(hold.lost_error(end)));
+        }
+        in_scope(&self.guard, &self.span, || poll(cx)).map(Ok)
     }
 
     /// Polls the body, if the lock may be relied on. `Ready(Err(_))`, which is `Lost` only when
@@ -140,8 +160,8 @@ impl BodyGuard {
 
     /// Releases; the body must be gone.
     pub fn release(self) -> BoxFuture<'static, Result<Released, LockError>> {
-        let Self { guard, changed, .. } = self;
-        drop(changed);
+        let Self { guard, changed, dismissed, .. } = self;
+        drop((changed, dismissed));
         guard.release().boxed()
     }
 }

@@ -190,7 +190,7 @@ impl MemoryNode {
     }
 
     /// Runs commands that did not come on a connection of the node. The caller tells the watchers.
-    #[cfg(redlock_sim)]
+    #[cfg(any(test, redlock_sim))]
     pub(crate) fn execute(
         &self,
         commands: &[Command],
