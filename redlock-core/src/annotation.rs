@@ -4,7 +4,7 @@
 //! which knows the types, tells the user what is missing.
 
 use std::{
-    future::{Future, IntoFuture},
+    future::Future,
     pin::Pin,
     task::{Context, Poll, ready},
 };
@@ -52,7 +52,7 @@ fn call_pool(name: &str, resource: String, options: LockOptions) -> Call {
 }
 
 fn call(client: &Redlock, resource: String, options: LockOptions) -> Call {
-    Call(Run::asking(client.lock(resource).options(options).into_future()))
+    Call(Run::asking(client.lock(resource).options(options).for_body()))
 }
 
 /// The lock of the body that calls it: what `lock` names.

@@ -26,7 +26,7 @@ async fn a_body_that_is_to_finish_keeps_its_key_until_it_has() {
                 keys(&redlock)
             };
             let guard = redlock.lock("r").max_hold(Duration::from_secs(1)).await?;
-            run(guard, OnLost::Continue, body).await
+            run(into_body(guard), OnLost::Continue, body).await
         }
     });
     assert_eq!(running.await.unwrap().unwrap(), ["redlock:r"], "while it ran");
@@ -42,7 +42,7 @@ async fn a_body_that_is_to_finish_ends_when_everything_ends() {
         let redlock = Redlock::in_memory(3);
         let max_hold = if is_lost { SECOND } else { 60 * SECOND };
         let guard = redlock.lock("r").max_hold(max_hold).await.unwrap();
-        let running = tokio::spawn(run(guard, OnLost::Continue, async |_| {
+        let running = tokio::spawn(run(into_body(guard), OnLost::Continue, async |_| {
             sleep(60 * SECOND).await;
         }));
         sleep(2 * SECOND).await;
@@ -116,7 +116,7 @@ async fn a_body_that_is_to_finish_does_not_start_without_its_lock() {
     let guard = redlock.lock("r").await.unwrap();
     drop(release::end_all(redlock.client()));
     let body = async |_| panic!("it ran");
-    let error = run::<(), _>(guard, OnLost::Continue, body).await.unwrap_err();
+    let error = run::<(), _>(into_body(guard), OnLost::Continue, body).await.unwrap_err();
     assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
 }
 

@@ -97,7 +97,7 @@ fn set_apart(nodes: &[MemoryNode]) {
         let draws = Action::GrantFenced { ttl: TTL, draw };
         let commands = [draws, Action::Release { wakes: false }]
             .map(|action| Command { claim: Arc::clone(&claim), action });
-        drop(node.execute(&commands, 0));
+        node.execute(&commands);
     }
 }
 

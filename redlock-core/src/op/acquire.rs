@@ -6,6 +6,7 @@ mod chance;
 mod fence;
 mod request;
 mod retries;
+mod waiting;
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,7 +25,7 @@ use crate::{
     runtime::check_runtime,
     telemetry,
     timer::sleep,
-    wait::{FailedAttempt, Front, Joined, MIN_PAUSE, Wants},
+    wait::{FailedAttempt, Front, Joined, MIN_PAUSE, NoTurn, Wants},
 };
 
 /// The longest resource in bytes (api.md): keys stay readable and cheap.
@@ -215,8 +216,6 @@ impl Request<'_> {
         metrics::waited(self.terms.label, begun.since(self.called));
         let Self { client, resource, terms, .. } = self;
         let lease = in_transit.lease.clone();
-        #[cfg(redlock_sim)]
-        let token = fence::from_old_range(client, &lease, token);
         let hold = client.leases.hold(resource, lease, terms, begun, reading.now, token);
         if !client.leases.add(&hold, reading) {
             // No work ran under the lease, so that not even a `min_hold` keeps the keys.
@@ -227,6 +226,18 @@ impl Request<'_> {
         front.acquired(&hold, reading.now);
         Ok(hold)
     }
+}
+
+/// The answer to a request that could only wait for the body around it, which waits for the request.
+pub(crate) fn held_around(client: &Arc<Client>, resource: String, terms: &Terms) -> LockError {
+    let metered = metrics::acquiring(&*client.nodes.clock, terms.label);
+    let error = client.check_open(&resource).err().unwrap_or_else(|| {
+        let now = client.nodes.clock.now();
+        Request::new(client, resource, terms, now, now).no_turn(&NoTurn::HeldHere)
+    });
+    metered.done(metrics::outcome_of(&error));
+    telemetry::refused(&error);
+    error
 }
 
 pub(super) fn check(resource: &str) -> Result<(), LockError> {

@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::{
-    bug::{Bug, planted},
-    node::{Draw, Raise, Reply, counter},
-};
+use crate::node::{Draw, Raise, Reply, counter};
 
 /// The counters, by the keys that a server has them under.
 #[derive(Default)]
@@ -32,12 +29,10 @@ impl Counters {
     pub(super) fn raise(&mut self, lock: &str, raise: Raise, now: f64) -> Reply {
         let key = counter::key(lock);
         let last = self.0.get(&key).filter(|it| it.expires > now).map_or(0, |it| it.last);
-        let blind = planted(Bug::ConfirmAsksHolderOnly) || planted(Bug::ConfirmAsksNothing);
-        if last != raise.from && !blind {
+        if last != raise.from {
             return Reply::Foreign;
         }
-        let to = if planted(Bug::ConfirmAsksNothing) { last.max(raise.to) } else { raise.to };
-        self.keep(key, to, now, raise.life);
+        self.keep(key, raise.to, now, raise.life);
         Reply::Done
     }
 
@@ -91,7 +86,7 @@ mod tests {
         assert_eq!(draw(&mut counters, 0, 1, 0.0), Some(1));
         assert_eq!(draw(&mut counters, 0, 1, 9.0), Some(2));
         counters.sweep(18.0);
-        assert_eq!(counters.len(), 1, "the last use sink");
+        assert_eq!(counters.len(), 1, "the last use counts");
         assert_eq!(draw(&mut counters, 0, 1, 19.0), Some(1), "expired");
         counters.sweep(30.0);
         assert_eq!(counters.len(), 0);

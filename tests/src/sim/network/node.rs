@@ -1,0 +1,72 @@
+//! One node of a simulated network.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use redlock_core::seam::simulation::{Identity, Lost, Server};
+
+use super::traffic::Message;
+
+/// A server process, and the data that may outlive it.
+pub(super) struct SimNode {
+    pub(super) name: Arc<str>,
+    pub(super) server: Server,
+    /// Locks that went and may come back.
+    pub(super) lost: Vec<Lost>,
+    pub(super) up: bool,
+    pub(super) hung: bool,
+    /// Counts its processes.
+    pub(super) life: u64,
+    /// When this process started; never for the first, which counts as old.
+    started: Option<u64>,
+    /// How long after its arrival each batch is run, and when the last one is.
+    pub(super) delay: u64,
+    pub(super) busy_until: u64,
+    /// What arrived while it hung.
+    pub(super) inbox: VecDeque<Message>,
+}
+
+impl SimNode {
+    pub(super) fn new(number: usize, rate: f64) -> Self {
+        Self {
+            name: format!("n{number}").into(),
+            server: Server::new(rate),
+            lost: Vec::new(),
+            up: true,
+            hung: false,
+            life: 0,
+            started: None,
+            delay: 0,
+            busy_until: 0,
+            inbox: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.up = false;
+        self.hung = false;
+        self.life += 1;
+        self.inbox.clear();
+    }
+
+    pub(super) fn start(&mut self, now: u64, empty: bool) {
+        if self.up {
+            return;
+        }
+        self.up = true;
+        self.started = Some(now);
+        self.busy_until = 0;
+        if empty {
+            // The connections to it are gone already.
+            drop(self.server.clear());
+        }
+    }
+
+    /// What a client is told when it connects (rule 16).
+    pub(super) fn identity(&self, now: u64) -> Identity {
+        let uptime = |started| Duration::from_millis(now.saturating_sub(started));
+        Identity {
+            run_id: format!("{}.{}", self.name, self.life),
+            uptime: self.started.map_or(Duration::MAX, uptime),
+        }
+    }
+}
