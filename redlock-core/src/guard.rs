@@ -144,6 +144,7 @@ impl LockGuard {
 }
 
 impl Drop for LockGuard {
+    /// Works outside of a runtime, during a panic and during a shutdown (rule 12).
     fn drop(&mut self) {
         release::in_background(&self.client, &self.handle.hold);
     }

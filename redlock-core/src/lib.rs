@@ -109,6 +109,7 @@ mod telemetry;
 mod timer;
 mod token;
 mod wait;
+mod words;
 
 pub use builder::Builder;
 #[cfg(feature = "serde")]
@@ -118,7 +119,7 @@ pub use fence::FencingToken;
 pub use guard::{LockGuard, LockHandle};
 pub use lead::LeadRequest;
 pub use lock_future::LockFuture;
-pub use node::{Node, NodeHealth, NodeState, Restarts, memory::MemoryNode};
+pub use node::{Credentials, Node, NodeHealth, NodeState, Restarts, memory::MemoryNode};
 pub use op::release::Released;
 pub use options::LockOptions;
 pub use redlock::Redlock;
@@ -134,6 +135,7 @@ pub mod __private {
         annotation::*,
         body::{BodyFuture, BodyGuard, OnLost},
         extension::*,
+        words::duration_in_words,
     };
 }
 

@@ -43,6 +43,7 @@ const CORE: Layers = Layers {
                 "telemetry.rs",
                 "timer.rs",
                 "token.rs",
+                "words.rs",
             ],
         ),
         ("node", &["node"]),

@@ -1,9 +1,12 @@
 //! [`Command`]s as the bytes of Redis commands. They are arguments only: nothing is ever formatted
-//! into a script. They are written straight into the output buffer, with two allocations less for
-//! each command than in redis-rs.
+//! into a script.
 
-use std::{sync::LazyLock, time::Duration};
+use std::sync::LazyLock;
 
+use super::{
+    acknowledged::Wait,
+    words::{Decimal, head, milliseconds, word, words, write},
+};
 use crate::node::{Action, Claim, Command, Draw, Raise, counter, queue_keys};
 
 static EXTEND: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("extend.lua")));
@@ -71,6 +74,11 @@ impl Known {
         self.0 |= bit;
         if is_known { How::ByHash } else { How::InFull }
     }
+}
+
+/// Whether this action needs a script.
+pub(super) fn is_script(action: Action) -> bool {
+    !matches!(action, Action::Grant { .. } | Action::Heal { .. } | Action::Watch | Action::TakeAway)
 }
 
 /// How a script is called.
@@ -190,6 +198,16 @@ pub(super) fn ping(out: &mut Vec<u8>) {
     write(out, &[b"PING"]);
 }
 
+/// Is answered once this many replicas have all earlier writes, or when their time is over.
+pub(super) fn wait(wait: Wait, out: &mut Vec<u8>) {
+    let replicas = Decimal::of(u64::try_from(wait.replicas).unwrap_or(u64::MAX));
+    let within = Decimal::of(milliseconds(wait.within, 1));
+    write(out, &[b"WAIT", replicas.digits(), within.digits()]);
+}
+
+/// Goes in front of a command that another member of the cluster has sent here (`ASK`).
+pub(super) const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
+
 /// `EVALSHA hash keys`, followed by this many words.
 fn call(script: &Script, how: How, keys: usize, arguments: usize, out: &mut Vec<u8>) {
     let (verb, script): (&[u8], _) = match how {
@@ -208,58 +226,8 @@ fn value(claim: &Claim) -> &[u8] {
     claim.value.as_bytes()
 }
 
-/// An array of strings, as servers read commands.
-fn write(out: &mut Vec<u8>, all: &[&[u8]]) {
-    head(out, b'*', all.len());
-    words(out, all);
-}
-
-fn words(out: &mut Vec<u8>, all: &[&[u8]]) {
-    all.iter().for_each(|it| word(out, it));
-}
-
-fn word(out: &mut Vec<u8>, bytes: &[u8]) {
-    head(out, b'$', bytes.len());
-    out.extend_from_slice(bytes);
-    out.extend_from_slice(b"\r\n");
-}
-
-fn head(out: &mut Vec<u8>, kind: u8, count: usize) {
-    out.push(kind);
-    out.extend_from_slice(Decimal::of(count as u64).digits());
-    out.extend_from_slice(b"\r\n");
-}
-
-/// A number in digits, without an allocation: each command has seven of them.
-struct Decimal {
-    digits: [u8; Self::MAX],
-    first: usize,
-}
-
-impl Decimal {
-    /// The digits of [`u64::MAX`].
-    const MAX: usize = 20;
-
-    fn of(mut number: u64) -> Self {
-        let (mut digits, mut first) = ([b'0'; Self::MAX], Self::MAX - 1);
-        digits[first] += (number % 10) as u8;
-        while number >= 10 {
-            number /= 10;
-            first -= 1;
-            digits[first] += (number % 10) as u8;
-        }
-        Self { digits, first }
-    }
-
-    fn digits(&self) -> &[u8] {
-        &self.digits[self.first..]
-    }
-}
-
-/// Redis counts in whole milliseconds, and the validity that the client computes from the same
-/// duration is exact (rule 2). Durations are rounded up: a key that expires before the validity
-/// ends allows two holders, and a key that outlives the validity by part of a millisecond does no
-/// harm. Redis refuses `PX 0`; only the rest of a `min_hold` may be nothing.
+/// The expiry that a command sets. Redis refuses `PX 0`; only the rest of a `min_hold` may be
+/// nothing.
 fn time_of(command: &Command) -> u64 {
     match command.action {
         Action::Grant { ttl } | Action::Heal { ttl } | Action::Extend { ttl } => {
@@ -278,14 +246,9 @@ fn time_of(command: &Command) -> u64 {
     }
 }
 
-fn milliseconds(duration: Duration, least: u64) -> u64 {
-    let rounded_up = duration.as_nanos().div_ceil(1_000_000);
-    u64::try_from(rounded_up).unwrap_or(u64::MAX).max(least)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{sync::Arc, time::Duration};
 
     use super::*;
 
@@ -373,13 +336,6 @@ mod tests {
         let mut command = command(Action::Release { wakes: false });
         command.claim = Arc::new(Claim { key: "Stra\u{df}e\r\n$1".into(), value: "v".into() });
         assert_eq!(read(std::slice::from_ref(&command), How::ByHash)[3], *command.claim.key);
-    }
-
-    #[test]
-    fn numbers_are_written_in_digits() {
-        for number in [0, 7, 10, 30_000, u64::MAX] {
-            assert_eq!(Decimal::of(number).digits(), number.to_string().as_bytes());
-        }
     }
 
     #[test]
