@@ -22,6 +22,8 @@ mod clock;
 mod events;
 pub mod history;
 pub mod lost_updates;
+#[cfg(doctest)]
+mod manual;
 mod monitor;
 mod namespace;
 mod nodes;

@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Action, Claim, CleanUp, EarlyReply, Identity, Job, Reply, ReplyTo, Restarts, deliver,
+    Action, Claim, CleanUp, Draw, EarlyReply, Identity, Job, Raise, Reply, ReplyTo, Restarts,
+    deliver,
     lanes::Queued,
     outbox::{Link, Outbox, PAUSE},
     quarantine::Quarantine,
@@ -266,6 +267,37 @@ fn votes_that_wait_for_a_node_that_sits_out_are_taken_back() {
     assert_eq!(early[0].1.as_ref().unwrap_err().kind, NodeErrorKind::SitsOut);
     let later = outbox.put(&name, Job::new(&ours, GRANT), reply_to(), now + span);
     assert!(later.is_empty() && outbox.refuses_votes(&name, now + span).is_none());
+}
+
+/// A node that has lost its counters draws no numbers, not even for a lock that was set again there.
+/// It renews locks, and a node that has given a number may confirm it.
+#[test]
+fn a_node_that_sits_out_draws_no_numbers() {
+    let span = Duration::from_secs(60);
+    let draw = Draw { floor: 1, count: 2, life: span };
+    let redraw = Action::Redraw { ttl: TTL, draw };
+    let confirm = Action::Confirm(Raise { from: 1, to: 2, life: span });
+    let mut outbox = Outbox::new(Quarantine::new(Restarts::Strict, span));
+    for action in [redraw, EXTEND, confirm] {
+        assert!(put(&mut outbox, Job::new(&claim("waits"), action)).is_empty());
+    }
+    outbox.quarantine.admit(&Identity::default(), true, at(0)).unwrap();
+    outbox.link = Link::Up;
+    let barred = outbox.take_barred(&name(), at(0));
+    let barred: Vec<_> = barred.iter().map(|(item, error)| (item.job.action, error.kind)).collect();
+    assert_eq!(barred, [(redraw, NodeErrorKind::SitsOut)]);
+    assert_eq!(actions(&take(&mut outbox, 0)), [EXTEND, confirm]);
+
+    let grant = Action::GrantFenced { ttl: TTL, draw };
+    for action in [redraw, grant] {
+        let early = put(&mut outbox, Job::new(&claim("new"), action));
+        assert_eq!(early[0].1.as_ref().unwrap_err().kind, NodeErrorKind::SitsOut, "{action:?}");
+    }
+    for action in [EXTEND, HEAL, confirm] {
+        assert!(put(&mut outbox, Job::new(&claim(format!("{action:?}")), action)).is_empty());
+    }
+    let later = outbox.put(&name(), Job::new(&claim("new"), redraw), reply_to(), at(0) + span);
+    assert!(later.is_empty());
 }
 
 #[test]

@@ -49,7 +49,7 @@ const CORE: Layers = Layers {
         ("node", &["node"]),
         ("options", &["options.rs"]),
         ("quorum", &["quorum"]),
-        ("status", &["status.rs"]),
+        ("status", &["status.rs", "waiting.rs"]),
         ("lease", &["lease"]),
         ("wait", &["wait"]),
         ("client", &["client.rs"]),
@@ -102,6 +102,7 @@ const TOWER: Layers = Layers {
         ("service", &["service.rs"]),
         ("layer", &["layer.rs"]),
         ("protocols", &["grpc.rs", "http.rs"]),
+        ("console", &["console"]),
     ],
     natural: &[],
 };
