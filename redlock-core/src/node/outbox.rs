@@ -78,59 +78,7 @@ impl Outbox {
         if let Some(refusal) = self.bars(name, &job, now) {
             return vec![(reply_to, Err(refusal))];
         }
-<<<<<<< HEAD
-        let mut early = Vec::new();
-        match job.action {
-            // The SET of a lock that a quorum has granted still waits here. Later jobs must not
-            // overtake it: a release would find it unsent, and conclude that nothing of the lock is
-            // on the node.
-            Action::Extend { .. } | Action::Redraw { .. } | Action::Heal { .. }
-                if is_unsent(&self.grants, &job.claim) =>
-            {
-                early.push((reply_to, Err(withdrawn(name))));
-            }
-            // A command that draws numbers also extends the key.
-            Action::Extend { .. } | Action::Redraw { .. } => {
-                withdraw(&mut self.renewals, &job.claim, name, &mut early);
-                self.renewals.push_back(Queued::new(job, reply_to, now));
-            }
-            // The renewal that is in flight finds out again whether the key is missing.
-            Action::Heal { .. } if is_unsent(&self.renewals, &job.claim) => {
-                early.push((reply_to, Err(withdrawn(name))));
-            }
-            // Only a node that has answered the grant is asked to confirm it.
-            Action::Heal { .. } | Action::Confirm(_) => {
-                self.renewals.push_back(Queued::new(job, reply_to, now));
-            }
-            Action::Grant { .. } | Action::GrantFenced { .. } | Action::Adopt { .. } => {
-                self.grants.push_back(Queued::new(job, reply_to, now))
-            }
-            Action::Release { .. } | Action::Shorten { .. } | Action::Leave => {
-                withdraw(&mut self.renewals, &job.claim, name, &mut early);
-                if job.action == Action::Leave {
-                    // Sent behind this, it would stand in the queue for a waiter that has gone. There
-                    // may be several: a place that is handed on is joined for again.
-                    while withdraw(&mut self.watches, &job.claim, name, &mut early) {}
-                }
-                let may_wait = job.clean_up.is_some_and(|it| it.may_be_unsent);
-                if may_wait && withdraw(&mut self.grants, &job.claim, name, &mut early) {
-                    // A claim is granted once a node: nothing of it ever got here.
-                    early.push((reply_to, Ok(super::Reply::Missing)));
-                } else {
-                    self.deletes.push_back(Queued::new(job, reply_to, now));
-                }
-            }
-            Action::TakeAway | Action::Clear { .. } => {
-                self.deletes.push_back(Queued::new(job, reply_to, now));
-            }
-            Action::Watch | Action::Join { .. } | Action::Inspect => {
-                self.watches.push_back(Queued::new(job, reply_to, now));
-            }
-        }
-        early
-=======
         self.lanes.put(name, job, reply_to, now)
->>>>>>> main
     }
 
     /// Why the node must not be asked this while it sits out. Only votes for new locks, and
