@@ -5,6 +5,8 @@
 //! - [`Nodes`]: the servers of one client.
 //! - [`Proxy`]: what lies between a client and a server, made worse at will.
 //! - [`Authority`]: certificates for servers and clients.
+//! - [`Translator`]: plays a server that no package has.
+//! - [`packages`]: servers and libraries of other package managers.
 //! - [`Postgres`]: a store that checks fencing tokens.
 //! - [`Monitor`]: the commands that a server sees.
 //! - [`ClockShim`]: sets the clocks of servers.
@@ -25,6 +27,7 @@ pub mod lost_updates;
 mod monitor;
 mod namespace;
 mod nodes;
+pub mod packages;
 mod peer;
 mod polls;
 mod port;
@@ -36,6 +39,7 @@ mod server;
 pub mod sim;
 pub mod soak;
 pub mod sockets;
+pub mod translator;
 mod wait;
 
 pub use authority::{Authority, Certificate};
@@ -49,6 +53,7 @@ pub use polls::{drop_after_every_poll, poll_times};
 pub use postgres::Postgres;
 pub use proxy::{Flow, Proxy};
 pub use server::{Busy, Server, ServerBuilder};
+pub use translator::Translator;
 pub use wait::{LIMIT, wait_until, within};
 
 #[cfg(doctest)]
