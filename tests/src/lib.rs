@@ -5,6 +5,8 @@
 //! - [`Nodes`]: the servers of one client.
 //! - [`Proxy`]: what lies between a client and a server, made worse at will.
 //! - [`Authority`]: certificates for servers and clients.
+//! - [`Cluster`]: a cluster of three masters.
+//! - [`Sentinels`]: a master with replicas, and the sentinels that watch over them.
 //! - [`Translator`]: plays a server that no package has.
 //! - [`packages`]: servers and libraries of other package managers.
 //! - [`Postgres`]: a store that checks fencing tokens.
@@ -21,6 +23,7 @@
 mod authority;
 mod chance;
 mod clock;
+mod cluster;
 mod events;
 pub mod history;
 pub mod lost_updates;
@@ -34,6 +37,7 @@ mod port;
 mod postgres;
 mod process;
 mod proxy;
+mod sentinels;
 mod server;
 #[cfg(redlock_sim)]
 pub mod sim;
@@ -44,6 +48,7 @@ mod wait;
 
 pub use authority::{Authority, Certificate};
 pub use clock::ClockShim;
+pub use cluster::Cluster;
 pub use events::Events;
 pub use monitor::{Command, Monitor};
 pub use namespace::{before_moving_in_time, inside_namespace, skipped};
@@ -52,6 +57,7 @@ pub use peer::Peer;
 pub use polls::{drop_after_every_poll, poll_times};
 pub use postgres::Postgres;
 pub use proxy::{Flow, Proxy};
+pub use sentinels::{MASTER, Sentinels};
 pub use server::{Busy, Server, ServerBuilder};
 pub use translator::Translator;
 pub use wait::{LIMIT, wait_until, within};

@@ -76,7 +76,8 @@ pub(crate) enum Standing {
 
 impl Shared {
     pub(super) fn new(spec: NodeSpec, context: Context) -> Self {
-        let quarantine = Quarantine::new(context.restarts, context.sits_out);
+        let span = context.sits_out + spec.connector.overlap();
+        let quarantine = Quarantine::new(context.restarts, span);
         Self {
             name: spec.name,
             connector: spec.connector,
