@@ -109,6 +109,8 @@ mod telemetry;
 mod timer;
 mod token;
 mod wait;
+mod waiting;
+mod words;
 
 pub use builder::Builder;
 #[cfg(feature = "serde")]
@@ -126,6 +128,7 @@ pub use redlock::Redlock;
 pub use redlock_macros::redlock;
 pub use request::LockRequest;
 pub use status::{LockState, LockStatus, NodeStatus, Waiter};
+pub use waiting::Waiting;
 
 /// The base of the macro and the layer. Not for use by hand: it changes without notice.
 #[doc(hidden)]
@@ -134,6 +137,7 @@ pub mod __private {
         annotation::*,
         body::{BodyFuture, BodyGuard, OnLost},
         extension::*,
+        words::duration_in_words,
     };
 }
 

@@ -22,6 +22,8 @@ use crate::{
     request::LockRequest,
     shutdown,
     status::LockStatus,
+    wait::Requests,
+    waiting::Waiting,
 };
 
 /// A client of one set of nodes. Cheap to clone; all clones are one client.
@@ -147,6 +149,41 @@ impl Redlock {
         holds.filter(LockHandle::is_valid).collect()
     }
 
+    /// The locks that tasks of this process wait for now through this client, or are just asking for;
+    /// the longest wait first. Asks no node: [`inspect`](Self::inspect) shows the clients that wait.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::future::IntoFuture;
+    ///
+    /// let redlock = redlock_core::Redlock::in_memory(3);
+    /// let guard = redlock.lock("invoice:42").await?;
+    /// let second = tokio::spawn(redlock.lock("invoice:42").into_future());
+    /// # tokio::task::yield_now().await;
+    /// let [waits] = &redlock.waiting()[..] else { panic!() };
+    /// assert_eq!((waits.resource(), waits.requests()), ("invoice:42", 1));
+    /// # drop(guard); second.await.unwrap()?;
+    /// # Ok::<(), redlock_core::LockError>(()) }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn waiting(&self) -> Vec<Waiting> {
+        let Client { queues, settings, nodes, .. } = &*self.client;
+        let now = nodes.clock.now();
+        let mut requests = queues.requests();
+        requests.sort_unstable_by(|a, b| (a.since, &a.key).cmp(&(b.since, &b.key)));
+        let named = requests.into_iter().map(|Requests { key, count, since }| {
+            let resource = key.strip_prefix(&*settings.key_prefix).unwrap_or(&key);
+            Waiting::new(resource, count, now.since(since))
+        });
+        named.collect()
+    }
+
+    /// The name of this client, as [`inspect`](Self::inspect) shows it to others.
+    #[must_use]
+    pub fn client_name(&self) -> &str {
+        &self.client.settings.client_name
+    }
+
     /// The state of the lock on `resource` on the nodes: its holder, its remaining time, and the
     /// clients that wait for it. For operators: the answer is out of date at once, so a program
     /// must not decide by it whether it may work.
@@ -213,8 +250,8 @@ impl Redlock {
         inspect::force_release_now(&self.client, &resource.into()).await
     }
 
-    /// Releases everything. Bodies of `run`, macro and layer are dropped first, then their locks
-    /// are released. Bare guards are told and released too, so their code must have stopped. New
+    /// Releases everything. Bodies of `run`, macro and layer are dropped first, also those with
+    /// `on_lost = "continue"`, then their locks are released. Bare guards are told and released too, so their code must have stopped. New
     /// locks stay allowed.
     ///
     /// Returns when every node that answers has confirmed, after at most 2 s; at once outside a
@@ -241,7 +278,7 @@ impl Redlock {
     }
 
     /// Refuses new locks, lets holders finish for `grace`, then drops the bodies of `run`, macro
-    /// and layer and releases them. A bare guard is told by `lost()` and no longer renewed; its key
+    /// and layer and releases them. That ends bodies with `on_lost = "continue"`, too. A bare guard is told by `lost()` and no longer renewed; its key
     /// goes when the guard is dropped or its ttl ends, since its code may still run.
     ///
     /// Returns when every node that answers has confirmed, after at most `grace` plus 2 s; outside

@@ -27,6 +27,8 @@ mod cluster;
 mod events;
 pub mod history;
 pub mod lost_updates;
+#[cfg(doctest)]
+mod manual;
 mod monitor;
 mod namespace;
 mod nodes;
