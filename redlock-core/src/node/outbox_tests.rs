@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use super::{
     Action, Claim, CleanUp, Draw, EarlyReply, Identity, Job, Raise, Reply, ReplyTo, Restarts,
     deliver,
-    outbox::{Link, Outbox, PAUSE, Queued},
+    lanes::Queued,
+    outbox::{Link, Outbox, PAUSE},
     quarantine::Quarantine,
 };
 use crate::{
@@ -188,7 +189,7 @@ fn a_crowd_leaves_in_order_and_no_more_of_it_than_a_node_can_answer() {
             sent.extend(items.iter().map(|item| item.job.claim.key.parse::<usize>().unwrap()));
         }
         assert!(in_flight <= MAX_IN_FLIGHT && take(&mut outbox, 0).is_empty(), "{in_flight}");
-        outbox.answered(in_flight);
+        outbox.lanes.answered(in_flight);
     }
     assert!(sent.is_sorted());
     assert_eq!(sent.len(), crowd);
@@ -234,12 +235,12 @@ fn a_watch_that_failed_is_asked_again_until_the_connection_ends() {
     let free_signal = free_signal();
     outbox.put(&name(), free_signal.job(), ReplyTo::new(&free_signal, 0, &name()), at(0));
     let item = take(&mut outbox, 0).remove(0);
-    outbox.answered(1);
+    outbox.lanes.answered(1);
     outbox.ask_again(item, at(1000));
     assert!(outbox.has_no_cleanups() && take(&mut outbox, 999).is_empty());
     assert_eq!(outbox.next(&&at(999)), Some(at(1000)));
     let item = take(&mut outbox, 1000).remove(0);
-    outbox.answered(1);
+    outbox.lanes.answered(1);
     outbox.ask_again(item, at(2000));
     // The next connection asks for every listener.
     assert!(outbox.disconnect(at(1500)).is_empty());
@@ -315,7 +316,7 @@ fn no_number_of_deletes_is_too_large_to_be_owed() {
     while !outbox.is_idle() {
         let items = take(&mut outbox, 0);
         paid += items.len();
-        outbox.answered(items.len());
+        outbox.lanes.answered(items.len());
     }
     assert_eq!(paid, most);
 }
@@ -370,7 +371,7 @@ fn all_that_has_waited_for_too_long_is_taken_out_at_once() {
         let job = Job::new(&claim(queued), GRANT);
         assert!(outbox.put(&name(), job, reply_to(), at(queued)).is_empty());
     }
-    assert_eq!(outbox.take_overdue(at(90), Duration::from_millis(50)).len(), 41);
-    assert_eq!(outbox.oldest(), Some(at(41)));
+    assert_eq!(outbox.lanes.take_overdue(at(90), Duration::from_millis(50)).len(), 41);
+    assert_eq!(outbox.lanes.oldest(), Some(at(41)));
     assert_eq!(outbox.disconnect(at(90)).len(), 59);
 }
