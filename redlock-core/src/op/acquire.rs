@@ -240,7 +240,7 @@ pub(crate) fn held_around(client: &Arc<Client>, resource: String, terms: &Terms)
     error
 }
 
-pub(super) fn check(resource: &str) -> Result<(), LockError> {
+pub(crate) fn check(resource: &str) -> Result<(), LockError> {
     let problem = if resource.is_empty() {
         "it is empty: name what is to be locked".to_owned()
     } else if resource.len() > MAX_RESOURCE_BYTES {
