@@ -179,6 +179,7 @@ impl Campaign {
     {
         let guard = LockRequest::new(&self.client, self.role.clone(), self.options.clone()).await?;
         telemetry::leads(&self.role, guard.fencing_token());
+        self.client.queues.expects_others(&guard.hold().key());
         let outcome = body::run(body::into_body(guard), OnLost::Cancel, body).await;
         if outcome.is_ok() {
             telemetry::resigned(&self.role);
