@@ -35,10 +35,17 @@ pub struct LockHandle {
 /// The reads of a guard and its handles.
 macro_rules! reads {
     () => {
-        /// The resource that is locked.
+        /// The resource that is locked; the first that was named of a set.
         #[must_use]
         pub fn resource(&self) -> &str {
-            &self.as_handle().hold.resource
+            self.as_handle().hold.resources.first()
+        }
+
+        /// All resources that are locked, in the order in which
+        /// [`lock_all`](crate::Redlock::lock_all) named them, each once. One for other locks.
+        #[must_use]
+        pub fn resources(&self) -> &[String] {
+            self.as_handle().hold.resources.as_slice()
         }
 
         /// How much longer the lock may be relied on; zero once lost. Computed from the clock at
@@ -189,7 +196,10 @@ impl fmt::Debug for LockHandle {
 }
 
 fn describe(mut shown: fmt::DebugStruct<'_, '_>, hold: &Hold) -> fmt::Result {
-    shown.field("resource", &hold.resource).field("votes", &hold.votes()).finish_non_exhaustive()
+    shown
+        .field("resource", &hold.resources.name())
+        .field("votes", &hold.votes())
+        .finish_non_exhaustive()
 }
 
 #[cfg(test)]

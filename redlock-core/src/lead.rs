@@ -18,6 +18,7 @@ use crate::{
     options::{LockOptions, call_settings},
     quorum::quorum,
     request::LockRequest,
+    resources::Resources,
     runtime::in_runtime,
     telemetry,
     timer::sleep,
@@ -209,7 +210,9 @@ impl Campaign {
     where
         Fut: Future<Output = ControlFlow<T>>,
     {
-        let guard = LockRequest::new(&self.client, self.role.clone(), self.options.clone()).await?;
+        let guard =
+            LockRequest::new(&self.client, Resources::One(self.role.clone()), self.options.clone())
+                .await?;
         telemetry::leads(&self.role, guard.fencing_token());
         let outcome = body::run(guard, OnLost::Cancel, body).await;
         if outcome.is_ok() {

@@ -10,6 +10,7 @@ use crate::{
     lock_future::LockFuture,
     op::acquire,
     options::{LockOptions, call_settings},
+    resources::Resources,
 };
 
 /// A request for one lock. Nothing happens until it is awaited or [`run`](Self::run).
@@ -19,7 +20,7 @@ use crate::{
 #[must_use = "a request does nothing until it is awaited"]
 pub struct LockRequest {
     client: Arc<Client>,
-    resource: String,
+    resources: Resources,
     options: LockOptions,
 }
 
@@ -50,8 +51,8 @@ macro_rules! setters {
 call_settings!(setters);
 
 impl LockRequest {
-    pub(crate) fn new(client: &Arc<Client>, resource: String, options: LockOptions) -> Self {
-        Self { client: Arc::clone(client), resource, options }
+    pub(crate) fn new(client: &Arc<Client>, resources: Resources, options: LockOptions) -> Self {
+        Self { client: Arc::clone(client), resources, options }
     }
 
     /// Asks for a [`FencingToken`](crate::FencingToken), which the protected store compares: the lock is
@@ -127,10 +128,10 @@ impl IntoFuture for LockRequest {
     type IntoFuture = LockFuture;
 
     fn into_future(self) -> LockFuture {
-        let Self { client, resource, options } = self;
+        let Self { client, resources, options } = self;
         LockFuture::new(async move {
             let terms = client.settings.terms(&options)?;
-            let hold = acquire::acquire(&client, resource, &terms).await?;
+            let hold = acquire::acquire(&client, resources, &terms).await?;
             Ok(LockGuard::new(&client, hold))
         })
     }

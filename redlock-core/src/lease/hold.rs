@@ -14,7 +14,9 @@ use crate::{
     error::{LockError, LostReason},
     fence::FencingToken,
     metrics,
+    node::Claim,
     quorum::{Nodes, Round},
+    resources::Resources,
     sync::{
         Mutex,
         atomic::{AtomicBool, Ordering},
@@ -29,7 +31,7 @@ pub(crate) struct HoldId(pub(super) u64);
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) id: HoldId,
-    pub(crate) resource: String,
+    pub(crate) resources: Resources,
     /// The metrics of this hold.
     pub(crate) metered: metrics::Held,
     /// A body runs under the hold and releases it at its end, unlike a bare guard (rule 13).
@@ -46,7 +48,7 @@ pub(crate) struct Hold {
 impl Hold {
     pub(super) fn new(
         id: HoldId,
-        resource: String,
+        resources: Resources,
         metered: metrics::Held,
         state: HoldState,
         earliest: Moment,
@@ -54,7 +56,7 @@ impl Hold {
     ) -> Self {
         Self {
             id,
-            resource,
+            resources,
             metered,
             has_body: AtomicBool::new(false),
             state: Mutex::new(state),
@@ -80,9 +82,9 @@ impl Hold {
         self.state.lock().lease().clone()
     }
 
-    /// The key of the lock.
-    pub(crate) fn key(&self) -> Arc<str> {
-        Arc::clone(&self.state.lock().lease().claim.key)
+    /// The claim, with the keys of the lock.
+    pub(crate) fn claim(&self) -> Arc<Claim> {
+        Arc::clone(&self.state.lock().lease().claim)
     }
 
     /// Ends the hold. False when it had ended before.
@@ -102,7 +104,7 @@ impl Hold {
 
     /// Tells the users of the hold that it was lost.
     pub(super) fn tell_lost(&self, reason: LostReason) {
-        telemetry::lost(&self.resource, reason);
+        telemetry::lost(self.resources.name(), reason);
         self.nudge();
     }
 
@@ -178,13 +180,13 @@ impl Hold {
             // The holder released the lock itself: there is nothing left to rely on.
             End::Released => LostReason::Expired,
         };
-        LockError::Lost { resource: self.resource.clone(), reason }
+        LockError::Lost { resource: self.resources.name().to_owned(), reason }
     }
 
     /// The error when the hold ended before any work ran under it. The lock was never given, so
     /// this is no loss.
     pub(crate) fn unused_error(&self, end: End, nodes: &Nodes) -> LockError {
-        let resource = self.resource.clone();
+        let resource = self.resources.name().to_owned();
         if end == End::Lost(LostReason::Shutdown) {
             return LockError::ShuttingDown { resource };
         }

@@ -13,6 +13,7 @@ use crate::{
     metrics,
     options::Terms,
     quorum::Nodes,
+    resources::Resources,
     sync::atomic::{AtomicUsize, Ordering},
 };
 
@@ -50,7 +51,7 @@ impl Leases {
     /// A hold over a lease that was taken, or was taken over at `begun`. It counts from `now`.
     pub(crate) fn hold(
         &self,
-        resource: String,
+        resources: Resources,
         lease: LeaseState,
         terms: &Terms,
         begun: Moment,
@@ -63,7 +64,7 @@ impl Leases {
         let state = HoldState::new(lease, terms, latest, doubt_limit);
         let earliest = begun + terms.min_hold;
         let metered = metrics::Held::new(terms.label, begun);
-        Arc::new(Hold::new(self.registry.fresh_id(), resource, metered, state, earliest, token))
+        Arc::new(Hold::new(self.registry.fresh_id(), resources, metered, state, earliest, token))
     }
 
     /// Ends a hold. False when it had ended before.
@@ -85,7 +86,10 @@ impl Leases {
         hold.tell_lost(reason);
         self.registry.tell_loss();
         if let Some(waiters) = self.waiters.upgrade() {
-            waiters.holder_gone(&hold.key(), hold.id, self.nodes.clock.now());
+            let now = self.nodes.clock.now();
+            for key in hold.claim().keys() {
+                Arc::clone(&waiters).holder_gone(key, hold.id, now);
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use super::{End, Hold, Leases, Room, Start};
 use crate::{
     bug::{Bug, planted},
     error::LostReason,
-    node::{Action, Job, deliver},
+    node::{Action, Job, Places, deliver},
     quorum::{OnSettled, Round, Tally, ask, ask_one},
     sync::Mutex,
 };
@@ -106,7 +106,7 @@ impl Leases {
     pub(crate) fn delete_everywhere(&self, hold: &Hold) {
         let claim = hold.lease().claim;
         let round = Round::new(self.nodes.len(), Tally::answered);
-        let job = Job::new(&claim, Action::Release { wakes: false });
+        let job = Job::new(&claim, Action::Release { wakes: Places::NONE });
         deliver(ask(&self.nodes, &round, self.nodes.clock.now(), |_| Some(job.clone())));
     }
 }

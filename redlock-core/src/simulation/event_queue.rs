@@ -288,8 +288,10 @@ impl EventQueue {
                 replies.push(Err(refused(&node.name)));
                 continue;
             }
-            if let Action::Release { wakes } = &mut command.action {
-                *wakes &= manners.queues;
+            if let Action::Release { wakes } = &mut command.action
+                && !manners.queues
+            {
+                *wakes = Places::NONE;
             }
             let (reply, told) =
                 node.memory.execute(std::slice::from_ref(&command), route.connection);

@@ -102,9 +102,9 @@ impl<'a> Act<'a> {
 impl From<&Reply> for Outcome {
     fn from(reply: &Reply) -> Self {
         match reply {
-            Reply::Done | Reply::There { .. } | Reply::Woke { deleted: true } => Self::Done,
+            Reply::Done | Reply::There { .. } | Reply::Woke { deleted: true, .. } => Self::Done,
             Reply::Queued { .. } | Reply::Numbered { .. } | Reply::Seen(_) => Self::Done,
-            Reply::Missing | Reply::Woke { deleted: false } => Self::Missing,
+            Reply::Missing | Reply::Woke { deleted: false, .. } => Self::Missing,
             Reply::Foreign | Reply::Full => Self::Foreign,
         }
     }

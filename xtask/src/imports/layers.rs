@@ -46,7 +46,7 @@ const CORE: Layers = Layers {
             ],
         ),
         ("node", &["node"]),
-        ("options", &["options.rs"]),
+        ("options", &["options.rs", "resources.rs"]),
         ("quorum", &["quorum"]),
         ("status", &["status.rs"]),
         ("lease", &["lease"]),

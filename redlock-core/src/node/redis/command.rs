@@ -4,6 +4,7 @@
 
 use std::{sync::LazyLock, time::Duration};
 
+use super::set;
 use crate::node::{Action, Claim, Command, Draw, Raise, counter, queue_keys};
 
 static EXTEND: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("extend.lua")));
@@ -31,13 +32,13 @@ static LEAVE: LazyLock<Script> =
 const MAX_IN_QUEUE: u64 = 10_000;
 
 /// A script and the name under which servers remember it.
-struct Script {
+pub(super) struct Script {
     source: &'static str,
     sha1: String,
 }
 
 impl Script {
-    fn new(source: &'static str) -> Self {
+    pub(super) fn new(source: &'static str) -> Self {
         Self { source, sha1: redis::Script::new(source).get_hash().to_owned() }
     }
 }
@@ -47,12 +48,16 @@ impl Script {
 /// The first call of each is made with its source: a release that is the last act of `main` gets no
 /// answer that could say `NOSCRIPT`.
 #[derive(Debug, Default)]
-pub(super) struct Known(u16);
+pub(super) struct Known(u32);
 
 impl Known {
-    /// How to call the script of this action, if it has one.
-    pub(super) fn how(&mut self, action: Action) -> How {
-        let bit = match action {
+    /// How to call the script of this command, if it has one.
+    pub(super) fn how(&mut self, command: &Command) -> How {
+        let bit = match command.action {
+            // Locks that are released together share one call, those of a set too.
+            action if command.claim.is_set() && !matches!(action, Action::Release { .. }) => {
+                set::bit(action)
+            }
             Action::Grant { .. } | Action::Heal { .. } | Action::Watch | Action::TakeAway => {
                 return How::ByHash;
             }
@@ -83,11 +88,18 @@ pub(super) enum How {
     InFull,
 }
 
+/// The most keys that go out as one call. Scripts can pass on some thousands of values at once.
+const MAX_KEYS: usize = 1024;
+
 /// How many of the first commands go out as one call. Locks that are released together share one: a
 /// call costs a server more than the work in it.
 pub(super) fn together(commands: &[Command]) -> usize {
-    let is_release = |it: &&Command| matches!(it.action, Action::Release { .. });
-    commands.iter().take_while(is_release).count().max(1)
+    let mut keys = 0;
+    let fits = |it: &&Command| {
+        keys += it.claim.len();
+        matches!(it.action, Action::Release { .. }) && keys <= MAX_KEYS
+    };
+    commands.iter().take_while(fits).count().max(1)
 }
 
 /// Commands that go out as one call, which [`together`] has counted.
@@ -95,6 +107,9 @@ pub(super) fn encode(commands: &[Command], how: How, out: &mut Vec<u8>) {
     let Some(command) = commands.first() else { return };
     let claim = &*command.claim;
     let time = Decimal::of(time_of(command));
+    if claim.is_set() && set::encode(command, how, &time, out) {
+        return;
+    }
     match command.action {
         Action::Grant { .. } | Action::Heal { .. } => {
             write(out, &[b"SET", key(claim), value(claim), b"NX", b"PX", time.digits()]);
@@ -129,17 +144,19 @@ pub(super) fn encode(commands: &[Command], how: How, out: &mut Vec<u8>) {
             words(out, &[key(claim), value(claim), time.digits()]);
         }
         Action::Release { .. } => {
-            call(&RELEASE, how, commands.len(), 2 * commands.len(), out);
-            for command in commands {
-                word(out, key(&command.claim));
+            let keys = commands.iter().map(|it| it.claim.len()).sum();
+            call(&RELEASE, how, keys, 2 * keys, out);
+            for key in commands.iter().flat_map(|command| command.claim.keys()) {
+                word(out, key.as_bytes());
             }
             for Command { claim, action } in commands {
-                word(out, value(claim));
-                let wakes = matches!(action, Action::Release { wakes: true });
-                word(
-                    out,
-                    if wakes { queue_keys::prefix(&claim.key) } else { String::new() }.as_bytes(),
-                );
+                let Action::Release { wakes } = action else { continue };
+                for (place, key) in claim.keys().enumerate() {
+                    word(out, value(claim));
+                    let wakes = wakes.has(place);
+                    let prefix = if wakes { queue_keys::prefix(key) } else { String::new() };
+                    word(out, prefix.as_bytes());
+                }
             }
         }
         Action::Join { place, .. } => {
@@ -191,7 +208,7 @@ pub(super) fn ping(out: &mut Vec<u8>) {
 }
 
 /// `EVALSHA hash keys`, followed by this many words.
-fn call(script: &Script, how: How, keys: usize, arguments: usize, out: &mut Vec<u8>) {
+pub(super) fn call(script: &Script, how: How, keys: usize, arguments: usize, out: &mut Vec<u8>) {
     let (verb, script): (&[u8], _) = match how {
         How::ByHash => (b"EVALSHA", script.sha1.as_str()),
         How::InFull => (b"EVAL", script.source),
@@ -204,7 +221,7 @@ fn key(claim: &Claim) -> &[u8] {
     claim.key.as_bytes()
 }
 
-fn value(claim: &Claim) -> &[u8] {
+pub(super) fn value(claim: &Claim) -> &[u8] {
     claim.value.as_bytes()
 }
 
@@ -214,11 +231,11 @@ fn write(out: &mut Vec<u8>, all: &[&[u8]]) {
     words(out, all);
 }
 
-fn words(out: &mut Vec<u8>, all: &[&[u8]]) {
+pub(super) fn words(out: &mut Vec<u8>, all: &[&[u8]]) {
     all.iter().for_each(|it| word(out, it));
 }
 
-fn word(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(super) fn word(out: &mut Vec<u8>, bytes: &[u8]) {
     head(out, b'$', bytes.len());
     out.extend_from_slice(bytes);
     out.extend_from_slice(b"\r\n");
@@ -231,7 +248,7 @@ fn head(out: &mut Vec<u8>, kind: u8, count: usize) {
 }
 
 /// A number in digits, without an allocation: each command has seven of them.
-struct Decimal {
+pub(super) struct Decimal {
     digits: [u8; Self::MAX],
     first: usize,
 }
@@ -240,7 +257,7 @@ impl Decimal {
     /// The digits of [`u64::MAX`].
     const MAX: usize = 20;
 
-    fn of(mut number: u64) -> Self {
+    pub(super) fn of(mut number: u64) -> Self {
         let (mut digits, mut first) = ([b'0'; Self::MAX], Self::MAX - 1);
         digits[first] += (number % 10) as u8;
         while number >= 10 {
@@ -251,7 +268,7 @@ impl Decimal {
         Self { digits, first }
     }
 
-    fn digits(&self) -> &[u8] {
+    pub(super) fn digits(&self) -> &[u8] {
         &self.digits[self.first..]
     }
 }
@@ -278,7 +295,7 @@ fn time_of(command: &Command) -> u64 {
     }
 }
 
-fn milliseconds(duration: Duration, least: u64) -> u64 {
+pub(super) fn milliseconds(duration: Duration, least: u64) -> u64 {
     let rounded_up = duration.as_nanos().div_ceil(1_000_000);
     u64::try_from(rounded_up).unwrap_or(u64::MAX).max(least)
 }
@@ -288,9 +305,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::node::Places;
 
     fn command(action: Action) -> Command {
-        let claim = Arc::new(Claim { key: "key".into(), value: "value".to_owned() });
+        let claim = Arc::new(Claim::new(&"key".into(), "value".to_owned()));
         Command { claim, action }
     }
 
@@ -315,8 +333,8 @@ mod tests {
         let ttl = Duration::from_secs(30);
         for (action, source, time) in [
             (Action::Extend { ttl }, EXTEND.source, Some("30000")),
-            (Action::Release { wakes: false }, RELEASE.source, Some("")),
-            (Action::Release { wakes: true }, RELEASE.source, Some("key:{key}")),
+            (Action::Release { wakes: Places::NONE }, RELEASE.source, Some("")),
+            (Action::Release { wakes: Places::FIRST }, RELEASE.source, Some("key:{key}")),
             (Action::Shorten { rest: ttl }, SHORTEN.source, Some("30000")),
         ] {
             let command = command(action);
@@ -347,7 +365,7 @@ mod tests {
 
     #[test]
     fn locks_that_are_released_together_share_one_call() {
-        let release = |wakes| command(Action::Release { wakes });
+        let release = |wakes| command(Action::Release { wakes: Places::first(wakes) });
         let commands = [release(false), release(true), command(Action::Watch), release(false)];
         assert_eq!(together(&commands), 2);
         assert_eq!(together(&commands[2..]), 1);
@@ -370,8 +388,8 @@ mod tests {
 
     #[test]
     fn a_key_is_counted_in_bytes_and_may_hold_any() {
-        let mut command = command(Action::Release { wakes: false });
-        command.claim = Arc::new(Claim { key: "Stra\u{df}e\r\n$1".into(), value: "v".into() });
+        let mut command = command(Action::Release { wakes: Places::NONE });
+        command.claim = Arc::new(Claim::new(&"Stra\u{df}e\r\n$1".into(), "v".into()));
         assert_eq!(read(std::slice::from_ref(&command), How::ByHash)[3], *command.claim.key);
     }
 

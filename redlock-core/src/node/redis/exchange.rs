@@ -118,7 +118,7 @@ impl Exchange {
         while let Some(command) = batch.commands.get(first) {
             let count = if self.apart { 1 } else { command::together(&batch.commands[first..]) };
             self.track(command);
-            let how = self.known.how(command.action);
+            let how = self.known.how(command);
             command::encode(&batch.commands[first..first + count], how, &mut self.out);
             self.awaited.push_back(Awaited::Answer {
                 batch: Arc::clone(&batch),
@@ -318,18 +318,8 @@ impl Exchange {
                     return Ok(());
                 }
                 let may_have_run = !reply::is_refusal(answer);
-                for (place, command) in commands.iter().enumerate() {
-                    let failed = |reason| NodeError { may_have_run, ..self.failed(reason) };
-                    // A call for several locks is answered by a list, unless it failed as a whole.
-                    let decoded = match answer {
-                        Value::Array(answers) if count > 1 => match answers.get(place) {
-                            Some(answer) if answers.len() == count => {
-                                reply::decode(command.action, answer, &command.claim.value)
-                            }
-                            _ => Err(reply::unexpected(answer, "one number for each lock")),
-                        },
-                        answer => reply::decode(command.action, answer, &command.claim.value),
-                    };
+                let failed = |reason| NodeError { may_have_run, ..self.failed(reason) };
+                for (place, decoded) in reply::decode_all(commands, answer).enumerate() {
                     batch.answer(first + place, decoded.map_err(failed));
                 }
             }

@@ -11,6 +11,7 @@
 //! | [`exchange`] | which command gets which answer, and scripts that the server has forgotten |
 //! | [`command`], `*.lua` | a command becomes bytes |
 //! | [`frame`] | bytes become an answer |
+//! | [`set`] | commands for several locks at once, and their answers |
 //! | [`reply`] | an answer becomes granted, refused, or failed and why |
 
 mod batch;
@@ -23,6 +24,7 @@ mod frame;
 mod frame_fuzz;
 mod info;
 mod reply;
+mod set;
 #[cfg(test)]
 mod tests;
 #[cfg(feature = "tls-rustls")]

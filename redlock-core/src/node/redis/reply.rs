@@ -4,10 +4,44 @@ use std::{sync::Arc, time::Duration};
 
 use redis::{ServerError, Value};
 
-use crate::node::{Action, Reply, Secret, Seen};
+use super::set;
+use crate::node::{Action, Command, Places, Reply, Secret, Seen};
 
 /// The longest text of a server that is passed on.
 const MAX_REASON: usize = 240;
+
+/// Reads the answer to commands that went out as one call. It is a list with one entry for each lock,
+/// unless there is only one lock, or the call failed as a whole.
+pub(super) fn decode_all(
+    commands: &[Command],
+    answer: &Value,
+) -> impl Iterator<Item = Result<Reply, String>> {
+    let is_list = matches!(commands, [_, _, ..]) && matches!(answer, Value::Array(_));
+    let mut rest = match answer {
+        Value::Array(answers) if is_list => answers.as_slice(),
+        _ => &[],
+    };
+    let expected: usize = if is_list { commands.iter().map(|it| it.claim.len()).sum() } else { 0 };
+    let fits = rest.len() == expected;
+    commands.iter().map(move |Command { claim, action }| {
+        if !fits {
+            return Err(unexpected(answer, "one number for each lock"));
+        }
+        let secret = &claim.value;
+        match (is_list, claim.is_set()) {
+            (false, false) => decode(*action, answer, secret),
+            (false, true) => set::decode(*action, answer, secret),
+            (true, is_set) => {
+                let (mine, others) = rest.split_at(claim.len());
+                rest = others;
+                match mine {
+                    [answer] if !is_set => decode(*action, answer, secret),
+                    answers => set::released(answers, secret),
+                }
+            }
+        }
+    })
+}
 
 /// Reads the answer to one action. An error is the failure of that node in words, never a refusal.
 pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Reply, String> {
@@ -44,7 +78,7 @@ pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Rep
         }
         (Action::Inspect, other) => Err(unexpected(other, "the state of a lock")),
         (Action::Release { .. } | Action::Clear { .. }, Value::Int(answer @ 2..=3)) => {
-            Ok(Reply::Woke { deleted: *answer == 3 })
+            Ok(Reply::Woke { deleted: *answer == 3, woken: Places::FIRST })
         }
         (_, Value::Int(1)) => Ok(Reply::Done),
         (_, Value::Int(0)) => Ok(Reply::Missing),
@@ -186,7 +220,7 @@ mod tests {
 
     const GRANT: Action = Action::Grant { ttl: Duration::from_secs(1) };
     const EXTEND: Action = Action::Extend { ttl: Duration::from_secs(1) };
-    const RELEASE: Action = Action::Release { wakes: true };
+    const RELEASE: Action = Action::Release { wakes: Places::FIRST };
     const SHORTEN: Action = Action::Shorten { rest: Duration::from_secs(1) };
 
     #[test]

@@ -17,7 +17,7 @@ use crate::{
     timer::sleep,
     token,
     wait::{
-        Entry, FailedAttempt, Front, MIN_PAUSE, QueuePosition, REFRESH, Signal, Wants, grace,
+        Entry, FailedAttempt, Front, MIN_PAUSE, QueuePosition, REFRESH, Signal, grace,
         watches_after,
     },
 };
@@ -36,10 +36,13 @@ impl Request<'_> {
     /// The client stands in the queue, where a node keeps one, and waits for its turn. The front of
     /// that queue, and a client without a queue, also watch the lock on all nodes: a holder that
     /// crashed, or that does not know the queue, gives no turns.
+    ///
+    /// `last` is why the last attempt was made, unless something has happened since.
     pub(super) async fn chance(
         &mut self,
         front: &mut Front,
         failure: Option<&FailedAttempt>,
+        last: Option<Chance>,
         end: Moment,
     ) -> Result<Chance, LockError> {
         let client = Arc::clone(self.client);
@@ -47,11 +50,11 @@ impl Request<'_> {
         let round_trip = client.nodes.round_trip();
         let begun = clock.now();
         let has_quorum = failure.is_none_or(|failure| !failure.no_quorum);
-        if !has_quorum || Wants::new(self.terms).tries_once {
+        if !has_quorum || self.wants().tries_once {
             // A client without a quorum must not hold up the other clients.
             front.entry = None;
         } else if front.entry.is_none() && end.since(begun) >= round_trip * 2 {
-            front.entry = Some(Box::new(self.entry()?));
+            front.entry = Some(Box::new(self.entry(front.key())?));
         }
         let pace = self.terms.retry_delay.max(MIN_PAUSE);
         let polls = pace.saturating_add(self.up_to(self.terms.retry_jitter));
@@ -59,7 +62,7 @@ impl Request<'_> {
         // quorum of nodes can tell when the lock is free. A watch is also needed after a chance
         // that came to nothing.
         let is_split = failure.is_some_and(|failure| failure.granted > 0);
-        let misled = is_split || matches!(self.last, Some(Chance::Turn | Chance::Free));
+        let misled = is_split || matches!(last, Some(Chance::Turn | Chance::Free));
         // A client that was refused by all nodes waits for the holder to give it the turn. A watch
         // would notify between the release and the `SET`s of the next client, and the two clients
         // would split the votes.
@@ -122,7 +125,7 @@ impl Request<'_> {
             let is_front = position.is_none_or(|it| it.ahead == 0);
             let now = clock.now();
             if is_front && self.watch.is_none() && now >= watch_at {
-                self.watch = Some(watch(&client.nodes, &self.key));
+                self.watch = Some(watch(&client.nodes, front.key()));
                 watched = now;
             }
             let armed = self.watch.as_ref().is_some_and(Watch::is_armed);
@@ -195,10 +198,10 @@ impl Request<'_> {
     }
 
     /// An entry for the queue between clients, which no node has yet.
-    fn entry(&self) -> Result<Entry, LockError> {
+    fn entry(&self, key: &Arc<str>) -> Result<Entry, LockError> {
         let Client { entropy, settings, nodes, .. } = &**self.client;
         let value = token::fresh_value(&**entropy, &settings.client_name)?;
-        Ok(Entry::new(nodes, &self.key, value))
+        Ok(Entry::new(nodes, key, value))
     }
 
     /// Joins the queue between clients, or reports that this client is alive.
@@ -206,7 +209,7 @@ impl Request<'_> {
         let Some(entry) = &mut front.entry else { return Ok(None) };
         let said = self.unless_closed(entry.say()).await?;
         if said.is_none() {
-            telemetry::no_queue(&self.resource);
+            telemetry::no_queue(self.resources.name());
         }
         Ok(said)
     }
