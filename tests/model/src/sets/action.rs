@@ -67,6 +67,9 @@ impl Model for Sets {
     fn next_state(&self, last: &State, action: Action) -> Option<State> {
         let mut next = last.clone();
         self.step(&mut next, action);
+        self.forget_what_is_without_effect(&mut next);
+        // Nodes that change places make no difference.
+        next.nodes.sort_unstable();
         Some(next)
     }
 
@@ -171,6 +174,10 @@ impl Sets {
                 state.queues[self.order(client)[joined]].push(client as u8);
                 state.clients[client].joined += 1;
             }
+            Action::Ask(client) if self.bounds.queues => {
+                state.clients[client].phase = Phase::Holding;
+                state.clients[client].served = true;
+            }
             Action::Ask(client) => {
                 state.clients[client].phase = Phase::Asking;
                 let attempt = usize::from(state.clients[client].attempt);
@@ -209,11 +216,32 @@ impl Sets {
         }
     }
 
+    /// Drops answers that no client waits for, and deletes that find nothing.
+    fn forget_what_is_without_effect(&self, state: &mut State) {
+        let State { nodes, clients, .. } = state;
+        for node in nodes {
+            for (client, now) in clients.iter().enumerate() {
+                for attempt in 0..ATTEMPTS {
+                    let leg = &mut node.legs[client][attempt];
+                    if leg.is_on_its_way() {
+                        continue;
+                    }
+                    if now.phase == Phase::Idle || usize::from(now.attempt) != attempt {
+                        *leg = Leg::Nothing;
+                    }
+                    if node.deletes[client][attempt] && self.of(node, client, attempt).is_empty() {
+                        node.deletes[client][attempt] = false;
+                    }
+                }
+            }
+        }
+    }
+
     /// The client relies on nothing any more, leaves the queues, and deletes what it has.
     fn let_go(&self, state: &mut State, client: usize) {
         let Client { attempt, renewals, served, .. } = state.clients[client];
         for node in &mut state.nodes {
-            node.deletes[client][usize::from(attempt)] = true;
+            node.deletes[client][usize::from(attempt)] = !self.bounds.queues;
         }
         for queue in &mut state.queues {
             queue.retain(|it| usize::from(*it) != client);
@@ -236,24 +264,24 @@ fn words(action: Action) -> String {
     match action {
         Action::Join(client) => format!("{} joins its next queue", letter(client)),
         Action::Ask(client) => format!("{} asks all nodes", letter(client)),
-        Action::Grant { node, client, .. } => {
-            format!("node {}: request of {}", node + 1, letter(client))
+        Action::Grant { client, .. } => {
+            format!("a node runs the request of {}", letter(client))
         }
         Action::Take(client) => format!("{} reads a quorum, and has its set", letter(client)),
         Action::Renew(client) => format!("{} asks all nodes to renew", letter(client)),
-        Action::Extend { node, client, .. } => {
-            format!("node {}: renewal of {}", node + 1, letter(client))
+        Action::Extend { client, .. } => {
+            format!("a node runs the renewal of {}", letter(client))
         }
         Action::Rely(client) => format!("{} reads a quorum of renewals", letter(client)),
         Action::LetGo(client) => format!("{} lets go", letter(client)),
-        Action::Delete { node, client, .. } => {
-            format!("node {}: deletes of {}", node + 1, letter(client))
+        Action::Delete { client, .. } => {
+            format!("a node runs the deletes of {}", letter(client))
         }
-        Action::Expire { node, resource } => {
-            format!("{} expires on node {}", name(resource), node + 1)
+        Action::Expire { resource, .. } => {
+            format!("{} expires on a node", name(resource))
         }
-        Action::Lose { node, resource } => {
-            format!("{} is lost on node {}", name(resource), node + 1)
+        Action::Lose { resource, .. } => {
+            format!("{} is lost on a node", name(resource))
         }
     }
 }

@@ -37,7 +37,7 @@ fn whole() -> Vec<Case> {
         holds(Small, "sets: two that overlap", Bounds::LEAST),
         holds(Small, "sets: every key is deleted", ORDERLY),
         holds(Full, "sets: try again", Bounds { attempts: 2, ..ORDERLY }),
-        holds(Small, "sets: a key is lost, renewed", RENEWED),
+        holds(Full, "sets: a key is lost, renewed", RENEWED),
         holds(Small, "sets: in queues, in a circle", QUEUED),
         holds(Full, "sets: in queues, singles", Bounds { sets: SINGLES, ..QUEUED }),
         holds(Full, "sets: three in a circle", Bounds { sets: CIRCULAR, ..ORDERLY }),

@@ -71,8 +71,8 @@ fn whole(sets: &Sets, state: &State) -> bool {
 fn is_quiet(sets: &Sets, state: &State) -> bool {
     let idle = state.clients[..sets.clients()].iter().all(|it| it.phase == Phase::Idle);
     let at_rest = state.nodes.iter().all(|node| {
-        let sent = |leg: &Leg| matches!(leg, Leg::Asked { .. } | Leg::Renewing);
-        !node.legs.as_flattened().iter().any(sent) && !node.deletes.as_flattened().contains(&true)
+        let on_its_way = node.legs.as_flattened().iter().any(|leg| leg.is_on_its_way());
+        !on_its_way && !node.deletes.as_flattened().contains(&true)
     });
     idle && at_rest
 }

@@ -30,7 +30,8 @@ pub(crate) struct Bounds {
     pub(super) renewals: u8,
     /// How many keys are lost where their holder has them on all nodes.
     pub(super) losses: u8,
-    /// Clients ask only when they are the first in the queues of all their resources.
+    /// Clients ask only when they are the first in the queues of all their resources. Then they get
+    /// what they ask for: the nodes are left out.
     pub(super) queues: bool,
     /// Keys expire. Without, every key has to be deleted.
     pub(super) expiry: bool,
@@ -92,7 +93,7 @@ impl Sets {
     /// The queues of a client, in the order in which it joins them.
     pub(super) fn order(&self, client: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..8).filter(|it| self.wants(client, *it)).collect();
-        if self.omits(Omission::SameOrder) && client % 2 == 1 {
+        if self.omits(Omission::SameOrder) && client + 1 == self.clients() {
             order.reverse();
         }
         order

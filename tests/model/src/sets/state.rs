@@ -12,7 +12,7 @@ pub(super) const CLIENTS: usize = 3;
 pub(super) const ATTEMPTS: usize = 2;
 
 /// A key on a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key {
     pub(super) client: u8,
     pub(super) attempt: u8,
@@ -21,7 +21,7 @@ pub(super) struct Key {
 }
 
 /// How far one attempt has come with one node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(super) enum Leg {
     #[default]
     Nothing,
@@ -40,13 +40,13 @@ pub(super) enum Leg {
     NotRenewed,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(super) struct Node {
     pub(super) keys: [Option<Key>; RESOURCES],
     pub(super) legs: [[Leg; ATTEMPTS]; CLIENTS],
     /// Deletes on their way, behind the request of the same attempt.
     pub(super) deletes: [[bool; ATTEMPTS]; CLIENTS],
-    /// Keys were lost or have expired here, one bit a resource: then parts of sets may stay.
+    /// Keys were lost or have expired here: then parts of sets may stay.
     pub(super) gone: bool,
 }
 
@@ -80,6 +80,13 @@ pub(crate) struct State {
     pub(super) losses: u8,
     /// The clients in the queue of each resource.
     pub(super) queues: [Vec<u8>; RESOURCES],
+}
+
+impl Leg {
+    /// A request is on its way.
+    pub(super) fn is_on_its_way(self) -> bool {
+        matches!(self, Self::Asked { .. } | Self::Renewing)
+    }
 }
 
 impl State {
