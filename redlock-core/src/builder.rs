@@ -24,7 +24,6 @@ pub struct Builder {
     nodes: Vec<Node>,
     settings: Settings,
     clock: Option<Arc<dyn Clock>>,
-    entropy: Arc<dyn Entropy>,
 }
 
 macro_rules! setters {
@@ -47,7 +46,7 @@ call_settings!(setters);
 impl Builder {
     pub(crate) fn new() -> Self {
         let settings = Settings::new(default_client_name());
-        Self { nodes: Vec::new(), settings, clock: None, entropy: Arc::new(OsEntropy) }
+        Self { nodes: Vec::new(), settings, clock: None }
     }
 
     /// The nodes: independent masters, usually 5, 3 or 1. Another call adds nodes.
@@ -114,46 +113,53 @@ impl Builder {
     /// [`LockError::Config`] with the offending value and what to use instead: no nodes, the same
     /// node twice, a URL that cannot be parsed, settings that cannot work together.
     pub fn build(self) -> Result<Redlock, LockError> {
-        let Self { nodes, settings, clock, entropy } = self;
-        check(&settings)?;
-        if nodes.is_empty() {
-            return Err(LockError::config(
-                "no nodes: give at least one, such as redis://127.0.0.1:6379",
-            ));
-        }
-        let memory: Vec<_> = nodes
+        let memory: Vec<_> = self
+            .nodes
             .iter()
             .filter_map(|node| match &node.0 {
                 Source::Memory(node) => Some(node.clone()),
                 Source::Url(_) => None,
-                #[cfg(redlock_sim)]
-                Source::Simulated(_) => None,
             })
             .collect();
-        let clock = clock.unwrap_or_else(|| -> Arc<dyn Clock> {
+        let clock = self.clock.clone().unwrap_or_else(|| -> Arc<dyn Clock> {
             // In-memory nodes use tokio's clock, so their leases are judged by the same clock (rule
             // 2).
-            if memory.len() == nodes.len() { Arc::new(TokioClock) } else { Arc::new(SystemClock) }
+            if memory.len() == self.nodes.len() {
+                Arc::new(TokioClock)
+            } else {
+                Arc::new(SystemClock)
+            }
         });
-        let specs = nodes.into_iter().map(Node::spec).collect::<Result<_, _>>()?;
-        let client = assemble(settings, specs, memory, clock, entropy);
+        let specs = self.nodes.iter().cloned().map(Node::spec).collect::<Result<_, _>>()?;
+        self.build_over(specs, memory, clock, Arc::new(OsEntropy))
+    }
+
+    /// Checks everything, and builds the client over these nodes.
+    pub(crate) fn build_over(
+        self,
+        specs: Vec<NodeSpec>,
+        memory: Vec<MemoryNode>,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+    ) -> Result<Redlock, LockError> {
+        check(&self.settings)?;
+        if specs.is_empty() {
+            return Err(LockError::config(
+                "no nodes: give at least one, such as redis://127.0.0.1:6379",
+            ));
+        }
+        let client = assemble(self.settings, specs, memory, clock, entropy);
         check_distinct(&client.nodes)?;
         Ok(Redlock::from_client(Arc::new(client)))
     }
 
     /// The defaults over new nodes inside this process. No setting can be wrong.
     pub(crate) fn in_memory(count: usize) -> Redlock {
-        let Self { settings, entropy, .. } = Self::new();
+        let settings = Self::new().settings;
         let memory: Vec<_> = (0..count.max(1)).map(|_| MemoryNode::new()).collect();
         let specs = memory.iter().map(MemoryNode::spec).collect();
-        let clock = Arc::new(TokioClock);
+        let (clock, entropy) = (Arc::new(TokioClock), Arc::new(OsEntropy));
         Redlock::from_client(Arc::new(assemble(settings, specs, memory, clock, entropy)))
-    }
-
-    #[cfg(redlock_sim)]
-    pub(crate) fn injected(mut self, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
-        (self.clock, self.entropy) = (Some(clock), entropy);
-        self
     }
 
     #[cfg(test)]
@@ -165,9 +171,9 @@ impl Builder {
     /// A client of nodes that have no URL.
     #[cfg(test)]
     pub(crate) fn over(self, specs: Vec<NodeSpec>) -> Redlock {
-        let Self { settings, entropy, .. } = self;
-        let clock = Arc::new(TokioClock);
-        Redlock::from_client(Arc::new(assemble(settings, specs, Vec::new(), clock, entropy)))
+        let (clock, entropy) = (Arc::new(TokioClock), Arc::new(OsEntropy));
+        let client = assemble(self.settings, specs, Vec::new(), clock, entropy);
+        Redlock::from_client(Arc::new(client))
     }
 }
 

@@ -5,7 +5,6 @@ use std::{fmt, sync::Arc};
 use tokio::sync::{Semaphore, watch};
 
 use crate::{
-    bug::{Bug, planted},
     clock::Clock,
     error::LockError,
     lease::Leases,
@@ -31,10 +30,6 @@ pub(crate) struct Client {
     pub(crate) leases: Arc<Leases>,
     /// The queues of waiters before each lock.
     pub(crate) queues: Arc<Queues>,
-    /// What is left of older ranges of numbers: [`Bug::OldRangeUsed`].
-    #[cfg(redlock_sim)]
-    pub(crate) old_ranges:
-        parking_lot::Mutex<std::collections::BTreeMap<Arc<str>, crate::fence::Range>>,
     /// Lets in as many attempts as the nodes can answer in time.
     pub(crate) gate: Semaphore,
     /// True once no new lock is given.
@@ -59,8 +54,6 @@ impl Client {
             entropy,
             leases: Arc::clone(&queues.leases),
             queues,
-            #[cfg(redlock_sim)]
-            old_ranges: parking_lot::Mutex::default(),
             gate: Semaphore::new(MAX_ATTEMPTS),
             closed: watch::Sender::new(false),
         }
@@ -135,10 +128,8 @@ impl Client {
 
     pub(crate) fn close(&self) {
         self.closed.send_replace(true);
-        if !planted(Bug::HandOverDuringShutdown) {
-            self.leases.registry.close();
-            self.queues.close();
-        }
+        self.leases.registry.close();
+        self.queues.close();
     }
 }
 

@@ -42,16 +42,10 @@ impl Origin {
 pub(crate) struct Moment(Duration);
 
 impl Moment {
-    #[cfg(any(test, fuzzing))]
+    /// The moment that all others are counted from.
     pub(crate) const ORIGIN: Self = Self(Duration::ZERO);
     /// Later than any other.
     pub(crate) const NEVER: Self = Self(Duration::MAX);
-
-    /// The moment this long after the origin.
-    #[cfg(redlock_sim)]
-    pub(crate) fn after(span: Duration) -> Self {
-        Self(span)
-    }
 
     /// The moment as a number for atomics. [`NEVER`](Self::NEVER) is the largest.
     pub(crate) fn as_nanos(self) -> u64 {
@@ -152,11 +146,11 @@ impl Clock for SystemClock {
             Ok(wall) => nanos(wall).saturating_sub(nanos(elapsed)),
             Err(set_back) => -nanos(set_back.duration()).saturating_add(nanos(elapsed)),
         };
-        Reading { now: Moment(LEEWAY + elapsed), wall_ahead }
+        Reading { now: Moment::ORIGIN + (LEEWAY + elapsed), wall_ahead }
     }
 
     fn now(&self) -> Moment {
-        Moment(LEEWAY + Self::elapsed())
+        Moment::ORIGIN + (LEEWAY + Self::elapsed())
     }
 
     fn wall(&self) -> Duration {
@@ -183,7 +177,8 @@ impl Clock for TokioClock {
         let origin = tokio::time::Instant::from_std(ORIGIN.monotonic);
         let now = tokio::time::Instant::now();
         let before = LEEWAY.saturating_sub(origin.saturating_duration_since(now));
-        Reading { now: Moment(before + now.saturating_duration_since(origin)), wall_ahead: 0 }
+        let elapsed = now.saturating_duration_since(origin);
+        Reading { now: Moment::ORIGIN + (before + elapsed), wall_ahead: 0 }
     }
 
     fn wall(&self) -> Duration {

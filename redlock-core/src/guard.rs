@@ -28,8 +28,8 @@ pub struct LockGuard {
 /// Read access to a lock: the reads of its [`LockGuard`], without ownership.
 #[derive(Clone)]
 pub struct LockHandle {
-    leases: Arc<Leases>,
-    hold: Arc<Hold>,
+    pub(crate) leases: Arc<Leases>,
+    pub(crate) hold: Arc<Hold>,
 }
 
 /// The reads of a guard and its handles.
@@ -84,7 +84,8 @@ macro_rules! reads {
         /// answers still count. Zero once the hold has ended.
         #[must_use]
         pub fn votes(&self) -> usize {
-            self.as_handle().hold.votes()
+            let LockHandle { leases, hold } = self.as_handle();
+            hold.votes(leases.nodes.clock.read())
         }
     };
 }
@@ -165,18 +166,13 @@ impl LockHandle {
         Arc::ptr_eq(&self.leases, leases)
     }
 
-    #[cfg(redlock_sim)]
-    pub(crate) fn hold(&self) -> &Arc<Hold> {
-        &self.hold
-    }
-
-    #[cfg(redlock_sim)]
-    pub(crate) fn leases(&self) -> &Arc<Leases> {
-        &self.leases
-    }
-
     fn as_handle(&self) -> &Self {
         self
+    }
+
+    fn describe(&self, mut shown: fmt::DebugStruct<'_, '_>) -> fmt::Result {
+        shown.field("resource", &self.hold.resources.name()).field("votes", &self.votes());
+        shown.finish_non_exhaustive()
     }
 
     reads!();
@@ -185,21 +181,14 @@ impl LockHandle {
 // By hand, here and below: a derived `Debug` would print the client and the state of every round.
 impl fmt::Debug for LockGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        describe(f.debug_struct("LockGuard"), &self.handle.hold)
+        self.handle.describe(f.debug_struct("LockGuard"))
     }
 }
 
 impl fmt::Debug for LockHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        describe(f.debug_struct("LockHandle"), &self.hold)
+        self.describe(f.debug_struct("LockHandle"))
     }
-}
-
-fn describe(mut shown: fmt::DebugStruct<'_, '_>, hold: &Hold) -> fmt::Result {
-    shown
-        .field("resource", &hold.resources.name())
-        .field("votes", &hold.votes())
-        .finish_non_exhaustive()
 }
 
 #[cfg(test)]

@@ -74,7 +74,6 @@ mod annotation;
 mod axum;
 mod background;
 mod body;
-mod bug;
 mod builder;
 mod client;
 mod clock;
@@ -100,14 +99,10 @@ mod redlock;
 mod request;
 mod resources;
 mod runtime;
-mod shutdown;
-#[cfg(redlock_sim)]
 #[doc(hidden)]
-pub mod simulation;
+pub mod seam;
+mod shutdown;
 mod status;
-#[cfg(not(redlock_races))]
-mod sync;
-#[cfg(redlock_races)]
 #[doc(hidden)]
 pub mod sync;
 mod telemetry;

@@ -4,7 +4,7 @@ use std::{cell::Cell, future::Future, panic::catch_unwind, time::Duration};
 
 use tokio::runtime::Id;
 
-use crate::{error::LockError, sync::Handle};
+use crate::{error::LockError, seam::adopted, sync::Handle};
 
 thread_local! {
     /// The runtime that was checked last, and what is wrong with it.
@@ -86,32 +86,5 @@ pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) {
 
 /// Runs a task on this runtime.
 pub(crate) fn spawn_on(runtime: &Handle, task: impl Future<Output = ()> + Send + 'static) {
-    #[cfg(redlock_sim)]
-    let task = adoption::adopted(task);
-    runtime.spawn(task);
-}
-
-/// In a simulation, each task belongs to the simulated process that starts it.
-#[cfg(redlock_sim)]
-pub(crate) mod adoption {
-    use std::{future::Future, sync::OnceLock};
-
-    use futures_util::{FutureExt, future::BoxFuture};
-
-    type Task = BoxFuture<'static, ()>;
-
-    static ADOPT: OnceLock<fn(Task) -> Task> = OnceLock::new();
-
-    /// Decides where each task runs. The first call counts.
-    pub(crate) fn adopt_by(adopt: fn(Task) -> Task) {
-        let _ = ADOPT.set(adopt);
-    }
-
-    pub(super) fn adopted(task: impl Future<Output = ()> + Send + 'static) -> Task {
-        let task = task.boxed();
-        match ADOPT.get() {
-            Some(adopt) => adopt(task),
-            None => task,
-        }
-    }
+    runtime.spawn(adopted(task));
 }

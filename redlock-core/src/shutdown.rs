@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    bug::{Bug, planted},
     client::Client,
     lease::Hold,
     node::NodeHandle,
@@ -22,10 +21,6 @@ const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(5);
 pub(crate) async fn shutdown(client: &Arc<Client>, grace: Duration) {
     client.ensure_running();
     client.close();
-    if planted(Bug::ShutdownReleasesFirst) {
-        let leases = &client.leases;
-        leases.registry.all().iter().for_each(|hold| leases.delete_everywhere(hold));
-    }
     if in_runtime() {
         // A guard whose lock is lost has nothing left to finish.
         let done = |hold: &Hold| hold.is_over() && !hold.is_leaving();

@@ -3,10 +3,7 @@
 
 use std::{fmt, time::Duration};
 
-use crate::{
-    bug::{Bug, planted},
-    error::LockError,
-};
+use crate::error::LockError;
 
 /// A token is 160 bits, as in the description of Redlock ("20 bytes from /dev/urandom").
 const TOKEN_BYTES: usize = 20;
@@ -30,9 +27,6 @@ impl Entropy for OsEntropy {
 /// The value of a fresh attempt: `token.client_name`. Secret as a whole (rule 19).
 pub(crate) fn fresh_value(entropy: &dyn Entropy, client_name: &str) -> Result<String, LockError> {
     let mut token = [0; TOKEN_BYTES];
-    if planted(Bug::TokenReused) {
-        return Ok(format!("{}.{client_name}", "0".repeat(2 * TOKEN_BYTES)));
-    }
     entropy.fill(&mut token).map_err(|why| {
         LockError::config(format!("no lock without random bytes from the operating system: {why}"))
     })?;

@@ -1,4 +1,9 @@
 //! Several resources locked at once, on nodes in memory: a set behaves like a lock.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "these are tests, if not all of them are #[test]"
+)]
 
 use std::{
     collections::BTreeMap,

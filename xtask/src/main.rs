@@ -11,6 +11,7 @@ mod install;
 mod labels;
 mod lint;
 mod model;
+mod mutants;
 mod package;
 mod postgres;
 mod races;
@@ -42,7 +43,7 @@ const TASKS: &[Task] = &[
     Task { name: "races", about: races::ABOUT, run: races::run },
     Task { name: "sim", about: sim::ABOUT, run: sim::run },
     Task { name: "soak", about: soak::ABOUT, run: soak::run },
-    Task { name: "mutants", about: sim::ABOUT_MUTANTS, run: sim::run_mutants },
+    Task { name: "mutants", about: mutants::ABOUT, run: mutants::run },
     Task { name: "lost-updates", about: soak::ABOUT_LOST_UPDATES, run: soak::run_lost_updates },
     Task { name: "bench", about: bench::ABOUT, run: bench::run },
     Task { name: "features", about: features::ABOUT, run: features::run },

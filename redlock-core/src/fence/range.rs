@@ -48,12 +48,6 @@ impl Range {
     pub(crate) fn size(&self) -> u32 {
         self.size
     }
-
-    /// The first number and the last.
-    #[cfg(redlock_sim)]
-    pub(crate) fn bounds(&self) -> (u64, u64) {
-        (self.first, self.first + u64::from(self.size) - 1)
-    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use super::{
     state::{End, HoldState, Judgement, Todo},
 };
 use crate::{
-    bug::{Bug, planted},
     clock::{Moment, Reading},
     error::{LockError, LostReason},
     fence::FencingToken,
@@ -71,10 +70,9 @@ impl Hold {
         self.state.lock().advance(reading)
     }
 
-    /// Whether the hold may be relied on, as far as is known. Does nothing about it.
-    #[cfg(redlock_sim)]
-    pub(crate) fn glance(&self, reading: Reading) -> bool {
-        matches!(self.state.lock().judge(reading), Judgement::Valid(_))
+    /// Judges the hold, and does nothing about it.
+    pub(crate) fn glance(&self, reading: Reading) -> Judgement {
+        self.state.lock().judge(reading)
     }
 
     /// The lease under the hold.
@@ -123,7 +121,7 @@ impl Hold {
     /// the nodes gets there before the deletes of the release (rule 10).
     pub(super) fn while_held<T>(&self, act: impl FnOnce(&mut HoldState) -> Option<T>) -> Option<T> {
         let mut state = self.state.lock();
-        if state.is_over() && !planted(Bug::RenewalOutlivesRelease) {
+        if state.is_over() {
             return None;
         }
         act(&mut state)
@@ -201,14 +199,12 @@ impl Hold {
         }
     }
 
-    pub(crate) fn votes(&self) -> usize {
-        let round = {
-            let state = self.state.lock();
-            if state.is_over() {
-                return 0;
-            }
-            Arc::clone(&state.lease().confirmed_round)
-        };
+    /// The votes of the last confirmed round, if the hold has not ended.
+    pub(crate) fn votes(&self, reading: Reading) -> usize {
+        if let Judgement::Ended(_) = self.glance(reading) {
+            return 0;
+        }
+        let round = Arc::clone(&self.state.lock().lease().confirmed_round);
         round.yes()
     }
 

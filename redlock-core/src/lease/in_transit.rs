@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::{LeaseState, Waiters, leases::InFlightGuard};
-use crate::bug::{Bug, planted};
 
 /// A lease without a holder: an attempt for it is in progress, or it is on its way from one hold to
 /// the next. A shutdown waits for it. Dropping it deletes its key on every node to which a `SET` of
@@ -33,7 +32,7 @@ impl LeaseInTransit {
 
 impl Drop for LeaseInTransit {
     fn drop(&mut self) {
-        if !self.held && !planted(Bug::NoReleaseAfterFailure) {
+        if !self.held {
             Arc::clone(&self.waiters).give_back(&self.lease);
         }
     }

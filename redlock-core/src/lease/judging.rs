@@ -4,10 +4,7 @@
 use std::sync::Arc;
 
 use super::{Hold, Judgement, Leases, hold::Upkeep, state::Todo};
-use crate::{
-    bug::{Bug, planted},
-    clock::{Moment, Reading},
-};
+use crate::clock::{Moment, Reading};
 
 impl Leases {
     /// Judges a hold now. Must not be called with a lock of queues or holds held.
@@ -41,10 +38,6 @@ impl Leases {
     pub(super) fn tend(self: &Arc<Self>, hold: &Arc<Hold>) -> Option<Moment> {
         let node_timeout = self.nodes.node_timeout;
         if let Judgement::Ended(_) = self.judge(hold) {
-            if planted(Bug::RenewalOutlivesRelease) {
-                self.renew(hold, None);
-                return Some(self.nodes.clock.now() + node_timeout);
-            }
             return None;
         }
         let mut room = None;

@@ -14,7 +14,6 @@ use std::{
 };
 
 use crate::{
-    bug::{Bug, planted},
     clock::{Moment, Reading},
     sync::Mutex,
 };
@@ -42,8 +41,7 @@ impl Start {
     /// The smallest lead of the wall clock since.
     pub(crate) fn lowest_lead(&self) -> i64 {
         let own = self.reading.wall_ahead;
-        if self.leads.last_low.load(Ordering::Acquire) <= self.mark || planted(Bug::SetBackBelieved)
-        {
+        if self.leads.last_low.load(Ordering::Acquire) <= self.mark {
             return own;
         }
         self.leads.lowest_since(self.mark).map_or(own, |lowest| lowest.min(own))

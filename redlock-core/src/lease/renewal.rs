@@ -8,22 +8,15 @@ use std::{
 
 use super::{End, Hold, Leases, Room, Start};
 use crate::{
-    bug::{Bug, planted},
     error::LostReason,
-    node::{Action, Job, Places, deliver},
+    node::{Action, Job, deliver},
     quorum::{OnSettled, Round, Tally, ask, ask_one},
     sync::Mutex,
 };
 
 /// The renewal has worked or has failed, or its outcome can no longer be known.
 fn settles(tally: &Tally) -> bool {
-    reached(tally) || tally.impossible_by_refusals() || tally.undecidable()
-}
-
-/// Counts over all nodes, never over the nodes that granted the lock:
-/// [`Bug::ExtendOverAcquiredOnly`].
-fn reached(tally: &Tally) -> bool {
-    tally.reached() || (planted(Bug::ExtendOverAcquiredOnly) && tally.yes() > 1)
+    tally.reached() || tally.impossible_by_refusals() || tally.undecidable()
 }
 
 impl Leases {
@@ -91,23 +84,12 @@ impl Leases {
             let mut early = Vec::new();
             for node in round.take_missing() {
                 // A heal counts as a `SET`: the release has to go to this node (rule 5).
-                if !planted(Bug::HealWithoutCleanUp) {
-                    lease.set_round.set_again(node);
-                }
+                lease.set_round.set_again(node);
                 early.extend(ask_one(&self.nodes, round, node, job.clone()));
             }
             Some(early)
         });
         deliver(early.unwrap_or_default());
-    }
-
-    /// Deletes the keys of a hold that has not ended. Neither a failed extension nor a shutdown may
-    /// do this: [`Bug::ExtendDeletesOnFailure`], [`Bug::ShutdownReleasesFirst`].
-    pub(crate) fn delete_everywhere(&self, hold: &Hold) {
-        let claim = hold.lease().claim;
-        let round = Round::new(self.nodes.len(), Tally::answered);
-        let job = Job::new(&claim, Action::Release { wakes: Places::NONE });
-        deliver(ask(&self.nodes, &round, self.nodes.clock.now(), |_| Some(job.clone())));
     }
 }
 
@@ -139,7 +121,8 @@ impl OnSettled for Renewal {
         let (Some(leases), Some(hold)) = (self.leases.upgrade(), self.hold.upgrade()) else {
             return;
         };
-        if reached(&tally) {
+        // Counted over all nodes, never over the nodes that granted the lock.
+        if tally.reached() {
             self.apply(&leases, &hold, round);
         } else if tally.impossible_by_refusals() {
             // So many nodes no longer have the key that a quorum is impossible (rule 7).
@@ -147,12 +130,6 @@ impl OnSettled for Renewal {
             leases.end(&hold, End::Lost(LostReason::Refused));
         } else {
             hold.metered.renewal("unknown");
-        }
-        if planted(Bug::ExtendDeletesOnFailure) && !tally.reached() {
-            leases.delete_everywhere(&hold);
-        }
-        if planted(Bug::ResurrectWithoutQuorum) && !tally.reached() {
-            self.apply(&leases, &hold, round);
         }
     }
 

@@ -5,7 +5,6 @@ use std::{sync::Arc, time::Duration};
 
 use super::{LeaseState, Start, validity};
 use crate::{
-    bug::{Bug, planted},
     clock::{Moment, Reading},
     error::LostReason,
     node::Expected,
@@ -70,9 +69,6 @@ impl Phase {
     /// What a phase means to a holder whose hold ends after `left`.
     fn judgement(self, left: Duration) -> Judgement {
         match self {
-            Self::Releasing(End::Released) if planted(Bug::OldHandleStaysValid) => {
-                Judgement::Valid(left)
-            }
             Self::Ended(end) | Self::Releasing(end) => Judgement::Ended(end),
             Self::Held => Judgement::Valid(left),
             Self::Doubtful { .. } => Judgement::Doubtful,
@@ -147,8 +143,7 @@ impl HoldState {
         (phase, end)
     }
 
-    /// The phase of the hold by the clock. Changes nothing.
-    #[cfg(any(test, redlock_sim))]
+    /// Judges the hold by the clock, and changes nothing.
     pub(super) fn judge(&self, reading: Reading) -> Judgement {
         let (phase, end) = self.phase_at(reading);
         phase.judgement(end.since(reading.now))
@@ -216,11 +211,6 @@ impl HoldState {
             return None;
         }
         self.phase = Phase::Releasing(self.phase.end().unwrap_or(End::Released));
-        if planted(Bug::HandOverUnconfirmed) {
-            // Pretends that the last renewal was confirmed.
-            (self.lease.deadline, self.lease.confirmed.now) =
-                (self.lease.expired_by, self.lease.renewal_sent);
-        }
         // The numbers go with the lease: each is handed out once.
         let range = self.lease.range.take();
         Some(LeaseState { range, ..self.lease.clone() })

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{
-    bug::{Bug, planted},
-    clock::Moment,
-};
+use crate::clock::Moment;
 
 /// The part of a ttl that is reserved for clocks that run at different rates: `ttl * factor + 2
 /// ms`. The 2 ms are the description's own margin for the precision of Redis expiries.
@@ -17,9 +14,6 @@ pub(crate) fn drift(ttl: Duration, factor: f64) -> Duration {
 
 /// Until when a round that started at `start` and was granted `ttl` may be relied on.
 pub(crate) fn deadline(start: Moment, ttl: Duration, factor: f64) -> Moment {
-    if planted(Bug::DriftLeftOut) {
-        return start + ttl;
-    }
     start + ttl.saturating_sub(drift(ttl, factor))
 }
 
@@ -33,12 +27,8 @@ pub(crate) fn renewal(start: Moment, ttl: Duration) -> Moment {
 /// by `now` today, says of the time in between: the clock that the deadline counts on has missed so
 /// much of it. None when that is more than the drift allowance, and the deadline is in doubt.
 pub(crate) fn missed(then: i64, now: i64, ttl: Duration, factor: f64) -> Option<Duration> {
-    if planted(Bug::FrozenClockBelieved) {
-        return Some(Duration::ZERO);
-    }
     let missed = Duration::from_nanos(u64::try_from(now.saturating_sub(then)).unwrap_or(0));
-    let within = missed <= drift(ttl, factor);
-    within.then_some(if planted(Bug::ShortFreezeBelieved) { Duration::ZERO } else { missed })
+    (missed <= drift(ttl, factor)).then_some(missed)
 }
 
 #[cfg(test)]

@@ -54,6 +54,3 @@ pub use source::Node;
 pub(crate) use source::Source;
 pub(crate) use spec::NodeSpec;
 pub(crate) use watchers::{Listener, Watchers};
-
-#[cfg(redlock_sim)]
-pub(crate) use self::memory::data::Push;

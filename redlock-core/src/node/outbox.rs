@@ -21,7 +21,6 @@ use tokio::sync::oneshot;
 
 use super::{Action, Claim, CleanUp, EarlyReply, Job, ReplyTo, quarantine::Quarantine};
 use crate::{
-    bug::{Bug, planted},
     clock::Moment,
     error::{NodeError, NodeErrorKind},
 };
@@ -152,17 +151,13 @@ impl Outbox {
             }
             Action::Release { .. } | Action::Shorten { .. } | Action::Leave => {
                 withdraw(&mut self.renewals, &job.claim, name, &mut early);
-                if job.action == Action::Leave && !planted(Bug::JoinAfterLeave) {
+                if job.action == Action::Leave {
                     // Sent behind this, it would stand in the queue for a waiter that has gone. There
                     // may be several: a place that is handed on is joined for again.
                     while withdraw(&mut self.watches, &job.claim, name, &mut early) {}
                 }
                 let may_wait = job.clean_up.is_some_and(|it| it.may_be_unsent);
-                let overtakes = planted(Bug::ReleaseOvertakesSet);
-                if may_wait
-                    && !overtakes
-                    && withdraw(&mut self.grants, &job.claim, name, &mut early)
-                {
+                if may_wait && withdraw(&mut self.grants, &job.claim, name, &mut early) {
                     // A claim is granted once a node: nothing of it ever got here.
                     early.push((reply_to, Ok(super::Reply::Missing)));
                 } else {
@@ -189,9 +184,6 @@ impl Outbox {
         else {
             return None;
         };
-        if planted(Bug::QuarantineSkipped) {
-            return None;
-        }
         self.sits_out(name, now)
     }
 
@@ -243,15 +235,12 @@ impl Outbox {
         }
         let mut items = spare;
         let Self { renewals, deletes, grants, watches, in_flight, .. } = self;
-        let mut lanes = [
+        let lanes = [
             (renewals, MAX_UPKEEP),
             (deletes, MAX_UPKEEP),
             (grants, MAX_IN_FLIGHT),
             (watches, MAX_WATCHING),
         ];
-        if planted(Bug::RenewalsBehindPolls) {
-            lanes.reverse();
-        }
         for (lane, most) in lanes {
             // An unwanted reply is that of a listener that has gone.
             while *in_flight + items.len() < most
@@ -329,7 +318,7 @@ impl Outbox {
     pub(super) fn repeat(&mut self, job: &Job, now: Moment) {
         let Some(clean_up @ CleanUp { repeated: false, .. }) = job.clean_up else { return };
         let may_be_behind = self.previous_ended.is_some_and(|ended| clean_up.since <= ended);
-        if may_be_behind && !planted(Bug::CleanUpOnce) {
+        if may_be_behind {
             let clean_up = Some(CleanUp { repeated: true, ..clean_up });
             self.add_cleanup(Job { clean_up, ..job.clone() }, now + PAUSE);
         }
@@ -337,9 +326,7 @@ impl Outbox {
 
     /// Asks this again later: a watch whose request failed.
     pub(super) fn ask_again(&mut self, item: Queued, due: Moment) {
-        if !planted(Bug::WatchNotRearmed) {
-            self.put_off(item, due);
-        }
+        self.put_off(item, due);
     }
 
     fn put_off(&mut self, item: Queued, due: Moment) {

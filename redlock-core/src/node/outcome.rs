@@ -11,7 +11,6 @@ use super::{
     strikes::Strikes,
 };
 use crate::{
-    bug::{Bug, planted},
     clock::Moment,
     error::{NodeError, NodeErrorKind},
     metrics, telemetry,
@@ -79,7 +78,6 @@ fn again_at(
         // The next connection asks for all listeners.
         Err(error) if error.kind == NodeErrorKind::Disconnected => None,
         Err(_) => Some(**now + outbox::PAUSE),
-        Ok(_) if planted(Bug::SitsOutReadsFree) => None,
         Ok(_) => shared.outbox.lock().quarantine.sits_out(**now).map(|(_, left)| **now + left),
     }
 }

@@ -19,7 +19,7 @@ pub(crate) trait ReplySink: Send + Sync + 'static {
 
 /// The receiver of the reply of one node. When it is dropped without a reply, it reports a broken
 /// connection.
-#[must_use = "a reply that is not delivered sink as a failure"]
+#[must_use = "a reply that is not delivered counts as a failure"]
 pub(crate) struct ReplyTo {
     sink: Option<Arc<dyn ReplySink>>,
     node: usize,

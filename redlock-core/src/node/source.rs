@@ -23,8 +23,6 @@ pub struct Node(pub(crate) Source);
 pub(crate) enum Source {
     Url(String),
     Memory(MemoryNode),
-    #[cfg(redlock_sim)]
-    Simulated(NodeSpec),
 }
 
 impl Node {
@@ -37,8 +35,6 @@ impl Node {
         match self.0 {
             Source::Url(url) => redis::spec(&url),
             Source::Memory(node) => Ok(node.spec()),
-            #[cfg(redlock_sim)]
-            Source::Simulated(spec) => Ok(spec),
         }
     }
 }
@@ -49,8 +45,6 @@ impl fmt::Debug for Node {
         match &self.0 {
             Source::Url(_) => f.debug_struct("Node").finish_non_exhaustive(),
             Source::Memory(node) => node.fmt(f),
-            #[cfg(redlock_sim)]
-            Source::Simulated(spec) => spec.fmt(f),
         }
     }
 }

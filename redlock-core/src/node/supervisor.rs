@@ -24,7 +24,6 @@ use super::{
 };
 use crate::{
     background::Pulse,
-    bug::{Bug, planted},
     clock::{Moment, sleep_until},
     error::{NodeError, NodeErrorKind},
     metrics, telemetry, token,
@@ -190,9 +189,7 @@ fn go_down(shared: &Shared, error: NodeError) {
 fn fail(shared: &Shared, items: impl IntoIterator<Item = Queued>, error: &NodeError) {
     let now = shared.context.clock.now();
     for item in items {
-        if !planted(Bug::UnsentDeleteForgotten) {
-            shared.outbox.lock().add_cleanup(item.job, now);
-        }
+        shared.outbox.lock().add_cleanup(item.job, now);
         if let Some(reply_to) = item.reply_to {
             reply_to.deliver(Err(error.clone()));
         }

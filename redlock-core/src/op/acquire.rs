@@ -230,8 +230,6 @@ impl Request<'_> {
         metrics::waited(self.terms.label, begun.since(self.called));
         let Self { client, resources, terms, .. } = self;
         let lease = in_transit.lease.clone();
-        #[cfg(redlock_sim)]
-        let token = fence::from_old_range(client, &lease, token);
         let hold = client.leases.hold(resources, lease, terms, begun, reading.now, token);
         if !client.leases.add(&hold, reading) {
             // No work ran under the lease, so that not even a `min_hold` keeps the keys.

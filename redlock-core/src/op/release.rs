@@ -4,7 +4,6 @@
 use std::{collections::VecDeque, sync::Arc, vec};
 
 use crate::{
-    bug::{Bug, planted},
     client::Client,
     clock::Moment,
     error::{LockError, LostReason},
@@ -121,9 +120,7 @@ fn begin_release(client: &Arc<Client>, hold: &Arc<Hold>, settles: fn(&Tally) -> 
     let Client { leases, queues, .. } = &**client;
     let (judged, reading) = leases.judge_now(hold);
     let now = reading.now;
-    if !planted(Bug::OldHandleStaysValid) {
-        leases.end(hold, End::Released);
-    }
+    leases.end(hold, End::Released);
     let Some(lease) = hold.begin_release() else { return Begun::Before };
     let plan = Plan::of(judged, &lease, hold.earliest, now);
     if plan.may_pass_on && queues.hand_over(hold.id, &lease, reading) {
@@ -143,9 +140,7 @@ fn begin_release(client: &Arc<Client>, hold: &Arc<Hold>, settles: fn(&Tally) -> 
 
 /// The hold is not looked at any more.
 fn forget(client: &Client, hold: &Hold) {
-    if !planted(Bug::RenewalOutlivesRelease) {
-        client.leases.registry.remove(hold.id);
-    }
+    client.leases.registry.remove(hold.id);
 }
 
 /// Ends every hold of the client. Bodies release their own holds. The returned holds are those of

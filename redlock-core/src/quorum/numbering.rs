@@ -19,12 +19,11 @@ struct Drawn {
     /// The numbers, by node.
     first: Vec<Option<u64>>,
     is_closed: bool,
-    late: usize,
 }
 
 impl Numbering {
     pub(crate) fn new(round: &Arc<Round>, nodes: usize) -> Arc<Self> {
-        let drawn = Drawn { first: vec![None; nodes], is_closed: false, late: 0 };
+        let drawn = Drawn { first: vec![None; nodes], is_closed: false };
         Arc::new(Self { round: Arc::clone(round), drawn: Mutex::new(drawn) })
     }
 
@@ -34,11 +33,6 @@ impl Numbering {
         drawn.is_closed = true;
         drawn.first.clone()
     }
-
-    /// How many numbers came later.
-    pub(crate) fn late(&self) -> usize {
-        self.drawn.lock().late
-    }
 }
 
 impl ReplySink for Numbering {
@@ -46,9 +40,9 @@ impl ReplySink for Numbering {
         // Before the vote: a quorum of votes comes with a quorum of numbers.
         if let Ok(Reply::Numbered { first }) = result {
             let mut drawn = self.drawn.lock();
-            if drawn.is_closed {
-                drawn.late += 1;
-            } else if let Some(slot) = drawn.first.get_mut(node) {
+            if !drawn.is_closed
+                && let Some(slot) = drawn.first.get_mut(node)
+            {
                 slot.get_or_insert(first);
             }
         }
@@ -110,8 +104,8 @@ mod tests {
         assert!(round.tally().reached());
         assert_eq!(numbering.close(), [Some(7), Some(8), None]);
         give(2, 9);
-        assert_eq!((numbering.close(), numbering.late()), (vec![Some(7), Some(8), None], 1));
-        assert_eq!(round.yes(), 3, "its vote sink");
+        assert_eq!(numbering.close(), [Some(7), Some(8), None]);
+        assert_eq!(round.yes(), 3, "its vote counts");
     }
 
     #[test]

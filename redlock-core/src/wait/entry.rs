@@ -15,7 +15,6 @@ use tokio::sync::Notify;
 
 use super::pace::LIFE;
 use crate::{
-    bug::{Bug, planted},
     error::{NodeError, NodeErrorKind},
     metrics,
     node::{
@@ -48,10 +47,7 @@ fn keeper(nodes: &[NodeHandle], key: &str, refused: &[usize]) -> Option<usize> {
     }
     let key = fnv1a(key.as_bytes());
     let reached = nodes.iter().enumerate().filter(|(_, node)| node.is_up());
-    let mut left = reached.filter(|(index, _)| !refused.contains(index));
-    if planted(Bug::OwnOrderOfNodes) {
-        return left.next().map(|(index, _)| index);
-    }
+    let left = reached.filter(|(index, _)| !refused.contains(index));
     left.max_by_key(|(_, node)| rank(key, node.fingerprint())).map(|(index, _)| index)
 }
 
@@ -240,9 +236,6 @@ impl Drop for Entry {
         if let Some(node) = self.node.and_then(|node| self.nodes.get(node)) {
             self.keys.iter().for_each(|key| node.stop_listening(key, &self.wake));
         }
-        if planted(Bug::EntryLeftBehind) {
-            return;
-        }
         for node in std::mem::take(&mut self.asked) {
             let Some(handle) = self.nodes.get(node) else { continue };
             // The leave follows a join that is still on its way, on the same connection. An entry
@@ -302,9 +295,7 @@ impl Wake {
 
 impl Listener for Wake {
     fn changed(&self, _: usize, key: &str) {
-        if !planted(Bug::LostWakeUp) {
-            self.tell(if *key == *self.turn { Signal::Turn } else { Signal::Next });
-        }
+        self.tell(if *key == *self.turn { Signal::Turn } else { Signal::Next });
     }
 
     fn freed(&self, _: usize) {}

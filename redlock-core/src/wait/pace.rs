@@ -7,10 +7,7 @@
 
 use std::time::Duration;
 
-use crate::{
-    bug::{Bug, planted},
-    clock::Moment,
-};
+use crate::clock::Moment;
 
 /// The shortest pause between attempts: zero delay and zero jitter would spin on the nodes.
 pub(crate) const MIN_PAUSE: Duration = Duration::from_millis(1);
@@ -88,7 +85,7 @@ impl Streak {
     /// Whether the lock may be passed on.
     pub(super) fn may_go_on(&self, now: Moment) -> bool {
         let in_time = self.since.is_none_or(|since| now.since(since) < self.span);
-        in_time && self.turns != Some(0) || planted(Bug::NeverLetsOthersIn)
+        in_time && self.turns != Some(0)
     }
 
     /// The lock was passed on.

@@ -23,7 +23,6 @@ use super::{
     wants::{NoTurn, Wants},
 };
 use crate::{
-    bug::{Bug, planted},
     clock::{Moment, Reading},
     lease::{Hold, HoldId, InFlightGuard, LeaseInTransit, LeaseState, Leases, Waiters},
     node::fnv1a,
@@ -184,9 +183,6 @@ impl Queues {
     /// A node has reported that other clients wait for this lock. The client whose turn it is has
     /// until `until` to take it.
     pub(crate) fn others_wait(&self, key: &Arc<str>, now: Moment, until: Moment) {
-        if planted(Bug::BargesIn) {
-            return;
-        }
         self.locked(key, |inner| {
             inner.contention.add(key, now, until);
             if let Some(queue) = inner.by_key.get_mut(key) {

@@ -3,12 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::failed_attempt::FailedAttempt;
-use crate::{
-    bug::{Bug, planted},
-    clock::Reading,
-    lease::LeaseState,
-    options::Terms,
-};
+use crate::{clock::Reading, lease::LeaseState, options::Terms};
 
 /// The conditions under which a request takes a lease over as it is.
 #[derive(Debug, Clone, Copy)]
@@ -55,8 +50,7 @@ impl Wants {
             && !self.is_set
             && !lease.claim.is_set()
             && self.clock_drift_factor.total_cmp(&lease.clock_drift_factor).is_eq()
-            && (lease.deadline_on(clock).is_some_and(|it| it.since(clock.now) >= self.ttl * 2 / 3)
-                || self.fenced && planted(Bug::HandOverTooLate))
+            && lease.deadline_on(clock).is_some_and(|it| it.since(clock.now) >= self.ttl * 2 / 3)
             && lease.expired_by.since(clock.now) <= self.ttl
     }
 }

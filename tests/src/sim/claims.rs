@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use redlock_core::simulation::{Act, Kind, Outcome};
+use redlock_core::seam::simulation::{Kind, Outcome};
+
+use super::network::Act;
 
 /// What is known of the claims of one schedule, and of who has the keys.
 #[derive(Debug, Default)]

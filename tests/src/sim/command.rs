@@ -11,18 +11,16 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
-use redlock_core::simulation::{Bug, plant};
 
 use super::{Report, Stats, run_seed};
 
 const USAGE: &str = "\
-Usage: --seeds N [--from M] [--seconds S] [--threads T] [--crowd] [--bug NAME]
-                                      runs the seeds from M on, N of them, for S seconds at most
-       --seed N [--crowd] [--bug NAME]
-                                      replays one seed and prints its timeline
-       --mutants [--seeds N] [--but A,B]
-                                      plants each bug and looks for it in at most N seeds
-With --crowd every schedule has many clients with one task each.";
+Usage: --seeds N [--from M] [--seconds S] [--threads T] [--crowd] [--first] [--only-order]
+                          runs the seeds from M on, N of them, for S seconds at most
+       --seed N [--crowd] replays one seed and prints its timeline
+With --crowd every schedule has many clients with one task each.
+With --first it ends at the first schedule that breaks a promise.
+With --only-order, promises of order and time may be broken, and no others.";
 
 /// What the command line asks for.
 struct Asked {
@@ -32,10 +30,8 @@ struct Asked {
     seconds: Option<u64>,
     threads: Option<usize>,
     crowd: bool,
-    bug: Option<Bug>,
-    mutants: bool,
-    /// Bugs that are another suite's to find.
-    but: Vec<String>,
+    first: bool,
+    only_order: bool,
 }
 
 fn parse(arguments: &[String]) -> Result<Asked, String> {
@@ -46,9 +42,8 @@ fn parse(arguments: &[String]) -> Result<Asked, String> {
         seconds: None,
         threads: None,
         crowd: false,
-        bug: None,
-        mutants: false,
-        but: Vec::new(),
+        first: false,
+        only_order: false,
     };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
@@ -62,15 +57,8 @@ fn parse(arguments: &[String]) -> Result<Asked, String> {
             "--seconds" => asked.seconds = Some(number(value()?)?),
             "--threads" => asked.threads = usize::try_from(number(value()?)?).ok(),
             "--crowd" => asked.crowd = true,
-            "--mutants" => asked.mutants = true,
-            "--but" => asked.but = value()?.split(',').map(str::to_owned).collect(),
-            "--bug" => {
-                let name = value()?;
-                asked.bug =
-                    Some(Bug::named(name).ok_or_else(|| {
-                        format!("there is no bug {name}; there are {:?}", Bug::ALL)
-                    })?);
-            }
+            "--first" => asked.first = true,
+            "--only-order" => asked.only_order = true,
             other => return Err(format!("unknown argument {other}")),
         }
     }
@@ -86,12 +74,12 @@ pub fn run(arguments: &[String]) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    plant(asked.bug);
     let well = match asked {
-        Asked { mutants: true, seeds, but, .. } => mutants(seeds, &but),
         Asked { seed: Some(seed), crowd, .. } => replay(seed, crowd),
-        Asked { from, seeds, seconds, threads, crowd, .. } => {
-            many(&Sweep { threads, crowd, ..Sweep::new(from, seeds) }, seconds)
+        Asked { from, seeds, seconds, threads, crowd, first, only_order, .. } => {
+            let enough = if first { 1 } else { ENOUGH };
+            let until = None;
+            many(&Sweep { from, seeds, crowd, threads, until, enough, only_order }, seconds)
         }
     };
     if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -128,11 +116,14 @@ struct Sweep {
     until: Option<Instant>,
     /// It ends when so many are broken.
     enough: usize,
+    /// Promises of order and time do not count.
+    only_order: bool,
 }
 
 impl Sweep {
-    fn new(from: u64, seeds: u64) -> Self {
-        Self { from, seeds, crowd: false, threads: None, until: None, enough: ENOUGH }
+    /// Whether a schedule has broken a promise that counts.
+    fn is_broken(&self, report: &Report) -> bool {
+        if self.only_order { !report.violations.is_empty() } else { report.is_broken() }
     }
 
     /// Runs them on every core, or on so many threads as were asked for.
@@ -160,7 +151,7 @@ impl Sweep {
                         bar.inc(1);
                         let mut total = total.lock().unwrap();
                         total.stats.add(&report.stats);
-                        if report.is_broken() {
+                        if self.is_broken(&report) {
                             total.broken.push((seed, report));
                         }
                         if total.broken.len() >= enough {
@@ -195,50 +186,4 @@ fn many(sweep: &Sweep, seconds: Option<u64>) -> bool {
         println!("  seed {seed}: {}", report.broken().collect::<Vec<_>>().join("; "));
     }
     total.broken.is_empty()
-}
-
-/// Bugs that must not make any difference but to order and time, and how many schedules show that.
-const HARMLESS: &[Bug] = &[Bug::WrongPlaces];
-const HARMLESS_SEEDS: u64 = 5000;
-const HARMLESS_CROWDS: u64 = 500;
-
-fn mutants(seeds: u64, but: &[String]) -> bool {
-    let mut all = true;
-    println!("{:<26} {:>9}  what was seen first", "bug", "schedules");
-    for bug in Bug::ALL.into_iter().filter(|bug| !but.contains(&format!("{bug:?}"))) {
-        plant(Some(bug));
-        let name = format!("{bug:?}");
-        let sweep = Sweep { enough: 1, ..Sweep::new(0, seeds) };
-        match sweep.run(&ProgressBar::hidden()).broken.first() {
-            Some((seed, report)) => {
-                let first = report.broken().next().unwrap_or_default();
-                println!("{name:<26} {:>9}  {first}", seed + 1);
-            }
-            None => {
-                println!("{name:<26} {:>9}  not found", format!("> {seeds}"));
-                all = false;
-            }
-        }
-        if HARMLESS.contains(&bug) {
-            all &= is_harmless(&name);
-        }
-    }
-    all
-}
-
-/// Whether no schedule breaks more than order and time.
-fn is_harmless(name: &str) -> bool {
-    let ordinary = Sweep { enough: usize::MAX, ..Sweep::new(0, HARMLESS_SEEDS) };
-    let crowds = Sweep { crowd: true, seeds: HARMLESS_CROWDS, ..ordinary };
-    [ordinary, crowds].iter().all(|sweep| {
-        let total = sweep.run(&ProgressBar::hidden());
-        let harm = total.broken.iter().find(|(_, report)| !report.violations.is_empty());
-        let seen = match harm {
-            Some((_, report)) => format!("more than order is broken: {}", report.violations[0]),
-            None => "nothing but order and time is broken".to_owned(),
-        };
-        let crowd = if sweep.crowd { ", with many clients each" } else { "" };
-        println!("{name:<26} {:>9}  {seen}{crowd}", sweep.seeds);
-        harm.is_none()
-    })
 }

@@ -4,16 +4,15 @@
 //! factor, any delay and loss on the way, clients that stop, freeze and crash, and nodes that come
 //! back with their data, or without it where that shows (rule 16).
 
-use redlock_core::{
-    Restarts,
-    simulation::{Cut, LinkQuality, Manners, Rng},
-};
+use redlock_core::Restarts;
 
 use super::{
     fenced,
+    network::{Cut, LinkQuality, Manners},
     plan::{
         Blow, Cancel, ClientPlan, End, Fault, How, Op, Plan, Planned, Settings, Step, Take, What,
     },
+    rng::Rng,
 };
 
 /// So many operations are spread over the tasks of each client.

@@ -2,10 +2,9 @@
 
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
-use redlock_core::simulation::Cut;
-
 use super::{
     ledger::Doomed,
+    network::Cut,
     plan::{Blow, Fault, Planned},
     world::{World, ms},
 };

@@ -1,7 +1,7 @@
 //! Which locks of a plan are asked for with a token, and how wrong the wall clocks are: a draw of its
 //! own, so that the rest of a schedule is the same without it.
 
-use redlock_core::simulation::Rng;
+use super::rng::Rng;
 
 use super::plan::{Blow, Fault, How, Plan, Planned, What};
 

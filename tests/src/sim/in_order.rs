@@ -8,11 +8,11 @@ use std::{
     task::Poll,
 };
 
-use redlock_core::simulation::Rng;
 use tokio::sync::Notify;
 
 use super::{
     finish::in_queue,
+    rng::Rng,
     world::{Client, World, ms, sleep},
 };
 

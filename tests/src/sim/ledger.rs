@@ -10,16 +10,18 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::sync::Notify;
-
 use redlock_core::{
     LockHandle,
-    simulation::{Act, Kind, Outcome, Process, SimClock, Witness, believes, claim, numbers},
+    seam::simulation::{Kind, Outcome, believes, claim, numbers},
 };
+use tokio::sync::Notify;
 
 use super::{
     claims::{Claims, key_number},
+    clock::SimClock,
     log::Log,
+    network::{Act, Witness},
+    process::Process,
     report::Oddity,
     tokens::{Call, Given, Tokens},
 };

@@ -5,12 +5,15 @@
 //! everything that happened, by which two runs of one seed are seen to be the same.
 //!
 //! - `plan`, `draw`: what is to happen, and drawing it from a seed.
+//! - `network`, `clock`, `process`, `rng`: what replaces the network, the time, the processes and the
+//!   random numbers of clients, through [`redlock_core::seam`].
 //! - `world`, `work`, `faults`: making it happen.
 //! - `fenced`: which locks are asked for with a token.
 //! - `ledger`, `claims`, `tokens`, `finish`, `in_order`: what must hold, whatever happens.
 //! - `log`: the hash, and the timeline for a reader.
 
 mod claims;
+mod clock;
 pub mod command;
 mod draw;
 mod faults;
@@ -19,13 +22,19 @@ mod finish;
 mod in_order;
 mod ledger;
 mod log;
+mod network;
 mod plan;
+mod process;
 mod report;
+mod rng;
 mod tokens;
 mod work;
 mod world;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 pub use plan::Plan;
 pub use report::{Report, Stats};
@@ -69,4 +78,9 @@ async fn schedule(world: &Arc<World>) {
     world.start_all();
     world.all_done().await;
     finish::finish(world).await;
+}
+
+/// A panic of one task says nothing against what the others have written.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use redlock_core::{
-    Restarts,
-    simulation::{Cut, LinkQuality, Manners},
-};
+use redlock_core::Restarts;
+
+use super::network::{Cut, LinkQuality, Manners};
 
 /// One schedule, all of it drawn from a seed.
 #[derive(Debug, Clone)]

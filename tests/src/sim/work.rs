@@ -14,9 +14,8 @@ use futures_util::future::join_all;
 use redlock_core::{
     __private::{OnLost, error_from, lock, of_client, run},
     LockError, LockGuard, LockHandle, LockOptions, LockRequest, LostReason, Released,
-    simulation::believes,
+    seam::simulation::believes,
 };
-
 use tokio::task::JoinSet;
 
 use super::{

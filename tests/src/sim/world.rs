@@ -2,24 +2,26 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
 
-use redlock_core::{
-    Redlock, pools,
-    simulation::{self, LinkQuality, Network, Place, Process, Rng, SimClock},
-};
+use redlock_core::{Redlock, pools, seam::simulation};
 use tokio::task::JoinHandle;
 
 use super::{
+    clock::SimClock,
     faults,
     ledger::{Frozen, Ledger},
+    locked,
     log::Log,
+    network::{LinkQuality, Network},
     plan::{ClientPlan, Plan},
+    process::Process,
     report::Oddity,
+    rng::{Rng, Seeded},
     work,
 };
 
@@ -69,10 +71,6 @@ struct Pauses {
     causes: u32,
     since: Option<u64>,
     total: u64,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(super) fn ms(ms: u64) -> Duration {
@@ -172,9 +170,12 @@ impl World {
         // No two clients of the library draw the same tokens.
         let own = (number as u64 + 1) | ((part as u64) << 32);
         let seed = Rng::new(self.plan.seed ^ own).bits();
-        let clock = Arc::clone(clock);
-        let place = Place { client: number, clock, seed, order: order.to_vec(), renamed };
-        simulation::builder(&self.network, place)
+        let nodes = order.iter().enumerate().map(|(at, node)| {
+            // A node that is there twice has two names.
+            self.network.node(number, *node, renamed || order[..at].contains(node))
+        });
+        let builder = Redlock::builder()
+            .client_name(format!("c{number}"))
             .key_prefix("")
             .ttl(ms(settings.max_ttl))
             .max_ttl(ms(settings.max_ttl))
@@ -183,9 +184,8 @@ impl World {
             .clock_drift_factor(self.drift_of(plan))
             .retry_delay(ms(settings.retry_delay))
             .retry_jitter(ms(settings.retry_jitter))
-            .restarts(plan.restarts)
-            .build()
-            .unwrap()
+            .restarts(plan.restarts);
+        simulation::build(builder, nodes.collect(), clock, Seeded::new(seed)).unwrap()
     }
 
     /// The drift that a client allows for.

@@ -33,9 +33,9 @@ const CORE: Layers = Layers {
             &[
                 "sync",
                 "sync.rs",
+                "seam",
                 "background.rs",
                 "runtime.rs",
-                "bug.rs",
                 "clock.rs",
                 "error.rs",
                 "metrics",
@@ -60,21 +60,13 @@ const CORE: Layers = Layers {
         ("client of a user", &["redlock.rs", "builder.rs", "shutdown.rs", "config"]),
         (
             "around it",
-            &["pools.rs", "annotation.rs", "extension.rs", "axum.rs", "fuzz.rs", "simulation"],
+            &["pools.rs", "annotation.rs", "extension.rs", "axum.rs", "fuzz.rs", "seam/simulation"],
         ),
     ],
     natural: &[
         // A turn that is dropped passes itself on.
         &["wait/queue.rs", "wait/turn.rs"],
         &["builder.rs", "redlock.rs"],
-        // No part of the library.
-        &[
-            "simulation/connection.rs",
-            "simulation/event_queue.rs",
-            "simulation/network.rs",
-            "simulation/node.rs",
-            "simulation/traffic.rs",
-        ],
     ],
 };
 

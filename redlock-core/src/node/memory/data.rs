@@ -13,7 +13,6 @@ use tokio::time::Instant;
 
 use super::counters::Counters;
 use crate::{
-    bug::{Bug, planted},
     clock::wall_at,
     node::{Action, Claim, Command, Places, Reply, Secret, Seen, queue_keys},
 };
@@ -23,16 +22,13 @@ use crate::{
 const MAX_WATCHED: usize = 1 << 18;
 
 /// Everything that a node knows.
-pub(super) struct Data {
+pub(crate) struct Data {
     keys: BTreeMap<Arc<str>, Entry>,
     /// The clients in the queue before a key, the first in front.
     queues: BTreeMap<Arc<str>, BTreeMap<u64, Waiter>>,
     /// The connections that are told of the next change to a key, once each.
     watched: BTreeMap<Arc<str>, BTreeSet<u64>>,
     counters: Counters,
-    /// Locks that went and may come back.
-    #[cfg(redlock_sim)]
-    lost: BTreeMap<Arc<str>, Entry>,
     clock: ServerClock,
     /// Expired keys are removed when this many keys are there.
     sweep_at: usize,
@@ -86,15 +82,13 @@ impl ServerClock {
 }
 
 impl Data {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let clock = ServerClock { anchor: None, shown: 0.0, rate: 1.0, ahead: 0.0 };
         Self {
             keys: BTreeMap::new(),
             queues: BTreeMap::new(),
             watched: BTreeMap::new(),
             counters: Counters::default(),
-            #[cfg(redlock_sim)]
-            lost: BTreeMap::new(),
             clock,
             sweep_at: 1024,
         }
@@ -107,52 +101,29 @@ impl Data {
         self.clock.ahead += ahead;
     }
 
-    pub(super) fn set_rate(&mut self, rate: f64) {
+    pub(crate) fn set_rate(&mut self, rate: f64) {
         let shown = self.clock.now();
         self.clock.set(shown, if rate > 0.0 { rate } else { 0.0 });
     }
 
     /// The keys that have not expired.
-    pub(super) fn keys(&mut self) -> Vec<String> {
+    pub(crate) fn keys(&mut self) -> Vec<String> {
         let now = self.clock.now();
         let there = self.keys.iter().filter(|(_, entry)| entry.expires > now);
         there.map(|(key, _)| key.to_string()).collect()
     }
 
-    pub(super) fn remaining(&mut self, key: &str) -> Option<Duration> {
+    pub(crate) fn remaining(&mut self, key: &str) -> Option<Duration> {
         let now = self.clock.now();
         let left = self.keys.get(key)?.expires - now;
         Duration::try_from_secs_f64(left).ok().filter(|left| !left.is_zero())
     }
 
-    pub(super) fn clear(&mut self) -> Vec<Push> {
+    pub(crate) fn clear(&mut self) -> Vec<Push> {
         self.keys.clear();
         self.queues.clear();
         self.counters.clear();
         self.tell_all()
-    }
-
-    /// All locks go, and the counters stay: as when the clock of the node is set ahead.
-    #[cfg(redlock_sim)]
-    pub(super) fn clear_locks(&mut self) -> Vec<Push> {
-        self.lost = std::mem::take(&mut self.keys);
-        self.tell_all()
-    }
-
-    /// Locks that went come back where no other lock is, as if they were set again. Returns their keys
-    /// and values.
-    #[cfg(redlock_sim)]
-    pub(super) fn bring_back(&mut self) -> Vec<(Arc<str>, String)> {
-        let now = self.clock.now();
-        let mut back = Vec::new();
-        for (key, entry) in std::mem::take(&mut self.lost) {
-            let is_free = self.keys.get(&key).is_none_or(|other| other.expires <= now);
-            if is_free && entry.expires > now {
-                back.push((Arc::clone(&key), entry.value.clone()));
-                self.keys.insert(key, entry);
-            }
-        }
-        back
     }
 
     fn tell_all(&mut self) -> Vec<Push> {
@@ -161,7 +132,7 @@ impl Data {
     }
 
     /// `None` when there was no such key.
-    pub(super) fn remove(&mut self, key: &str) -> Option<Vec<Push>> {
+    pub(crate) fn remove(&mut self, key: &str) -> Option<Vec<Push>> {
         if self.counters.remove(key) {
             return Some(Vec::new());
         }
@@ -172,7 +143,7 @@ impl Data {
     }
 
     /// A connection has gone and is told nothing any more.
-    pub(super) fn forget(&mut self, connection: u64) {
+    pub(crate) fn forget(&mut self, connection: u64) {
         self.watched.retain(|_, who| {
             who.remove(&connection);
             !who.is_empty()
@@ -180,7 +151,7 @@ impl Data {
     }
 
     /// Runs commands that came on one connection.
-    pub(super) fn run(&mut self, commands: &[Command], connection: u64) -> (Vec<Reply>, Vec<Push>) {
+    pub(crate) fn run(&mut self, commands: &[Command], connection: u64) -> (Vec<Reply>, Vec<Push>) {
         let mut told = Vec::new();
         if self.keys.len().max(self.counters.len()) >= self.sweep_at {
             self.sweep(&mut told);
@@ -248,22 +219,16 @@ impl Data {
                 self.keys.insert(Arc::clone(&claim.key), entry);
                 (Reply::Done, true)
             }
-            (Action::Confirm(raise), _) if planted(Bug::ConfirmAsksNothing) => {
-                (self.counters.raise(&claim.key, raise, now), false)
-            }
             (_, None) => (Reply::Missing, false),
             (action, Some(entry))
                 if entry.value != claim.value
-                    && !matches!(action, Action::TakeAway | Action::Clear { .. })
-                    && !(matches!(action, Action::Release { .. })
-                        && planted(Bug::ReleaseWithoutCompare)) =>
+                    && !matches!(action, Action::TakeAway | Action::Clear { .. }) =>
             {
                 (Reply::Foreign, false)
             }
             (Action::Extend { ttl }, Some(entry)) => {
                 let left = left(entry).unwrap_or_default();
-                let least = if planted(Bug::ExtendShortens) { now } else { entry.expires };
-                entry.expires = least.max(now + ttl.as_secs_f64());
+                entry.expires = entry.expires.max(now + ttl.as_secs_f64());
                 (Reply::There { left }, true)
             }
             (Action::Redraw { ttl, draw }, Some(entry)) => {
@@ -321,13 +286,11 @@ impl Data {
         while let Some(first) = queue.first_entry()
             && *first.key() < place
             && first.get().dead_at <= now
-            && !planted(Bug::DeadFrontKept)
         {
             first.remove();
         }
         let ahead = queue.range(..place).count() as u64;
-        let wrong = planted(Bug::WrongPlaces);
-        Reply::Queued { place, ahead: if wrong { 0 } else { ahead }, left: left.filter(|_| !wrong) }
+        Reply::Queued { place, ahead, left }
     }
 
     /// `leave.lua`.
@@ -344,9 +307,7 @@ impl Data {
         let next = queue.first_key_value().map(|(_, next)| next.name.clone());
         if (was_first || place.is_none()) && self.remaining(&claim.key).is_none() {
             // It had the turn and did not use it, or the lock became free before it left.
-            if !planted(Bug::TurnOfGoneKept) {
-                self.give_turn(&claim.key, connection, told);
-            }
+            self.give_turn(&claim.key, connection, told);
         } else if let Some(next) = next.filter(|_| was_first) {
             let [_, key] = queue_keys::wake_keys(&Claim::new(&claim.key, next));
             self.tell(&key.into(), Some(connection), told);
@@ -377,7 +338,7 @@ impl Data {
         connection: u64,
         told: &mut Vec<Push>,
     ) -> Reply {
-        if reply == Reply::Foreign || planted(Bug::SuccessorNotWoken) {
+        if reply == Reply::Foreign {
             return reply;
         }
         let woke = self.give_turn(key, connection, told);
@@ -392,19 +353,15 @@ impl Data {
         let Some(queue) = self.queues.get_mut(key) else { return false };
         let keys =
             |waiter: String| queue_keys::wake_keys(&Claim::new(key, waiter)).map(Arc::<str>::from);
-        while let Some((place, first)) = queue.pop_first() {
+        while let Some((_, first)) = queue.pop_first() {
             if first.dead_at <= now {
-                if planted(Bug::DeadFrontKept) {
-                    queue.insert(place, first);
-                    return true;
-                }
                 continue;
             }
             let next = queue.first_key_value().map(|(_, next)| keys(next.name.clone()));
             let [turn, done] = keys(first.name);
             self.watched.remove(&done);
             self.tell(&turn, Some(connection), told);
-            if let Some([_, next]) = next.filter(|_| !planted(Bug::NextNotTold)) {
+            if let Some([_, next]) = next {
                 self.tell(&next, Some(connection), told);
             }
             return true;

@@ -189,40 +189,6 @@ impl MemoryNode {
         was_there
     }
 
-    /// Runs commands that did not come on a connection of the node. The caller tells the watchers.
-    #[cfg(redlock_sim)]
-    pub(crate) fn execute(
-        &self,
-        commands: &[Command],
-        connection: u64,
-    ) -> (Vec<Reply>, Vec<data::Push>) {
-        self.server.data.lock().run(commands, connection)
-    }
-
-    /// Like [`clear`](Self::clear). Returns the listeners to tell.
-    #[cfg(redlock_sim)]
-    pub(crate) fn flush(&self) -> Vec<data::Push> {
-        self.server.data.lock().clear()
-    }
-
-    /// All locks go, and the counters stay.
-    #[cfg(redlock_sim)]
-    pub(crate) fn flush_locks(&self) -> Vec<data::Push> {
-        self.server.data.lock().clear_locks()
-    }
-
-    /// Locks that went come back.
-    #[cfg(redlock_sim)]
-    pub(crate) fn bring_locks_back(&self) -> Vec<(Arc<str>, String)> {
-        self.server.data.lock().bring_back()
-    }
-
-    /// Such a connection has gone.
-    #[cfg(redlock_sim)]
-    pub(crate) fn forget(&self, connection: u64) {
-        self.server.data.lock().forget(connection);
-    }
-
     pub(crate) fn spec(&self) -> NodeSpec {
         NodeSpec { name: Arc::clone(&self.server.name), connector: Arc::new(self.clone()) }
     }

@@ -6,7 +6,6 @@ use tokio::sync::SemaphorePermit;
 
 use super::{fence::Drawing, fronts::Fronts, request::Request};
 use crate::{
-    bug::{Bug, planted},
     client::Client,
     clock::Reading,
     error::{LockError, NodeError, NodeErrorKind},
@@ -45,8 +44,9 @@ impl Request<'_> {
         let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
         let claim = Arc::new(Claim { key: Arc::clone(&self.key), rest: self.rest.clone(), value });
         let round = Round::new(client.nodes.len(), |tally| tally.reached() || tally.impossible());
-        let sought = |start| LeaseState::sought(Arc::clone(&claim), terms, start, &round);
-        let mut in_transit = client.queues.in_transit(sought(client.leases.start()), in_flight);
+        let start = client.leases.start();
+        let sought = LeaseState::sought(Arc::clone(&claim), terms, start, &round);
+        let mut in_transit = client.queues.in_transit(sought, in_flight);
         let drawing = terms.fenced.then(|| {
             let count = numbers_for(fronts.fenced_behind(), 0);
             Drawing::grant(&client, &round, terms.key_ttl(), count)
@@ -60,9 +60,6 @@ impl Request<'_> {
             }
         }
         let mut tally = round.settled(&client.nodes, client.nodes.give_up_after()).await;
-        if planted(Bug::ClockStartedLate) {
-            in_transit.lease = sought(client.leases.start());
-        }
         telemetry::attempted(self.attempts, tally.yes(), tally.no(), || round.failures());
         if tally.reached() {
             if let Some(drawing) = &drawing {
@@ -73,7 +70,7 @@ impl Request<'_> {
             }
             // A grant counts only if validity remains (rule 4).
             let reading = client.nodes.clock.read();
-            if in_transit.lease.is_valid_on(reading) || planted(Bug::ValidityNotCompared) {
+            if in_transit.lease.is_valid_on(reading) {
                 client.nodes.note_quorum_seen();
                 return Ok(Ok((in_transit, reading)));
             }

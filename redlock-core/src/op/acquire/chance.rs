@@ -7,7 +7,6 @@ use futures_util::future::pending;
 
 use super::{request::Request, retries::Chance};
 use crate::{
-    bug::{Bug, planted},
     client::Client,
     clock::Moment,
     error::LockError,
@@ -218,9 +217,7 @@ impl Request<'_> {
     fn refresh(&self, front: &Front, position: Option<QueuePosition>, polls: Duration) -> Duration {
         let Some(QueuePosition { ahead, left }) = position else { return REFRESH };
         let is_told = front.entry.as_ref().is_some_and(|entry| entry.is_told());
-        let refresh = if planted(Bug::EntryNotRefreshed) {
-            REFRESH * 1000
-        } else if is_told {
+        let refresh = if is_told {
             REFRESH
         } else {
             // Without pushes, the waiters in front look more often.

@@ -12,7 +12,6 @@ use std::{sync::Arc, time::Duration};
 
 use super::request::Request;
 use crate::{
-    bug::{Bug, planted},
     client::Client,
     clock::Moment,
     fence::{FencingToken, Range, numbers_for},
@@ -33,8 +32,7 @@ fn life(client: &Client) -> Duration {
 }
 
 fn draw(client: &Client, count: u32) -> Draw {
-    let wall = u64::try_from(client.nodes.clock.wall().as_micros()).unwrap_or(u64::MAX);
-    let floor = if planted(Bug::NoClockFloor) { 0 } else { wall };
+    let floor = u64::try_from(client.nodes.clock.wall().as_micros()).unwrap_or(u64::MAX);
     Draw { floor, count, life: life(client) }
 }
 
@@ -81,9 +79,6 @@ impl Drawing {
         let first = self.numbering.close();
         let largest = match agree(&first) {
             Some(Agreement::Final(number)) => return Ok(Range::new(number, self.count)),
-            Some(Agreement::Split(number)) if planted(Bug::NaiveMaximum) => {
-                return Ok(Range::new(number, self.count));
-            }
             Some(Agreement::Split(number)) => number,
             // A quorum of votes comes with a quorum of numbers.
             None => return Err(FailedAttempt::too_late(0)),
@@ -91,8 +86,7 @@ impl Drawing {
         let round = Round::new(client.nodes.len(), settles);
         let after_first = u64::from(self.count) - 1;
         // All numbers of the range are taken, not only its first.
-        let raised = if planted(Bug::ConfirmsFirstOnly) { 0 } else { after_first };
-        let to = largest + raised;
+        let to = largest + after_first;
         let confirm = |node: usize| {
             let from = (*first.get(node)?)? + after_first;
             let raise = Raise { from, to: to.max(from), life: life(client) };
@@ -100,8 +94,7 @@ impl Drawing {
         };
         deliver(ask(&client.nodes, &round, client.nodes.clock.now(), confirm));
         let tally = round.settled(&client.nodes, client.nodes.give_up_after()).await;
-        let late = if planted(Bug::LateGrantCounted) { self.numbering.late() } else { 0 };
-        if tally.reached() || tally.yes() + late >= client.nodes.quorum() {
+        if tally.reached() {
             return Ok(Range::new(largest, self.count));
         }
         Err(FailedAttempt::of(&tally, &round))
@@ -161,24 +154,4 @@ impl Request<'_> {
         in_transit.lease.range = Some(Box::new(range));
         in_transit.lease.is_valid_on(reading).then_some(in_transit)
     }
-}
-
-/// The next number of an older range, as long as one is left: [`Bug::OldRangeUsed`].
-#[cfg(redlock_sim)]
-pub(super) fn from_old_range(
-    client: &Client,
-    lease: &crate::lease::LeaseState,
-    token: Option<FencingToken>,
-) -> Option<FencingToken> {
-    if !planted(Bug::OldRangeUsed) || token.is_none() {
-        return token;
-    }
-    let mut old = client.old_ranges.lock();
-    let next = old.get_mut(&lease.claim.key).and_then(Range::next);
-    if next.is_none()
-        && let Some(range) = &lease.range
-    {
-        old.insert(Arc::clone(&lease.claim.key), Range::clone(range));
-    }
-    next.or(token)
 }

@@ -54,7 +54,7 @@ impl Fronts {
     /// Whether other clients have their chance before this request asks. True once.
     pub(super) fn stand_back(&mut self) -> bool {
         // All are asked: each remembers that it was.
-        self.each().fold(false, |stands_back, front| front.stands_back() || stands_back)
+        self.each().filter_map(|front| front.stands_back().then_some(())).count() > 0
     }
 
     /// Another client came while the request stood back.

@@ -1,15 +1,15 @@
 //! The clock of one client: skewed, drifting, and frozen at will.
 
-use std::time::Duration;
+use std::{sync::Mutex, time::Duration};
 
-use parking_lot::Mutex;
+use redlock_core::seam::simulation::{Clock, Shown, wall_now};
 use tokio::time::Instant;
 
-use crate::clock::{Clock, Moment, Reading, wall_at};
+use super::locked;
 
 /// A client's clock. It never goes back; how fast it goes is up to the test.
 #[derive(Debug)]
-pub struct SimClock(Mutex<Hands>);
+pub(crate) struct SimClock(Mutex<Hands>);
 
 #[derive(Debug)]
 struct Hands {
@@ -18,7 +18,7 @@ struct Hands {
     shown: Duration,
     rate: f64,
     frozen: bool,
-    /// In nanoseconds, as in [`Reading`].
+    /// In nanoseconds, as in [`Shown`].
     wall_ahead: i64,
     /// How far the wall clock is ahead of the right time, in milliseconds: NTP has set it, and not quite
     /// right. None when it shows the beginning of time for ever.
@@ -38,22 +38,22 @@ impl SimClock {
     /// A clock that shows `skew` now and goes at `rate`, 1.0 being right, beside a wall clock that is
     /// this many milliseconds ahead, or stands still. Needs a runtime.
     #[must_use]
-    pub fn new(skew: Duration, rate: f64, wall_error: Option<i64>) -> Self {
+    pub(crate) fn new(skew: Duration, rate: f64, wall_error: Option<i64>) -> Self {
         let anchor = Instant::now();
         let (shown, frozen, wall_ahead) = (skew, false, 0);
         Self(Mutex::new(Hands { anchor, shown, rate, frozen, wall_ahead, wall_error }))
     }
 
     /// Stands still from now on, as the clocks of a virtual machine that is frozen.
-    pub fn freeze(&self) {
-        let mut hands = self.0.lock();
+    pub(crate) fn freeze(&self) {
+        let mut hands = locked(&self.0);
         let now = hands.now();
         *hands = Hands { anchor: Instant::now(), shown: now, frozen: true, ..*hands };
     }
 
     /// Goes on where it stood. Only the wall clock, which is set by others, shows what it missed.
-    pub fn thaw(&self) {
-        let mut hands = self.0.lock();
+    pub(crate) fn thaw(&self) {
+        let mut hands = locked(&self.0);
         if !hands.frozen {
             return;
         }
@@ -63,16 +63,16 @@ impl SimClock {
     }
 
     /// Sets the wall clock ahead, as NTP does.
-    pub fn step(&self, by: Duration) {
-        let mut hands = self.0.lock();
+    pub(crate) fn step(&self, by: Duration) {
+        let mut hands = locked(&self.0);
         let by = i64::try_from(by.as_nanos()).unwrap_or(i64::MAX);
         hands.wall_ahead = hands.wall_ahead.saturating_add(by);
         hands.wall_error = hands.wall_error.map(|error| error.saturating_add(by / 1_000_000));
     }
 
     /// Sets the wall clock back, as NTP does.
-    pub fn set_back(&self, by: Duration) {
-        let mut hands = self.0.lock();
+    pub(crate) fn set_back(&self, by: Duration) {
+        let mut hands = locked(&self.0);
         let by = i64::try_from(by.as_nanos()).unwrap_or(i64::MAX);
         hands.wall_ahead = hands.wall_ahead.saturating_sub(by);
         hands.wall_error = hands.wall_error.map(|error| error.saturating_sub(by / 1_000_000));
@@ -80,20 +80,20 @@ impl SimClock {
 
     /// How far the wall clock is from the right time; `None` when it stands still.
     #[must_use]
-    pub fn wall_error(&self) -> Option<Duration> {
-        self.0.lock().wall_error.map(|error| Duration::from_millis(error.unsigned_abs()))
+    pub(crate) fn wall_error(&self) -> Option<Duration> {
+        locked(&self.0).wall_error.map(|error| Duration::from_millis(error.unsigned_abs()))
     }
 }
 
 impl Clock for SimClock {
-    fn read(&self) -> Reading {
-        let hands = self.0.lock();
-        Reading { now: Moment::after(hands.now()), wall_ahead: hands.wall_ahead }
+    fn read(&self) -> Shown {
+        let hands = locked(&self.0);
+        Shown { now: hands.now(), wall_ahead: hands.wall_ahead }
     }
 
     fn wall(&self) -> Duration {
-        let Some(error) = self.0.lock().wall_error else { return Duration::ZERO };
-        let right = wall_at(Instant::now());
+        let Some(error) = locked(&self.0).wall_error else { return Duration::ZERO };
+        let right = wall_now();
         let by = Duration::from_millis(error.unsigned_abs());
         if error < 0 { right.saturating_sub(by) } else { right + by }
     }

@@ -1,28 +1,38 @@
 //! The network between clients and nodes, and all its faults.
 
-use std::{fmt, sync::Arc, time::Duration};
+mod connection;
+mod event_queue;
+mod node;
+mod sight;
+mod traffic;
 
-use parking_lot::Mutex;
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use redlock_core::seam::simulation::{Answers, Command, Connector};
 use tokio::{
     sync::{Notify, oneshot},
     time::Instant,
 };
 
-use super::{
+use self::{
     connection::SimConnector,
     event_queue::EventQueue,
     node::SimNode,
-    sight::{self, Witness},
-    traffic::{LinkQuality, Message, Opening, Payload, Route},
+    traffic::{Message, Opening, Payload, Route},
 };
-use crate::{
-    error::NodeError,
-    node::{Command, NodeSpec, Reply},
+pub(super) use self::{
+    sight::{Act, Witness},
+    traffic::LinkQuality,
 };
+use super::locked;
 
 /// Which way a link is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cut {
+pub(crate) enum Cut {
     /// What the client sends does not arrive.
     ToNode,
     /// What the node answers does not arrive.
@@ -33,7 +43,7 @@ pub enum Cut {
 
 /// What the nodes let a client do, as its protocol and its permissions have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Manners {
+pub(crate) struct Manners {
     /// They push changes of keys to it: RESP3.
     pub pushes: bool,
     /// It may use the queues between processes.
@@ -42,12 +52,12 @@ pub struct Manners {
 
 impl Manners {
     /// Everything.
-    pub const FULL: Self = Self { pushes: true, queues: true };
+    pub(crate) const FULL: Self = Self { pushes: true, queues: true };
 }
 
 /// The nodes, and the ways to them. Clones are the same network.
 #[derive(Clone)]
-pub struct Network(Arc<Shared>);
+pub(crate) struct Network(Arc<Shared>);
 
 struct Shared {
     origin: Instant,
@@ -61,7 +71,7 @@ struct Shared {
 impl Network {
     /// A network of nodes whose clocks go at these rates, for up to `clients` clients. Needs a
     /// runtime with paused time, and [`run`](Self::run) in a task of it.
-    pub fn new(seed: u64, rates: &[f64], clients: usize, witness: Arc<dyn Witness>) -> Self {
+    pub(crate) fn new(seed: u64, rates: &[f64], clients: usize, witness: Arc<dyn Witness>) -> Self {
         let nodes: Vec<_> =
             rates.iter().enumerate().map(|(node, rate)| SimNode::new(node, *rate)).collect();
         Self(Arc::new(Shared {
@@ -75,27 +85,32 @@ impl Network {
 
     /// How many nodes there are.
     #[must_use]
-    pub fn nodes(&self) -> usize {
+    pub(crate) fn nodes(&self) -> usize {
         self.0.nodes
     }
 
     /// The true time since the network was made, in milliseconds.
     #[must_use]
-    pub fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         u64::try_from(self.0.origin.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// A node under its name, or under another one.
-    pub(super) fn spec(&self, client: usize, node: usize, is_alias: bool) -> NodeSpec {
-        let name = Arc::clone(&self.0.state.lock().nodes[node].name);
+    pub(super) fn node(
+        &self,
+        client: usize,
+        node: usize,
+        is_alias: bool,
+    ) -> (Arc<str>, Arc<dyn Connector>) {
+        let name = Arc::clone(&locked(&self.0.state).nodes[node].name);
         let name = if is_alias { format!("{name}-alias").into() } else { name };
         let connector =
             SimConnector { network: self.clone(), client, node, name: Arc::clone(&name) };
-        NodeSpec { name, connector: Arc::new(connector) }
+        (name, Arc::new(connector))
     }
 
     /// Delivers what is under way, for ever.
-    pub async fn run(self) {
+    pub(crate) async fn run(self) {
         loop {
             let until = self.deliver();
             let until = until.map(|at| self.0.origin + Duration::from_millis(at));
@@ -110,7 +125,7 @@ impl Network {
     /// Delivers what is due, and answers when the rest is.
     fn deliver(&self) -> Option<u64> {
         let now = self.now();
-        let mut state = self.0.state.lock();
+        let mut state = locked(&self.0.state);
         state.asleep_until = 0;
         while let Some(due) = state.queue.peek()
             && due.at <= now
@@ -127,7 +142,7 @@ impl Network {
     /// Changes the state, and sees to it that what comes of it is delivered.
     fn with<T>(&self, change: impl FnOnce(&mut EventQueue, u64) -> T) -> T {
         let now = self.now();
-        let mut state = self.0.state.lock();
+        let mut state = locked(&self.0.state);
         let result = change(&mut state, now);
         let wake = state.queue.peek().is_some_and(|due| due.at < state.asleep_until);
         drop(state);
@@ -137,7 +152,7 @@ impl Network {
         result
     }
 
-    pub(super) fn open(&self, client: usize, node: usize, opening: Opening) {
+    fn open(&self, client: usize, node: usize, opening: Opening) {
         self.with(|state, now| {
             let route = Route { client, node, connection: 0, life: 0 };
             let at = now + state.delay(&route);
@@ -145,39 +160,34 @@ impl Network {
         });
     }
 
-    pub(super) fn call(
-        &self,
-        connection: u64,
-        commands: Vec<Command>,
-        tell: oneshot::Sender<Vec<Result<Reply, NodeError>>>,
-    ) {
+    fn call(&self, connection: u64, commands: Vec<Command>, tell: oneshot::Sender<Answers>) {
         self.with(|state, now| state.call(connection, commands, tell, now, &*self.0.witness));
     }
 
     /// The client closes its connection. What it has sent may still arrive, or not.
-    pub(super) fn close(&self, connection: u64) {
-        let mut state = self.0.state.lock();
+    fn close(&self, connection: u64) {
+        let mut state = locked(&self.0.state);
         if state.connections.remove(&connection).is_some() && state.rng.percent(30) {
             state.silenced.insert(connection);
         }
     }
 
     /// Sets how messages fare between a client and a node from now on.
-    pub fn quality(&self, client: usize, node: usize, quality: LinkQuality) {
+    pub(crate) fn quality(&self, client: usize, node: usize, quality: LinkQuality) {
         self.with(|state, _| state.link(client, node).quality = quality);
     }
 
     /// Sets what a client may do from now on; pushes, from its next connections on.
-    pub fn manners(&self, client: usize, manners: Manners) {
-        self.0.state.lock().manners[client] = manners;
+    pub(crate) fn manners(&self, client: usize, manners: Manners) {
+        locked(&self.0.state).manners[client] = manners;
     }
 
-    pub(super) fn manners_of(&self, client: usize) -> Manners {
-        self.0.state.lock().manners[client]
+    fn manners_of(&self, client: usize) -> Manners {
+        locked(&self.0.state).manners[client]
     }
 
     /// Cuts a link: what is sent is held back.
-    pub fn cut(&self, client: usize, node: usize, cut: Cut) {
+    pub(crate) fn cut(&self, client: usize, node: usize, cut: Cut) {
         self.with(|state, _| {
             let link = state.link(client, node);
             link.cut_to_node |= cut != Cut::ToClient;
@@ -186,7 +196,7 @@ impl Network {
     }
 
     /// Heals a link: what was held back arrives.
-    pub fn heal(&self, client: usize, node: usize) {
+    pub(crate) fn heal(&self, client: usize, node: usize) {
         self.with(|state, now| {
             let link = state.link(client, node);
             (link.cut_to_node, link.cut_to_client) = (false, false);
@@ -198,17 +208,17 @@ impl Network {
     }
 
     /// Breaks the connections between a client and a node. What is under way may arrive or not.
-    pub fn reset(&self, client: usize, node: usize) {
+    pub(crate) fn reset(&self, client: usize, node: usize) {
         self.with(|state, _| state.reset(|route| route.client == client && route.node == node));
     }
 
     /// Breaks all connections of a client, as its crash does.
-    pub fn crash(&self, client: usize) {
+    pub(crate) fn crash(&self, client: usize) {
         self.with(|state, _| state.reset(|route| route.client == client));
     }
 
     /// Ends the process of a node.
-    pub fn stop(&self, node: usize) {
+    pub(crate) fn stop(&self, node: usize) {
         self.with(|state, now| {
             state.nodes[node].stop();
             state.hang_up_on(node, now);
@@ -216,22 +226,23 @@ impl Network {
     }
 
     /// Starts another process of a node, without its data when `empty`.
-    pub fn start(&self, node: usize, empty: bool) {
+    pub(crate) fn start(&self, node: usize, empty: bool) {
         self.with(|state, now| state.nodes[node].start(now, empty));
     }
 
     /// Deletes all keys of a node.
-    pub fn flush(&self, node: usize) {
+    pub(crate) fn flush(&self, node: usize) {
         self.with(|state, now| {
-            let pushes = state.nodes[node].memory.flush();
+            let pushes = state.nodes[node].server.clear();
             state.tell(pushes, now, &*self.0.witness);
         });
     }
 
     /// Deletes all locks of a node, as a clock does that is set ahead. Counters stay.
-    pub fn flush_locks(&self, node: usize) {
+    pub(crate) fn flush_locks(&self, node: usize) {
         self.with(|state, now| {
-            let pushes = state.nodes[node].memory.flush_locks();
+            let (lost, pushes) = state.nodes[node].server.lose_locks();
+            state.nodes[node].lost = lost;
             state.tell(pushes, now, &*self.0.witness);
         });
     }
@@ -239,18 +250,25 @@ impl Network {
     /// Locks that went from a node come back where no other lock is, as if their holder had set them
     /// again. Returns their keys and the first 64 bits of their tokens.
     #[must_use]
-    pub fn bring_locks_back(&self, node: usize) -> Vec<(String, u64)> {
-        let back = self.with(|state, _| state.nodes[node].memory.bring_locks_back());
-        back.into_iter().map(|(key, value)| (key.to_string(), sight::number_of(&value))).collect()
+    pub(crate) fn bring_locks_back(&self, node: usize) -> Vec<(String, u64)> {
+        self.with(|state, now| {
+            let mut lost = std::mem::take(&mut state.nodes[node].lost);
+            lost.retain(|lost| {
+                let (is_back, pushes) = state.nodes[node].server.bring_back(lost);
+                state.tell(pushes, now, &*self.0.witness);
+                is_back
+            });
+            lost.iter().map(|lost| (lost.key().to_owned(), lost.claim())).collect()
+        })
     }
 
     /// A node takes what arrives and does nothing about it.
-    pub fn hang(&self, node: usize) {
+    pub(crate) fn hang(&self, node: usize) {
         self.with(|state, _| state.nodes[node].hung = true);
     }
 
     /// A node that hung goes on, with everything that has arrived.
-    pub fn resume(&self, node: usize) {
+    pub(crate) fn resume(&self, node: usize) {
         self.with(|state, now| {
             state.nodes[node].hung = false;
             for message in std::mem::take(&mut state.nodes[node].inbox) {
@@ -260,20 +278,20 @@ impl Network {
     }
 
     /// A node runs each batch so many milliseconds after it arrives, from now on.
-    pub fn slow(&self, node: usize, delay: u64) {
+    pub(crate) fn slow(&self, node: usize, delay: u64) {
         self.with(|state, _| state.nodes[node].delay = delay);
     }
 
     /// The keys on a node.
     #[must_use]
-    pub fn keys(&self, node: usize) -> Vec<String> {
-        self.0.state.lock().nodes[node].memory.keys()
+    pub(crate) fn keys(&self, node: usize) -> Vec<String> {
+        locked(&self.0.state).nodes[node].server.keys()
     }
 
     /// How long a key has left on a node, if it is there, on the node's own clock.
     #[must_use]
-    pub fn remaining(&self, node: usize, key: &str) -> Option<Duration> {
-        self.0.state.lock().nodes[node].memory.remaining(key)
+    pub(crate) fn remaining(&self, node: usize, key: &str) -> Option<Duration> {
+        locked(&self.0.state).nodes[node].server.remaining(key)
     }
 }
 

@@ -6,14 +6,14 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Mutex},
     task::{Context, Poll, Waker},
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
-use parking_lot::Mutex;
+use redlock_core::seam::simulation::adopt_by;
 
-use crate::runtime::adoption::adopt_by;
+use super::locked;
 
 thread_local! {
     /// The process whose code runs.
@@ -22,7 +22,7 @@ thread_local! {
 
 /// A process. Clones are the same one.
 #[derive(Clone, Default)]
-pub struct Process(Arc<Mutex<Inner>>);
+pub(crate) struct Process(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
 struct Inner {
@@ -44,13 +44,13 @@ enum Standing {
 impl Process {
     /// A process that runs.
     #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
     /// Runs a future in this process, and whatever tasks the library starts from it. None when
     /// the process has crashed.
-    pub fn inside<F>(&self, future: F) -> Inside<F>
+    pub(crate) fn inside<F>(&self, future: F) -> Inside<F>
     where
         F: Future + Send + 'static,
     {
@@ -59,17 +59,17 @@ impl Process {
     }
 
     /// Lets nothing in it run, as SIGSTOP does.
-    pub fn stop(&self) {
-        let mut inner = self.0.lock();
+    pub(crate) fn stop(&self) {
+        let mut inner = locked(&self.0);
         if inner.standing == Standing::Running {
             inner.standing = Standing::Stopped;
         }
     }
 
     /// Goes on after [`stop`](Self::stop).
-    pub fn resume(&self) {
+    pub(crate) fn resume(&self) {
         let tasks = {
-            let mut inner = self.0.lock();
+            let mut inner = locked(&self.0);
             if inner.standing != Standing::Stopped {
                 return;
             }
@@ -80,43 +80,37 @@ impl Process {
     }
 
     /// Ends it where it is. No destructor runs.
-    pub fn crash(&self) {
+    pub(crate) fn crash(&self) {
         let tasks = {
-            let mut inner = self.0.lock();
+            let mut inner = locked(&self.0);
             inner.standing = Standing::Dead;
             std::mem::take(&mut inner.tasks)
         };
         tasks.into_iter().for_each(Waker::wake);
     }
 
-    /// Whether it is stopped.
-    #[must_use]
-    pub fn is_stopped(&self) -> bool {
-        self.0.lock().standing == Standing::Stopped
-    }
-
     /// Whether it has crashed.
     #[must_use]
-    pub fn is_dead(&self) -> bool {
-        self.0.lock().standing == Standing::Dead
+    pub(crate) fn is_dead(&self) -> bool {
+        locked(&self.0).standing == Standing::Dead
     }
 
     /// Frees what a crash left. Call it once the runtime is gone.
-    pub fn bury(&self) {
-        let grave = std::mem::take(&mut self.0.lock().grave);
+    pub(crate) fn bury(&self) {
+        let grave = std::mem::take(&mut locked(&self.0).grave);
         drop(grave);
     }
 }
 
 impl fmt::Debug for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Process").field(&self.0.lock().standing).finish()
+        f.debug_tuple("Process").field(&locked(&self.0).standing).finish()
     }
 }
 
 /// A future in a [`Process`]. For one task: it does not move to another once polled.
 #[must_use = "futures do nothing unless polled"]
-pub struct Inside<F> {
+pub(crate) struct Inside<F> {
     process: Process,
     future: Option<Pin<Box<F>>>,
     known: bool,
@@ -128,7 +122,7 @@ impl<F: Future + Send + 'static> Future for Inside<F> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         {
-            let mut inner = this.process.0.lock();
+            let mut inner = locked(&this.process.0);
             if inner.standing == Standing::Dead {
                 if let Some(future) = this.future.take() {
                     inner.grave.push(Box::new(future));

@@ -1,30 +1,26 @@
 //! Chance that a seed decides.
 
-use parking_lot::Mutex;
+use std::sync::Mutex;
 
-use crate::token::Entropy;
+use redlock_core::seam::simulation::Entropy;
+
+use super::locked;
 
 /// SplitMix64: small, fast, and good enough to choose faults.
 #[derive(Debug, Clone)]
-pub struct Rng(u64);
+pub(crate) struct Rng(u64);
 
 impl Rng {
     /// A stream of its own for every seed.
     #[must_use]
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let mut rng = Self(seed);
         rng.bits();
         rng
     }
 
-    /// A stream that does not depend on what is drawn from this one later.
-    #[must_use]
-    pub fn fork(&mut self) -> Self {
-        Self::new(self.bits())
-    }
-
     /// 64 random bits.
-    pub fn bits(&mut self) -> u64 {
+    pub(crate) fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -33,27 +29,27 @@ impl Rng {
     }
 
     /// A number below `end`; zero when there is none.
-    pub fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         if end == 0 { 0 } else { self.bits() % end }
     }
 
     /// A number from `low` to `high`, both included.
-    pub fn between(&mut self, low: u64, high: u64) -> u64 {
+    pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high.saturating_sub(low) + 1)
     }
 
     /// A place in a list of this length.
-    pub fn index(&mut self, length: usize) -> usize {
+    pub(crate) fn index(&mut self, length: usize) -> usize {
         usize::try_from(self.below(length as u64)).unwrap_or_default()
     }
 
     /// True so often in a hundred.
-    pub fn percent(&mut self, chance: u64) -> bool {
+    pub(crate) fn percent(&mut self, chance: u64) -> bool {
         self.below(100) < chance
     }
 
     /// From 0 up to but not including 1.
-    pub fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         // 53 bits are what an f64 can hold.
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -70,12 +66,11 @@ impl Seeded {
 }
 
 impl Entropy for Seeded {
-    fn fill(&self, bytes: &mut [u8]) -> Result<(), String> {
-        let mut rng = self.0.lock();
+    fn fill(&self, bytes: &mut [u8]) {
+        let mut rng = locked(&self.0);
         for chunk in bytes.chunks_mut(8) {
             let bits = rng.bits().to_le_bytes();
             chunk.copy_from_slice(&bits[..chunk.len()]);
         }
-        Ok(())
     }
 }

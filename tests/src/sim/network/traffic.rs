@@ -2,17 +2,17 @@
 
 use std::{cmp::Ordering, collections::VecDeque, sync::Arc};
 
+use redlock_core::{
+    NodeError,
+    seam::simulation::{Answers, Command, Identity, Pushes},
+};
 use tokio::sync::oneshot;
 
-use super::rng::Rng;
-use crate::{
-    error::NodeError,
-    node::{Command, Identity, Reply, Watchers},
-};
+use super::{super::rng::Rng, connection::End};
 
 /// How messages fare between one client and one node. Times are in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LinkQuality {
+pub(crate) struct LinkQuality {
     /// What each message takes at least.
     pub base: u64,
     /// What chance adds to that at most.
@@ -29,7 +29,7 @@ pub struct LinkQuality {
 
 impl LinkQuality {
     /// No message takes any time, and none is lost.
-    pub const FAIR: Self =
+    pub(crate) const FAIR: Self =
         Self { base: 0, jitter: 0, spikes: 0, spike: 0, losses: 0, lost_pushes: 0 };
 
     pub(super) fn delay(&self, rng: &mut Rng) -> u64 {
@@ -92,7 +92,7 @@ pub(super) enum Payload {
     /// To the client: the connection is there, or refused.
     Opened(Opening, Result<Identity, NodeError>),
     /// To the client: what the node replied.
-    Answer { call: u64, replies: Vec<Result<Reply, NodeError>> },
+    Answer { call: u64, replies: Answers },
     /// To the client: a key has changed that it watches.
     Push { key: Arc<str> },
     /// To the client: the node knows nothing of this connection.
@@ -113,12 +113,12 @@ impl Payload {
 #[derive(Debug)]
 pub(super) struct Opening {
     pub(super) tell: oneshot::Sender<Result<Connected, NodeError>>,
-    pub(super) watchers: Arc<Watchers>,
+    pub(super) pushes: Pushes,
 }
 
 /// The number of a connection, its client's end of it, and the identity of the node at the other
 /// end.
-pub(super) type Connected = (u64, Arc<super::connection::End>, Identity);
+pub(super) type Connected = (u64, Arc<End>, Identity);
 
 /// A message and when it arrives; the number keeps what arrives together in order.
 #[derive(Debug)]

@@ -9,19 +9,19 @@ use std::{
     sync::Arc,
 };
 
+use redlock_core::{
+    NodeError, NodeErrorKind,
+    seam::simulation::{Answers, Command, Identity, Kind, Push, Pushes, node_error},
+};
 use tokio::sync::oneshot;
 
 use super::{
+    super::rng::Rng,
+    Manners,
     connection::End,
-    network::Manners,
     node::SimNode,
-    rng::Rng,
     sight::{Act, Witness},
     traffic::{Due, Link, Message, Opening, Payload, Route},
-};
-use crate::{
-    error::{NodeError, NodeErrorKind},
-    node::{Action, Command, Identity, Push, Reply, Watchers},
 };
 
 /// Everything that is under way, and between whom.
@@ -44,8 +44,8 @@ pub(super) struct EventQueue {
 pub(super) struct Pipe {
     pub(super) route: Route,
     end: Arc<End>,
-    watchers: Arc<Watchers>,
-    calls: BTreeMap<u64, oneshot::Sender<Vec<Result<Reply, NodeError>>>>,
+    pushes: Pushes,
+    calls: BTreeMap<u64, oneshot::Sender<Answers>>,
     /// When the last message of each direction arrives: none overtakes it.
     last_to_node: u64,
     last_to_client: u64,
@@ -84,7 +84,7 @@ impl EventQueue {
         &mut self,
         connection: u64,
         mut commands: Vec<Command>,
-        tell: oneshot::Sender<Vec<Result<Reply, NodeError>>>,
+        tell: oneshot::Sender<Answers>,
         now: u64,
         witness: &dyn Witness,
     ) {
@@ -134,7 +134,7 @@ impl EventQueue {
 
     fn drop_pipe(&mut self, connection: u64) {
         if let Some(pipe) = self.connections.remove(&connection) {
-            self.nodes[pipe.route.node].memory.forget(connection);
+            self.nodes[pipe.route.node].server.forget(connection);
             pipe.end.hang_up();
         }
     }
@@ -199,7 +199,7 @@ impl EventQueue {
             }
             Payload::Push { key } => {
                 if let Some(pipe) = self.connections.get(&route.connection) {
-                    pipe.watchers.changed(&key);
+                    pipe.pushes.changed(&key);
                 }
             }
             Payload::Hangup => self.drop_pipe(route.connection),
@@ -216,7 +216,7 @@ impl EventQueue {
         let result = if node.up {
             Ok(node.identity(now))
         } else {
-            Err(NodeError::new(&node.name, NodeErrorKind::Down, "connection refused"))
+            Err(node_error(&node.name, NodeErrorKind::Down, "connection refused"))
         };
         route.life = node.life;
         let at = now + self.delay(&route);
@@ -238,7 +238,7 @@ impl EventQueue {
             let pipe = Pipe {
                 route,
                 end: Arc::clone(&end),
-                watchers: Arc::clone(&opening.watchers),
+                pushes: opening.pushes.clone(),
                 calls: BTreeMap::new(),
                 last_to_node: 0,
                 last_to_client: 0,
@@ -278,27 +278,23 @@ impl EventQueue {
         let manners = self.manners[route.client];
         let refused = |name: &Arc<str>| {
             let reason = "NOPERM this user has no permissions to run the script";
-            NodeError::new(name, NodeErrorKind::Server, reason)
+            node_error(name, NodeErrorKind::Server, reason)
         };
         let mut replies = Vec::with_capacity(commands.len());
         let mut pushes = Vec::new();
         for mut command in commands {
-            let queues = matches!(command.action, Action::Join { .. } | Action::Leave);
-            if queues && !manners.queues {
-                replies.push(Err(refused(&node.name)));
-                continue;
+            if !manners.queues {
+                if matches!(command.kind(), Kind::Join | Kind::Leave) {
+                    replies.push(Err(refused(&node.name)));
+                    continue;
+                }
+                command.wake_no_client();
             }
-            if let Action::Release { wakes } = &mut command.action
-                && !manners.queues
-            {
-                *wakes = Places::NONE;
-            }
-            let (reply, told) =
-                node.memory.execute(std::slice::from_ref(&command), route.connection);
+            let (reply, told) = node.server.run(&command, route.connection);
             pushes.extend(told);
             let act = Act::new(route.client, route.connection, route.node, &command);
-            reply.iter().for_each(|reply| witness.executed(&act, reply.into()));
-            replies.extend(reply.into_iter().map(Ok));
+            witness.executed(&act, reply.outcome());
+            replies.push(Ok(reply));
         }
         self.answer(route, Payload::Answer { call, replies }, now);
         self.tell(pushes, now, witness);

@@ -2,13 +2,16 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
+use redlock_core::seam::simulation::{Identity, Lost, Server};
+
 use super::traffic::Message;
-use crate::{MemoryNode, node::Identity};
 
 /// A server process, and the data that may outlive it.
 pub(super) struct SimNode {
     pub(super) name: Arc<str>,
-    pub(super) memory: MemoryNode,
+    pub(super) server: Server,
+    /// Locks that went and may come back.
+    pub(super) lost: Vec<Lost>,
     pub(super) up: bool,
     pub(super) hung: bool,
     /// Counts its processes.
@@ -24,11 +27,10 @@ pub(super) struct SimNode {
 
 impl SimNode {
     pub(super) fn new(number: usize, rate: f64) -> Self {
-        let memory = MemoryNode::new();
-        memory.clock_rate(rate);
         Self {
             name: format!("n{number}").into(),
-            memory,
+            server: Server::new(rate),
+            lost: Vec::new(),
             up: true,
             hung: false,
             life: 0,
@@ -54,7 +56,8 @@ impl SimNode {
         self.started = Some(now);
         self.busy_until = 0;
         if empty {
-            self.memory.clear();
+            // The connections to it are gone already.
+            drop(self.server.clear());
         }
     }
 
@@ -62,9 +65,8 @@ impl SimNode {
     pub(super) fn identity(&self, now: u64) -> Identity {
         let uptime = |started| Duration::from_millis(now.saturating_sub(started));
         Identity {
-            run_id: Some(format!("{}.{}", self.name, self.life).into()),
-            uptime: Some(self.started.map_or(Duration::MAX, uptime)),
-            evicts: None,
+            run_id: format!("{}.{}", self.name, self.life),
+            uptime: self.started.map_or(Duration::MAX, uptime),
         }
     }
 }

@@ -1,0 +1,64 @@
+//! The clock and the random numbers of a client.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use crate::{
+    clock::{self, Moment, Reading, wall_at},
+    token,
+};
+
+/// The clock of one client.
+pub trait Clock: fmt::Debug + Send + Sync + 'static {
+    /// The time now.
+    fn read(&self) -> Shown;
+
+    /// The time of the wall clock, since the Unix epoch.
+    fn wall(&self) -> Duration;
+}
+
+/// The time that a clock shows.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown {
+    /// The time since an origin, which is the same for all clocks that are compared. Never goes back.
+    pub now: Duration,
+    /// How far the wall clock has run ahead of `now`, in nanoseconds.
+    pub wall_ahead: i64,
+}
+
+/// The time that a correct wall clock shows now on tokio's clock, since the Unix epoch.
+#[must_use]
+pub fn wall_now() -> Duration {
+    wall_at(Instant::now())
+}
+
+/// The random numbers of one client.
+pub trait Entropy: fmt::Debug + Send + Sync + 'static {
+    /// Fills `bytes`.
+    fn fill(&self, bytes: &mut [u8]);
+}
+
+#[derive(Debug)]
+pub(super) struct ClockAdapter<C>(pub(super) Arc<C>);
+
+impl<C: Clock> clock::Clock for ClockAdapter<C> {
+    fn read(&self) -> Reading {
+        let Shown { now, wall_ahead } = self.0.read();
+        Reading { now: Moment::ORIGIN + now, wall_ahead }
+    }
+
+    fn wall(&self) -> Duration {
+        self.0.wall()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct EntropyAdapter<E>(pub(super) E);
+
+impl<E: Entropy> token::Entropy for EntropyAdapter<E> {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), String> {
+        self.0.fill(bytes);
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! What goes over a connection. A simulation delivers it, and reads what is public here.
+
+use std::time::Duration;
+
+use crate::node::{self, Action, Places};
+
+/// A command to a node.
+#[derive(Debug, Clone)]
+pub struct Command(pub(super) node::Command);
+
+/// The answer of a node to a command.
+#[derive(Debug, Clone)]
+pub struct Reply(pub(super) node::Reply);
+
+/// What a command does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Sets the key for a new lock.
+    Grant,
+    /// Sets the key of a lock that is held.
+    Heal,
+    /// Extends the key.
+    Extend,
+    /// Extends the key and draws numbers.
+    Redraw,
+    /// Confirms numbers.
+    Confirm,
+    /// Shortens the key to what is left of `min_hold`.
+    Shorten,
+    /// Deletes the key.
+    Release,
+    /// Asks for the state of the key and for its next change.
+    Watch,
+    /// Stands in the queue before the key.
+    Join,
+    /// Leaves the queue.
+    Leave,
+}
+
+/// What a node answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is done.
+    Done,
+    /// There is no such key.
+    Missing,
+    /// Another client has the key.
+    Foreign,
+}
+
+impl Command {
+    /// What it does.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self.0.action {
+            Action::Grant { .. } | Action::GrantFenced { .. } => Kind::Grant,
+            Action::Redraw { .. } => Kind::Redraw,
+            Action::Confirm(_) => Kind::Confirm,
+            Action::Heal { .. } => Kind::Heal,
+            Action::Extend { .. } => Kind::Extend,
+            Action::Shorten { .. } => Kind::Shorten,
+            Action::Release { .. } => Kind::Release,
+            Action::Join { .. } => Kind::Join,
+            Action::Leave => Kind::Leave,
+            // No simulated client is an operator.
+            Action::Watch | Action::Inspect | Action::TakeAway | Action::Clear { .. } => {
+                Kind::Watch
+            }
+        }
+    }
+
+    /// For how long it asks; zero when it does not.
+    #[must_use]
+    pub fn ttl(&self) -> Duration {
+        match self.0.action {
+            Action::Grant { ttl } | Action::Heal { ttl } | Action::Extend { ttl } => ttl,
+            Action::GrantFenced { ttl, .. } | Action::Redraw { ttl, .. } => ttl,
+            Action::Shorten { rest } => rest,
+            Action::Confirm(_)
+            | Action::Release { .. }
+            | Action::Watch
+            | Action::Join { .. }
+            | Action::Leave
+            | Action::Inspect
+            | Action::TakeAway
+            | Action::Clear { .. } => Duration::ZERO,
+        }
+    }
+
+    /// The key, prefix included; of a set the first.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.0.claim.key
+    }
+
+    /// All its keys.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.claim.keys().map(|key| &**key)
+    }
+
+    /// The first 64 bits of its token.
+    #[must_use]
+    pub fn claim(&self) -> u64 {
+        number(&self.0.claim.value)
+    }
+
+    /// A release gives no turn to the next client in the queue, as without the permission for it.
+    pub fn wake_no_client(&mut self) {
+        if let Action::Release { wakes } = &mut self.0.action {
+            *wakes = Places::NONE;
+        }
+    }
+}
+
+impl Reply {
+    /// What it says.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        use node::Reply;
+        match self.0 {
+            Reply::Done | Reply::There { .. } | Reply::Woke { deleted: true, .. } => Outcome::Done,
+            Reply::Queued { .. } | Reply::Numbered { .. } | Reply::Seen(_) => Outcome::Done,
+            Reply::Missing | Reply::Woke { deleted: false, .. } => Outcome::Missing,
+            Reply::Foreign | Reply::Full => Outcome::Foreign,
+        }
+    }
+}
+
+/// The first 64 bits of a token, which is the beginning of the value and hexadecimal.
+pub(super) fn number(value: &str) -> u64 {
+    value.get(..16).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or(0)
+}

@@ -1,0 +1,132 @@
+//! What a node does with commands: the data of a [`MemoryNode`](crate::MemoryNode), which the
+//! simulation puts behind connections of its own.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use super::message::{self, Command, Reply};
+use crate::node::{self, Action, Claim, memory::data::Data};
+
+/// The data of one node.
+pub struct Server {
+    data: Data,
+    /// How fast its clock goes.
+    rate: f64,
+}
+
+/// A connection that has to be told that a key has changed.
+#[derive(Debug, Clone)]
+pub struct Push {
+    /// The number of the connection.
+    pub to: u64,
+    /// The key.
+    pub key: Arc<str>,
+}
+
+/// A lock that went from a node and may come back.
+#[derive(Debug)]
+pub struct Lost {
+    claim: Arc<Claim>,
+    left: Duration,
+    since: Instant,
+}
+
+impl Lost {
+    /// The key, prefix included.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.claim.key
+    }
+
+    /// The first 64 bits of its token.
+    #[must_use]
+    pub fn claim(&self) -> u64 {
+        message::number(&self.claim.value)
+    }
+}
+
+impl Server {
+    /// A node without data whose clock goes at this rate, 1.0 being right.
+    #[must_use]
+    pub fn new(rate: f64) -> Self {
+        let mut data = Data::new();
+        data.set_rate(rate);
+        Self { data, rate }
+    }
+
+    /// Runs a command that came on the connection of this number. Returns the connections to tell.
+    pub fn run(&mut self, command: &Command, connection: u64) -> (Reply, Vec<Push>) {
+        let (reply, told) = self.execute(&command.0, connection);
+        (Reply(reply), told)
+    }
+
+    fn execute(&mut self, command: &node::Command, connection: u64) -> (node::Reply, Vec<Push>) {
+        let (mut replies, told) = self.data.run(std::slice::from_ref(command), connection);
+        // There is one reply for each command.
+        (replies.pop().unwrap_or(node::Reply::Missing), pushes(told))
+    }
+
+    /// A connection has gone and is told nothing any more.
+    pub fn forget(&mut self, connection: u64) {
+        self.data.forget(connection);
+    }
+
+    /// Deletes everything. Returns the connections to tell.
+    pub fn clear(&mut self) -> Vec<Push> {
+        pushes(self.data.clear())
+    }
+
+    /// Deletes all locks, as when the clock of the node is set ahead. Counters stay. Returns the locks,
+    /// and the connections to tell.
+    pub fn lose_locks(&mut self) -> (Vec<Lost>, Vec<Push>) {
+        let mut lost = Vec::new();
+        let mut told = Vec::new();
+        for key in self.data.keys() {
+            let key = Arc::<str>::from(key);
+            let claim = Arc::new(Claim::new(&key, String::new()));
+            let inspect = node::Command { claim, action: Action::Inspect };
+            // No connection has this number.
+            let (node::Reply::Seen(seen), _) = self.execute(&inspect, u64::MAX) else { continue };
+            let Some(value) = seen.value.clone() else { continue };
+            told.extend(self.data.remove(&key).map(pushes).unwrap_or_default());
+            let claim = Arc::new(Claim::new(&key, value.0));
+            lost.push(Lost { claim, left: seen.left, since: Instant::now() });
+        }
+        (lost, told)
+    }
+
+    /// A lock that went comes back as if its holder had set it again, if it has not expired and no
+    /// other lock is there. Returns whether it has, and the connections to tell.
+    pub fn bring_back(&mut self, lost: &Lost) -> (bool, Vec<Push>) {
+        let ttl = lost.left.saturating_sub(lost.since.elapsed().mul_f64(self.rate));
+        if ttl.is_zero() {
+            return (false, Vec::new());
+        }
+        let claim = Arc::clone(&lost.claim);
+        let command = node::Command { claim, action: Action::Heal { ttl } };
+        // No connection has this number.
+        let (reply, told) = self.execute(&command, u64::MAX);
+        (reply == node::Reply::Done, told)
+    }
+
+    /// The keys of locks that have not expired.
+    pub fn keys(&mut self) -> Vec<String> {
+        self.data.keys()
+    }
+
+    /// How long a key has left on the node's own clock, if it is there.
+    pub fn remaining(&mut self, key: &str) -> Option<Duration> {
+        self.data.remaining(key)
+    }
+}
+
+fn pushes(told: Vec<node::memory::data::Push>) -> Vec<Push> {
+    told.into_iter().map(|push| Push { to: push.to, key: push.key }).collect()
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("rate", &self.rate).finish_non_exhaustive()
+    }
+}
