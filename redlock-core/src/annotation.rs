@@ -4,7 +4,7 @@
 //! which knows the types, tells the user what is missing.
 
 use std::{
-    future::{Future, IntoFuture},
+    future::Future,
     pin::Pin,
     task::{Context, Poll, ready},
 };
@@ -54,7 +54,7 @@ fn call_pool(name: &str, resources: Resources, options: LockOptions) -> Call {
 }
 
 fn call(client: &Redlock, resources: Resources, options: LockOptions) -> Call {
-    Call(Run::asking(LockRequest::new(client.client(), resources, options).into_future()))
+    Call(Run::asking(LockRequest::new(client.client(), resources, options).for_body()))
 }
 
 /// The lock of the body that calls it: what `lock` names.

@@ -161,11 +161,6 @@ impl LockHandle {
         Self { leases: Arc::clone(leases), hold }
     }
 
-    /// Whether the client with these leases holds the lock.
-    pub(crate) fn is_of(&self, leases: &Arc<Leases>) -> bool {
-        Arc::ptr_eq(&self.leases, leases)
-    }
-
     fn as_handle(&self) -> &Self {
         self
     }

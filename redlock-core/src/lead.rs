@@ -190,9 +190,7 @@ impl Campaign {
                  the term with max_hold",
             ));
         }
-        let is_inside = LockHandle::current()
-            .is_some_and(|lock| lock.resource() == role && lock.is_of(&client.leases));
-        if is_inside {
+        if body::own_hold(&client, |hold| hold.resources.has(&role)).is_some() {
             return Err(LockError::config(format!(
                 "the lock of the role {role:?} is held by the body that campaigns for it, which could \
                  never win: campaign outside of that body, or under another name"
@@ -214,7 +212,7 @@ impl Campaign {
             LockRequest::new(&self.client, Resources::One(self.role.clone()), self.options.clone())
                 .await?;
         telemetry::leads(&self.role, guard.fencing_token());
-        let outcome = body::run(guard, OnLost::Cancel, body).await;
+        let outcome = body::run(body::into_body(guard), OnLost::Cancel, body).await;
         if outcome.is_ok() {
             telemetry::resigned(&self.role);
         }

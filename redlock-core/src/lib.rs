@@ -36,7 +36,7 @@
 //!
 //! | name | type | labels | what |
 //! |---|---|---|---|
-//! | `redlock_acquires_total` | counter | `label`, `outcome` | requests that ended: `acquired`, `held`, `no_quorum`, `shutting_down`, `misused` (a resource or a setting that cannot work), `cancelled` |
+//! | `redlock_acquires_total` | counter | `label`, `outcome` | requests that ended: `acquired`, `joined` (re-entry), `held`, `no_quorum`, `shutting_down`, `misused` (a resource or a setting that cannot work), `cancelled` |
 //! | `redlock_acquire_duration_seconds` | histogram | `label`, `outcome` | from a request to its answer |
 //! | `redlock_wait_duration_seconds` | histogram | `label` | from a request to the attempt that got the lock |
 //! | `redlock_hold_duration_seconds` | histogram | `label` | from getting a lock to its release or loss |
@@ -60,11 +60,12 @@
 //! A lock with its release over five nodes in memory took 14.5 µs without the feature, 15.1 µs with it and
 //! no recorder, and 17.9 µs with a Prometheus recorder (one core, one task, 20,000 locks in a row).
 //!
-//! # One lock, one key
+//! # A lock inside of the same lock
 //!
-//! A task that asks for a lock it holds waits for itself, in vain. The [`LockError::Held`] that it
-//! gets says that the holder is this same client. A layer and an annotation around the same handler
-//! need different keys.
+//! A body of [`run`](LockRequest::run), an annotated function or a layered handler that asks for its
+//! own lock in one of these ways joins the hold that is there. The outermost releases it. A bare
+//! `lock(..).await` there is answered [`Held`](LockError::Held) at once, with `by_this_client`, since it
+//! could only wait for itself. Spawned tasks are tasks of their own, and wait.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -132,7 +133,7 @@ pub use status::{LockState, LockStatus, NodeStatus, Waiter};
 pub mod __private {
     pub use crate::{
         annotation::*,
-        body::{BodyGuard, OnLost, into_body},
+        body::{BodyFuture, BodyGuard, OnLost},
         extension::*,
     };
 }

@@ -22,13 +22,13 @@ use crate::{error::LockError, guard::LockGuard, runtime::check_runtime};
 /// A future that was polled once must be polled further or dropped. Otherwise it blocks the waiters
 /// behind it, as with tokio's own mutex.
 #[must_use = "futures do nothing unless polled"]
-pub struct LockFuture(BoxFuture<'static, Result<LockGuard, LockError>>);
+pub struct LockFuture(Asked<LockGuard>);
 
 impl LockFuture {
     pub(crate) fn new(
         lock: impl Future<Output = Result<LockGuard, LockError>> + Send + 'static,
     ) -> Self {
-        Self(lock.boxed())
+        Self(Asked::new(lock))
     }
 }
 
@@ -36,6 +36,19 @@ impl Future for LockFuture {
     type Output = Result<LockGuard, LockError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll(cx)
+    }
+}
+
+/// A request in progress, for a guard or for the lock of a body.
+pub(crate) struct Asked<T>(BoxFuture<'static, Result<T, LockError>>);
+
+impl<T: Send + 'static> Asked<T> {
+    pub(crate) fn new(lock: impl Future<Output = Result<T, LockError>> + Send + 'static) -> Self {
+        Self(lock.boxed())
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, LockError>> {
         // Timers need a runtime at each poll, not only at the first.
         if let Err(error) = check_runtime() {
             // The place in the queue, and a lease that was given, are dropped at once.

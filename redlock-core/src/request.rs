@@ -3,7 +3,7 @@
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
 use crate::{
-    body::{self, OnLost},
+    body::{self, BodyFuture, OnLost, into_body},
     client::Client,
     error::LockError,
     guard::{LockGuard, LockHandle},
@@ -95,10 +95,25 @@ impl LockRequest {
     /// and can watch [`LockHandle::lost`]. A body that finishes keeps its result. A panic is passed
     /// on after the release.
     ///
+    /// # Re-entry
+    ///
+    /// Inside of a body that holds the same resource of the same client, this joins the hold that is
+    /// there, however far inside, and also in several branches of a `join!` at once. The same goes for
+    /// annotated functions and layered handlers. No node is asked, and the lock is released when the
+    /// outermost body has ended. A loss drops all bodies, and each reports
+    /// [`Lost`](LockError::Lost). Spawned tasks do not join, and neither do siblings of the body.
+    ///
+    /// The hold keeps its settings: the `ttl`, `auto_extend` and `max_hold` of a request that joins
+    /// have no effect. A set joins a hold with all of its resources; a set that shares only some of them
+    /// with a hold around it is [`Held`](LockError::Held) at once, since it could only wait for itself.
+    /// A `fenced` request joins a fenced hold alone, and has its token. A `min_hold`
+    /// joins a hold with one at least as long.
+    ///
     /// # Errors
     ///
     /// The errors of the request, when the body did not run; [`LockError::Lost`] when it was
-    /// dropped.
+    /// dropped, or would have joined a hold that is lost. [`Config`](LockError::Config) when the hold to
+    /// join has no token, or no `min_hold` as long.
     ///
     /// # Cancellation safety
     ///
@@ -118,8 +133,25 @@ impl LockRequest {
     where
         F: AsyncFnOnce(&LockHandle) -> T,
     {
-        let guard = self.await?;
+        let guard = self.for_body().await?;
         body::run(guard, OnLost::Cancel, async move |lock: LockHandle| body(&lock).await).await
+    }
+
+    /// Asks for the lock of a body, or joins the hold of a body around this request.
+    #[doc(hidden)]
+    pub fn for_body(self) -> BodyFuture {
+        let Self { client, resources, options } = self;
+        BodyFuture::new(async move {
+            let terms = client.settings.terms(&options)?;
+            if let Some(joined) = body::join(&client, &resources, &terms)? {
+                return Ok(joined);
+            }
+            if body::waits_for_itself(&client, &resources) {
+                return Err(acquire::held_around(&client, resources, &terms));
+            }
+            let hold = acquire::acquire(&client, resources, &terms).await?;
+            Ok(into_body(LockGuard::new(&client, hold)))
+        })
     }
 }
 
@@ -131,6 +163,9 @@ impl IntoFuture for LockRequest {
         let Self { client, resources, options } = self;
         LockFuture::new(async move {
             let terms = client.settings.terms(&options)?;
+            if body::waits_for_itself(&client, &resources) {
+                return Err(acquire::held_around(&client, resources, &terms));
+            }
             let hold = acquire::acquire(&client, resources, &terms).await?;
             Ok(LockGuard::new(&client, hold))
         })

@@ -57,6 +57,10 @@ impl Resources {
         }
     }
 
+    pub(crate) fn has(&self, resource: &str) -> bool {
+        self.as_slice().iter().any(|it| it == resource)
+    }
+
     /// The name of all of them in errors and events.
     pub(crate) fn name(&self) -> &str {
         match self {

@@ -11,7 +11,7 @@
 
 use std::{
     fmt,
-    future::{Future, IntoFuture},
+    future::Future,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -20,8 +20,8 @@ use std::{
 use futures_util::future::BoxFuture;
 use pin_project::pin_project;
 use redlock_core::{
-    __private::{BodyGuard, into_body},
-    LockError, LockFuture, Released,
+    __private::{BodyFuture, BodyGuard},
+    LockError, Released,
 };
 use tower_service::Service;
 
@@ -61,7 +61,7 @@ enum State<S, Req, K, F, R, E> {
         service: Option<S>,
     },
     Locking {
-        lock: LockFuture,
+        lock: BodyFuture,
         call: Option<(S, Req)>,
     },
     Calling {
@@ -122,10 +122,7 @@ where
                     let next = match key.and_then(checked) {
                         Ok(Some(key)) => {
                             let lock = settings.redlock.lock(key).options(settings.options.clone());
-                            State::Locking {
-                                lock: lock.into_future(),
-                                call: Some((service, request)),
-                            }
+                            State::Locking { lock: lock.for_body(), call: Some((service, request)) }
                         }
                         Ok(None) => {
                             P::attach(&mut request, None);
@@ -137,7 +134,6 @@ where
                 }
                 StateProj::Locking { lock, call } => match ready!(Pin::new(lock).poll(cx)) {
                     Ok(guard) => {
-                        let guard = into_body(guard);
                         let call = call.take().map(|(service, mut request)| {
                             P::attach(&mut request, Some(guard.handle()));
                             (service, request)

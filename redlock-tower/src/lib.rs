@@ -131,12 +131,11 @@
 //! but each of them runs. What recognizes a repetition is a record of the answer: `extract::header`
 //! shows it.
 //!
-//! # One lock, one key
+//! # Several locks around one handler
 //!
-//! A layer and a `#[redlock]` annotation, or two layers, around the same handler need **different
-//! keys**. The second would wait for the first, which waits for the handler: it is refused as held
-//! when its `wait` is over, and the [`LockError::Held`](redlock_core::LockError::Held) says
-//! `by_this_client`.
+//! A layer and a `#[redlock]` annotation, or two layers, around the same handler may have the same key:
+//! the inner one joins the lock of the outer one, which the last of them releases. With different keys,
+//! every handler takes them in the same order, or two requests can wait for each other.
 //!
 //! # Features
 //!

@@ -6,9 +6,13 @@ use std::{
     task::{Context, Poll},
 };
 
-use futures_util::{FutureExt, future::BoxFuture};
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, ready},
+};
 use tracing::Span;
 
+use super::scope;
 use crate::{
     error::LockError,
     guard::{LockGuard, LockHandle},
@@ -16,19 +20,6 @@ use crate::{
     op::release::Released,
     telemetry,
 };
-
-tokio::task_local! {
-    static CURRENT: LockHandle;
-}
-
-impl LockHandle {
-    /// The innermost lock of this task's body, in `run`, annotated functions and layered
-    /// handlers. Spawned tasks have none of their own.
-    #[must_use]
-    pub fn current() -> Option<Self> {
-        CURRENT.try_with(Self::clone).ok()
-    }
-}
 
 /// What happens to a body whose lock is lost.
 #[doc(hidden)]
@@ -41,30 +32,40 @@ pub enum OnLost {
 }
 
 /// The lock of a body that can be dropped. Dropping it releases the lock in the background: drop
-/// the body first.
+/// the body first. Bodies that re-enter share the guard, and the last of them releases.
 #[doc(hidden)]
 pub struct BodyGuard {
-    guard: LockGuard,
+    guard: Arc<LockGuard>,
     span: Span,
     /// The body was polled: from then on it may have had effects.
     started: bool,
+    /// The hold was there before this body.
+    joined: bool,
     /// Resolves when the body has to be looked at again although none of its own wakers was called.
     changed: Option<BoxFuture<'static, ()>>,
 }
 
 /// The lock of a body that can be dropped. From now on, its keys are not released before the body has
 /// ended (rule 13).
-#[doc(hidden)]
 #[must_use]
-pub fn into_body(guard: LockGuard) -> BodyGuard {
+pub(crate) fn into_body(guard: LockGuard) -> BodyGuard {
     BodyGuard::new(guard)
 }
 
 impl BodyGuard {
     fn new(guard: LockGuard) -> Self {
         guard.hold().mark_body();
+        Self::over(Arc::new(guard), false)
+    }
+
+    /// The lock of another body under a hold that is there.
+    pub(super) fn joining(guard: Arc<LockGuard>) -> Self {
+        Self::over(guard, true)
+    }
+
+    fn over(guard: Arc<LockGuard>, joined: bool) -> Self {
         let span = telemetry::body(guard.resource(), guard.hold().metered.label);
-        Self { guard, span, started: false, changed: None }
+        Self { guard, span, started: false, joined, changed: None }
     }
 
     /// A handle to share.
@@ -102,7 +103,7 @@ impl BodyGuard {
         loop {
             let judged = leases.judge(hold);
             match judged {
-                Judgement::Ended(end) if self.started => {
+                Judgement::Ended(end) if self.started || self.joined => {
                     return Poll::Ready(Err(hold.lost_error(end)));
                 }
                 Judgement::Ended(end) => {
@@ -138,11 +139,17 @@ impl BodyGuard {
         in_scope(&self.guard, &self.span, part)
     }
 
-    /// Releases; the body must be gone.
+    /// Releases; the body must be gone. The last body of the hold releases it. In most cases that is
+    /// the outermost body, unless a body inside was moved out of it.
     pub fn release(self) -> BoxFuture<'static, Result<Released, LockError>> {
         let Self { guard, changed, .. } = self;
         drop(changed);
-        guard.release().boxed()
+        let is_over = guard.hold().is_over();
+        match Arc::into_inner(guard) {
+            Some(guard) => guard.release().boxed(),
+            None if is_over => ready(Ok(Released::AlreadyLost)).boxed(),
+            None => ready(Ok(Released::Ours)).boxed(),
+        }
     }
 }
 
@@ -153,6 +160,6 @@ impl fmt::Debug for BodyGuard {
 }
 
 /// Runs what belongs to a body: `LockHandle::current()` is its lock meanwhile.
-fn in_scope<R>(guard: &LockGuard, span: &Span, part: impl FnOnce() -> R) -> R {
-    CURRENT.sync_scope(guard.handle(), || span.in_scope(part))
+fn in_scope<R>(guard: &Arc<LockGuard>, span: &Span, part: impl FnOnce() -> R) -> R {
+    scope::within(guard, || span.in_scope(part))
 }

@@ -1,10 +1,19 @@
 //! Running a body under a lock: polled only while the lock may be relied on, dropped when it is
 //! lost, released afterwards (rules 9 and 13).
 
+mod asking;
 mod guard;
+mod joining;
+#[cfg(test)]
+mod reentry;
 mod running;
+mod scope;
 #[cfg(test)]
 mod tests;
 
-pub use guard::{BodyGuard, OnLost, into_body};
+pub use asking::BodyFuture;
+pub(crate) use guard::into_body;
+pub use guard::{BodyGuard, OnLost};
+pub(crate) use joining::{join, waits_for_itself};
 pub(crate) use running::{Run, Running, run};
+pub(crate) use scope::own_hold;

@@ -12,20 +12,15 @@ use std::{
 
 use futures_util::future::BoxFuture;
 
-use super::{BodyGuard, OnLost, into_body};
-use crate::{
-    error::LockError,
-    guard::{LockGuard, LockHandle},
-    lock_future::LockFuture,
-    op::release::Released,
-};
+use super::{BodyFuture, BodyGuard, OnLost};
+use crate::{error::LockError, guard::LockHandle, op::release::Released};
 
 /// Runs a body under a lock that was just given, and releases it.
 ///
 /// A body that finishes keeps its result; what the release finds never replaces it (rule 11). A
 /// panic goes on after the release.
 pub(crate) fn run<T, Fut>(
-    guard: LockGuard,
+    guard: BodyGuard,
     on_lost: OnLost,
     body: impl FnOnce(LockHandle) -> Fut,
 ) -> impl Future<Output = Result<T, LockError>>
@@ -122,7 +117,7 @@ pub(crate) struct Run {
 }
 
 enum State {
-    Asking(LockFuture),
+    Asking(BodyFuture),
     Held(BodyGuard),
     Releasing(BoxFuture<'static, Result<Released, LockError>>, Outcome),
     Refused(LockError),
@@ -138,12 +133,12 @@ enum Outcome {
 
 impl Run {
     /// A lock that was just given.
-    fn of(guard: LockGuard) -> Box<Self> {
-        Self::at(State::Held(into_body(guard)))
+    fn of(guard: BodyGuard) -> Box<Self> {
+        Self::at(State::Held(guard))
     }
 
     /// A lock that is asked for at the first poll.
-    pub(crate) fn asking(lock: LockFuture) -> Box<Self> {
+    pub(crate) fn asking(lock: BodyFuture) -> Box<Self> {
         Self::at(State::Asking(lock))
     }
 
@@ -162,7 +157,7 @@ impl Run {
             match &mut self.state {
                 State::Asking(request) => {
                     self.state = match ready!(Pin::new(request).poll(cx)) {
-                        Ok(guard) => State::Held(into_body(guard)),
+                        Ok(guard) => State::Held(guard),
                         Err(error) => State::Refused(error),
                     }
                 }

@@ -26,7 +26,7 @@ async fn a_body_that_is_to_finish_keeps_its_key_until_it_has() {
                 keys(&redlock)
             };
             let guard = redlock.lock("r").await?;
-            run(guard, OnLost::Continue, body).await
+            run(into_body(guard), OnLost::Continue, body).await
         }
     });
     while redlock.held().is_empty() {
@@ -94,7 +94,7 @@ async fn a_body_that_is_to_finish_does_not_start_without_its_lock() {
     let guard = redlock.lock("r").await.unwrap();
     drop(release::end_all(redlock.client()));
     let body = async |_| panic!("it ran");
-    let error = run::<(), _>(guard, OnLost::Continue, body).await.unwrap_err();
+    let error = run::<(), _>(into_body(guard), OnLost::Continue, body).await.unwrap_err();
     assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
 }
 

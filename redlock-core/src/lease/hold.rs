@@ -42,6 +42,7 @@ pub(crate) struct Hold {
     pub(crate) token: Option<FencingToken>,
     /// Until when `min_hold` keeps the key.
     pub(crate) earliest: Moment,
+    pub(crate) min_hold: Duration,
 }
 
 impl Hold {
@@ -50,7 +51,7 @@ impl Hold {
         resources: Resources,
         metered: metrics::Held,
         state: HoldState,
-        earliest: Moment,
+        (earliest, min_hold): (Moment, Duration),
         token: Option<FencingToken>,
     ) -> Self {
         Self {
@@ -62,7 +63,18 @@ impl Hold {
             changed: Notify::new(),
             token,
             earliest,
+            min_hold,
         }
+    }
+
+    /// Whether it holds all of these resources.
+    pub(crate) fn covers(&self, resources: &Resources) -> bool {
+        resources.as_slice().iter().all(|resource| self.resources.has(resource))
+    }
+
+    /// Whether it holds some of these resources.
+    pub(crate) fn shares(&self, resources: &Resources) -> bool {
+        resources.as_slice().iter().any(|resource| self.resources.has(resource))
     }
 
     /// Judges the hold, and returns what has to be done about it.

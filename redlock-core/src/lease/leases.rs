@@ -62,7 +62,7 @@ impl Leases {
         // A doubt that no quorum clears within this is a loss (rule 2).
         let doubt_limit = self.nodes.node_timeout * 2;
         let state = HoldState::new(lease, terms, latest, doubt_limit);
-        let earliest = begun + terms.min_hold;
+        let earliest = (begun + terms.min_hold, terms.min_hold);
         let metered = metrics::Held::new(terms.label, begun);
         Arc::new(Hold::new(self.registry.fresh_id(), resources, metered, state, earliest, token))
     }

@@ -18,16 +18,18 @@ use crate::error::LockError;
 
 /// How a request for a lock ended, as the value of a label.
 pub(crate) fn outcome<T>(acquired: &Result<T, LockError>) -> &'static str {
-    match acquired {
-        Ok(_) => "acquired",
-        Err(LockError::Held { .. }) => "held",
-        Err(LockError::NoQuorum { .. }) => "no_quorum",
-        Err(LockError::ShuttingDown { .. }) => "shutting_down",
-        Err(LockError::Lost { .. }) => "lost",
-        Err(
-            LockError::InvalidResource { .. }
-            | LockError::UnknownPool { .. }
-            | LockError::Config { .. },
-        ) => "misused",
+    acquired.as_ref().map_or_else(outcome_of, |_| "acquired")
+}
+
+/// The outcome of a request that ended with this error, as the value of a label.
+pub(crate) fn outcome_of(error: &LockError) -> &'static str {
+    match error {
+        LockError::Held { .. } => "held",
+        LockError::NoQuorum { .. } => "no_quorum",
+        LockError::ShuttingDown { .. } => "shutting_down",
+        LockError::Lost { .. } => "lost",
+        LockError::InvalidResource { .. }
+        | LockError::UnknownPool { .. }
+        | LockError::Config { .. } => "misused",
     }
 }

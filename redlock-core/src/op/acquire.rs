@@ -8,6 +8,7 @@ mod fronts;
 mod request;
 mod retries;
 mod set;
+mod waiting;
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,7 +28,7 @@ use crate::{
     runtime::check_runtime,
     telemetry,
     timer::sleep,
-    wait::{FailedAttempt, Front, Joined, MIN_PAUSE},
+    wait::{FailedAttempt, Front, Joined, MIN_PAUSE, NoTurn},
 };
 
 /// Takes the lock, waiting for it as the terms allow. The hold is the caller's to release.
@@ -240,4 +241,16 @@ impl Request<'_> {
         fronts.acquired(&hold, reading.now);
         Ok(hold)
     }
+}
+
+/// The answer to a request that could only wait for the body around it, which waits for the request.
+pub(crate) fn held_around(client: &Arc<Client>, resources: Resources, terms: &Terms) -> LockError {
+    let metered = metrics::acquiring(&*client.nodes.clock, terms.label);
+    let error = client.check_open(resources.name()).err().unwrap_or_else(|| {
+        let now = client.nodes.clock.now();
+        Request::new(client, resources, terms, now, now).no_turn(&NoTurn::HeldHere)
+    });
+    metered.done(metrics::outcome_of(&error));
+    telemetry::refused(&error);
+    error
 }

@@ -18,6 +18,7 @@ mod loss;
 mod pauses;
 mod plain;
 mod readiness;
+mod reentry;
 mod support;
 mod tonic_server;
 mod types;

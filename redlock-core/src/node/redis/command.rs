@@ -2,9 +2,12 @@
 //! into a script. They are written straight into the output buffer, with two allocations less for
 //! each command than in redis-rs.
 
-use std::{sync::LazyLock, time::Duration};
+use std::sync::LazyLock;
 
-use super::set;
+use super::{
+    set,
+    words::{Decimal, How, Script, call, milliseconds, word, words, write},
+};
 use crate::node::{Action, Claim, Command, Draw, Raise, counter, queue_keys};
 
 static EXTEND: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("extend.lua")));
@@ -30,18 +33,6 @@ static LEAVE: LazyLock<Script> =
 
 /// How many waiters may stand in one queue. A waiter beyond them asks from time to time.
 const MAX_IN_QUEUE: u64 = 10_000;
-
-/// A script and the name under which servers remember it.
-pub(super) struct Script {
-    source: &'static str,
-    sha1: String,
-}
-
-impl Script {
-    pub(super) fn new(source: &'static str) -> Self {
-        Self { source, sha1: redis::Script::new(source).get_hash().to_owned() }
-    }
-}
 
 /// The scripts that a server has had in full on this connection.
 ///
@@ -76,16 +67,6 @@ impl Known {
         self.0 |= bit;
         if is_known { How::ByHash } else { How::InFull }
     }
-}
-
-/// How a script is called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum How {
-    /// By its hash: `EVALSHA`.
-    ByHash,
-    /// With its source, which the server then remembers: the first time, and after `NOSCRIPT`
-    /// (rule 17). One round trip, where `SCRIPT LOAD` and a second `EVALSHA` take two.
-    InFull,
 }
 
 /// The most keys that go out as one call. Scripts can pass on some thousands of values at once.
@@ -207,70 +188,12 @@ pub(super) fn ping(out: &mut Vec<u8>) {
     write(out, &[b"PING"]);
 }
 
-/// `EVALSHA hash keys`, followed by this many words.
-pub(super) fn call(script: &Script, how: How, keys: usize, arguments: usize, out: &mut Vec<u8>) {
-    let (verb, script): (&[u8], _) = match how {
-        How::ByHash => (b"EVALSHA", script.sha1.as_str()),
-        How::InFull => (b"EVAL", script.source),
-    };
-    head(out, b'*', 3 + keys + arguments);
-    words(out, &[verb, script.as_bytes(), Decimal::of(keys as u64).digits()]);
-}
-
 fn key(claim: &Claim) -> &[u8] {
     claim.key.as_bytes()
 }
 
-pub(super) fn value(claim: &Claim) -> &[u8] {
+fn value(claim: &Claim) -> &[u8] {
     claim.value.as_bytes()
-}
-
-/// An array of strings, as servers read commands.
-fn write(out: &mut Vec<u8>, all: &[&[u8]]) {
-    head(out, b'*', all.len());
-    words(out, all);
-}
-
-pub(super) fn words(out: &mut Vec<u8>, all: &[&[u8]]) {
-    all.iter().for_each(|it| word(out, it));
-}
-
-pub(super) fn word(out: &mut Vec<u8>, bytes: &[u8]) {
-    head(out, b'$', bytes.len());
-    out.extend_from_slice(bytes);
-    out.extend_from_slice(b"\r\n");
-}
-
-fn head(out: &mut Vec<u8>, kind: u8, count: usize) {
-    out.push(kind);
-    out.extend_from_slice(Decimal::of(count as u64).digits());
-    out.extend_from_slice(b"\r\n");
-}
-
-/// A number in digits, without an allocation: each command has seven of them.
-pub(super) struct Decimal {
-    digits: [u8; Self::MAX],
-    first: usize,
-}
-
-impl Decimal {
-    /// The digits of [`u64::MAX`].
-    const MAX: usize = 20;
-
-    pub(super) fn of(mut number: u64) -> Self {
-        let (mut digits, mut first) = ([b'0'; Self::MAX], Self::MAX - 1);
-        digits[first] += (number % 10) as u8;
-        while number >= 10 {
-            number /= 10;
-            first -= 1;
-            digits[first] += (number % 10) as u8;
-        }
-        Self { digits, first }
-    }
-
-    pub(super) fn digits(&self) -> &[u8] {
-        &self.digits[self.first..]
-    }
 }
 
 /// Redis counts in whole milliseconds, and the validity that the client computes from the same
@@ -295,14 +218,9 @@ fn time_of(command: &Command) -> u64 {
     }
 }
 
-pub(super) fn milliseconds(duration: Duration, least: u64) -> u64 {
-    let rounded_up = duration.as_nanos().div_ceil(1_000_000);
-    u64::try_from(rounded_up).unwrap_or(u64::MAX).max(least)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{sync::Arc, time::Duration};
 
     use super::*;
     use crate::node::Places;

@@ -18,10 +18,12 @@ use tokio::{
 };
 
 use super::{
+    answers,
     batch::Batch,
-    command::{self, How, Known},
+    command::{self, Known},
     frame, reply,
     transport::{CloseReason, NOT_REDIS, Transport},
+    words::How,
 };
 use crate::{
     error::{NodeError, NodeErrorKind},
@@ -319,7 +321,7 @@ impl Exchange {
                 }
                 let may_have_run = !reply::is_refusal(answer);
                 let failed = |reason| NodeError { may_have_run, ..self.failed(reason) };
-                for (place, decoded) in reply::decode_all(commands, answer).enumerate() {
+                for (place, decoded) in answers::decode_all(commands, answer).enumerate() {
                     batch.answer(first + place, decoded.map_err(failed));
                 }
             }

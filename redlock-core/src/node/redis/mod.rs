@@ -11,9 +11,12 @@
 //! | [`exchange`] | which command gets which answer, and scripts that the server has forgotten |
 //! | [`command`], `*.lua` | a command becomes bytes |
 //! | [`frame`] | bytes become an answer |
+//! | [`words`] | the words of a command |
 //! | [`set`] | commands for several locks at once, and their answers |
+//! | [`answers`] | what a call for several commands was answered |
 //! | [`reply`] | an answer becomes granted, refused, or failed and why |
 
+mod answers;
 mod batch;
 mod command;
 mod connection;
@@ -31,6 +34,7 @@ mod tests;
 mod tls;
 mod transport;
 mod url;
+mod words;
 
 use std::sync::Arc;
 

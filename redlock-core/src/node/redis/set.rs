@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use redis::Value;
 
 use super::{
-    command::{Decimal, How, Script, call, milliseconds, value, word, words},
     reply,
+    words::{Decimal, How, Script, call, milliseconds, word, words},
 };
 use crate::node::{Action, Claim, Command, Draw, Places, Raise, Reply, counter};
 
@@ -90,7 +90,7 @@ pub(super) fn encode(command: &Command, how: How, time: &Decimal, out: &mut Vec<
 fn timed(script: &Script, how: How, claim: &Claim, time: &Decimal, out: &mut Vec<u8>) {
     call(script, how, claim.len(), 2, out);
     claim.keys().for_each(|key| word(out, key.as_bytes()));
-    words(out, &[value(claim), time.digits()]);
+    words(out, &[claim.value.as_bytes(), time.digits()]);
 }
 
 /// A call with the locks, their counters and our value, and room for the other arguments.
@@ -98,7 +98,7 @@ fn numbered(script: &Script, how: How, claim: &Claim, arguments: usize, out: &mu
     call(script, how, 2 * claim.len(), arguments, out);
     claim.keys().for_each(|key| word(out, key.as_bytes()));
     claim.keys().for_each(|key| word(out, counter::key(key).as_bytes()));
-    word(out, value(claim));
+    word(out, claim.value.as_bytes());
 }
 
 fn drawing(
