@@ -60,6 +60,10 @@ impl Results {
         client: Which,
         sample: Sample,
     ) {
+        if sample.is_empty() {
+            // It could not be measured here, and has said so.
+            return;
+        }
         let row = self
             .rows
             .iter_mut()

@@ -4,6 +4,7 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use redlock_core::__private::duration_in_words;
 
 /// Distributed locks over independent Redis masters.
 ///
@@ -39,7 +40,7 @@ pub(crate) struct Nodes {
     #[arg(long, value_name = "NAME", global = true)]
     pub(crate) client_name: Option<String>,
     /// How long one command on one node may take
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "500ms", global = true)]
+    #[arg(long, value_name = "TIME", value_parser = duration_in_words, default_value = "500ms", global = true)]
     pub(crate) node_timeout: Duration,
     /// Print JSON instead of words
     #[arg(long, global = true)]
@@ -86,46 +87,28 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     /// How long to wait for the lock
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
+    #[arg(long, value_name = "TIME", value_parser = duration_in_words, default_value = "5s")]
     pub(crate) wait: Duration,
     /// How long the lock outlives a crash of this process
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
+    #[arg(long, value_name = "TIME", value_parser = duration_in_words, default_value = "30s")]
     pub(crate) ttl: Duration,
     /// Stop the command when it has run for so long
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration_in_words)]
     pub(crate) max_hold: Option<Duration>,
     /// Keep the lock for at least so long: a job that is due on several machines runs once
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration_in_words)]
     pub(crate) min_hold: Option<Duration>,
     /// Get a fencing token
     #[arg(long)]
     pub(crate) fenced: bool,
     /// How long the command has to end after SIGTERM when the lock is lost
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
+    #[arg(long, value_name = "TIME", value_parser = duration_in_words, default_value = "5s")]
     pub(crate) kill_after: Duration,
     /// The name of the lock
     pub(crate) resource: String,
     /// The command and its arguments
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
-}
-
-/// Reads an integer and `ms`, `s`, `m`, `h` or `d`; an integer alone is milliseconds.
-fn duration(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &text[digits.len()..] {
-        "" | "ms" => 1,
-        "s" => 1000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        _ => 0,
-    };
-    let count: Option<u64> = digits.parse().ok();
-    match count.and_then(|count: u64| count.checked_mul(unit)) {
-        Some(ms) if unit > 0 => Ok(Duration::from_millis(ms)),
-        _ => Err("write an integer and ms, s, m, h or d, such as 30s".to_owned()),
-    }
 }
 
 #[cfg(test)]
@@ -150,10 +133,10 @@ mod tests {
             ("1d", 86_400_000),
             ("0s", 0),
         ] {
-            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
+            assert_eq!(duration_in_words(text), Ok(Duration::from_millis(ms)), "{text}");
         }
-        for text in ["", "s", "-1s", "1.5s", "5 s", "5w", "5S", "99999999999999999999d", "é"] {
-            assert!(duration(text).is_err(), "{text}");
+        for text in ["", "s", "-1s", "1.5s", "5w", "5S", "99999999999999999999d", "é"] {
+            assert!(duration_in_words(text).is_err(), "{text}");
         }
     }
 }

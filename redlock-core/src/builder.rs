@@ -116,9 +116,9 @@ impl Builder {
         let memory: Vec<_> = self
             .nodes
             .iter()
-            .filter_map(|node| match &node.0 {
+            .filter_map(|node| match &node.source {
                 Source::Memory(node) => Some(node.clone()),
-                Source::Url(_) => None,
+                _ => None,
             })
             .collect();
         let clock = self.clock.clone().unwrap_or_else(|| -> Arc<dyn Clock> {
@@ -130,8 +130,13 @@ impl Builder {
                 Arc::new(SystemClock)
             }
         });
-        let specs = self.nodes.iter().cloned().map(Node::spec).collect::<Result<_, _>>()?;
-        self.build_over(specs, memory, clock, Arc::new(OsEntropy))
+        // A ttl that is too long would overflow in what nodes are told.
+        check(&self.settings)?;
+        let entropy: Arc<dyn Entropy> = Arc::new(OsEntropy);
+        let context = context(&self.settings, &clock, &entropy);
+        let nodes = self.nodes.iter().cloned();
+        let specs = nodes.map(|node| node.spec(&context)).collect::<Result<_, _>>()?;
+        self.build_over(specs, memory, clock, entropy)
     }
 
     /// Checks everything, and builds the client over these nodes.
@@ -184,18 +189,23 @@ fn assemble(
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
 ) -> Client {
-    let context = Context {
-        clock: Arc::clone(&clock),
-        entropy: Arc::clone(&entropy),
+    let context = context(&settings, &clock, &entropy);
+    let nodes = specs.into_iter().map(|spec| NodeHandle::new(spec, context.clone())).collect();
+    metrics::describe();
+    Client::new(settings, nodes, memory, clock, entropy)
+}
+
+/// The settings that nodes need.
+fn context(settings: &Settings, clock: &Arc<dyn Clock>, entropy: &Arc<dyn Entropy>) -> Context {
+    Context {
+        clock: Arc::clone(clock),
+        entropy: Arc::clone(entropy),
         node_timeout: settings.node_timeout,
         connect_timeout: settings.connect_timeout,
         restarts: settings.restarts,
         sits_out: settings.max_ttl
             + validity::drift(settings.max_ttl, settings.clock_drift_factor()),
-    };
-    let nodes = specs.into_iter().map(|spec| NodeHandle::new(spec, context.clone())).collect();
-    metrics::describe();
-    Client::new(settings, nodes, memory, clock, entropy)
+    }
 }
 
 /// The mistakes that the settings alone show.

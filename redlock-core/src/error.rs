@@ -1,4 +1,5 @@
-//! The errors, made so that a caller can act on them.
+//! The errors, made so that a caller can act on them. No text of theirs holds a password, a token or a
+//! whole URL (rule 19).
 
 use std::{fmt, sync::Arc, time::Duration};
 

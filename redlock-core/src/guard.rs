@@ -56,6 +56,14 @@ macro_rules! reads {
             leases.validity(hold)
         }
 
+        /// How long ago this holder began to take the lock, or was handed it. Counts on after the hold has
+        /// ended.
+        #[must_use]
+        pub fn age(&self) -> Duration {
+            let LockHandle { leases, hold } = self.as_handle();
+            leases.nodes.clock.now().since(hold.since)
+        }
+
         /// Whether the lock may be relied on now.
         #[must_use]
         pub fn is_valid(&self) -> bool {
@@ -151,6 +159,7 @@ impl LockGuard {
 }
 
 impl Drop for LockGuard {
+    /// Works outside of a runtime, during a panic and during a shutdown (rule 12).
     fn drop(&mut self) {
         release::in_background(&self.client, &self.handle.hold);
     }

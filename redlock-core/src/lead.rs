@@ -15,7 +15,7 @@ use crate::{
     error::LockError,
     guard::LockHandle,
     node::NodeHandle,
-    options::{LockOptions, call_settings},
+    options::{LockOptions, call_settings, request_setters},
     quorum::quorum,
     request::LockRequest,
     resources::Resources,
@@ -64,31 +64,7 @@ pub struct LeadRequest {
     options: LockOptions,
 }
 
-macro_rules! setters {
-    (
-        of_client { $($(#[$of_client:meta])* $a:ident: $client:ty;)* }
-        of_call { $($(#[$of_call:meta])* $b:ident: $call:ty;)* }
-    ) => {
-        impl LeadRequest {
-            $(
-                $(#[$of_client])*
-                pub fn $a(mut self, $a: $client) -> Self {
-                    self.options = self.options.$a($a);
-                    self
-                }
-            )*
-            $(
-                $(#[$of_call])*
-                pub fn $b(mut self, $b: $call) -> Self {
-                    self.options = self.options.$b($b);
-                    self
-                }
-            )*
-        }
-    };
-}
-
-call_settings!(setters);
+call_settings!(request_setters, LeadRequest);
 
 impl LeadRequest {
     pub(crate) fn new(client: &Arc<Client>, role: String) -> Self {
@@ -98,12 +74,6 @@ impl LeadRequest {
     /// Every term is fenced: this changes nothing.
     pub fn fenced(mut self) -> Self {
         self.options = self.options.fenced();
-        self
-    }
-
-    /// Applies the settings of these options.
-    pub fn options(mut self, options: LockOptions) -> Self {
-        self.options = self.options.merge(options);
         self
     }
 

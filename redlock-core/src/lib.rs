@@ -110,6 +110,8 @@ mod telemetry;
 mod timer;
 mod token;
 mod wait;
+mod waiting;
+mod words;
 
 pub use builder::Builder;
 #[cfg(feature = "serde")]
@@ -119,7 +121,7 @@ pub use fence::FencingToken;
 pub use guard::{LockGuard, LockHandle};
 pub use lead::LeadRequest;
 pub use lock_future::LockFuture;
-pub use node::{Node, NodeHealth, NodeState, Restarts, memory::MemoryNode};
+pub use node::{Credentials, Node, NodeHealth, NodeState, Restarts, memory::MemoryNode};
 pub use op::release::Released;
 pub use options::LockOptions;
 pub use redlock::Redlock;
@@ -127,6 +129,7 @@ pub use redlock::Redlock;
 pub use redlock_macros::redlock;
 pub use request::LockRequest;
 pub use status::{LockState, LockStatus, NodeStatus, Waiter};
+pub use waiting::Waiting;
 
 /// The base of the macro and the layer. Not for use by hand: it changes without notice.
 #[doc(hidden)]
@@ -135,6 +138,7 @@ pub mod __private {
         annotation::*,
         body::{BodyFuture, BodyGuard, OnLost},
         extension::*,
+        words::duration_in_words,
     };
 }
 

@@ -1,4 +1,5 @@
-//! Settings: the defaults of a client, the changes of a call, and the terms that result.
+//! Settings: the defaults of a client, the changes of a call, and the terms that result. What a call
+//! sets is a value that goes with the call (rule 20).
 
 use std::time::Duration;
 
@@ -6,10 +7,11 @@ use crate::{error::LockError, node::Restarts};
 
 /// The settings of a call. `$then` gets them all, each with its documentation and its type: those
 /// that a client has defaults for, then those that only a call has. This is the one place where they
-/// are declared; `fenced` beside them takes no value.
+/// are declared; `fenced` beside them takes no value. The type of a request is passed on to `$then`.
 macro_rules! call_settings {
-    ($then:ident) => {
+    ($then:ident $(, $request:ident)?) => {
         $then! {
+            $($request:)?
             of_client {
                 /// How long a node keeps a lock that is not renewed, at least 3 x `node_timeout` and
                 /// at most `max_ttl`. The default of a client: 30 s.
@@ -50,6 +52,39 @@ macro_rules! call_settings {
     };
 }
 pub(crate) use call_settings;
+
+/// The setters of a request, whose field `options` holds what was set (rule 20).
+macro_rules! request_setters {
+    (
+        $request:ident:
+        of_client { $($(#[$of_client:meta])* $a:ident: $client:ty;)* }
+        of_call { $($(#[$of_call:meta])* $b:ident: $call:ty;)* }
+    ) => {
+        impl $request {
+            $(
+                $(#[$of_client])*
+                pub fn $a(mut self, $a: $client) -> Self {
+                    self.options = self.options.$a($a);
+                    self
+                }
+            )*
+            $(
+                $(#[$of_call])*
+                pub fn $b(mut self, $b: $call) -> Self {
+                    self.options = self.options.$b($b);
+                    self
+                }
+            )*
+
+            /// Applies the settings of these options.
+            pub fn options(mut self, options: LockOptions) -> Self {
+                self.options = self.options.merge(options);
+                self
+            }
+        }
+    };
+}
+pub(crate) use request_setters;
 
 macro_rules! options {
     (
@@ -133,7 +168,8 @@ pub(crate) struct Settings {
     pub(crate) max_waiters: usize,
 }
 
-/// The terms of one request: the client's settings changed by the call's, checked.
+/// The terms of one request: the client's settings changed by the call's, checked. They go with the
+/// request, and no other request sees them (rule 20).
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Terms {
     /// Empty when the request has none.

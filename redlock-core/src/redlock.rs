@@ -23,6 +23,8 @@ use crate::{
     resources::Resources,
     shutdown,
     status::LockStatus,
+    wait::Requests,
+    waiting::Waiting,
 };
 
 /// A client of one set of nodes. Cheap to clone; all clones are one client.
@@ -183,6 +185,41 @@ impl Redlock {
         let leases = &self.client.leases;
         let holds = leases.registry.all().into_iter().map(|hold| LockHandle::new(leases, hold));
         holds.filter(LockHandle::is_valid).collect()
+    }
+
+    /// The locks that tasks of this process wait for now through this client, or are just asking for;
+    /// the longest wait first. Asks no node: [`inspect`](Self::inspect) shows the clients that wait.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::future::IntoFuture;
+    ///
+    /// let redlock = redlock_core::Redlock::in_memory(3);
+    /// let guard = redlock.lock("invoice:42").await?;
+    /// let second = tokio::spawn(redlock.lock("invoice:42").into_future());
+    /// # tokio::task::yield_now().await;
+    /// let [waits] = &redlock.waiting()[..] else { panic!() };
+    /// assert_eq!((waits.resource(), waits.requests()), ("invoice:42", 1));
+    /// # drop(guard); second.await.unwrap()?;
+    /// # Ok::<(), redlock_core::LockError>(()) }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn waiting(&self) -> Vec<Waiting> {
+        let Client { queues, settings, nodes, .. } = &*self.client;
+        let now = nodes.clock.now();
+        let mut requests = queues.requests();
+        requests.sort_unstable_by(|a, b| (a.since, &a.key).cmp(&(b.since, &b.key)));
+        let named = requests.into_iter().map(|Requests { key, count, since }| {
+            let resource = key.strip_prefix(&*settings.key_prefix).unwrap_or(&key);
+            Waiting::new(resource, count, now.since(since))
+        });
+        named.collect()
+    }
+
+    /// The name of this client, as [`inspect`](Self::inspect) shows it to others.
+    #[must_use]
+    pub fn client_name(&self) -> &str {
+        &self.client.settings.client_name
     }
 
     /// The state of the lock on `resource` on the nodes: its holder, its remaining time, and the

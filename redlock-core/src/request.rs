@@ -9,7 +9,7 @@ use crate::{
     guard::{LockGuard, LockHandle},
     lock_future::LockFuture,
     op::acquire,
-    options::{LockOptions, call_settings},
+    options::{LockOptions, call_settings, request_setters},
     resources::Resources,
 };
 
@@ -24,31 +24,7 @@ pub struct LockRequest {
     options: LockOptions,
 }
 
-macro_rules! setters {
-    (
-        of_client { $($(#[$of_client:meta])* $a:ident: $client:ty;)* }
-        of_call { $($(#[$of_call:meta])* $b:ident: $call:ty;)* }
-    ) => {
-        impl LockRequest {
-            $(
-                $(#[$of_client])*
-                pub fn $a(mut self, $a: $client) -> Self {
-                    self.options = self.options.$a($a);
-                    self
-                }
-            )*
-            $(
-                $(#[$of_call])*
-                pub fn $b(mut self, $b: $call) -> Self {
-                    self.options = self.options.$b($b);
-                    self
-                }
-            )*
-        }
-    };
-}
-
-call_settings!(setters);
+call_settings!(request_setters, LockRequest);
 
 impl LockRequest {
     pub(crate) fn new(client: &Arc<Client>, resources: Resources, options: LockOptions) -> Self {
@@ -81,12 +57,6 @@ impl LockRequest {
     #[cfg(test)]
     pub(crate) fn options_set(&self) -> &LockOptions {
         &self.options
-    }
-
-    /// Applies the settings of these options.
-    pub fn options(mut self, options: LockOptions) -> Self {
-        self.options = self.options.merge(options);
-        self
     }
 
     /// Takes the lock, runs `body` and releases the lock.

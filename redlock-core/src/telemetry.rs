@@ -97,22 +97,21 @@ pub(crate) fn node_sits_out(node: &str, why: &str, span: Duration) {
     );
 }
 
-/// A node tells no run id, so that a reconnect cannot be told from a restart (rule 16).
-pub(crate) fn node_without_name(node: &str) {
+/// Slots of a cluster may have forgotten locks and give no votes for new locks (rule 16).
+#[cfg(feature = "cluster")]
+pub(crate) fn slots_sit_out(node: &str, slots: usize, span: Duration) {
     tracing::warn!(
         node,
-        "node tells no run id: every reconnect counts as a restart; allow this user +info, or use \
-         Restarts::Trusted if the node persists every write"
+        slots,
+        "slots sit out: other processes have taken {slots} slots of the cluster over and may have \
+         forgotten locks, so they give no votes for {span:?}; where a failover loses no write, they may \
+         vote at once with Restarts::Trusted"
     );
 }
 
-/// A node may drop locks to make room.
-pub(crate) fn node_evicts(node: &str, policy: &str) {
-    tracing::warn!(
-        node,
-        policy,
-        "node may evict locks: set its maxmemory-policy to noeviction, not {policy}"
-    );
+/// An operator should change something about a server that is used all the same.
+pub(crate) fn node_needs(node: &str, advice: &str) {
+    tracing::warn!(node, "node needs attention: {advice}");
 }
 
 /// A key on a node has another remaining time than expected: the key was deleted, or the node's

@@ -1,4 +1,7 @@
 //! Durations in words: an integer and a unit.
+//!
+//! `redlock-core/src/words.rs` reads the same words for configurations and the command line. This crate
+//! cannot use it, because redlock-core depends on this crate.
 
 const UNITS: [(&str, u64); 5] =
     [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];

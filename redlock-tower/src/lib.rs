@@ -144,6 +144,7 @@
 //! | `http` | yes | [`RedlockLayer::http`], keys from headers and paths |
 //! | `axum` | no | keys from path parameters and axum extractors, [`LockHandle`] and `http::LockRejection` in handlers |
 //! | `tonic` | no | [`RedlockLayer::grpc`], `grpc::status` |
+//! | `console` | no | `console::router`: a page that shows the locks of this process |
 //!
 //! [tower]: https://docs.rs/tower
 //! [`LockHandle`]: redlock_core::LockHandle
@@ -156,6 +157,8 @@
 
 #[cfg(feature = "http")]
 pub mod body;
+#[cfg(feature = "console")]
+pub mod console;
 pub mod extract;
 pub mod future;
 #[cfg(feature = "tonic")]

@@ -4,6 +4,7 @@
 //! - [`Server`]: one redis-server, which ends with the test, however the test ends.
 //! - [`Nodes`]: the servers of one client.
 //! - [`Proxy`]: what lies between a client and a server, made worse at will.
+//! - [`Authority`]: certificates for servers and clients.
 //! - [`Postgres`]: a store that checks fencing tokens.
 //! - [`Monitor`]: the commands that a server sees.
 //! - [`ClockShim`]: sets the clocks of servers.
@@ -15,11 +16,14 @@
 //! - [`drop_after_every_poll`]: drops a future at each of its awaits.
 //! - [`wait_until`]: how every suite waits: for a condition, within a generous limit.
 
+mod authority;
 mod chance;
 mod clock;
 mod events;
 pub mod history;
 pub mod lost_updates;
+#[cfg(doctest)]
+mod manual;
 mod monitor;
 mod namespace;
 mod nodes;
@@ -36,6 +40,7 @@ pub mod soak;
 pub mod sockets;
 mod wait;
 
+pub use authority::{Authority, Certificate};
 pub use clock::ClockShim;
 pub use events::Events;
 pub use monitor::{Command, Monitor};

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redlock_core::{Builder, LockGuard, Redlock};
+use redlock_core::{Builder, LockGuard, Node, Redlock};
 
 use crate::{
     proxy::Proxy,
@@ -19,9 +19,13 @@ const WARM_UP: &str = "warm-up";
 
 /// A client that a busy machine does not upset: a node may take 2 s to answer and 10 s to take a
 /// connection. Everything else has its default.
-pub fn patient<I: IntoIterator<Item = String>>(urls: I) -> Builder {
+pub fn patient<I>(nodes: I) -> Builder
+where
+    I: IntoIterator,
+    I::Item: Into<Node>,
+{
     Redlock::builder()
-        .nodes(urls)
+        .nodes(nodes)
         .node_timeout(Duration::from_secs(2))
         .connect_timeout(Duration::from_secs(10))
 }

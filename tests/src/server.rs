@@ -14,6 +14,7 @@ use tempfile::TempDir;
 pub use trouble::Busy;
 
 use crate::{
+    authority::{Authority, Certificate},
     clock::ClockShim,
     monitor::Monitor,
     port,
@@ -36,6 +37,8 @@ pub struct Server {
     settings: ServerBuilder,
     directory: TempDir,
     port: u16,
+    /// Where it listens for TLS; zero when it does not.
+    tls_port: u16,
     /// `None` while killed.
     process: Mutex<Option<Process>>,
     /// The harness's own connection, opened at need.
@@ -49,6 +52,11 @@ pub struct ServerBuilder {
     arguments: Vec<String>,
     password: Option<String>,
     unix_socket: bool,
+    /// Files that the server finds in its directory, by name.
+    files: Vec<(String, String)>,
+    tls: bool,
+    /// The program, if not redis-server.
+    program: Option<PathBuf>,
     /// The library that lets a test set the server's clock.
     clock: Option<PathBuf>,
 }
@@ -97,6 +105,28 @@ impl ServerBuilder {
         self
     }
 
+    /// Listens for TLS too, with this certificate: [`Server::tls_url`]. `clients` is the authority that
+    /// has to have signed the certificates of clients, which then need one.
+    pub fn tls(mut self, certificate: &Certificate, clients: Option<&Authority>) -> Self {
+        let any = Authority::new("unused").pem();
+        let authority = clients.map_or(any, Authority::pem);
+        for (name, content) in
+            [("crt", &certificate.pem), ("key", &certificate.key), ("ca", &authority)]
+        {
+            self.files.push((format!("server.{name}"), content.clone()));
+        }
+        self.tls = true;
+        let asks = if clients.is_some() { "yes" } else { "no" };
+        self.argument(&["--tls-cert-file", "server.crt", "--tls-key-file", "server.key"])
+            .argument(&["--tls-ca-cert-file", "server.ca", "--tls-auth-clients", asks])
+    }
+
+    /// Another program that understands the arguments of redis-server.
+    pub fn program(mut self, program: impl Into<PathBuf>) -> Self {
+        self.program = Some(program.into());
+        self
+    }
+
     /// Any other argument of redis-server.
     pub fn argument(mut self, words: &[&str]) -> Self {
         self.arguments.extend(words.iter().map(|word| (*word).to_owned()));
@@ -108,11 +138,13 @@ impl ServerBuilder {
         let directory = tempfile::Builder::new().prefix("redlock-").tempdir().unwrap();
         for _ in 0..PORTS {
             let port = port::free();
-            if let Some(process) = self.spawn(directory.path(), port, Ready::Serving) {
+            let tls_port = if self.tls { port::free() } else { 0 };
+            if let Some(process) = self.spawn(directory.path(), port, tls_port, Ready::Serving) {
                 return Server {
                     settings: self,
                     directory,
                     port,
+                    tls_port,
                     process: Mutex::new(Some(process)),
                     connection: Mutex::default(),
                 };
@@ -122,11 +154,15 @@ impl ServerBuilder {
     }
 
     /// A server that answers on this port, or `None` when the port is taken.
-    fn spawn(&self, directory: &Path, port: u16, wanted: Ready) -> Option<Process> {
+    fn spawn(&self, directory: &Path, port: u16, tls_port: u16, wanted: Ready) -> Option<Process> {
         let log = directory.join("log");
         // The output of an earlier run must not be read as that of this run.
         let _ = fs::remove_file(&log);
-        let mut arguments = vec!["redis-server".to_owned()];
+        for (name, content) in &self.files {
+            fs::write(directory.join(name), content).unwrap();
+        }
+        let program = self.program.as_ref().map(|it| it.display().to_string());
+        let mut arguments = vec![program.unwrap_or_else(|| "redis-server".to_owned())];
         if let Some(library) = &self.clock {
             let clock = directory.join(CLOCK);
             if !clock.exists() {
@@ -150,6 +186,9 @@ impl ServerBuilder {
             "--enable-debug-command".to_owned(),
             "yes".to_owned(),
         ]);
+        if self.tls {
+            arguments.extend(["--tls-port".to_owned(), tls_port.to_string()]);
+        }
         if self.unix_socket {
             arguments.push("--unixsocket".to_owned());
             arguments.push(socket(directory).display().to_string());
@@ -231,6 +270,21 @@ impl Server {
         format!("redis://{}", self.address())
     }
 
+    /// The URL with TLS of a server that was built with it. The host is `localhost`.
+    pub fn tls_url(&self) -> String {
+        assert!(self.settings.tls, "this server was built without TLS");
+        format!("rediss://localhost:{}", self.tls_port)
+    }
+
+    /// Shows another certificate from the next connection on.
+    pub fn replace_certificate(&self, certificate: &Certificate) {
+        for (name, content) in [("crt", &certificate.pem), ("key", &certificate.key)] {
+            fs::write(self.directory.path().join(format!("next.{name}")), content).unwrap();
+        }
+        let files = ["tls-cert-file", "next.crt", "tls-key-file", "next.key"];
+        self.command(&[&["CONFIG", "SET"], &files[..]].concat());
+    }
+
     /// The path of the Unix socket of a server that was built with one.
     pub fn socket(&self) -> PathBuf {
         assert!(self.settings.unix_socket, "this server was built without a Unix socket");
@@ -251,7 +305,8 @@ impl Server {
     fn start_again_until(&self, wanted: Ready) {
         let mut process = lock(&self.process);
         assert!(process.is_none(), "the server on port {} runs already", self.port);
-        let started = self.settings.spawn(self.directory.path(), self.port, wanted);
+        let directory = self.directory.path();
+        let started = self.settings.spawn(directory, self.port, self.tls_port, wanted);
         assert!(started.is_some(), "port {} was taken while its server was down", self.port);
         *process = started;
     }

@@ -3,6 +3,7 @@
 //! One file a task, standard library only: this is the first thing that a fresh clone builds.
 
 mod bench;
+mod browser;
 mod ci;
 mod docs;
 mod features;

@@ -1,12 +1,12 @@
 //! `cargo xtask test`: the whole suite.
 
 use crate::{
-    bench, postgres, races, redis_server,
+    bench, browser, postgres, races, redis_server,
     shell::{self, Failure},
     sim,
 };
 
-pub(crate) const ABOUT: &str = "installs redis-server and PostgreSQL if they are missing, then runs every test, a share of the simulation and races between threads; with a package or a suite, that one; with other arguments, `cargo test` with them";
+pub(crate) const ABOUT: &str = "installs redis-server, PostgreSQL and Chromium if they are missing, then runs every test, a share of the simulation and races between threads; with a package or a suite, that one; with other arguments, `cargo test` with them";
 
 /// How cargo is asked for the suite of this name, which is a package or a file or a folder in its
 /// `tests`.
@@ -42,6 +42,7 @@ fn suite(name: &str) -> Option<Vec<String>> {
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     redis_server::ensure()?;
     postgres::try_to_ensure();
+    browser::try_to_ensure();
     // Unit, UI, integration and doc tests in one build. A test that fails does not hide the rest.
     let mut command = shell::cargo(["test", "--all-features", "--no-fail-fast"]);
     match arguments.split_first().and_then(|(first, rest)| Some((suite(first)?, rest))) {

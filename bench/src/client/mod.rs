@@ -4,12 +4,15 @@ mod bare;
 mod fenced;
 mod mutex;
 mod ours;
+mod peer;
 mod polling;
 mod queued;
 mod rslock;
 mod sockets;
 
 use std::{future::Future, time::Duration};
+
+pub(crate) use self::peer::{Peer, Program};
 
 /// How long a lock lives on its nodes when it is not renewed. The default of redlock-core.
 const TTL: Duration = Duration::from_secs(30);
@@ -75,11 +78,13 @@ pub(crate) enum Which {
     Queued,
     /// A mutex inside the process and no nodes at all: what a hold itself allows.
     Mutex,
+    /// A lock of another language, in a process of its own.
+    Peer(Peer),
 }
 
 impl Which {
     /// The clients that can be chosen. The mutex is always included as the measure.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Mutex,
         Self::Ours,
         Self::Fenced,
@@ -87,6 +92,9 @@ impl Which {
         Self::Bare,
         Self::Sockets,
         Self::Queued,
+        Self::Peer(Peer::NodeRedlock),
+        Self::Peer(Peer::Redsync),
+        Self::Peer(Peer::Redisson),
     ];
 
     /// The name in tables, files and arguments.
@@ -99,6 +107,7 @@ impl Which {
             Self::Sockets => "sockets",
             Self::Queued => "queued",
             Self::Mutex => "mutex",
+            Self::Peer(peer) => peer.name(),
         }
     }
 
@@ -108,6 +117,10 @@ impl Which {
     }
 
     /// Calls the visitor with this client.
+    ///
+    /// # Panics
+    ///
+    /// For a [`Peer`]: no Rust code can call it. Only the workload `peers` names peers.
     pub(crate) fn visit<V: Visit>(self, visitor: V) -> V::Output {
         match self {
             Self::Ours => visitor.with::<ours::Ours>(),
@@ -117,6 +130,7 @@ impl Which {
             Self::Sockets => visitor.with::<sockets::Sockets>(),
             Self::Queued => visitor.with::<queued::Queued>(),
             Self::Mutex => visitor.with::<mutex::Mutex>(),
+            Self::Peer(peer) => panic!("{} runs in a process of its own", peer.name()),
         }
     }
 }

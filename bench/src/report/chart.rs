@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::table::number;
-use crate::client::Which;
+use crate::client::{Peer, Which};
 
 /// Bars in groups: a group a case, a bar a client.
 #[derive(Debug)]
@@ -38,6 +38,9 @@ fn color(which: Which) -> &'static str {
         Which::Bare => "#2e6f95",
         Which::Sockets => "#66a182",
         Which::Queued => "#edae49",
+        Which::Peer(Peer::NodeRedlock) => "#6c757d",
+        Which::Peer(Peer::Redsync) => "#00798c",
+        Which::Peer(Peer::Redisson) => "#bc6c25",
     }
 }
 

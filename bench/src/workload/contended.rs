@@ -22,9 +22,10 @@ fn cases(bench: &Bench) -> Vec<Case<'_>> {
     contended(|which, tasks| which.visit(Contended { bench, tasks }))
 }
 
-struct Contended<'a> {
-    bench: &'a Bench,
-    tasks: usize,
+/// Tasks of one client that want one lock.
+pub(super) struct Contended<'a> {
+    pub(super) bench: &'a Bench,
+    pub(super) tasks: usize,
 }
 
 impl Visit for Contended<'_> {

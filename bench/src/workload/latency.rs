@@ -23,10 +23,11 @@ fn cases(bench: &Bench) -> Vec<Case<'_>> {
     })
 }
 
-struct Latency<'a> {
-    bench: &'a Bench,
-    flavor: Flavor,
-    nodes: usize,
+/// One task on free locks.
+pub(super) struct Latency<'a> {
+    pub(super) bench: &'a Bench,
+    pub(super) flavor: Flavor,
+    pub(super) nodes: usize,
 }
 
 impl Visit for Latency<'_> {

@@ -11,6 +11,7 @@ mod herd;
 mod latency;
 mod many;
 mod overload;
+mod peers;
 mod pinned;
 pub(crate) mod processes;
 mod throughput;
@@ -99,6 +100,7 @@ pub(crate) const ALL: &[Workload] = &[
     first_lock::WORKLOAD,
     many::WORKLOAD,
     overload::WORKLOAD,
+    peers::WORKLOAD,
 ];
 
 /// This many tasks or locks without contention, on both runtimes.

@@ -46,7 +46,8 @@ pub(super) fn case(bench: &Bench, label: String, crowd: Crowd) -> Case<'_> {
         | Which::Rslock
         | Which::Bare
         | Which::Sockets
-        | Which::Queued => together(bench, which, crowd),
+        | Which::Queued
+        | Which::Peer(_) => together(bench, which, crowd),
     };
     Case {
         label,
@@ -136,7 +137,7 @@ struct Told {
     holds: Vec<Hold>,
 }
 
-fn read_turns(line: &str) -> Turns {
+pub(super) fn read_turns(line: &str) -> Turns {
     let numbers: Vec<u64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
     let [count, longest, failures] = numbers[..] else { panic!("not turns: {line:?}") };
     Turns { count, longest: Duration::from_micros(longest), failures }

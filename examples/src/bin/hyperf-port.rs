@@ -17,12 +17,13 @@ use std::{error::Error, time::Duration};
 
 use redlock_core::{LockError, Redlock, pools, redlock};
 
-/// `resource`: any text, or a template over the arguments. `poolName`: `pools`. `retryCount`,
-/// `retryDelay`, `clockDriftFactor` and `ttl` are themselves.
+/// `resource`: any text, or a template over the arguments. `poolName`: `pools`. `retryCount` counts
+/// attempts in PHP and retries here: one less. `retryDelay`, `clockDriftFactor` and `ttl` are
+/// themselves.
 #[redlock(
     resource = "redlock-hyperf-test",
     pools = ["redis-a", "redis-b", "redis-c"],
-    retry_count = 5,
+    retry_count = 4,
     retry_delay = 200,
     clock_drift_factor = 0.01,
     ttl = 60000,
@@ -34,7 +35,7 @@ async fn test() -> Result<&'static str, LockError> {
 
 /// As `setRedisPoolName()->setRetryCount(1)->lock('order:7', 60000)` in the PHP code, with the
 /// default pool, and with the order's number in the key.
-#[redlock(resource = "order:{order}", retry_count = 1, ttl = 60000)]
+#[redlock(resource = "order:{order}", retry_count = 0, ttl = 60000)]
 async fn pay(order: u64) -> Result<u64, LockError> {
     Ok(order)
 }

@@ -1,6 +1,6 @@
 //! What an operator sees of locks: an order service whose metrics Prometheus scrapes at `/metrics`,
-//! and whose traces go to an OpenTelemetry collector. `examples/grafana/redlock.json` is a dashboard
-//! of the metrics. The body of a request is the number of milliseconds that its work takes.
+//! whose locks are shown at `/locks`, and whose traces go to an OpenTelemetry collector.
+//! `examples/grafana/redlock.json` is a dashboard of the metrics. The body of a request is the number of milliseconds that its work takes.
 //!
 //! ```sh
 //! REDLOCK_NODES=redis://127.0.0.1:6379 OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317 \
@@ -21,7 +21,7 @@ use opentelemetry_otlp::SpanExporter;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use redlock_core::{LockError, pools, redlock};
 use redlock_examples::{address, connect, told_to_stop};
-use redlock_tower::{RedlockLayer, extract};
+use redlock_tower::{RedlockLayer, console, extract};
 use tokio::net::TcpListener;
 use tracing_subscriber::{EnvFilter, Layer, prelude::*};
 
@@ -81,13 +81,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
     pools::install("default", redlock.clone())?;
 
     // A label for all orders: a label for each would be a time series for each.
-    let layer = RedlockLayer::http(redlock, extract::path_param("id").prefix("order:"))
+    let layer = RedlockLayer::http(redlock.clone(), extract::path_param("id").prefix("order:"))
         .methods([Method::POST])
         .label("order");
     let app = Router::new()
         .route("/orders/{id}", post(work))
         .route_layer(layer)
-        .route("/metrics", get(async move || metrics.render()));
+        // For operators: a real service has these on a port of their own.
+        .route("/metrics", get(async move || metrics.render()))
+        .nest("/locks", console::router(redlock));
     let reports = tokio::spawn(async {
         for day in 0.. {
             if let Err(error) = report(day).await {

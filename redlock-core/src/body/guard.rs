@@ -1,4 +1,5 @@
-//! The lock of a body that can be dropped: the body is polled only while the lock may be relied on.
+//! The lock of a body that can be dropped: the body is polled only while the lock may be relied on
+//! (rule 9).
 
 use std::{
     fmt,

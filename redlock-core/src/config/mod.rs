@@ -2,7 +2,6 @@
 //! both.
 
 mod value;
-mod words;
 
 use std::{fmt, time::Duration};
 

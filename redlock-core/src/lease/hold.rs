@@ -31,6 +31,8 @@ pub(crate) struct HoldId(pub(super) u64);
 pub(crate) struct Hold {
     pub(crate) id: HoldId,
     pub(crate) resources: Resources,
+    /// When the holder got the lock.
+    pub(crate) since: Moment,
     /// The metrics of this hold.
     pub(crate) metered: metrics::Held,
     /// A body runs under the hold and releases it at its end, unlike a bare guard (rule 13).
@@ -49,7 +51,8 @@ impl Hold {
     pub(super) fn new(
         id: HoldId,
         resources: Resources,
-        metered: metrics::Held,
+        label: &'static str,
+        since: Moment,
         state: HoldState,
         (earliest, min_hold): (Moment, Duration),
         token: Option<FencingToken>,
@@ -57,7 +60,8 @@ impl Hold {
         Self {
             id,
             resources,
-            metered,
+            since,
+            metered: metrics::Held::new(label, since),
             has_body: AtomicBool::new(false),
             state: Mutex::new(state),
             changed: Notify::new(),

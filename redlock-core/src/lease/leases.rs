@@ -10,7 +10,6 @@ use crate::{
     clock::{Moment, Reading},
     error::LostReason,
     fence::FencingToken,
-    metrics,
     options::Terms,
     quorum::Nodes,
     resources::Resources,
@@ -63,8 +62,8 @@ impl Leases {
         let doubt_limit = self.nodes.node_timeout * 2;
         let state = HoldState::new(lease, terms, latest, doubt_limit);
         let earliest = (begun + terms.min_hold, terms.min_hold);
-        let metered = metrics::Held::new(terms.label, begun);
-        Arc::new(Hold::new(self.registry.fresh_id(), resources, metered, state, earliest, token))
+        let id = self.registry.fresh_id();
+        Arc::new(Hold::new(id, resources, terms.label, begun, state, earliest, token))
     }
 
     /// Ends a hold. False when it had ended before.

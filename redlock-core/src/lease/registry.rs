@@ -1,4 +1,5 @@
-//! All holds of a client: when each has to be looked at, and which of them wait for a renewal.
+//! All holds of a client: when each has to be looked at, and which of them wait for a renewal. A hold
+//! that is taken out is not renewed again (rule 10).
 
 use std::{
     collections::{BTreeSet, HashMap},

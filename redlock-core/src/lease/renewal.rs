@@ -1,5 +1,6 @@
 //! Renewing a lease. The outcome is renewed, lost or unknown, and only time turns unknown into lost
-//! (rule 7). Keys that are missing on a minority of nodes are set again (rule 8).
+//! (rule 7). Keys that are missing on a minority of nodes are set again (rule 8). A hold that has ended is
+//! not renewed, and a renewal does not keep its hold alive (rule 10).
 
 use std::{
     sync::{Arc, Weak},

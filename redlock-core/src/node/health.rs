@@ -24,6 +24,10 @@ pub struct NodeHealth {
     pub sits_out: Option<Duration>,
     /// How many deletes are still owed to it: keys that expire by themselves if it stays away.
     pub pending_cleanups: usize,
+    /// What an operator should change about this server, which is used all the same: a user that may
+    /// not run `INFO`, or an eviction policy that may drop locks. Each is one line. Empty until the
+    /// first connection.
+    pub advice: Vec<Arc<str>>,
 }
 
 impl NodeHealth {
@@ -101,8 +105,10 @@ impl NodeHandle {
             Err(error) => NodeState::Down { error },
         };
         let now = shared.context.clock.now();
+        let advice = shared.advice.lock().clone();
         let outbox = shared.outbox.lock();
         NodeHealth {
+            advice,
             node: Arc::clone(&shared.name),
             state,
             sits_out: outbox.quarantine.sits_out(now).map(|(_, left)| left),

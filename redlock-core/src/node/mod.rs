@@ -4,10 +4,12 @@
 //! [`Reply`] or one [`NodeError`]. Below the seam are real servers ([`redis`]) and servers inside
 //! this process ([`memory`]); the state machine that supervises a connection is shared by both.
 
+mod advice;
 mod backoff;
 mod command;
 mod connection;
 pub(crate) mod counter;
+mod credentials;
 mod expiry;
 mod fingerprint;
 mod handle;
@@ -27,6 +29,7 @@ pub(crate) mod redis;
 mod reply_to;
 mod round_trip;
 mod session;
+mod settings;
 mod shared;
 mod source;
 mod spec;
@@ -41,6 +44,7 @@ mod watchers;
 pub use self::{outbox_fuzz::outbox as fuzz_outbox, redis::fuzz_frames};
 pub(crate) use command::{Action, Claim, Command, Draw, Places, Raise, Reply, Secret, Seen};
 pub(crate) use connection::{Connection, Connector, Opened, Sender};
+pub use credentials::Credentials;
 pub(crate) use expiry::Expected;
 pub(crate) use fingerprint::fnv1a;
 pub(crate) use handle::NodeHandle;

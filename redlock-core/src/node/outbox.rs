@@ -3,7 +3,8 @@
 //!
 //! A claim wants to be set, extended, gone or watched. A newer wish replaces an older wish that was
 //! not sent: a delete withdraws its own unsent `SET`, and nothing is left to undo. Commands that
-//! were sent are out of reach, and later wishes follow them on the same connection (rule 5).
+//! were sent are out of reach, and later wishes follow them on the same connection (rule 5). A delete
+//! stays until the node has confirmed it, also when the task that held the lock is gone (rule 12).
 //!
 //! Renewals and deletes leave first, new grants next, joins and watches last. A busy node delays
 //! the least important commands, and a held lock is not lost when a crowd asks for other locks.

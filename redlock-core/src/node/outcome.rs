@@ -134,6 +134,8 @@ fn breaks(
         NodeErrorKind::Timeout => strikes.add(**now, node_timeout),
         // A new connection asks for its role, and is refused until it is a master again.
         _ if redis::is_replica(error) => true,
+        // A new connection logs in with the credentials of now.
+        _ if redis::wants_login(error) => true,
         // The node answered, if only with an error.
         _ => {
             strikes.clear();

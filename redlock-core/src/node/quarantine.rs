@@ -40,6 +40,8 @@ pub(crate) struct Identity {
     pub(crate) uptime: Option<Duration>,
     /// The eviction policy, when it may drop locks.
     pub(crate) evicts: Option<Arc<str>>,
+    /// A member of a cluster does not tell its run id.
+    pub(crate) is_nameless: bool,
 }
 
 /// Why a node sits out.
@@ -158,6 +160,7 @@ mod tests {
             run_id: Some(run_id.into()),
             uptime: Some(Duration::from_secs(uptime)),
             evicts: None,
+            is_nameless: false,
         }
     }
 

@@ -23,6 +23,11 @@ pub(crate) fn prefix(key: &str) -> String {
     }
 }
 
+/// The key of the queue itself.
+pub(crate) fn queue(key: &str) -> String {
+    format!("{}:queue", prefix(key))
+}
+
 /// The keys through which the waiter of this claim is told of its turn, and that it is the next.
 pub(crate) fn wake_keys(claim: &Claim) -> [String; 2] {
     let (prefix, waiter) = (prefix(&claim.key), &claim.value);

@@ -1,4 +1,5 @@
-//! The state that the users of a node share with the task that serves it.
+//! The state that the users of a node share with the task that serves it. The delete of a guard that is
+//! dropped is put here, from any thread, and the task sends it (rule 12).
 
 use std::{sync::Arc, time::Duration};
 
@@ -61,6 +62,8 @@ pub(super) struct Shared {
     pub(super) quorum_seen: AtomicBool,
     /// The fingerprint of the process that answered last; zero when it has told no name.
     pub(super) process: AtomicU64,
+    /// What an operator should change about the server that answered last.
+    pub(super) advice: Mutex<Vec<Arc<str>>>,
     pub(super) task: Background,
 }
 
@@ -90,6 +93,7 @@ impl Shared {
             standing: watch::Sender::new(Standing::Unknown),
             quorum_seen: AtomicBool::new(false),
             process: AtomicU64::new(0),
+            advice: Mutex::default(),
             task: Background::default(),
         }
     }

@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 
 use super::{
     Identity, Opened,
+    advice::advice,
     backoff::Backoff,
     deliver,
     outbox::{Link, Queued},
@@ -152,12 +153,11 @@ fn admit(shared: &Shared, identity: &Identity, replaced: bool, now: Moment) {
     if let Some(suspicion) = suspicion {
         telemetry::node_sits_out(&shared.name, suspicion.describe(), shared.context.sits_out);
     }
-    if identity.run_id.is_none() {
-        telemetry::node_without_name(&shared.name);
+    let advice = advice(identity);
+    for line in &advice {
+        telemetry::node_needs(&shared.name, line);
     }
-    if let Some(policy) = &identity.evicts {
-        telemetry::node_evicts(&shared.name, policy);
-    }
+    *shared.advice.lock() = advice;
     for (item, refusal) in barred {
         fail(shared, [item], &refusal);
     }

@@ -40,6 +40,6 @@ pub(crate) use deletes::{delete, settles};
 pub(crate) use entry::{Entry, QueuePosition, Signal, queue_node};
 pub(crate) use failed_attempt::FailedAttempt;
 pub(crate) use pace::{MIN_PAUSE, REFRESH, WakeBackoff, grace, watches_after};
-pub(crate) use queue::{Joined, Queues};
+pub(crate) use queue::{Joined, Queues, Requests};
 pub(crate) use turn::Front;
 pub(crate) use wants::{NoTurn, Wants};

@@ -58,6 +58,8 @@ struct Inner {
 struct Queue {
     occupant: Occupant,
     waiting: VecDeque<Arc<Waiter>>,
+    /// When the request joined that is the front now, or was the last front.
+    front_since: Moment,
     /// The outcome of the last attempt, and when it was. The waiters behind the front get the same
     /// error.
     last: Option<(Arc<FailedAttempt>, Moment)>,
@@ -76,6 +78,15 @@ enum Occupant {
     /// There is one [`Front`]: a task has it, or it is on its way to a waiter.
     Asking,
     Held(HoldId, Weak<Hold>),
+}
+
+/// The requests of this client for one lock that have no lock yet.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    pub(crate) key: Arc<str>,
+    pub(crate) count: usize,
+    /// When the first of them joined the queue.
+    pub(crate) since: Moment,
 }
 
 /// The answer to a request that joins.
@@ -149,7 +160,7 @@ impl Queues {
         }
         self.locked(key, |inner| match inner.join(self, key, wants, now) {
             Ok(joined) => joined,
-            Err(_) => inner.enqueue(self, key, wants),
+            Err(_) => inner.enqueue(self, key, wants, now),
         })
     }
 
@@ -313,6 +324,16 @@ impl Queues {
         }
     }
 
+    /// The requests that have no lock yet, for each key.
+    pub(crate) fn requests(&self) -> Vec<Requests> {
+        let mut requests = Vec::new();
+        for shard in &self.shards {
+            let inner = shard.lock();
+            requests.extend(inner.by_key.iter().filter_map(|(key, queue)| queue.requests(key)));
+        }
+        requests
+    }
+
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.shards.iter().all(|shard| shard.lock().by_key.is_empty())
@@ -354,6 +375,7 @@ impl Inner {
         }
         let Some(next) = queue.waiting.pop_front() else { return false };
         queue.occupant = Occupant::Asking;
+        queue.front_since = next.since;
         queue.streak.handed_on();
         // The lease may no longer suit the waiter when the waiter looks at it.
         queue.waiting_since = clock.now;
@@ -389,6 +411,7 @@ impl Inner {
                 entry.insert(Queue {
                     occupant: Occupant::Asking,
                     waiting: VecDeque::new(),
+                    front_since: now,
                     last: None,
                     pace: Duration::ZERO,
                     hurry: Arc::default(),
@@ -399,12 +422,18 @@ impl Inner {
             }
             Occupied(entry) => match &entry.get().occupant {
                 Occupant::Held(_, hold) => Err(Weak::clone(hold)),
-                Occupant::Asking => Ok(self.enqueue(owner, key, wants)),
+                Occupant::Asking => Ok(self.enqueue(owner, key, wants, now)),
             },
         }
     }
 
-    fn enqueue(&mut self, owner: &Arc<Queues>, key: &Arc<str>, wants: Wants) -> Joined {
+    fn enqueue(
+        &mut self,
+        owner: &Arc<Queues>,
+        key: &Arc<str>,
+        wants: Wants,
+        now: Moment,
+    ) -> Joined {
         let Some(queue) = self.by_key.get_mut(key) else { return Joined::Refused(NoTurn::Busy) };
         if wants.tries_once && queue.knows(wants.retry_delay, owner.nodes().clock.now()) {
             return Joined::Refused(queue.no_turn());
@@ -412,7 +441,7 @@ impl Inner {
         if queue.waiting.len() >= owner.max_waiters {
             return Joined::Refused(queue.no_room());
         }
-        let waiter = Waiter::new(wants);
+        let waiter = Waiter::new(wants, now);
         queue.waiting.push_back(Arc::clone(&waiter));
         if wants.hurries(queue.pace) {
             self.wakes.extend(queue.hurry.tell());
@@ -436,6 +465,7 @@ impl Inner {
         };
         let lets_others_in = queue.streak.is_contended() || !queue.streak.may_go_on(now);
         queue.streak.begin_anew();
+        queue.front_since = next.since;
         let front = Front::new(owner, key).standing_back(lets_others_in && entry.is_none());
         self.wakes.extend(next.give(Ok(front.in_queue(entry))));
         None
@@ -452,6 +482,15 @@ impl Inner {
 impl Queue {
     fn is_held_by(&self, id: HoldId) -> bool {
         matches!(self.occupant, Occupant::Held(holder, _) if holder == id)
+    }
+
+    fn requests(&self, key: &Arc<str>) -> Option<Requests> {
+        let behind = self.waiting.len();
+        let (count, since) = match self.occupant {
+            Occupant::Asking => (behind + 1, self.front_since),
+            Occupant::Held(..) => (behind, self.waiting.front()?.since),
+        };
+        Some(Requests { key: Arc::clone(key), count, since })
     }
 
     fn attempt_failed(&mut self, failure: &Arc<FailedAttempt>, now: Moment) -> bool {

@@ -29,6 +29,8 @@ pub(crate) type Turn = Result<Front, NoTurn>;
 /// A task that waits. The turn is given under the lock of the queues.
 pub(super) struct Waiter {
     pub(super) wants: Wants,
+    /// When the request joined the queue.
+    pub(super) since: Moment,
     turn: Mutex<Option<Turn>>,
     task: AtomicWaker,
 }
@@ -40,8 +42,8 @@ impl std::fmt::Debug for Waiter {
 }
 
 impl Waiter {
-    pub(super) fn new(wants: Wants) -> Arc<Self> {
-        Arc::new(Self { wants, turn: Mutex::default(), task: AtomicWaker::new() })
+    pub(super) fn new(wants: Wants, since: Moment) -> Arc<Self> {
+        Arc::new(Self { wants, since, turn: Mutex::default(), task: AtomicWaker::new() })
     }
 
     /// Gives the turn. The caller wakes the task once nothing is locked.

@@ -243,6 +243,7 @@ impl Connector for MemoryNode {
                 run_id: Some(format!("{}.{}", self.server.name, seen.life).into()),
                 uptime: Some(seen.started.map_or(Duration::MAX, |started| started.elapsed())),
                 evicts: None,
+                is_nameless: false,
             };
             Ok((Box::new(connection) as Box<dyn Connection>, identity))
         }

@@ -1,12 +1,13 @@
 //! [`Command`]s as the bytes of Redis commands. They are arguments only: nothing is ever formatted
-//! into a script. They are written straight into the output buffer, with two allocations less for
-//! each command than in redis-rs.
+//! into a script.
 
 use std::sync::LazyLock;
 
 use super::{
+    acknowledged::Wait,
+    script::{How, Script, call},
     set,
-    words::{Decimal, How, Script, call, milliseconds, word, words, write},
+    words::{Decimal, milliseconds, word, words, write},
 };
 use crate::node::{Action, Claim, Command, Draw, Raise, counter, queue_keys};
 
@@ -67,6 +68,15 @@ impl Known {
         self.0 |= bit;
         if is_known { How::ByHash } else { How::InFull }
     }
+}
+
+/// Whether this command needs a script.
+pub(super) fn is_script(command: &Command) -> bool {
+    command.claim.is_set()
+        || !matches!(
+            command.action,
+            Action::Grant { .. } | Action::Heal { .. } | Action::Watch | Action::TakeAway
+        )
 }
 
 /// The most keys that go out as one call. Scripts can pass on some thousands of values at once.
@@ -188,6 +198,16 @@ pub(super) fn ping(out: &mut Vec<u8>) {
     write(out, &[b"PING"]);
 }
 
+/// Is answered once this many replicas have all earlier writes, or when their time is over.
+pub(super) fn wait(wait: Wait, out: &mut Vec<u8>) {
+    let replicas = Decimal::of(u64::try_from(wait.replicas).unwrap_or(u64::MAX));
+    let within = Decimal::of(milliseconds(wait.within, 1));
+    write(out, &[b"WAIT", replicas.digits(), within.digits()]);
+}
+
+/// Goes in front of a command that another member of the cluster has sent here (`ASK`).
+pub(super) const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
+
 fn key(claim: &Claim) -> &[u8] {
     claim.key.as_bytes()
 }
@@ -196,10 +216,8 @@ fn value(claim: &Claim) -> &[u8] {
     claim.value.as_bytes()
 }
 
-/// Redis counts in whole milliseconds, and the validity that the client computes from the same
-/// duration is exact (rule 2). Durations are rounded up: a key that expires before the validity
-/// ends allows two holders, and a key that outlives the validity by part of a millisecond does no
-/// harm. Redis refuses `PX 0`; only the rest of a `min_hold` may be nothing.
+/// The expiry that a command sets. Redis refuses `PX 0`; only the rest of a `min_hold` may be
+/// nothing.
 fn time_of(command: &Command) -> u64 {
     match command.action {
         Action::Grant { ttl } | Action::Heal { ttl } | Action::Extend { ttl } => {
@@ -309,13 +327,6 @@ mod tests {
         let mut command = command(Action::Release { wakes: Places::NONE });
         command.claim = Arc::new(Claim::new(&"Stra\u{df}e\r\n$1".into(), "v".into()));
         assert_eq!(read(std::slice::from_ref(&command), How::ByHash)[3], *command.claim.key);
-    }
-
-    #[test]
-    fn numbers_are_written_in_digits() {
-        for number in [0, 7, 10, 30_000, u64::MAX] {
-            assert_eq!(Decimal::of(number).digits(), number.to_string().as_bytes());
-        }
     }
 
     #[test]

@@ -4,47 +4,47 @@
 //! write. Bytes that the socket does not take go out before any later command.
 
 use std::{
-    collections::VecDeque,
     io,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker},
 };
 
-use redis::{PushKind, ServerErrorKind, Value};
+use redis::{PushKind, Value};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     sync::oneshot,
 };
 
 use super::{
-    answers,
+    abilities::Abilities,
+    acknowledged::Wait,
     batch::Batch,
-    command::{self, Known},
-    frame, reply,
+    calls::Calls,
+    frame,
     transport::{CloseReason, NOT_REDIS, Transport},
-    words::How,
 };
 use crate::{
     error::{NodeError, NodeErrorKind},
-    node::{Action, Command, Watchers},
+    node::{Command, Watchers},
 };
 
 /// Room for answers to begin with: those of a full batch are a few bytes each.
 const ROOM: usize = 4096;
 
-/// The receiver of the next answer.
-enum Awaited {
-    /// `count` commands of a batch from `first` on, which went out as one call.
-    Answer {
-        batch: Arc<Batch>,
-        first: usize,
-        count: usize,
-        how: How,
-    },
-    Pong(oneshot::Sender<Result<(), NodeError>>),
-    /// No receiver: if the server does not track the key after all, only a push is missing.
-    Nothing,
+/// What an [`Exchange`] begins with.
+pub(super) struct Setup {
+    /// What errors call the server.
+    pub(super) node: Arc<str>,
+    pub(super) transport: Transport,
+    pub(super) close_reason: CloseReason,
+    /// The listeners to changes of keys, if the server tells of them.
+    pub(super) watchers: Option<Arc<Watchers>>,
+    pub(super) abilities: Abilities,
+    /// How many replicas have to acknowledge a vote, if any.
+    pub(super) wait: Option<Wait>,
+    /// The server is a member of a cluster that is used as one node.
+    pub(super) is_member: bool,
 }
 
 /// One connection that is ready for commands.
@@ -59,14 +59,10 @@ pub(super) struct Exchange {
     /// The bytes that were read; the first `filled` are valid.
     heard: Vec<u8>,
     filled: usize,
-    awaited: VecDeque<Awaited>,
-    known: Known,
-    /// The server is a cluster, or stands before a cluster: it takes keys of different slots only
-    /// in separate calls.
-    apart: bool,
+    calls: Calls,
+    is_member: bool,
     /// The task that reads.
     driver: Option<Waker>,
-    /// The listeners to changes of keys, if the server tells of them.
     watchers: Option<Arc<Watchers>>,
     /// Pushes that the listeners are told once nothing is locked.
     pushed: Vec<Pushed>,
@@ -81,13 +77,12 @@ pub(super) enum Pushed {
 }
 
 impl Exchange {
-    pub(super) fn new(
-        node: Arc<str>,
-        transport: Transport,
-        close_reason: CloseReason,
-        watchers: Option<Arc<Watchers>>,
-    ) -> Self {
+    pub(super) fn new(setup: Setup) -> Self {
+        let Setup { node, transport, close_reason, watchers, abilities, wait, is_member } = setup;
+        let tracks = watchers.is_some();
         Self {
+            calls: Calls::new(Arc::clone(&node), abilities, tracks, wait, is_member),
+            is_member,
             node,
             transport: Some(transport),
             close_reason,
@@ -95,9 +90,6 @@ impl Exchange {
             written: 0,
             heard: vec![0; ROOM],
             filled: 0,
-            awaited: VecDeque::new(),
-            known: Known::default(),
-            apart: false,
             driver: None,
             watchers,
             pushed: Vec::new(),
@@ -116,49 +108,20 @@ impl Exchange {
     /// Queues commands and writes as much as possible.
     pub(super) fn ask(&mut self, commands: Vec<Command>) -> Arc<Batch> {
         let batch = Batch::new(commands);
-        let mut first = 0;
-        while let Some(command) = batch.commands.get(first) {
-            let count = if self.apart { 1 } else { command::together(&batch.commands[first..]) };
-            self.track(command);
-            let how = self.known.how(command);
-            command::encode(&batch.commands[first..first + count], how, &mut self.out);
-            self.awaited.push_back(Awaited::Answer {
-                batch: Arc::clone(&batch),
-                first,
-                count,
-                how,
-            });
-            first += count;
-        }
+        self.calls.ask(&batch, &mut self.out);
         self.write();
         batch
     }
 
-    /// Has the server push the changes that a command listens for. A waiter listens before it
-    /// joins, so that it cannot miss its turn.
-    fn track(&mut self, command: &Command) {
-        if self.watchers.is_none() {
-            return;
-        }
-        match command.action {
-            Action::Watch => {
-                command::track(&mut self.out);
-                self.awaited.push_back(Awaited::Nothing);
-            }
-            Action::Join { listens: true, .. } => {
-                command::track(&mut self.out);
-                command::listen(&command.claim, &mut self.out);
-                self.awaited.extend([Awaited::Nothing, Awaited::Nothing]);
-            }
-            _ => {}
-        }
+    /// Queues one command of a batch. Another member of the cluster may be `asking` for it.
+    #[cfg(feature = "cluster")]
+    pub(super) fn ask_one(&mut self, batch: &Arc<Batch>, place: usize, asking: bool) {
+        self.calls.ask_one(batch, place, asking, &mut self.out);
     }
 
     /// Asks whether the server is alive.
     pub(super) fn ping(&mut self) -> oneshot::Receiver<Result<(), NodeError>> {
-        let (tell, told) = oneshot::channel();
-        command::ping(&mut self.out);
-        self.awaited.push_back(Awaited::Pong(tell));
+        let told = self.calls.ping(&mut self.out);
         self.write();
         told
     }
@@ -197,28 +160,20 @@ impl Exchange {
         self.out = Vec::new();
         self.written = 0;
         let error = self.disconnected();
-        for awaited in std::mem::take(&mut self.awaited) {
-            match awaited {
-                Awaited::Answer { batch, first, count, .. } => {
-                    for place in first..first + count {
-                        batch.answer(place, Err(error.clone()));
-                    }
-                }
-                // The caller may have gone.
-                Awaited::Pong(tell) => drop(tell.send(Err(error.clone()))),
-                Awaited::Nothing => {}
-            }
-        }
+        self.calls.end(&error);
     }
 
-    /// Why it has ended.
+    /// Why it has ended. The end of the connection to one member is not that of the node, and a
+    /// command may have run there.
     pub(super) fn disconnected(&self) -> NodeError {
-        NodeError::new(&self.node, NodeErrorKind::Disconnected, self.close_reason.reason())
+        let reason = self.close_reason.reason();
+        let error = NodeError::new(&self.node, NodeErrorKind::Disconnected, reason);
+        if self.is_member { NodeError { kind: NodeErrorKind::Down, ..error } } else { error }
     }
 
     /// Writes as much as the socket takes. The driver is woken when the socket takes more, and
     /// learns of errors.
-    fn write(&mut self) {
+    pub(super) fn write(&mut self) {
         let Some(transport) = &mut self.transport else { return self.end() };
         let mut cx = Context::from_waker(self.driver.as_ref().unwrap_or(Waker::noop()));
         while let Some(rest) = self.out.get(self.written..).filter(|rest| !rest.is_empty()) {
@@ -263,11 +218,11 @@ impl Exchange {
         while let Some(length) = frame::length(&self.heard[at..self.filled])? {
             let value = frame::read(&self.heard[at..at + length])?;
             at += length;
-            match &value {
-                Value::Push { kind: PushKind::Invalidate, data } => self.hear(data),
+            match value {
+                Value::Push { kind: PushKind::Invalidate, data } => self.hear(&data),
                 // No reply belongs to a push: this client subscribes to nothing.
                 Value::Push { .. } => {}
-                answer => self.answer(answer)?,
+                answer => self.calls.answer(answer, &mut self.out)?,
             }
         }
         self.heard.copy_within(at..self.filled, 0);
@@ -298,78 +253,9 @@ impl Exchange {
         Some((Arc::clone(self.watchers.as_ref()?), std::mem::take(&mut self.pushed)))
     }
 
-    fn answer(&mut self, answer: &Value) -> Result<(), frame::NotRedis> {
-        match self.awaited.pop_front() {
-            Some(Awaited::Answer { batch, first, count, how }) => {
-                let commands = &batch.commands[first..first + count];
-                // A server that does not know a script has run nothing. It gets the source, whether
-                // or not the caller still waits (rules 5 and 17).
-                if is_no_script(answer) && how == How::ByHash && !self.is_let_go(commands) {
-                    let how = How::InFull;
-                    command::encode(commands, how, &mut self.out);
-                    self.awaited.push_back(Awaited::Answer { batch, first, count, how });
-                    return Ok(());
-                }
-                if is_cross_slot(answer) && count > 1 {
-                    self.apart = true;
-                    for first in first..first + count {
-                        let (batch, how, count) = (Arc::clone(&batch), How::ByHash, 1);
-                        command::encode(&batch.commands[first..=first], how, &mut self.out);
-                        self.awaited.push_back(Awaited::Answer { batch, first, count, how });
-                    }
-                    return Ok(());
-                }
-                let may_have_run = !reply::is_refusal(answer);
-                let failed = |reason| NodeError { may_have_run, ..self.failed(reason) };
-                for (place, decoded) in answers::decode_all(commands, answer).enumerate() {
-                    batch.answer(first + place, decoded.map_err(failed));
-                }
-            }
-            Some(Awaited::Pong(tell)) => {
-                let pong = match answer {
-                    Value::SimpleString(_) => Ok(()),
-                    Value::ServerError(error) => Err(self.failed(reply::explain(error, ""))),
-                    other => Err(self.failed(reply::unexpected(other, "PONG"))),
-                };
-                // The caller may have gone.
-                let _ = tell.send(pong);
-            }
-            Some(Awaited::Nothing) => {}
-            // An answer without a question. Later answers could not be matched to their commands.
-            None => return Err(frame::NotRedis),
-        }
-        Ok(())
+    /// The commands that other members of the cluster have to run.
+    #[cfg(feature = "cluster")]
+    pub(super) fn take_redirected(&mut self) -> Vec<super::calls::Redirected> {
+        self.calls.take_redirected()
     }
-
-    /// Whether a lock of these commands was released since they were sent. Sent again, the commands
-    /// would run behind the release, and leave behind the key that it was to remove (rule 5).
-    fn is_let_go(&self, commands: &[Command]) -> bool {
-        let removes = |later: &Command| {
-            let lets_go = matches!(
-                later.action,
-                Action::Release { .. } | Action::Shorten { .. } | Action::Leave
-            );
-            lets_go && commands.iter().any(|it| Arc::ptr_eq(&it.claim, &later.claim))
-        };
-        let removing = commands.first().is_some_and(removes);
-        !removing
-            && self.awaited.iter().any(|awaited| match awaited {
-                Awaited::Answer { batch, first, count, .. } => {
-                    batch.commands.iter().skip(*first).take(*count).any(removes)
-                }
-                Awaited::Pong(_) | Awaited::Nothing => false,
-            })
-    }
-
-    fn failed(&self, reason: String) -> NodeError {
-        NodeError::new(&self.node, NodeErrorKind::Server, reason)
-    }
-}
-
-fn is_cross_slot(answer: &Value) -> bool {
-    matches!(answer, Value::ServerError(error) if error.code() == "CROSSSLOT")
-}
-
-fn is_no_script(answer: &Value) -> bool {
-    matches!(answer, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript))
 }

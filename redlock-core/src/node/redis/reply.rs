@@ -53,6 +53,16 @@ pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Rep
     }
 }
 
+/// What `PTTL` tells of the remaining time of a key.
+pub(super) fn left(pttl: i64) -> Duration {
+    match pttl {
+        // There is no such key.
+        -2 => Duration::ZERO,
+        // A key without an expiry never runs out.
+        left => u64::try_from(left).map_or(Duration::MAX, Duration::from_millis),
+    }
+}
+
 /// Reads `place, how many stand before it, PTTL`.
 fn queued(answers: &[Value]) -> Option<Reply> {
     let [place, ahead, left] = answers else { return None };
@@ -70,18 +80,13 @@ fn queued(answers: &[Value]) -> Option<Reply> {
 fn seen(answers: &[Value]) -> Option<Reply> {
     let [value, left, waiting] = answers else { return None };
     let value: Option<Vec<u8>> = redis::from_redis_value_ref(value).ok()?;
-    let left = redis::from_redis_value_ref::<i64>(left).ok()?;
+    let pttl = redis::from_redis_value_ref::<i64>(left).ok()?;
     let waiting: Vec<Vec<u8>> = redis::from_redis_value_ref(waiting).ok()?;
     // Other clients may write any bytes.
     let secret = |bytes: Vec<u8>| Secret(String::from_utf8_lossy(&bytes).into_owned());
     Some(Reply::Seen(Arc::new(Seen {
         value: value.map(secret),
-        left: match left {
-            // There is no such key.
-            -2 => Duration::ZERO,
-            // A key without an expiry never runs out.
-            left => u64::try_from(left).map_or(Duration::MAX, Duration::from_millis),
-        },
+        left: self::left(pttl),
         waiting: waiting.into_iter().map(secret).collect(),
     })))
 }
@@ -167,8 +172,11 @@ fn advice(error: &ServerError) -> Option<&'static str> {
             Some("the nodes of a lock are independent masters, not members of a cluster")
         }
         "READONLY" => Some("this server is a replica: a node is a master"),
-        "NOAUTH" => Some("put the password into the URL: redis://user:password@host:port"),
-        "WRONGPASS" => Some("check the user and password in the URL, percent-encoded"),
+        "NOAUTH" => Some(
+            "put the password into the URL: redis://user:password@host:port, or use \
+             Node::credentials",
+        ),
+        "WRONGPASS" => Some("check the user and password; in a URL they are percent-encoded"),
         "NOPERM" => Some(PERMISSIONS),
         // The words of Redis 7.0 for it inside a script.
         "ERR" if error.details()?.starts_with("The user executing the script can't") => {

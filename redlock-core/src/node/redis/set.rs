@@ -6,7 +6,8 @@ use redis::Value;
 
 use super::{
     reply,
-    words::{Decimal, How, Script, call, milliseconds, word, words},
+    script::{How, Script, call},
+    words::{Decimal, milliseconds, word, words},
 };
 use crate::node::{Action, Claim, Command, Draw, Places, Raise, Reply, counter};
 

@@ -3,62 +3,148 @@
 
 use std::{io, sync::Arc};
 
-use tokio::{net::TcpStream, sync::OnceCell};
+use tokio::{
+    net::TcpStream,
+    sync::{Mutex, OnceCell},
+};
 use tokio_rustls::{
     TlsConnector,
     client::TlsStream,
-    rustls::{ClientConfig, RootCertStore, crypto::CryptoProvider, pki_types::ServerName},
+    rustls::{
+        ClientConfig, RootCertStore,
+        crypto::CryptoProvider,
+        pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+    },
 };
 
-/// The certificates that this client trusts. They are read at the first connection and then kept,
-/// sessions to resume included.
-#[derive(Default)]
-pub(super) struct Trust(OnceCell<Arc<ClientConfig>>);
+use super::tls_errors;
+use crate::{
+    error::LockError,
+    node::settings::{ClientCertificate, Identification, TlsSettings},
+};
 
-impl Trust {
-    /// Shakes hands with `host`, whose certificate must be trusted by this machine.
+/// The certificates that this client trusts, and the certificate that it shows.
+pub(super) struct Tls {
+    /// The machine's own authorities are read at the first connection and then kept.
+    roots: OnceCell<Arc<RootCertStore>>,
+    client: Option<ClientCertificate>,
+    /// Kept while the client shows the same certificate, because it has the sessions to resume.
+    ready: Mutex<Option<Ready>>,
+}
+
+struct Ready {
+    shown: Option<Identification>,
+    config: Arc<ClientConfig>,
+}
+
+impl Tls {
+    /// Reads what is known already. The error names the setting that cannot be used.
+    pub(super) fn new(settings: TlsSettings) -> Result<Self, LockError> {
+        let TlsSettings { ca, client } = settings;
+        let roots = ca.as_deref().map(roots_of).transpose()?;
+        if let Some(ClientCertificate::Fixed(identification)) = &client {
+            read(identification).map_err(|why| LockError::config(format!("tls_client: {why}")))?;
+        }
+        Ok(Self { roots: OnceCell::new_with(roots), client, ready: Mutex::default() })
+    }
+
+    /// Shakes hands with `host`, whose certificate must be trusted.
     pub(super) async fn secure(
         &self,
         host: &str,
         tcp: TcpStream,
     ) -> Result<TlsStream<TcpStream>, String> {
-        let config = self.0.get_or_try_init(load).await?;
+        let config = self.config().await?;
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| "the host is no name that a certificate could have".to_owned())?;
-        TlsConnector::from(Arc::clone(config))
+        TlsConnector::from(config)
             .connect(name, tcp)
             .await
-            .map_err(|error| format!("TLS: {error}"))
+            .map_err(|error| tls_errors::explain(&error).unwrap_or_else(|| format!("TLS: {error}")))
     }
 
-    #[cfg(test)]
-    pub(super) fn of(config: ClientConfig) -> Self {
-        Self(OnceCell::new_with(Some(Arc::new(config))))
+    /// The settings for the next connection.
+    async fn config(&self) -> Result<Arc<ClientConfig>, String> {
+        let shown = match &self.client {
+            None => None,
+            Some(ClientCertificate::Fixed(identification)) => Some(identification.clone()),
+            Some(ClientCertificate::Asked(provider)) => {
+                Some(provider.ask("TLS: the provider of the client certificate").await?)
+            }
+        };
+        let mut ready = self.ready.lock().await;
+        if let Some(ready) = ready.as_ref().filter(|ready| ready.shown == shown) {
+            return Ok(Arc::clone(&ready.config));
+        }
+        let roots = Arc::clone(self.roots.get_or_try_init(trusted_by_this_machine).await?);
+        let config = Arc::new(build(roots, shown.as_ref())?);
+        *ready = Some(Ready { shown, config: Arc::clone(&config) });
+        Ok(config)
     }
 }
 
-async fn load() -> Result<Arc<ClientConfig>, String> {
+fn build(
+    roots: Arc<RootCertStore>,
+    shown: Option<&Identification>,
+) -> Result<ClientConfig, String> {
     // Not at `build()`: the application may install its provider later than that.
     let Some(provider) = CryptoProvider::get_default() else {
         return Err("TLS: no rustls CryptoProvider is installed: call, for one, \
                     rustls::crypto::ring::default_provider().install_default() at start"
             .to_owned());
     };
-    let roots = tokio::task::spawn_blocking(trusted_roots)
-        .await
-        .map_err(io::Error::from)
-        .and_then(|roots| roots)
-        .map_err(|error| format!("TLS: {error}"))?;
     let config = ClientConfig::builder_with_provider(Arc::clone(provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| format!("TLS: {error}"))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(Arc::new(config))
+        .with_root_certificates(roots);
+    let Some(shown) = shown else { return Ok(config.with_no_client_auth()) };
+    let (chain, key) = read(shown).map_err(|why| format!("TLS: the client certificate: {why}"))?;
+    config.with_client_auth_cert(chain, key).map_err(|error| {
+        format!("TLS: the client certificate and its private key do not work together: {error}")
+    })
+}
+
+/// Reads a certificate with its chain, and its key. The error holds nothing of them (rule 19).
+fn read(
+    identification: &Identification,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), &'static str> {
+    let chain = certificates(&identification.certificate)
+        .ok_or("the certificate is not PEM with -----BEGIN CERTIFICATE-----")?;
+    let key = PrivateKeyDer::from_pem_slice(&identification.key)
+        .map_err(|_| "the private key is not PEM with -----BEGIN PRIVATE KEY-----")?;
+    Ok((chain, key))
+}
+
+/// The certificates in a PEM, at least one.
+fn certificates(pem: &[u8]) -> Option<Vec<CertificateDer<'static>>> {
+    let found: Vec<_> = CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().ok()?;
+    (!found.is_empty()).then_some(found)
+}
+
+fn roots_of(pem: &[u8]) -> Result<Arc<RootCertStore>, LockError> {
+    let found = certificates(pem).ok_or_else(|| {
+        LockError::config("tls_ca: it is not PEM with -----BEGIN CERTIFICATE-----")
+    })?;
+    let mut roots = RootCertStore::empty();
+    for (index, certificate) in found.into_iter().enumerate() {
+        roots.add(certificate).map_err(|error| {
+            LockError::config(format!("tls_ca: certificate {} in it: {error}", index + 1))
+        })?;
+    }
+    Ok(Arc::new(roots))
 }
 
 /// The certificates that this machine trusts, or those that `SSL_CERT_FILE` and `SSL_CERT_DIR`
-/// name: a private server usually has a private authority.
+/// name.
+async fn trusted_by_this_machine() -> Result<Arc<RootCertStore>, String> {
+    tokio::task::spawn_blocking(trusted_roots)
+        .await
+        .map_err(io::Error::from)
+        .and_then(|roots| roots)
+        .map(Arc::new)
+        .map_err(|error| format!("TLS: {error}"))
+}
+
 fn trusted_roots() -> io::Result<RootCertStore> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
@@ -66,7 +152,8 @@ fn trusted_roots() -> io::Result<RootCertStore> {
     if roots.is_empty() {
         let why = found.errors.first().map_or_else(String::new, |error| format!(": {error}"));
         return Err(io::Error::other(format!(
-            "this machine trusts no certificates{why}; install ca-certificates or set SSL_CERT_FILE"
+            "this machine trusts no certificates{why}; give the server's authority with tls_ca, \
+             install ca-certificates or set SSL_CERT_FILE"
         )));
     }
     Ok(roots)

@@ -113,9 +113,18 @@ impl Transport {
 
     fn note<T>(&self, outcome: &Poll<io::Result<T>>) {
         if let Poll::Ready(Err(error)) = outcome {
-            self.close_reason.set(error.to_string());
+            self.close_reason.set(explain(error));
         }
     }
+}
+
+/// What has broken. With TLS, a server refuses a client's certificate only after the handshake.
+fn explain(error: &io::Error) -> String {
+    #[cfg(feature = "tls-rustls")]
+    if let Some(why) = super::tls_errors::explain(error) {
+        return why;
+    }
+    error.to_string()
 }
 
 impl AsyncRead for Transport {

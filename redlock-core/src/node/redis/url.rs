@@ -23,6 +23,7 @@ pub(super) struct Endpoint {
     pub(super) protocol: Protocol,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Address {
     Tcp {
         host: String,
@@ -37,11 +38,81 @@ pub(super) enum Address {
     Unix(PathBuf),
 }
 
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            #[cfg(feature = "tls-rustls")]
+            Self::Tls { host, port } => write!(f, "{host}:{port}"),
+            Self::Unix(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+impl Address {
+    pub(super) fn is_tls(&self) -> bool {
+        #[cfg(feature = "tls-rustls")]
+        return matches!(self, Self::Tls { .. });
+        #[cfg(not(feature = "tls-rustls"))]
+        false
+    }
+
+    /// No other machine can read what goes there.
+    pub(super) fn is_private(&self) -> bool {
+        match self {
+            Self::Tcp { host, .. } => is_loopback(host),
+            #[cfg(feature = "tls-rustls")]
+            Self::Tls { .. } => true,
+            Self::Unix(_) => true,
+        }
+    }
+
+    /// Another server that is reached in the same way.
+    #[cfg(any(feature = "sentinel", feature = "cluster"))]
+    pub(super) fn beside(&self, host: String, port: u16) -> Self {
+        match self {
+            #[cfg(feature = "tls-rustls")]
+            Self::Tls { .. } => Self::Tls { host, port },
+            _ => Self::Tcp { host, port },
+        }
+    }
+
+    /// The port, of an address that has one.
+    #[cfg(feature = "cluster")]
+    pub(super) fn port(&self) -> u16 {
+        match self {
+            Self::Tcp { port, .. } => *port,
+            #[cfg(feature = "tls-rustls")]
+            Self::Tls { port, .. } => *port,
+            Self::Unix(_) => 0,
+        }
+    }
+
+    /// The host, of an address that has one.
+    #[cfg(feature = "cluster")]
+    pub(super) fn host(&self) -> &str {
+        match self {
+            Self::Tcp { host, .. } => host,
+            #[cfg(feature = "tls-rustls")]
+            Self::Tls { host, .. } => host,
+            Self::Unix(_) => "",
+        }
+    }
+}
+
 /// Has no `Debug`, and must not get one: it has the password (rule 19).
+#[derive(Clone, PartialEq, Eq)]
 pub(super) struct Login {
     pub(super) user: Option<String>,
     pub(super) password: Option<String>,
     pub(super) database: i64,
+}
+
+impl Login {
+    /// What must not be in any message. Empty when there is no password.
+    pub(super) fn secret(&self) -> &str {
+        self.password.as_deref().unwrap_or_default()
+    }
 }
 
 /// The version of the protocol to speak.
@@ -109,14 +180,15 @@ fn tcp(mut url: Url, tls: bool) -> Result<Endpoint, LockError> {
     let ConnectionAddr::Tcp(host, port) = address else {
         return no("it is not the address of a server");
     };
-    if login.password.is_some() && !tls && !is_loopback(&host) {
+    let address = match tls {
+        #[cfg(feature = "tls-rustls")]
+        true => Address::Tls { host, port },
+        _ => Address::Tcp { host, port },
+    };
+    if login.password.is_some() && !address.is_private() {
         tracing::warn!(node = %name, "the password goes over the network unencrypted; use rediss://");
     }
-    #[cfg(feature = "tls-rustls")]
-    if tls {
-        return Ok(Endpoint { name, address: Address::Tls { host, port }, login, protocol });
-    }
-    Ok(Endpoint { name, address: Address::Tcp { host, port }, login, protocol })
+    Ok(Endpoint { name, address, login, protocol })
 }
 
 fn unix(url: Url) -> Result<Endpoint, LockError> {

@@ -1,38 +1,7 @@
-//! The words of a command, as servers read them: scripts, keys and numbers.
+//! Words of commands, as servers read them. They are written straight into the output buffer, with two
+//! allocations less for each command than in redis-rs.
 
 use std::time::Duration;
-
-/// A script and the name under which servers remember it.
-pub(super) struct Script {
-    pub(super) source: &'static str,
-    sha1: String,
-}
-
-impl Script {
-    pub(super) fn new(source: &'static str) -> Self {
-        Self { source, sha1: redis::Script::new(source).get_hash().to_owned() }
-    }
-}
-
-/// How a script is called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum How {
-    /// By its hash: `EVALSHA`.
-    ByHash,
-    /// With its source, which the server then remembers: the first time, and after `NOSCRIPT`
-    /// (rule 17). One round trip, where `SCRIPT LOAD` and a second `EVALSHA` take two.
-    InFull,
-}
-
-/// `EVALSHA hash keys`, followed by this many words.
-pub(super) fn call(script: &Script, how: How, keys: usize, arguments: usize, out: &mut Vec<u8>) {
-    let (verb, script): (&[u8], _) = match how {
-        How::ByHash => (b"EVALSHA", script.sha1.as_str()),
-        How::InFull => (b"EVAL", script.source),
-    };
-    head(out, b'*', 3 + keys + arguments);
-    words(out, &[verb, script.as_bytes(), Decimal::of(keys as u64).digits()]);
-}
 
 /// An array of strings, as servers read commands.
 pub(super) fn write(out: &mut Vec<u8>, all: &[&[u8]]) {
@@ -50,7 +19,7 @@ pub(super) fn word(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-fn head(out: &mut Vec<u8>, kind: u8, count: usize) {
+pub(super) fn head(out: &mut Vec<u8>, kind: u8, count: usize) {
     out.push(kind);
     out.extend_from_slice(Decimal::of(count as u64).digits());
     out.extend_from_slice(b"\r\n");
@@ -82,8 +51,31 @@ impl Decimal {
     }
 }
 
-/// The milliseconds of a duration, rounded up.
+/// Redis counts in whole milliseconds, and the validity that the client computes from the same
+/// duration is exact (rule 2). Durations are rounded up: a key that expires before the validity
+/// ends allows two holders, and a key that outlives the validity by part of a millisecond does no
+/// harm.
 pub(super) fn milliseconds(duration: Duration, least: u64) -> u64 {
     let rounded_up = duration.as_nanos().div_ceil(1_000_000);
     u64::try_from(rounded_up).unwrap_or(u64::MAX).max(least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_in_digits() {
+        for number in [0, 7, 10, 30_000, u64::MAX] {
+            assert_eq!(Decimal::of(number).digits(), number.to_string().as_bytes());
+        }
+    }
+
+    #[test]
+    fn durations_are_rounded_up_to_whole_milliseconds() {
+        assert_eq!(milliseconds(Duration::from_millis(150), 1), 150);
+        assert_eq!(milliseconds(Duration::from_nanos(150_000_001), 1), 151);
+        assert_eq!(milliseconds(Duration::from_nanos(1), 1), 1);
+        assert_eq!(milliseconds(Duration::MAX, 1), u64::MAX);
+    }
 }

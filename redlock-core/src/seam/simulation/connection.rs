@@ -84,7 +84,8 @@ impl node::Connector for Adapter {
             let sender = Arc::new(Line { name, connection });
             let connection: Box<dyn node::Connection> = Box::new(Open { line: sender });
             let run_id = Some(run_id.into());
-            Ok((connection, node::Identity { run_id, uptime: Some(uptime), evicts: None }))
+            let uptime = Some(uptime);
+            Ok((connection, node::Identity { run_id, uptime, ..node::Identity::default() }))
         }
         .boxed()
     }

@@ -21,10 +21,14 @@ use tokio::{
 };
 
 use self::server::{LIMIT, Server};
-use super::spec;
 use crate::{
-    error::{NodeError, NodeErrorKind},
-    node::{Action, Claim, Command, Connection, Places, Reply, Sender},
+    clock::SystemClock,
+    error::{LockError, NodeError, NodeErrorKind},
+    node::{
+        Action, Claim, Command, Connection, Context, NodeSpec, Places, Reply, Restarts, Sender,
+        settings::NodeSettings,
+    },
+    token::OsEntropy,
 };
 
 const TTL: Duration = Duration::from_secs(60);
@@ -33,6 +37,26 @@ const RELEASE: Action = Action::Release { wakes: Places::NONE };
 
 /// Secrets that must never be shown: a password, or the value of a lock.
 const CANARY: &str = "canary0123456789";
+
+/// A node without settings beside its URL.
+fn spec(url: &str) -> Result<NodeSpec, LockError> {
+    spec_with(url, NodeSettings::default())
+}
+
+fn spec_with(url: &str, settings: NodeSettings) -> Result<NodeSpec, LockError> {
+    super::spec(url, settings, &context())
+}
+
+fn context() -> Context {
+    Context {
+        clock: Arc::new(SystemClock),
+        entropy: Arc::new(OsEntropy),
+        node_timeout: Duration::from_secs(5),
+        connect_timeout: Duration::from_secs(5),
+        restarts: Restarts::Observed,
+        sits_out: TTL,
+    }
+}
 
 async fn connect(url: &str) -> Result<Box<dyn Connection>, NodeError> {
     let spec = spec(url).unwrap();
@@ -139,7 +163,8 @@ fn discreet(error: &NodeError) {
 
 /// The answers of a server that tells nothing of itself, and runs scripts.
 const TELLS_NOTHING: &str = "-NOPERM no info\r\n-NOPERM no info\r\n-NOPERM no info\r\n\
-                             -NOSCRIPT No matching script.\r\n";
+                             -NOSCRIPT No matching script.\r\n\
+                             -ERR unknown command\r\n-ERR unknown command\r\n";
 
 /// A server that answers the first thing it reads with the first reply, and so on; after the last
 /// it hangs up, for every connection anew.

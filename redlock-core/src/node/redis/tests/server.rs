@@ -77,12 +77,6 @@ impl Server {
         format!("redis://{login}127.0.0.1:{}{rest}", self.port)
     }
 
-    /// Puts a file into the server's directory.
-    #[cfg(feature = "tls-rustls")]
-    pub(super) fn write(&self, name: &str, content: &str) {
-        std::fs::write(self.directory.join(name), content).unwrap();
-    }
-
     pub(super) fn socket(&self) -> PathBuf {
         self.directory.join("redis.sock")
     }

@@ -13,8 +13,9 @@ use tokio::{
 
 use super::{
     super::{
+        abilities::Abilities,
         connection::RedisConnection,
-        exchange::Exchange,
+        exchange::{Exchange, Setup},
         transport::{CloseReason, Transport},
     },
     *,
@@ -66,7 +67,15 @@ async fn commands_written_three_bytes_at_a_time_arrive_whole_and_in_order() {
     let stream = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
     let close_reason = CloseReason::default();
     let transport = Transport::new(Reluctant { stream, takes: false }, close_reason.clone());
-    let exchange = Exchange::new("a:1".into(), transport, close_reason, None);
+    let exchange = Exchange::new(Setup {
+        node: "a:1".into(),
+        transport,
+        close_reason,
+        watchers: None,
+        abilities: Abilities { scripts: true, delete: None },
+        wait: None,
+        is_member: false,
+    });
     let mut node = driven(Box::new(RedisConnection::new(exchange)));
 
     // Commands that are sent while the socket has not taken all of the earlier commands.

@@ -1,0 +1,95 @@
+//! Logins and certificates that the application may change while locks are held.
+
+use std::{fmt, panic::AssertUnwindSafe, sync::Arc};
+
+use futures_util::{FutureExt, future::BoxFuture};
+
+/// The error of an application's own code.
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The longest text of an application that is passed on.
+const MAX_REASON: usize = 240;
+
+/// A user and a password, as [`Node::credentials`](crate::Node::credentials) gives them.
+///
+/// ```
+/// use redlock_core::Credentials;
+///
+/// let credentials = Credentials::new("app", "s3cret");
+/// assert!(!format!("{credentials:?}").contains("s3cret"));
+/// ```
+#[derive(Clone)]
+pub struct Credentials {
+    pub(crate) user: String,
+    pub(crate) password: String,
+}
+
+impl Credentials {
+    /// This user with this password. An empty user logs in with the password alone, as servers
+    /// before Redis 6 need it.
+    pub fn new(user: impl Into<String>, password: impl Into<String>) -> Self {
+        Self { user: user.into(), password: password.into() }
+    }
+}
+
+impl fmt::Debug for Credentials {
+    /// Never prints the password (rule 19).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+type Ask<T> = dyn Fn() -> BoxFuture<'static, Result<T, BoxError>> + Send + Sync;
+
+/// Code of the application that is asked for a value each time the value is needed.
+pub(crate) struct Provider<T>(Arc<Ask<T>>);
+
+impl<T: 'static> Provider<T> {
+    pub(crate) fn new<F, Fut>(provider: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<T, BoxError>> + Send + 'static,
+    {
+        Self(Arc::new(move || provider().boxed()))
+    }
+
+    /// Asks for the value. The error says what failed, in one line. A provider that panics ends
+    /// neither the task of its node nor the client.
+    pub(crate) async fn ask(&self, what: &str) -> Result<T, String> {
+        let asked = AssertUnwindSafe(async { (self.0)().await }).catch_unwind().await;
+        match asked {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(format!("{what} failed: {}", one_line(&error.to_string()))),
+            Err(_) => Err(format!("{what} panicked")),
+        }
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.chars().filter(|it| !it.is_control()).take(MAX_REASON).collect()
+}
+
+impl<T> Clone for Provider<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_provider_that_fails_or_panics_is_told_in_one_line() {
+        let failing = Provider::<()>::new(|| async { Err("no\nvault".into()) });
+        assert_eq!(failing.ask("the provider").await, Err("the provider failed: novault".into()));
+        let panicking = Provider::<()>::new(|| async { panic!("at work") });
+        assert_eq!(panicking.ask("the provider").await, Err("the provider panicked".into()));
+        #[allow(unreachable_code)]
+        let at_once = Provider::<()>::new(|| {
+            panic!("before its work");
+            async { Ok(()) }
+        });
+        assert_eq!(at_once.ask("the provider").await, Err("the provider panicked".into()));
+    }
+}

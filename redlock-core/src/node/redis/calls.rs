@@ -1,0 +1,474 @@
+//! Which command is called how, and which answer belongs to it.
+//!
+//! Pure: commands become bytes in a buffer, and the answers come in one by one, in order.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use redis::{ServerErrorKind, Value};
+use tokio::sync::oneshot;
+
+use super::{
+    abilities::{Abilities, Delete},
+    acknowledged::{self, Acknowledged, Judged, Wait},
+    answers,
+    batch::Batch,
+    command::{self, Known},
+    frame, native,
+    redirect::Redirect,
+    reply,
+    script::How,
+};
+use crate::{
+    error::{NodeError, NodeErrorKind},
+    node::{Action, Command, Places, Reply},
+};
+
+/// The receiver of the next answer.
+enum Awaited {
+    Call(Call),
+    /// The answer to a `WAIT`.
+    Replicas,
+    Pong(oneshot::Sender<Result<(), NodeError>>),
+    /// No receiver: if the server does not track the key after all, only a push is missing.
+    Nothing,
+}
+
+/// `count` commands of a batch from `first` on, which went out as one call.
+struct Call {
+    batch: Arc<Batch>,
+    first: usize,
+    count: usize,
+    means: Means,
+    stage: Stage,
+    /// The call went to a member of the cluster that is taking the slot over.
+    asking: bool,
+    /// How many answers come, and those that came, unless one is all.
+    answers: usize,
+    got: Vec<Value>,
+}
+
+/// How a command is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Means {
+    /// As a script, or as the one command that does it.
+    Script(How),
+    Native(Delete),
+}
+
+/// Which part of its work a call does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    First,
+    /// The key was deleted or not. The script gives the turn to a waiter.
+    Wake {
+        deleted: bool,
+    },
+    /// The key is ours, with this much left. Its expiry is set.
+    Prolong {
+        left: Duration,
+    },
+}
+
+/// A command that another member of the cluster has to run.
+#[cfg_attr(not(feature = "cluster"), allow(dead_code))] // read by `cluster` alone
+pub(super) struct Redirected {
+    pub(super) batch: Arc<Batch>,
+    pub(super) place: usize,
+    pub(super) to: Redirect,
+}
+
+/// The calls of one connection.
+pub(super) struct Calls {
+    node: Arc<str>,
+    awaited: VecDeque<Awaited>,
+    known: Known,
+    abilities: Abilities,
+    /// The server tells of changes of keys.
+    tracks: bool,
+    /// The server is a cluster, or stands before a cluster: it takes keys of different slots only
+    /// in separate calls.
+    apart: bool,
+    /// Votes count once replicas have them.
+    acknowledged: Option<Acknowledged>,
+    /// The server is a member of a cluster that is known as such, and says where a key is.
+    is_member: bool,
+    redirected: Vec<Redirected>,
+}
+
+impl Calls {
+    pub(super) fn new(
+        node: Arc<str>,
+        abilities: Abilities,
+        tracks: bool,
+        wait: Option<Wait>,
+        is_member: bool,
+    ) -> Self {
+        Self {
+            node,
+            awaited: VecDeque::new(),
+            known: Known::default(),
+            abilities,
+            tracks,
+            apart: is_member,
+            acknowledged: wait.map(Acknowledged::new),
+            is_member,
+            redirected: Vec::new(),
+        }
+    }
+
+    /// Writes the commands of a batch.
+    pub(super) fn ask(&mut self, batch: &Arc<Batch>, out: &mut Vec<u8>) {
+        let mut first = 0;
+        while first < batch.commands.len() {
+            let apart = self.apart || !self.abilities.scripts;
+            let count = if apart { 1 } else { command::together(&batch.commands[first..]) };
+            self.ask_part(batch, first, count, false, out);
+            first += count;
+        }
+        if batch.commands.iter().any(|it| acknowledged::needs(it.action)) {
+            self.await_replicas(out);
+        }
+    }
+
+    /// Writes one command of a batch, which another member of the cluster may be `asking` for.
+    #[cfg(feature = "cluster")]
+    pub(super) fn ask_one(
+        &mut self,
+        batch: &Arc<Batch>,
+        place: usize,
+        asking: bool,
+        out: &mut Vec<u8>,
+    ) {
+        let Some(command) = batch.commands.get(place) else { return };
+        self.ask_part(batch, place, 1, asking, out);
+        if acknowledged::needs(command.action) {
+            self.await_replicas(out);
+        }
+    }
+
+    fn ask_part(
+        &mut self,
+        batch: &Arc<Batch>,
+        first: usize,
+        count: usize,
+        asking: bool,
+        out: &mut Vec<u8>,
+    ) {
+        let Some(command) = batch.commands.get(first) else { return };
+        let Some(means) = self.means(command, count) else {
+            let refused = match command.action {
+                // There is no queue that it could be in.
+                Action::Leave => Ok(Reply::Missing),
+                _ => Err(self.failed(NO_SCRIPTS.to_owned(), false)),
+            };
+            for place in first..first + count {
+                batch.answer(place, refused.clone());
+            }
+            return;
+        };
+        self.track(command, asking, out);
+        let batch = Arc::clone(batch);
+        let (stage, got) = (Stage::First, Vec::new());
+        self.call(Call { batch, first, count, means, stage, asking, answers: 1, got }, out);
+    }
+
+    /// How to call this command. `None` when it needs a script and the server runs none.
+    fn means(&mut self, command: &Command, count: usize) -> Option<Means> {
+        let Abilities { scripts, delete } = self.abilities;
+        let action = command.action;
+        // A native command is for one key.
+        match delete.filter(|_| !command.claim.is_set()) {
+            // A native delete replaces the script for one lock.
+            Some(delete)
+                if !scripts && native::can(action)
+                    || count == 1 && matches!(action, Action::Release { .. }) =>
+            {
+                Some(Means::Native(delete))
+            }
+            _ if scripts || !command::is_script(command) => {
+                Some(Means::Script(self.known.how(command)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Writes a call and awaits its answers.
+    fn call(&mut self, mut call: Call, out: &mut Vec<u8>) {
+        let begin: &[u8] = if call.asking { command::ASKING } else { b"" };
+        let commands = &call.batch.commands[call.first..call.first + call.count];
+        let Some(command) = commands.first() else { return };
+        call.answers = match (call.means, call.stage) {
+            (Means::Native(_), Stage::Prolong { .. }) => {
+                native::prolong(command, begin, out);
+                1
+            }
+            (Means::Native(delete), _) => {
+                native::encode(command, self.abilities, delete, begin, out)
+            }
+            (Means::Script(how), _) => {
+                out.extend_from_slice(begin);
+                command::encode(commands, how, out);
+                1
+            }
+        };
+        if call.asking {
+            // Each command has the answer to `ASKING` before its own.
+            call.answers *= 2;
+        }
+        self.awaited.push_back(Awaited::Call(call));
+    }
+
+    /// Has the server push the changes that a command listens for. A waiter listens before it
+    /// joins, so that it cannot miss its turn.
+    fn track(&mut self, command: &Command, asking: bool, out: &mut Vec<u8>) {
+        if !self.tracks || asking {
+            return;
+        }
+        match command.action {
+            Action::Watch => {
+                command::track(out);
+                self.awaited.push_back(Awaited::Nothing);
+            }
+            Action::Join { listens: true, .. } => {
+                command::track(out);
+                command::listen(&command.claim, out);
+                self.awaited.extend([Awaited::Nothing, Awaited::Nothing]);
+            }
+            _ => {}
+        }
+    }
+
+    fn await_replicas(&mut self, out: &mut Vec<u8>) {
+        if let Some(wait) = self.acknowledged.as_mut().and_then(Acknowledged::asked) {
+            command::wait(wait, out);
+            self.awaited.push_back(Awaited::Replicas);
+        }
+    }
+
+    /// Asks whether the server is alive.
+    pub(super) fn ping(&mut self, out: &mut Vec<u8>) -> oneshot::Receiver<Result<(), NodeError>> {
+        let (tell, told) = oneshot::channel();
+        command::ping(out);
+        self.awaited.push_back(Awaited::Pong(tell));
+        told
+    }
+
+    /// Takes the next answer in. What follows from it is written.
+    pub(super) fn answer(
+        &mut self,
+        answer: Value,
+        out: &mut Vec<u8>,
+    ) -> Result<(), frame::NotRedis> {
+        match self.awaited.pop_front() {
+            Some(Awaited::Call(call)) if call.answers == 1 => {
+                self.answered(call, std::slice::from_ref(&answer), out);
+            }
+            Some(Awaited::Call(mut call)) => {
+                call.got.push(answer);
+                if call.got.len() < call.answers {
+                    self.awaited.push_front(Awaited::Call(call));
+                    return Ok(());
+                }
+                let mut answers = std::mem::take(&mut call.got);
+                if call.asking {
+                    answers = answers.into_iter().skip(1).step_by(2).collect();
+                }
+                self.answered(call, &answers, out);
+            }
+            Some(Awaited::Replicas) => {
+                let Some(acknowledged) = &mut self.acknowledged else { return Ok(()) };
+                let (judged, next) = acknowledged.answered(&answer);
+                if let Some(wait) = next {
+                    command::wait(wait, out);
+                    self.awaited.push_back(Awaited::Replicas);
+                }
+                self.judge(judged);
+            }
+            Some(Awaited::Pong(tell)) => {
+                let pong = match &answer {
+                    Value::SimpleString(_) => Ok(()),
+                    Value::ServerError(error) => Err(self.failed(reply::explain(error, ""), false)),
+                    other => Err(self.failed(reply::unexpected(other, "PONG"), false)),
+                };
+                // The caller may have gone.
+                let _ = tell.send(pong);
+            }
+            Some(Awaited::Nothing) => {}
+            // An answer without a question. Later answers could not be matched to their commands.
+            None => return Err(frame::NotRedis),
+        }
+        Ok(())
+    }
+
+    /// A call has all its answers.
+    fn answered(&mut self, call: Call, answers: &[Value], out: &mut Vec<u8>) {
+        let Some(answer) = answers.first() else { return };
+        let commands = &call.batch.commands[call.first..call.first + call.count];
+        if self.is_member
+            && let Some(to) = Redirect::of(answer)
+        {
+            let Call { batch, first: place, .. } = call;
+            self.redirected.push(Redirected { batch, place, to });
+            return;
+        }
+        // A server that does not know a script has run nothing. It gets the source, whether
+        // or not the caller still waits (rules 5 and 17).
+        if is_no_script(answer)
+            && call.means == Means::Script(How::ByHash)
+            && !self.is_let_go(commands)
+        {
+            return self.again(Call { means: Means::Script(How::InFull), ..call }, out);
+        }
+        if is_cross_slot(answer) && call.count > 1 {
+            self.apart = true;
+            for first in call.first..call.first + call.count {
+                let batch = Arc::clone(&call.batch);
+                self.call(Call { batch, first, count: 1, got: Vec::new(), ..call }, out);
+            }
+            return;
+        }
+        match (call.means, call.stage, commands) {
+            (Means::Native(_), Stage::First, [command]) => match native::read(command, answers) {
+                native::Next::Answer(result) => self.settle(&call, 0, answer, result),
+                native::Next::Prolong { left } => {
+                    self.again(Call { stage: Stage::Prolong { left }, ..call }, out);
+                }
+                native::Next::Wake { deleted } => {
+                    let means = Means::Script(self.known.how(command));
+                    self.again(Call { means, stage: Stage::Wake { deleted }, ..call }, out);
+                }
+                native::Next::Unknown if self.abilities.scripts => {
+                    self.abilities.delete = None;
+                    let means = Means::Script(self.known.how(command));
+                    self.again(Call { means, ..call }, out);
+                }
+                native::Next::Unknown => {
+                    let why = reply::decode(command.action, answer, &command.claim.value);
+                    self.settle(&call, 0, answer, why);
+                }
+            },
+            (_, Stage::Prolong { left }, [command]) => {
+                let result = native::prolonged(command, answer, left);
+                self.settle(&call, 0, answer, result);
+            }
+            (_, Stage::Wake { deleted }, [command]) => {
+                // The native delete was confirmed. A waiter that was not woken looks for itself.
+                let woken = reply::decode(command.action, answer, "");
+                let result = match woken {
+                    Ok(Reply::Woke { .. }) => Reply::Woke { deleted, woken: Places::FIRST },
+                    _ if deleted => Reply::Done,
+                    _ => Reply::Missing,
+                };
+                self.settle(&call, 0, answer, Ok(result));
+            }
+            (_, _, commands) => {
+                for (offset, result) in answers::decode_all(commands, answer).enumerate() {
+                    self.settle(&call, offset, answer, result);
+                }
+            }
+        }
+    }
+
+    /// Calls once more, behind what was sent meanwhile.
+    fn again(&mut self, call: Call, out: &mut Vec<u8>) {
+        let votes =
+            call.batch.commands.get(call.first).is_some_and(|it| acknowledged::needs(it.action));
+        self.call(Call { got: Vec::new(), ..call }, out);
+        if votes {
+            self.await_replicas(out);
+        }
+    }
+
+    /// Delivers the result of one command of a call. A vote may still wait for replicas.
+    fn settle(
+        &mut self,
+        call: &Call,
+        offset: usize,
+        answer: &Value,
+        result: Result<Reply, String>,
+    ) {
+        let place = call.first + offset;
+        let action = call.batch.commands.get(place).map(|it| it.action);
+        match (result, action, &mut self.acknowledged) {
+            (Ok(reply), Some(action), Some(acknowledged))
+                if Acknowledged::concerns(action, &reply) =>
+            {
+                acknowledged.hold(&call.batch, place, reply);
+            }
+            (result, _, _) => {
+                let may_have_run = !reply::is_refusal(answer);
+                let result = result.map_err(|reason| self.failed(reason, may_have_run));
+                call.batch.answer(place, result);
+            }
+        }
+    }
+
+    /// Delivers votes that have waited for replicas. A vote that failed may have been given all the
+    /// same.
+    fn judge(&self, judged: Vec<Judged>) {
+        for (batch, place, verdict) in judged {
+            batch.answer(place, verdict.map_err(|reason| self.failed(reason, true)));
+        }
+    }
+
+    /// No more answers come: calls without one fail.
+    pub(super) fn end(&mut self, error: &NodeError) {
+        for awaited in std::mem::take(&mut self.awaited) {
+            match awaited {
+                Awaited::Call(Call { batch, first, count, .. }) => {
+                    for place in first..first + count {
+                        batch.answer(place, Err(error.clone()));
+                    }
+                }
+                // The caller may have gone.
+                Awaited::Pong(tell) => drop(tell.send(Err(error.clone()))),
+                Awaited::Replicas | Awaited::Nothing => {}
+            }
+        }
+        for (batch, place) in self.acknowledged.iter_mut().flat_map(Acknowledged::abandon) {
+            batch.answer(place, Err(error.clone()));
+        }
+    }
+
+    /// The commands that other members of the cluster have to run, in order.
+    #[cfg(feature = "cluster")]
+    pub(super) fn take_redirected(&mut self) -> Vec<Redirected> {
+        std::mem::take(&mut self.redirected)
+    }
+
+    /// Whether a lock of these commands was released since they were sent. Sent again, the commands
+    /// would run behind the release, and leave behind the key that it was to remove (rule 5).
+    fn is_let_go(&self, commands: &[Command]) -> bool {
+        let removes = |later: &Command| {
+            let lets_go = matches!(
+                later.action,
+                Action::Release { .. } | Action::Shorten { .. } | Action::Leave
+            );
+            lets_go && commands.iter().any(|it| Arc::ptr_eq(&it.claim, &later.claim))
+        };
+        let removing = commands.first().is_some_and(removes);
+        !removing
+            && self.awaited.iter().any(|awaited| match awaited {
+                Awaited::Call(Call { batch, first, count, .. }) => {
+                    batch.commands.iter().skip(*first).take(*count).any(removes)
+                }
+                Awaited::Pong(_) | Awaited::Replicas | Awaited::Nothing => false,
+            })
+    }
+
+    fn failed(&self, reason: String, may_have_run: bool) -> NodeError {
+        NodeError { may_have_run, ..NodeError::new(&self.node, NodeErrorKind::Server, reason) }
+    }
+}
+
+/// Why a command is not sent to a server that runs no scripts.
+const NO_SCRIPTS: &str = "this needs scripts, which the server does not run for this user: allow \
+                          +eval +evalsha";
+
+fn is_cross_slot(answer: &Value) -> bool {
+    matches!(answer, Value::ServerError(error) if error.code() == "CROSSSLOT")
+}
+
+fn is_no_script(answer: &Value) -> bool {
+    matches!(answer, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript))
+}

@@ -1,0 +1,170 @@
+//! A cluster as one connection: the task that waits for its end carries the bytes of all members, and
+//! looks at the cluster when something has changed, and once a second.
+
+use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
+
+use futures_util::future::{BoxFuture, FutureExt};
+use tokio::time::Instant;
+
+use super::{look::Looker, members::Members};
+use crate::{
+    error::{NodeError, NodeErrorKind},
+    node::{Command, Connection, Reply, Sender, redis::exchange::Pushed},
+    sync::Mutex,
+    telemetry,
+};
+
+/// How often the cluster is looked at when nothing seems to have changed. A master that is cut off
+/// from the others serves its clients for a while, and does not tell.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The same while slots are without a master.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Between two looks, whatever happens.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// The connections to the members of a cluster.
+pub(super) struct ClusterConnection {
+    pub(super) looker: Arc<Looker>,
+    pub(super) members: Arc<Mutex<Members>>,
+}
+
+impl Drop for ClusterConnection {
+    fn drop(&mut self) {
+        self.members.lock().end("this client closed the connection");
+    }
+}
+
+impl Connection for ClusterConnection {
+    fn sender(&self) -> Arc<dyn Sender> {
+        Arc::new(ClusterSender(Arc::clone(&self.members)))
+    }
+
+    fn tells(&self) -> bool {
+        self.members.lock().tells()
+    }
+
+    fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>> {
+        let asked = self.members.lock().ping();
+        let name = Arc::clone(&self.looker.name);
+        async move {
+            for pong in asked? {
+                pong.await.unwrap_or_else(|_| {
+                    Err(NodeError::new(&name, NodeErrorKind::Down, "a connection has ended"))
+                })?;
+            }
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn closed(&mut self) -> BoxFuture<'static, NodeError> {
+        let driver =
+            Driver { looker: Arc::clone(&self.looker), members: Arc::clone(&self.members) };
+        async move {
+            let reason = driver.run().await;
+            NodeError::new(&driver.looker.name, NodeErrorKind::Disconnected, reason)
+        }
+        .boxed()
+    }
+}
+
+struct ClusterSender(Arc<Mutex<Members>>);
+
+impl Sender for ClusterSender {
+    fn send(&self, commands: Vec<Command>) -> BoxFuture<'static, Vec<Result<Reply, NodeError>>> {
+        let members = Arc::clone(&self.0);
+        async move {
+            let batch = members.lock().send(commands);
+            poll_fn(|cx| {
+                batch.register(cx.waker());
+                batch.poll()
+            })
+            .await
+        }
+        .boxed()
+    }
+
+    fn wakes_reader(&self) -> bool {
+        false
+    }
+}
+
+/// Carries the bytes. A runtime that ends drops this early, and the connections end with it.
+struct Driver {
+    looker: Arc<Looker>,
+    members: Arc<Mutex<Members>>,
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.members.lock().end("its tokio runtime ended");
+    }
+}
+
+impl Driver {
+    /// Returns why the connection is over.
+    async fn run(&self) -> String {
+        let mut looked = Instant::now();
+        loop {
+            let complete = self.members.lock().is_complete();
+            let next = looked + if complete { LOOK } else { LOOK_AGAIN };
+            tokio::select! {
+                biased;
+                () = self.drive(true) => {}
+                () = tokio::time::sleep_until(next) => {}
+            }
+            // Answers that say that something has changed come in crowds.
+            self.driving(tokio::time::sleep_until(looked + PAUSE)).await;
+            let (reached, wanted) = {
+                let members = self.members.lock();
+                (members.reached(), members.wanted())
+            };
+            let found = self.driving(self.looker.look(&reached, &wanted)).await;
+            looked = Instant::now();
+            match found {
+                Ok(found) => {
+                    let barred = self.members.lock().apply(found);
+                    if barred > 0 {
+                        telemetry::slots_sit_out(&self.looker.name, barred, self.looker.span);
+                    }
+                }
+                Err(why) => self.members.lock().look_failed(&why),
+            }
+            let members = self.members.lock();
+            if !members.any_reached() {
+                return members.problem();
+            }
+        }
+    }
+
+    /// The output of a future, with the bytes of the members carried meanwhile.
+    async fn driving<T>(&self, future: impl Future<Output = T>) -> T {
+        tokio::select! {
+            biased;
+            () = self.drive(false) => std::future::pending().await,
+            output = future => output,
+        }
+    }
+
+    /// Carries bytes, until it is time for a look, or for ever.
+    async fn drive(&self, until_look: bool) {
+        poll_fn(|cx| {
+            let (look, pushed) = {
+                let mut members = self.members.lock();
+                (members.drive(cx), members.take_pushed())
+            };
+            if let Some((watchers, pushed)) = pushed {
+                for told in pushed {
+                    match told {
+                        Pushed::Key(key) => watchers.changed(&key),
+                        Pushed::All => watchers.all_changed(),
+                    }
+                }
+            }
+            if look && until_look { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+}

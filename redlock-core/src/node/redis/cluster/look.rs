@@ -1,0 +1,137 @@
+//! Looks at the cluster: which member has which slots, and a connection to each master.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
+use redis::{Pipeline, Value};
+
+use super::{
+    members::{Found, Reached},
+    topology::{self, Place, Shard},
+};
+use crate::{
+    node::{
+        Identity, Watchers,
+        redis::{
+            line::{Access, Line},
+            opener::Opener,
+            reply,
+            url::Address,
+        },
+    },
+    sync::Mutex,
+};
+
+/// Looks at the cluster, and connects to masters.
+pub(super) struct Looker {
+    pub(super) name: Arc<str>,
+    pub(super) seeds: Vec<Place>,
+    /// How its members are reached.
+    pub(super) like: Address,
+    pub(super) opener: Opener,
+    pub(super) lines: Mutex<BTreeMap<Place, Arc<Line>>>,
+    pub(super) limit: Duration,
+    /// How long a slot that may have forgotten locks gives none.
+    pub(super) span: Duration,
+    pub(super) watchers: Mutex<Arc<Watchers>>,
+    /// A member evicts keys by this policy, or does not tell its run id.
+    pub(super) advice: Mutex<Identity>,
+}
+
+impl Looker {
+    /// Asks which member has which slots, and connects to the masters that are not `reached`, and to
+    /// the members that are `wanted` for other reasons.
+    pub(super) async fn look(
+        &self,
+        reached: &BTreeSet<Place>,
+        wanted: &BTreeSet<Place>,
+    ) -> Result<Found, String> {
+        let shards = self.shards(reached).await?;
+        let masters: BTreeSet<&Place> = shards.iter().map(|it| &it.place).chain(wanted).collect();
+        let missing = masters.into_iter().filter(|place| !reached.contains(place));
+        let opened = join_all(missing.map(|place| self.reach(place))).await;
+        Ok(Found { shards, opened })
+    }
+
+    /// Which member has which slots, as the first member tells it that is in touch with the others.
+    async fn shards(&self, reached: &BTreeSet<Place>) -> Result<Vec<Shard>, String> {
+        let access = Access {
+            dialer: &self.opener.dialer,
+            credentials: self.opener.credentials.as_ref(),
+            login: &self.opener.login,
+            login_at_need: false,
+            limit: self.limit,
+        };
+        let access = &access;
+        let mut questions = Pipeline::new();
+        questions.cmd("CLUSTER").arg("INFO");
+        questions.cmd("CLUSTER").arg("SLOTS");
+        let questions = &questions;
+        let asked: BTreeSet<&Place> = self.seeds.iter().chain(reached).collect();
+        let mut asked: FuturesUnordered<_> = asked
+            .into_iter()
+            .map(|place| {
+                let line = self.line(place);
+                async move {
+                    let answers = line.ask(questions, access).await;
+                    (place, answers.and_then(|answers| told(&answers, &place.host)))
+                }
+            })
+            .collect();
+        let mut cut_off = None;
+        let mut problems = Vec::new();
+        while let Some((place, answer)) = asked.next().await {
+            match answer {
+                Ok((true, shards)) => return Ok(shards),
+                Ok((false, shards)) => cut_off = Some(shards),
+                Err(why) => problems.push(format!("{}:{}: {why}", place.host, place.port)),
+            }
+        }
+        // A cluster that has lost a slot says that it is down, and may serve its other slots.
+        cut_off
+            .filter(|shards| !shards.is_empty())
+            .ok_or_else(|| format!("no member says which slots it has: {}", problems.join("; ")))
+    }
+
+    fn line(&self, place: &Place) -> Arc<Line> {
+        let mut lines = self.lines.lock();
+        let line = lines.entry(place.clone()).or_insert_with(|| {
+            Arc::new(Line::new(self.like.beside(place.host.clone(), place.port)))
+        });
+        Arc::clone(line)
+    }
+
+    async fn reach(&self, place: &Place) -> (Place, Result<Reached, Arc<str>>) {
+        let address = self.like.beside(place.host.clone(), place.port);
+        let watchers = Arc::clone(&self.watchers.lock());
+        let opening = self.opener.open(&self.name, &address, &watchers);
+        let reached = match tokio::time::timeout(self.limit, opening).await {
+            Err(_) => Err(format!("no connection within {:?}", self.limit).into()),
+            Ok(Err(failure)) => Err(failure.reason),
+            Ok(Ok((exchange, identity))) => {
+                let mut advice = self.advice.lock();
+                advice.is_nameless |= identity.run_id.is_none();
+                advice.evicts = advice.evicts.take().or(identity.evicts);
+                Ok(Reached { exchange, run_id: identity.run_id, uptime: identity.uptime })
+            }
+        };
+        (place.clone(), reached)
+    }
+}
+
+/// Reads whether a member is in touch with the others, and which member has which slots.
+fn told(answers: &[Value], host: &str) -> Result<(bool, Vec<Shard>), String> {
+    let [state, slots] = answers else { return Err("it answered too little".to_owned()) };
+    if let Value::ServerError(error) = slots {
+        return Err(reply::explain(error, ""));
+    }
+    let shards = topology::read(slots, host)
+        .ok_or_else(|| reply::unexpected(slots, "the slots of a cluster"))?;
+    // A user that may not ask for the state is told nothing about it.
+    let state: String = redis::from_redis_value_ref(state).unwrap_or_default();
+    Ok((!state.contains("cluster_state:fail"), shards))
+}

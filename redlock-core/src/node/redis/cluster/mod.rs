@@ -1,0 +1,121 @@
+//! A Redis Cluster as one node: each lock is kept by the master of its slot.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | [`slots`] | which slot a key belongs to |
+//! | [`topology`] | which member has which slots, as a member tells it |
+//! | [`history`] | which slots may have forgotten locks (rule 16) |
+//! | [`look`] | a look at the cluster |
+//! | [`members`] | the connections to the masters, and which command goes to which |
+//! | [`connection`] | all of it as one connection |
+
+mod connection;
+mod history;
+mod look;
+mod members;
+mod slots;
+mod topology;
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+
+use self::{
+    connection::ClusterConnection, history::History, look::Looker, members::Members,
+    topology::Place,
+};
+use super::{
+    checks::{none, opener},
+    opener::Opener,
+    url::Endpoint,
+};
+use crate::{
+    clock::Clock,
+    error::{LockError, NodeError, NodeErrorKind},
+    node::{Connection, Connector, Context, Identity, Opened, Watchers, settings::NodeSettings},
+    sync::Mutex,
+};
+
+/// Connects to the masters of one cluster.
+pub(super) struct ClusterConnector {
+    looker: Arc<Looker>,
+    clock: Arc<dyn Clock>,
+    history: Arc<Mutex<History>>,
+    /// The name of the cluster to this client, which stays the same while its members change.
+    id: OnceLock<Arc<str>>,
+}
+
+impl ClusterConnector {
+    pub(super) fn new(
+        endpoints: Vec<Endpoint>,
+        settings: NodeSettings,
+        context: &Context,
+    ) -> Result<Self, LockError> {
+        let place =
+            |it: &Endpoint| Place { host: it.address.host().to_owned(), port: it.address.port() };
+        let seeds = endpoints.iter().map(place).collect();
+        let Some(first) = endpoints.into_iter().next() else {
+            return Err(none("Node::cluster"));
+        };
+        let (name, like) = (Arc::clone(&first.name), first.address.clone());
+        let opener = Opener { is_cluster: true, ..opener(first, settings, context)? };
+        let looker = Looker {
+            name,
+            seeds,
+            like,
+            opener,
+            lines: Mutex::default(),
+            limit: context.connect_timeout / 3,
+            span: context.sits_out,
+            watchers: Mutex::default(),
+            advice: Mutex::default(),
+        };
+        let history = History::new(context.restarts, context.sits_out);
+        Ok(Self {
+            looker: Arc::new(looker),
+            clock: Arc::clone(&context.clock),
+            history: Arc::new(Mutex::new(history)),
+            id: OnceLock::new(),
+        })
+    }
+
+    async fn open(&self, watchers: &Arc<Watchers>) -> Result<Opened, String> {
+        let Self { looker, clock, history, id } = self;
+        *looker.watchers.lock() = Arc::clone(watchers);
+        let found = looker.look(&BTreeSet::new(), &BTreeSet::new()).await?;
+        let first = found.shards.iter().map(|it| it.id.as_str()).min().unwrap_or_default();
+        let id = Arc::clone(id.get_or_init(|| first.into()));
+        let mut members = Members::new(&looker.name, clock, watchers, history);
+        let barred = members.apply(found);
+        if !members.any_reached() {
+            return Err(members.problem());
+        }
+        if barred > 0 {
+            crate::telemetry::slots_sit_out(&looker.name, barred, looker.span);
+        }
+        // Each slot has a history of its own: the cluster as a whole never restarts.
+        let identity = Identity {
+            run_id: Some(id),
+            uptime: Some(Duration::MAX),
+            ..looker.advice.lock().clone()
+        };
+        let members = Arc::new(Mutex::new(members));
+        let connection = ClusterConnection { looker: Arc::clone(looker), members };
+        Ok((Box::new(connection) as Box<dyn Connection>, identity))
+    }
+}
+
+impl Connector for ClusterConnector {
+    fn connect(&self, watchers: &Arc<Watchers>) -> BoxFuture<'_, Result<Opened, NodeError>> {
+        let watchers = Arc::clone(watchers);
+        Box::pin(async move {
+            self.open(&watchers)
+                .await
+                .map_err(|reason| NodeError::new(&self.looker.name, NodeErrorKind::Down, reason))
+        })
+    }
+}

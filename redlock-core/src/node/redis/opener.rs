@@ -1,0 +1,196 @@
+//! Opens connections to servers with the settings of one node: a single server, the master behind
+//! sentinels, or the members of a cluster.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::future::FutureExt;
+use redis::{
+    AsyncConnectionConfig, ErrorKind, ProtocolVersion, RedisConnectionInfo, RedisError,
+    ServerError, aio::MultiplexedConnection,
+};
+
+use super::{
+    acknowledged::Wait,
+    dial::Dialer,
+    exchange::{Exchange, Setup},
+    failure::{Failure, FailureKind},
+    introduction::{Asked, Introduction},
+    transport::{self, CloseReason, NOT_REDIS},
+    url::{Address, Login, Protocol},
+};
+use crate::node::{Credentials, Identity, Watchers, credentials::Provider};
+
+/// Opens connections with the settings of one node.
+pub(super) struct Opener {
+    pub(super) dialer: Dialer,
+    /// The login of the URL.
+    pub(super) login: Login,
+    /// Asked for user and password instead of those of the URL.
+    pub(super) credentials: Option<Provider<Credentials>>,
+    pub(super) protocol: Protocol,
+    /// The server has refused RESP3 and taken RESP2: there is no use in asking again.
+    pub(super) only_resp2: AtomicBool,
+    /// The server has not answered when it was asked for native commands.
+    pub(super) asks_no_native: AtomicBool,
+    /// How many replicas have to acknowledge a vote.
+    pub(super) replicas: usize,
+    pub(super) node_timeout: Duration,
+    /// The servers are members of a cluster: they tell where a key is.
+    pub(super) is_cluster: bool,
+}
+
+impl Opener {
+    /// Opens a connection that is ready for commands. `name` is what errors call the server.
+    pub(super) async fn open(
+        &self,
+        name: &Arc<str>,
+        address: &Address,
+        watchers: &Arc<Watchers>,
+    ) -> Result<(Exchange, Identity), Failure> {
+        let login = self.login().await?;
+        match self.open_with(&login, name, address, watchers).await {
+            Err(failure) if failure.kind == FailureKind::Login && self.credentials.is_some() => {
+                // They may have changed between the answer of the provider and that of the server.
+                let newer = self.login().await?;
+                if newer == login {
+                    return Err(failure);
+                }
+                self.open_with(&newer, name, address, watchers).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// The login for the next connection.
+    async fn login(&self) -> Result<Login, Failure> {
+        let Some(provider) = &self.credentials else { return Ok(self.login.clone()) };
+        let Credentials { user, password } =
+            provider.ask("the provider of the credentials").await?;
+        Ok(Login {
+            user: (!user.is_empty()).then_some(user),
+            password: Some(password),
+            ..self.login.clone()
+        })
+    }
+
+    /// RESP3 is tried first: a server pushes to such a connection. RESP2 does all that locks need.
+    /// Where `HELLO` is missing (Redis before 6, a proxy), only the push is lost.
+    async fn open_with(
+        &self,
+        login: &Login,
+        name: &Arc<str>,
+        address: &Address,
+        watchers: &Arc<Watchers>,
+    ) -> Result<(Exchange, Identity), Failure> {
+        let open_as = |version| self.open_as(version, login, name, address, watchers);
+        match self.protocol {
+            Protocol::Fixed(version) => open_as(version).await,
+            Protocol::Best if self.only_resp2.load(Ordering::Relaxed) => {
+                open_as(ProtocolVersion::RESP2).await
+            }
+            Protocol::Best => {
+                let kind = match open_as(ProtocolVersion::RESP3).await {
+                    Err(Failure {
+                        kind: kind @ (FailureKind::NoHello | FailureKind::HungUp),
+                        ..
+                    }) => kind,
+                    outcome => return outcome,
+                };
+                let connection = open_as(ProtocolVersion::RESP2).await?;
+                // A server that hung up may just have been restarting.
+                self.only_resp2.store(kind == FailureKind::NoHello, Ordering::Relaxed);
+                Ok(connection)
+            }
+        }
+    }
+
+    /// Sends, for RESP3, `HELLO 3 [AUTH user password]`, then `[SELECT database]`, `PING`, and the
+    /// questions of [`Introduction`]; for RESP2 `[AUTH [user] password]` and the same. No
+    /// `CLIENT SETINFO`.
+    async fn open_as(
+        &self,
+        version: ProtocolVersion,
+        login: &Login,
+        name: &Arc<str>,
+        address: &Address,
+        watchers: &Arc<Watchers>,
+    ) -> Result<(Exchange, Identity), Failure> {
+        let close_reason = CloseReason::default();
+        let dialled = self.dialer.dial(address, close_reason.clone()).await?;
+        let (lent, loan) = transport::lend(dialled);
+
+        let mut info = RedisConnectionInfo::default().set_skip_set_lib_name();
+        if version != ProtocolVersion::RESP2 {
+            // redis-rs says HELLO by itself.
+            info = info.set_protocol(version);
+            if let Some(password) = &login.password {
+                info = info.set_password(password);
+            }
+            if let Some(user) = &login.user {
+                info = info.set_username(user);
+            }
+        }
+        // The caller bounds the time: that of connecting by dropping the future, that of each
+        // answer by itself.
+        let config =
+            AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+        let (redis, driver) = MultiplexedConnection::new_with_config(&info, lent, config)
+            .await
+            .map_err(|error| hello_failure(error, &close_reason, login))?;
+        let driver = Box::pin(driver.fuse());
+        let mut introduction = Introduction { redis, driver, close_reason: close_reason.clone() };
+        introduction.greet(login, version).await?;
+        let native = !self.asks_no_native.load(Ordering::Relaxed);
+        let asked = Asked { native, replicas: self.replicas > 0 };
+        let met = introduction.learn(login, version, asked).await.inspect_err(|_| {
+            // Some proxies hang up when they get an unknown command: the next try is without them.
+            self.asks_no_native.store(native, Ordering::Relaxed);
+        })?;
+        // When it is not polled any more, redis-rs leaves the transport open.
+        drop(introduction);
+        let Some(transport) = loan.take_back() else { return Err(NOT_REDIS.to_owned().into()) };
+        let setup = Setup {
+            node: Arc::clone(name),
+            transport,
+            close_reason,
+            watchers: met.tracks.then(|| Arc::clone(watchers)),
+            abilities: met.abilities,
+            wait: (self.replicas > 0)
+                .then(|| Wait { replicas: self.replicas, within: self.node_timeout * 2 / 5 }),
+            is_member: self.is_cluster,
+        };
+        Ok((Exchange::new(setup), met.identity))
+    }
+}
+
+/// Why `HELLO` failed, and whether RESP2 is worth a try.
+fn hello_failure(error: RedisError, close_reason: &CloseReason, login: &Login) -> Failure {
+    if error.kind() == ErrorKind::RESP3NotSupported {
+        let reason = "this server does not know HELLO, and so no RESP3".into();
+        return Failure { reason, kind: FailureKind::NoHello };
+    }
+    match ServerError::try_from(error) {
+        Ok(error) => {
+            // Any other error is about the command itself, in words that differ from proxy to
+            // proxy.
+            let full =
+                error.details().is_some_and(|text| text.starts_with("max number of clients"));
+            let mut failure = Failure::of(&error, login);
+            if failure.kind == FailureKind::Other && !full {
+                failure.kind = FailureKind::NoHello;
+            }
+            failure
+        }
+        Err(error) if error.kind() == ErrorKind::Parse => NOT_REDIS.to_owned().into(),
+        Err(error) if error.is_io_error() => {
+            Failure { reason: close_reason.reason(), kind: FailureKind::HungUp }
+        }
+        Err(error) => error.category().to_owned().into(),
+    }
+}

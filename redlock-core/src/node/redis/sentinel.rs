@@ -1,0 +1,298 @@
+//! The master that sentinels agree on.
+//!
+//! The sentinels are asked at every connect, and once a second while the connection lasts. An isolated
+//! master serves the clients that reach it until the sentinels do: a client that goes on with it holds
+//! locks that the new master gives to others. So the connection ends when most of the sentinels name
+//! another master.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{
+    StreamExt,
+    future::{BoxFuture, FutureExt},
+    stream::FuturesUnordered,
+};
+use redis::{Pipeline, Value};
+
+use super::{
+    checks::{none, opener},
+    connection::RedisConnection,
+    dial::Dialer,
+    line::{Access, Line},
+    opener::Opener,
+    reply,
+    url::{Endpoint, Login},
+};
+use crate::{
+    error::{LockError, NodeError, NodeErrorKind},
+    node::{
+        Connection, Connector, Context, Credentials, Opened, Sender, Watchers,
+        credentials::Provider, settings::NodeSettings,
+    },
+};
+
+/// How often the sentinels are asked whether the master is still the same.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Opens connections to the master of one name.
+pub(super) struct SentinelConnector {
+    name: Arc<str>,
+    sentinels: Arc<Sentinels>,
+    /// For the masters.
+    opener: Arc<Opener>,
+}
+
+/// The sentinels of one master.
+struct Sentinels {
+    master: String,
+    all: Vec<Line>,
+    credentials: Option<Provider<Credentials>>,
+    /// The login of the first URL is that of the masters. Only a sentinel that wants a login gets it.
+    login: Login,
+    limit: Duration,
+}
+
+/// A master, as a sentinel names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Named {
+    host: String,
+    port: u16,
+}
+
+/// The master that most sentinels name.
+#[derive(Debug)]
+struct Agreed {
+    master: Named,
+    /// How long it has been the master, as far as the sentinels know.
+    since: Option<Duration>,
+}
+
+impl SentinelConnector {
+    pub(super) fn new(
+        name: &Arc<str>,
+        master: &str,
+        endpoints: Vec<Endpoint>,
+        mut settings: NodeSettings,
+        context: &Context,
+    ) -> Result<Self, LockError> {
+        let all = endpoints.iter().map(|it| Line::new(it.address.clone())).collect();
+        let Some(first) = endpoints.into_iter().next() else {
+            return Err(none("Node::sentinel"));
+        };
+        let sentinels = Sentinels {
+            master: master.to_owned(),
+            all,
+            credentials: settings.sentinel_credentials.take(),
+            login: first.login.clone(),
+            limit: context.connect_timeout / 2,
+        };
+        let opener = opener(first, settings, context)?;
+        let (sentinels, opener) = (Arc::new(sentinels), Arc::new(opener));
+        Ok(Self { name: Arc::clone(name), sentinels, opener })
+    }
+
+    async fn open(&self, watchers: &Arc<Watchers>) -> Result<Opened, String> {
+        let Self { name, sentinels, opener } = self;
+        let Agreed { master, since } = sentinels.agree(&opener.dialer).await?;
+        let Some(any) = sentinels.all.first() else { return Err("no sentinels".to_owned()) };
+        let address = any.address.beside(master.host.clone(), master.port);
+        let opened = opener.open(name, &address, watchers).await;
+        let (exchange, mut identity) = opened.map_err(|failure| {
+            format!("{} (the master at {}:{})", failure.reason, master.host, master.port)
+        })?;
+        // A replica that was promoted has been up for long, and a master for a moment.
+        identity.uptime = identity.uptime.map(|up| since.map_or(up, |since| up.min(since)));
+        let connection = SentinelConnection {
+            name: Arc::clone(name),
+            connection: RedisConnection::new(exchange),
+            sentinels: Arc::clone(sentinels),
+            opener: Arc::clone(opener),
+            master,
+        };
+        Ok((Box::new(connection), identity))
+    }
+}
+
+impl Connector for SentinelConnector {
+    fn connect(&self, watchers: &Arc<Watchers>) -> BoxFuture<'_, Result<Opened, NodeError>> {
+        let watchers = Arc::clone(watchers);
+        Box::pin(async move {
+            self.open(&watchers)
+                .await
+                .map_err(|reason| NodeError::new(&self.name, NodeErrorKind::Down, reason))
+        })
+    }
+}
+
+impl Sentinels {
+    /// The master that more than half of the sentinels name. One that hangs delays nothing while the
+    /// others agree.
+    async fn agree(&self, dialer: &Dialer) -> Result<Agreed, String> {
+        let access = Access {
+            dialer,
+            credentials: self.credentials.as_ref(),
+            login: &self.login,
+            login_at_need: true,
+            limit: self.limit,
+        };
+        let access = &access;
+        let mut questions = Pipeline::new();
+        questions.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&self.master);
+        questions.cmd("SENTINEL").arg("MASTER").arg(&self.master);
+        let questions = &questions;
+        let mut asked: FuturesUnordered<_> = self
+            .all
+            .iter()
+            .map(|sentinel| async move {
+                let answers = sentinel.ask(questions, access).await;
+                (sentinel, answers.and_then(|answers| named(&answers)))
+            })
+            .collect();
+        let mut votes: Vec<(Named, Option<Duration>)> = Vec::new();
+        let mut problems = Vec::new();
+        while let Some((sentinel, answer)) = asked.next().await {
+            match answer {
+                Ok(vote) => votes.push(vote),
+                Err(why) => problems.push(format!("{}: {why}", sentinel.address)),
+            }
+            if let Some(agreed) = majority(&votes, self.all.len()) {
+                return Ok(agreed);
+            }
+        }
+        problems.extend(
+            votes.iter().map(|(named, _)| format!("one names {}:{}", named.host, named.port)),
+        );
+        Err(format!(
+            "most of the {} sentinels have to name the same master {}: {}",
+            self.all.len(),
+            self.master,
+            problems.join("; ")
+        ))
+    }
+
+    /// Resolves when the sentinels have agreed on another master.
+    async fn moved(&self, dialer: &Dialer, from: &Named) -> Named {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            match self.agree(dialer).await {
+                Ok(Agreed { master, .. }) if master != *from => return master,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// What more than half of `all` have named.
+fn majority(votes: &[(Named, Option<Duration>)], all: usize) -> Option<Agreed> {
+    let (last, _) = votes.last()?;
+    let same = || votes.iter().filter(|(named, _)| named == last);
+    if same().count() * 2 <= all {
+        return None;
+    }
+    // The shortest time is the safe one: a sentinel that restarted has known it for a moment.
+    let since = same().filter_map(|(_, since)| *since).min();
+    Some(Agreed { master: last.clone(), since })
+}
+
+/// Reads the address of the master, and how long it has been the master.
+fn named(answers: &[Value]) -> Result<(Named, Option<Duration>), String> {
+    let [address, state] = answers else { return Err("it answered too little".to_owned()) };
+    match address {
+        Value::ServerError(error) => return Err(reply::explain(error, "")),
+        Value::Nil => return Err("it knows no master of this name".to_owned()),
+        _ => {}
+    }
+    let Ok((host, port)) = redis::from_redis_value_ref::<(String, u16)>(address) else {
+        return Err(reply::unexpected(address, "host and port"));
+    };
+    let master = Named { host, port };
+    let fields = redis::from_redis_value_ref::<Vec<(String, String)>>(state).unwrap_or_default();
+    let field = |name: &str| fields.iter().find(|(it, _)| it == name).map(|(_, value)| &**value);
+    let is_of_master = field("ip") == Some(&master.host)
+        && field("port").and_then(|it| it.parse().ok()) == Some(master.port);
+    let since = field("role-reported-time").and_then(|it| it.parse().ok());
+    // In the middle of a failover, the state is still that of the old master.
+    let since = if is_of_master { since.map(Duration::from_millis) } else { Some(Duration::ZERO) };
+    Ok((master, since))
+}
+
+/// A connection to the master, as long as it is the master.
+struct SentinelConnection {
+    name: Arc<str>,
+    connection: RedisConnection,
+    sentinels: Arc<Sentinels>,
+    opener: Arc<Opener>,
+    master: Named,
+}
+
+impl Connection for SentinelConnection {
+    fn sender(&self) -> Arc<dyn Sender> {
+        self.connection.sender()
+    }
+
+    fn tells(&self) -> bool {
+        self.connection.tells()
+    }
+
+    fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>> {
+        self.connection.ping()
+    }
+
+    fn closed(&mut self) -> BoxFuture<'static, NodeError> {
+        let closed = self.connection.closed();
+        let (name, master) = (Arc::clone(&self.name), self.master.clone());
+        let (sentinels, opener) = (Arc::clone(&self.sentinels), Arc::clone(&self.opener));
+        async move {
+            tokio::select! {
+                biased;
+                error = closed => error,
+                now = sentinels.moved(&opener.dialer, &master) => {
+                    let reason = format!("the sentinels have named another master, {}:{}", now.host, now.port);
+                    NodeError::new(&name, NodeErrorKind::Disconnected, reason)
+                }
+            }
+        }
+        .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vote(host: &str, seconds: u64) -> (Named, Option<Duration>) {
+        (Named { host: host.to_owned(), port: 1 }, Some(Duration::from_secs(seconds)))
+    }
+
+    #[test]
+    fn more_than_half_of_all_sentinels_have_to_agree() {
+        assert!(majority(&[vote("a", 9)], 3).is_none());
+        assert!(majority(&[vote("a", 9), vote("b", 9)], 3).is_none());
+        assert!(majority(&[vote("a", 9), vote("a", 9)], 4).is_none(), "half is not enough");
+        let agreed = majority(&[vote("b", 1), vote("a", 9), vote("a", 5)], 3).unwrap();
+        assert_eq!(agreed.master, vote("a", 0).0);
+        assert_eq!(agreed.since, Some(Duration::from_secs(5)));
+        assert!(majority(&[vote("a", 9)], 1).is_some(), "one sentinel, one opinion");
+    }
+
+    #[test]
+    fn a_sentinel_names_a_master_and_says_since_when() {
+        let read = |text: &str| redis::parse_redis_value(text.as_bytes()).unwrap();
+        let address = read("*2\r\n$1\r\na\r\n$1\r\n1\r\n");
+        let state = |ip: &str| {
+            read(&format!(
+                "*6\r\n$2\r\nip\r\n$1\r\n{ip}\r\n$4\r\nport\r\n$1\r\n1\r\n\
+                 $18\r\nrole-reported-time\r\n$4\r\n9000\r\n"
+            ))
+        };
+        assert_eq!(named(&[address.clone(), state("a")]), Ok(vote("a", 9)));
+        assert_eq!(named(&[address.clone(), state("b")]), Ok(vote("a", 0)), "a failover goes on");
+        let quiet = named(&[address, read("-NOPERM no\r\n")]).unwrap();
+        assert_eq!(quiet.0, vote("a", 0).0);
+        for (answer, words) in
+            [("*-1\r\n", "no master of this name"), ("-IDONTKNOW x\r\n", "IDONTKNOW")]
+        {
+            assert!(named(&[read(answer), read("_\r\n")]).unwrap_err().contains(words));
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What an operator sees of the requests of this process.
+
+use super::*;
+
+/// The resource, how many requests, and the longest wait in milliseconds.
+fn seen(redlock: &Redlock) -> Vec<(String, usize, u128)> {
+    let waiting = redlock.waiting().into_iter();
+    waiting.map(|it| (it.resource().to_owned(), it.requests(), it.longest().as_millis())).collect()
+}
+
+fn one(requests: usize, longest: u128) -> Vec<(String, usize, u128)> {
+    vec![("r".to_owned(), requests, longest)]
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_requests_behind_a_holder_are_seen_with_the_longest_wait() {
+    let redlock = client(&nodes(3));
+    assert_eq!(seen(&redlock), []);
+    let first = redlock.lock("r").await.unwrap();
+    assert_eq!(seen(&redlock), [], "a holder does not wait");
+    let second = waiting(&redlock, MINUTE).await;
+    let third = waiting(&redlock, MINUTE).await;
+    sleep(8 * MS).await;
+    assert_eq!(seen(&redlock), one(2, 10));
+
+    drop(first);
+    let second = second.await.unwrap().unwrap();
+    assert_eq!(seen(&redlock), one(1, 9), "that of the next in the queue");
+    third.abort();
+    assert!(third.await.unwrap_err().is_cancelled());
+    assert_eq!(seen(&redlock), []);
+    drop(second);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_request_that_asks_the_nodes_waits_too() {
+    let nodes = nodes(3);
+    let (redlock, other) = (client(&nodes), client(&nodes));
+    let held = other.lock("r").await.unwrap();
+    let first = waiting(&redlock, MINUTE).await;
+    sleep(4 * MS).await;
+    assert_eq!(seen(&redlock), one(1, 5));
+    let second = waiting(&redlock, MINUTE).await;
+    assert_eq!(seen(&redlock), one(2, 6));
+    // The next in the queue asks now, and has waited from when it joined.
+    first.abort();
+    assert!(first.await.unwrap_err().is_cancelled());
+    assert_eq!(seen(&redlock), one(1, 1));
+    drop(held);
+    drop(second.await.unwrap().unwrap());
+    assert_eq!(seen(&redlock), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_wait_comes_first_and_keys_show_no_prefix() {
+    for prefix in ["redlock:", "", "é"] {
+        let redlock = Redlock::builder().nodes(nodes(3)).key_prefix(prefix).build().unwrap();
+        let mut kept = Vec::new();
+        for resource in ["b", "redlock:a", "é"] {
+            kept.push(redlock.lock(resource).await.unwrap());
+            let waits = redlock.lock(resource).wait(MINUTE).into_future();
+            tokio::spawn(waits);
+            sleep(MS).await;
+        }
+        let resources: Vec<_> = seen(&redlock).into_iter().map(|(resource, ..)| resource).collect();
+        assert_eq!(resources, ["b", "redlock:a", "é"], "{prefix}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_age_of_a_hold_begins_anew_with_each_holder() {
+    let redlock = client(&nodes(3));
+    let first = redlock.lock("r").await.unwrap();
+    let second = waiting(&redlock, MINUTE).await;
+    sleep(9 * MS).await;
+    assert_eq!(first.age(), 10 * MS);
+    let before = first.handle();
+    drop(first);
+    let second = second.await.unwrap().unwrap();
+    sleep(2 * MS).await;
+    assert_eq!((second.age(), before.age()), (2 * MS, 12 * MS));
+}
