@@ -288,8 +288,8 @@ impl Redlock {
         inspect::force_release_now(&self.client, &resource.into()).await
     }
 
-    /// Releases everything. Bodies of `run`, macro and layer are dropped first, then their locks
-    /// are released. Bare guards are told and released too, so their code must have stopped. New
+    /// Releases everything. Bodies of `run`, macro and layer are dropped first, also those with
+    /// `on_lost = "continue"`, then their locks are released. Bare guards are told and released too, so their code must have stopped. New
     /// locks stay allowed.
     ///
     /// Returns when every node that answers has confirmed, after at most 2 s; at once outside a
@@ -316,7 +316,7 @@ impl Redlock {
     }
 
     /// Refuses new locks, lets holders finish for `grace`, then drops the bodies of `run`, macro
-    /// and layer and releases them. A bare guard is told by `lost()` and no longer renewed; its key
+    /// and layer and releases them. That ends bodies with `on_lost = "continue"`, too. A bare guard is told by `lost()` and no longer renewed; its key
     /// goes when the guard is dropped or its ttl ends, since its code may still run.
     ///
     /// Returns when every node that answers has confirmed, after at most `grace` plus 2 s; outside

@@ -15,6 +15,6 @@ pub(crate) use parking_lot::Mutex;
 #[cfg(redlock_races)]
 pub use races::Runtime;
 #[cfg(redlock_races)]
-pub(crate) use races::{AtomicWaker, Handle, Mutex, atomic};
+pub(crate) use races::{AtomicWaker, Handle, Mutex, Notify, atomic};
 #[cfg(not(redlock_races))]
-pub(crate) use tokio::runtime::Handle;
+pub(crate) use tokio::{runtime::Handle, sync::Notify};

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use crate::{
-    package::CRATES,
+    package::LIBRARIES,
     shell::{self, Failure},
 };
 
@@ -26,7 +26,7 @@ pub(crate) fn run(_: &[String]) -> Result<(), Failure> {
     if !redis.is_file() {
         return Err(Failure::new("redis-rs has no pages, so nothing could link to them"));
     }
-    for name in CRATES {
+    for name in LIBRARIES {
         let pages = pages.join(name.replace('-', "_"));
         if !pages.join("index.html").is_file() {
             return Err(Failure::new(format!("{} has no pages", pages.display())));

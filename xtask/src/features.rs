@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::{
-    package::CRATES,
+    package::LIBRARIES,
     shell::{self, Failure},
 };
 
@@ -11,7 +11,7 @@ pub(crate) const ABOUT: &str =
     "checks that each published crate builds with no feature and with each one alone";
 
 pub(crate) fn run(_: &[String]) -> Result<(), Failure> {
-    for name in CRATES {
+    for name in LIBRARIES {
         let manifest = shell::workspace().join(name).join("Cargo.toml");
         let text = fs::read_to_string(&manifest)
             .map_err(|error| Failure::new(format!("{}: {error}", manifest.display())))?;
@@ -25,7 +25,7 @@ pub(crate) fn run(_: &[String]) -> Result<(), Failure> {
 
 /// Every combination of each crate's features.
 pub(crate) fn powerset() -> Result<(), Failure> {
-    for name in CRATES {
+    for name in LIBRARIES {
         let manifest = shell::workspace().join(name).join("Cargo.toml");
         let text = fs::read_to_string(&manifest)
             .map_err(|error| Failure::new(format!("{}: {error}", manifest.display())))?;

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, path::Path};
 
 use crate::{
     docs::for_each_page,
-    package::CRATES,
+    package::LIBRARIES,
     shell::{self, Failure},
 };
 
@@ -14,7 +14,7 @@ pub(crate) const ABOUT: &str =
 pub(crate) fn run(_: &[String]) -> Result<(), Failure> {
     let every = document("--all-features", "labels")?;
     let none = document("--no-default-features", "labels-none")?;
-    for name in CRATES {
+    for name in LIBRARIES {
         let folder = name.replace('-', "_");
         let (every, none) = (every.join(&folder), none.join(&folder));
         // What is there only with features needs a label; a page of a module or an item has one.
@@ -43,7 +43,7 @@ pub(crate) fn run(_: &[String]) -> Result<(), Failure> {
 fn document(features: &str, folder: &str) -> Result<std::path::PathBuf, Failure> {
     let target = shell::target().join(folder);
     let mut command = shell::cargo_of("nightly", ["doc", "--no-deps", features]);
-    command.args(CRATES.iter().flat_map(|name| ["--package", name]));
+    command.args(LIBRARIES.iter().flat_map(|name| ["--package", name]));
     command.env("RUSTDOCFLAGS", "--cfg docsrs").env("CARGO_TARGET_DIR", &target);
     shell::run(command)?;
     Ok(target.join("doc"))

@@ -7,13 +7,20 @@ use crate::shell::{self, Failure};
 pub(crate) const ABOUT: &str =
     "packs the published crates, and builds and tests them from their archives";
 
-/// In the order in which they are published.
-pub(crate) const CRATES: &[&str] = &["redlock-macros", "redlock-core", "redlock-tower"];
+/// The published libraries, in the order in which they are published.
+pub(crate) const LIBRARIES: &[&str] = &["redlock-macros", "redlock-core", "redlock-tower"];
+
+/// The published program, which is for Unix only. It is published last.
+pub(crate) const PROGRAM: &str = "redlock-cli";
+
+fn crates() -> impl Iterator<Item = &'static str> {
+    LIBRARIES.iter().copied().chain([PROGRAM])
+}
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What every archive must have.
-const FILES: &[&str] = &["Cargo.toml", "README.md", "LICENSE-MIT", "LICENSE-APACHE", "src/lib.rs"];
+const FILES: &[&str] = &["Cargo.toml", "README.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
 pub(crate) fn run(_: &[String]) -> Result<(), Failure> {
     outside(test)
@@ -23,7 +30,7 @@ pub(crate) fn run(_: &[String]) -> Result<(), Failure> {
 pub(crate) fn minimal_versions() -> Result<(), Failure> {
     outside(|outside| {
         // Those of the tests do not concern a user, nor what the dependencies depend on in turn.
-        for name in CRATES {
+        for name in crates() {
             let manifest = outside.join(format!("{name}-{VERSION}")).join("Cargo.toml");
             fs::read_to_string(&manifest)
                 .and_then(|text| fs::write(&manifest, without_tests(&text)))
@@ -45,7 +52,7 @@ fn outside(check: impl FnOnce(&Path) -> Result<(), Failure>) -> Result<(), Failu
     // What is built is the archives, outside. Cargo's own check takes the other crates from where it
     // unpacked them under this version before, however they have changed.
     let mut pack = shell::cargo(["package", "--allow-dirty", "--no-verify"]);
-    pack.args(CRATES.iter().flat_map(|name| ["--package", name]));
+    pack.args(crates().flat_map(|name| ["--package", name]));
     shell::run(pack)?;
 
     // Outside, so that nothing above the archives helps them: no workspace, no configuration.
@@ -60,13 +67,14 @@ fn unpack(outside: &Path) -> Result<(), Failure> {
     let failed = |error| Failure::new(format!("{}: {error}", outside.display()));
     fs::create_dir_all(outside).map_err(failed)?;
     let mut names = Vec::new();
-    for name in CRATES {
+    for name in crates() {
         let folder = format!("{name}-{VERSION}");
         let archive = shell::target().join("package").join(format!("{folder}.crate"));
         let mut tar = Command::new("tar");
         tar.arg("-xzf").arg(archive).arg("-C").arg(outside);
         shell::run(tar)?;
-        for file in FILES {
+        let root = if name == PROGRAM { "src/main.rs" } else { "src/lib.rs" };
+        for file in FILES.iter().chain([&root]) {
             if !outside.join(&folder).join(file).is_file() {
                 return Err(Failure::new(format!("{file} is not in the archive of {name}")));
             }
@@ -91,10 +99,8 @@ fn without_tests(manifest: &str) -> String {
 /// Puts the archives in the place of the published crates.
 fn manifest(folders: &[String]) -> String {
     let members: Vec<_> = folders.iter().map(|it| format!("{it:?}")).collect();
-    let patches = CRATES
-        .iter()
-        .zip(folders)
-        .map(|(name, folder)| format!("{name} = {{ path = {folder:?} }}\n"));
+    let patches =
+        crates().zip(folders).map(|(name, folder)| format!("{name} = {{ path = {folder:?} }}\n"));
     format!(
         "[workspace]\nresolver = \"3\"\nmembers = [{}]\n\n[patch.crates-io]\n{}",
         members.join(", "),
@@ -121,7 +127,7 @@ fn same_licences() -> Result<(), Failure> {
     };
     for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
         let text = read(&shell::workspace().join(licence))?;
-        for name in CRATES {
+        for name in crates() {
             let copy = shell::workspace().join(name).join(licence);
             if read(&copy)? != text {
                 return Err(Failure::new(format!(
@@ -139,9 +145,9 @@ mod tests {
 
     #[test]
     fn every_archive_takes_the_place_of_its_crate() {
-        let folders: Vec<_> = CRATES.iter().map(|name| format!("{name}-9")).collect();
+        let folders: Vec<_> = crates().map(|name| format!("{name}-9")).collect();
         let manifest = manifest(&folders);
-        for name in CRATES {
+        for name in crates() {
             assert!(
                 manifest.contains(&format!("{name} = {{ path = \"{name}-9\" }}")),
                 "{manifest}"

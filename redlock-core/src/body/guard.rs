@@ -15,9 +15,9 @@ use tracing::Span;
 
 use super::scope;
 use crate::{
-    error::LockError,
+    error::{LockError, LostReason},
     guard::{LockGuard, LockHandle},
-    lease::{Judgement, until},
+    lease::{End, Judgement, until},
     op::release::Released,
     telemetry,
 };
@@ -28,7 +28,7 @@ use crate::{
 pub enum OnLost {
     /// Drop it at once.
     Cancel,
-    /// Let it finish.
+    /// Let it finish, unless the client is shut down or releases all of its locks.
     Continue,
 }
 
@@ -44,6 +44,8 @@ pub struct BodyGuard {
     joined: bool,
     /// Resolves when the body has to be looked at again although none of its own wakers was called.
     changed: Option<BoxFuture<'static, ()>>,
+    /// Resolves when a body that goes on after a loss has to end.
+    dismissed: Option<BoxFuture<'static, ()>>,
 }
 
 /// The lock of a body that can be dropped. From now on, its keys are not released before the body has
@@ -66,7 +68,7 @@ impl BodyGuard {
 
     fn over(guard: Arc<LockGuard>, joined: bool) -> Self {
         let span = telemetry::body(guard.resource(), guard.hold().metered.label);
-        Self { guard, span, started: false, joined, changed: None }
+        Self { guard, span, started: false, joined, changed: None, dismissed: None }
     }
 
     /// A handle to share.
@@ -76,7 +78,7 @@ impl BodyGuard {
     }
 
     /// Like [`poll_body`](Self::poll_body). With [`OnLost::Continue`], a body that has started
-    /// continues even if the lock is lost.
+    /// continues even if the lock is lost, until a shutdown or `release_all` ends it (rule 13).
     pub(super) fn poll_to<R>(
         &mut self,
         on_lost: OnLost,
@@ -84,9 +86,27 @@ impl BodyGuard {
         poll: impl FnOnce(&mut Context<'_>) -> Poll<R>,
     ) -> Poll<Result<R, LockError>> {
         if self.started && on_lost == OnLost::Continue {
-            return in_scope(&self.guard, &self.span, || poll(cx)).map(Ok);
+            return self.poll_on(cx, poll);
         }
         self.poll_body(cx, poll)
+    }
+
+    /// Polls a body that goes on when its lock is lost.
+    fn poll_on<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        poll: impl FnOnce(&mut Context<'_>) -> Poll<R>,
+    ) -> Poll<Result<R, LockError>> {
+        let hold = self.guard.hold();
+        let dismissed = self.dismissed.get_or_insert_with(|| Arc::clone(hold).dismissed().boxed());
+        if dismissed.as_mut().poll(cx).is_ready() {
+            let end = match self.guard.client().leases.judge(hold) {
+                Judgement::Ended(end) => end,
+                Judgement::Valid(_) | Judgement::Doubtful => End::Lost(LostReason::Shutdown),
+            };
+            return Poll::Ready(Err(hold.lost_error(end)));
+        }
+        in_scope(&self.guard, &self.span, || poll(cx)).map(Ok)
     }
 
     /// Polls the body, if the lock may be relied on. `Ready(Err(_))`, which is `Lost` only when
@@ -143,8 +163,8 @@ impl BodyGuard {
     /// Releases; the body must be gone. The last body of the hold releases it. In most cases that is
     /// the outermost body, unless a body inside was moved out of it.
     pub fn release(self) -> BoxFuture<'static, Result<Released, LockError>> {
-        let Self { guard, changed, .. } = self;
-        drop(changed);
+        let Self { guard, changed, dismissed, .. } = self;
+        drop((changed, dismissed));
         let is_over = guard.hold().is_over();
         match Arc::into_inner(guard) {
             Some(guard) => guard.release().boxed(),

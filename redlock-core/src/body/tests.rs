@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use tokio::time::sleep;
 
 use super::*;
-use crate::{LockError, LockHandle, Redlock, op::release};
+use crate::{LockError, LockHandle, LostReason, Redlock, op::release};
 
 /// The result of a body that is polled for the first time now.
 async fn first_poll(mut guard: BodyGuard) -> Result<(), LockError> {
@@ -25,16 +25,38 @@ async fn a_body_that_is_to_finish_keeps_its_key_until_it_has() {
                 sleep(Duration::from_secs(1)).await;
                 keys(&redlock)
             };
-            let guard = redlock.lock("r").await?;
+            let guard = redlock.lock("r").max_hold(Duration::from_secs(1)).await?;
             run(into_body(guard), OnLost::Continue, body).await
         }
     });
-    while redlock.held().is_empty() {
-        sleep(Duration::from_millis(1)).await;
-    }
-    redlock.release_all().await;
     assert_eq!(running.await.unwrap().unwrap(), ["redlock:r"], "while it ran");
     assert_eq!(keys(&redlock), [""; 0]);
+}
+
+/// Rule 13: a shutdown returns when nothing runs under its locks any more, and `release_all` too. The
+/// lock of the body may be held then, or lost.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_to_finish_ends_when_everything_ends() {
+    const SECOND: Duration = Duration::from_secs(1);
+    for (is_lost, is_over) in [(false, false), (false, true), (true, false), (true, true)] {
+        let redlock = Redlock::in_memory(3);
+        let max_hold = if is_lost { SECOND } else { 60 * SECOND };
+        let guard = redlock.lock("r").max_hold(max_hold).await.unwrap();
+        let running = tokio::spawn(run(into_body(guard), OnLost::Continue, async |_| {
+            sleep(60 * SECOND).await;
+        }));
+        sleep(2 * SECOND).await;
+        assert!(!running.is_finished());
+        if is_over {
+            redlock.shutdown(2 * SECOND).await;
+        } else {
+            redlock.release_all().await;
+        }
+        assert_eq!(redlock.memory_nodes()[0].keys(), [""; 0]);
+        let error = running.await.unwrap().unwrap_err();
+        let LockError::Lost { reason, .. } = error else { panic!("{error}") };
+        assert_eq!(reason == LostReason::MaxHold, is_lost, "{reason:?}");
+    }
 }
 
 #[test]

@@ -1,10 +1,14 @@
 //! Tokens over nodes in memory, by a paused clock.
 
-use std::time::Duration;
+use std::{future::IntoFuture, sync::Arc, time::Duration};
 
-use tokio::time::sleep;
+use futures_util::{FutureExt, future::join_all};
+use tokio::time::{advance, sleep};
 
-use crate::{FencingToken, LockGuard, LockHandle, MemoryNode, Redlock, node::counter};
+use crate::{
+    FencingToken, LockGuard, LockHandle, MemoryNode, Redlock,
+    node::{Action, Claim, Command, Draw, counter},
+};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -84,30 +88,58 @@ async fn tokens_grow_over_clients_and_whatever_happens_to_a_minority() {
     grows().await;
 }
 
-/// Lets the first client split the nodes, so that their counters differ.
-async fn split(nodes: &[MemoryNode], redlock: &Redlock) {
-    // Numbers that were drawn, and not given to any holder.
-    for (index, node) in nodes.iter().enumerate() {
-        let alone = Redlock::builder().nodes([node]).ttl(TTL).build().unwrap();
-        for _ in 0..=index {
-            token(&alone).await;
-        }
+/// Sets the counters ahead of every clock, each by another amount, as after clients that asked at the
+/// same moment. From now on the nodes count on from there.
+fn set_apart(nodes: &[MemoryNode]) {
+    let claim = Arc::new(Claim { key: "redlock:r".into(), value: "earlier".to_owned() });
+    for (node, ahead) in nodes.iter().zip([3, 1, 2]) {
+        let draw = Draw { floor: u64::MAX, count: ahead * 1_000_000_000, life: counter::LIFE };
+        let draws = Action::GrantFenced { ttl: TTL, draw };
+        let commands = [draws, Action::Release { wakes: false }]
+            .map(|action| Command { claim: Arc::clone(&claim), action });
+        node.execute(&commands);
     }
-    drop(redlock.health().await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn nodes_that_disagree_are_told_the_largest_number() {
     let nodes = nodes::<3>();
     let redlock = client(&nodes);
-    // No time passes: the nodes count on, each from where it is.
-    split(&nodes, &redlock).await;
-    let mut last = token(&redlock).await;
+    drop(redlock.lock("warm").await.unwrap());
     for stopped in &nodes {
+        set_apart(&nodes);
+        let last = token(&redlock).await;
         stopped.hang();
         let next = token(&redlock).await;
-        assert!(next > last, "{next} after {last}");
-        last = next;
+        assert!(next > last, "{next} after {last}, without {}", stopped.name());
+        stopped.resume();
+        sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// A node confirms a range if the range is what it gave last, to its last number.
+#[tokio::test(start_paused = true)]
+async fn nodes_that_disagree_are_told_the_largest_range() {
+    const WAITERS: usize = 6;
+    let nodes = nodes::<3>();
+    let (ours, theirs) = (client(&nodes), client(&nodes));
+    for stopped in &nodes {
+        set_apart(&nodes);
+        let guard = theirs.lock("r").await.unwrap();
+        let waiting: Vec<_> = (0..WAITERS)
+            .map(|_| {
+                let redlock = ours.clone();
+                tokio::spawn(async move { token(&redlock).await })
+            })
+            .collect();
+        sleep(Duration::from_millis(20)).await;
+        drop(guard);
+        let tokens: Vec<_> = join_all(waiting).await.into_iter().map(Result::unwrap).collect();
+        assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
+        assert_eq!(tokens[1].get() - tokens[0].get(), 1, "of one range: {tokens:?}");
+        stopped.hang();
+        let next = token(&ours).await;
+        assert!(Some(&next) > tokens.last(), "{next} after {tokens:?}");
         stopped.resume();
         sleep(Duration::from_secs(1)).await;
     }
@@ -183,4 +215,54 @@ async fn numbers_are_drawn_again_only_from_a_quorum_that_has_the_lock() {
         sleep(Duration::from_secs(2)).await;
         assert!(nodes.iter().all(|node| node.keys().is_empty()));
     }
+}
+
+/// Releases a lock that may pass to the next waiter, however long it was held.
+fn pass_on(redlock: &Redlock, guard: LockGuard) {
+    redlock.client().queues.begin_anew("redlock:r");
+    drop(guard);
+}
+
+/// Drawing numbers also renews the lease, and a renewal counts within the validity that it renews
+/// (rule 7). Here the task that draws them does not run until that has ended.
+#[tokio::test(start_paused = true)]
+async fn numbers_that_are_read_after_the_old_validity_do_not_count() {
+    let redlock = client(&nodes::<3>());
+    for (stands_still, is_late) in [(TTL / 2, false), (TTL * 4 / 5, true)] {
+        let guard = redlock.lock("r").auto_extend(false).await.unwrap();
+        let before = guard.hold().lease().claim;
+        let mut next = Box::pin(redlock.lock("r").fenced().wait(TTL * 2).into_future());
+        assert!((&mut next).now_or_never().is_none());
+        sleep(TTL / 5).await;
+        pass_on(&redlock, guard);
+        assert!((&mut next).now_or_never().is_none(), "it draws numbers");
+        sleep(Duration::from_millis(10)).await;
+        advance(stands_still).await;
+        let guard = next.await.unwrap();
+        let is_another = guard.hold().lease().claim.value != before.value;
+        assert_eq!(is_another, is_late, "after {stands_still:?}");
+        guard.release().await.unwrap();
+    }
+}
+
+/// A waiter gets a lease only if its keys are gone after a crash when the waiter expects that. Drawing
+/// numbers lets the keys live for longer.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_drew_numbers_lives_as_long_as_its_keys() {
+    let nodes = nodes::<3>();
+    let redlock = client(&nodes);
+    let shorter = TTL * 17 / 20;
+    let first = redlock.lock("r").auto_extend(false).await.unwrap();
+    let second = tokio::spawn(redlock.lock("r").fenced().auto_extend(false).into_future());
+    sleep(Duration::from_millis(1)).await;
+    let third = tokio::spawn(redlock.lock("r").ttl(shorter).auto_extend(false).into_future());
+    sleep(TTL / 5).await;
+    let before = first.hold().lease().claim;
+    pass_on(&redlock, first);
+    let second = second.await.unwrap().unwrap();
+    assert_eq!(second.hold().lease().claim.value, before.value, "the lease was passed on");
+    assert!(nodes.iter().all(|node| node.remaining("redlock:r") > Some(shorter)));
+    pass_on(&redlock, second);
+    let _third = third.await.unwrap().unwrap();
+    assert!(nodes.iter().all(|node| node.remaining("redlock:r") <= Some(shorter)));
 }

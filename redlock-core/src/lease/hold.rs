@@ -1,8 +1,8 @@
 //! A hold over a lease, and whether it has ended. A guard, its handles and a body share it.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
-use tokio::sync::{Notify, futures::Notified};
+use tokio::sync::futures::Notified;
 
 use super::{
     LeaseState, Start,
@@ -17,7 +17,7 @@ use crate::{
     quorum::{Nodes, Round},
     resources::Resources,
     sync::{
-        Mutex,
+        Mutex, Notify,
         atomic::{AtomicBool, Ordering},
     },
     telemetry,
@@ -37,6 +37,8 @@ pub(crate) struct Hold {
     pub(crate) metered: metrics::Held,
     /// A body runs under the hold and releases it at its end, unlike a bare guard (rule 13).
     has_body: AtomicBool,
+    /// The body has to end, even if it goes on after a loss (rule 13).
+    is_dismissed: AtomicBool,
     state: Mutex<HoldState>,
     /// Something about the state has changed: it ended, or a doubt was cleared.
     changed: Notify,
@@ -63,6 +65,7 @@ impl Hold {
             since,
             metered: metrics::Held::new(label, since),
             has_body: AtomicBool::new(false),
+            is_dismissed: AtomicBool::new(false),
             state: Mutex::new(state),
             changed: Notify::new(),
             token,
@@ -241,6 +244,24 @@ impl Hold {
 
     pub(crate) fn is_body(&self) -> bool {
         self.has_body.load(Ordering::Acquire)
+    }
+
+    /// Tells the body that it has to end: a shutdown drops bodies, also those that go on after a loss
+    /// (rule 13).
+    pub(crate) fn dismiss(&self) {
+        self.is_dismissed.store(true, Ordering::Release);
+        self.nudge();
+    }
+
+    /// Resolves when the body has to end.
+    pub(crate) async fn dismissed(self: Arc<Self>) {
+        while !self.is_dismissed.load(Ordering::Acquire) {
+            let mut changed = pin!(self.changed());
+            changed.as_mut().enable();
+            if !self.is_dismissed.load(Ordering::Acquire) {
+                changed.await;
+            }
+        }
     }
 
     /// Resolves when the state has changed.

@@ -298,7 +298,7 @@ impl HoldState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Redlock, lease::Leads, node::Claim, options::LockOptions};
+    use crate::{Redlock, fence::Range, lease::Leads, node::Claim, options::LockOptions};
 
     const SECOND: i64 = 1_000_000_000;
     const DOUBT_LIMIT: Duration = Duration::from_millis(100);
@@ -416,6 +416,21 @@ mod tests {
         assert_eq!(held.judge(reading(1010, 0)), (DOUBTFUL, Todo::Nothing));
         assert!(held.renewed(&late, reading(1020, 0)));
         assert!(is_valid(held.judge(reading(1020, 0))));
+    }
+
+    /// Another client may have drawn larger numbers meanwhile. Clearing the doubt does not bring the
+    /// old numbers back.
+    #[test]
+    fn the_numbers_of_a_lease_die_with_its_first_doubt() {
+        let mut held = held();
+        held.state.lease.range = Some(Box::new(Range::new(7, 3)));
+        assert!(is_valid(held.judge(reading(999, 0))) && held.state.lease.range.is_some());
+        assert_eq!(held.judge(reading(1000, SECOND)).0, DOUBTFUL);
+        let start = held.leads.begin(reading(1000, SECOND));
+        held.state.renewal_sent(start.reading.now, Duration::from_secs(10));
+        assert!(held.renewed(&start, reading(1010, SECOND)));
+        assert!(is_valid(held.judge(reading(1010, SECOND))));
+        assert_eq!(held.state.begin_release().unwrap().next_number(), None);
     }
 
     #[test]

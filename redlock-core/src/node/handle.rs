@@ -9,8 +9,8 @@ use std::{
 #[cfg(test)]
 use super::Watchers;
 use super::{
-    Context, EarlyReply, Job, Listener, NodeSpec, ReplyTo, Standing, fingerprint::fnv1a,
-    outbox::Link, shared::Shared, supervisor,
+    Context, EarlyReply, Job, Listener, NodeSpec, ReplyTo, fingerprint::fnv1a, outbox::Link,
+    shared::Shared, supervisor,
 };
 use crate::{background::Pulse, clock::Moment, error::NodeError};
 
@@ -93,7 +93,7 @@ impl NodeHandle {
         let shared = self.shared();
         let mut outbox = shared.outbox.lock();
         // The job that waits already has woken the supervisor.
-        let (first, quiet) = (outbox.nothing_waits(), outbox.is_quiet());
+        let (first, quiet) = (outbox.lanes.nothing_waits(), outbox.lanes.is_quiet());
         let early = outbox.put(&shared.name, job, reply_to, now);
         drop(outbox);
         if !early.is_empty() && first {
@@ -171,12 +171,19 @@ impl NodeHandle {
         &self.shared().watchers
     }
 
-    /// Waits until the first connection is made or has failed.
-    pub(crate) async fn standing(&self) -> Standing {
-        let mut standing = self.shared().standing.subscribe();
-        match standing.wait_for(|standing| *standing != Standing::Unknown).await {
-            Ok(standing) => *standing,
-            Err(_) => Standing::Unknown,
+    /// Waits until the first connection is made or has failed. True when it is made.
+    pub(crate) async fn connects(&self) -> bool {
+        let mut relinked = self.shared().relinked.subscribe();
+        loop {
+            match self.shared().outbox.lock().link {
+                Link::Up => return true,
+                Link::Down(_) => return false,
+                Link::Opening => {}
+            }
+            // The sender is in `self`, so that waiting for it cannot fail.
+            if relinked.changed().await.is_err() {
+                return false;
+            }
         }
     }
 

@@ -15,6 +15,8 @@ mod fingerprint;
 mod handle;
 mod health;
 mod job;
+mod lanes;
+mod later;
 pub(crate) mod memory;
 mod outbox;
 #[cfg(any(test, fuzzing))]
@@ -53,7 +55,7 @@ pub(crate) use job::{CleanUp, Job};
 pub(crate) use quarantine::Identity;
 pub use quarantine::Restarts;
 pub(crate) use reply_to::{EarlyReply, ReplySink, ReplyTo, deliver};
-pub(crate) use shared::{Context, Standing};
+pub(crate) use shared::Context;
 pub use source::Node;
 pub(crate) use source::Source;
 pub(crate) use spec::NodeSpec;

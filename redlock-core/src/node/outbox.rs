@@ -1,26 +1,20 @@
-//! The commands that are still to be sent to one node: for each claim, the one state that it should
-//! have there.
+//! Everything that is still to be sent to one node, and whether it may be sent.
 //!
-//! A claim wants to be set, extended, gone or watched. A newer wish replaces an older wish that was
-//! not sent: a delete withdraws its own unsent `SET`, and nothing is left to undo. Commands that
-//! were sent are out of reach, and later wishes follow them on the same connection (rule 5). A delete
-//! stays until the node has confirmed it, also when the task that held the lock is gone (rule 12).
-//!
-//! Renewals and deletes leave first, new grants next, joins and watches last. A busy node delays
-//! the least important commands, and a held lock is not lost when a crowd asks for other locks.
+//! What waits is in [`Lanes`]; what has to be sent again is in [`Later`]. A delete stays until the node
+//! has confirmed it, also when the task that held the lock is gone (rule 12).
 //!
 //! The size is bounded by what is held, asked for, waited for, or has to be deleted again (rule 18).
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    ops::Deref,
-    sync::Arc,
-    time::Duration,
-};
+use std::{ops::Deref, sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
 
-use super::{Action, Claim, CleanUp, EarlyReply, Job, ReplyTo, quarantine::Quarantine};
+use super::{
+    Action, CleanUp, EarlyReply, Job, ReplyTo,
+    lanes::{Lanes, Queued},
+    later::Later,
+    quarantine::Quarantine,
+};
 use crate::{
     clock::Moment,
     error::{NodeError, NodeErrorKind},
@@ -28,29 +22,6 @@ use crate::{
 
 /// Between two tries of a delete, and between a delete on a new connection and its repetition.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
-
-/// How many commands may be in flight to one node before new grants wait. A node takes some time
-/// for each: it would not answer a larger crowd within `node_timeout`, though it is well.
-const MAX_IN_FLIGHT: usize = 512;
-
-/// How many commands may be in flight before joins and watches wait, so that grants find room.
-const MAX_WATCHING: usize = MAX_IN_FLIGHT / 2;
-
-/// How many commands may be in flight before renewals and deletes wait. They always find room.
-const MAX_UPKEEP: usize = 2 * MAX_IN_FLIGHT;
-
-/// How many of them go out as one batch, which is answered as a whole. An answer from time to time
-/// shows that a busy node is alive.
-const MAX_IN_BATCH: usize = 128;
-
-/// A job on its way to the node.
-#[derive(Debug)]
-pub(super) struct Queued {
-    pub(super) job: Job,
-    /// Where the answer goes. A delete that is tried again has no asker left.
-    pub(super) reply_to: Option<ReplyTo>,
-    queued: Moment,
-}
 
 /// The state of the connection.
 #[derive(Debug, Clone)]
@@ -67,19 +38,8 @@ pub(super) enum Link {
 #[derive(Debug)]
 pub(super) struct Outbox {
     pub(super) link: Link,
-    /// Renewals and heals.
-    renewals: VecDeque<Queued>,
-    /// Deletes, and entries that leave a queue.
-    deletes: VecDeque<Queued>,
-    grants: VecDeque<Queued>,
-    /// Joins and watches.
-    watches: VecDeque<Queued>,
-    /// Jobs that have to be sent again, by when they are due. The number keeps the order.
-    later: BTreeMap<(Moment, u64), Queued>,
-    numbered: u64,
-    /// How many of those are deletes.
-    put_off_cleanups: usize,
-    in_flight: usize,
+    pub(super) lanes: Lanes,
+    later: Later,
     pub(super) pings: Vec<oneshot::Sender<Result<(), NodeError>>>,
     /// When the previous connection ended, if there was one.
     previous_ended: Option<Moment>,
@@ -92,14 +52,8 @@ impl Outbox {
     pub(super) fn new(quarantine: Quarantine) -> Self {
         Self {
             link: Link::Opening,
-            renewals: VecDeque::new(),
-            deletes: VecDeque::new(),
-            grants: VecDeque::new(),
-            watches: VecDeque::new(),
-            later: BTreeMap::new(),
-            numbered: 0,
-            put_off_cleanups: 0,
-            in_flight: 0,
+            lanes: Lanes::default(),
+            later: Later::default(),
             pings: Vec::new(),
             previous_ended: None,
             quarantine,
@@ -124,55 +78,7 @@ impl Outbox {
         if let Some(refusal) = self.bars(name, &job, now) {
             return vec![(reply_to, Err(refusal))];
         }
-        let mut early = Vec::new();
-        match job.action {
-            // The SET of a lock that a quorum has granted still waits here. Later jobs must not
-            // overtake it: a release would find it unsent, and conclude that nothing of the lock is
-            // on the node.
-            Action::Extend { .. } | Action::Redraw { .. } | Action::Heal { .. }
-                if is_unsent(&self.grants, &job.claim) =>
-            {
-                early.push((reply_to, Err(withdrawn(name))));
-            }
-            // A command that draws numbers also extends the key.
-            Action::Extend { .. } | Action::Redraw { .. } => {
-                withdraw(&mut self.renewals, &job.claim, name, &mut early);
-                self.renewals.push_back(Queued::new(job, reply_to, now));
-            }
-            // The renewal that is in flight finds out again whether the key is missing.
-            Action::Heal { .. } if is_unsent(&self.renewals, &job.claim) => {
-                early.push((reply_to, Err(withdrawn(name))));
-            }
-            // Only a node that has answered the grant is asked to confirm it.
-            Action::Heal { .. } | Action::Confirm(_) => {
-                self.renewals.push_back(Queued::new(job, reply_to, now));
-            }
-            Action::Grant { .. } | Action::GrantFenced { .. } => {
-                self.grants.push_back(Queued::new(job, reply_to, now))
-            }
-            Action::Release { .. } | Action::Shorten { .. } | Action::Leave => {
-                withdraw(&mut self.renewals, &job.claim, name, &mut early);
-                if job.action == Action::Leave {
-                    // Sent behind this, it would stand in the queue for a waiter that has gone. There
-                    // may be several: a place that is handed on is joined for again.
-                    while withdraw(&mut self.watches, &job.claim, name, &mut early) {}
-                }
-                let may_wait = job.clean_up.is_some_and(|it| it.may_be_unsent);
-                if may_wait && withdraw(&mut self.grants, &job.claim, name, &mut early) {
-                    // A claim is granted once a node: nothing of it ever got here.
-                    early.push((reply_to, Ok(super::Reply::Missing)));
-                } else {
-                    self.deletes.push_back(Queued::new(job, reply_to, now));
-                }
-            }
-            Action::TakeAway | Action::Clear { .. } => {
-                self.deletes.push_back(Queued::new(job, reply_to, now));
-            }
-            Action::Watch | Action::Join { .. } | Action::Inspect => {
-                self.watches.push_back(Queued::new(job, reply_to, now));
-            }
-        }
-        early
+        self.lanes.put(name, job, reply_to, now)
     }
 
     /// Why the node must not be asked this while it sits out. Only votes for new locks, and
@@ -209,17 +115,9 @@ impl Outbox {
 
     /// Takes out the jobs that the node must not be asked any more, with the reason.
     pub(super) fn take_barred(&mut self, name: &Arc<str>, now: Moment) -> Vec<(Queued, NodeError)> {
-        let mut lanes = [std::mem::take(&mut self.grants), std::mem::take(&mut self.renewals)];
-        let mut barred = Vec::new();
-        for lane in &mut lanes {
-            for item in std::mem::take(lane) {
-                match self.bars(name, &item.job, now) {
-                    Some(refusal) => barred.push((item, refusal)),
-                    None => lane.push_back(item),
-                }
-            }
-        }
-        [self.grants, self.renewals] = lanes;
+        let mut lanes = std::mem::take(&mut self.lanes);
+        let barred = lanes.take_refused(|job| self.bars(name, job, now));
+        self.lanes = lanes;
         barred
     }
 
@@ -232,77 +130,26 @@ impl Outbox {
         spare: Vec<Queued>,
     ) -> (Vec<Queued>, bool) {
         if !self.later.is_empty() {
-            self.bring_forward(**now);
-        }
-        let mut items = spare;
-        let Self { renewals, deletes, grants, watches, in_flight, .. } = self;
-        let lanes = [
-            (renewals, MAX_UPKEEP),
-            (deletes, MAX_UPKEEP),
-            (grants, MAX_IN_FLIGHT),
-            (watches, MAX_WATCHING),
-        ];
-        for (lane, most) in lanes {
-            // An unwanted reply is that of a listener that has gone.
-            while *in_flight + items.len() < most
-                && items.len() < MAX_IN_BATCH
-                && let Some(item) = lane.pop_front()
-            {
-                if item.is_wanted() {
-                    items.push(item);
-                }
+            while let Some(item) = self.later.take_due(**now) {
+                self.lanes.put_again(item);
             }
         }
-        self.in_flight += items.len();
-        let more = items.len() == MAX_IN_BATCH;
-        (items, more)
-    }
-
-    /// Puts due jobs into their lanes again.
-    fn bring_forward(&mut self, now: Moment) {
-        while let Some(first) = self.later.first_entry()
-            && first.key().0 <= now
-        {
-            let item = first.remove();
-            if item.job.clean_up.is_some() {
-                self.put_off_cleanups -= 1;
-                self.deletes.push_back(item);
-            } else {
-                self.watches.push_back(item);
-            }
-        }
+        self.lanes.take(spare)
     }
 
     /// When there is something to take. Without room, the next answer comes first.
     pub(super) fn next(&self, now: &impl Deref<Target = Moment>) -> Option<Moment> {
-        let upkeep = !self.renewals.is_empty() || !self.deletes.is_empty();
-        if upkeep && self.in_flight < MAX_UPKEEP
-            || !self.grants.is_empty() && self.in_flight < MAX_IN_FLIGHT
-            || !self.watches.is_empty() && self.in_flight < MAX_WATCHING
-        {
+        if self.lanes.has_ready() {
             return Some(**now);
         }
         // Due jobs find room once an answer came.
-        if self.in_flight >= MAX_WATCHING { None } else { self.next_due() }
-    }
-
-    /// When something has to be sent again.
-    fn next_due(&self) -> Option<Moment> {
-        self.later.first_key_value().map(|((due, _), _)| *due)
-    }
-
-    /// This many of the jobs that were taken are no longer in flight.
-    pub(super) fn answered(&mut self, jobs: usize) {
-        self.in_flight = self.in_flight.saturating_sub(jobs);
+        self.later.next_due().filter(|_| self.lanes.has_room_for_watches())
     }
 
     /// Remembers to do this delete at `due`, and again for as long as it takes. A node that does
     /// not answer may still have the `SET` before it, and may run that `SET` when it comes back.
     pub(super) fn add_cleanup(&mut self, job: Job, due: Moment) {
-        if job.clean_up.is_some() {
-            self.put_off_cleanups += 1;
-            self.put_off(Queued { job, reply_to: None, queued: due }, due);
-        }
+        self.later.add_cleanup(job, due);
     }
 
     /// Adds a clean-up for a node that answers, if only with an error. Such a node has run all
@@ -327,25 +174,19 @@ impl Outbox {
 
     /// Asks this again later: a watch whose request failed.
     pub(super) fn ask_again(&mut self, item: Queued, due: Moment) {
-        self.put_off(item, due);
+        self.later.add(item, due);
     }
 
-    fn put_off(&mut self, item: Queued, due: Moment) {
-        self.later.insert((due, self.numbered), item);
-        self.numbered += 1;
-    }
-
-    /// The connection has ended. Unsent jobs come back, and so do watches that were put off.
+    /// The connection has ended. Unsent jobs come back.
     pub(super) fn disconnect(&mut self, now: Moment) -> Vec<Queued> {
         self.previous_ended = Some(now);
-        self.later.retain(|_, item| item.job.clean_up.is_some());
-        let lanes = [&mut self.renewals, &mut self.deletes, &mut self.grants, &mut self.watches];
-        lanes.into_iter().flat_map(std::mem::take).collect()
+        self.later.drop_watches();
+        self.lanes.take_all()
     }
 
     /// Takes out every delete that was not sent. They are put off as clean-ups instead.
     pub(super) fn take_deletes(&mut self, now: Moment) -> Vec<Queued> {
-        let deletes: Vec<_> = std::mem::take(&mut self.deletes).into();
+        let deletes = self.lanes.take_deletes();
         for item in &deletes {
             self.add_cleanup(item.job.clone(), now);
         }
@@ -354,7 +195,7 @@ impl Outbox {
 
     /// Jobs that were sent and have no answer are not in flight any more. Deletes become clean-ups.
     pub(super) fn abandon(&mut self, unanswered: &[Queued], now: Moment) {
-        self.answered(unanswered.len());
+        self.lanes.answered(unanswered.len());
         for item in unanswered {
             self.add_cleanup(item.job.clone(), now);
         }
@@ -368,39 +209,10 @@ impl Outbox {
         self.abandon(unanswered, now);
     }
 
-    /// Takes out the jobs that have waited for `limit`.
-    pub(super) fn take_overdue(&mut self, now: Moment, limit: Duration) -> Vec<Queued> {
-        let lanes = [&mut self.renewals, &mut self.deletes, &mut self.grants, &mut self.watches];
-        let mut overdue = Vec::new();
-        for lane in lanes {
-            let until = lane.partition_point(|item| now.since(item.queued) >= limit);
-            overdue.extend(lane.drain(..until));
-        }
-        overdue
-    }
-
-    /// When the job that has waited longest was handed in.
-    pub(super) fn oldest(&self) -> Option<Moment> {
-        let lanes = [&self.renewals, &self.deletes, &self.grants, &self.watches];
-        lanes.into_iter().filter_map(|lane| lane.front()).map(|item| item.queued).min()
-    }
-
-    pub(super) fn nothing_waits(&self) -> bool {
-        self.renewals.is_empty()
-            && self.deletes.is_empty()
-            && self.grants.is_empty()
-            && self.watches.is_empty()
-    }
-
-    /// Nothing waits or is in flight: a new job may leave at once.
-    pub(super) fn is_quiet(&self) -> bool {
-        self.in_flight == 0 && self.nothing_waits()
-    }
-
     /// How many deletes are not confirmed: deletes that were not sent, and deletes that have to be
     /// tried again.
     pub(super) fn cleanups(&self) -> usize {
-        self.put_off_cleanups + self.deletes.len()
+        self.later.cleanups() + self.lanes.deletes()
     }
 
     /// No delete has to be repeated.
@@ -410,41 +222,6 @@ impl Outbox {
 
     /// Nothing waits, is in flight or has to be repeated.
     pub(super) fn is_idle(&self) -> bool {
-        self.put_off_cleanups == 0 && self.is_quiet()
+        self.later.cleanups() == 0 && self.lanes.is_quiet()
     }
-}
-
-impl Queued {
-    pub(super) fn is_wanted(&self) -> bool {
-        self.reply_to.as_ref().is_none_or(ReplyTo::is_wanted)
-    }
-
-    fn new(job: Job, reply_to: ReplyTo, queued: Moment) -> Self {
-        Self { job, reply_to: Some(reply_to), queued }
-    }
-}
-
-fn is_unsent(lane: &VecDeque<Queued>, claim: &Arc<Claim>) -> bool {
-    lane.iter().any(|item| Arc::ptr_eq(&item.job.claim, claim))
-}
-
-/// Takes what this claim wants out of a lane, if it is there.
-fn withdraw(
-    lane: &mut VecDeque<Queued>,
-    claim: &Arc<Claim>,
-    name: &Arc<str>,
-    early: &mut Vec<EarlyReply>,
-) -> bool {
-    let Some(at) = lane.iter().rposition(|item| Arc::ptr_eq(&item.job.claim, claim)) else {
-        return false;
-    };
-    if let Some(Queued { reply_to: Some(reply_to), .. }) = lane.remove(at) {
-        early.push((reply_to, Err(withdrawn(name))));
-    }
-    true
-}
-
-fn withdrawn(name: &Arc<str>) -> NodeError {
-    let reason = "it was not sent: a later command for the same lock took its place";
-    NodeError::new(name, NodeErrorKind::Overloaded, reason)
 }

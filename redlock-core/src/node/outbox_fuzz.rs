@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
     Action, Claim, CleanUp, Job, Places, ReplyTo, Restarts,
-    outbox::{Link, Outbox, Queued},
+    lanes::Queued,
+    outbox::{Link, Outbox},
     quarantine::Quarantine,
 };
 use crate::{clock::Moment, quorum::Round};
@@ -129,7 +130,7 @@ impl Run {
     }
 
     fn answer(&mut self) {
-        self.outbox.answered(self.sent.len());
+        self.outbox.lanes.answered(self.sent.len());
         self.sent.clear();
     }
 

@@ -3,8 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Action, Claim, CleanUp, EarlyReply, Identity, Job, Places, Reply, ReplyTo, Restarts, deliver,
-    outbox::{Link, Outbox, PAUSE, Queued},
+    Action, Claim, CleanUp, Draw, EarlyReply, Identity, Job, Places, Raise, Reply, ReplyTo,
+    Restarts, deliver,
+    lanes::Queued,
+    outbox::{Link, Outbox, PAUSE},
     quarantine::Quarantine,
 };
 use crate::{
@@ -187,7 +189,7 @@ fn a_crowd_leaves_in_order_and_no_more_of_it_than_a_node_can_answer() {
             sent.extend(items.iter().map(|item| item.job.claim.key.parse::<usize>().unwrap()));
         }
         assert!(in_flight <= MAX_IN_FLIGHT && take(&mut outbox, 0).is_empty(), "{in_flight}");
-        outbox.answered(in_flight);
+        outbox.lanes.answered(in_flight);
     }
     assert!(sent.is_sorted());
     assert_eq!(sent.len(), crowd);
@@ -233,12 +235,12 @@ fn a_watch_that_failed_is_asked_again_until_the_connection_ends() {
     let free_signal = free_signal();
     outbox.put(&name(), free_signal.job(), ReplyTo::new(&free_signal, 0, &name()), at(0));
     let item = take(&mut outbox, 0).remove(0);
-    outbox.answered(1);
+    outbox.lanes.answered(1);
     outbox.ask_again(item, at(1000));
     assert!(outbox.has_no_cleanups() && take(&mut outbox, 999).is_empty());
     assert_eq!(outbox.next(&&at(999)), Some(at(1000)));
     let item = take(&mut outbox, 1000).remove(0);
-    outbox.answered(1);
+    outbox.lanes.answered(1);
     outbox.ask_again(item, at(2000));
     // The next connection asks for every listener.
     assert!(outbox.disconnect(at(1500)).is_empty());
@@ -267,6 +269,37 @@ fn votes_that_wait_for_a_node_that_sits_out_are_taken_back() {
     assert!(later.is_empty() && outbox.refuses_votes(&name, now + span).is_none());
 }
 
+/// A node that has lost its counters draws no numbers, not even for a lock that was set again there.
+/// It renews locks, and a node that has given a number may confirm it.
+#[test]
+fn a_node_that_sits_out_draws_no_numbers() {
+    let span = Duration::from_secs(60);
+    let draw = Draw { floor: 1, count: 2, life: span };
+    let redraw = Action::Redraw { ttl: TTL, draw };
+    let confirm = Action::Confirm(Raise { from: 1, to: 2, life: span });
+    let mut outbox = Outbox::new(Quarantine::new(Restarts::Strict, span));
+    for action in [redraw, EXTEND, confirm] {
+        assert!(put(&mut outbox, Job::new(&claim("waits"), action)).is_empty());
+    }
+    outbox.quarantine.admit(&Identity::default(), true, at(0)).unwrap();
+    outbox.link = Link::Up;
+    let barred = outbox.take_barred(&name(), at(0));
+    let barred: Vec<_> = barred.iter().map(|(item, error)| (item.job.action, error.kind)).collect();
+    assert_eq!(barred, [(redraw, NodeErrorKind::SitsOut)]);
+    assert_eq!(actions(&take(&mut outbox, 0)), [EXTEND, confirm]);
+
+    let grant = Action::GrantFenced { ttl: TTL, draw };
+    for action in [redraw, grant] {
+        let early = put(&mut outbox, Job::new(&claim("new"), action));
+        assert_eq!(early[0].1.as_ref().unwrap_err().kind, NodeErrorKind::SitsOut, "{action:?}");
+    }
+    for action in [EXTEND, HEAL, confirm] {
+        assert!(put(&mut outbox, Job::new(&claim(format!("{action:?}")), action)).is_empty());
+    }
+    let later = outbox.put(&name(), Job::new(&claim("new"), redraw), reply_to(), at(0) + span);
+    assert!(later.is_empty());
+}
+
 #[test]
 fn no_number_of_deletes_is_too_large_to_be_owed() {
     let mut outbox = up();
@@ -283,7 +316,7 @@ fn no_number_of_deletes_is_too_large_to_be_owed() {
     while !outbox.is_idle() {
         let items = take(&mut outbox, 0);
         paid += items.len();
-        outbox.answered(items.len());
+        outbox.lanes.answered(items.len());
     }
     assert_eq!(paid, most);
 }
@@ -338,7 +371,7 @@ fn all_that_has_waited_for_too_long_is_taken_out_at_once() {
         let job = Job::new(&claim(queued), GRANT);
         assert!(outbox.put(&name(), job, reply_to(), at(queued)).is_empty());
     }
-    assert_eq!(outbox.take_overdue(at(90), Duration::from_millis(50)).len(), 41);
-    assert_eq!(outbox.oldest(), Some(at(41)));
+    assert_eq!(outbox.lanes.take_overdue(at(90), Duration::from_millis(50)).len(), 41);
+    assert_eq!(outbox.lanes.oldest(), Some(at(41)));
     assert_eq!(outbox.disconnect(at(90)).len(), 59);
 }

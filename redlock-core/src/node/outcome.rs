@@ -3,11 +3,7 @@
 use std::{cell::LazyCell, ops::Deref, time::Duration};
 
 use super::{
-    Action, Job, Reply,
-    outbox::{self, Queued},
-    pipe::Answered,
-    redis,
-    shared::Shared,
+    Action, Job, Reply, lanes::Queued, outbox, pipe::Answered, redis, shared::Shared,
     strikes::Strikes,
 };
 use crate::{
@@ -90,7 +86,7 @@ fn note_cleanups(
     now: &impl Deref<Target = Moment>,
 ) {
     let mut outbox = shared.outbox.lock();
-    outbox.answered(items.len());
+    outbox.lanes.answered(items.len());
     for (item, result) in items.iter().zip(results) {
         if item.job.clean_up.is_none() {
             continue;

@@ -20,10 +20,7 @@ use std::{
 use futures_util::{FutureExt, future::BoxFuture};
 use tokio::time::Instant;
 
-use super::{
-    Command, Reply, Sender,
-    outbox::{Outbox, Queued},
-};
+use super::{Command, Reply, Sender, lanes::Queued, outbox::Outbox};
 use crate::{
     clock::Moment,
     error::{NodeError, NodeErrorKind},

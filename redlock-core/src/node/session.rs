@@ -116,7 +116,7 @@ impl<'a> Session<'a> {
     fn is_at_rest(&self) -> bool {
         self.pings.is_empty() && {
             let outbox = self.shared.outbox.lock();
-            outbox.is_quiet() && outbox.pings.is_empty()
+            outbox.lanes.is_quiet() && outbox.pings.is_empty()
         }
     }
 

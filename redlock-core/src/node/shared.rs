@@ -49,15 +49,16 @@ pub(super) struct Shared {
     /// its own: a task that was taken over must not get a signal for the next task.
     mail: Mutex<Arc<Notify>>,
     pub(super) round_trip: RoundTrip,
-    /// Whether there is a connection.
+    /// Whether the link in the outbox is up, for reading without the lock.
+    /// [`relink`](Self::relink) alone sets both.
     pub(super) is_up: AtomicBool,
     /// The process at its other end is suspected of having forgotten locks, and may sit out.
     pub(super) is_suspect: AtomicBool,
     /// Whether the node pushes changes of keys over the present connection.
     pub(super) tells: AtomicBool,
     pub(super) watchers: Arc<Watchers>,
-    /// Whether the first connection has been made, or has failed.
-    pub(super) standing: watch::Sender<Standing>,
+    /// The link in the outbox has changed.
+    pub(super) relinked: watch::Sender<()>,
     /// A client of this node has had a quorum.
     pub(super) quorum_seen: AtomicBool,
     /// The fingerprint of the process that answered last; zero when it has told no name.
@@ -65,14 +66,6 @@ pub(super) struct Shared {
     /// What an operator should change about the server that answered last.
     pub(super) advice: Mutex<Vec<Arc<str>>>,
     pub(super) task: Background,
-}
-
-/// Whether a node is usable, as far as is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
-    Unknown,
-    Up,
-    Down,
 }
 
 impl Shared {
@@ -90,7 +83,7 @@ impl Shared {
             tells: AtomicBool::new(false),
             mail: Mutex::default(),
             watchers: Arc::default(),
-            standing: watch::Sender::new(Standing::Unknown),
+            relinked: watch::Sender::new(()),
             quorum_seen: AtomicBool::new(false),
             process: AtomicU64::new(0),
             advice: Mutex::default(),
@@ -107,13 +100,8 @@ impl Shared {
     /// Tells the tasks that wait for the link how it is. A waker runs code of its executor, and may
     /// poll its task at once.
     pub(super) fn announce(&self) {
-        let standing = match self.outbox.lock().link {
-            Link::Opening => Standing::Unknown,
-            Link::Up => Standing::Up,
-            Link::Down(_) => Standing::Down,
-        };
-        self.standing.send_replace(standing);
-        metrics::node_up(&self.name, standing == Standing::Up);
+        self.relinked.send_replace(());
+        metrics::node_up(&self.name, self.is_up.load(Ordering::Acquire));
         metrics::node_cleanups(&self.name, || self.outbox.lock().cleanups());
     }
 

@@ -17,7 +17,8 @@ use super::{
     advice::advice,
     backoff::Backoff,
     deliver,
-    outbox::{Link, Queued},
+    lanes::Queued,
+    outbox::Link,
     redis,
     session::{Ended, Session},
     shared::Shared,
@@ -105,7 +106,7 @@ async fn open(task: Task<'_>) -> Result<Opened, NodeError> {
     let mut connecting =
         pin!(tokio::time::timeout(limit, shared.connector.connect(&shared.watchers)));
     loop {
-        let oldest = shared.outbox.lock().oldest();
+        let oldest = shared.outbox.lock().lanes.oldest();
         let overdue = oldest.map_or(Moment::NEVER, |oldest| oldest + shared.context.node_timeout);
         task.sleeps_until(overdue);
         tokio::select! {
@@ -116,7 +117,7 @@ async fn open(task: Task<'_>) -> Result<Opened, NodeError> {
             }),
             () = sleep_until(&*shared.context.clock, overdue), if overdue != Moment::NEVER => {
                 let now = shared.context.clock.now();
-                let late = shared.outbox.lock().take_overdue(now, shared.context.node_timeout);
+                let late = shared.outbox.lock().lanes.take_overdue(now, shared.context.node_timeout);
                 let reason = "still connecting";
                 fail(shared, late, &NodeError::new(&shared.name, NodeErrorKind::Down, reason));
             }

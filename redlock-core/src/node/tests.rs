@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    Action, Claim, Connection, Connector, Job, NodeHandle, NodeSpec, Opened, ReplyTo, Sender,
-    Watchers, deliver,
+    Action, Claim, Connection, Connector, Job, Listener, NodeHandle, NodeSpec, Opened, ReplyTo,
+    Sender, Watchers, deliver,
 };
 use crate::{LockError, MemoryNode, NodeError, NodeErrorKind, Redlock, Restarts, quorum::Round};
 
@@ -224,4 +224,57 @@ async fn no_state_is_kept_of_keys_that_are_no_longer_watched() {
     }
     let watchers = ours.client().nodes.iter().map(NodeHandle::watchers);
     assert!(watchers.into_iter().all(Watchers::is_empty));
+}
+
+/// Notes the nodes whose connections have ended.
+#[derive(Default)]
+struct Recorder(Mutex<Vec<usize>>);
+
+impl Listener for Recorder {
+    fn changed(&self, _: usize, _: &str) {}
+
+    fn freed(&self, _: usize) {}
+
+    fn disconnected(&self, node: usize) {
+        self.0.lock().push(node);
+    }
+
+    fn reconnected(self: Arc<Self>, _: usize, _: &Arc<str>) -> Option<(Job, ReplyTo)> {
+        None
+    }
+}
+
+/// A listener on the first node of a client that is connected.
+async fn recorder(redlock: &Redlock) -> Arc<Recorder> {
+    drop(redlock.lock("warm").await.unwrap());
+    let recorder = Arc::<Recorder>::default();
+    redlock.client().nodes[0].listen(&"k".into(), 7, Arc::<Recorder>::clone(&recorder));
+    recorder
+}
+
+/// From then on a listener does not know the state of its key.
+#[tokio::test(start_paused = true)]
+async fn listeners_are_told_that_a_node_is_gone() {
+    let node = MemoryNode::new();
+    let redlock = trusting(std::slice::from_ref(&node));
+    let recorder = recorder(&redlock).await;
+    sleep(10 * MS).await;
+    assert_eq!(*recorder.0.lock(), []);
+    node.stop();
+    sleep(10 * MS).await;
+    assert_eq!(*recorder.0.lock(), [7]);
+}
+
+/// A listener on another runtime starts the task of the node again there (rule 13).
+#[test]
+fn listeners_are_told_that_the_runtime_of_a_node_has_ended() {
+    let node = MemoryNode::new();
+    let redlock = trusting(std::slice::from_ref(&node));
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime = runtime.unwrap();
+    let recorder = runtime.block_on(recorder(&redlock));
+    assert_eq!(*recorder.0.lock(), []);
+    drop(runtime);
+    assert_eq!(*recorder.0.lock(), [7]);
 }

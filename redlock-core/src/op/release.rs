@@ -149,6 +149,8 @@ pub(crate) fn end_all(client: &Arc<Client>) -> EndedGuards {
     let mut ended = client.leases.registry.all();
     for hold in &ended {
         client.leases.end(hold, End::Lost(LostReason::Shutdown));
+        // Also a body whose lock was lost before, and that goes on all the same.
+        hold.dismiss();
     }
     ended.retain(|hold| !hold.is_body());
     EndedGuards { client: Arc::clone(client), rest: ended.into_iter(), in_flight: VecDeque::new() }

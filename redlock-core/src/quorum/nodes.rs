@@ -7,7 +7,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use super::quorum;
 use crate::{
     clock::Clock,
-    node::{NodeHandle, Standing},
+    node::NodeHandle,
     sync::atomic::{AtomicBool, Ordering},
     timer::timeout,
 };
@@ -93,13 +93,11 @@ impl Nodes {
 
     async fn connections(&self) {
         let needed = self.quorum();
-        let mut standings: FuturesUnordered<_> = self.iter().map(NodeHandle::standing).collect();
+        let mut connecting: FuturesUnordered<_> = self.iter().map(NodeHandle::connects).collect();
         let (mut up, mut down) = (0, 0);
-        while let Some(standing) = standings.next().await {
-            match standing {
-                Standing::Up => up += 1,
-                Standing::Unknown | Standing::Down => down += 1,
-            }
+        while let Some(is_up) = connecting.next().await {
+            up += usize::from(is_up);
+            down += usize::from(!is_up);
             if up >= needed {
                 self.note_quorum_seen();
             }

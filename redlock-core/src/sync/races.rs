@@ -10,7 +10,7 @@ use std::{
 
 use shuttle::sync::MutexGuard;
 pub(crate) use shuttle::sync::atomic;
-use tokio::runtime::Id;
+use tokio::{runtime::Id, sync::futures::Notified};
 
 /// A mutex that does not poison.
 #[derive(Debug, Default)]
@@ -52,6 +52,29 @@ impl AtomicWaker {
     }
 }
 
+/// A signal that is listened to and given at moments of shuttle's choice.
+#[derive(Debug, Default)]
+pub(crate) struct Notify {
+    signal: tokio::sync::Notify,
+    turn: Mutex<()>,
+}
+
+impl Notify {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn notified(&self) -> Notified<'_> {
+        drop(self.turn.lock());
+        self.signal.notified()
+    }
+
+    pub(crate) fn notify_waiters(&self) {
+        drop(self.turn.lock());
+        self.signal.notify_waiters();
+    }
+}
+
 shuttle::thread_local! {
     /// The runtime on which this thread or task runs.
     static CURRENT: std::cell::RefCell<Option<Runtime>> = std::cell::RefCell::new(None);
@@ -74,6 +97,8 @@ struct State {
     tasks: Vec<Waker>,
     /// How many tasks there are.
     alive: usize,
+    /// How many tasks there have been.
+    started: usize,
 }
 
 impl Default for Runtime {
@@ -124,6 +149,12 @@ impl Runtime {
         self.state().alive == 0
     }
 
+    /// How many tasks were started here so far.
+    #[must_use]
+    pub fn started(&self) -> usize {
+        self.state().started
+    }
+
     fn change(&self, change: impl FnOnce(&mut State)) {
         let tasks = {
             let mut state = self.state();
@@ -158,7 +189,11 @@ impl Handle {
     }
 
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.0.state().alive += 1;
+        {
+            let mut state = self.0.state();
+            state.alive += 1;
+            state.started += 1;
+        }
         let task = Task { runtime: self.0.clone(), future: Some(Box::pin(task)) };
         // Its handle is dropped: no test waits for a task of the library.
         drop(shuttle::future::spawn(task));

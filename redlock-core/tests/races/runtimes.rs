@@ -1,6 +1,8 @@
 //! The tasks of a client, whose runtime ends or stands still while others use the client.
 
-use std::time::Duration;
+use std::{future::IntoFuture, time::Duration};
+
+use futures_util::FutureExt;
 
 use crate::world::{Client, Thread, all, in_any_order, nodes};
 
@@ -91,5 +93,85 @@ fn a_runtime_that_ends_leaves_no_line_behind() {
             .collect();
         threads.push(Box::new(move || client.runtime.end()));
         world.pass_until_done(SOON, threads);
+    });
+}
+
+/// A runtime stands still while its task opens a connection. When it goes on, another task serves the
+/// node: what was opened late must not replace the connection of that task.
+#[test]
+fn a_connection_that_is_opened_after_a_take_over_is_not_used() {
+    in_any_order(|world| {
+        let nodes = nodes(1);
+        let client = world.new_client(&nodes);
+        let elsewhere = Client { runtime: world.runtime(), ..client.clone() };
+        nodes[0].hang();
+        client.run(async |redlock| {
+            assert!(redlock.lock("r").into_future().now_or_never().is_none(), "it connects");
+        });
+        world.step(SOON / 1000);
+        client.runtime.block();
+        nodes[0].resume();
+        let locks = elsewhere.clone();
+        let takes_over = move || locks.run(async |redlock| drop(redlock.lock("r").await.unwrap()));
+        world.pass_until_done(2 * SOON, vec![Box::new(takes_over)]);
+        client.runtime.unblock();
+        (0..3).for_each(|_| world.step(SOON / 1000));
+        all((0..2).map(|key| {
+            let client = elsewhere.clone();
+            move || {
+                client.run(async |redlock| {
+                    drop(redlock.lock(format!("s{key}")).await.unwrap());
+                });
+            }
+        }));
+    });
+}
+
+/// Threads find at the same moment that the tasks of their client have ended: one of them starts each
+/// task.
+#[test]
+fn each_task_is_started_once() {
+    in_any_order(|world| {
+        let nodes = nodes(1);
+        let client = world.client(&nodes);
+        let mut started = Vec::new();
+        let mut before = client.runtime;
+        for threads in [1, 2] {
+            before.end();
+            while !before.is_empty() {
+                shuttle::thread::yield_now();
+            }
+            let next = Client { runtime: world.runtime(), redlock: client.redlock.clone() };
+            let locks = (0..threads).map(|key| {
+                let client = next.clone();
+                Box::new(move || {
+                    client.run(async |redlock| {
+                        let guard = redlock.lock(format!("r{key}")).await.unwrap();
+                        guard.release().await.unwrap();
+                    });
+                }) as Thread
+            });
+            world.pass_until_done(SOON, locks.collect());
+            started.push(next.runtime.started());
+            before = next.runtime;
+        }
+        assert_eq!(started[0], started[1], "tasks of one thread and of two");
+    });
+}
+
+/// A task waits in the queue of the process behind a holder. The runtime of the client's tasks ends,
+/// and with it the task that would notice that the holder has lost the lock.
+#[test]
+fn a_runtime_that_ends_leaves_no_task_behind_a_holder_that_loses_the_lock() {
+    in_any_order(|world| {
+        let client = world.client(&nodes(1));
+        let elsewhere = Client { runtime: world.runtime(), ..client.clone() };
+        let guard = client.run(async |redlock| {
+            redlock.lock("r").ttl(world.shortest_ttl()).auto_extend(false).await.unwrap()
+        });
+        let waits = move || elsewhere.run(async |redlock| drop(redlock.lock("r").await.unwrap()));
+        let threads: Vec<Thread> = vec![Box::new(waits), Box::new(move || client.runtime.end())];
+        world.pass_until_done(SOON, threads);
+        drop(guard);
     });
 }

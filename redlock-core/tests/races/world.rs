@@ -123,7 +123,13 @@ impl World {
         LONG * 30
     }
 
-    pub(crate) fn client(&self, nodes: &[MemoryNode]) -> Client {
+    /// The shortest ttl that works.
+    pub(crate) fn shortest_ttl(&self) -> Duration {
+        LONG * 3
+    }
+
+    /// A client that has not connected yet.
+    pub(crate) fn new_client(&self, nodes: &[MemoryNode]) -> Client {
         let redlock = Redlock::builder()
             .nodes(nodes)
             .node_timeout(LONG)
@@ -132,7 +138,11 @@ impl World {
             .wait(self.ttl())
             .build()
             .unwrap();
-        let client = Client { redlock, runtime: self.runtime() };
+        Client { redlock, runtime: self.runtime() }
+    }
+
+    pub(crate) fn client(&self, nodes: &[MemoryNode]) -> Client {
+        let client = self.new_client(nodes);
         let connected = Arc::new(AtomicBool::new(false));
         let connecting = thread::spawn({
             let (client, connected) = (client.clone(), Arc::clone(&connected));

@@ -60,6 +60,26 @@ pub(super) struct ClientPlan {
 }
 
 impl ClientPlan {
+    /// How long it waits for a command. It hears a quorum of its nodes in that time, unless a message
+    /// takes longer than usual: a client that does not is refused every lock.
+    pub(super) fn node_timeout(&self, settings: Settings) -> u64 {
+        let Settings { node_timeout, .. } = settings;
+        if !self.hasty {
+            return node_timeout;
+        }
+        let longest =
+            |node: &usize| 2 * (self.quality[*node].base + self.quality[*node].jitter) + 1;
+        let mut round_trips: Vec<u64> = self.order.iter().map(longest).collect();
+        round_trips.sort_unstable();
+        (node_timeout - node_timeout / 4).max(round_trips[round_trips.len() / 2]).min(node_timeout)
+    }
+
+    /// How long it waits for a connection.
+    pub(super) fn connect_timeout(&self, settings: Settings) -> u64 {
+        let Settings { connect_timeout, .. } = settings;
+        if self.hasty { connect_timeout - connect_timeout / 4 } else { connect_timeout }
+    }
+
     /// Whether it knows a node under two names, and another one not at all.
     pub(super) fn has_twin(&self) -> bool {
         let distinct: BTreeSet<usize> = self.order.iter().copied().collect();

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -59,8 +59,6 @@ pub(super) struct Client {
     pub(super) cleared: AtomicU64,
     /// How often its clocks were tampered with.
     pub(super) disturbed: AtomicU64,
-    /// How many bodies go on whatever becomes of their locks, through a shutdown as well.
-    pub(super) going_on: AtomicUsize,
     pauses: Mutex<Pauses>,
 }
 
@@ -149,7 +147,6 @@ impl World {
             closed: AtomicBool::new(false),
             cleared: AtomicU64::new(0),
             disturbed: AtomicU64::new(0),
-            going_on: AtomicUsize::new(0),
             pauses: Mutex::default(),
         });
         locked(&self.clients).push(Arc::clone(&client));
@@ -166,7 +163,6 @@ impl World {
         renamed: bool,
     ) -> Redlock {
         let settings = self.plan.settings;
-        let timeout = |span: u64| ms(if plan.hasty { span - span / 4 } else { span });
         // No two clients of the library draw the same tokens.
         let own = (number as u64 + 1) | ((part as u64) << 32);
         let seed = Rng::new(self.plan.seed ^ own).bits();
@@ -179,8 +175,8 @@ impl World {
             .key_prefix("")
             .ttl(ms(settings.max_ttl))
             .max_ttl(ms(settings.max_ttl))
-            .node_timeout(timeout(settings.node_timeout))
-            .connect_timeout(timeout(settings.connect_timeout))
+            .node_timeout(ms(plan.node_timeout(settings)))
+            .connect_timeout(ms(plan.connect_timeout(settings)))
             .clock_drift_factor(self.drift_of(plan))
             .retry_delay(ms(settings.retry_delay))
             .retry_jitter(ms(settings.retry_jitter))

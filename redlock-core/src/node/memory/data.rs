@@ -411,6 +411,7 @@ fn pushes(key: Arc<str>, who: BTreeSet<u64>, but: Option<u64>) -> impl Iterator<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::Draw;
 
     #[tokio::test(start_paused = true)]
     async fn a_listener_is_told_when_the_node_forgets_its_missing_key() {
@@ -424,5 +425,20 @@ mod tests {
             told += pushes.len();
         }
         assert_eq!((data.watched.len(), told), (100, MAX_WATCHED));
+    }
+
+    /// Like a server that has lost its data.
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_is_cleared_forgets_its_counters() {
+        let mut data = Data::new();
+        let claim = Arc::new(Claim { key: "r".into(), value: "v".to_owned() });
+        let life = Duration::from_secs(60);
+        let draw = Draw { floor: 0, count: 5, life };
+        let grant = Command { claim, action: Action::GrantFenced { ttl: life, draw } };
+        for _ in 0..2 {
+            let (replies, _) = data.run(std::slice::from_ref(&grant), 1);
+            assert_eq!(replies, [Reply::Numbered { first: 1 }]);
+            data.clear();
+        }
     }
 }

@@ -189,6 +189,12 @@ impl MemoryNode {
         was_there
     }
 
+    /// Runs commands that did not come on a connection of the node.
+    #[cfg(test)]
+    pub(crate) fn execute(&self, commands: &[Command]) -> Vec<Reply> {
+        self.server.run(commands, u64::MAX)
+    }
+
     pub(crate) fn spec(&self) -> NodeSpec {
         NodeSpec { name: Arc::clone(&self.server.name), connector: Arc::new(self.clone()) }
     }

@@ -153,6 +153,9 @@ mod tests {
         let grant = Action::Grant { ttl: Duration::from_secs(1) };
         assert!(Acknowledged::concerns(grant, &Reply::Done));
         assert!(!Acknowledged::concerns(grant, &Reply::Foreign));
-        assert!(!Acknowledged::concerns(Action::Release { wakes: Default::default() }, &Reply::Done));
+        assert!(!Acknowledged::concerns(
+            Action::Release { wakes: Default::default() },
+            &Reply::Done
+        ));
     }
 }

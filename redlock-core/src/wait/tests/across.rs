@@ -152,6 +152,27 @@ async fn a_front_that_died_costs_the_next_waiter_a_moment() {
     drop(timeout(500 * MS, next).await.unwrap().unwrap().unwrap());
 }
 
+/// The answer to a release may come after the next request of this client, which must not take the
+/// lock from the client that has its turn.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_waited_itself_yields_from_the_moment_of_its_release() {
+    let nodes = nodes(3);
+    let (ours, theirs) = (client(&nodes), client(&nodes));
+    let yields = || ours.client().queues.yields("redlock:r", ours.client().nodes.clock.now());
+    drop(ours.lock("r").await.unwrap());
+    assert!(!yields(), "no other client was there");
+    sleep(10 * MS).await;
+
+    let guard = theirs.lock("r").await.unwrap();
+    let next = waiting(&ours, MINUTE).await;
+    drop(guard);
+    let guard = next.await.unwrap().unwrap();
+    drop(guard);
+    assert!(yields(), "no node has answered yet");
+    sleep(10 * MS).await;
+    assert!(!yields(), "no client waits");
+}
+
 /// The place among the clients belongs to the client, not to the task that took it.
 #[tokio::test(start_paused = true)]
 async fn a_front_that_goes_away_leaves_its_place_among_the_clients_to_the_next_task() {

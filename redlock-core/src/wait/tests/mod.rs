@@ -24,7 +24,9 @@ use tokio::{
 
 use super::{Joined, Wants};
 use crate::{
-    LockError, LockGuard, MemoryNode, Redlock, Released, op::release, options::LockOptions,
+    LockError, LockGuard, MemoryNode, Redlock, Released,
+    op::{release, watch::watch},
+    options::LockOptions,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);

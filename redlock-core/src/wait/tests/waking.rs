@@ -45,6 +45,28 @@ async fn a_waiter_is_woken_by_nodes_that_come_back() {
     let _next = timeout(Duration::from_secs(2), next).await.unwrap().unwrap().unwrap();
 }
 
+/// Two of three nodes are down. A lock that was set on the third node and deleted again would wake
+/// the clients that watch it.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_cannot_succeed_wakes_no_other_client() {
+    let nodes = nodes(3);
+    let (ours, theirs) = (client(&nodes), client(&nodes));
+    drop(ours.lock("warm").await.unwrap());
+    drop(theirs.lock("warm").await.unwrap());
+    nodes[..2].iter().for_each(MemoryNode::stop);
+    sleep(10 * MS).await;
+    let watch = watch(&theirs.client().nodes, &"redlock:r".into());
+    sleep(10 * MS).await;
+    let error = ours.try_lock("r").await.unwrap_err();
+    assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+    sleep(10 * MS).await;
+    assert!(!watch.has_news(), "it was asked in vain");
+
+    let alone = Redlock::builder().nodes(&nodes[2..]).build().unwrap();
+    drop(alone.try_lock("r").await.unwrap());
+    assert!(watch.has_news(), "it would be told");
+}
+
 #[tokio::test(start_paused = true)]
 async fn shutdown_tells_all_waiters_and_passes_nothing_on() {
     let nodes = nodes(3);

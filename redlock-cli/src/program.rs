@@ -1,0 +1,86 @@
+//! From the command line to the exit code.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use redlock_core::Redlock;
+
+use crate::{
+    args::{Arguments, Command, Nodes},
+    exit::{Failure, INTERNAL, USAGE},
+    files, run, show,
+};
+
+pub(crate) fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let code = if error.use_stderr() { USAGE } else { 0 };
+            // Where nothing can be printed there is nothing left to say.
+            let _ = error.print();
+            return code.into();
+        }
+    };
+    match start(arguments) {
+        Ok(code) => code,
+        Err(failure) => {
+            eprintln!("redlock: {failure}");
+            failure.exit_code()
+        }
+    }
+}
+
+fn start(arguments: Arguments) -> Result<ExitCode, Failure> {
+    let Arguments { nodes, command } = arguments;
+    match command {
+        Command::Completions { shell } => Ok(files::completions(shell)),
+        Command::Man { folder } => files::man(&folder),
+        command => {
+            let redlock = connect(&nodes, &command)?;
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .map_err(|error| Failure::new(INTERNAL, format!("no runtime: {error}")))?;
+            runtime.block_on(serve(redlock, nodes.json, command))
+        }
+    }
+}
+
+/// A client of the nodes. Nothing is connected yet.
+fn connect(nodes: &Nodes, command: &Command) -> Result<Redlock, Failure> {
+    if nodes.urls.is_empty() {
+        let problem = "no nodes: name them with --node or in REDLOCK_NODES";
+        return Err(Failure::new(USAGE, problem));
+    }
+    let mut builder = Redlock::builder()
+        .nodes(nodes.urls.iter().map(|url| url.trim()))
+        .key_prefix(&nodes.key_prefix)
+        .node_timeout(nodes.node_timeout);
+    if let Some(name) = &nodes.client_name {
+        builder = builder.client_name(name);
+    }
+    if let Command::Run(run) = command {
+        builder = builder.ttl(run.ttl).wait(run.wait);
+    }
+    Ok(builder.build()?)
+}
+
+async fn serve(redlock: Redlock, json: bool, command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Run(run) => run::run(&redlock, run).await,
+        Command::Inspect { resource } => {
+            let status = redlock.inspect(&resource).await?;
+            Ok(show::status(&resource, &status, json))
+        }
+        Command::Release { resource, now: false } => {
+            redlock.force_release(&resource).await?;
+            Ok(show::released(&resource, false, json))
+        }
+        Command::Release { resource, now: true } => {
+            redlock.force_release_now(&resource).await?;
+            Ok(show::released(&resource, true, json))
+        }
+        Command::Health => Ok(show::health(&redlock.health().await, json)),
+        Command::Completions { .. } | Command::Man { .. } => Ok(ExitCode::SUCCESS),
+    }
+}

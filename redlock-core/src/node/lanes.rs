@@ -1,0 +1,263 @@
+//! The commands that are still to be sent to one node, in the order in which they leave.
+//!
+//! A claim wants to be set, extended, gone or watched. A newer wish replaces an older wish that was
+//! not sent: a delete withdraws its own unsent `SET`, and nothing is left to undo. Commands that
+//! were sent are out of reach, and later wishes follow them on the same connection (rule 5).
+//!
+//! Renewals and deletes leave first, new grants next, joins and watches last. A busy node delays
+//! the least important commands, and a held lock is not lost when a crowd asks for other locks.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use super::{Action, Claim, EarlyReply, Job, Reply, ReplyTo};
+use crate::{
+    clock::Moment,
+    error::{NodeError, NodeErrorKind},
+};
+
+/// How many commands may be in flight to one node before new grants wait. A node takes some time
+/// for each: it would not answer a larger crowd within `node_timeout`, though it is well.
+const MAX_IN_FLIGHT: usize = 512;
+
+/// How many commands may be in flight before joins and watches wait, so that grants find room.
+const MAX_WATCHING: usize = MAX_IN_FLIGHT / 2;
+
+/// How many commands may be in flight before renewals and deletes wait. They always find room.
+const MAX_UPKEEP: usize = 2 * MAX_IN_FLIGHT;
+
+/// How many of them go out as one batch, which is answered as a whole. An answer from time to time
+/// shows that a busy node is alive.
+const MAX_IN_BATCH: usize = 128;
+
+/// A job on its way to the node.
+#[derive(Debug)]
+pub(super) struct Queued {
+    pub(super) job: Job,
+    /// Where the answer goes. A delete that is tried again has no asker left.
+    pub(super) reply_to: Option<ReplyTo>,
+    pub(super) queued: Moment,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    /// Renewals and heals.
+    renewals: VecDeque<Queued>,
+    /// Deletes, and entries that leave a queue.
+    deletes: VecDeque<Queued>,
+    grants: VecDeque<Queued>,
+    /// Joins and watches.
+    watches: VecDeque<Queued>,
+    in_flight: usize,
+}
+
+impl Lanes {
+    fn all(&self) -> [&VecDeque<Queued>; 4] {
+        [&self.renewals, &self.deletes, &self.grants, &self.watches]
+    }
+
+    fn all_mut(&mut self) -> [&mut VecDeque<Queued>; 4] {
+        [&mut self.renewals, &mut self.deletes, &mut self.grants, &mut self.watches]
+    }
+
+    /// Takes a job in. The returned answers are known already: the answer to this job, or that to
+    /// an older job which it replaces.
+    pub(super) fn put(
+        &mut self,
+        name: &Arc<str>,
+        job: Job,
+        reply_to: ReplyTo,
+        now: Moment,
+    ) -> Vec<EarlyReply> {
+        let mut early = Vec::new();
+        match job.action {
+            // The SET of a lock that a quorum has granted still waits here. Later jobs must not
+            // overtake it: a release would find it unsent, and conclude that nothing of the lock is
+            // on the node.
+            Action::Extend { .. } | Action::Redraw { .. } | Action::Heal { .. }
+                if is_unsent(&self.grants, &job.claim) =>
+            {
+                early.push((reply_to, Err(withdrawn(name))));
+            }
+            // A command that draws numbers also extends the key.
+            Action::Extend { .. } | Action::Redraw { .. } => {
+                withdraw(&mut self.renewals, &job.claim, name, &mut early);
+                self.renewals.push_back(Queued::new(job, reply_to, now));
+            }
+            // The renewal that is in flight finds out again whether the key is missing.
+            Action::Heal { .. } if is_unsent(&self.renewals, &job.claim) => {
+                early.push((reply_to, Err(withdrawn(name))));
+            }
+            // Only a node that has answered the grant is asked to confirm it.
+            Action::Heal { .. } | Action::Confirm(_) => {
+                self.renewals.push_back(Queued::new(job, reply_to, now));
+            }
+            Action::Grant { .. } | Action::GrantFenced { .. } => {
+                self.grants.push_back(Queued::new(job, reply_to, now))
+            }
+            Action::Release { .. } | Action::Shorten { .. } | Action::Leave => {
+                withdraw(&mut self.renewals, &job.claim, name, &mut early);
+                if job.action == Action::Leave {
+                    // Sent behind this, it would stand in the queue for a waiter that has gone. There
+                    // may be several: a place that is handed on is joined for again.
+                    while withdraw(&mut self.watches, &job.claim, name, &mut early) {}
+                }
+                let may_wait = job.clean_up.is_some_and(|it| it.may_be_unsent);
+                if may_wait && withdraw(&mut self.grants, &job.claim, name, &mut early) {
+                    // A claim is granted once a node: nothing of it ever got here.
+                    early.push((reply_to, Ok(Reply::Missing)));
+                } else {
+                    self.deletes.push_back(Queued::new(job, reply_to, now));
+                }
+            }
+            Action::TakeAway | Action::Clear { .. } => {
+                self.deletes.push_back(Queued::new(job, reply_to, now));
+            }
+            Action::Watch | Action::Join { .. } | Action::Inspect => {
+                self.watches.push_back(Queued::new(job, reply_to, now));
+            }
+        }
+        early
+    }
+
+    /// Takes a job in that was sent before, and replaces nothing.
+    pub(super) fn put_again(&mut self, item: Queued) {
+        let lane = if item.job.clean_up.is_some() { &mut self.deletes } else { &mut self.watches };
+        lane.push_back(item);
+    }
+
+    /// Takes out the jobs that the node must not be asked any more, with the reason.
+    pub(super) fn take_refused(
+        &mut self,
+        refuses: impl Fn(&Job) -> Option<NodeError>,
+    ) -> Vec<(Queued, NodeError)> {
+        let mut refused = Vec::new();
+        for lane in [&mut self.grants, &mut self.renewals] {
+            for item in std::mem::take(lane) {
+                match refuses(&item.job) {
+                    Some(refusal) => refused.push((item, refusal)),
+                    None => lane.push_back(item),
+                }
+            }
+        }
+        refused
+    }
+
+    /// Takes out the next batch, as far as there is room. `spare` is empty, and the batch is returned
+    /// in it, together with whether another batch may be ready.
+    pub(super) fn take(&mut self, spare: Vec<Queued>) -> (Vec<Queued>, bool) {
+        let mut items = spare;
+        let Self { renewals, deletes, grants, watches, in_flight, .. } = self;
+        let lanes = [
+            (renewals, MAX_UPKEEP),
+            (deletes, MAX_UPKEEP),
+            (grants, MAX_IN_FLIGHT),
+            (watches, MAX_WATCHING),
+        ];
+        for (lane, most) in lanes {
+            // An unwanted reply is that of a listener that has gone.
+            while *in_flight + items.len() < most
+                && items.len() < MAX_IN_BATCH
+                && let Some(item) = lane.pop_front()
+            {
+                if item.is_wanted() {
+                    items.push(item);
+                }
+            }
+        }
+        self.in_flight += items.len();
+        let more = items.len() == MAX_IN_BATCH;
+        (items, more)
+    }
+
+    /// Whether a job may leave now.
+    pub(super) fn has_ready(&self) -> bool {
+        let upkeep = !self.renewals.is_empty() || !self.deletes.is_empty();
+        upkeep && self.in_flight < MAX_UPKEEP
+            || !self.grants.is_empty() && self.in_flight < MAX_IN_FLIGHT
+            || !self.watches.is_empty() && self.has_room_for_watches()
+    }
+
+    /// Whether the least important job would find room.
+    pub(super) fn has_room_for_watches(&self) -> bool {
+        self.in_flight < MAX_WATCHING
+    }
+
+    /// This many of the jobs that were taken are no longer in flight.
+    pub(super) fn answered(&mut self, jobs: usize) {
+        self.in_flight = self.in_flight.saturating_sub(jobs);
+    }
+
+    /// Takes out everything.
+    pub(super) fn take_all(&mut self) -> Vec<Queued> {
+        self.all_mut().into_iter().flat_map(std::mem::take).collect()
+    }
+
+    /// Takes out every delete.
+    pub(super) fn take_deletes(&mut self) -> Vec<Queued> {
+        std::mem::take(&mut self.deletes).into()
+    }
+
+    /// How many deletes wait.
+    pub(super) fn deletes(&self) -> usize {
+        self.deletes.len()
+    }
+
+    /// Takes out the jobs that have waited for `limit`.
+    pub(super) fn take_overdue(&mut self, now: Moment, limit: Duration) -> Vec<Queued> {
+        let mut overdue = Vec::new();
+        for lane in self.all_mut() {
+            let until = lane.partition_point(|item| now.since(item.queued) >= limit);
+            overdue.extend(lane.drain(..until));
+        }
+        overdue
+    }
+
+    /// When the job that has waited longest was handed in.
+    pub(super) fn oldest(&self) -> Option<Moment> {
+        self.all().into_iter().filter_map(|lane| lane.front()).map(|item| item.queued).min()
+    }
+
+    pub(super) fn nothing_waits(&self) -> bool {
+        self.all().iter().all(|lane| lane.is_empty())
+    }
+
+    /// Nothing waits or is in flight: a new job may leave at once.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.in_flight == 0 && self.nothing_waits()
+    }
+}
+
+impl Queued {
+    pub(super) fn is_wanted(&self) -> bool {
+        self.reply_to.as_ref().is_none_or(ReplyTo::is_wanted)
+    }
+
+    fn new(job: Job, reply_to: ReplyTo, queued: Moment) -> Self {
+        Self { job, reply_to: Some(reply_to), queued }
+    }
+}
+
+fn is_unsent(lane: &VecDeque<Queued>, claim: &Arc<Claim>) -> bool {
+    lane.iter().any(|item| Arc::ptr_eq(&item.job.claim, claim))
+}
+
+/// Takes what this claim wants out of a lane, if it is there.
+fn withdraw(
+    lane: &mut VecDeque<Queued>,
+    claim: &Arc<Claim>,
+    name: &Arc<str>,
+    early: &mut Vec<EarlyReply>,
+) -> bool {
+    let Some(at) = lane.iter().rposition(|item| Arc::ptr_eq(&item.job.claim, claim)) else {
+        return false;
+    };
+    if let Some(Queued { reply_to: Some(reply_to), .. }) = lane.remove(at) {
+        early.push((reply_to, Err(withdrawn(name))));
+    }
+    true
+}
+
+fn withdrawn(name: &Arc<str>) -> NodeError {
+    let reason = "it was not sent: a later command for the same lock took its place";
+    NodeError::new(name, NodeErrorKind::Overloaded, reason)
+}
