@@ -431,7 +431,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_node_that_is_cleared_forgets_its_counters() {
         let mut data = Data::new();
-        let claim = Arc::new(Claim { key: "r".into(), value: "v".to_owned() });
+        let claim = Arc::new(Claim::new(&"r".into(), "v".to_owned()));
         let life = Duration::from_secs(60);
         let draw = Draw { floor: 0, count: 5, life };
         let grant = Command { claim, action: Action::GrantFenced { ttl: life, draw } };
