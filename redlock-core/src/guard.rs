@@ -9,6 +9,7 @@ use crate::{
     lease::{Hold, Judgement, Leases, until},
     op::{
         extend,
+        hand_off::{self, Lease},
         release::{self, Released},
     },
     runtime::check_runtime,
@@ -147,6 +148,34 @@ impl LockGuard {
         check_runtime()?;
         self.client.ensure_running();
         release::release(&self.client, &self.handle.hold).await
+    }
+
+    /// Hands the lock to another process, which takes it up with [`Redlock::adopt`](crate::Redlock::adopt),
+    /// once. The hold ends here: [`lost`](Self::lost) resolves, no more renewals are sent, and this
+    /// process must not work under the lock any more. No node is asked. The lock stays taken until it
+    /// is adopted, and expires when it is not.
+    ///
+    /// A fencing token goes along. The settings `ttl`, `clock_drift_factor`, `auto_extend`, `min_hold` and
+    /// `max_hold` do, too, and what is left of the last two is told by the wall clocks of both
+    /// processes. A lock that is lost already, or in doubt, cannot be adopted.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # use redlock_core::{MemoryNode, Redlock};
+    /// # let nodes = [MemoryNode::new(), MemoryNode::new(), MemoryNode::new()];
+    /// # let redlock = Redlock::builder().nodes(&nodes).build()?;
+    /// # let other_process = Redlock::builder().nodes(&nodes).build()?;
+    /// let guard = redlock.lock("invoice:42").fenced().await?;
+    /// let token = guard.fencing_token();
+    /// let lease = guard.into_lease(); // with the feature `serde`: send it as JSON, for example
+    ///
+    /// let guard = other_process.adopt(lease).await?;
+    /// assert_eq!(guard.fencing_token(), token);
+    /// guard.release().await?;
+    /// # Ok::<(), redlock_core::LockError>(()) }).unwrap();
+    /// ```
+    pub fn into_lease(self) -> Lease {
+        hand_off::hand_off(&self.client, &self.handle.hold)
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {

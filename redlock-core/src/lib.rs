@@ -36,7 +36,7 @@
 //!
 //! | name | type | labels | what |
 //! |---|---|---|---|
-//! | `redlock_acquires_total` | counter | `label`, `outcome` | requests that ended: `acquired`, `joined` (re-entry), `held`, `no_quorum`, `shutting_down`, `misused` (a resource or a setting that cannot work), `cancelled` |
+//! | `redlock_acquires_total` | counter | `label`, `outcome` | requests that ended: `acquired`, `joined` (re-entry), `adopted`, `held`, `no_quorum`, `shutting_down`, `misused` (a resource or a setting that cannot work), `cancelled` |
 //! | `redlock_acquire_duration_seconds` | histogram | `label`, `outcome` | from a request to its answer |
 //! | `redlock_wait_duration_seconds` | histogram | `label` | from a request to the attempt that got the lock |
 //! | `redlock_hold_duration_seconds` | histogram | `label` | from getting a lock to its release or loss |
@@ -122,7 +122,7 @@ pub use guard::{LockGuard, LockHandle};
 pub use lead::LeadRequest;
 pub use lock_future::LockFuture;
 pub use node::{Credentials, Node, NodeHealth, NodeState, Restarts, memory::MemoryNode};
-pub use op::release::Released;
+pub use op::{hand_off::Lease, release::Released};
 pub use options::LockOptions;
 pub use redlock::Redlock;
 #[cfg(feature = "macros")]

@@ -13,10 +13,13 @@ use crate::{
     builder::Builder,
     client::Client,
     error::LockError,
-    guard::LockHandle,
+    guard::{LockGuard, LockHandle},
     lead::LeadRequest,
     node::{Node, NodeHandle, NodeHealth, NodeState, memory::MemoryNode},
-    op::inspect,
+    op::{
+        hand_off::{self, Lease},
+        inspect,
+    },
     options::LockOptions,
     quorum::twin,
     request::LockRequest,
@@ -171,6 +174,29 @@ impl Redlock {
     pub fn try_lock(&self, resource: impl Into<String>) -> LockRequest {
         let once = LockOptions::new().wait(Duration::ZERO);
         LockRequest::new(&self.client, Resources::One(resource.into()), once)
+    }
+
+    /// Takes up a lock that another process, or another client of this one, has handed over with
+    /// [`LockGuard::into_lease`]: once, and only while it is still valid. The nodes and the `key_prefix`
+    /// of both clients are the same.
+    ///
+    /// One round trip. The lock counts from now on as if it were acquired with the same settings. A
+    /// node that may have forgotten locks gives no vote.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](LockError::Lost) when the lease has expired, was adopted before, or is not on a quorum of
+    /// nodes any more. [`NoQuorum`](LockError::NoQuorum) when too many nodes failed to know: what was
+    /// taken over is released. [`ShuttingDown`](LockError::ShuttingDown).
+    /// [`Config`](LockError::Config) for a ttl that this client does not allow, and outside a tokio
+    /// runtime.
+    ///
+    /// # Cancellation safety
+    ///
+    /// When the future is dropped, what was taken over is released.
+    pub async fn adopt(&self, lease: Lease) -> Result<LockGuard, LockError> {
+        let hold = hand_off::adopt(&self.client, lease).await?;
+        Ok(LockGuard::new(&self.client, hold))
     }
 
     /// Campaigns for `role`, the name of a lock, 1 to 1024 bytes: of all clients that do so, one leads

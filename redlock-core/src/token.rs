@@ -24,18 +24,61 @@ impl Entropy for OsEntropy {
     }
 }
 
+/// The token of an attempt, without the name of the client. Secret (rule 19).
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Token([u8; TOKEN_BYTES]);
+
+impl Token {
+    /// The token at the beginning of a value.
+    pub(crate) fn of_value(value: &str) -> Option<Self> {
+        Self::parse(value.split_once('.')?.0)
+    }
+
+    /// Reads it as it stands in a value.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let digit = |it: u8| match it {
+            b'0'..=b'9' => Some(it - b'0'),
+            b'a'..=b'f' => Some(it - b'a' + 10),
+            _ => None,
+        };
+        let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
+        let mut token = [0; TOKEN_BYTES];
+        if pairs.len() != token.len() {
+            return None;
+        }
+        for (byte, [high, low]) in token.iter_mut().zip(pairs) {
+            *byte = digit(*high)? << 4 | digit(*low)?;
+        }
+        Some(Self(token))
+    }
+
+    /// The token as it stands in a value.
+    pub(crate) fn text(self) -> String {
+        let mut text = String::with_capacity(2 * TOKEN_BYTES);
+        for byte in self.0 {
+            text.extend(
+                [byte >> 4, byte & 15]
+                    .map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])),
+            );
+        }
+        text
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
 /// The value of a fresh attempt: `token.client_name`. Secret as a whole (rule 19).
 pub(crate) fn fresh_value(entropy: &dyn Entropy, client_name: &str) -> Result<String, LockError> {
     let mut token = [0; TOKEN_BYTES];
     entropy.fill(&mut token).map_err(|why| {
         LockError::config(format!("no lock without random bytes from the operating system: {why}"))
     })?;
-    let mut value = String::with_capacity(2 * TOKEN_BYTES + 1 + client_name.len());
-    for byte in token {
-        value.extend(
-            [byte >> 4, byte & 15].map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])),
-        );
-    }
+    let mut value = Token(token).text();
+    value.reserve_exact(1 + client_name.len());
     value.push('.');
     value.push_str(client_name);
     Ok(value)
@@ -73,6 +116,19 @@ mod tests {
             assert_eq!((token.len(), name), (40, "host:1"));
             assert!(seen.insert(value));
         }
+    }
+
+    #[test]
+    fn a_token_is_read_as_it_is_written_and_printed_nowhere() {
+        let value = fresh_value(&OsEntropy, "host.1").unwrap();
+        let token = Token::of_value(&value).unwrap();
+        assert_eq!(value, format!("{}.host.1", token.text()));
+        assert_eq!(Token::parse(&token.text()), Some(token));
+        assert_eq!(format!("{token:?}"), "Token(..)");
+        for wrong in ["", "0", &"0".repeat(39), &"0".repeat(41), &"G".repeat(40), &"A".repeat(40)] {
+            assert_eq!(Token::parse(wrong), None, "{wrong}");
+        }
+        assert_eq!(Token::of_value("lock"), None, "of another library");
     }
 
     #[test]

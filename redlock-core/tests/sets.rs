@@ -170,6 +170,50 @@ async fn a_token_of_a_set_is_larger_than_all_tokens_of_its_resources_before() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_set_passes_to_another_client_as_a_whole() {
+    let nodes = nodes::<3>();
+    let (old, new) = (client(&nodes), client(&nodes));
+    let guard = old.lock_all(["b", "a"]).fenced().await.unwrap();
+    let token = guard.fencing_token();
+    // The set is not whole there, and the node has no vote.
+    nodes[0].remove("redlock:a");
+    let lease = guard.into_lease();
+    assert_eq!(lease.resources(), ["b", "a"]);
+    assert!(old.held().is_empty());
+    let guard = new.adopt(lease).await.unwrap();
+    assert_eq!(guard.resources(), ["b", "a"]);
+    assert_eq!((guard.votes(), guard.fencing_token()), (2, token));
+    assert!(old.try_lock("a").await.unwrap_err().is_held());
+    guard.release().await.unwrap();
+    sleep(ms(60_000)).await;
+    all_free(&nodes).await;
+}
+
+/// What a body around a request holds decides, resource by resource.
+#[tokio::test(start_paused = true)]
+async fn a_set_joins_a_hold_with_all_of_its_resources_and_never_waits_for_itself() {
+    let redlock = Redlock::in_memory(3);
+    let outer = redlock.lock_all(["a", "b", "c"]).run(async |outer| {
+        for inside in [&["a"][..], &["c", "b"], &["c", "a", "b"]] {
+            let joined = redlock.lock_all(inside.iter().copied()).run(async |joined| {
+                assert_eq!(joined.resources(), outer.resources());
+            });
+            joined.await.unwrap();
+            assert!(outer.is_valid());
+        }
+        let begun = Instant::now();
+        for beyond in [&["a", "d"][..], &["d", "e", "c"]] {
+            let beyond = || redlock.lock_all(beyond.iter().copied());
+            assert!(beyond().run(async |_| ()).await.unwrap_err().is_held());
+            assert!(beyond().await.unwrap_err().is_held());
+        }
+        assert_eq!(begun.elapsed(), Duration::ZERO, "it was refused at once");
+        redlock.lock_all(["d", "e"]).run(async |_| ()).await.unwrap();
+    });
+    outer.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_request_for_a_set_that_is_dropped_leaves_nothing() {
     let nodes = nodes::<3>();
     nodes.iter().for_each(|node| node.slow(ms(5)));

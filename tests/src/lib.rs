@@ -5,6 +5,10 @@
 //! - [`Nodes`]: the servers of one client.
 //! - [`Proxy`]: what lies between a client and a server, made worse at will.
 //! - [`Authority`]: certificates for servers and clients.
+//! - [`Cluster`]: a cluster of three masters.
+//! - [`Sentinels`]: a master with replicas, and the sentinels that watch over them.
+//! - [`Translator`]: plays a server that no package has.
+//! - [`packages`]: servers and libraries of other package managers.
 //! - [`Postgres`]: a store that checks fencing tokens.
 //! - [`Monitor`]: the commands that a server sees.
 //! - [`ClockShim`]: sets the clocks of servers.
@@ -19,6 +23,7 @@
 mod authority;
 mod chance;
 mod clock;
+mod cluster;
 mod events;
 pub mod history;
 pub mod lost_updates;
@@ -27,21 +32,25 @@ mod manual;
 mod monitor;
 mod namespace;
 mod nodes;
+pub mod packages;
 mod peer;
 mod polls;
 mod port;
 mod postgres;
 mod process;
 mod proxy;
+mod sentinels;
 mod server;
 #[cfg(redlock_sim)]
 pub mod sim;
 pub mod soak;
 pub mod sockets;
+pub mod translator;
 mod wait;
 
 pub use authority::{Authority, Certificate};
 pub use clock::ClockShim;
+pub use cluster::Cluster;
 pub use events::Events;
 pub use monitor::{Command, Monitor};
 pub use namespace::{before_moving_in_time, inside_namespace, skipped};
@@ -50,7 +59,9 @@ pub use peer::Peer;
 pub use polls::{drop_after_every_poll, poll_times};
 pub use postgres::Postgres;
 pub use proxy::{Flow, Proxy};
+pub use sentinels::{MASTER, Sentinels};
 pub use server::{Busy, Server, ServerBuilder};
+pub use translator::Translator;
 pub use wait::{LIMIT, wait_until, within};
 
 #[cfg(doctest)]

@@ -412,7 +412,8 @@ impl Server {
         }
     }
 
-    fn forget_connection(&self) {
+    /// Ends the harness's own connection, which others may have killed. The next command opens another.
+    pub fn forget_connection(&self) {
         lock(&self.connection).take();
     }
 }

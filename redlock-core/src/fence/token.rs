@@ -26,6 +26,12 @@ impl FencingToken {
         Self(number)
     }
 
+    /// A token that was written down, if it can be one.
+    #[cfg(feature = "serde")]
+    pub(crate) fn from_number(number: u64) -> Option<Self> {
+        (1..1 << 53).contains(&number).then_some(Self(number))
+    }
+
     /// The number. It is at least 1 and below 2^53.
     #[must_use]
     pub const fn get(self) -> u64 {

@@ -6,7 +6,7 @@ use tokio::sync::futures::Notified;
 
 use super::{
     LeaseState, Start,
-    state::{End, HoldState, Judgement, Todo},
+    state::{End, HoldState, Judgement, Kept, Todo},
 };
 use crate::{
     clock::{Moment, Reading},
@@ -97,6 +97,11 @@ impl Hold {
     /// The lease under the hold.
     pub(crate) fn lease(&self) -> LeaseState {
         self.state.lock().lease().clone()
+    }
+
+    /// What a client that takes the lock over has to know.
+    pub(crate) fn kept(&self) -> Kept {
+        self.state.lock().kept()
     }
 
     /// The claim, with the keys of the lock.

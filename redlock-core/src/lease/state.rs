@@ -10,6 +10,7 @@ use crate::{
     node::Expected,
     options::Terms,
     quorum::Round,
+    token::Token,
 };
 
 /// How a hold ended.
@@ -98,6 +99,17 @@ pub(crate) struct HoldState {
     doubt_limit: Duration,
 }
 
+/// What stays of a hold that passes to another process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kept {
+    pub(crate) token: Token,
+    pub(crate) ttl: Duration,
+    pub(crate) clock_drift_factor: f64,
+    pub(crate) auto_extend: bool,
+    /// The end of `max_hold`, or never.
+    pub(crate) latest: Moment,
+}
+
 impl HoldState {
     pub(super) fn new(
         lease: LeaseState,
@@ -118,6 +130,17 @@ impl HoldState {
 
     pub(crate) fn lease(&self) -> &LeaseState {
         &self.lease
+    }
+
+    pub(super) fn kept(&self) -> Kept {
+        Kept {
+            // The value is of this crate's making: it has one.
+            token: Token::of_value(&self.lease.claim.value).unwrap_or_default(),
+            ttl: self.renewal_ttl,
+            clock_drift_factor: self.lease.clock_drift_factor,
+            auto_extend: self.renew_at != Moment::NEVER,
+            latest: self.latest,
+        }
     }
 
     /// The phase that the clock puts the hold in, and when it ends without a renewal. Only the clock

@@ -2,6 +2,8 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use crate::token::Token;
+
 /// The keys of a lock and the value with which one attempt asks for them.
 pub(crate) struct Claim {
     /// The key of a lock on one resource; the first key of a set, in the order of all clients.
@@ -89,6 +91,9 @@ pub(crate) enum Action {
     /// Set the key like [`Grant`](Self::Grant), and draw numbers from the counter beside it. Sent at
     /// most once a node for each claim: a second one would draw other numbers.
     GrantFenced { ttl: Duration, draw: Draw },
+    /// If the key has a value with this token, give it our value and let it live for at least this long:
+    /// a lock that another process handed over. A vote like [`Grant`](Self::Grant).
+    Adopt { ttl: Duration, from: Token },
     /// Set the key again for a lock that a quorum has confirmed, on a node where it went missing
     /// (rule 8).
     Heal { ttl: Duration },

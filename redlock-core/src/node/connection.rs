@@ -1,6 +1,6 @@
 //! The seam to a server: what opens a connection, and what a connection does.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 
@@ -13,6 +13,12 @@ pub(crate) trait Connector: Send + Sync + 'static {
     /// and its server is a master that was asked for its identity. The caller bounds the time.
     /// Dropping the future gives the attempt up. Pushes about watched keys go to `watchers`.
     fn connect(&self, watchers: &Arc<Watchers>) -> BoxFuture<'_, Result<Opened, NodeError>>;
+
+    /// For how long another client may go on with the process before, after this client has seen a new
+    /// one. A lock that it gets there is younger than the new process.
+    fn overlap(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// A connection, and the process at its other end.

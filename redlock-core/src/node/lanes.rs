@@ -91,7 +91,7 @@ impl Lanes {
             Action::Heal { .. } | Action::Confirm(_) => {
                 self.renewals.push_back(Queued::new(job, reply_to, now));
             }
-            Action::Grant { .. } | Action::GrantFenced { .. } => {
+            Action::Grant { .. } | Action::GrantFenced { .. } | Action::Adopt { .. } => {
                 self.grants.push_back(Queued::new(job, reply_to, now))
             }
             Action::Release { .. } | Action::Shorten { .. } | Action::Leave => {

@@ -86,8 +86,10 @@ impl Outbox {
     fn bars(&self, name: &Arc<str>, job: &Job, now: Moment) -> Option<NodeError> {
         // A node that has lost its counters must not draw numbers either, not even for a lock that was
         // set again there.
-        let (Action::Grant { .. } | Action::GrantFenced { .. } | Action::Redraw { .. }) =
-            job.action
+        let (Action::Grant { .. }
+        | Action::GrantFenced { .. }
+        | Action::Adopt { .. }
+        | Action::Redraw { .. }) = job.action
         else {
             return None;
         };

@@ -70,7 +70,8 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(spec: NodeSpec, context: Context) -> Self {
-        let quarantine = Quarantine::new(context.restarts, context.sits_out);
+        let span = context.sits_out + spec.connector.overlap();
+        let quarantine = Quarantine::new(context.restarts, span);
         Self {
             name: spec.name,
             connector: spec.connector,

@@ -259,7 +259,7 @@ async fn listeners_are_told_that_a_node_is_gone() {
     let redlock = trusting(std::slice::from_ref(&node));
     let recorder = recorder(&redlock).await;
     sleep(10 * MS).await;
-    assert_eq!(*recorder.0.lock(), []);
+    assert_eq!(*recorder.0.lock(), [0_usize; 0]);
     node.stop();
     sleep(10 * MS).await;
     assert_eq!(*recorder.0.lock(), [7]);
@@ -274,7 +274,7 @@ fn listeners_are_told_that_the_runtime_of_a_node_has_ended() {
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.unwrap();
     let recorder = runtime.block_on(recorder(&redlock));
-    assert_eq!(*recorder.0.lock(), []);
+    assert_eq!(*recorder.0.lock(), [0_usize; 0]);
     drop(runtime);
     assert_eq!(*recorder.0.lock(), [7]);
 }

@@ -67,10 +67,13 @@ const HELD: [&str; 5] = ["Resource", "Held for", "Valid for", "Votes", "Token"];
 const WAITING: [&str; 3] = ["Resource", "Requests", "Longest wait"];
 
 fn node(node: &Node) -> [String; 4] {
-    let state = match &node.answer {
+    let mut state = match &node.answer {
         Ok(latency) => format!("up, answers in {}", time(*latency)),
         Err(why) => format!("<strong>down</strong>: {}", Escaped(why)),
     };
+    for line in &node.advice {
+        _ = write!(state, "<br><strong>Advice</strong>: {}", Escaped(line));
+    }
     let votes = match (&node.answer, node.sits_out) {
         (Ok(_), None) => "yes".to_owned(),
         (Ok(_), Some(left)) => format!("<strong>no</strong>, for {} more", time(left)),
@@ -137,4 +140,44 @@ fn table<const N: usize>(
         html.push_str("</tr>\n");
     }
     html.push_str("</tbody>\n</table>\n</div>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_a_server_says_of_itself_is_text_too() {
+        let nodes = vec![
+            Node {
+                name: "<a>".to_owned(),
+                answer: Ok(Duration::from_millis(3)),
+                sits_out: None,
+                pending_cleanups: 2,
+                advice: vec!["not <allkeys-lru>".to_owned()],
+            },
+            Node {
+                name: "b".to_owned(),
+                answer: Err("ERR <why>".to_owned()),
+                sits_out: Some(Duration::from_secs(9)),
+                pending_cleanups: 0,
+                advice: Vec::new(),
+            },
+        ];
+        let (held, waiting) = (Vec::new(), Vec::new());
+        let snapshot = Snapshot { nodes, held, held_count: 0, waiting, waiting_count: 0 };
+        let html = state(&snapshot);
+        for row in [
+            "<bdi>&lt;a&gt;</bdi></th><td>up, answers in 3 ms<br><strong>Advice</strong>: not \
+             &lt;allkeys-lru&gt;</td><td>yes</td><td>2</td>",
+            "<bdi>b</bdi></th><td><strong>down</strong>: ERR &lt;why&gt;</td><td><strong>no</strong>\
+             </td><td>0</td>",
+        ] {
+            assert!(html.contains(row), "{row}\n{html}");
+        }
+        // Half of the nodes are no quorum.
+        assert!(html.contains("class=\"bad\">Only 1 of 2 nodes give votes, and a lock takes 2."));
+    }
 }

@@ -24,6 +24,8 @@ pub(super) struct Node {
     pub(super) answer: Result<Duration, String>,
     pub(super) sits_out: Option<Duration>,
     pub(super) pending_cleanups: usize,
+    /// What an operator should change about it.
+    pub(super) advice: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -65,8 +67,9 @@ impl Node {
             NodeState::Down { error, .. } => Err(error.reason.to_string()),
             _ => Err("unknown".to_owned()),
         };
-        let NodeHealth { node, sits_out, pending_cleanups, .. } = health;
-        Self { name: node.to_string(), answer, sits_out, pending_cleanups }
+        let NodeHealth { node, sits_out, pending_cleanups, advice, .. } = health;
+        let advice = advice.iter().map(ToString::to_string).collect();
+        Self { name: node.to_string(), answer, sits_out, pending_cleanups, advice }
     }
 
     pub(super) fn gives_votes(&self) -> bool {

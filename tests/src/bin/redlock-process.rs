@@ -12,6 +12,8 @@
 //!   that only the boot clock shows, as when the machine was asleep.
 //! - `lead ROLE URL..`: campaigns, prints `campaigns`, `leads TOKEN` when a term begins and `lost` when
 //!   it is lost, and resigns once its input ends.
+//! - `adopt LEASE URL..`: adopts a lease that is written as JSON, prints `adopted TOKEN` or `refused`,
+//!   and holds the lock until its input ends.
 //! - `contend OWNER RESOURCE URL..`: takes and releases the lock, and prints each hold at the
 //!   end.
 
@@ -88,6 +90,17 @@ async fn run(words: &[&str]) {
             let before = guard.is_valid();
             sleep_by_the_boot_clock();
             println!("{before} {}", guard.is_valid());
+        }
+        ["adopt", lease, ref urls @ ..] => {
+            let adopted = client(urls).adopt(serde_json::from_str(lease).unwrap()).await;
+            match &adopted {
+                Ok(guard) => println!("adopted {}", guard.fencing_token().unwrap()),
+                Err(error) => {
+                    assert!(error.is_lost(), "{error}");
+                    println!("refused");
+                }
+            }
+            stay().await;
         }
         ["lead", role, ref urls @ ..] => lead(role, &client(urls)).await,
         ["contend", owner, resource, ref urls @ ..] => {

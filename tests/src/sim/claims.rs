@@ -88,10 +88,17 @@ impl Claims {
         let problem = match act.kind {
             _ if claim.client != act.client => Some("the token of another client (rule 1)"),
             // Both names are asked until both have told which process they lead to.
-            Kind::Grant if claim.granted & bit != 0 && !self.twins.contains(&act.client) => {
+            Kind::Grant | Kind::Adopt
+                if claim.granted & bit != 0 && !self.twins.contains(&act.client) =>
+            {
                 Some("a token used twice (rule 1)")
             }
-            Kind::Grant | Kind::Heal | Kind::Extend | Kind::Redraw | Kind::Confirm
+            Kind::Grant
+            | Kind::Adopt
+            | Kind::Heal
+            | Kind::Extend
+            | Kind::Redraw
+            | Kind::Confirm
                 if claim.let_go & bit != 0 =>
             {
                 Some("sent behind the release of the same lock (rules 5 and 10)")
@@ -105,7 +112,7 @@ impl Claims {
             _ => None,
         };
         match act.kind {
-            Kind::Grant => claim.granted |= bit,
+            Kind::Grant | Kind::Adopt => claim.granted |= bit,
             Kind::Release | Kind::Shorten | Kind::Leave => claim.let_go |= bit,
             Kind::Heal | Kind::Extend | Kind::Redraw | Kind::Confirm | Kind::Watch | Kind::Join => {
             }
@@ -124,9 +131,9 @@ impl Claims {
         let Some(claim) = self.claims.get_mut(&act.claim) else { return };
         let bit = 1 << act.node;
         match act.kind {
-            Kind::Grant | Kind::Heal if outcome == Outcome::Done => {
+            Kind::Grant | Kind::Adopt | Kind::Heal if outcome == Outcome::Done => {
                 self.owners.insert((act.node, key_number(act.key)), act.claim);
-                if act.kind == Kind::Grant {
+                if act.kind != Kind::Heal {
                     claim.taken |= bit;
                     claim.regranted |= claim.flushed;
                 }
@@ -144,6 +151,7 @@ impl Claims {
                 claim.keep_until = claim.keep_until.max(now + rest + rest / 16 + 2);
             }
             Kind::Grant
+            | Kind::Adopt
             | Kind::Heal
             | Kind::Extend
             | Kind::Redraw

@@ -15,6 +15,7 @@ use super::counters::Counters;
 use crate::{
     clock::wall_at,
     node::{Action, Claim, Command, Places, Reply, Secret, Seen, queue_keys},
+    token::Token,
 };
 
 /// The most keys that may be watched before a batch, like a server's `tracking-table-max-keys`.
@@ -201,6 +202,14 @@ impl Data {
                     left: left(entry).unwrap_or_default(),
                 });
                 (reply, false)
+            }
+            (Action::Adopt { ttl, from }, Some(entry)) => {
+                if Token::of_value(&entry.value) != Some(from) {
+                    return (Reply::Foreign, false);
+                }
+                entry.value.clone_from(&claim.value);
+                entry.expires = entry.expires.max(now + ttl.as_secs_f64());
+                (Reply::Done, true)
             }
             (Action::Grant { .. } | Action::GrantFenced { .. } | Action::Heal { .. }, Some(_)) => {
                 (Reply::Foreign, false)

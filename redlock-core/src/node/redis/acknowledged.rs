@@ -99,6 +99,7 @@ pub(super) fn needs(action: Action) -> bool {
         action,
         Action::Grant { .. }
             | Action::GrantFenced { .. }
+            | Action::Adopt { .. }
             | Action::Heal { .. }
             | Action::Extend { .. }
             | Action::Redraw { .. }

@@ -25,6 +25,7 @@ static GRANT_FENCED: LazyLock<Script> =
 static REDRAW: LazyLock<Script> =
     LazyLock::new(|| Script::new(concat!(include_str!("draw.lua"), include_str!("redraw.lua"))));
 static CONFIRM: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("confirm.lua")));
+static ADOPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("adopt.lua")));
 static INSPECT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("inspect.lua")));
 static CLEAR: LazyLock<Script> =
     LazyLock::new(|| Script::new(concat!(include_str!("wake.lua"), include_str!("clear.lua"))));
@@ -63,6 +64,7 @@ impl Known {
             Action::Confirm(_) => 128,
             Action::Inspect => 256,
             Action::Clear { .. } => 512,
+            Action::Adopt { .. } => 1024,
         };
         let is_known = self.0 & bit != 0;
         self.0 |= bit;
@@ -121,6 +123,11 @@ pub(super) fn encode(commands: &[Command], how: How, out: &mut Vec<u8>) {
         Action::Extend { .. } => {
             call(&EXTEND, how, 1, 2, out);
             words(out, &[key(claim), value(claim), time.digits()]);
+        }
+        Action::Adopt { from, .. } => {
+            call(&ADOPT, how, 1, 3, out);
+            let from = from.text() + ".";
+            words(out, &[key(claim), from.as_bytes(), value(claim), time.digits()]);
         }
         Action::GrantFenced { draw, .. } => drawing(&GRANT_FENCED, how, claim, &time, draw, out),
         Action::Redraw { draw, .. } => drawing(&REDRAW, how, claim, &time, draw, out),
@@ -223,7 +230,9 @@ fn time_of(command: &Command) -> u64 {
         Action::Grant { ttl } | Action::Heal { ttl } | Action::Extend { ttl } => {
             milliseconds(ttl, 1)
         }
-        Action::GrantFenced { ttl, .. } | Action::Redraw { ttl, .. } => milliseconds(ttl, 1),
+        Action::GrantFenced { ttl, .. }
+        | Action::Redraw { ttl, .. }
+        | Action::Adopt { ttl, .. } => milliseconds(ttl, 1),
         Action::Shorten { rest } => milliseconds(rest, 0),
         Action::Join { life, .. } => milliseconds(life, 1),
         Action::Release { .. }

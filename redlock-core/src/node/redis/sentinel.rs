@@ -122,9 +122,18 @@ impl Connector for SentinelConnector {
                 .map_err(|reason| NodeError::new(&self.name, NodeErrorKind::Down, reason))
         })
     }
+
+    fn overlap(&self) -> Duration {
+        self.sentinels.look()
+    }
 }
 
 impl Sentinels {
+    /// How long a client may take to hear of another master.
+    fn look(&self) -> Duration {
+        LOOK + self.limit
+    }
+
     /// The master that more than half of the sentinels name. One that hangs delays nothing while the
     /// others agree.
     async fn agree(&self, dialer: &Dialer) -> Result<Agreed, String> {

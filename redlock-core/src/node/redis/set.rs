@@ -21,6 +21,7 @@ static EXTEND: LazyLock<Script> = LazyLock::new(|| {
 static SHORTEN: LazyLock<Script> = LazyLock::new(|| {
     Script::new(concat!(include_str!("holders.lua"), include_str!("shorten_all.lua")))
 });
+static ADOPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("adopt_all.lua")));
 static GRANT_FENCED: LazyLock<Script> = LazyLock::new(|| {
     Script::new(concat!(
         include_str!("draw.lua"),
@@ -50,6 +51,7 @@ pub(super) fn bit(action: Action) -> u32 {
         Action::GrantFenced { .. } => 1 << 20,
         Action::Redraw { .. } => 1 << 21,
         Action::Confirm(_) => 1 << 22,
+        Action::Adopt { .. } => 1 << 23,
         // These have no script for sets.
         Action::Release { .. }
         | Action::Watch
@@ -69,6 +71,12 @@ pub(super) fn encode(command: &Command, how: How, time: &Decimal, out: &mut Vec<
         Action::Heal { .. } => timed(&HEAL, how, claim, time, out),
         Action::Extend { .. } => timed(&EXTEND, how, claim, time, out),
         Action::Shorten { .. } => timed(&SHORTEN, how, claim, time, out),
+        Action::Adopt { from, .. } => {
+            call(&ADOPT, how, claim.len(), 3, out);
+            claim.keys().for_each(|key| word(out, key.as_bytes()));
+            let from = from.text() + ".";
+            words(out, &[from.as_bytes(), claim.value.as_bytes(), time.digits()]);
+        }
         Action::GrantFenced { draw, .. } => drawing(&GRANT_FENCED, how, claim, time, draw, out),
         Action::Redraw { draw, .. } => drawing(&REDRAW, how, claim, time, draw, out),
         Action::Confirm(Raise { from, to, life }) => {

@@ -17,6 +17,8 @@ pub struct Reply(pub(super) node::Reply);
 pub enum Kind {
     /// Sets the key for a new lock.
     Grant,
+    /// Takes the key over from a client that handed it on.
+    Adopt,
     /// Sets the key of a lock that is held.
     Heal,
     /// Extends the key.
@@ -54,6 +56,7 @@ impl Command {
     pub fn kind(&self) -> Kind {
         match self.0.action {
             Action::Grant { .. } | Action::GrantFenced { .. } => Kind::Grant,
+            Action::Adopt { .. } => Kind::Adopt,
             Action::Redraw { .. } => Kind::Redraw,
             Action::Confirm(_) => Kind::Confirm,
             Action::Heal { .. } => Kind::Heal,
@@ -74,7 +77,9 @@ impl Command {
     pub fn ttl(&self) -> Duration {
         match self.0.action {
             Action::Grant { ttl } | Action::Heal { ttl } | Action::Extend { ttl } => ttl,
-            Action::GrantFenced { ttl, .. } | Action::Redraw { ttl, .. } => ttl,
+            Action::GrantFenced { ttl, .. }
+            | Action::Redraw { ttl, .. }
+            | Action::Adopt { ttl, .. } => ttl,
             Action::Shorten { rest } => rest,
             Action::Confirm(_)
             | Action::Release { .. }

@@ -3,7 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{Data, Push};
-use crate::node::{Action, Claim, Command, Places, Reply};
+use crate::{
+    node::{Action, Claim, Command, Places, Reply},
+    token::Token,
+};
 
 impl Data {
     /// Runs a command for a set.
@@ -34,6 +37,7 @@ impl Data {
                 self.run_each(claim, Action::Extend { ttl }, connection, told);
                 Reply::Done
             }
+            Action::Adopt { ttl, from } => self.adopt_all(claim, ttl, from, connection, told),
             Action::Release { wakes } => self.release_all(claim, wakes, connection, told),
             Action::Shorten { rest } => {
                 self.run_each(claim, Action::Shorten { rest }, connection, told);
@@ -105,6 +109,29 @@ impl Data {
             self.tell(key, Some(connection), told);
         }
         reply
+    }
+
+    /// `adopt_all.lua`.
+    fn adopt_all(
+        &mut self,
+        claim: &Claim,
+        ttl: Duration,
+        from: Token,
+        connection: u64,
+        told: &mut Vec<Push>,
+    ) -> Reply {
+        let now = self.clock.now();
+        let mut held = Held { is_free: false, ours: true, all: true };
+        for key in claim.keys() {
+            match self.keys.get(key).filter(|entry| entry.expires > now) {
+                Some(entry) => held.ours &= Token::of_value(&entry.value) == Some(from),
+                None => held.all = false,
+            }
+        }
+        if held.ours && held.all {
+            self.run_each(claim, Action::Adopt { ttl, from }, connection, told);
+        }
+        held.reply()
     }
 
     fn release_all(

@@ -16,7 +16,7 @@ use crate::{
 
 /// How often the cluster is looked at when nothing seems to have changed. A master that is cut off
 /// from the others serves its clients for a while, and does not tell.
-const LOOK: Duration = Duration::from_secs(1);
+pub(super) const LOOK: Duration = Duration::from_secs(1);
 
 /// The same while slots are without a master.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);

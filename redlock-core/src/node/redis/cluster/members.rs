@@ -155,6 +155,7 @@ impl Members {
     fn refuses(&self, action: Action, slot: u16) -> Option<NodeError> {
         let (Action::Grant { .. }
         | Action::GrantFenced { .. }
+        | Action::Adopt { .. }
         | Action::Redraw { .. }
         | Action::Watch) = action
         else {

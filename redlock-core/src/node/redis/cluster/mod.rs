@@ -63,18 +63,21 @@ impl ClusterConnector {
         };
         let (name, like) = (Arc::clone(&first.name), first.address.clone());
         let opener = Opener { is_cluster: true, ..opener(first, settings, context)? };
+        let limit = context.connect_timeout / 3;
+        // For so long another client may go on with a master that was replaced.
+        let span = context.sits_out + connection::LOOK + limit;
         let looker = Looker {
             name,
             seeds,
             like,
             opener,
             lines: Mutex::default(),
-            limit: context.connect_timeout / 3,
-            span: context.sits_out,
+            limit,
+            span,
             watchers: Mutex::default(),
             advice: Mutex::default(),
         };
-        let history = History::new(context.restarts, context.sits_out);
+        let history = History::new(context.restarts, span);
         Ok(Self {
             looker: Arc::new(looker),
             clock: Arc::clone(&context.clock),

@@ -1,5 +1,6 @@
 //! Tests against real servers, and against fake servers for answers that no real server gives.
 
+mod adopt;
 mod breaking;
 mod commands;
 mod connecting;

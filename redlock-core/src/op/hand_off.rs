@@ -1,0 +1,41 @@
+//! Handing a lock to another process: the hold ends and its keys stay, and another client takes them
+//! over.
+//!
+//! The client that adopts replaces the value of the keys by a fresh one, on each node where the keys
+//! still have the old value. With a quorum of such nodes it holds the lock. Two clients cannot both have
+//! a quorum, and no renewal of the old holder finds its value any more.
+
+mod adopt;
+mod lease;
+#[cfg(feature = "serde")]
+mod serial;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+pub(crate) use adopt::adopt;
+pub use lease::Lease;
+
+use crate::{
+    client::Client,
+    lease::{End, Hold, Judgement},
+};
+
+/// Ends a hold here, and leaves its keys to the client that adopts them. Nothing is sent.
+pub(crate) fn hand_off(client: &Arc<Client>, hold: &Arc<Hold>) -> Lease {
+    let Client { leases, queues, nodes, .. } = &**client;
+    let (judged, reading) = leases.judge_now(hold);
+    leases.end(hold, End::Released);
+    let begun = hold.begin_release();
+    leases.registry.remove(hold.id);
+    for key in hold.claim().keys() {
+        queues.pass_on(key, hold.id, reading.now);
+    }
+    // A lock that is lost, in doubt, or released before, cannot be adopted.
+    let left = match (judged, begun) {
+        (Judgement::Valid(left), Some(_)) => Some(left),
+        _ => None,
+    };
+    Lease::of(hold, reading.now, nodes.clock.wall(), left)
+}

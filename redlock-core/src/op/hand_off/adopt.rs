@@ -1,0 +1,126 @@
+//! Taking up a lock that another process handed over.
+
+use std::{sync::Arc, time::Duration};
+
+use super::Lease;
+use crate::{
+    client::Client,
+    error::{LockError, LostReason},
+    lease::{Hold, LeaseState},
+    metrics,
+    node::{Action, Claim, Job, deliver},
+    options::{LockOptions, Terms},
+    quorum::{Round, Tally, ask},
+    runtime::check_runtime,
+    telemetry, token,
+    wait::{Joined, Wants},
+};
+
+/// Takes the lock of a lease over, if a quorum of nodes still has it.
+pub(crate) async fn adopt(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold>, LockError> {
+    let metered = metrics::acquiring(&*client.nodes.clock, "");
+    let adopted = take_over(client, lease).await;
+    metered.done(match &adopted {
+        Ok(_) => "adopted",
+        Err(error) => metrics::outcome_of(error),
+    });
+    if let Err(error) = &adopted {
+        telemetry::refused(error);
+    }
+    adopted
+}
+
+async fn take_over(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold>, LockError> {
+    lease.resources.check()?;
+    client.check_open(lease.resources.name())?;
+    if !client.is_ready()? {
+        client.ready().await?;
+    }
+    let called = client.nodes.clock.now();
+    let wall = client.nodes.clock.wall();
+    let Some(left) = lease.valid_until.checked_sub(wall).filter(|left| !left.is_zero()) else {
+        return Err(lost(&lease, LostReason::Expired));
+    };
+    let terms = terms(client, &lease, wall)?;
+    let in_flight = client.leases.track_in_flight();
+    // As for an attempt: a shutdown that this check does not see yet sees the lease in flight.
+    client.check_open(lease.resources.name())?;
+    let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
+    let (key, rest) = client.keys(&lease.resources);
+    let claim = Arc::new(Claim { key, rest, value });
+    let round = Round::new(client.nodes.len(), settles);
+    let start = client.leases.start();
+    let begun = start.reading.now;
+    let sought = LeaseState::sought(Arc::clone(&claim), &terms, start, &round);
+    // Dropping it deletes the keys that were taken over.
+    let in_transit = client.queues.in_transit(sought, in_flight);
+    // The tasks of this client wait in its queue, unless another task asks the nodes already.
+    let wants = Wants::new(&terms, claim.is_set());
+    let joined = claim.keys().map(|key| client.queues.join(key, wants, begun));
+    let fronts: Vec<_> = joined
+        .filter_map(|joined| match joined {
+            Joined::First(front) => Some(front),
+            Joined::Refused(_) | Joined::Waiting(_) => None,
+        })
+        .collect();
+    let job = Job::new(&claim, Action::Adopt { ttl: terms.key_ttl(), from: lease.token });
+    deliver(ask(&client.nodes, &round, begun, |_| Some(job.clone())));
+    let tally = round.settled(&client.nodes, client.nodes.give_up_after()).await;
+    if tally.impossible_by_refusals() {
+        return Err(lost(&lease, LostReason::Refused));
+    }
+    if !tally.reached() {
+        check_runtime()?;
+        return Err(LockError::NoQuorum {
+            resource: lease.resources.name().to_owned(),
+            attempts: 1,
+            waited: client.nodes.clock.now().since(called),
+            granted: tally.yes(),
+            quorum: client.nodes.quorum(),
+            nodes: round.failures(),
+        });
+    }
+    // After the end of the old validity another client may have had the lock in between (rule 7).
+    let reading = client.nodes.clock.read();
+    let in_time = reading.now < begun + left;
+    if !(in_time && in_transit.lease.is_valid_on(reading)) {
+        return Err(lost(&lease, LostReason::Expired));
+    }
+    client.nodes.note_quorum_seen();
+    let (state, token) = (in_transit.lease.clone(), lease.fencing_token);
+    let hold = client.leases.hold(lease.resources, state, &terms, begun, reading.now, token);
+    if !client.leases.add(&hold, reading) {
+        return Err(LockError::ShuttingDown { resource: hold.resources.name().to_owned() });
+    }
+    hold.metered.begin();
+    in_transit.disarm();
+    for front in fronts {
+        front.acquired(&hold, reading.now);
+    }
+    Ok(hold)
+}
+
+/// A quorum has the lock for this client, or never will, or too many nodes failed to know.
+fn settles(tally: &Tally) -> bool {
+    tally.reached() || tally.impossible_by_refusals() || tally.undecidable()
+}
+
+fn lost(lease: &Lease, reason: LostReason) -> LockError {
+    LockError::Lost { resource: lease.resources.name().to_owned(), reason }
+}
+
+/// The terms of the old hold, as far as they are left when the wall clock shows `wall`.
+fn terms(client: &Client, lease: &Lease, wall: Duration) -> Result<Terms, LockError> {
+    let rest = |until: Duration| until.saturating_sub(wall);
+    let mut options = LockOptions::new()
+        .ttl(lease.ttl)
+        .wait(Duration::ZERO)
+        .clock_drift_factor(lease.clock_drift_factor)
+        .auto_extend(lease.auto_extend)
+        // A clock that is behind must not make it longer than it can have been.
+        .min_hold(lease.min_hold_until.map_or(Duration::ZERO, rest).min(client.settings.max_ttl));
+    if let Some(latest) = lease.max_hold_until {
+        options = options.max_hold(rest(latest));
+    }
+    client.settings.terms(&options)
+}

@@ -1,0 +1,73 @@
+//! A lock on its way from one process to another.
+
+use std::{fmt, time::Duration};
+
+use crate::{clock::Moment, fence::FencingToken, lease::Hold, resources::Resources, token::Token};
+
+/// A lock on its way to another process, made by
+/// [`LockGuard::into_lease`](crate::LockGuard::into_lease) and taken up by
+/// [`Redlock::adopt`](crate::Redlock::adopt), once.
+///
+/// No client renews it on the way: when no client adopts it in time, it expires like the lock of a
+/// client that crashed. With the feature `serde` it can be sent in any format. What it is sent as is
+/// a secret while it is valid, like the lock itself: a client that has it can take the lock. It is not
+/// for reading, and a release of this crate reads its own.
+#[must_use = "a lease that no client adopts blocks the resource until it expires"]
+pub struct Lease {
+    pub(super) resources: Resources,
+    pub(super) token: Token,
+    /// The end of its validity, as the wall clock of the old holder showed it, since the Unix epoch.
+    pub(super) valid_until: Duration,
+    pub(super) ttl: Duration,
+    pub(super) clock_drift_factor: f64,
+    pub(super) auto_extend: bool,
+    pub(super) fencing_token: Option<FencingToken>,
+    /// The ends of `min_hold` and `max_hold` by that clock.
+    pub(super) min_hold_until: Option<Duration>,
+    pub(super) max_hold_until: Option<Duration>,
+}
+
+impl Lease {
+    /// The lease of a hold at `now`, when the wall clock shows `wall`, that is valid for as long as
+    /// `left`.
+    pub(super) fn of(hold: &Hold, now: Moment, wall: Duration, left: Option<Duration>) -> Self {
+        let kept = hold.kept();
+        let on_wall = |moment: Moment| wall.saturating_add(moment.since(now));
+        Self {
+            resources: hold.resources.clone(),
+            token: kept.token,
+            valid_until: left.map_or(Duration::ZERO, |left| wall.saturating_add(left)),
+            ttl: kept.ttl,
+            clock_drift_factor: kept.clock_drift_factor,
+            auto_extend: kept.auto_extend,
+            fencing_token: hold.token,
+            min_hold_until: (hold.earliest > now).then(|| on_wall(hold.earliest)),
+            max_hold_until: (kept.latest != Moment::NEVER).then(|| on_wall(kept.latest)),
+        }
+    }
+
+    /// The resource that is locked; the first that was named of a set.
+    #[must_use]
+    pub fn resource(&self) -> &str {
+        self.resources.first()
+    }
+
+    /// All resources that are locked.
+    #[must_use]
+    pub fn resources(&self) -> &[String] {
+        self.resources.as_slice()
+    }
+
+    /// The fencing token of the lock, if it has one. The client that adopts the lock has the same.
+    #[must_use]
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        self.fencing_token
+    }
+}
+
+// By hand: the token is a secret (rule 19).
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease").field("resource", &self.resources.name()).finish_non_exhaustive()
+    }
+}

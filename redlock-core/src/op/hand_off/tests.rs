@@ -1,0 +1,287 @@
+//! Handing a lock from client to client, over in-memory nodes.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::*;
+use crate::{LockError, LostReason, MemoryNode, Redlock, Released};
+
+const TTL: Duration = Duration::from_secs(9);
+const SECOND: Duration = Duration::from_secs(1);
+
+fn nodes() -> Vec<MemoryNode> {
+    (0..3).map(|_| MemoryNode::new()).collect()
+}
+
+fn client(nodes: &[MemoryNode]) -> Redlock {
+    Redlock::builder().nodes(nodes).ttl(TTL).build().unwrap()
+}
+
+fn reason(outcome: Result<crate::LockGuard, LockError>) -> LostReason {
+    match outcome {
+        Err(LockError::Lost { reason, .. }) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A second lease of the same lock, as a copy of what was sent.
+fn copy(lease: &Lease) -> Lease {
+    let Lease { token, valid_until, ttl, clock_drift_factor, auto_extend, .. } = *lease;
+    let Lease { fencing_token, min_hold_until, max_hold_until, .. } = *lease;
+    let resources = lease.resources.clone();
+    Lease {
+        resources,
+        token,
+        valid_until,
+        ttl,
+        clock_drift_factor,
+        auto_extend,
+        fencing_token,
+        min_hold_until,
+        max_hold_until,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_passes_to_another_client_and_is_renewed_there_alone() {
+    let nodes = nodes();
+    let (old, new) = (client(&nodes), client(&nodes));
+    let guard = old.lock("r").ttl(2 * TTL).await.unwrap();
+    let handle = guard.handle();
+    let lease = guard.into_lease();
+    assert!(!handle.is_valid() && old.held().is_empty());
+    assert_eq!(lease.resource(), "r");
+    assert_eq!(format!("{lease:?}"), r#"Lease { resource: "r", .. }"#);
+    assert!(nodes.iter().all(|node| node.keys() == ["redlock:r"]), "the keys stay");
+
+    let guard = new.adopt(lease).await.unwrap();
+    assert!(guard.validity() > 2 * TTL - SECOND);
+    assert_eq!((guard.resource(), guard.votes(), new.held().len()), ("r", 3, 1));
+    sleep(100 * TTL).await;
+    assert!(guard.is_valid() && !handle.is_valid());
+    assert!(old.try_lock("r").await.unwrap_err().is_held());
+    assert_eq!(guard.release().await.unwrap(), Released::Ours);
+    drop(old.try_lock("r").await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_adopted_once() {
+    let nodes = nodes();
+    let lease = client(&nodes).lock("r").await.unwrap().into_lease();
+    let again = copy(&lease);
+    let first = client(&nodes).adopt(lease).await.unwrap();
+    assert_eq!(reason(client(&nodes).adopt(again).await), LostReason::Refused);
+    assert!(first.is_valid() && first.votes() == 3);
+    assert_eq!(first.release().await.unwrap(), Released::Ours);
+}
+
+/// Two clients that adopt at once: one of them has it, or neither, and no key is left in the end.
+#[tokio::test(start_paused = true)]
+async fn of_two_clients_that_adopt_at_once_one_has_the_lock_at_most() {
+    for slow in 0..3 {
+        let nodes = nodes();
+        let clients = [client(&nodes), client(&nodes)];
+        for client in &clients {
+            drop(client.lock("warm").await.unwrap());
+        }
+        let lease = client(&nodes).lock("r").await.unwrap().into_lease();
+        nodes[slow].slow(Duration::from_millis(7));
+        let again = copy(&lease);
+        let (one, other) = tokio::join!(clients[0].adopt(lease), clients[1].adopt(again));
+        assert!(one.is_ok() != other.is_ok(), "{one:?} {other:?}");
+        drop((one, other));
+        sleep(SECOND).await;
+        assert!(nodes.iter().all(|node| node.keys().is_empty()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_no_client_adopts_expires_and_is_refused_from_then_on() {
+    let nodes = nodes();
+    let (old, new) = (client(&nodes), client(&nodes));
+    let begun = Instant::now();
+    let lease = old.lock("r").await.unwrap().into_lease();
+    let again = copy(&lease);
+    drop(new.lock("r").wait(2 * TTL).await.unwrap());
+    let waited = begun.elapsed();
+    assert!(waited >= TTL - SECOND && waited <= TTL + SECOND, "{waited:?}");
+    assert_eq!(reason(new.adopt(lease).await), LostReason::Expired);
+
+    // By the clock of the nodes it is there for longer, and other clients go by theirs.
+    let _held = old.lock("r").ttl(2 * TTL).await.unwrap();
+    assert_eq!(reason(new.adopt(again).await), LostReason::Expired);
+}
+
+/// The answers came, but after the old validity: another client may have had the lock in between.
+#[tokio::test(start_paused = true)]
+async fn an_adoption_that_is_answered_too_late_counts_for_nothing() {
+    let nodes = nodes();
+    let (old, new) = (client(&nodes), client(&nodes));
+    drop(new.lock("warm").await.unwrap());
+    let guard = old.lock("r").auto_extend(false).await.unwrap();
+    sleep(guard.validity() - Duration::from_millis(10)).await;
+    let lease = guard.into_lease();
+    nodes.iter().for_each(|node| node.slow(Duration::from_millis(20)));
+    assert_eq!(reason(new.adopt(lease).await), LostReason::Expired);
+    sleep(SECOND).await;
+    assert!(nodes.iter().all(|node| node.keys().is_empty()), "and is given back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_lock_is_handed_to_no_client() {
+    let nodes = nodes();
+    let (old, new) = (client(&nodes), client(&nodes));
+    let guard = old.lock("r").max_hold(SECOND).await.unwrap();
+    guard.lost().await;
+    assert_eq!(reason(new.adopt(guard.into_lease()).await), LostReason::Expired);
+
+    let released = old.lock("s").await.unwrap();
+    let lease = released.into_lease();
+    nodes.iter().for_each(MemoryNode::clear);
+    assert_eq!(reason(new.adopt(lease).await), LostReason::Refused);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_quorum_the_lock_is_given_back() {
+    let nodes = nodes();
+    let (old, new) = (client(&nodes), client(&nodes));
+    drop(new.lock("warm").await.unwrap());
+    let lease = old.lock("r").await.unwrap().into_lease();
+    nodes[..2].iter().for_each(MemoryNode::stop);
+    sleep(SECOND).await;
+    let error = new.adopt(lease).await.unwrap_err();
+    let LockError::NoQuorum { granted, quorum, .. } = &error else { panic!("{error}") };
+    assert!(*granted < *quorum, "{error}");
+    sleep(SECOND).await;
+    assert!(nodes[2].keys().is_empty());
+}
+
+/// A node that may have forgotten locks may also remember one that was handed on before.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_sits_out_gives_no_vote_for_an_adoption() {
+    let nodes = nodes();
+    let (old, new) = (client(&nodes), client(&nodes));
+    drop(new.lock("warm").await.unwrap());
+    let lease = old.lock("r").await.unwrap().into_lease();
+    for node in &nodes[..2] {
+        node.stop();
+        node.start();
+    }
+    sleep(SECOND).await;
+    let error = new.adopt(lease).await.unwrap_err();
+    assert!(error.is_unavailable() && error.to_string().contains("it restarted"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fenced_lock_keeps_its_token_and_the_next_one_is_larger() {
+    let nodes = nodes();
+    let (old, new) = (client(&nodes), client(&nodes));
+    let guard = old.lock("r").fenced().await.unwrap();
+    let token = guard.fencing_token().unwrap();
+    // A waiter: the grant came with a range of numbers for it.
+    let lease = guard.into_lease();
+    assert_eq!(lease.fencing_token(), Some(token));
+    let guard = new.adopt(lease).await.unwrap();
+    assert_eq!(guard.fencing_token(), Some(token));
+    let next = tokio::spawn({
+        let request = new.lock("r").fenced();
+        async move { request.await.unwrap().fencing_token().unwrap() }
+    });
+    sleep(SECOND).await;
+    drop(guard);
+    assert!(next.await.unwrap() > token, "handed over within the process");
+    assert!(old.lock("r").fenced().await.unwrap().fencing_token().unwrap() > token);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_waiters_of_both_clients_get_the_lock_afterwards() {
+    let nodes = nodes();
+    let (old, new) = (client(&nodes), client(&nodes));
+    let guard = old.lock("r").await.unwrap();
+    let waiting = [&old, &new].map(|client| {
+        let client = client.clone();
+        tokio::spawn(async move { drop(client.lock("r").wait(10 * TTL).await.unwrap()) })
+    });
+    sleep(SECOND).await;
+    let guard = new.adopt(guard.into_lease()).await.unwrap();
+    sleep(3 * TTL).await;
+    assert!(waiting.iter().all(|waiting| !waiting.is_finished()) && guard.is_valid());
+    drop(guard);
+    for waiting in waiting {
+        waiting.await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_settings_of_the_hold_go_along() {
+    let nodes = nodes();
+    let (old, new) = (client(&nodes), client(&nodes));
+    let request = old.lock("r").min_hold(50 * SECOND).max_hold(30 * SECOND);
+    let lease = request.await.unwrap().into_lease();
+    sleep(5 * SECOND).await;
+    let begun = Instant::now();
+    let guard = new.adopt(lease).await.unwrap();
+    guard.lost().await;
+    assert_eq!(begun.elapsed().as_secs(), 25, "max_hold");
+    drop(guard);
+    sleep(15 * SECOND).await;
+    assert!(new.try_lock("r").await.unwrap_err().is_held(), "min_hold");
+    sleep(6 * SECOND).await;
+    drop(new.try_lock("r").await.unwrap());
+
+    let lease = old.lock("s").auto_extend(false).await.unwrap().into_lease();
+    let begun = Instant::now();
+    new.adopt(lease).await.unwrap().lost().await;
+    assert!(begun.elapsed() < TTL, "it is not renewed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_adoption_that_is_dropped_leaves_no_key() {
+    for polls in 0..3 {
+        let nodes = nodes();
+        let (old, new) = (client(&nodes), client(&nodes));
+        drop(new.lock("warm").await.unwrap());
+        let lease = old.lock("r").await.unwrap().into_lease();
+        nodes.iter().for_each(|node| node.slow(Duration::from_millis(5)));
+        let adopting = new.adopt(lease);
+        let _ = tokio::time::timeout(Duration::from_millis(2 * polls), adopting).await;
+        // It was not asked, or was given back.
+        sleep(if polls == 0 { 2 * TTL } else { SECOND }).await;
+        assert!(nodes.iter().all(|node| node.keys().is_empty()), "{polls}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_shuts_down_adopts_nothing() {
+    let nodes = nodes();
+    let (old, new) = (client(&nodes), client(&nodes));
+    let lease = old.lock("r").await.unwrap().into_lease();
+    new.shutdown(Duration::ZERO).await;
+    let error = new.adopt(lease).await.unwrap_err();
+    assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
+}
+
+#[cfg(feature = "serde")]
+#[tokio::test(start_paused = true)]
+async fn a_lease_can_be_sent_as_text_and_nothing_else_is_read_as_one() {
+    let nodes = nodes();
+    let (old, new) = (client(&nodes), client(&nodes));
+    let guard = old.lock("r").fenced().min_hold(SECOND).max_hold(TTL).await.unwrap();
+    let token = guard.fencing_token();
+    let text = serde_json::to_string(&guard.into_lease()).unwrap();
+    let guard = new.adopt(serde_json::from_str(&text).unwrap()).await.unwrap();
+    assert_eq!((guard.resource(), guard.fencing_token()), ("r", token));
+    let hex = text.split('"').find(|word| word.len() == 40).unwrap().to_owned();
+    for (what, with, told) in [
+        ("[1,", "[2,", "version 2"),
+        ("[\"r\"]", "[]", "the set is empty"),
+        ("[\"r\"]", "[\"r\",\"\"]", "it is empty"),
+        (&*hex, "secret", "no lease"),
+        (&*token.unwrap().to_string(), "0", "no lease"),
+    ] {
+        let error = serde_json::from_str::<Lease>(&text.replace(what, with)).unwrap_err();
+        assert!(error.to_string().contains(told), "{error}");
+        assert!(!error.to_string().contains("secret"));
+    }
+}

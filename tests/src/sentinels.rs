@@ -1,0 +1,137 @@
+//! A master with replicas, and sentinels that watch over them.
+
+use std::{fs, thread, time::Duration};
+
+use redis::Value;
+use tempfile::TempDir;
+
+use crate::{
+    port,
+    process::Process,
+    server::{Server, ServerBuilder},
+    wait::{LIMIT, wait_blocking},
+};
+
+/// The name of the master.
+pub const MASTER: &str = "mymaster";
+
+/// Real sentinels. They fail over within a few seconds.
+#[derive(Debug)]
+pub struct Sentinels {
+    /// The first of them is the master at first.
+    pub servers: Vec<Server>,
+    ports: Vec<u16>,
+    _processes: Vec<Process>,
+    _directories: Vec<TempDir>,
+}
+
+impl Sentinels {
+    /// A master, this many replicas, and three sentinels that know each other. `password` is that of
+    /// the servers, `sentinel_password` that of the sentinels.
+    pub fn start(replicas: usize, password: Option<&str>, sentinel_password: Option<&str>) -> Self {
+        let kind = || {
+            let kind = Server::builder().argument(&["--repl-ping-replica-period", "1"]);
+            match password {
+                Some(password) => kind.password(password).argument(&["--masterauth", password]),
+                None => kind,
+            }
+        };
+        let master = kind().start();
+        let replica = |_| -> ServerBuilder { kind().replica_of(&master) };
+        let mut servers: Vec<_> = (0..replicas).map(replica).map(ServerBuilder::start).collect();
+        let wanted = format!("connected_slaves:{replicas}");
+        let ready = wait_blocking(|| master.info("replication").contains(&wanted));
+        assert!(ready, "the replicas do not connect");
+        servers.insert(0, master);
+
+        let mut sentinels =
+            Self { servers, ports: Vec::new(), _processes: Vec::new(), _directories: Vec::new() };
+        for _ in 0..3 {
+            sentinels.add(password, sentinel_password);
+        }
+        let known = wait_blocking(|| {
+            sentinels.ports.iter().all(|port| {
+                count(*port, sentinel_password, "SENTINELS") == 2
+                    && count(*port, sentinel_password, "REPLICAS") == replicas
+            })
+        });
+        assert!(known, "the sentinels do not find each other within {LIMIT:?}");
+        sentinels
+    }
+
+    fn add(&mut self, password: Option<&str>, own: Option<&str>) {
+        let directory = tempfile::Builder::new().prefix("redlock-sentinel-").tempdir().unwrap();
+        let port = port::free();
+        let mut config = format!(
+            "port {port}\nbind 127.0.0.1\ndir {}\n\
+             sentinel monitor {MASTER} 127.0.0.1 {} 2\n\
+             sentinel down-after-milliseconds {MASTER} 500\n\
+             sentinel failover-timeout {MASTER} 3000\n",
+            directory.path().display(),
+            self.servers[0].port(),
+        );
+        if let Some(password) = password {
+            config += &format!("sentinel auth-pass {MASTER} {password}\n");
+        }
+        if let Some(own) = own {
+            config += &format!("requirepass {own}\nsentinel sentinel-pass {own}\n");
+        }
+        let file = directory.path().join("sentinel.conf");
+        fs::write(&file, config).unwrap();
+        let log = directory.path().join("log");
+        let arguments = [file.display().to_string(), "--sentinel".to_owned()];
+        self._processes.push(Process::start("redis-server", arguments, &log));
+        self._directories.push(directory);
+        self.ports.push(port);
+    }
+
+    /// The URLs of the sentinels.
+    pub fn urls(&self) -> Vec<String> {
+        self.ports.iter().map(|port| format!("redis://127.0.0.1:{port}")).collect()
+    }
+
+    /// The server that the sentinels name.
+    pub fn master(&self) -> Option<&Server> {
+        let named = self.ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER])?;
+        let (_, port): (String, u16) = redis::from_redis_value(named).ok()?;
+        self.servers.iter().find(|it| it.port() == port)
+    }
+
+    /// Has the sentinels promote a replica, although the master is well.
+    pub fn fail_over(&self) {
+        for _ in 0..100 {
+            if self.ask(&["SENTINEL", "FAILOVER", MASTER]).is_some() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        panic!("the sentinels refuse to fail over");
+    }
+
+    /// One command to every sentinel.
+    pub fn tell(&self, words: &[&str]) {
+        for port in &self.ports {
+            ask(*port, None, words).unwrap();
+        }
+    }
+
+    fn ask(&self, words: &[&str]) -> Option<Value> {
+        ask(self.ports[0], None, words).ok()
+    }
+}
+
+/// How many entries a question about the master is answered with.
+fn count(port: u16, password: Option<&str>, question: &str) -> usize {
+    match ask(port, password, &["SENTINEL", question, MASTER]) {
+        Ok(Value::Array(entries)) => entries.len(),
+        _ => 0,
+    }
+}
+
+fn ask(port: u16, password: Option<&str>, words: &[&str]) -> redis::RedisResult<Value> {
+    let login = password.map(|it| format!(":{it}@")).unwrap_or_default();
+    let client = redis::Client::open(format!("redis://{login}127.0.0.1:{port}"))?;
+    let mut connection = client.get_connection_with_timeout(LIMIT)?;
+    connection.set_read_timeout(Some(LIMIT))?;
+    redis::cmd(words[0]).arg(&words[1..]).query(&mut connection)
+}

@@ -1,0 +1,184 @@
+//! A cluster as one node: slots that move and masters that fail under held locks.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use redlock_core::{Builder, LockError, LockGuard, Node, Redlock, Restarts};
+use redlock_tests::{Cluster, patient, wait_until, within};
+
+fn client(cluster: &Cluster) -> Builder {
+    patient([Node::cluster(cluster.urls())]).ttl(Duration::from_secs(40))
+}
+
+/// Locks in slots of every master.
+async fn many(redlock: &Redlock) -> Vec<LockGuard> {
+    let locks = (0..60).map(|it| redlock.lock(format!("lock-{it}")).into_future());
+    within("the locks", join_all(locks)).await.into_iter().map(Result::unwrap).collect()
+}
+
+async fn extend(guard: &LockGuard) {
+    wait_until("it is extended", async || guard.extend(Duration::from_secs(50)).await.is_ok())
+        .await;
+}
+
+#[tokio::test]
+async fn locks_are_spread_over_the_masters() {
+    let cluster = Cluster::start(false);
+    // One member is enough to find the others.
+    let one = &cluster.urls()[..1];
+    let redlock = patient([Node::cluster(one)]).build().unwrap();
+    let guards = many(&redlock).await;
+    assert!(cluster.masters.iter().all(|it| !it.keys().is_empty()));
+    assert_eq!(cluster.masters.iter().map(|it| it.keys().len()).sum::<usize>(), 60);
+    let other = client(&cluster).build().unwrap();
+    let held = within("held", other.try_lock("lock-7")).await.unwrap_err();
+    assert!(matches!(held, LockError::Held { .. }), "{held}");
+    for guard in &guards {
+        within("longer", guard.extend(Duration::from_secs(50))).await.unwrap();
+    }
+    within("all released", redlock.release_all()).await;
+    drop(guards);
+    wait_until("all are gone", async || cluster.masters.iter().all(|it| it.keys().is_empty()))
+        .await;
+    let health = within("health", redlock.health()).await;
+    assert!(health[0].is_up() && health[0].advice.is_empty(), "{health:?}");
+}
+
+/// Companion keys share the slot of their lock: counters, and queues through which clients are woken.
+#[tokio::test]
+async fn tokens_and_turns_work_in_every_slot() {
+    let cluster = Cluster::start(false);
+    let client = || client(&cluster).retry_delay(Duration::from_secs(30)).build().unwrap();
+    let (one, other) = (client(), client());
+    for name in ["a", "b", "c", "{tag}:d", "some long name"] {
+        let first = within("a lock", one.lock(name).fenced()).await.unwrap();
+        let waiting = tokio::spawn({
+            let other = other.clone();
+            async move { other.lock(name).fenced().wait(Duration::from_secs(60)).await }
+        });
+        wait_until("it waits in a queue", async || {
+            cluster.masters.iter().any(|it| it.keys().iter().any(|key| key.ends_with(":queue")))
+        })
+        .await;
+        let token = first.fencing_token().unwrap();
+        within("release", first.release()).await.unwrap();
+        let second = within("the waiter", waiting).await.unwrap().unwrap();
+        assert!(second.fencing_token().unwrap() > token);
+        within("release", second.release()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_slot_moves_under_a_held_lock_and_redirections_are_followed() {
+    let cluster = Cluster::start(false);
+    let (one, other) = (client(&cluster).build().unwrap(), client(&cluster).build().unwrap());
+    let (held, key) = ("{moves}held", "redlock:{moves}held");
+    let guard = within("a lock", one.lock(held)).await.unwrap();
+    let early = within("a lock", one.lock("{moves}early")).await.unwrap();
+    let from = cluster.owner(key);
+    let to = (from + 1) % 3;
+
+    cluster.begin_move(key, to);
+    // Keys that are still there are served there, and new ones at the other end (ASK).
+    extend(&guard).await;
+    let new = within("ASK", one.try_lock("{moves}new")).await.unwrap();
+    assert!(cluster.masters[to].command(&["DBSIZE"]) != redis::Value::Int(0), "it was not asked");
+    within("release", early.release()).await.unwrap();
+    cluster.move_keys(key, to);
+    extend(&guard).await;
+    for lock in [held, "{moves}new"] {
+        let error = within("held", other.try_lock(lock)).await.unwrap_err();
+        assert!(matches!(error, LockError::Held { .. }), "{error}");
+    }
+
+    cluster.end_move(key, to);
+    assert_eq!(cluster.owner(key), to);
+    // MOVED: the slot is in use all the time.
+    let late = within("MOVED", other.try_lock("{moves}late")).await.unwrap();
+    extend(&guard).await;
+    for guard in [guard, new, late] {
+        within("release", guard.release()).await.unwrap();
+    }
+    wait_until("nothing is left", async || {
+        cluster.masters.iter().all(|it| it.keys().iter().all(|key| !key.contains("moves")))
+    })
+    .await;
+    let health = within("health", one.health()).await;
+    assert!(health[0].is_up(), "{health:?}");
+}
+
+#[tokio::test]
+async fn locks_outlive_the_failure_of_a_master_and_its_slots_sit_out() {
+    let cluster = Cluster::start(true);
+    let redlock = client(&cluster).build().unwrap();
+    let guards = many(&redlock).await;
+    let dead = cluster.owner("redlock:lock-0");
+    let elsewhere =
+        (0..60).find(|it| cluster.owner(&format!("redlock:lock-{it}")) != dead).unwrap();
+    let (master, replica) = (&cluster.masters[dead], &cluster.replicas[dead]);
+    wait_until("the replica has them", async || master.keys() == replica.keys()).await;
+    master.kill();
+
+    // The other masters go on.
+    extend(&guards[elsewhere]).await;
+    for guard in &guards {
+        extend(guard).await;
+    }
+    assert!(guards.iter().all(|guard| guard.is_valid()));
+    // The replica that took over may lack locks that others hold.
+    let mut refused = 0;
+    for lock in 0..60 {
+        match within("an answer", redlock.try_lock(format!("new-{lock}"))).await {
+            Ok(guard) => drop(guard),
+            Err(error) => {
+                assert!(error.to_string().contains("may have forgotten locks"), "{error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!((5..40).contains(&refused), "a third of the slots sits out: {refused} of 60");
+    for guard in guards {
+        within("release", guard.release()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_master_that_restarts_empty_sits_out_and_one_that_is_trusted_does_not() {
+    let cluster = Cluster::start(false);
+    let strict = client(&cluster).build().unwrap();
+    let trusting = client(&cluster).restarts(Restarts::Trusted).build().unwrap();
+    for redlock in [&strict, &trusting] {
+        within("a lock", redlock.lock("r")).await.unwrap().release().await.unwrap();
+    }
+    let owner = &cluster.masters[cluster.owner("redlock:r")];
+    owner.kill();
+    owner.start_again();
+    wait_until("it sits out", async || {
+        let asked = strict.try_lock("r").await;
+        asked.is_err_and(|error| error.to_string().contains("may have forgotten locks"))
+    })
+    .await;
+    let guard = within("trusted", trusting.lock("r").wait(Duration::from_secs(20))).await.unwrap();
+    within("release", guard.release()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_none_or_cannot_be_reached_says_so() {
+    let server = redlock_tests::Server::start();
+    for (node, words) in [
+        (Node::cluster([server.url()]), "cluster support disabled"),
+        (Node::cluster(["redis://127.0.0.1:1"]), "127.0.0.1:1: "),
+    ] {
+        let redlock = patient([node]).build().unwrap();
+        let error = within("no lock", redlock.try_lock("r")).await.unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    for (node, words) in [
+        (Node::cluster(Vec::<String>::new()), "no servers"),
+        (Node::cluster(["redis://a/3"]), "database 0 alone"),
+        (Node::cluster(["unix:///run/a.sock"]), "Unix socket"),
+    ] {
+        let error = patient([node]).build().unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}
