@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::{entry::queue_node, pace::grace, queue::Queues};
+use super::{keeper::queue_node, pace::grace, queues::Queues};
 use crate::{
     clock::Moment,
     error::NodeError,

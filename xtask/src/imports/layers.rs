@@ -66,7 +66,7 @@ const CORE: Layers = Layers {
     ],
     natural: &[
         // A turn that is dropped passes itself on.
-        &["wait/queue.rs", "wait/turn.rs"],
+        &["wait/queues.rs", "wait/turn.rs"],
         &["builder.rs", "redlock.rs"],
     ],
 };
