@@ -6,6 +6,7 @@
 //! - [`Proxy`]: what lies between a client and a server, made worse at will.
 //! - [`Authority`]: certificates for servers and clients.
 //! - [`Cluster`]: a cluster of three masters.
+//! - [`Haproxy`]: one in front of a server.
 //! - [`Sentinels`]: a master with replicas, and the sentinels that watch over them.
 //! - [`Translator`]: plays a server that no package has.
 //! - [`packages`]: servers and libraries of other package managers.
@@ -25,6 +26,7 @@ mod chance;
 mod clock;
 mod cluster;
 mod events;
+mod haproxy;
 pub mod history;
 pub mod lost_updates;
 #[cfg(doctest)]
@@ -52,6 +54,7 @@ pub use authority::{Authority, Certificate};
 pub use clock::ClockShim;
 pub use cluster::Cluster;
 pub use events::Events;
+pub use haproxy::Haproxy;
 pub use monitor::{Command, Monitor};
 pub use namespace::{before_moving_in_time, inside_namespace, skipped};
 pub use nodes::{Nodes, patient};
@@ -71,6 +74,14 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/fencing.md")]
 struct Fencing;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/one-redis.md")]
+struct OneRedis;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/servers.md")]
+struct Servers;
 
 /// The examples of the attribute use redlock-core, on which the package of redlock-macros cannot
 /// depend: they run here.

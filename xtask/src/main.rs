@@ -7,6 +7,7 @@ mod browser;
 mod ci;
 mod docs;
 mod features;
+mod haproxy;
 mod imports;
 mod install;
 mod labels;

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: the whole suite.
 
 use crate::{
-    bench, browser, postgres, races, redis_server,
+    bench, browser, haproxy, postgres, races, redis_server,
     shell::{self, Failure},
     sim,
 };
@@ -42,6 +42,7 @@ fn suite(name: &str) -> Option<Vec<String>> {
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     redis_server::ensure()?;
     postgres::try_to_ensure();
+    haproxy::try_to_ensure();
     browser::try_to_ensure();
     // Unit, UI, integration and doc tests in one build. A test that fails does not hide the rest.
     let mut command = shell::cargo(["test", "--all-features", "--no-fail-fast"]);

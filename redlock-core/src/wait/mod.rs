@@ -1,9 +1,11 @@
 //! Waiting for a lock without asking for it all the time.
 //!
 //! - [`mod@queue`]: the tasks of one client that want one resource stand in a queue. Only the first
-//!   talks to the nodes, and a released lock passes to the next task as it is.
+//!   talks to the nodes, and a released lock passes to the next task as it is. [`queues`] are those of
+//!   all resources.
 //! - [`turn`]: a place in the queue and a turn. A task that goes away passes them on.
-//! - [`entry`]: a place in the queue between clients, which one node keeps.
+//! - [`entry`]: a place in the queue between clients, which one node keeps: [`keeper`] says which one,
+//!   and [`pushes`] what it tells the waiter.
 //! - [`contention`]: the locks that other clients wanted a moment ago.
 //! - [`pace`]: how long a queue may keep a lock to itself, and how long clients wait for each other.
 //!
@@ -28,18 +30,25 @@ mod contention;
 mod deletes;
 mod entry;
 mod failed_attempt;
+mod keeper;
 mod pace;
+mod pushes;
 mod queue;
+mod queues;
 #[cfg(test)]
 mod tests;
 mod turn;
+mod waiter;
 mod waiters;
 mod wants;
 
 pub(crate) use deletes::{delete, settles};
-pub(crate) use entry::{Entry, QueuePosition, Signal, queue_node};
+pub(crate) use entry::{Entry, QueuePosition};
 pub(crate) use failed_attempt::FailedAttempt;
+pub(crate) use keeper::queue_node;
 pub(crate) use pace::{MIN_PAUSE, REFRESH, WakeBackoff, grace, watches_after};
-pub(crate) use queue::{Joined, Queues, Requests};
+pub(crate) use pushes::Signal;
+pub(crate) use queue::Requests;
+pub(crate) use queues::{Joined, Queues};
 pub(crate) use turn::Front;
 pub(crate) use wants::{NoTurn, Wants};

@@ -1,81 +1,46 @@
-//! The queue before one lock, in this process: the tasks get the lock in the order in which they
-//! came, and a released lock passes straight to the next waiter.
-//!
-//! A queue exists for as long as a task of this client holds the resource, asks for it or waits for
-//! it (rule 18).
+//! The queue before one lock, in this process.
 
 use std::{
-    collections::{
-        HashMap, VecDeque,
-        hash_map::Entry::{Occupied, Vacant},
-    },
+    collections::VecDeque,
     sync::{Arc, Weak},
     task::Waker,
     time::Duration,
 };
 
 use super::{
-    contention::Contention,
-    entry::Entry,
     failed_attempt::FailedAttempt,
     pace::{MIN_PAUSE, Streak},
-    turn::{Front, Hurry, PendingTurn, Waiter},
+    waiter::{Hurry, Waiter},
     wants::{NoTurn, Wants},
 };
 use crate::{
-    clock::{Moment, Reading},
-    lease::{Hold, HoldId, InFlightGuard, LeaseInTransit, LeaseState, Leases, Waiters},
-    node::fnv1a,
-    quorum::Nodes,
-    sync::Mutex,
+    clock::Moment,
+    lease::{Hold, HoldId},
 };
 
-/// The number of parts that the queues of a client are kept in, so that unrelated resources seldom
-/// contend for one mutex.
-const SHARDS: usize = 16;
-
-/// All queues of one client, by key.
+/// The tasks of one client that want one lock. The turn of a waiter is a `T`.
 #[derive(Debug)]
-pub(crate) struct Queues {
-    pub(crate) leases: Arc<Leases>,
-    /// The most waiters for one resource.
-    max_waiters: usize,
-    shards: [Mutex<Inner>; SHARDS],
-}
-
-#[derive(Debug, Default)]
-struct Inner {
-    by_key: HashMap<Arc<str>, Queue>,
-    contention: Contention,
-    /// Tasks to wake once nothing is locked. A waker may poll its task at once, and the task takes
-    /// the lock again.
-    wakes: Vec<Waker>,
-    /// No turns are given any more.
-    closed: bool,
-}
-
-#[derive(Debug)]
-struct Queue {
-    occupant: Occupant,
-    waiting: VecDeque<Arc<Waiter>>,
+pub(super) struct Queue<T> {
+    pub(super) occupant: Occupant,
+    pub(super) waiting: VecDeque<Arc<Waiter<T>>>,
     /// When the request joined that is the front now, or was the last front.
-    front_since: Moment,
+    pub(super) front_since: Moment,
     /// The outcome of the last attempt, and when it was. The waiters behind the front get the same
     /// error.
     last: Option<(Arc<FailedAttempt>, Moment)>,
     /// How often the front would ask by itself.
-    pace: Duration,
+    pub(super) pace: Duration,
     /// Tells the front that a waiter behind it would ask earlier than the front does.
-    hurry: Arc<Hurry>,
+    pub(super) hurry: Arc<Hurry>,
     /// When this queue last had the lock, or began. A queue that has waited for longer hesitates
     /// less.
-    waiting_since: Moment,
-    streak: Streak,
+    pub(super) waiting_since: Moment,
+    pub(super) streak: Streak,
 }
 
 #[derive(Debug)]
-enum Occupant {
-    /// There is one [`Front`]: a task has it, or it is on its way to a waiter.
+pub(super) enum Occupant {
+    /// There is one front: a task has it, or it is on its way to a waiter.
     Asking,
     Held(HoldId, Weak<Hold>),
 }
@@ -89,401 +54,30 @@ pub(crate) struct Requests {
     pub(crate) since: Moment,
 }
 
-/// The answer to a request that joins.
-#[expect(clippy::large_enum_variant, reason = "the first is the usual, and lives for a moment")]
-pub(crate) enum Joined {
-    /// The request is the first, and has its turn.
-    First(Front),
-    /// There is no turn for it.
-    Refused(NoTurn),
-    /// Other requests are before it.
-    Waiting(PendingTurn),
-}
-
-impl Queues {
-    /// For leases that live for `max_ttl` at most.
-    pub(crate) fn new(nodes: &Arc<Nodes>, max_ttl: Duration, max_waiters: usize) -> Arc<Self> {
-        Arc::new_cyclic(|this: &Weak<Self>| {
-            let waiters = Weak::clone(this) as Weak<dyn Waiters>;
-            Self {
-                leases: Arc::new(Leases::new(nodes, max_ttl, waiters)),
-                max_waiters,
-                shards: Default::default(),
-            }
-        })
-    }
-
-    /// The nodes, with the clock that the queues go by.
-    pub(crate) fn nodes(&self) -> &Arc<Nodes> {
-        &self.leases.nodes
-    }
-
-    /// A lease that no hold has yet. A shutdown waits for it.
-    pub(crate) fn in_transit(
-        self: &Arc<Self>,
-        lease: LeaseState,
-        in_flight: InFlightGuard,
-    ) -> LeaseInTransit {
-        LeaseInTransit::new(lease, in_flight, Arc::<Self>::clone(self))
-    }
-
-    fn shard(&self, key: &str) -> &Mutex<Inner> {
-        let shard = fnv1a(key.as_bytes()) % SHARDS as u64;
-        &self.shards[usize::try_from(shard).unwrap_or(0)]
-    }
-
-    /// Runs `act` on the part with this key, and wakes the collected tasks once it is unlocked.
-    fn locked<T>(&self, key: &str, act: impl FnOnce(&mut Inner) -> T) -> T {
-        Self::unlocked(self.shard(key), act)
-    }
-
-    fn unlocked<T>(shard: &Mutex<Inner>, act: impl FnOnce(&mut Inner) -> T) -> T {
-        let mut inner = shard.lock();
-        let acted = act(&mut inner);
-        let wakes = std::mem::take(&mut inner.wakes);
-        drop(inner);
-        wakes.into_iter().for_each(Waker::wake);
-        acted
-    }
-
-    /// Joins the queue for a key. The first request of a queue gets the turn at once.
-    pub(crate) fn join(self: &Arc<Self>, key: &Arc<str>, wants: Wants, now: Moment) -> Joined {
-        let joined = self.locked(key, |inner| inner.join(self, key, wants, now));
-        let holder = match joined {
-            Ok(joined) => return joined,
-            Err(holder) => holder,
-        };
-        // The clock alone decides validity. A holder that has lost the lock without noticing must
-        // not block the queue: judging it tells the queue.
-        if let Some(hold) = holder.upgrade() {
-            self.leases.judge(&hold);
+impl<T> Queue<T> {
+    /// A queue whose first request has its turn.
+    pub(super) fn new(is_contended: bool, now: Moment) -> Self {
+        let mut streak = Streak::new();
+        if is_contended {
+            streak.contended();
         }
-        self.locked(key, |inner| match inner.join(self, key, wants, now) {
-            Ok(joined) => joined,
-            Err(_) => inner.enqueue(self, key, wants, now),
-        })
-    }
-
-    /// Passes the lease of a hold that has ended to the next waiter. False when the keys have to be
-    /// deleted: no task waits, the lease does not suit the next waiter, or it is the turn of other
-    /// clients.
-    pub(crate) fn hand_over(
-        self: &Arc<Self>,
-        id: HoldId,
-        lease: &LeaseState,
-        clock: Reading,
-    ) -> bool {
-        self.locked(&lease.claim.key, |inner| inner.hand_over(self, id, lease, clock))
-    }
-
-    /// The hold does not have the lock any more, and the next waiter asks. After a streak, other
-    /// clients have their chance first.
-    pub(crate) fn pass_on(self: &Arc<Self>, key: &Arc<str>, id: HoldId, now: Moment) {
-        self.locked(key, |inner| {
-            let Some(queue) = inner.by_key.get_mut(key) else { return };
-            if queue.is_held_by(id) {
-                queue.occupant = Occupant::Asking;
-                queue.waiting_since = now;
-                let none = inner.promote(self, key, now, None);
-                debug_assert!(none.is_none());
-            }
-        });
-    }
-
-    /// A node has reported that other clients wait for this lock. The client whose turn it is has
-    /// until `until` to take it.
-    pub(crate) fn others_wait(&self, key: &Arc<str>, now: Moment, until: Moment) {
-        self.locked(key, |inner| {
-            inner.contention.add(key, now, until);
-            if let Some(queue) = inner.by_key.get_mut(key) {
-                queue.streak.contended();
-            }
-        });
-    }
-
-    /// A node has reported that no other client waits for this lock. It answered a release that was
-    /// sent at `then`.
-    pub(crate) fn no_client_waits(&self, key: &str, then: Moment) {
-        self.locked(key, |inner| inner.contention.none_waits(key, then));
-    }
-
-    /// The keys of the lock are deleted. If other clients wait, one of them has until `until` to
-    /// take it.
-    pub(crate) fn released(&self, key: &Arc<str>, now: Moment, until: impl FnOnce() -> Moment) {
-        self.locked(key, |inner| {
-            let queue = inner.by_key.get(key);
-            let has_waited = queue.is_some_and(|queue| queue.streak.is_contended());
-            if has_waited || inner.contention.is_contended(key, now) {
-                inner.contention.released(key, now, until(), has_waited);
-            }
-        });
-    }
-
-    /// Whether another client has its turn now.
-    pub(crate) fn yields(&self, key: &str, now: Moment) -> bool {
-        self.locked(key, |inner| inner.contention.yields(key, now))
-    }
-
-    /// Gives a place up. Returns what a waiter without a turn is told.
-    pub(super) fn leave(&self, key: &str, waiter: &Arc<Waiter>) -> NoTurn {
-        self.locked(key, |inner| {
-            let Some(queue) = inner.by_key.get_mut(key) else { return NoTurn::Busy };
-            queue.waiting.retain(|other| !Arc::ptr_eq(other, waiter));
-            queue.no_turn()
-        })
-    }
-
-    /// The front gives its turn up, and with it its place among other clients. The place comes back
-    /// when no task of this client takes the turn.
-    #[must_use]
-    pub(super) fn promote(
-        self: &Arc<Self>,
-        key: &Arc<str>,
-        now: Moment,
-        entry: Option<Box<Entry>>,
-    ) -> Option<Box<Entry>> {
-        self.locked(key, |inner| inner.promote(self, key, now, entry))
-    }
-
-    fn with_queue<T>(&self, key: &str, change: impl FnOnce(&mut Queue) -> T) -> Option<T> {
-        self.locked(key, |inner| inner.by_key.get_mut(key).map(change))
-    }
-
-    /// Changes the queue and answers the waiters that try only once. False when nothing changed.
-    fn answer(&self, key: &str, change: impl FnOnce(&mut Queue) -> bool) -> bool {
-        self.locked(key, |inner| {
-            let Inner { by_key, wakes, .. } = inner;
-            let Some(queue) = by_key.get_mut(key) else { return false };
-            let changed = change(queue);
-            if changed {
-                queue.answer_single_tries(wakes);
-            }
-            changed
-        })
-    }
-
-    /// The attempt of the front has failed, and the waiters that try only once are told.
-    pub(super) fn attempt_failed(&self, key: &str, failure: &Arc<FailedAttempt>) {
-        let now = self.nodes().clock.now();
-        self.answer(key, |queue| queue.attempt_failed(failure, now));
-    }
-
-    /// The front has the lock, and its queue is held until the hold ends. False for a hold that has
-    /// ended already. It could not tell the queue, which did not know it yet.
-    pub(super) fn acquired(
-        &self,
-        key: &str,
-        hold: &Arc<Hold>,
-        unchallenged: bool,
-        now: Moment,
-    ) -> bool {
-        self.answer(key, |queue| queue.acquired(hold, unchallenged, now))
-    }
-
-    /// The outcome of the last attempt for this key. The nodes need not be asked again, unless it is
-    /// too old for a request that tries only once.
-    pub(super) fn known(&self, key: &str, wants: Wants) -> Option<Arc<FailedAttempt>> {
-        self.with_queue(key, |queue| queue.known(wants, || self.nodes().clock.now())).flatten()
-    }
-
-    /// How long this client has been without the lock.
-    pub(super) fn without(&self, key: &str) -> Duration {
-        let now = self.nodes().clock.now();
-        self.with_queue(key, |queue| now.since(queue.waiting_since)).unwrap_or_default()
-    }
-
-    /// How many tasks wait for the lock with a token.
-    pub(super) fn waiting_fenced(&self, key: &str) -> usize {
-        self.with_queue(key, |queue| queue.waiting_fenced()).unwrap_or_default()
-    }
-
-    /// The signal that a waiter behind the front would ask earlier than the front does.
-    pub(super) fn hurry(&self, key: &str) -> Arc<Hurry> {
-        self.with_queue(key, |queue| Arc::clone(&queue.hurry)).unwrap_or_default()
-    }
-
-    /// The front listens and would ask every `pace`. Returns when a waiter behind it would ask, if
-    /// one would ask earlier.
-    pub(super) fn listens(&self, key: &str, pace: Duration, jitter: Duration) -> Option<Moment> {
-        self.with_queue(key, |queue| queue.listens(pace, jitter)).flatten()
-    }
-
-    /// Gives no more turns, and tells all waiters.
-    pub(crate) fn close(&self) {
-        for shard in &self.shards {
-            Self::unlocked(shard, |inner| {
-                inner.closed = true;
-                let mut wakes = Vec::new();
-                for queue in inner.in_order() {
-                    let closed = |it: Arc<Waiter>| it.give(Err(NoTurn::Closed));
-                    wakes.extend(queue.waiting.drain(..).filter_map(closed));
-                }
-                inner.wakes = wakes;
-            });
+        Self {
+            occupant: Occupant::Asking,
+            waiting: VecDeque::new(),
+            front_since: now,
+            last: None,
+            pace: Duration::ZERO,
+            hurry: Arc::default(),
+            waiting_since: now,
+            streak,
         }
     }
 
-    /// The requests that have no lock yet, for each key.
-    pub(crate) fn requests(&self) -> Vec<Requests> {
-        let mut requests = Vec::new();
-        for shard in &self.shards {
-            let inner = shard.lock();
-            requests.extend(inner.by_key.iter().filter_map(|(key, queue)| queue.requests(key)));
-        }
-        requests
-    }
-
-    #[cfg(test)]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.shards.iter().all(|shard| shard.lock().by_key.is_empty())
-    }
-
-    /// Lets the queue begin a new streak, as if it had taken the lock just now.
-    #[cfg(test)]
-    pub(crate) fn begin_anew(&self, key: &str) {
-        self.with_queue(key, |queue| queue.streak.begin_anew());
-    }
-
-    /// Wakes all waiters to check for themselves: the tasks of their client have ended.
-    pub(crate) fn nudge(&self) {
-        for shard in &self.shards {
-            Self::unlocked(shard, |inner| {
-                let waiting = inner.in_order().into_iter().flat_map(|queue| &queue.waiting);
-                inner.wakes = waiting.filter_map(|waiter| waiter.waker()).collect();
-            });
-        }
-    }
-}
-
-impl Inner {
-    fn hand_over(
-        &mut self,
-        owner: &Arc<Queues>,
-        id: HoldId,
-        lease: &LeaseState,
-        clock: Reading,
-    ) -> bool {
-        let Self { by_key, wakes, .. } = self;
-        let Some(queue) = by_key.get_mut(&lease.claim.key) else { return false };
-        let suits = |next: &Arc<Waiter>| next.wants.fits(lease, clock);
-        if !queue.is_held_by(id)
-            || !queue.streak.may_go_on(clock.now)
-            || !queue.waiting.front().is_some_and(suits)
-        {
-            return false;
-        }
-        let Some(next) = queue.waiting.pop_front() else { return false };
-        queue.occupant = Occupant::Asking;
-        queue.front_since = next.since;
-        queue.streak.handed_on();
-        // The lease may no longer suit the waiter when the waiter looks at it.
-        queue.waiting_since = clock.now;
-        let key = &lease.claim.key;
-        let lease = owner.in_transit(lease.clone(), owner.leases.track_in_flight());
-        let front = Front::new(owner, key).with(lease);
-        wakes.extend(next.give(Ok(front)));
-        true
-    }
-
-    /// Err with the hold that is registered as the holder.
-    fn join(
-        &mut self,
-        owner: &Arc<Queues>,
-        key: &Arc<str>,
-        wants: Wants,
-        now: Moment,
-    ) -> Result<Joined, Weak<Hold>> {
-        if self.closed {
-            return Ok(Joined::Refused(NoTurn::Closed));
-        }
-        match self.by_key.entry(Arc::clone(key)) {
-            Vacant(entry) => {
-                if wants.tries_once && self.contention.yields(key, now) {
-                    // The request yields to other clients like every other attempt.
-                    return Ok(Joined::Refused(NoTurn::Busy));
-                }
-                let is_contended = self.contention.is_contended(key, now);
-                let mut streak = Streak::new();
-                if is_contended {
-                    streak.contended();
-                }
-                entry.insert(Queue {
-                    occupant: Occupant::Asking,
-                    waiting: VecDeque::new(),
-                    front_since: now,
-                    last: None,
-                    pace: Duration::ZERO,
-                    hurry: Arc::default(),
-                    waiting_since: now,
-                    streak,
-                });
-                Ok(Joined::First(Front::new(owner, key).standing_back(is_contended)))
-            }
-            Occupied(entry) => match &entry.get().occupant {
-                Occupant::Held(_, hold) => Err(Weak::clone(hold)),
-                Occupant::Asking => Ok(self.enqueue(owner, key, wants, now)),
-            },
-        }
-    }
-
-    fn enqueue(
-        &mut self,
-        owner: &Arc<Queues>,
-        key: &Arc<str>,
-        wants: Wants,
-        now: Moment,
-    ) -> Joined {
-        let Some(queue) = self.by_key.get_mut(key) else { return Joined::Refused(NoTurn::Busy) };
-        if wants.tries_once && queue.knows(wants.retry_delay, owner.nodes().clock.now()) {
-            return Joined::Refused(queue.no_turn());
-        }
-        if queue.waiting.len() >= owner.max_waiters {
-            return Joined::Refused(queue.no_room());
-        }
-        let waiter = Waiter::new(wants, now);
-        queue.waiting.push_back(Arc::clone(&waiter));
-        if wants.hurries(queue.pace) {
-            self.wakes.extend(queue.hurry.tell());
-        }
-        Joined::Waiting(PendingTurn::new(owner, key, waiter))
-    }
-
-    /// Makes the next in the queue the front. Without one there is no queue, and the entry is the caller's
-    /// to drop, with no lock held.
-    fn promote(
-        &mut self,
-        owner: &Arc<Queues>,
-        key: &Arc<str>,
-        now: Moment,
-        entry: Option<Box<Entry>>,
-    ) -> Option<Box<Entry>> {
-        let Some(queue) = self.by_key.get_mut(key) else { return entry };
-        let Some(next) = queue.waiting.pop_front() else {
-            self.by_key.remove(key);
-            return entry;
-        };
-        let lets_others_in = queue.streak.is_contended() || !queue.streak.may_go_on(now);
-        queue.streak.begin_anew();
-        queue.front_since = next.since;
-        let front = Front::new(owner, key).standing_back(lets_others_in && entry.is_none());
-        self.wakes.extend(next.give(Ok(front.in_queue(entry))));
-        None
-    }
-
-    /// All queues in a fixed order.
-    fn in_order(&mut self) -> Vec<&mut Queue> {
-        let mut queues: Vec<_> = self.by_key.iter_mut().collect();
-        queues.sort_unstable_by_key(|(key, _)| Arc::clone(key));
-        queues.into_iter().map(|(_, queue)| queue).collect()
-    }
-}
-
-impl Queue {
-    fn is_held_by(&self, id: HoldId) -> bool {
+    pub(super) fn is_held_by(&self, id: HoldId) -> bool {
         matches!(self.occupant, Occupant::Held(holder, _) if holder == id)
     }
 
-    fn requests(&self, key: &Arc<str>) -> Option<Requests> {
+    pub(super) fn requests(&self, key: &Arc<str>) -> Option<Requests> {
         let behind = self.waiting.len();
         let (count, since) = match self.occupant {
             Occupant::Asking => (behind + 1, self.front_since),
@@ -492,13 +86,13 @@ impl Queue {
         Some(Requests { key: Arc::clone(key), count, since })
     }
 
-    fn attempt_failed(&mut self, failure: &Arc<FailedAttempt>, now: Moment) -> bool {
+    pub(super) fn attempt_failed(&mut self, failure: &Arc<FailedAttempt>, now: Moment) -> bool {
         self.streak.contended();
         self.last = Some((Arc::clone(failure), now));
         true
     }
 
-    fn acquired(&mut self, hold: &Arc<Hold>, unchallenged: bool, now: Moment) -> bool {
+    pub(super) fn acquired(&mut self, hold: &Arc<Hold>, unchallenged: bool, now: Moment) -> bool {
         if unchallenged {
             self.streak.unchallenged();
         }
@@ -511,19 +105,23 @@ impl Queue {
         true
     }
 
-    fn known(&self, wants: Wants, now: impl FnOnce() -> Moment) -> Option<Arc<FailedAttempt>> {
+    pub(super) fn known(
+        &self,
+        wants: Wants,
+        now: impl FnOnce() -> Moment,
+    ) -> Option<Arc<FailedAttempt>> {
         let (failure, _) = self.last.as_ref()?;
         let is_fresh = !wants.tries_once || self.knows(wants.retry_delay, now());
         is_fresh.then(|| Arc::clone(failure))
     }
 
     /// How many wait for it with a token.
-    fn waiting_fenced(&self) -> usize {
+    pub(super) fn waiting_fenced(&self) -> usize {
         self.waiting.iter().filter(|waiter| waiter.wants.fenced).count()
     }
 
     /// The answer to a waiter without a turn.
-    fn no_turn(&self) -> NoTurn {
+    pub(super) fn no_turn(&self) -> NoTurn {
         match (&self.occupant, &self.last) {
             (Occupant::Held(..), _) => NoTurn::HeldHere,
             (Occupant::Asking, Some((failure, _))) => NoTurn::Failed(Arc::clone(failure)),
@@ -533,7 +131,7 @@ impl Queue {
 
     /// The answer to a request that finds too many waiters before it: the lock is held, whatever
     /// the nodes said last (api.md, `max_waiters`).
-    fn no_room(&self) -> NoTurn {
+    pub(super) fn no_room(&self) -> NoTurn {
         match self.occupant {
             Occupant::Held(..) => NoTurn::HeldHere,
             Occupant::Asking => NoTurn::Busy,
@@ -541,7 +139,7 @@ impl Queue {
     }
 
     /// Whether requests that do not wait can be answered with something no older than `age`.
-    fn knows(&self, age: Duration, now: Moment) -> bool {
+    pub(super) fn knows(&self, age: Duration, now: Moment) -> bool {
         match (&self.occupant, &self.last) {
             (Occupant::Held(..), _) => true,
             (Occupant::Asking, Some((_, at))) => now.since(*at) < age,
@@ -551,7 +149,7 @@ impl Queue {
 
     /// Notes that the front listens and would ask every `pace`. Returns when a waiter behind it
     /// would ask, if one would ask earlier: a place in the queue must not cost a waiter an attempt.
-    fn listens(&mut self, pace: Duration, jitter: Duration) -> Option<Moment> {
+    pub(super) fn listens(&mut self, pace: Duration, jitter: Duration) -> Option<Moment> {
         self.pace = pace;
         let (_, asked) = self.last.as_ref()?;
         let delays = self.waiting.iter().filter_map(|waiter| {
@@ -564,7 +162,7 @@ impl Queue {
     }
 
     /// Answers the waiters that try only once.
-    fn answer_single_tries(&mut self, wakes: &mut Vec<Waker>) {
+    pub(super) fn answer_single_tries(&mut self, wakes: &mut Vec<Waker>) {
         let no_turn = self.no_turn();
         self.waiting.retain(|waiter| {
             if waiter.wants.tries_once {

@@ -1,110 +1,45 @@
 //! A place in a queue, and a turn. Dropping such a value passes on what it stands for.
 
-use std::{
-    future::poll_fn,
-    sync::Arc,
-    task::{Poll, Waker},
-    time::Duration,
-};
+use std::{fmt, future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
 use super::{
     entry::Entry,
     failed_attempt::FailedAttempt,
-    queue::Queues,
+    queues::Queues,
+    waiter::Waiter,
     wants::{NoTurn, Wants},
 };
 use crate::{
     clock::Moment,
     lease::{Hold, LeaseInTransit},
-    sync::{
-        AtomicWaker, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
     timer,
 };
 
 /// The outcome of a place in the queue.
 pub(crate) type Turn = Result<Front, NoTurn>;
 
-/// A task that waits. The turn is given under the lock of the queues.
-pub(super) struct Waiter {
-    pub(super) wants: Wants,
-    /// When the request joined the queue.
-    pub(super) since: Moment,
-    turn: Mutex<Option<Turn>>,
-    task: AtomicWaker,
-}
-
-impl std::fmt::Debug for Waiter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Waiter").field("wants", &self.wants).finish_non_exhaustive()
-    }
-}
-
-impl Waiter {
-    pub(super) fn new(wants: Wants, since: Moment) -> Arc<Self> {
-        Arc::new(Self { wants, since, turn: Mutex::default(), task: AtomicWaker::new() })
-    }
-
-    /// Gives the turn. The caller wakes the task once nothing is locked.
-    #[must_use]
-    pub(super) fn give(&self, turn: Turn) -> Option<Waker> {
-        *self.turn.lock() = Some(turn);
-        self.waker()
-    }
-
-    /// Wakes the waiter to check for itself.
-    pub(super) fn waker(&self) -> Option<Waker> {
-        self.task.take()
-    }
-}
-
-/// Tells a front that a request behind it would have asked by now.
-#[derive(Debug, Default)]
-pub(super) struct Hurry {
-    told: AtomicBool,
-    front: AtomicWaker,
-}
-
-impl Hurry {
-    /// The caller wakes the front once nothing is locked.
-    #[must_use]
-    pub(super) fn tell(&self) -> Option<Waker> {
-        self.told.store(true, Ordering::Release);
-        self.front.take()
-    }
-
-    async fn told(&self) {
-        poll_fn(|cx| {
-            self.front.register(cx.waker());
-            if self.told.swap(false, Ordering::AcqRel) { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
-    }
-}
-
 /// A place in the queue. Dropping it gives the place up and passes on a turn that was given.
 pub(crate) struct PendingTurn {
     queues: Arc<Queues>,
     key: Arc<str>,
-    waiter: Arc<Waiter>,
+    waiter: Arc<Waiter<Front>>,
     /// The place is no longer in the queue, and its turn was taken.
     gone: bool,
 }
 
 impl PendingTurn {
-    pub(super) fn new(queues: &Arc<Queues>, key: &Arc<str>, waiter: Arc<Waiter>) -> Self {
+    pub(super) fn new(queues: &Arc<Queues>, key: &Arc<str>, waiter: Arc<Waiter<Front>>) -> Self {
         Self { queues: Arc::clone(queues), key: Arc::clone(key), waiter, gone: false }
     }
 
     /// Waits for the turn, at most for `limit`.
     pub(crate) async fn turn(mut self, limit: Duration) -> Turn {
         let turn = poll_fn(|cx| {
-            self.waiter.task.register(cx.waker());
+            self.waiter.register(cx);
             // A runtime that ended took the client's tasks with it: the waiter starts them again
             // (rule 13).
             self.queues.leases.ensure_running();
-            match self.waiter.turn.lock().take() {
+            match self.waiter.take() {
                 Some(turn) => Poll::Ready(turn),
                 None => Poll::Pending,
             }
@@ -114,7 +49,7 @@ impl PendingTurn {
             Err(_) => {
                 let no_turn = self.leave();
                 // The turn may have come at the last moment.
-                self.waiter.turn.lock().take().unwrap_or(Err(no_turn))
+                self.waiter.take().unwrap_or(Err(no_turn))
             }
         };
         self.gone = true;
@@ -132,7 +67,7 @@ impl Drop for PendingTurn {
             return;
         }
         self.leave();
-        let turn = self.waiter.turn.lock().take();
+        let turn = self.waiter.take();
         // Outside of the lock: a turn that is given back takes the lock again.
         drop(turn);
     }
@@ -186,6 +121,11 @@ impl Front {
     pub(super) fn standing_back(mut self, stands_back: bool) -> Self {
         self.stage = if stands_back { Stage::StandsBack } else { Stage::Asks };
         self
+    }
+
+    /// The key whose queue this is the front of.
+    pub(crate) fn key(&self) -> &Arc<str> {
+        &self.key
     }
 
     /// The lease of the hold before, if it still suits the request.
@@ -270,6 +210,12 @@ impl Front {
         if self.queues.acquired(&self.key, hold, unchallenged, now) {
             self.stage = Stage::HasLock;
         }
+    }
+}
+
+impl fmt::Debug for Front {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Front").field("stage", &self.stage).finish_non_exhaustive()
     }
 }
 

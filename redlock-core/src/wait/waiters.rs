@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{deletes::give_back, queue::Queues};
+use super::{deletes::give_back, queues::Queues};
 use crate::{
     clock::Moment,
     lease::{HoldId, LeaseState, Waiters},

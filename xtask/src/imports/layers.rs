@@ -47,7 +47,7 @@ const CORE: Layers = Layers {
             ],
         ),
         ("node", &["node"]),
-        ("options", &["options.rs"]),
+        ("options", &["options.rs", "resources.rs"]),
         ("quorum", &["quorum"]),
         ("status", &["status.rs", "waiting.rs"]),
         ("lease", &["lease"]),
@@ -66,7 +66,7 @@ const CORE: Layers = Layers {
     ],
     natural: &[
         // A turn that is dropped passes itself on.
-        &["wait/queue.rs", "wait/turn.rs"],
+        &["wait/queues.rs", "wait/turn.rs"],
         &["builder.rs", "redlock.rs"],
     ],
 };

@@ -1,0 +1,62 @@
+//! The node that keeps the queue between clients. Pure but for the look at which nodes are connected.
+//!
+//! All clients compute the same node: the first that can be reached in the order of [`rank`].
+
+use crate::node::{NodeHandle, fnv1a};
+
+/// The rank of a node for a key: the node with the highest rank keeps the queue. It is the same in
+/// every client that knows the server by its run id, whatever address the client uses.
+fn rank(key: u64, node: u64) -> u64 {
+    // The finalizer of SplitMix64: nodes differ in all bits of the result.
+    let mut mixed = key ^ node.rotate_left(32);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// The node that keeps the queue for this key, among the nodes that are connected and not
+/// `refused`.
+pub(super) fn keeper(nodes: &[NodeHandle], key: &str, refused: &[usize]) -> Option<usize> {
+    if let ([only], []) = (nodes, refused) {
+        return only.is_up().then_some(0);
+    }
+    let key = fnv1a(key.as_bytes());
+    let reached = nodes.iter().enumerate().filter(|(_, node)| node.is_up());
+    let left = reached.filter(|(index, _)| !refused.contains(index));
+    left.max_by_key(|(_, node)| rank(key, node.fingerprint())).map(|(index, _)| index)
+}
+
+/// The node on which a release of this key gives the turn to the next waiter.
+pub(crate) fn queue_node(nodes: &[NodeHandle], key: &str) -> Option<usize> {
+    keeper(nodes, key, &[])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_queues_of_many_locks_are_spread_over_the_nodes() {
+        let nodes: Vec<u64> = (0..5).map(|it| fnv1a(format!("run-{it}").as_bytes())).collect();
+        let mut kept = [0_u32; 5];
+        for key in 0..1000 {
+            let key = fnv1a(format!("redlock:{key}").as_bytes());
+            let best = (0..5).max_by_key(|node| rank(key, nodes[*node])).unwrap();
+            kept[best] += 1;
+        }
+        assert!(kept.iter().all(|kept| (120..280).contains(kept)), "{kept:?}");
+    }
+
+    /// The order is fixed: clients of different versions must agree.
+    #[test]
+    fn the_order_of_the_nodes_is_fixed() {
+        assert_eq!(fnv1a(b"redlock:a"), 16_458_218_217_413_237_854);
+        let order = |key: &str| {
+            let mut nodes = ["n0", "n1", "n2", "n3", "n4"];
+            nodes.sort_by_key(|it| rank(fnv1a(key.as_bytes()), fnv1a(it.as_bytes())));
+            nodes
+        };
+        assert_eq!(order("redlock:a"), order("redlock:a"));
+        assert_ne!(order("redlock:a"), order("redlock:b"));
+    }
+}
