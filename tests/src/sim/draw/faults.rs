@@ -76,7 +76,7 @@ impl Artist<'_> {
             &[(4, Blow::Stops { empty }), (2, Blow::Hangs), (2, Blow::IsCutOff), (2, Blow::Resets)],
         );
         let key = if self.crowd { 0 } else { self.rng.index(self.keys) };
-        // Where many wait, what happens to their queue matters most.
+        // In a crowd, faults of the queue matter most.
         let (keeper, front) = if self.crowd { (60, 50) } else { (8, 6) };
         let faults = [
             (10, Fault::Link { client, node, cut }),

@@ -25,7 +25,7 @@ impl Artist<'_> {
             // To the end of its validity.
             50..60 => (vec![Step::Sleep(brief)], until_lost, false),
             60..75 => (self.extensions(), end, self.rng.percent(70)),
-            // The same with nobody to hear it.
+            // To the end of its validity, and no task listens.
             75..80 => {
                 let isolated = self.isolation(ttl);
                 (vec![isolated, Step::SendExtend(self.ttls[2])], end, true)

@@ -17,10 +17,10 @@ use super::{
     rng::Rng,
 };
 
-/// So many operations are spread over the tasks of each client.
+/// The operations of each client, spread over its tasks.
 const OPERATIONS: u64 = 10;
 
-/// The same in a crowd, whose clients have a task each.
+/// The operations of each client in a crowd, where a client has one task.
 const CROWD_OPERATIONS: u64 = 3;
 
 /// How many schedules in a hundred have a crowd, unless only those are asked for.
@@ -30,7 +30,7 @@ const CROWDS: u64 = 2;
 const SLEEP: u64 = 60 * 60 * 1000;
 
 impl Plan {
-    /// The plan of a seed; always with many clients if `crowd`.
+    /// The plan of a seed, always with many clients if `crowd`.
     pub fn draw(seed: u64, crowd: bool) -> Self {
         let mut rng = Rng::new(seed ^ 0x5E_ED0F_1A7E);
         let crowd = rng.percent(CROWDS) || crowd;
@@ -40,7 +40,7 @@ impl Plan {
     }
 }
 
-/// One of these, each as often as its weight says.
+/// One of the choices, by their weights.
 fn pick<T: Copy>(rng: &mut Rng, choices: &[(u64, T)]) -> T {
     let mut at = rng.below(choices.iter().map(|(weight, _)| weight).sum());
     for (weight, choice) in choices {
@@ -78,10 +78,11 @@ impl<'a> Artist<'a> {
         let near = if crowd { 4 } else { 16 };
         let distance = pick(rng, &[(near, 0), (1, 2), (1, 5), (1, 10), (1, 20)]);
         let node_timeout = pick(rng, &[(1, 10), (2, 20), (1, 50)]);
-        // Both ways, with what chance adds.
+        // The way to a node and back, jitter included.
         let node_timeout =
             if distance > 0 { node_timeout.max(5 * distance + 10) } else { node_timeout };
-        // Least ttl, so that what is left behind outlives the time for cleaning it up or not.
+        // Some ttls are short and some are long, so that keys that are left behind outlive the time for
+        // cleaning up, or not.
         let max_ttl =
             pick(rng, &[(4, 12 * node_timeout), (3, 60 * node_timeout), (2, 10_000), (1, 60_000)]);
         let shortest = rng.between(3 * node_timeout, 6 * node_timeout);
@@ -151,7 +152,7 @@ impl<'a> Artist<'a> {
         if self.crowd { CROWD_OPERATIONS } else { OPERATIONS }
     }
 
-    /// The rate of a clock: half of the drift factor to either side, or no more than that.
+    /// The rate of a clock, which is wrong by half of the drift factor at most.
     fn rate(&mut self, extreme: bool) -> f64 {
         let most = self.settings.drift / 2.05;
         let side = if extreme {
@@ -211,7 +212,8 @@ impl<'a> Artist<'a> {
         }
     }
 
-    /// What some clients have of their own. Drawn last: the rest of a plan does not depend on it.
+    /// The peculiarities of some clients. They are drawn last, so that the rest of a plan does not depend
+    /// on them.
     fn set_apart(&mut self, clients: &mut [ClientPlan]) {
         for client in clients {
             client.hasty = self.rng.percent(15);
@@ -241,7 +243,7 @@ impl<'a> Artist<'a> {
         client.tasks[task].insert(at, Op { after, what });
     }
 
-    /// The nodes, in an order of its own for some clients.
+    /// The nodes, for some clients in another order.
     fn order(&mut self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.nodes).collect();
         if self.rng.percent(30) {

@@ -36,7 +36,7 @@ impl Artist<'_> {
         Op { after, what }
     }
 
-    /// A short hold, mostly, for which many wait.
+    /// A lock for which many clients wait, mostly held for a short time.
     pub(super) fn take_in_crowd(&mut self, manners: Manners) -> Take {
         let how = pick(self.rng, &[(80, How::Lock), (6, How::Try), (14, How::Run)]);
         let brief = Step::Sleep(self.rng.below(6));

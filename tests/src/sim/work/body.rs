@@ -85,7 +85,7 @@ impl Worker {
             for step in &take.steps {
                 self.step(step).await;
             }
-            // Longer than it may be held, if it does not renew itself.
+            // Longer than a lock is held that does not renew itself.
             if let End::UntilLost(limit) | End::GoesOn(limit) = take.end {
                 sleep(limit).await;
             }

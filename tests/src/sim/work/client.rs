@@ -20,7 +20,7 @@ const BURST: usize = 1000;
 impl Worker {
     pub(super) async fn release_all(&self) {
         self.say(42, 0, || "releases all".to_owned());
-        // Who calls it has stopped the code under bare guards.
+        // The caller of `release_all` has stopped the code under bare guards.
         self.world.ledger.end_guards(self.client.number);
         self.client.cleared.fetch_add(1, Relaxed);
         let all = self.client.redlocks();
@@ -41,7 +41,8 @@ impl Worker {
         }
     }
 
-    /// Asks for so many locks of its own at once, and gives each up after a moment.
+    /// Asks for `count` locks that no other client wants at once, and gives each request up after a
+    /// moment.
     pub(super) async fn burst(&self, count: usize, cancel: Option<Cancel>) {
         self.say(45, count as u64, || format!("asks for {count} locks at once: {cancel:?}"));
         let first = BURST * (1 + self.client.number);
@@ -50,15 +51,15 @@ impl Worker {
         for number in 0..count {
             let request = redlock.lock(format!("k{}", first + number)).wait(ms(0));
             calls.spawn(self.client.life.process.inside(async move {
-                // What is given is dropped at once.
+                // A guard is dropped at once.
                 drop(cancellable(request.into_future(), cancel).await);
             }));
         }
         while calls.join_next().await.is_some() {}
     }
 
-    /// Asks for so many locks of its own at once, again and again, while its runtime is blocked until
-    /// the answers should have been read.
+    /// Asks for `count` locks at once, `times` times, while its runtime is blocked until after the answers
+    /// have come.
     pub(super) async fn block(&self, count: usize, times: usize) {
         for _ in 0..times {
             self.world.log.odd(Oddity::Blocked);

@@ -83,7 +83,7 @@ impl Worker {
         let client = &self.client;
         match *step {
             Step::Sleep(span) => sleep(span).await,
-            // Guards only.
+            // A handle cannot extend.
             Step::Extend(_) | Step::SendExtend(_) => {}
             Step::Isolate { cut, first, count, span } => {
                 self.say(39, span, || format!("{step:?}"));
@@ -103,8 +103,8 @@ impl Worker {
             }
             Step::SetBack(span) => {
                 self.say(45, span, || format!("{step:?}"));
-                // A client sees it as long as it holds something, at the next look at the latest,
-                // and in time when it judges a hold. A process may have several clients since a pool
+                // A client that holds a lock sees it at its next look at the clock, and before that when it
+                // judges a hold. A process may have several clients since a pool
                 // was replaced.
                 let redlocks = client.redlocks();
                 if redlocks.iter().all(|redlock| !redlock.held().is_empty()) {

@@ -22,11 +22,11 @@ use super::{
     world::{Client, World, ms, sleep},
 };
 
-/// What a machine may be late by, in milliseconds: timers are whole ones.
+/// How late a timer may be, in milliseconds: timers count whole milliseconds.
 const SLACK: u64 = 20;
 
-/// How long a waiter may have to wait that is woken when its lock is free, in milliseconds: for
-/// everything else in the schedule, and no longer.
+/// How long a waiter may wait that is woken when its lock is free, in milliseconds: as long as all
+/// other operations of the schedule take.
 const AWAKE: u64 = 30 * 60 * 1000;
 
 /// One task of a client.
@@ -238,7 +238,7 @@ impl Worker {
         }
     }
 
-    /// Asks in the moments in which the lock runs out on the nodes.
+    /// Asks in the milliseconds in which the lock expires on the nodes.
     async fn snipe(&self, take: &Take) {
         let nodes = self.world.network.nodes();
         let key = format!("k{}", take.key);
@@ -250,7 +250,7 @@ impl Worker {
             })
             .collect();
         left.sort_unstable();
-        // The same milliseconds of the quorum's expiry, and one before.
+        // From one millisecond before the key has expired on a quorum.
         sleep(left[nodes / 2].saturating_sub(1)).await;
         for _ in 0..3 {
             if self.lock(take).await {
