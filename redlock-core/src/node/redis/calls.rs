@@ -287,7 +287,10 @@ impl Calls {
             Some(Awaited::Pong(tell)) => {
                 let pong = match &answer {
                     Value::SimpleString(_) => Ok(()),
-                    Value::ServerError(error) => Err(self.failed(reply::explain(error, ""), false)),
+                    Value::ServerError(error) => Err(NodeError {
+                        cause: reply::cause(&answer),
+                        ..self.failed(reply::explain(error, ""), false)
+                    }),
                     other => Err(self.failed(reply::unexpected(other, "PONG"), false)),
                 };
                 // The caller may have gone.
@@ -397,7 +400,10 @@ impl Calls {
             }
             (result, _, _) => {
                 let may_have_run = !reply::is_refusal(answer);
-                let result = result.map_err(|reason| self.failed(reason, may_have_run));
+                let result = result.map_err(|reason| NodeError {
+                    cause: reply::cause(answer),
+                    ..self.failed(reason, may_have_run)
+                });
                 call.batch.answer(place, result);
             }
         }

@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use redis::{ServerError, Value};
 
-use crate::node::{Action, Places, Reply, Secret, Seen};
+use crate::{
+    error::Cause,
+    node::{Action, Places, Reply, Secret, Seen},
+};
 
 /// The longest text of a server that is passed on.
 const MAX_REASON: usize = 240;
@@ -115,6 +118,16 @@ pub(super) fn is_refusal(answer: &Value) -> bool {
             | "WRONGPASS"
             | "WRONGTYPE"
     )
+}
+
+/// The cause of a server's error.
+pub(super) fn cause(answer: &Value) -> Cause {
+    let Value::ServerError(error) = answer else { return Cause::Other };
+    match error.code() {
+        "MASTERDOWN" | "READONLY" => Cause::Replica,
+        "NOAUTH" | "WRONGPASS" => Cause::Login,
+        _ => Cause::Other,
+    }
 }
 
 /// Says that an answer is of the wrong kind, without its content, which may be anything.
@@ -239,6 +252,20 @@ mod tests {
         assert_eq!(read(GRANT, "+OK\r\n"), Ok(Reply::Done));
         assert_eq!(read(GRANT, "$-1\r\n"), Ok(Reply::Foreign), "RESP2");
         assert_eq!(read(GRANT, "_\r\n"), Ok(Reply::Foreign), "RESP3");
+    }
+
+    #[test]
+    fn an_error_has_its_cause_from_its_code_and_not_from_its_words() {
+        for (error, expected) in [
+            ("READONLY You can't write against a read only replica.", Cause::Replica),
+            ("MASTERDOWN Link with MASTER is down", Cause::Replica),
+            ("NOAUTH Authentication required.", Cause::Login),
+            ("WRONGPASS invalid username-password pair", Cause::Login),
+            ("ERR READONLY is what a proxy says", Cause::Other),
+        ] {
+            assert_eq!(cause(&parse(&format!("-{error}\r\n"))), expected, "{error}");
+        }
+        assert_eq!(cause(&parse("+READONLY\r\n")), Cause::Other);
     }
 
     #[test]

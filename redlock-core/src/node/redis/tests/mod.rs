@@ -24,7 +24,7 @@ use tokio::{
 use self::server::{LIMIT, Server};
 use crate::{
     clock::SystemClock,
-    error::{LockError, NodeError, NodeErrorKind},
+    error::{Cause, LockError, NodeError, NodeErrorKind},
     node::{
         Action, Claim, Command, Connection, Context, NodeSpec, Places, Reply, Restarts, Sender,
         settings::NodeSettings,
