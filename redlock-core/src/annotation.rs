@@ -10,9 +10,11 @@ use std::{
 };
 
 use crate::{
-    LockError, LockHandle, LockOptions, Redlock,
+    LockError, LockHandle, LockOptions, LockRequest, Redlock,
     body::{OnLost, Run, Running},
-    pools, telemetry,
+    pools,
+    resources::Resources,
+    telemetry,
 };
 
 pub use std::{format, time::Duration};
@@ -23,12 +25,12 @@ pub struct Call(Box<Run>);
 
 /// A lock on a client the program named.
 pub fn of_client(client: &Redlock, resource: impl IntoResource, options: LockOptions) -> Call {
-    call(client, resource.into_resource(), options)
+    call(client, resource.into_resource().0, options)
 }
 
 /// A lock on an installed pool.
 pub fn of_pool(name: impl AsRef<str>, resource: impl IntoResource, options: LockOptions) -> Call {
-    call_pool(name.as_ref(), resource.into_resource(), options)
+    call_pool(name.as_ref(), resource.into_resource().0, options)
 }
 
 /// A lock on all nodes of several installed pools.
@@ -37,22 +39,22 @@ where
     I: IntoIterator<Item: AsRef<str>>,
 {
     match pools::quorum_of(names) {
-        Ok(client) => call(&client, resource.into_resource(), options),
+        Ok(client) => call(&client, resource.into_resource().0, options),
         Err(error) => Call(Run::refused(error)),
     }
 }
 
 // The code below has no types of the user's, so it is compiled once.
 
-fn call_pool(name: &str, resource: String, options: LockOptions) -> Call {
+fn call_pool(name: &str, resources: Resources, options: LockOptions) -> Call {
     match pools::require(name) {
-        Ok(client) => call(&client, resource, options),
+        Ok(client) => call(&client, resources, options),
         Err(error) => Call(Run::refused(error)),
     }
 }
 
-fn call(client: &Redlock, resource: String, options: LockOptions) -> Call {
-    Call(Run::asking(client.lock(resource).options(options).for_body()))
+fn call(client: &Redlock, resources: Resources, options: LockOptions) -> Call {
+    Call(Run::asking(LockRequest::new(client.client(), resources, options).for_body()))
 }
 
 /// The lock of the body that calls it: what `lock` names.
@@ -104,15 +106,42 @@ impl<S, R, F: Future<Output = R>> Future for Locked<S, R, F> {
 )]
 pub trait IntoResource {
     /// The resource, owned.
-    fn into_resource(self) -> String;
+    fn into_resource(self) -> Locks;
 }
+
+/// What a call locks.
+#[derive(Debug)]
+pub struct Locks(Resources);
 
 // Without this attribute, rustc would name the missing `From` and say nothing of templates.
 #[diagnostic::do_not_recommend]
 impl<T: Into<String>> IntoResource for T {
-    fn into_resource(self) -> String {
-        self.into()
+    fn into_resource(self) -> Locks {
+        Locks(Resources::One(self.into()))
     }
+}
+
+#[diagnostic::do_not_recommend]
+impl IntoResource for Locks {
+    fn into_resource(self) -> Locks {
+        self
+    }
+}
+
+/// The name of one resource of a set.
+pub fn name(resource: impl IntoResource) -> String {
+    match resource.into_resource().0 {
+        Resources::One(resource) => resource,
+        set => set.first().to_owned(),
+    }
+}
+
+/// All of these resources, or none.
+pub fn all<I>(resources: I) -> Locks
+where
+    I: IntoIterator<Item: Into<String>>,
+{
+    Locks(Resources::all(resources))
 }
 
 /// A setting that is a duration.

@@ -11,6 +11,7 @@ use crate::{
     node::{NodeHandle, memory::MemoryNode},
     options::Settings,
     quorum::Nodes,
+    resources::Resources,
     runtime::check_runtime,
     token::Entropy,
     wait::Queues,
@@ -65,6 +66,19 @@ impl Client {
 
     pub(crate) fn key(&self, resource: &str) -> Arc<str> {
         format!("{}{resource}", self.settings.key_prefix).into()
+    }
+
+    /// The keys of these resources, in the order of all clients: sets that overlap line up in it, and
+    /// never wait for each other in a circle.
+    pub(crate) fn keys(&self, resources: &Resources) -> (Arc<str>, Box<[Arc<str>]>) {
+        if let [resource] = resources.as_slice() {
+            return (self.key(resource), Box::default());
+        }
+        let mut keys = resources.as_slice().iter().map(|it| self.key(it)).collect::<Vec<_>>();
+        keys.sort_unstable();
+        let mut keys = keys.into_iter();
+        let first = keys.next().unwrap_or_else(|| self.key(""));
+        (first, keys.collect())
     }
 
     /// Starts the background tasks, or starts them again when their runtime has ended (rule 13).

@@ -36,10 +36,17 @@ pub struct LockHandle {
 /// The reads of a guard and its handles.
 macro_rules! reads {
     () => {
-        /// The resource that is locked.
+        /// The resource that is locked; the first that was named of a set.
         #[must_use]
         pub fn resource(&self) -> &str {
-            &self.as_handle().hold.resource
+            self.as_handle().hold.resources.first()
+        }
+
+        /// All resources that are locked, in the order in which
+        /// [`lock_all`](crate::Redlock::lock_all) named them, each once. One for other locks.
+        #[must_use]
+        pub fn resources(&self) -> &[String] {
+            self.as_handle().hold.resources.as_slice()
         }
 
         /// How much longer the lock may be relied on; zero once lost. Computed from the clock at
@@ -197,7 +204,7 @@ impl LockHandle {
     }
 
     fn describe(&self, mut shown: fmt::DebugStruct<'_, '_>) -> fmt::Result {
-        shown.field("resource", &self.hold.resource).field("votes", &self.votes());
+        shown.field("resource", &self.hold.resources.name()).field("votes", &self.votes());
         shown.finish_non_exhaustive()
     }
 

@@ -18,6 +18,7 @@ use crate::{
     options::{LockOptions, call_settings, request_setters},
     quorum::quorum,
     request::LockRequest,
+    resources::Resources,
     runtime::in_runtime,
     telemetry,
     timer::sleep,
@@ -159,7 +160,7 @@ impl Campaign {
                  the term with max_hold",
             ));
         }
-        if body::own_hold(&client, &role).is_some() {
+        if body::own_hold(&client, |hold| hold.resources.has(&role)).is_some() {
             return Err(LockError::config(format!(
                 "the lock of the role {role:?} is held by the body that campaigns for it, which could \
                  never win: campaign outside of that body, or under another name"
@@ -177,7 +178,9 @@ impl Campaign {
     where
         Fut: Future<Output = ControlFlow<T>>,
     {
-        let guard = LockRequest::new(&self.client, self.role.clone(), self.options.clone()).await?;
+        let guard =
+            LockRequest::new(&self.client, Resources::One(self.role.clone()), self.options.clone())
+                .await?;
         telemetry::leads(&self.role, guard.fencing_token());
         let outcome = body::run(body::into_body(guard), OnLost::Cancel, body).await;
         if outcome.is_ok() {

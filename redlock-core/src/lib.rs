@@ -98,6 +98,7 @@ pub mod pools;
 mod quorum;
 mod redlock;
 mod request;
+mod resources;
 mod runtime;
 #[doc(hidden)]
 pub mod seam;

@@ -23,6 +23,7 @@ use crate::{
     options::LockOptions,
     quorum::twin,
     request::LockRequest,
+    resources::Resources,
     shutdown,
     status::LockStatus,
     wait::Requests,
@@ -129,13 +130,50 @@ impl Redlock {
 
     /// Asks for the lock on `resource`, 1 to 1024 bytes. Await the request for a guard.
     pub fn lock(&self, resource: impl Into<String>) -> LockRequest {
-        LockRequest::new(&self.client, resource.into(), LockOptions::new())
+        LockRequest::new(&self.client, Resources::One(resource.into()), LockOptions::new())
+    }
+
+    /// Asks for the locks on all these resources, 1 to 64 of them: all or none. What a lock does, a set
+    /// does as a whole: each node takes, renews and deletes all its keys in one step, and it is lost
+    /// when so many nodes have lost any of its keys that no quorum is left. A resource that is named
+    /// twice counts once, and a set of one resource is that lock.
+    ///
+    /// Sets that overlap never wait for each other in a circle, in whatever order they name their
+    /// resources, because they line up in the same order. A set is served in turn with single locks.
+    /// [`fenced`](LockRequest::fenced) gives one token for the set, larger than every token that was
+    /// given for any of its resources before.
+    ///
+    /// A set needs scripts on the nodes (`+eval +evalsha`) and `+mget +exists`. On a Redis cluster, all
+    /// resources of a set must be in one slot: put the same hash tag into each, as in
+    /// `"{bank}:account:1"`.
+    ///
+    /// # Errors
+    ///
+    /// Those of a lock, with the resources of the set as `resource`.
+    /// [`InvalidResource`](LockError::InvalidResource) for a set without a resource or with more than
+    /// 64, when awaited.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let redlock = redlock_core::Redlock::in_memory(3);
+    /// let guard = redlock.lock_all(["account:1", "account:2"]).await?;
+    /// assert_eq!(guard.resources(), ["account:1", "account:2"]);
+    /// assert!(redlock.try_lock("account:2").await.unwrap_err().is_held());
+    /// guard.release().await?;
+    /// # Ok::<(), redlock_core::LockError>(()) }).unwrap();
+    /// ```
+    pub fn lock_all<I>(&self, resources: I) -> LockRequest
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        LockRequest::new(&self.client, Resources::all(resources), LockOptions::new())
     }
 
     /// Asks for the lock on `resource` with at most one attempt.
     pub fn try_lock(&self, resource: impl Into<String>) -> LockRequest {
         let once = LockOptions::new().wait(Duration::ZERO);
-        LockRequest::new(&self.client, resource.into(), once)
+        LockRequest::new(&self.client, Resources::One(resource.into()), once)
     }
 
     /// Takes up a lock that another process, or another client of this one, has handed over with

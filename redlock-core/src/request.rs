@@ -10,6 +10,7 @@ use crate::{
     lock_future::LockFuture,
     op::acquire,
     options::{LockOptions, call_settings, request_setters},
+    resources::Resources,
 };
 
 /// A request for one lock. Nothing happens until it is awaited or [`run`](Self::run).
@@ -19,15 +20,15 @@ use crate::{
 #[must_use = "a request does nothing until it is awaited"]
 pub struct LockRequest {
     client: Arc<Client>,
-    resource: String,
+    resources: Resources,
     options: LockOptions,
 }
 
 call_settings!(request_setters, LockRequest);
 
 impl LockRequest {
-    pub(crate) fn new(client: &Arc<Client>, resource: String, options: LockOptions) -> Self {
-        Self { client: Arc::clone(client), resource, options }
+    pub(crate) fn new(client: &Arc<Client>, resources: Resources, options: LockOptions) -> Self {
+        Self { client: Arc::clone(client), resources, options }
     }
 
     /// Asks for a [`FencingToken`](crate::FencingToken), which the protected store compares: the lock is
@@ -73,7 +74,9 @@ impl LockRequest {
     /// [`Lost`](LockError::Lost). Spawned tasks do not join, and neither do siblings of the body.
     ///
     /// The hold keeps its settings: the `ttl`, `auto_extend` and `max_hold` of a request that joins
-    /// have no effect. A `fenced` request joins a fenced hold alone, and has its token. A `min_hold`
+    /// have no effect. A set joins a hold with all of its resources; a set that shares only some of them
+    /// with a hold around it is [`Held`](LockError::Held) at once, since it could only wait for itself.
+    /// A `fenced` request joins a fenced hold alone, and has its token. A `min_hold`
     /// joins a hold with one at least as long.
     ///
     /// # Errors
@@ -107,13 +110,16 @@ impl LockRequest {
     /// Asks for the lock of a body, or joins the hold of a body around this request.
     #[doc(hidden)]
     pub fn for_body(self) -> BodyFuture {
-        let Self { client, resource, options } = self;
+        let Self { client, resources, options } = self;
         BodyFuture::new(async move {
             let terms = client.settings.terms(&options)?;
-            if let Some(joined) = body::join(&client, &resource, &terms)? {
+            if let Some(joined) = body::join(&client, &resources, &terms)? {
                 return Ok(joined);
             }
-            let hold = acquire::acquire(&client, resource, &terms).await?;
+            if body::waits_for_itself(&client, &resources) {
+                return Err(acquire::held_around(&client, resources, &terms));
+            }
+            let hold = acquire::acquire(&client, resources, &terms).await?;
             Ok(into_body(LockGuard::new(&client, hold)))
         })
     }
@@ -124,13 +130,13 @@ impl IntoFuture for LockRequest {
     type IntoFuture = LockFuture;
 
     fn into_future(self) -> LockFuture {
-        let Self { client, resource, options } = self;
+        let Self { client, resources, options } = self;
         LockFuture::new(async move {
             let terms = client.settings.terms(&options)?;
-            if body::waits_for_itself(&client, &resource) {
-                return Err(acquire::held_around(&client, resource, &terms));
+            if body::waits_for_itself(&client, &resources) {
+                return Err(acquire::held_around(&client, resources, &terms));
             }
-            let hold = acquire::acquire(&client, resource, &terms).await?;
+            let hold = acquire::acquire(&client, resources, &terms).await?;
             Ok(LockGuard::new(&client, hold))
         })
     }

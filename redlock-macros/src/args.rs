@@ -28,6 +28,7 @@ pub(crate) struct Arg<T> {
 #[derive(Debug)]
 pub(crate) struct Args {
     pub(crate) resource: Option<Arg<Resource>>,
+    pub(crate) resources: Option<Arg<Resource>>,
     pub(crate) ttl: Option<Arg<Time>>,
     pub(crate) wait: Option<Arg<Time>>,
     pub(crate) pool: Option<Arg<PoolName>>,
@@ -63,6 +64,7 @@ impl Args {
         let mut take = Take { entries: &mut entries, errors };
         Self {
             resource: take.value("resource", resource::resource),
+            resources: take.value("resources", resource::resources),
             ttl: take.value("ttl", value::positive_time),
             wait: take.value("wait", value::time),
             pool: take.value("pool", nodes::pool),

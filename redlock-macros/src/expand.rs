@@ -109,7 +109,7 @@ impl Locked<'_> {
 
     fn request(&self) -> TokenStream {
         let private = self.private();
-        let resource = self.resource();
+        let resource = self.resource(&self.plan.resource);
         let options = self.options(&self.plan.options);
         match &self.plan.source {
             Source::DefaultPool => {
@@ -134,9 +134,9 @@ impl Locked<'_> {
         }
     }
 
-    fn resource(&self) -> TokenStream {
+    fn resource(&self, resource: &Resource) -> TokenStream {
         let private = self.private();
-        match &self.plan.resource {
+        match resource {
             Resource::Text { text, span } => {
                 let text = proc_macro2::Literal::string(text);
                 quote_spanned!(mixed(*span)=> #text)
@@ -163,6 +163,12 @@ impl Locked<'_> {
                 })
             }
             Resource::Expr(resource) => resource.to_token_stream(),
+            // One may be a text and the next a `String`: each is made a text by itself.
+            Resource::All(each) => {
+                let each = each.iter().map(|resource| self.resource(resource));
+                quote_mixed!(#private::all([#(#private::name(#each)),*]))
+            }
+            Resource::AllOf(resources) => quote_mixed!(#private::all(#resources)),
         }
     }
 

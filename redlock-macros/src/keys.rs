@@ -3,8 +3,9 @@
 use syn::Ident;
 
 /// Every key, with how it is written.
-pub(crate) const KEYS: [(&str, &str); 20] = [
+pub(crate) const KEYS: [(&str, &str); 21] = [
     ("resource", "resource = \"order:{order_id}\""),
+    ("resources", "resources = [\"account:{from}\", \"account:{to}\"]"),
     ("ttl", "ttl = \"30s\""),
     ("wait", "wait = \"2s\""),
     ("pool", "pool = \"orders\""),

@@ -1,4 +1,4 @@
-//! `resource`: a template, a text or an expression.
+//! `resource`: a template, a text or an expression. `resources`: several of them.
 
 use proc_macro2::Span;
 use syn::{Expr, ExprLit, Ident, Lit, LitStr};
@@ -24,6 +24,10 @@ pub(crate) enum Resource {
     Format { template: String, format: String, arguments: Vec<Expr>, span: Span },
     /// Something that gives the text.
     Expr(Expr),
+    /// Several at once. All or none of them are locked.
+    All(Vec<Resource>),
+    /// Something that gives several texts.
+    AllOf(Expr),
 }
 
 impl Resource {
@@ -33,13 +37,57 @@ impl Resource {
             Self::Text { text, .. } => Some(text.clone()),
             Self::Inline(template) => Some(template.value()),
             Self::Format { template, .. } => Some(template.clone()),
-            Self::Expr(_) => None,
+            Self::All(each) => {
+                let each: Option<Vec<String>> = each.iter().map(Self::template).collect();
+                Some(each?.join(", "))
+            }
+            Self::Expr(_) | Self::AllOf(_) => None,
         }
     }
 }
 
 pub(crate) fn resource(_: &Ident, value: Expr) -> syn::Result<Resource> {
     match ungrouped(value) {
+        value @ Expr::Array(_) => Err(syn::Error::new_spanned(
+            value,
+            "`resource` is one name: for several at once write `resources = [\"account:{from}\", \"account:{to}\"]`",
+        )),
+        value => one(value),
+    }
+}
+
+pub(crate) fn resources(key: &Ident, value: Expr) -> syn::Result<Resource> {
+    match ungrouped(value) {
+        Expr::Array(each) if each.elems.is_empty() => Err(syn::Error::new_spanned(
+            each,
+            format!(
+                "`{key}` is empty: name what to lock, `{key} = [\"account:{{from}}\", \"account:{{to}}\"]`"
+            ),
+        )),
+        Expr::Array(each) => {
+            let mut all = Vec::new();
+            let mut problems: Option<syn::Error> = None;
+            for value in each.elems {
+                match (one(ungrouped(value)), &mut problems) {
+                    (Ok(resource), _) => all.push(resource),
+                    (Err(error), Some(problems)) => problems.combine(error),
+                    (Err(error), none) => *none = Some(error),
+                }
+            }
+            problems.map_or(Ok(Resource::All(all)), Err)
+        }
+        value @ Expr::Lit(_) => Err(syn::Error::new_spanned(
+            value,
+            format!(
+                "`{key}` are several names, `{key} = [\"account:{{from}}\", \"account:{{to}}\"]`; one is `resource = \"account:{{from}}\"`"
+            ),
+        )),
+        value => Ok(Resource::AllOf(value)),
+    }
+}
+
+fn one(value: Expr) -> syn::Result<Resource> {
+    match value {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => template(&text),
         value @ (Expr::Lit(_) | Expr::Array(_)) => Err(syn::Error::new_spanned(
             value,

@@ -83,7 +83,7 @@ impl Plan {
         output: &Output,
         errors: &mut Errors,
     ) -> Option<Self> {
-        let resource = args.resource.map(|arg| arg.value);
+        let resource = errors.catch(resource(args.resource, args.resources)).flatten();
         let lock = args.lock.and_then(|arg| errors.catch(not_an_argument(arg.value, function)));
         let source = errors.catch(source(args.pool, args.pools, args.client));
         let skips = args.skip_if_held.is_some();
@@ -125,6 +125,19 @@ impl Plan {
 
 fn value<T>(arg: Option<Arg<T>>) -> Option<T> {
     arg.map(|arg| arg.value)
+}
+
+fn resource(
+    one: Option<Arg<Resource>>,
+    several: Option<Arg<Resource>>,
+) -> syn::Result<Option<Resource>> {
+    match (one, several) {
+        (Some(_), Some(several)) => {
+            let told = "`resource` and `resources` both say what to lock: keep one of the two";
+            Err(syn::Error::new(several.key.span(), told))
+        }
+        (one, several) => Ok(value(one.or(several))),
+    }
 }
 
 fn not_an_argument(lock: Ident, function: &Function) -> syn::Result<Ident> {

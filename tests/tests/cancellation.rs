@@ -12,6 +12,9 @@ use redlock_tests::{poll_times, within};
 const RESOURCE: &str = "job";
 const KEY: &str = "redlock:job";
 
+/// A set with the resource that other clients hold on some nodes.
+const SET: [&str; 3] = ["also", RESOURCE, "too"];
+
 /// Far longer than any run, so that no key just runs out.
 const TTL: Duration = Duration::from_secs(24 * 60 * 60);
 const NODE_TIMEOUT: Duration = Duration::from_millis(50);
@@ -77,7 +80,11 @@ impl World {
 
     /// Takes a lock on all three nodes, before the trouble begins.
     async fn hold(&self, resource: &str) -> LockGuard {
-        let guard = self.client.lock(resource).await.unwrap();
+        self.hold_all(&[resource]).await
+    }
+
+    async fn hold_all(&self, resources: &[&str]) -> LockGuard {
+        let guard = self.client.lock_all(resources.iter().copied()).await.unwrap();
         within("all votes", async {
             while guard.votes() < 3 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -207,6 +214,38 @@ async fn try_lock() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn lock_all() {
+    for start in [Start::Cold, Start::Warm] {
+        in_every_way(start, async |world, polls| {
+            world.trouble().await;
+            poll(polls, world.client.lock_all(SET)).await
+        })
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lock_all_with_a_token() {
+    in_every_way(Start::Warm, async |world, polls| {
+        world.trouble().await;
+        poll(polls, world.client.lock_all(SET).fenced()).await
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn lock_all_behind_a_task_of_the_same_client() {
+    in_every_way(Start::Warm, async |world, polls| {
+        let guard = world.hold(RESOURCE).await;
+        world.trouble().await;
+        let ended = poll(polls, world.client.lock_all(SET)).await;
+        drop(guard);
+        ended
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn run() {
     in_every_way(Start::Warm, async |world, polls| {
         // The body's own awaits as well, before and after the trouble reaches its lock.
@@ -250,6 +289,18 @@ async fn release() {
         let guard = world.hold(RESOURCE).await;
         world.trouble().await;
         poll(polls, guard.release()).await
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn extend_and_release_a_set() {
+    in_every_way(Start::Cold, async |world, polls| {
+        let guard = world.hold_all(&SET).await;
+        world.trouble().await;
+        let extended = poll(polls, guard.extend(TTL)).await;
+        let released = poll(polls, guard.release()).await;
+        extended && released
     })
     .await;
 }

@@ -1,8 +1,16 @@
 //! Joining the hold of a body that is around the request.
 
+use std::sync::Arc;
+
 use super::{BodyGuard, scope};
 use crate::{
-    client::Client, error::LockError, guard::LockGuard, lease::Judgement, metrics, options::Terms,
+    client::Client,
+    error::LockError,
+    guard::LockGuard,
+    lease::{Hold, Judgement},
+    metrics,
+    options::Terms,
+    resources::Resources,
 };
 
 /// The hold of this client on this resource that a body around this request has, for another body. A hold
@@ -13,18 +21,19 @@ use crate::{
 /// `Config` when the request asks for something that the hold does not have.
 pub(crate) fn join(
     client: &Client,
-    resource: &str,
+    resources: &Resources,
     terms: &Terms,
 ) -> Result<Option<BodyGuard>, LockError> {
-    let Some(guard) = scope::own_hold(client, resource) else { return Ok(None) };
+    let around = scope::own_hold(client, |hold| hold.covers(resources));
+    let Some(guard) = around else { return Ok(None) };
     let metered = metrics::acquiring(&*client.nodes.clock, terms.label);
-    let fits = fits(&guard, resource, terms);
+    let fits = fits(&guard, resources, terms);
     metered.done(if fits.is_ok() { "joined" } else { metrics::outcome(&fits) });
     fits.map(|()| Some(BodyGuard::joining(guard)))
 }
 
 /// Whether the hold has what the request asks for.
-fn fits(guard: &LockGuard, resource: &str, terms: &Terms) -> Result<(), LockError> {
+fn fits(guard: &LockGuard, resources: &Resources, terms: &Terms) -> Result<(), LockError> {
     let hold = guard.hold();
     let missing = if terms.fenced && hold.token.is_none() {
         "a fencing token: add `fenced`"
@@ -34,13 +43,17 @@ fn fits(guard: &LockGuard, resource: &str, terms: &Terms) -> Result<(), LockErro
         return Ok(());
     };
     Err(LockError::config(format!(
-        "the lock on {resource:?} is held by the body around this request, without {missing} to the \
-         outermost request for it"
+        "the lock on {:?} is held by the body around this request, without {missing} to the \
+         outermost request for it",
+        resources.name()
     )))
 }
 
 /// Whether a request that does not join could only wait for a body that waits for it.
-pub(crate) fn waits_for_itself(client: &Client, resource: &str) -> bool {
-    let own = scope::own_hold(client, resource);
-    own.is_some_and(|own| !matches!(client.leases.judge(own.hold()), Judgement::Ended(_)))
+pub(crate) fn waits_for_itself(client: &Client, resources: &Resources) -> bool {
+    let reading = client.nodes.clock.read();
+    let is_held = |hold: &Arc<Hold>| {
+        hold.shares(resources) && !matches!(hold.glance(reading), Judgement::Ended(_))
+    };
+    scope::own_hold(client, is_held).is_some()
 }

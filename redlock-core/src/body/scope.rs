@@ -10,7 +10,7 @@ use tokio::task;
 use crate::{
     client::Client,
     guard::{LockGuard, LockHandle},
-    lease::Leases,
+    lease::{Hold, Leases},
 };
 
 thread_local! {
@@ -63,8 +63,12 @@ impl LockHandle {
     }
 }
 
-/// The hold of this client on this resource whose body this is inside of, however far inside.
-pub(crate) fn own_hold(client: &Client, resource: &str) -> Option<Arc<LockGuard>> {
+/// The innermost hold of this client that `is_wanted` and whose body this is inside of, however far
+/// inside.
+pub(crate) fn own_hold(
+    client: &Client,
+    is_wanted: impl Fn(&Arc<Hold>) -> bool,
+) -> Option<Arc<LockGuard>> {
     let is_of = |leases: &Arc<Leases>| Arc::ptr_eq(leases, &client.leases);
-    find(|guard| is_of(&guard.client().leases) && guard.hold().covers(resource))
+    find(|guard| is_of(&guard.client().leases) && is_wanted(guard.hold()))
 }

@@ -91,11 +91,11 @@ async fn tokens_grow_over_clients_and_whatever_happens_to_a_minority() {
 /// Sets the counters ahead of every clock, each by another amount, as after clients that asked at the
 /// same moment. From now on the nodes count on from there.
 fn set_apart(nodes: &[MemoryNode]) {
-    let claim = Arc::new(Claim { key: "redlock:r".into(), value: "earlier".to_owned() });
+    let claim = Arc::new(Claim::new(&"redlock:r".into(), "earlier".to_owned()));
     for (node, ahead) in nodes.iter().zip([3, 1, 2]) {
         let draw = Draw { floor: u64::MAX, count: ahead * 1_000_000_000, life: counter::LIFE };
         let draws = Action::GrantFenced { ttl: TTL, draw };
-        let commands = [draws, Action::Release { wakes: false }]
+        let commands = [draws, Action::Release { wakes: Default::default() }]
             .map(|action| Command { claim: Arc::clone(&claim), action });
         node.execute(&commands);
     }

@@ -13,7 +13,9 @@ use crate::{
     error::{LockError, LostReason},
     fence::FencingToken,
     metrics,
+    node::Claim,
     quorum::{Nodes, Round},
+    resources::Resources,
     sync::{
         Mutex, Notify,
         atomic::{AtomicBool, Ordering},
@@ -28,7 +30,7 @@ pub(crate) struct HoldId(pub(super) u64);
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) id: HoldId,
-    pub(crate) resource: String,
+    pub(crate) resources: Resources,
     /// When the holder got the lock.
     pub(crate) since: Moment,
     /// The metrics of this hold.
@@ -50,7 +52,7 @@ pub(crate) struct Hold {
 impl Hold {
     pub(super) fn new(
         id: HoldId,
-        resource: String,
+        resources: Resources,
         label: &'static str,
         since: Moment,
         state: HoldState,
@@ -59,7 +61,7 @@ impl Hold {
     ) -> Self {
         Self {
             id,
-            resource,
+            resources,
             since,
             metered: metrics::Held::new(label, since),
             has_body: AtomicBool::new(false),
@@ -72,9 +74,14 @@ impl Hold {
         }
     }
 
-    /// Whether it holds this resource.
-    pub(crate) fn covers(&self, resource: &str) -> bool {
-        self.resource == resource
+    /// Whether it holds all of these resources.
+    pub(crate) fn covers(&self, resources: &Resources) -> bool {
+        resources.as_slice().iter().all(|resource| self.resources.has(resource))
+    }
+
+    /// Whether it holds some of these resources.
+    pub(crate) fn shares(&self, resources: &Resources) -> bool {
+        resources.as_slice().iter().any(|resource| self.resources.has(resource))
     }
 
     /// Judges the hold, and returns what has to be done about it.
@@ -97,9 +104,9 @@ impl Hold {
         self.state.lock().kept()
     }
 
-    /// The key of the lock.
-    pub(crate) fn key(&self) -> Arc<str> {
-        Arc::clone(&self.state.lock().lease().claim.key)
+    /// The claim, with the keys of the lock.
+    pub(crate) fn claim(&self) -> Arc<Claim> {
+        Arc::clone(&self.state.lock().lease().claim)
     }
 
     /// Ends the hold. False when it had ended before.
@@ -119,7 +126,7 @@ impl Hold {
 
     /// Tells the users of the hold that it was lost.
     pub(super) fn tell_lost(&self, reason: LostReason) {
-        telemetry::lost(&self.resource, reason);
+        telemetry::lost(self.resources.name(), reason);
         self.nudge();
     }
 
@@ -195,13 +202,13 @@ impl Hold {
             // The holder released the lock itself: there is nothing left to rely on.
             End::Released => LostReason::Expired,
         };
-        LockError::Lost { resource: self.resource.clone(), reason }
+        LockError::Lost { resource: self.resources.name().to_owned(), reason }
     }
 
     /// The error when the hold ended before any work ran under it. The lock was never given, so
     /// this is no loss.
     pub(crate) fn unused_error(&self, end: End, nodes: &Nodes) -> LockError {
-        let resource = self.resource.clone();
+        let resource = self.resources.name().to_owned();
         if end == End::Lost(LostReason::Shutdown) {
             return LockError::ShuttingDown { resource };
         }

@@ -12,6 +12,7 @@ use crate::{
     fence::FencingToken,
     options::Terms,
     quorum::Nodes,
+    resources::Resources,
     sync::atomic::{AtomicUsize, Ordering},
 };
 
@@ -49,7 +50,7 @@ impl Leases {
     /// A hold over a lease that was taken, or was taken over at `begun`. It counts from `now`.
     pub(crate) fn hold(
         &self,
-        resource: String,
+        resources: Resources,
         lease: LeaseState,
         terms: &Terms,
         begun: Moment,
@@ -62,7 +63,7 @@ impl Leases {
         let state = HoldState::new(lease, terms, latest, doubt_limit);
         let earliest = (begun + terms.min_hold, terms.min_hold);
         let id = self.registry.fresh_id();
-        Arc::new(Hold::new(id, resource, terms.label, begun, state, earliest, token))
+        Arc::new(Hold::new(id, resources, terms.label, begun, state, earliest, token))
     }
 
     /// Ends a hold. False when it had ended before.
@@ -84,7 +85,10 @@ impl Leases {
         hold.tell_lost(reason);
         self.registry.tell_loss();
         if let Some(waiters) = self.waiters.upgrade() {
-            waiters.holder_gone(&hold.key(), hold.id, self.nodes.clock.now());
+            let now = self.nodes.clock.now();
+            for key in hold.claim().keys() {
+                Arc::clone(&waiters).holder_gone(key, hold.id, now);
+            }
         }
     }
 

@@ -342,7 +342,7 @@ mod tests {
         let terms = Redlock::in_memory(1).client().settings.terms(&options).unwrap();
         let leads = Leads::new(Duration::from_secs(60));
         let round = Round::new(3, |_| false);
-        let claim = Arc::new(Claim { key: "k".into(), value: "v".into() });
+        let claim = Arc::new(Claim::new(&"k".into(), "v".into()));
         let lease = LeaseState::sought(claim, &terms, leads.begin(reading(0, 0)), &round);
         let state = HoldState::new(lease, &terms, Moment::NEVER, DOUBT_LIMIT);
         Held { leads, state, round }

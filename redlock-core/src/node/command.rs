@@ -4,17 +4,75 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use crate::token::Token;
 
-/// The key of a lock and the value with which one attempt asks for it.
+/// The keys of a lock and the value with which one attempt asks for them.
 pub(crate) struct Claim {
+    /// The key of a lock on one resource; the first key of a set, in the order of all clients.
     pub(crate) key: Arc<str>,
+    /// The other keys of a set, in that order. A node does each action on all keys or on none.
+    pub(crate) rest: Box<[Arc<str>]>,
     /// `token.client_name`, ASCII: native compare commands pass through lossy UTF-8 in redis 1.x
     /// (rule 1). Never printed (rule 19).
     pub(crate) value: String,
 }
 
+impl Claim {
+    /// A claim on one key.
+    pub(crate) fn new(key: &Arc<str>, value: String) -> Self {
+        Self { key: Arc::clone(key), rest: Box::default(), value }
+    }
+
+    /// Whether it has several keys.
+    pub(crate) fn is_set(&self) -> bool {
+        !self.rest.is_empty()
+    }
+
+    /// All its keys.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &Arc<str>> {
+        std::iter::once(&self.key).chain(&self.rest)
+    }
+
+    /// How many keys it has.
+    pub(crate) fn len(&self) -> usize {
+        1 + self.rest.len()
+    }
+}
+
 impl fmt::Debug for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Claim").field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("Claim")
+            .field("key", &self.key)
+            .field("rest", &self.rest)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Some of the keys of a claim, by their places in it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Places(u64);
+
+impl Places {
+    pub(crate) const NONE: Self = Self(0);
+    /// The only key of a claim, or the first.
+    pub(crate) const FIRST: Self = Self(1);
+    /// A claim has at most this many keys.
+    pub(crate) const MAX: usize = 64;
+
+    /// The first place if `is_there`.
+    pub(crate) fn first(is_there: bool) -> Self {
+        Self(u64::from(is_there))
+    }
+
+    pub(crate) fn add(&mut self, place: usize) {
+        debug_assert!(place < Self::MAX);
+        self.0 |= 1 << place;
+    }
+
+    pub(crate) fn has(self, place: usize) -> bool {
+        place < Self::MAX && self.0 & (1 << place) != 0
+    }
+
+    pub(crate) fn is_none(self) -> bool {
+        self.0 == 0
     }
 }
 
@@ -48,9 +106,9 @@ pub(crate) enum Action {
     /// If the key has our value and the counter beside it reads what it has given to us, raise the
     /// counter to the last number of the range that other nodes have given more of.
     Confirm(Raise),
-    /// If the key has our value, delete it. Where this node keeps the queue of the lock, also give
-    /// the turn to its front (`wakes`).
-    Release { wakes: bool },
+    /// If the key has our value, delete it. Of the keys whose queue this node keeps (`wakes`), also
+    /// give the turn to the front of the queue.
+    Release { wakes: Places },
     /// If the key has our value, let it live for exactly this long: the release of a `min_hold`
     /// that is not used up, the only action that may shorten (rule 7). Made of a
     /// [`CleanUp`](super::CleanUp) when it is sent.
@@ -148,9 +206,9 @@ pub(crate) enum Reply {
     /// The key is there and has another client's value, or the counter beside it has given numbers
     /// to another client.
     Foreign,
-    /// The key is not there any more, whether or not it had our value until now (`deleted`), and the
-    /// turn went to a waiter in the queue.
-    Woke { deleted: bool },
+    /// No key is there any more, whether or not all had our value until now (`deleted`), and the turn
+    /// went to a waiter in the queue of each of the keys in `woken`.
+    Woke { deleted: bool, woken: Places },
     /// Stands in the queue.
     Queued {
         /// The place, to join at again.

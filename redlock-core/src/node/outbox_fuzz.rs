@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
-    Action, Claim, CleanUp, Job, ReplyTo, Restarts,
+    Action, Claim, CleanUp, Job, Places, ReplyTo, Restarts,
     lanes::Queued,
     outbox::{Link, Outbox},
     quarantine::Quarantine,
@@ -88,7 +88,10 @@ impl Run {
         self.put(key, |claim| {
             let clean_up =
                 CleanUp { since, until, keep_until: None, repeated: false, may_be_unsent: true };
-            Job { clean_up: Some(clean_up), ..Job::new(claim, Action::Release { wakes: false }) }
+            Job {
+                clean_up: Some(clean_up),
+                ..Job::new(claim, Action::Release { wakes: Places::NONE })
+            }
         });
         if let Some((_, fate)) = self.claims.get_mut(&key) {
             fate.released = true;
@@ -98,7 +101,7 @@ impl Run {
     fn put(&mut self, key: u8, job: impl FnOnce(&Arc<Claim>) -> Job) {
         let name: Arc<str> = "a:1".into();
         let (claim, _) = self.claims.entry(key).or_insert_with(|| {
-            let claim = Claim { key: key.to_string().into(), value: "v".into() };
+            let claim = Claim::new(&key.to_string().into(), "v".into());
             (Arc::new(claim), Fate::default())
         });
         let job = job(claim);

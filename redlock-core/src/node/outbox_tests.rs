@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Action, Claim, CleanUp, Draw, EarlyReply, Identity, Job, Raise, Reply, ReplyTo, Restarts,
-    deliver,
+    Action, Claim, CleanUp, Draw, EarlyReply, Identity, Job, Places, Raise, Reply, ReplyTo,
+    Restarts, deliver,
     lanes::Queued,
     outbox::{Link, Outbox, PAUSE},
     quarantine::Quarantine,
@@ -37,7 +37,7 @@ fn up() -> Outbox {
 }
 
 fn claim(key: impl ToString) -> Arc<Claim> {
-    Arc::new(Claim { key: key.to_string().into(), value: "v".into() })
+    Arc::new(Claim::new(&key.to_string().into(), "v".into()))
 }
 
 fn reply_to() -> ReplyTo {
@@ -59,7 +59,7 @@ fn clean_up(since: u64, until: u64) -> CleanUp {
 }
 
 fn delete(claim: &Arc<Claim>) -> Job {
-    let release = Action::Release { wakes: false };
+    let release = Action::Release { wakes: Places::NONE };
     Job { clean_up: Some(clean_up(0, 5000)), ..Job::new(claim, release) }
 }
 
@@ -85,7 +85,7 @@ fn renewals_and_deletes_leave_first_grants_next_watches_last() {
             .put(&name(), free_signal.job(), ReplyTo::new(&free_signal, 0, &name()), at(0))
             .is_empty()
     );
-    let release = Action::Release { wakes: false };
+    let release = Action::Release { wakes: Places::NONE };
     assert!(put(&mut outbox, Job::new(&claim("a"), GRANT)).is_empty());
     assert!(put(&mut outbox, delete(&claim("b"))).is_empty());
     assert!(put(&mut outbox, Job::new(&claim("c"), EXTEND)).is_empty());
@@ -130,7 +130,7 @@ fn a_newer_wish_replaces_a_renewal_that_was_not_sent() {
 
     put(&mut outbox, Job::new(&ours, HEAL));
     assert_eq!(put(&mut outbox, delete(&ours)).len(), 1);
-    assert_eq!(actions(&take(&mut outbox, 0)), [Action::Release { wakes: false }]);
+    assert_eq!(actions(&take(&mut outbox, 0)), [Action::Release { wakes: Places::NONE }]);
 }
 
 /// A renewal would find the key missing and set it, and a release would then delete nothing.

@@ -109,10 +109,12 @@ fn hear(shared: &Shared, job: &Job, reply: &Reply, now: &impl Deref<Target = Mom
         telemetry::odd_expiry(&shared.name, key, &anomaly);
     }
     // A node does not push our own changes to us.
-    let done = matches!(reply, Reply::Done | Reply::Woke { deleted: true });
+    let done = matches!(reply, Reply::Done | Reply::Woke { deleted: true, .. });
     let clears = matches!(job.action, Action::Clear { .. });
-    if done && (clears || job.clean_up.is_some_and(|it| it.deletes(**now))) {
-        shared.watchers.freed(key);
+    // Some keys of a set may be gone where others were not there: to look in vain does no harm.
+    if (done || job.claim.is_set()) && (clears || job.clean_up.is_some_and(|it| it.deletes(**now)))
+    {
+        job.claim.keys().for_each(|key| shared.watchers.freed(key));
     }
 }
 

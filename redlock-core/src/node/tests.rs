@@ -69,7 +69,7 @@ impl Connection for Meddled {
 
 /// Asks one node for a lock, from any thread.
 fn ask_for_lock(node: &NodeHandle, round: &Arc<Round>) {
-    let claim = Arc::new(Claim { key: "redlock:r".into(), value: "v".to_owned() });
+    let claim = Arc::new(Claim::new(&"redlock:r".into(), "v".to_owned()));
     let grant = Job::new(&claim, Action::Grant { ttl: Duration::from_secs(30) });
     deliver(node.submit(grant, ReplyTo::new(round, 0, node.name()), node.now()));
 }

@@ -4,15 +4,17 @@
 mod attempt;
 mod chance;
 mod fence;
+mod fronts;
 mod request;
 mod retries;
+mod set;
 mod waiting;
 
 use std::{sync::Arc, time::Duration};
 
 use tracing::Instrument;
 
-use self::{request::Request, retries::Chance};
+use self::{fronts::Fronts, request::Request, retries::Chance};
 use crate::{
     client::Client,
     clock::{Moment, Reading},
@@ -22,24 +24,22 @@ use crate::{
     metrics,
     op::watch::Watch,
     options::Terms,
+    resources::Resources,
     runtime::check_runtime,
     telemetry,
     timer::sleep,
-    wait::{FailedAttempt, Front, Joined, MIN_PAUSE, NoTurn, Wants},
+    wait::{FailedAttempt, Front, Joined, MIN_PAUSE, NoTurn},
 };
-
-/// The longest resource in bytes (api.md): keys stay readable and cheap.
-pub(crate) const MAX_RESOURCE_BYTES: usize = 1024;
 
 /// Takes the lock, waiting for it as the terms allow. The hold is the caller's to release.
 pub(crate) async fn acquire(
     client: &Arc<Client>,
-    resource: String,
+    resources: Resources,
     terms: &Terms,
 ) -> Result<Arc<Hold>, LockError> {
-    let span = telemetry::acquiring(&resource, terms.label);
+    let span = telemetry::acquiring(resources.name(), terms.label);
     let metered = metrics::acquiring(&*client.nodes.clock, terms.label);
-    let acquired = wait_for(client, resource, terms).instrument(span).await;
+    let acquired = wait_for(client, resources, terms).instrument(span).await;
     metered.done(metrics::outcome(&acquired));
     if let Err(error) = &acquired {
         telemetry::refused(error);
@@ -49,11 +49,11 @@ pub(crate) async fn acquire(
 
 async fn wait_for(
     client: &Arc<Client>,
-    resource: String,
+    resources: Resources,
     terms: &Terms,
 ) -> Result<Arc<Hold>, LockError> {
-    check(&resource)?;
-    client.check_open(&resource)?;
+    resources.check()?;
+    client.check_open(resources.name())?;
     let clock = &client.nodes.clock;
     let called = clock.now();
     let begun = if client.is_ready()? {
@@ -62,20 +62,30 @@ async fn wait_for(
         tokio::select! {
             biased;
             ready = client.ready() => ready?,
-            () = client.closed() => client.check_open(&resource)?,
+            () = client.closed() => client.check_open(resources.name())?,
         }
         clock.now()
     };
-    let mut request = Request::new(client, resource, terms, called, begun);
-    let front = request.turn().await?;
-    request.ask(front).await
+    let mut request = Request::new(client, resources, terms, called, begun);
+    let fronts = request.turns().await?;
+    request.ask(fronts).await
 }
 
 impl Request<'_> {
-    /// Waits for the turn in the queue.
-    async fn turn(&mut self) -> Result<Front, LockError> {
-        let wants = Wants::new(self.terms);
-        let turn = match self.client.queues.join(&self.key, wants, self.begun) {
+    /// Waits for the turn in the queue before each key.
+    async fn turns(&mut self) -> Result<Fronts, LockError> {
+        let key = Arc::clone(&self.key);
+        let first = self.turn(&key, self.begun).await?;
+        if self.rest.is_empty() {
+            return Ok(Fronts::one(first));
+        }
+        Box::pin(self.other_turns(first)).await
+    }
+
+    /// Waits for the turn in the queue before one key.
+    async fn turn(&mut self, key: &Arc<str>, now: Moment) -> Result<Front, LockError> {
+        let wants = self.wants();
+        let turn = match self.client.queues.join(key, wants, now) {
             Joined::First(front) => return Ok(front),
             Joined::Refused(no_turn) => {
                 self.attempts = 1;
@@ -86,7 +96,7 @@ impl Request<'_> {
                     // The outcome of the attempt in progress is this request's answer, too.
                     self.client.nodes.give_up_after()
                 } else {
-                    self.retries.limit_in_queue()
+                    self.retries.limit_in_queue().saturating_sub(now.since(self.begun))
                 };
                 let turn = {
                     let _waiting = metrics::waiting(self.terms.label);
@@ -107,19 +117,19 @@ impl Request<'_> {
     }
 
     /// Takes over the lease that the front was given, or asks the nodes until they grant the lock.
-    async fn ask(mut self, mut front: Front) -> Result<Arc<Hold>, LockError> {
-        let wants = Wants::new(self.terms);
-        if let Some(in_transit) = front.take_lease(wants)
-            && let Some((in_transit, token)) = self.numbered(&front, in_transit).await
+    async fn ask(mut self, mut fronts: Fronts) -> Result<Arc<Hold>, LockError> {
+        let wants = self.wants();
+        if let Some(in_transit) = fronts.first.take_lease(wants)
+            && let Some((in_transit, token)) = self.numbered(&fronts.first, in_transit).await
         {
             let reading = self.client.nodes.clock.read();
-            return self.admit(front, in_transit, reading.now, reading, token);
+            return self.admit(fronts, in_transit, reading.now, reading, token);
         }
-        let known = front.known(wants);
-        if known.is_some() || front.stands_back() && !wants.tries_once {
-            let chance = self.pause(&mut front, known.as_deref()).await?;
+        let known = fronts.known(wants);
+        if known.is_some() || fronts.stand_back() && !wants.tries_once {
+            let chance = self.pause(&mut fronts, known.as_deref()).await?;
             if chance != Chance::Free {
-                front.challenged();
+                fronts.challenged();
             }
         }
         loop {
@@ -131,20 +141,20 @@ impl Request<'_> {
                 self.client.ensure_moving();
             }
             self.attempts = self.attempts.saturating_add(1);
-            match self.attempt(&front).await? {
+            match self.attempt(&fronts).await? {
                 Ok((mut in_transit, reading)) => {
                     let begun = in_transit.lease.since;
                     let token = in_transit.lease.next_number();
-                    return self.admit(front, in_transit, begun, reading, token);
+                    return self.admit(fronts, in_transit, begun, reading, token);
                 }
                 Err(failure) => {
                     let failure = Arc::new(failure);
-                    front.failed(&failure);
+                    fronts.failed(&failure);
                     if failure.granted > 0 || failure.no_quorum && failure.was_asked {
                         // A node does not push this client's own changes to it.
                         self.watch = None;
                     }
-                    self.pause(&mut front, Some(&failure)).await?;
+                    self.pause(&mut fronts, Some(&failure)).await?;
                 }
             }
         }
@@ -154,7 +164,7 @@ impl Request<'_> {
     /// asked yet, and other clients go first.
     async fn pause(
         &mut self,
-        front: &mut Front,
+        fronts: &mut Fronts,
         failure: Option<&FailedAttempt>,
     ) -> Result<Chance, LockError> {
         let begun = self.now();
@@ -165,7 +175,12 @@ impl Request<'_> {
         // On the heap: most locks are had without it, and pay for its size otherwise.
         let chance = {
             let _waiting = metrics::waiting(self.terms.label);
-            Box::pin(self.chance(front, failure, begun + limit)).await?
+            let (end, last) = (begun + limit, self.last);
+            if fronts.are_several() {
+                Box::pin(self.chances(fronts, failure, end)).await?
+            } else {
+                Box::pin(self.chance(&mut fronts.first, failure, last, end)).await?
+            }
         };
         let now = self.now();
         self.woken(chance.name(), now.since(begun));
@@ -176,7 +191,7 @@ impl Request<'_> {
                 self.watch = None;
                 let at_once = now.since(begun) < MIN_PAUSE;
                 let in_vain = failure.is_some_and(FailedAttempt::is_in_vain);
-                self.hesitate(front, !has_news || in_vain || at_once).await?;
+                self.hesitate(fronts, !has_news || in_vain || at_once).await?;
             }
             Chance::Behind => return Err(self.told(failure)),
             Chance::Turn | Chance::Free | Chance::Due | Chance::Hurried => {}
@@ -192,11 +207,11 @@ impl Request<'_> {
     }
 
     /// Lets waiters that have waited for longer go first.
-    async fn hesitate(&mut self, front: &Front, doubtful: bool) -> Result<(), LockError> {
+    async fn hesitate(&mut self, fronts: &Fronts, doubtful: bool) -> Result<(), LockError> {
         let round_trip = self.client.nodes.round_trip();
-        let (fixed, random) = self.wake_backoff.hesitation(doubtful, front.without(), round_trip);
+        let (fixed, random) = self.wake_backoff.hesitation(doubtful, fronts.without(), round_trip);
         // The first client in a queue competes with no other client.
-        let fixed = if front.entry.is_some() { Duration::ZERO } else { fixed };
+        let fixed = if fronts.first.entry.is_some() { Duration::ZERO } else { fixed };
         let delay = fixed.saturating_add(self.up_to(random)).min(self.retries.left(self.now()));
         if !delay.is_zero() {
             self.unless_closed(sleep(delay)).await?;
@@ -207,47 +222,35 @@ impl Request<'_> {
     /// Makes a hold of a lease, unless the client was closed meanwhile.
     fn admit(
         self,
-        front: Front,
+        fronts: Fronts,
         in_transit: LeaseInTransit,
         begun: Moment,
         reading: Reading,
         token: Option<FencingToken>,
     ) -> Result<Arc<Hold>, LockError> {
         metrics::waited(self.terms.label, begun.since(self.called));
-        let Self { client, resource, terms, .. } = self;
+        let Self { client, resources, terms, .. } = self;
         let lease = in_transit.lease.clone();
-        let hold = client.leases.hold(resource, lease, terms, begun, reading.now, token);
+        let hold = client.leases.hold(resources, lease, terms, begun, reading.now, token);
         if !client.leases.add(&hold, reading) {
             // No work ran under the lease, so that not even a `min_hold` keeps the keys.
-            return Err(LockError::ShuttingDown { resource: hold.resource.clone() });
+            return Err(LockError::ShuttingDown { resource: hold.resources.name().to_owned() });
         }
         hold.metered.begin();
         in_transit.disarm();
-        front.acquired(&hold, reading.now);
+        fronts.acquired(&hold, reading.now);
         Ok(hold)
     }
 }
 
 /// The answer to a request that could only wait for the body around it, which waits for the request.
-pub(crate) fn held_around(client: &Arc<Client>, resource: String, terms: &Terms) -> LockError {
+pub(crate) fn held_around(client: &Arc<Client>, resources: Resources, terms: &Terms) -> LockError {
     let metered = metrics::acquiring(&*client.nodes.clock, terms.label);
-    let error = client.check_open(&resource).err().unwrap_or_else(|| {
+    let error = client.check_open(resources.name()).err().unwrap_or_else(|| {
         let now = client.nodes.clock.now();
-        Request::new(client, resource, terms, now, now).no_turn(&NoTurn::HeldHere)
+        Request::new(client, resources, terms, now, now).no_turn(&NoTurn::HeldHere)
     });
     metered.done(metrics::outcome_of(&error));
     telemetry::refused(&error);
     error
-}
-
-pub(crate) fn check(resource: &str) -> Result<(), LockError> {
-    let problem = if resource.is_empty() {
-        "it is empty: name what is to be locked".to_owned()
-    } else if resource.len() > MAX_RESOURCE_BYTES {
-        format!("it has {} bytes: use at most {MAX_RESOURCE_BYTES}", resource.len())
-    } else {
-        return Ok(());
-    };
-    let resource = resource.chars().take(64).collect();
-    Err(LockError::InvalidResource { resource, problem })
 }

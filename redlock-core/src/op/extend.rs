@@ -38,7 +38,7 @@ pub(crate) async fn extend(
     }
     check_runtime()?;
     Err(LockError::NoQuorum {
-        resource: hold.resource.clone(),
+        resource: hold.resources.name().to_owned(),
         attempts: 1,
         waited: client.nodes.clock.now().since(started.now),
         granted: tally.yes(),

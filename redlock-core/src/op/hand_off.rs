@@ -29,7 +29,9 @@ pub(crate) fn hand_off(client: &Arc<Client>, hold: &Arc<Hold>) -> Lease {
     leases.end(hold, End::Released);
     let begun = hold.begin_release();
     leases.registry.remove(hold.id);
-    queues.pass_on(&hold.key(), hold.id, reading.now);
+    for key in hold.claim().keys() {
+        queues.pass_on(key, hold.id, reading.now);
+    }
     // A lock that is lost, in doubt, or released before, cannot be adopted.
     let left = match (judged, begun) {
         (Judgement::Valid(left), Some(_)) => Some(left),

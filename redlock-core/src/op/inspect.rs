@@ -5,12 +5,12 @@ use std::{mem, sync::Arc};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::acquire::check;
 use crate::{
     client::Client,
     error::{LockError, NodeError, NodeErrorKind},
     node::{Action, Claim, Job, Reply, ReplySink, deliver},
     quorum::{Round, Tally, ask},
+    resources::check,
     runtime::check_runtime,
     status::LockStatus,
     telemetry,
@@ -26,7 +26,7 @@ pub(crate) async fn inspect(client: &Client, resource: &str) -> Result<LockStatu
     let nodes = &client.nodes;
     let key = client.key(resource);
     let answers = Answers::new(nodes.len());
-    let claim = Arc::new(Claim { key: Arc::clone(&key), value: String::new() });
+    let claim = Arc::new(Claim::new(&key, String::new()));
     let job = Job::new(&claim, Action::Inspect);
     deliver(ask(nodes, &answers, nodes.clock.now(), |_| Some(job.clone())));
     // Each command is bounded where it is sent. This limit is for the case that no task is left to
@@ -69,7 +69,7 @@ async fn take_away(
     let begun = nodes.clock.now();
     // No client has this value, so no client can renew or release a key that has it.
     let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
-    let claim = Arc::new(Claim { key: client.key(resource), value });
+    let claim = Arc::new(Claim::new(&client.key(resource), value));
     // All nodes are asked, not a quorum of them: a lock that stays on some nodes may block other
     // clients for long.
     let round = Round::new(nodes.len(), Tally::is_complete);

@@ -39,7 +39,7 @@ pub(crate) async fn release(client: &Arc<Client>, hold: &Arc<Hold>) -> Result<Re
     if !tally.answered() {
         check_runtime()?;
         return Err(LockError::NoQuorum {
-            resource: hold.resource.clone(),
+            resource: hold.resources.name().to_owned(),
             attempts: 1,
             waited: nodes.clock.now().since(started),
             granted: tally.yes(),
@@ -132,7 +132,9 @@ fn begin_release(client: &Arc<Client>, hold: &Arc<Hold>, settles: fn(&Tally) -> 
     // deletes.
     forget(client, hold);
     // After the deletes, too: the next waiter asks behind them.
-    queues.pass_on(&lease.claim.key, hold.id, now);
+    for key in lease.claim.keys() {
+        queues.pass_on(key, hold.id, now);
+    }
     Begun::Sent(Sent { round, asked, judged, started: now })
 }
 

@@ -70,7 +70,7 @@ impl State {
 impl FreeSignal {
     pub(crate) fn new(key: &Arc<str>, nodes: usize, clock: &Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(Self {
-            claim: Arc::new(Claim { key: Arc::clone(key), value: String::new() }),
+            claim: Arc::new(Claim::new(key, String::new())),
             clock: Arc::clone(clock),
             state: Mutex::new(State { per_node: vec![KeyState::Unknown; nodes], news: false }),
             signal: Notify::new(),

@@ -93,9 +93,9 @@ impl Round {
                 Reply::Done
                 | Reply::There { .. }
                 | Reply::Numbered { .. }
-                | Reply::Woke { deleted: true },
+                | Reply::Woke { deleted: true, .. },
             ) => (Vote::Yes, Answer::Yes),
-            Ok(Reply::Missing | Reply::Woke { deleted: false }) => (Vote::No, Answer::Missing),
+            Ok(Reply::Missing | Reply::Woke { deleted: false, .. }) => (Vote::No, Answer::Missing),
             Ok(Reply::Seen(_)) => (Vote::Yes, Answer::Yes),
             Ok(Reply::Foreign | Reply::Queued { .. } | Reply::Full) => (Vote::No, Answer::Foreign),
             Err(error) => (Vote::Failed, Answer::Failed(error)),

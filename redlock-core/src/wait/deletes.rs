@@ -9,7 +9,7 @@ use crate::{
     clock::Moment,
     error::NodeError,
     lease::LeaseState,
-    node::{Action, CleanUp, Job, Reply, ReplySink, ReplyTo, deliver},
+    node::{Action, Claim, CleanUp, Job, NodeHandle, Places, Reply, ReplySink, ReplyTo, deliver},
     quorum::{Round, Tally},
 };
 
@@ -25,8 +25,8 @@ pub(super) fn give_back(queues: &Arc<Queues>, lease: &LeaseState) {
     delete(queues, lease, None, queues.nodes().clock.now(), settles);
 }
 
-/// Asks every node that may have the key to delete it, and returns the number of these nodes. The
-/// node that keeps the queue also gives the next waiter its turn.
+/// Asks every node that may have the keys to delete them, and returns the number of these nodes. The
+/// node that keeps the queue before a key also gives the next waiter its turn.
 pub(crate) fn delete(
     queues: &Arc<Queues>,
     lease: &LeaseState,
@@ -36,20 +36,23 @@ pub(crate) fn delete(
 ) -> (Arc<Round>, usize) {
     let nodes = queues.nodes();
     let round = Round::new(nodes.len(), settles);
-    let key = &lease.claim.key;
+    let claim = &lease.claim;
     // A lease that no quorum granted kept no other client from the lock.
     let was_held = lease.confirmed_round.yes() >= nodes.quorum();
-    let queue_node = if was_held { queue_node(nodes, key) } else { None };
+    let queue_nodes = QueueNodes::of(nodes, if was_held { Some(claim) } else { None });
     let mut early = Vec::new();
     let mut asked = 0;
-    // The node of the queue is asked last. A waiter that it wakes asks all nodes, and would find
+    // The nodes of the queues are asked last. A waiter that they wake asks all nodes, and would find
     // the key on a node that has not heard of the release.
-    let others = (0..nodes.len()).filter(|index| Some(*index) != queue_node);
-    for index in others.chain(queue_node) {
+    let keeping = |keeps: bool| {
+        let queue_nodes = &queue_nodes;
+        let numbered = (0..nodes.len()).map(|index| (index, queue_nodes.kept_by(index)));
+        numbered.filter(move |(_, wakes)| wakes.is_none() != keeps)
+    };
+    for (index, wakes) in keeping(false).chain(keeping(true)) {
         let Some(node) = nodes.get(index) else { continue };
-        let wakes = queue_node == Some(index);
         let is_there = lease.set_round.may_have_happened(index);
-        if !is_there && !wakes {
+        if !is_there && wakes.is_none() {
             early.push((ReplyTo::new(&round, index, node.name()), Ok(Reply::Missing)));
             continue;
         }
@@ -63,13 +66,15 @@ pub(crate) fn delete(
         };
         let action = Action::Release { wakes };
         let job = Job { clean_up: Some(clean_up), ..Job::new(&lease.claim, action) };
-        let reply_to = if wakes {
-            queues.released(key, now, || now + grace(nodes.round_trip()));
-            let (round, queues) = (Arc::clone(&round), Arc::clone(queues));
-            let telling = Telling { round, queues, key: Arc::clone(key), now };
-            ReplyTo::new(&Arc::new(telling), index, node.name())
-        } else {
+        let reply_to = if wakes.is_none() {
             ReplyTo::new(&round, index, node.name())
+        } else {
+            for (_, key) in kept(claim, wakes) {
+                queues.released(key, now, || now + grace(nodes.round_trip()));
+            }
+            let (round, queues) = (Arc::clone(&round), Arc::clone(queues));
+            let telling = Telling { round, queues, claim: Arc::clone(claim), wakes, now };
+            ReplyTo::new(&Arc::new(telling), index, node.name())
         };
         early.extend(node.submit(job, reply_to, now));
     }
@@ -77,25 +82,63 @@ pub(crate) fn delete(
     (round, asked)
 }
 
-/// Learns from the node that keeps the queue whether other clients wait.
+/// The nodes that keep the queues before the keys of a claim.
+struct QueueNodes {
+    first: Option<usize>,
+    /// Empty unless the claim is a set.
+    rest: Vec<Option<usize>>,
+}
+
+impl QueueNodes {
+    fn of(nodes: &[NodeHandle], claim: Option<&Arc<Claim>>) -> Self {
+        let Some(claim) = claim else { return Self { first: None, rest: Vec::new() } };
+        let rest = claim.rest.iter().map(|key| queue_node(nodes, key)).collect();
+        Self { first: queue_node(nodes, &claim.key), rest }
+    }
+
+    /// The places of the keys whose queues this node keeps.
+    fn kept_by(&self, index: usize) -> Places {
+        let mut places = Places::first(self.first == Some(index));
+        for (place, node) in (1..).zip(&self.rest) {
+            if *node == Some(index) {
+                places.add(place);
+            }
+        }
+        places
+    }
+}
+
+/// The keys of a claim at these places.
+fn kept(claim: &Claim, places: Places) -> impl Iterator<Item = (usize, &Arc<str>)> {
+    claim.keys().enumerate().filter(move |(place, _)| places.has(*place))
+}
+
+/// Learns from a node that keeps queues whether other clients wait there.
 struct Telling {
     round: Arc<Round>,
     queues: Arc<Queues>,
-    key: Arc<str>,
+    claim: Arc<Claim>,
+    /// The keys whose queues the node keeps.
+    wakes: Places,
     /// When the lock was released.
     now: Moment,
 }
 
 impl ReplySink for Telling {
     fn receive(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
-        let Self { round, queues, key, now } = &*self;
-        match result {
-            // The waiter that was woken has this long to take the lock.
-            Ok(Reply::Woke { .. }) => {
+        let Self { round, queues, claim, wakes, now } = &*self;
+        let woken = match result {
+            Ok(Reply::Woke { woken, .. }) => Some(woken),
+            Ok(Reply::Done | Reply::Missing) => Some(Places::NONE),
+            _ => None,
+        };
+        for (place, key) in kept(claim, woken.map_or(Places::NONE, |_| *wakes)) {
+            if woken.is_some_and(|woken| woken.has(place)) {
+                // The waiter that was woken has this long to take the lock.
                 queues.others_wait(key, *now, *now + grace(queues.nodes().round_trip()));
+            } else {
+                queues.no_client_waits(key, *now);
             }
-            Ok(Reply::Done | Reply::Missing) => queues.no_client_waits(key, *now),
-            _ => {}
         }
         Arc::clone(round).receive(node, result);
     }

@@ -68,7 +68,7 @@ pub(crate) struct Entry {
 impl Entry {
     /// An entry under a `value` that no other waiter has.
     pub(crate) fn new(nodes: &Arc<Nodes>, key: &Arc<str>, value: String) -> Self {
-        let claim = Arc::new(Claim { key: Arc::clone(key), value });
+        let claim = Arc::new(Claim::new(key, value));
         let keys = queue_keys::wake_keys(&claim).map(Arc::from);
         let wake = Arc::new(Wake::new(&keys[0]));
         Self {
@@ -173,6 +173,11 @@ impl Entry {
             self.has_turn = !std::mem::take(&mut self.is_back);
         }
         signal
+    }
+
+    /// Whether the turn came, so that the entry is out of the queue.
+    pub(crate) fn has_turn(&self) -> bool {
+        self.has_turn
     }
 
     /// Whether the node that keeps the entry pushes to this client.

@@ -132,7 +132,8 @@ impl Queues {
 
     /// Passes the lease of a hold that has ended to the next waiter. False when the keys have to be
     /// deleted: no task waits, the lease does not suit the next waiter, or it is the turn of other
-    /// clients.
+    /// clients. The lease of a set suits no waiter, since the next in one of its queues need not be the
+    /// next in the others.
     pub(crate) fn hand_over(
         self: &Arc<Self>,
         id: HoldId,

@@ -123,6 +123,11 @@ impl Front {
         self
     }
 
+    /// The key whose queue this is the front of.
+    pub(crate) fn key(&self) -> &Arc<str> {
+        &self.key
+    }
+
     /// The lease of the hold before, if it still suits the request.
     pub(crate) fn take_lease(&mut self, wants: Wants) -> Option<LeaseInTransit> {
         let in_transit = self.lease.take()?;

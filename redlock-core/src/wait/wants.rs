@@ -12,6 +12,8 @@ pub(crate) struct Wants {
     clock_drift_factor: f64,
     /// The request has a `min_hold`: the keys have to live longer than the ttl and are set anew.
     min_hold: bool,
+    /// The request wants several keys, and no lease of a hold before has the same.
+    is_set: bool,
     /// The request wants a fencing token.
     pub(super) fenced: bool,
     /// The request makes one attempt at most, because it does not wait or may not retry. The
@@ -23,11 +25,12 @@ pub(crate) struct Wants {
 }
 
 impl Wants {
-    pub(crate) fn new(terms: &Terms) -> Self {
+    pub(crate) fn new(terms: &Terms, is_set: bool) -> Self {
         Self {
             ttl: terms.ttl,
             clock_drift_factor: terms.clock_drift_factor,
             min_hold: !terms.min_hold.is_zero(),
+            is_set,
             fenced: terms.fenced,
             tries_once: terms.wait.is_zero() || terms.retry_count == Some(0),
             retry_delay: terms.retry_delay,
@@ -44,6 +47,8 @@ impl Wants {
     /// the next holder expects that.
     pub(super) fn fits(&self, lease: &LeaseState, clock: Reading) -> bool {
         !self.min_hold
+            && !self.is_set
+            && !lease.claim.is_set()
             && self.clock_drift_factor.total_cmp(&lease.clock_drift_factor).is_eq()
             && lease.deadline_on(clock).is_some_and(|it| it.since(clock.now) >= self.ttl * 2 / 3)
             && lease.expired_by.since(clock.now) <= self.ttl

@@ -38,6 +38,7 @@ mod pool_forms;
 mod receivers;
 mod renamed_crate;
 mod resource_expression;
+mod resource_sets;
 mod result_aliases;
 mod send_futures;
 mod shadowed_names;

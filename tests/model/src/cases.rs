@@ -7,6 +7,7 @@ use super::{
     fence,
     properties::{CLEAN, EXCLUSIVE, UNBROKEN},
     rules::{Bounds, Omission, Protocol},
+    sets,
 };
 
 /// How much there is to try.
@@ -48,6 +49,8 @@ pub(super) enum Subject {
     Lock(Protocol),
     /// The tokens of one lock.
     Fence(fence::Fence),
+    /// Sets of locks.
+    Sets(sets::Sets),
 }
 
 impl Case {
@@ -56,6 +59,7 @@ impl Case {
         match &self.subject {
             Subject::Lock(protocol) => protocol.bounds.attempts.len(),
             Subject::Fence(fence) => fence.clients(),
+            Subject::Sets(sets) => sets.clients(),
         }
     }
 
@@ -64,6 +68,7 @@ impl Case {
         match &self.subject {
             Subject::Lock(protocol) => protocol.bounds.to_string(),
             Subject::Fence(fence) => fence.bounds.to_string(),
+            Subject::Sets(sets) => sets.bounds.to_string(),
         }
     }
 }
@@ -72,7 +77,7 @@ impl Case {
 pub fn cases() -> Vec<Case> {
     let lock =
         whole().into_iter().chain(without()).chain(without_in_handing_over()).chain(beyond());
-    lock.chain(fence::cases()).collect()
+    lock.chain(fence::cases()).chain(sets::cases()).collect()
 }
 
 const TWICE: Bounds = Bounds { attempts: &[2, 1], ..Bounds::LEAST };
@@ -236,6 +241,10 @@ impl fmt::Display for Expected {
             Self::Broken(fence::DISJOINT) => "one number twice, or out of order",
             Self::Broken(fence::GROWING) => "a later number is no larger",
             Self::Broken(fence::HANDED) => "a number handed on is no larger",
+            Self::Broken(sets::EXCLUSIVE) => "two hold one resource",
+            Self::Broken(sets::WHOLE) => "a node has part of a set",
+            Self::Broken(sets::LEFT) => "a key of a set is left",
+            Self::Broken(sets::CIRCLE) => "clients wait in a circle",
             Self::Broken(other) => other,
         })
     }

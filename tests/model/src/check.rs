@@ -45,6 +45,7 @@ pub fn check(case: &Case, threads: usize) -> Outcome {
     match &case.subject {
         Subject::Lock(protocol) => check_model(protocol.clone(), case.expected, threads),
         Subject::Fence(fence) => check_model(fence.clone(), case.expected, threads),
+        Subject::Sets(sets) => check_model(sets.clone(), case.expected, threads),
     }
 }
 

@@ -15,6 +15,7 @@
 //! - `action`, `client`, `node`: what can happen, and what comes of it.
 //! - `properties`: what must hold.
 //! - `fence`: fencing tokens, with states, actions and cases of their own.
+//! - `sets`: several locks at once, likewise.
 //! - `cases`: what is checked, and what is expected; `check`: checking it.
 
 mod action;
@@ -27,6 +28,7 @@ mod node;
 mod pack;
 mod properties;
 mod rules;
+mod sets;
 mod state;
 mod symmetry;
 mod trace;

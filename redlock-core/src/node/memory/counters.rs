@@ -1,8 +1,8 @@
 //! The counters of a node in memory, from which fencing tokens come.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use crate::node::{Draw, Raise, Reply, counter};
+use crate::node::{Claim, Draw, Raise, Reply, counter};
 
 /// The counters, by the keys that a server has them under.
 #[derive(Default)]
@@ -18,21 +18,51 @@ impl Counters {
     /// Draws numbers like the scripts, at `now` by the node's own clock and at `time` by its
     /// calendar. `None` when the numbers are used up.
     pub(super) fn draw(&mut self, lock: &str, draw: Draw, now: f64, time: u64) -> Option<u64> {
-        let key = counter::key(lock);
-        let last = self.0.get(&key).filter(|counter| counter.expires > now);
-        let first = counter::first(last.map(|counter| counter.last), draw, time)?;
-        self.keep(key, first + u64::from(draw.count) - 1, now, draw.life);
+        let first = counter::first(self.last(lock, now), draw, time)?;
+        self.keep(counter::key(lock), first + u64::from(draw.count) - 1, now, draw.life);
         Some(first)
+    }
+
+    /// Draws numbers for a set: larger than what any of its counters has given out.
+    pub(super) fn draw_all(
+        &mut self,
+        claim: &Claim,
+        draw: Draw,
+        now: f64,
+        time: u64,
+    ) -> Option<u64> {
+        let first = |key: &Arc<str>| counter::first(self.last(key, now), draw, time);
+        let firsts: Option<Vec<u64>> = claim.keys().map(first).collect();
+        let first = firsts?.into_iter().max()?;
+        for key in claim.keys() {
+            self.keep(counter::key(key), first + u64::from(draw.count) - 1, now, draw.life);
+        }
+        Some(first)
+    }
+
+    /// `confirm_all.lua`, for locks that have the right value.
+    pub(super) fn raise_all(&mut self, claim: &Claim, raise: Raise, now: f64) -> Reply {
+        if claim.keys().any(|key| self.last(key, now).unwrap_or(0) != raise.from) {
+            return Reply::Foreign;
+        }
+        for key in claim.keys() {
+            self.keep(counter::key(key), raise.to, now, raise.life);
+        }
+        Reply::Done
+    }
+
+    /// The last number that was given out for a lock.
+    fn last(&self, lock: &str, now: f64) -> Option<u64> {
+        let counter = self.0.get(&counter::key(lock)).filter(|counter| counter.expires > now)?;
+        Some(counter.last)
     }
 
     /// `confirm.lua`, for a lock that has the right value.
     pub(super) fn raise(&mut self, lock: &str, raise: Raise, now: f64) -> Reply {
-        let key = counter::key(lock);
-        let last = self.0.get(&key).filter(|it| it.expires > now).map_or(0, |it| it.last);
-        if last != raise.from {
+        if self.last(lock, now).unwrap_or(0) != raise.from {
             return Reply::Foreign;
         }
-        self.keep(key, raise.to, now, raise.life);
+        self.keep(counter::key(lock), raise.to, now, raise.life);
         Reply::Done
     }
 

@@ -1,6 +1,8 @@
 //! The keys of a node in memory: what a server does with each command, and which connections it
 //! tells.
 
+mod set;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -12,7 +14,7 @@ use tokio::time::Instant;
 use super::counters::Counters;
 use crate::{
     clock::wall_at,
-    node::{Action, Claim, Command, Reply, Secret, Seen, queue_keys},
+    node::{Action, Claim, Command, Places, Reply, Secret, Seen, queue_keys},
     token::Token,
 };
 
@@ -167,6 +169,7 @@ impl Data {
                 }
                 self.join(&command.claim, place, life)
             }
+            _ if command.claim.is_set() => self.run_set(command, connection, &mut told),
             Action::Leave => self.leave(&command.claim, connection, &mut told),
             Action::Inspect => self.inspect(&command.claim.key),
             _ => {
@@ -174,7 +177,12 @@ impl Data {
                 if changed {
                     self.tell(&command.claim.key, Some(connection), &mut told);
                 }
-                self.wake(command, reply, connection, &mut told)
+                let wakes = matches!(
+                    command.action,
+                    Action::Release { wakes: Places::FIRST } | Action::Clear { wakes: true }
+                );
+                let key = &command.claim.key;
+                if wakes { self.wake(key, reply, connection, &mut told) } else { reply }
             }
         };
         let replies = commands.iter().map(reply).collect();
@@ -310,8 +318,7 @@ impl Data {
             // It had the turn and did not use it, or the lock became free before it left.
             self.give_turn(&claim.key, connection, told);
         } else if let Some(next) = next.filter(|_| was_first) {
-            let [_, key] =
-                queue_keys::wake_keys(&Claim { key: Arc::clone(&claim.key), value: next });
+            let [_, key] = queue_keys::wake_keys(&Claim::new(&claim.key, next));
             self.tell(&key.into(), Some(connection), told);
         }
         self.drop_empty(&claim.key);
@@ -335,31 +342,26 @@ impl Data {
     /// The rest of a release, where the queue is kept.
     fn wake(
         &mut self,
-        command: &Command,
+        key: &Arc<str>,
         reply: Reply,
         connection: u64,
         told: &mut Vec<Push>,
     ) -> Reply {
-        let wakes = matches!(
-            command.action,
-            Action::Release { wakes: true } | Action::Clear { wakes: true }
-        );
-        if !wakes || reply == Reply::Foreign {
+        if reply == Reply::Foreign {
             return reply;
         }
-        let woke = self.give_turn(&command.claim.key, connection, told);
-        self.drop_empty(&command.claim.key);
-        if woke { Reply::Woke { deleted: reply == Reply::Done } } else { reply }
+        let woke = self.give_turn(key, connection, told);
+        self.drop_empty(key);
+        let deleted = reply == Reply::Done;
+        if woke { Reply::Woke { deleted, woken: Places::FIRST } } else { reply }
     }
 
     /// `wake.lua`.
     fn give_turn(&mut self, key: &Arc<str>, connection: u64, told: &mut Vec<Push>) -> bool {
         let now = self.clock.now();
         let Some(queue) = self.queues.get_mut(key) else { return false };
-        let keys = |waiter: String| {
-            queue_keys::wake_keys(&Claim { key: Arc::clone(key), value: waiter })
-                .map(Arc::<str>::from)
-        };
+        let keys =
+            |waiter: String| queue_keys::wake_keys(&Claim::new(key, waiter)).map(Arc::<str>::from);
         while let Some((_, first)) = queue.pop_first() {
             if first.dead_at <= now {
                 continue;
@@ -425,7 +427,7 @@ mod tests {
         let mut data = Data::new();
         let mut told = 0;
         for number in 0..MAX_WATCHED + 100 {
-            let claim = Claim { key: number.to_string().into(), value: String::new() };
+            let claim = Claim::new(&number.to_string().into(), String::new());
             let watch = Command { claim: Arc::new(claim), action: Action::Watch };
             let (replies, pushes) = data.run(&[watch], 1);
             assert_eq!(replies, [Reply::Missing]);
@@ -438,7 +440,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_node_that_is_cleared_forgets_its_counters() {
         let mut data = Data::new();
-        let claim = Arc::new(Claim { key: "r".into(), value: "v".to_owned() });
+        let claim = Arc::new(Claim::new(&"r".into(), "v".to_owned()));
         let life = Duration::from_secs(60);
         let draw = Draw { floor: 0, count: 5, life };
         let grant = Command { claim, action: Action::GrantFenced { ttl: life, draw } };

@@ -115,7 +115,7 @@ mod tests {
     const WAIT: Wait = Wait { replicas: 2, within: Duration::from_millis(20) };
 
     fn batch() -> Arc<Batch> {
-        let claim = Arc::new(Claim { key: "k".into(), value: "v".to_owned() });
+        let claim = Arc::new(Claim::new(&"k".into(), "v".to_owned()));
         let action = Action::Grant { ttl: Duration::from_secs(1) };
         Batch::new(vec![Command { claim, action }])
     }
@@ -154,6 +154,9 @@ mod tests {
         let grant = Action::Grant { ttl: Duration::from_secs(1) };
         assert!(Acknowledged::concerns(grant, &Reply::Done));
         assert!(!Acknowledged::concerns(grant, &Reply::Foreign));
-        assert!(!Acknowledged::concerns(Action::Release { wakes: false }, &Reply::Done));
+        assert!(!Acknowledged::concerns(
+            Action::Release { wakes: Default::default() },
+            &Reply::Done
+        ));
     }
 }

@@ -10,15 +10,17 @@ use tokio::sync::oneshot;
 use super::{
     abilities::{Abilities, Delete},
     acknowledged::{self, Acknowledged, Judged, Wait},
+    answers,
     batch::Batch,
-    command::{self, How, Known},
+    command::{self, Known},
     frame, native,
     redirect::Redirect,
     reply,
+    script::How,
 };
 use crate::{
     error::{NodeError, NodeErrorKind},
-    node::{Action, Command, Reply},
+    node::{Action, Command, Places, Reply},
 };
 
 /// The receiver of the next answer.
@@ -153,7 +155,7 @@ impl Calls {
         out: &mut Vec<u8>,
     ) {
         let Some(command) = batch.commands.get(first) else { return };
-        let Some(means) = self.means(command.action, count) else {
+        let Some(means) = self.means(command, count) else {
             let refused = match command.action {
                 // There is no queue that it could be in.
                 Action::Leave => Ok(Reply::Missing),
@@ -170,10 +172,12 @@ impl Calls {
         self.call(Call { batch, first, count, means, stage, asking, answers: 1, got }, out);
     }
 
-    /// How to call this action. `None` when it needs a script and the server runs none.
-    fn means(&mut self, action: Action, count: usize) -> Option<Means> {
+    /// How to call this command. `None` when it needs a script and the server runs none.
+    fn means(&mut self, command: &Command, count: usize) -> Option<Means> {
         let Abilities { scripts, delete } = self.abilities;
-        match delete {
+        let action = command.action;
+        // A native command is for one key.
+        match delete.filter(|_| !command.claim.is_set()) {
             // A native delete replaces the script for one lock.
             Some(delete)
                 if !scripts && native::can(action)
@@ -181,8 +185,8 @@ impl Calls {
             {
                 Some(Means::Native(delete))
             }
-            _ if scripts || !command::is_script(action) => {
-                Some(Means::Script(self.known.how(action)))
+            _ if scripts || !command::is_script(command) => {
+                Some(Means::Script(self.known.how(command)))
             }
             _ => None,
         }
@@ -330,12 +334,12 @@ impl Calls {
                     self.again(Call { stage: Stage::Prolong { left }, ..call }, out);
                 }
                 native::Next::Wake { deleted } => {
-                    let means = Means::Script(self.known.how(command.action));
+                    let means = Means::Script(self.known.how(command));
                     self.again(Call { means, stage: Stage::Wake { deleted }, ..call }, out);
                 }
                 native::Next::Unknown if self.abilities.scripts => {
                     self.abilities.delete = None;
-                    let means = Means::Script(self.known.how(command.action));
+                    let means = Means::Script(self.known.how(command));
                     self.again(Call { means, ..call }, out);
                 }
                 native::Next::Unknown => {
@@ -351,25 +355,14 @@ impl Calls {
                 // The native delete was confirmed. A waiter that was not woken looks for itself.
                 let woken = reply::decode(command.action, answer, "");
                 let result = match woken {
-                    Ok(Reply::Woke { .. }) => Reply::Woke { deleted },
+                    Ok(Reply::Woke { .. }) => Reply::Woke { deleted, woken: Places::FIRST },
                     _ if deleted => Reply::Done,
                     _ => Reply::Missing,
                 };
                 self.settle(&call, 0, answer, Ok(result));
             }
             (_, _, commands) => {
-                for (offset, command) in commands.iter().enumerate() {
-                    let secret = &command.claim.value;
-                    // A call for several locks is answered by a list, unless it failed as a whole.
-                    let result = match answer {
-                        Value::Array(each) if call.count > 1 => match each.get(offset) {
-                            Some(answer) if each.len() == call.count => {
-                                reply::decode(command.action, answer, secret)
-                            }
-                            _ => Err(reply::unexpected(answer, "one number for each lock")),
-                        },
-                        answer => reply::decode(command.action, answer, secret),
-                    };
+                for (offset, result) in answers::decode_all(commands, answer).enumerate() {
                     self.settle(&call, offset, answer, result);
                 }
             }

@@ -5,7 +5,9 @@ use std::sync::LazyLock;
 
 use super::{
     acknowledged::Wait,
-    words::{Decimal, head, milliseconds, word, words, write},
+    script::{How, Script, call},
+    set,
+    words::{Decimal, milliseconds, word, words, write},
 };
 use crate::node::{Action, Claim, Command, Draw, Raise, counter, queue_keys};
 
@@ -34,29 +36,21 @@ static LEAVE: LazyLock<Script> =
 /// How many waiters may stand in one queue. A waiter beyond them asks from time to time.
 const MAX_IN_QUEUE: u64 = 10_000;
 
-/// A script and the name under which servers remember it.
-struct Script {
-    source: &'static str,
-    sha1: String,
-}
-
-impl Script {
-    fn new(source: &'static str) -> Self {
-        Self { source, sha1: redis::Script::new(source).get_hash().to_owned() }
-    }
-}
-
 /// The scripts that a server has had in full on this connection.
 ///
 /// The first call of each is made with its source: a release that is the last act of `main` gets no
 /// answer that could say `NOSCRIPT`.
 #[derive(Debug, Default)]
-pub(super) struct Known(u16);
+pub(super) struct Known(u32);
 
 impl Known {
-    /// How to call the script of this action, if it has one.
-    pub(super) fn how(&mut self, action: Action) -> How {
-        let bit = match action {
+    /// How to call the script of this command, if it has one.
+    pub(super) fn how(&mut self, command: &Command) -> How {
+        let bit = match command.action {
+            // Locks that are released together share one call, those of a set too.
+            action if command.claim.is_set() && !matches!(action, Action::Release { .. }) => {
+                set::bit(action)
+            }
             Action::Grant { .. } | Action::Heal { .. } | Action::Watch | Action::TakeAway => {
                 return How::ByHash;
             }
@@ -78,26 +72,27 @@ impl Known {
     }
 }
 
-/// Whether this action needs a script.
-pub(super) fn is_script(action: Action) -> bool {
-    !matches!(action, Action::Grant { .. } | Action::Heal { .. } | Action::Watch | Action::TakeAway)
+/// Whether this command needs a script.
+pub(super) fn is_script(command: &Command) -> bool {
+    command.claim.is_set()
+        || !matches!(
+            command.action,
+            Action::Grant { .. } | Action::Heal { .. } | Action::Watch | Action::TakeAway
+        )
 }
 
-/// How a script is called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum How {
-    /// By its hash: `EVALSHA`.
-    ByHash,
-    /// With its source, which the server then remembers: the first time, and after `NOSCRIPT`
-    /// (rule 17). One round trip, where `SCRIPT LOAD` and a second `EVALSHA` take two.
-    InFull,
-}
+/// The most keys that go out as one call. Scripts can pass on some thousands of values at once.
+const MAX_KEYS: usize = 1024;
 
 /// How many of the first commands go out as one call. Locks that are released together share one: a
 /// call costs a server more than the work in it.
 pub(super) fn together(commands: &[Command]) -> usize {
-    let is_release = |it: &&Command| matches!(it.action, Action::Release { .. });
-    commands.iter().take_while(is_release).count().max(1)
+    let mut keys = 0;
+    let fits = |it: &&Command| {
+        keys += it.claim.len();
+        matches!(it.action, Action::Release { .. }) && keys <= MAX_KEYS
+    };
+    commands.iter().take_while(fits).count().max(1)
 }
 
 /// Commands that go out as one call, which [`together`] has counted.
@@ -105,6 +100,9 @@ pub(super) fn encode(commands: &[Command], how: How, out: &mut Vec<u8>) {
     let Some(command) = commands.first() else { return };
     let claim = &*command.claim;
     let time = Decimal::of(time_of(command));
+    if claim.is_set() && set::encode(command, how, &time, out) {
+        return;
+    }
     match command.action {
         Action::Grant { .. } | Action::Heal { .. } => {
             write(out, &[b"SET", key(claim), value(claim), b"NX", b"PX", time.digits()]);
@@ -144,17 +142,19 @@ pub(super) fn encode(commands: &[Command], how: How, out: &mut Vec<u8>) {
             words(out, &[key(claim), value(claim), time.digits()]);
         }
         Action::Release { .. } => {
-            call(&RELEASE, how, commands.len(), 2 * commands.len(), out);
-            for command in commands {
-                word(out, key(&command.claim));
+            let keys = commands.iter().map(|it| it.claim.len()).sum();
+            call(&RELEASE, how, keys, 2 * keys, out);
+            for key in commands.iter().flat_map(|command| command.claim.keys()) {
+                word(out, key.as_bytes());
             }
             for Command { claim, action } in commands {
-                word(out, value(claim));
-                let wakes = matches!(action, Action::Release { wakes: true });
-                word(
-                    out,
-                    if wakes { queue_keys::prefix(&claim.key) } else { String::new() }.as_bytes(),
-                );
+                let Action::Release { wakes } = action else { continue };
+                for (place, key) in claim.keys().enumerate() {
+                    word(out, value(claim));
+                    let wakes = wakes.has(place);
+                    let prefix = if wakes { queue_keys::prefix(key) } else { String::new() };
+                    word(out, prefix.as_bytes());
+                }
             }
         }
         Action::Join { place, .. } => {
@@ -215,16 +215,6 @@ pub(super) fn wait(wait: Wait, out: &mut Vec<u8>) {
 /// Goes in front of a command that another member of the cluster has sent here (`ASK`).
 pub(super) const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
 
-/// `EVALSHA hash keys`, followed by this many words.
-fn call(script: &Script, how: How, keys: usize, arguments: usize, out: &mut Vec<u8>) {
-    let (verb, script): (&[u8], _) = match how {
-        How::ByHash => (b"EVALSHA", script.sha1.as_str()),
-        How::InFull => (b"EVAL", script.source),
-    };
-    head(out, b'*', 3 + keys + arguments);
-    words(out, &[verb, script.as_bytes(), Decimal::of(keys as u64).digits()]);
-}
-
 fn key(claim: &Claim) -> &[u8] {
     claim.key.as_bytes()
 }
@@ -260,9 +250,10 @@ mod tests {
     use std::{sync::Arc, time::Duration};
 
     use super::*;
+    use crate::node::Places;
 
     fn command(action: Action) -> Command {
-        let claim = Arc::new(Claim { key: "key".into(), value: "value".to_owned() });
+        let claim = Arc::new(Claim::new(&"key".into(), "value".to_owned()));
         Command { claim, action }
     }
 
@@ -287,8 +278,8 @@ mod tests {
         let ttl = Duration::from_secs(30);
         for (action, source, time) in [
             (Action::Extend { ttl }, EXTEND.source, Some("30000")),
-            (Action::Release { wakes: false }, RELEASE.source, Some("")),
-            (Action::Release { wakes: true }, RELEASE.source, Some("key:{key}")),
+            (Action::Release { wakes: Places::NONE }, RELEASE.source, Some("")),
+            (Action::Release { wakes: Places::FIRST }, RELEASE.source, Some("key:{key}")),
             (Action::Shorten { rest: ttl }, SHORTEN.source, Some("30000")),
         ] {
             let command = command(action);
@@ -319,7 +310,7 @@ mod tests {
 
     #[test]
     fn locks_that_are_released_together_share_one_call() {
-        let release = |wakes| command(Action::Release { wakes });
+        let release = |wakes| command(Action::Release { wakes: Places::first(wakes) });
         let commands = [release(false), release(true), command(Action::Watch), release(false)];
         assert_eq!(together(&commands), 2);
         assert_eq!(together(&commands[2..]), 1);
@@ -342,8 +333,8 @@ mod tests {
 
     #[test]
     fn a_key_is_counted_in_bytes_and_may_hold_any() {
-        let mut command = command(Action::Release { wakes: false });
-        command.claim = Arc::new(Claim { key: "Stra\u{df}e\r\n$1".into(), value: "v".into() });
+        let mut command = command(Action::Release { wakes: Places::NONE });
+        command.claim = Arc::new(Claim::new(&"Stra\u{df}e\r\n$1".into(), "v".into()));
         assert_eq!(read(std::slice::from_ref(&command), How::ByHash)[3], *command.claim.key);
     }
 

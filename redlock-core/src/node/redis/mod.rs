@@ -20,10 +20,13 @@
 //! | [`native`] | the same without scripts |
 //! | [`acknowledged`] | votes that wait for replicas |
 //! | [`frame`] | bytes become an answer |
+//! | [`set`] | commands for several locks at once, and their answers |
+//! | [`script`], [`answers`] | a script is called; what a call for several commands was answered |
 //! | [`reply`], [`redirect`] | an answer becomes granted, refused, or failed and why; or the member of a cluster to ask |
 
 mod abilities;
 mod acknowledged;
+mod answers;
 mod batch;
 mod calls;
 mod checks;
@@ -46,8 +49,10 @@ mod native;
 mod opener;
 mod redirect;
 mod reply;
+mod script;
 #[cfg(feature = "sentinel")]
 mod sentinel;
+mod set;
 #[cfg(test)]
 mod tests;
 #[cfg(feature = "tls-rustls")]

@@ -55,7 +55,7 @@ pub(super) fn encode(
     begin: &[u8],
     out: &mut Vec<u8>,
 ) -> usize {
-    let Claim { key, value } = &*command.claim;
+    let Claim { key, value, .. } = &*command.claim;
     let (key, value) = (key.as_bytes(), value.as_bytes());
     let mut answers = 0;
     let mut command_of = |words: &[&[u8]]| {
@@ -70,7 +70,7 @@ pub(super) fn encode(
     match command.action {
         Action::Release { wakes } => {
             command_of(delete);
-            if wakes && abilities.scripts {
+            if wakes.has(0) && abilities.scripts {
                 command_of(&[b"EXISTS", queue_keys::queue(&command.claim.key).as_bytes()]);
             }
         }
@@ -91,7 +91,7 @@ pub(super) fn encode(
 /// Lets a key that is ours live for longer: only with more than it has, because this sets the expiry
 /// whatever it is (rule 7).
 pub(super) fn prolong(command: &Command, begin: &[u8], out: &mut Vec<u8>) {
-    let Claim { key, value } = &*command.claim;
+    let Claim { key, value, .. } = &*command.claim;
     let Action::Extend { ttl } = command.action else { return };
     let (value, ttl) = (value.as_bytes(), Decimal::of(milliseconds(ttl, 1)));
     out.extend_from_slice(begin);
@@ -188,12 +188,13 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::node::Places;
 
     const TTL: Duration = Duration::from_secs(30);
     const EXTEND: Action = Action::Extend { ttl: TTL };
 
     fn command(action: Action) -> Command {
-        let claim = Arc::new(Claim { key: "key".into(), value: "value".to_owned() });
+        let claim = Arc::new(Claim::new(&"key".into(), "value".to_owned()));
         Command { claim, action }
     }
 
@@ -214,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_release_is_one_native_command_and_a_look_at_the_queue_that_is_kept_here() {
-        let release = |wakes| Action::Release { wakes };
+        let release = |wakes| Action::Release { wakes: Places::first(wakes) };
         assert_eq!(sent(release(false), true, Delete::Delex), ["DELEX key IFEQ value"]);
         assert_eq!(sent(release(false), true, Delete::Delifeq), ["DELIFEQ key value"]);
         assert_eq!(
@@ -259,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_native_delete_answers_as_the_script_does() {
-        let release = command(Action::Release { wakes: true });
+        let release = command(Action::Release { wakes: Places::FIRST });
         let int = Value::Int;
         assert_eq!(read(&release, &[int(1), int(0)]), Next::Answer(Ok(Reply::Done)));
         assert_eq!(read(&release, &[int(0)]), Next::Answer(Ok(Reply::Missing)));

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use redis::{ServerError, Value};
 
-use crate::node::{Action, Reply, Secret, Seen};
+use crate::node::{Action, Places, Reply, Secret, Seen};
 
 /// The longest text of a server that is passed on.
 const MAX_REASON: usize = 240;
@@ -44,7 +44,7 @@ pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Rep
         }
         (Action::Inspect, other) => Err(unexpected(other, "the state of a lock")),
         (Action::Release { .. } | Action::Clear { .. }, Value::Int(answer @ 2..=3)) => {
-            Ok(Reply::Woke { deleted: *answer == 3 })
+            Ok(Reply::Woke { deleted: *answer == 3, woken: Places::FIRST })
         }
         (_, Value::Int(1)) => Ok(Reply::Done),
         (_, Value::Int(0)) => Ok(Reply::Missing),
@@ -194,7 +194,7 @@ mod tests {
 
     const GRANT: Action = Action::Grant { ttl: Duration::from_secs(1) };
     const EXTEND: Action = Action::Extend { ttl: Duration::from_secs(1) };
-    const RELEASE: Action = Action::Release { wakes: true };
+    const RELEASE: Action = Action::Release { wakes: Places::FIRST };
     const SHORTEN: Action = Action::Shorten { rest: Duration::from_secs(1) };
 
     #[test]

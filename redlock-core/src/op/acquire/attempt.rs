@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::SemaphorePermit;
 
-use super::{fence::Drawing, request::Request};
+use super::{fence::Drawing, fronts::Fronts, request::Request};
 use crate::{
     client::Client,
     clock::Reading,
@@ -16,7 +16,7 @@ use crate::{
     telemetry,
     timer::{sleep, timeout},
     token,
-    wait::{FailedAttempt, Front, MIN_PAUSE},
+    wait::{FailedAttempt, MIN_PAUSE},
 };
 
 /// The shortest time that a caller waits for its place among the attempts, where more callers come
@@ -27,7 +27,7 @@ impl Request<'_> {
     /// Asks all nodes once.
     pub(super) async fn attempt(
         &self,
-        front: &Front,
+        fronts: &Fronts,
     ) -> Result<Result<(LeaseInTransit, Reading), FailedAttempt>, LockError> {
         let client = Arc::clone(self.client);
         let Some(_permit) = self.admission(&client).await? else {
@@ -37,18 +37,18 @@ impl Request<'_> {
         let in_flight = client.leases.track_in_flight();
         // The order matters: a shutdown that this check does not see yet sees the attempt in
         // flight.
-        client.check_open(&self.resource)?;
+        client.check_open(self.resources.name())?;
         if let Some(failure) = self.in_vain() {
             return Ok(Err(failure));
         }
         let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
-        let claim = Arc::new(Claim { key: Arc::clone(&self.key), value });
+        let claim = Arc::new(Claim { key: Arc::clone(&self.key), rest: self.rest.clone(), value });
         let round = Round::new(client.nodes.len(), |tally| tally.reached() || tally.impossible());
         let start = client.leases.start();
         let sought = LeaseState::sought(Arc::clone(&claim), terms, start, &round);
         let mut in_transit = client.queues.in_transit(sought, in_flight);
         let drawing = terms.fenced.then(|| {
-            let count = numbers_for(front.fenced_behind(), 0);
+            let count = numbers_for(fronts.fenced_behind(), 0);
             Drawing::grant(&client, &round, terms.key_ttl(), count)
         });
         let since = in_transit.lease.since;

@@ -19,7 +19,7 @@ use crate::{
     telemetry,
     timer::sleep,
     token,
-    wait::{Entry, FailedAttempt, Front, MIN_PAUSE, QueuePosition, Signal, Wants},
+    wait::{Entry, FailedAttempt, Front, MIN_PAUSE, QueuePosition, Signal},
 };
 
 /// The events that end the sleep of a waiting client.
@@ -31,21 +31,23 @@ enum Event {
 }
 
 impl Request<'_> {
-    /// Waits for a chance to get the lock, until `end` at the latest.
+    /// Waits for a chance to get the lock, until `end` at the latest. `last` is why the last attempt
+    /// was made, unless something has happened since.
     pub(super) async fn chance(
         &mut self,
         front: &mut Front,
         failure: Option<&FailedAttempt>,
+        last: Option<Chance>,
         end: Moment,
     ) -> Result<Chance, LockError> {
         let client = Arc::clone(self.client);
-        let given = self.circumstances(failure, end);
+        let given = self.circumstances(failure, last, end);
         let has_quorum = failure.is_none_or(|failure| !failure.no_quorum);
-        if !has_quorum || Wants::new(self.terms).tries_once {
+        if !has_quorum || self.wants().tries_once {
             // A client without a quorum must not hold up the other clients.
             front.entry = None;
         } else if front.entry.is_none() && end.since(given.begun) >= given.round_trip * 2 {
-            front.entry = Some(Box::new(self.entry()?));
+            front.entry = Some(Box::new(self.entry(front.key())?));
         }
         let mut waiting = Waiting::new(given, front.entry.is_some());
         loop {
@@ -61,7 +63,7 @@ impl Request<'_> {
                     Conclusion::LeaveQueue => front.entry = None,
                 },
                 Step::Watch => {
-                    self.watch = Some(watch(&client.nodes, &self.key));
+                    self.watch = Some(watch(&client.nodes, front.key()));
                     waiting.watching(around.now);
                 }
                 Step::End(chance) => return Ok(chance),
@@ -88,7 +90,12 @@ impl Request<'_> {
         }
     }
 
-    fn circumstances(&self, failure: Option<&FailedAttempt>, end: Moment) -> Circumstances {
+    fn circumstances(
+        &self,
+        failure: Option<&FailedAttempt>,
+        last: Option<Chance>,
+        end: Moment,
+    ) -> Circumstances {
         let pace = self.terms.retry_delay.max(MIN_PAUSE);
         Circumstances {
             begun: self.now(),
@@ -97,7 +104,7 @@ impl Request<'_> {
             pace,
             polls: pace.saturating_add(self.up_to(self.terms.retry_jitter)),
             is_split: failure.is_some_and(|failure| failure.granted > 0),
-            was_misled: matches!(self.last, Some(Chance::Turn | Chance::Free)),
+            was_misled: matches!(last, Some(Chance::Turn | Chance::Free)),
         }
     }
 
@@ -161,10 +168,10 @@ impl Request<'_> {
     }
 
     /// An entry for the queue between clients, which no node has yet.
-    fn entry(&self) -> Result<Entry, LockError> {
+    fn entry(&self, key: &Arc<str>) -> Result<Entry, LockError> {
         let Client { entropy, settings, nodes, .. } = &**self.client;
         let value = token::fresh_value(&**entropy, &settings.client_name)?;
-        Ok(Entry::new(nodes, &self.key, value))
+        Ok(Entry::new(nodes, key, value))
     }
 
     /// Joins the queue between clients, or reports that this client is alive.
@@ -172,7 +179,7 @@ impl Request<'_> {
         let Some(entry) = &mut front.entry else { return Ok(None) };
         let said = self.unless_closed(entry.say()).await?;
         if said.is_none() {
-            telemetry::no_queue(&self.resource);
+            telemetry::no_queue(self.resources.name());
         }
         Ok(said)
     }

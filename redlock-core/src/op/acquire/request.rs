@@ -9,14 +9,18 @@ use crate::{
     error::{LockError, NodeError},
     op::watch::Watch,
     options::Terms,
+    resources::Resources,
     token,
-    wait::{FailedAttempt, NoTurn, WakeBackoff},
+    wait::{FailedAttempt, NoTurn, WakeBackoff, Wants},
 };
 
 pub(super) struct Request<'a> {
     pub(super) client: &'a Arc<Client>,
-    pub(super) resource: String,
+    pub(super) resources: Resources,
+    /// The first key, in the order of all clients.
     pub(super) key: Arc<str>,
+    /// The other keys of a set.
+    pub(super) rest: Box<[Arc<str>]>,
     pub(super) terms: &'a Terms,
     pub(super) called: Moment,
     /// When the nodes were connected, or connecting had failed.
@@ -33,15 +37,17 @@ pub(super) struct Request<'a> {
 impl<'a> Request<'a> {
     pub(super) fn new(
         client: &'a Arc<Client>,
-        resource: String,
+        resources: Resources,
         terms: &'a Terms,
         called: Moment,
         begun: Moment,
     ) -> Self {
+        let (key, rest) = client.keys(&resources);
         Self {
             client,
-            key: client.key(&resource),
-            resource,
+            key,
+            rest,
+            resources,
             terms,
             called,
             begun,
@@ -51,6 +57,16 @@ impl<'a> Request<'a> {
             watch: None,
             last: None,
         }
+    }
+
+    /// The name of what is to be locked, for errors.
+    fn resource(&self) -> String {
+        self.resources.name().to_owned()
+    }
+
+    /// What the request asks of the queues of its process.
+    pub(super) fn wants(&self) -> Wants {
+        Wants::new(self.terms, !self.rest.is_empty())
     }
 
     pub(super) fn now(&self) -> Moment {
@@ -81,7 +97,7 @@ impl<'a> Request<'a> {
     }
 
     pub(super) fn shutting_down(&self) -> LockError {
-        LockError::ShuttingDown { resource: self.resource.clone() }
+        LockError::ShuttingDown { resource: self.resource() }
     }
 
     /// The error for a request that had no turn.
@@ -109,7 +125,7 @@ impl<'a> Request<'a> {
             return self.held(false, nodes.clone());
         }
         LockError::NoQuorum {
-            resource: self.resource.clone(),
+            resource: self.resource(),
             attempts: self.attempts(),
             waited: self.waited(),
             granted: *granted,
@@ -120,7 +136,7 @@ impl<'a> Request<'a> {
 
     pub(super) fn held(&self, by_this_client: bool, nodes: Vec<NodeError>) -> LockError {
         LockError::Held {
-            resource: self.resource.clone(),
+            resource: self.resource(),
             attempts: self.attempts(),
             waited: self.waited(),
             by_this_client,

@@ -9,7 +9,6 @@ use crate::{
     lease::{Hold, LeaseState},
     metrics,
     node::{Action, Claim, Job, deliver},
-    op::acquire,
     options::{LockOptions, Terms},
     quorum::{Round, Tally, ask},
     runtime::check_runtime,
@@ -32,22 +31,23 @@ pub(crate) async fn adopt(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold
 }
 
 async fn take_over(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold>, LockError> {
-    acquire::check(&lease.resource)?;
-    client.check_open(&lease.resource)?;
+    lease.resources.check()?;
+    client.check_open(lease.resources.name())?;
     if !client.is_ready()? {
         client.ready().await?;
     }
     let called = client.nodes.clock.now();
     let wall = client.nodes.clock.wall();
     let Some(left) = lease.valid_until.checked_sub(wall).filter(|left| !left.is_zero()) else {
-        return Err(lost(lease, LostReason::Expired));
+        return Err(lost(&lease, LostReason::Expired));
     };
     let terms = terms(client, &lease, wall)?;
     let in_flight = client.leases.track_in_flight();
     // As for an attempt: a shutdown that this check does not see yet sees the lease in flight.
-    client.check_open(&lease.resource)?;
+    client.check_open(lease.resources.name())?;
     let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
-    let claim = Arc::new(Claim { key: client.key(&lease.resource), value });
+    let (key, rest) = client.keys(&lease.resources);
+    let claim = Arc::new(Claim { key, rest, value });
     let round = Round::new(client.nodes.len(), settles);
     let start = client.leases.start();
     let begun = start.reading.now;
@@ -55,20 +55,24 @@ async fn take_over(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold>, Lock
     // Dropping it deletes the keys that were taken over.
     let in_transit = client.queues.in_transit(sought, in_flight);
     // The tasks of this client wait in its queue, unless another task asks the nodes already.
-    let front = match client.queues.join(&claim.key, Wants::new(&terms), begun) {
-        Joined::First(front) => Some(front),
-        Joined::Refused(_) | Joined::Waiting(_) => None,
-    };
+    let wants = Wants::new(&terms, claim.is_set());
+    let joined = claim.keys().map(|key| client.queues.join(key, wants, begun));
+    let fronts: Vec<_> = joined
+        .filter_map(|joined| match joined {
+            Joined::First(front) => Some(front),
+            Joined::Refused(_) | Joined::Waiting(_) => None,
+        })
+        .collect();
     let job = Job::new(&claim, Action::Adopt { ttl: terms.key_ttl(), from: lease.token });
     deliver(ask(&client.nodes, &round, begun, |_| Some(job.clone())));
     let tally = round.settled(&client.nodes, client.nodes.give_up_after()).await;
     if tally.impossible_by_refusals() {
-        return Err(lost(lease, LostReason::Refused));
+        return Err(lost(&lease, LostReason::Refused));
     }
     if !tally.reached() {
         check_runtime()?;
         return Err(LockError::NoQuorum {
-            resource: lease.resource,
+            resource: lease.resources.name().to_owned(),
             attempts: 1,
             waited: client.nodes.clock.now().since(called),
             granted: tally.yes(),
@@ -80,17 +84,17 @@ async fn take_over(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold>, Lock
     let reading = client.nodes.clock.read();
     let in_time = reading.now < begun + left;
     if !(in_time && in_transit.lease.is_valid_on(reading)) {
-        return Err(lost(lease, LostReason::Expired));
+        return Err(lost(&lease, LostReason::Expired));
     }
     client.nodes.note_quorum_seen();
     let (state, token) = (in_transit.lease.clone(), lease.fencing_token);
-    let hold = client.leases.hold(lease.resource, state, &terms, begun, reading.now, token);
+    let hold = client.leases.hold(lease.resources, state, &terms, begun, reading.now, token);
     if !client.leases.add(&hold, reading) {
-        return Err(LockError::ShuttingDown { resource: hold.resource.clone() });
+        return Err(LockError::ShuttingDown { resource: hold.resources.name().to_owned() });
     }
     hold.metered.begin();
     in_transit.disarm();
-    if let Some(front) = front {
+    for front in fronts {
         front.acquired(&hold, reading.now);
     }
     Ok(hold)
@@ -101,8 +105,8 @@ fn settles(tally: &Tally) -> bool {
     tally.reached() || tally.impossible_by_refusals() || tally.undecidable()
 }
 
-fn lost(lease: Lease, reason: LostReason) -> LockError {
-    LockError::Lost { resource: lease.resource, reason }
+fn lost(lease: &Lease, reason: LostReason) -> LockError {
+    LockError::Lost { resource: lease.resources.name().to_owned(), reason }
 }
 
 /// The terms of the old hold, as far as they are left when the wall clock shows `wall`.

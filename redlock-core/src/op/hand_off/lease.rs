@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use crate::{clock::Moment, fence::FencingToken, lease::Hold, token::Token};
+use crate::{clock::Moment, fence::FencingToken, lease::Hold, resources::Resources, token::Token};
 
 /// A lock on its way to another process, made by
 /// [`LockGuard::into_lease`](crate::LockGuard::into_lease) and taken up by
@@ -14,7 +14,7 @@ use crate::{clock::Moment, fence::FencingToken, lease::Hold, token::Token};
 /// for reading, and a release of this crate reads its own.
 #[must_use = "a lease that no client adopts blocks the resource until it expires"]
 pub struct Lease {
-    pub(super) resource: String,
+    pub(super) resources: Resources,
     pub(super) token: Token,
     /// The end of its validity, as the wall clock of the old holder showed it, since the Unix epoch.
     pub(super) valid_until: Duration,
@@ -34,7 +34,7 @@ impl Lease {
         let kept = hold.kept();
         let on_wall = |moment: Moment| wall.saturating_add(moment.since(now));
         Self {
-            resource: hold.resource.clone(),
+            resources: hold.resources.clone(),
             token: kept.token,
             valid_until: left.map_or(Duration::ZERO, |left| wall.saturating_add(left)),
             ttl: kept.ttl,
@@ -46,10 +46,16 @@ impl Lease {
         }
     }
 
-    /// The resource that is locked.
+    /// The resource that is locked; the first that was named of a set.
     #[must_use]
     pub fn resource(&self) -> &str {
-        &self.resource
+        self.resources.first()
+    }
+
+    /// All resources that are locked.
+    #[must_use]
+    pub fn resources(&self) -> &[String] {
+        self.resources.as_slice()
     }
 
     /// The fencing token of the lock, if it has one. The client that adopts the lock has the same.
@@ -62,6 +68,6 @@ impl Lease {
 // By hand: the token is a secret (rule 19).
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lease").field("resource", &self.resource).finish_non_exhaustive()
+        f.debug_struct("Lease").field("resource", &self.resources.name()).finish_non_exhaustive()
     }
 }

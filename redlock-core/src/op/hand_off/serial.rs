@@ -8,13 +8,13 @@ use serde::{
 };
 
 use super::Lease;
-use crate::{fence::FencingToken, token::Token};
+use crate::{fence::FencingToken, resources::Resources, token::Token};
 
 /// Changes when the fields do.
 const VERSION: u8 = 1;
 
 /// The fields in a fixed order, so that formats without names can carry them. Times are in
-/// milliseconds. There is one resource.
+/// milliseconds. There is one resource, or a set.
 type Fields = (u8, Vec<String>, String, u64, u64, f64, bool, Option<u64>, Option<u64>, Option<u64>);
 
 fn millis(time: Duration) -> u64 {
@@ -25,7 +25,7 @@ impl Serialize for Lease {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         (
             VERSION,
-            [&self.resource],
+            self.resources.as_slice(),
             self.token.text(),
             millis(self.valid_until),
             millis(self.ttl),
@@ -50,10 +50,8 @@ impl<'de> Deserialize<'de> for Lease {
                  release of redlock-core on both sides"
             )));
         }
-        let mut resources = resources.into_iter();
-        let (Some(resource), None) = (resources.next(), resources.next()) else {
-            return Err(D::Error::custom("a lease has one resource"));
-        };
+        let resources = Resources::all(resources);
+        resources.check().map_err(D::Error::custom)?;
         // What is wrong with it is not told: it may be a secret.
         let broken = || D::Error::custom("this is no lease");
         let fencing_token = match fence {
@@ -61,7 +59,7 @@ impl<'de> Deserialize<'de> for Lease {
             Some(number) => Some(FencingToken::from_number(number).ok_or_else(broken)?),
         };
         Ok(Self {
-            resource,
+            resources,
             token: Token::parse(&token).ok_or_else(broken)?,
             valid_until: Duration::from_millis(valid_until),
             ttl: Duration::from_millis(ttl),

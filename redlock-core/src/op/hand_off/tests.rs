@@ -29,9 +29,9 @@ fn reason(outcome: Result<crate::LockGuard, LockError>) -> LostReason {
 fn copy(lease: &Lease) -> Lease {
     let Lease { token, valid_until, ttl, clock_drift_factor, auto_extend, .. } = *lease;
     let Lease { fencing_token, min_hold_until, max_hold_until, .. } = *lease;
-    let resource = lease.resource.clone();
+    let resources = lease.resources.clone();
     Lease {
-        resource,
+        resources,
         token,
         valid_until,
         ttl,
@@ -275,8 +275,8 @@ async fn a_lease_can_be_sent_as_text_and_nothing_else_is_read_as_one() {
     let hex = text.split('"').find(|word| word.len() == 40).unwrap().to_owned();
     for (what, with, told) in [
         ("[1,", "[2,", "version 2"),
-        ("[\"r\"]", "[]", "one resource"),
-        ("[\"r\"]", "[\"r\",\"s\"]", "one resource"),
+        ("[\"r\"]", "[]", "the set is empty"),
+        ("[\"r\"]", "[\"r\",\"\"]", "it is empty"),
         (&*hex, "secret", "no lease"),
         (&*token.unwrap().to_string(), "0", "no lease"),
     ] {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::node::{self, Action};
+use crate::node::{self, Action, Places};
 
 /// A command to a node.
 #[derive(Debug, Clone)]
@@ -92,10 +92,15 @@ impl Command {
         }
     }
 
-    /// The key, prefix included.
+    /// The key, prefix included; of a set the first.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.0.claim.key
+    }
+
+    /// All its keys.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.claim.keys().map(|key| &**key)
     }
 
     /// The first 64 bits of its token.
@@ -107,7 +112,7 @@ impl Command {
     /// A release gives no turn to the next client in the queue, as without the permission for it.
     pub fn wake_no_client(&mut self) {
         if let Action::Release { wakes } = &mut self.0.action {
-            *wakes = false;
+            *wakes = Places::NONE;
         }
     }
 }
@@ -118,9 +123,9 @@ impl Reply {
     pub fn outcome(&self) -> Outcome {
         use node::Reply;
         match self.0 {
-            Reply::Done | Reply::There { .. } | Reply::Woke { deleted: true } => Outcome::Done,
+            Reply::Done | Reply::There { .. } | Reply::Woke { deleted: true, .. } => Outcome::Done,
             Reply::Queued { .. } | Reply::Numbered { .. } | Reply::Seen(_) => Outcome::Done,
-            Reply::Missing | Reply::Woke { deleted: false } => Outcome::Missing,
+            Reply::Missing | Reply::Woke { deleted: false, .. } => Outcome::Missing,
             Reply::Foreign | Reply::Full => Outcome::Foreign,
         }
     }

@@ -84,13 +84,13 @@ impl Server {
         let mut told = Vec::new();
         for key in self.data.keys() {
             let key = Arc::<str>::from(key);
-            let claim = Arc::new(Claim { key: Arc::clone(&key), value: String::new() });
+            let claim = Arc::new(Claim::new(&key, String::new()));
             let inspect = node::Command { claim, action: Action::Inspect };
             // No connection has this number.
             let (node::Reply::Seen(seen), _) = self.execute(&inspect, u64::MAX) else { continue };
             let Some(value) = seen.value.clone() else { continue };
             told.extend(self.data.remove(&key).map(pushes).unwrap_or_default());
-            let claim = Arc::new(Claim { key, value: value.0 });
+            let claim = Arc::new(Claim::new(&key, value.0));
             lost.push(Lost { claim, left: seen.left, since: Instant::now() });
         }
         (lost, told)

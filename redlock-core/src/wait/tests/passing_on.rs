@@ -199,9 +199,16 @@ async fn a_hold_that_ends_before_its_queue_knows_it_does_not_block_the_queue() {
     let (key, terms) = (client.key("r"), client.settings.terms(&LockOptions::new()).unwrap());
     let reading = client.nodes.clock.read();
     let now = reading.now;
-    let joined = client.queues.join(&key, Wants::new(&terms), now);
+    let joined = client.queues.join(&key, Wants::new(&terms, false), now);
     let Joined::First(front) = joined else { panic!() };
-    let hold = client.leases.hold("r".into(), lease, &terms, now, now, None);
+    let hold = client.leases.hold(
+        crate::resources::Resources::One("r".into()),
+        lease,
+        &terms,
+        now,
+        now,
+        None,
+    );
     assert!(client.leases.add(&hold, reading));
     drop(release::end_all(client));
     front.acquired(&hold, now);

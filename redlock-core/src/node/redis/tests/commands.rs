@@ -332,8 +332,11 @@ async fn a_release_gives_the_turn_to_the_first_that_is_alive() {
     }
     // The waiter has been silent for as long as an entry lives.
     server.admin("DEL redlock:a:{redlock:a}:alive:first");
-    let wakes = Action::Release { wakes: true };
-    assert_eq!(act(&mut *node, &ours, wakes).await, Ok(Reply::Woke { deleted: true }));
+    let wakes = Action::Release { wakes: Places::FIRST };
+    assert_eq!(
+        act(&mut *node, &ours, wakes).await,
+        Ok(Reply::Woke { deleted: true, woken: Places::FIRST })
+    );
     let queue = "redlock:a:{redlock:a}:queue";
     assert_eq!(server.number(&format!("ZCARD {queue}")), 1);
     // The waiter with the turn goes away, and the next waiter gets the turn.

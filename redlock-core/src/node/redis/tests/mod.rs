@@ -26,7 +26,7 @@ use crate::{
     clock::SystemClock,
     error::{LockError, NodeError, NodeErrorKind},
     node::{
-        Action, Claim, Command, Connection, Context, NodeSpec, Reply, Restarts, Sender,
+        Action, Claim, Command, Connection, Context, NodeSpec, Places, Reply, Restarts, Sender,
         settings::NodeSettings,
     },
     token::OsEntropy,
@@ -34,7 +34,7 @@ use crate::{
 
 const TTL: Duration = Duration::from_secs(60);
 const GRANT: Action = Action::Grant { ttl: TTL };
-const RELEASE: Action = Action::Release { wakes: false };
+const RELEASE: Action = Action::Release { wakes: Places::NONE };
 
 /// Secrets that must never be shown: a password, or the value of a lock.
 const CANARY: &str = "canary0123456789";
@@ -116,7 +116,7 @@ async fn within<T>(future: impl Future<Output = T>) -> T {
 }
 
 fn claim(key: &str, value: &str) -> Arc<Claim> {
-    Arc::new(Claim { key: key.into(), value: value.to_owned() })
+    Arc::new(Claim::new(&key.into(), value.to_owned()))
 }
 
 async fn act(

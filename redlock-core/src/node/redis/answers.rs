@@ -1,0 +1,39 @@
+//! The answers to commands that went out as one call.
+
+use redis::Value;
+
+use super::{reply, set};
+use crate::node::{Command, Reply};
+
+/// Reads the answer to commands that went out as one call. It is a list with one entry for each lock,
+/// unless there is only one lock, or the call failed as a whole.
+pub(super) fn decode_all(
+    commands: &[Command],
+    answer: &Value,
+) -> impl Iterator<Item = Result<Reply, String>> {
+    let is_list = matches!(commands, [_, _, ..]) && matches!(answer, Value::Array(_));
+    let mut rest = match answer {
+        Value::Array(answers) if is_list => answers.as_slice(),
+        _ => &[],
+    };
+    let expected: usize = if is_list { commands.iter().map(|it| it.claim.len()).sum() } else { 0 };
+    let fits = rest.len() == expected;
+    commands.iter().map(move |Command { claim, action }| {
+        if !fits {
+            return Err(reply::unexpected(answer, "one number for each lock"));
+        }
+        let secret = &claim.value;
+        match (is_list, claim.is_set()) {
+            (false, false) => reply::decode(*action, answer, secret),
+            (false, true) => set::decode(*action, answer, secret),
+            (true, is_set) => {
+                let (mine, others) = rest.split_at(claim.len());
+                rest = others;
+                match mine {
+                    [answer] if !is_set => reply::decode(*action, answer, secret),
+                    answers => set::released(answers, secret),
+                }
+            }
+        }
+    })
+}

@@ -1,0 +1,174 @@
+//! Commands for sets of locks: each is done on all keys or on none, in one script.
+
+use std::sync::LazyLock;
+
+use redis::Value;
+
+use super::{
+    reply,
+    script::{How, Script, call},
+    words::{Decimal, milliseconds, word, words},
+};
+use crate::node::{Action, Claim, Command, Draw, Places, Raise, Reply, counter};
+
+static GRANT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("grant_all.lua")));
+static HEAL: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(concat!(include_str!("holders.lua"), include_str!("heal_all.lua")))
+});
+static EXTEND: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(concat!(include_str!("holders.lua"), include_str!("extend_all.lua")))
+});
+static SHORTEN: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(concat!(include_str!("holders.lua"), include_str!("shorten_all.lua")))
+});
+static ADOPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("adopt_all.lua")));
+static GRANT_FENCED: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(concat!(
+        include_str!("draw.lua"),
+        include_str!("draw_all.lua"),
+        include_str!("grant_all_fenced.lua")
+    ))
+});
+static REDRAW: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(concat!(
+        include_str!("holders.lua"),
+        include_str!("draw.lua"),
+        include_str!("draw_all.lua"),
+        include_str!("redraw_all.lua")
+    ))
+});
+static CONFIRM: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(concat!(include_str!("holders.lua"), include_str!("confirm_all.lua")))
+});
+
+/// The bit by which a connection remembers that it has sent the script of this action.
+pub(super) fn bit(action: Action) -> u32 {
+    match action {
+        Action::Grant { .. } => 1 << 16,
+        Action::Heal { .. } => 1 << 17,
+        Action::Extend { .. } => 1 << 18,
+        Action::Shorten { .. } => 1 << 19,
+        Action::GrantFenced { .. } => 1 << 20,
+        Action::Redraw { .. } => 1 << 21,
+        Action::Confirm(_) => 1 << 22,
+        Action::Adopt { .. } => 1 << 23,
+        // These have no script for sets.
+        Action::Release { .. }
+        | Action::Watch
+        | Action::Join { .. }
+        | Action::Leave
+        | Action::Inspect
+        | Action::TakeAway
+        | Action::Clear { .. } => 0,
+    }
+}
+
+/// Writes the command of a set. False for a command that has no form of its own for sets.
+pub(super) fn encode(command: &Command, how: How, time: &Decimal, out: &mut Vec<u8>) -> bool {
+    let claim = &*command.claim;
+    match command.action {
+        Action::Grant { .. } => timed(&GRANT, how, claim, time, out),
+        Action::Heal { .. } => timed(&HEAL, how, claim, time, out),
+        Action::Extend { .. } => timed(&EXTEND, how, claim, time, out),
+        Action::Shorten { .. } => timed(&SHORTEN, how, claim, time, out),
+        Action::Adopt { from, .. } => {
+            call(&ADOPT, how, claim.len(), 3, out);
+            claim.keys().for_each(|key| word(out, key.as_bytes()));
+            let from = from.text() + ".";
+            words(out, &[from.as_bytes(), claim.value.as_bytes(), time.digits()]);
+        }
+        Action::GrantFenced { draw, .. } => drawing(&GRANT_FENCED, how, claim, time, draw, out),
+        Action::Redraw { draw, .. } => drawing(&REDRAW, how, claim, time, draw, out),
+        Action::Confirm(Raise { from, to, life }) => {
+            numbered(&CONFIRM, how, claim, 4, out);
+            let life = Decimal::of(milliseconds(life, 1));
+            words(out, &[Decimal::of(from).digits(), Decimal::of(to).digits(), life.digits()]);
+        }
+        Action::Release { .. }
+        | Action::Watch
+        | Action::Join { .. }
+        | Action::Leave
+        | Action::Inspect
+        | Action::TakeAway
+        | Action::Clear { .. } => return false,
+    }
+    true
+}
+
+/// A call with the locks, our value and a time.
+fn timed(script: &Script, how: How, claim: &Claim, time: &Decimal, out: &mut Vec<u8>) {
+    call(script, how, claim.len(), 2, out);
+    claim.keys().for_each(|key| word(out, key.as_bytes()));
+    words(out, &[claim.value.as_bytes(), time.digits()]);
+}
+
+/// A call with the locks, their counters and our value, and room for the other arguments.
+fn numbered(script: &Script, how: How, claim: &Claim, arguments: usize, out: &mut Vec<u8>) {
+    call(script, how, 2 * claim.len(), arguments, out);
+    claim.keys().for_each(|key| word(out, key.as_bytes()));
+    claim.keys().for_each(|key| word(out, counter::key(key).as_bytes()));
+    word(out, claim.value.as_bytes());
+}
+
+fn drawing(
+    script: &Script,
+    how: How,
+    claim: &Claim,
+    time: &Decimal,
+    draw: Draw,
+    out: &mut Vec<u8>,
+) {
+    numbered(script, how, claim, 5, out);
+    let Draw { floor, count, life } = draw;
+    let life = Decimal::of(milliseconds(life, 1));
+    word(out, time.digits());
+    words(out, &[Decimal::of(floor).digits(), Decimal::of(count.into()).digits(), life.digits()]);
+}
+
+/// Reads the answer to an action on a set.
+pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Reply, String> {
+    match (action, answer) {
+        (Action::Release { .. }, Value::Array(answers)) => released(answers, secret),
+        (Action::Release { .. }, other) if !is_error(other) => {
+            Err(reply::unexpected(other, "one number for each lock"))
+        }
+        (Action::Grant { .. } | Action::Heal { .. }, Value::Int(1)) => Ok(Reply::Done),
+        (Action::Grant { .. } | Action::Heal { .. }, Value::Int(-1)) => Ok(Reply::Foreign),
+        (Action::Grant { .. } | Action::Heal { .. }, other) if !is_error(other) => {
+            Err(reply::unexpected(other, "1 or -1"))
+        }
+        (_, Value::ServerError(error)) if error.code() == "CROSSSLOT" => Err(format!(
+            "{} (this node is a cluster, and the resources of the set are in different slots: put \
+             the same hash tag into each of them, such as \"{{bank}}:account:1\")",
+            error.code()
+        )),
+        (action, answer) => reply::decode(action, answer, secret),
+    }
+}
+
+fn is_error(answer: &Value) -> bool {
+    matches!(answer, Value::ServerError(_))
+}
+
+/// Reads one number for each lock that was released.
+pub(super) fn released(answers: &[Value], secret: &str) -> Result<Reply, String> {
+    let wakes = Places::FIRST;
+    let (mut all, mut foreign, mut woken) = (true, false, Places::NONE);
+    for (place, answer) in answers.iter().enumerate() {
+        match reply::decode(Action::Release { wakes }, answer, secret)? {
+            Reply::Done => {}
+            Reply::Woke { deleted, .. } => {
+                all &= deleted;
+                woken.add(place);
+            }
+            Reply::Foreign => foreign = true,
+            _ => all = false,
+        }
+    }
+    Ok(match (foreign, woken.is_none(), all) {
+        (true, true, _) => Reply::Foreign,
+        (_, false, _) => Reply::Woke { deleted: all && !foreign, woken },
+        (false, true, true) => Reply::Done,
+        (false, true, false) => Reply::Missing,
+    })
+}

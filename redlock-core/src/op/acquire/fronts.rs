@@ -1,0 +1,86 @@
+//! The turns of a request in the queues of its process: one for each key.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    clock::Moment,
+    lease::Hold,
+    wait::{FailedAttempt, Front, Wants},
+};
+
+/// Dropping it passes all turns on.
+pub(super) struct Fronts {
+    pub(super) first: Front,
+    /// Those of the other keys of a set, in the order of the keys.
+    rest: Vec<Front>,
+}
+
+impl Fronts {
+    /// The turn of a request for one key.
+    pub(super) fn one(first: Front) -> Self {
+        Self { first, rest: Vec::new() }
+    }
+
+    pub(super) fn several(first: Front, rest: Vec<Front>) -> Self {
+        Self { first, rest }
+    }
+
+    pub(super) fn are_several(&self) -> bool {
+        !self.rest.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        1 + self.rest.len()
+    }
+
+    fn each(&mut self) -> impl Iterator<Item = &mut Front> {
+        std::iter::once(&mut self.first).chain(&mut self.rest)
+    }
+
+    /// The turn at this place, and all others.
+    pub(super) fn split(&mut self, place: usize) -> (Option<&mut Front>, Vec<&mut Front>) {
+        let (chosen, others): (Vec<_>, Vec<_>) =
+            self.each().enumerate().partition(|(index, _)| *index == place);
+        let chosen = chosen.into_iter().next().map(|(_, front)| front);
+        (chosen, others.into_iter().map(|(_, front)| front).collect())
+    }
+
+    /// The outcome of the last attempt in one of the queues, if the nodes need not be asked again.
+    pub(super) fn known(&self, wants: Wants) -> Option<Arc<FailedAttempt>> {
+        let others = || self.rest.iter().find_map(|front| front.known(wants));
+        self.first.known(wants).or_else(others)
+    }
+
+    /// Whether other clients have their chance before this request asks. True once.
+    pub(super) fn stand_back(&mut self) -> bool {
+        // All are asked: each remembers that it was.
+        self.each().filter_map(|front| front.stands_back().then_some(())).count() > 0
+    }
+
+    /// Another client came while the request stood back.
+    pub(super) fn challenged(&mut self) {
+        self.each().for_each(Front::challenged);
+    }
+
+    /// How many tasks wait behind it that may take its lease over with a token. A set is not handed
+    /// over.
+    pub(super) fn fenced_behind(&self) -> usize {
+        if self.are_several() { 0 } else { self.first.fenced_behind() }
+    }
+
+    /// How long this client has been without the lock.
+    pub(super) fn without(&self) -> Duration {
+        self.first.without()
+    }
+
+    /// The attempt has failed.
+    pub(super) fn failed(&mut self, failure: &Arc<FailedAttempt>) {
+        self.each().for_each(|front| front.failed(failure));
+    }
+
+    /// The hold has the lock.
+    pub(super) fn acquired(self, hold: &Arc<Hold>, now: Moment) {
+        self.first.acquired(hold, now);
+        self.rest.into_iter().for_each(|front| front.acquired(hold, now));
+    }
+}

@@ -1,0 +1,99 @@
+//! Waiting for all locks of a set.
+//!
+//! A set waits in the queue before each of its keys, in the order of the keys, which is the same in all
+//! clients. It joins a queue once it is the first in the queue before, and keeps its places there. So
+//! sets that overlap never wait for each other in a circle, a set is served in its turn like single
+//! locks, and it asks for all locks at once when it is the first in all queues.
+
+use std::time::Duration;
+
+use futures_util::future::{pending, select_all};
+
+use super::{fronts::Fronts, request::Request, retries::Chance};
+use crate::{
+    clock::Moment,
+    error::LockError,
+    op::watch::Watch,
+    timer::timeout,
+    wait::{FailedAttempt, Front, REFRESH, grace},
+};
+
+impl Request<'_> {
+    /// Waits for the turns before the other keys, with the first one in hand.
+    pub(super) async fn other_turns(&mut self, first: Front) -> Result<Fronts, LockError> {
+        let mut rest = Vec::with_capacity(self.rest.len());
+        for key in self.rest.clone() {
+            rest.push(self.turn(&key, self.now()).await?);
+        }
+        Ok(Fronts::several(first, rest))
+    }
+
+    /// Waits for a chance to get all locks, until `end` at the latest: for a chance to get the first,
+    /// then the second, and so on. The places before the other keys are kept meanwhile.
+    pub(super) async fn chances(
+        &mut self,
+        fronts: &mut Fronts,
+        failure: Option<&FailedAttempt>,
+        end: Moment,
+    ) -> Result<Chance, LockError> {
+        let round_trip = self.client.nodes.round_trip();
+        let places = fronts.len();
+        let mut has_waited = false;
+        let mut chance = Chance::Due;
+        for place in 0..places {
+            let is_last = place + 1 == places;
+            // Where all locks look free although they were refused a moment ago, the last one makes
+            // sure. One lock alone that looks free may well be: another was refused.
+            let last = self.last.filter(|_| is_last && !has_waited);
+            let begun = self.now();
+            let (Some(front), others) = fronts.split(place) else { continue };
+            chance = tokio::select! {
+                biased;
+                chance = self.chance(front, failure, last, end) => chance?,
+                () = keep_places(others, round_trip) => Chance::Hurried,
+            };
+            if matches!(chance, Chance::Due | Chance::Hurried | Chance::Behind) {
+                break;
+            }
+            let has_news = || self.watch.as_ref().is_some_and(Watch::has_news);
+            has_waited |= match chance {
+                Chance::Turn => true,
+                Chance::Notified if has_news() => true,
+                _ => self.now().since(begun) >= grace(round_trip),
+            };
+            if !is_last {
+                self.watch = None;
+            }
+        }
+        Ok(chance)
+    }
+}
+
+/// Keeps the places before the keys that the set does not wait for now. Resolves when a request behind
+/// one of them would have asked by now. Cancel safe.
+async fn keep_places(fronts: Vec<&mut Front>, round_trip: Duration) {
+    let keeping = fronts.into_iter().map(|front| Box::pin(keep_place(front, round_trip)));
+    select_all(keeping).await;
+}
+
+async fn keep_place(front: &mut Front, round_trip: Duration) {
+    let hurried = front.hurried(Duration::ZERO, Duration::ZERO);
+    let keeping = async {
+        let Some(entry) = &mut front.entry else { return pending().await };
+        // A turn that came has taken the entry out of the queue. The set often needs it no more.
+        let mut pause = if entry.has_turn() { round_trip * 2 } else { REFRESH };
+        loop {
+            let _ = timeout(pause, entry.signal()).await;
+            if entry.say().await.is_none() {
+                // No node keeps it. The set joins again when it waits there next.
+                return pending().await;
+            }
+            pause = REFRESH;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = hurried => {}
+        () = keeping => {}
+    }
+}
