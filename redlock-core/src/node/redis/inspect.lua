@@ -11,4 +11,9 @@ for _, name in ipairs(queue) do
     waiting[#waiting + 1] = name
   end
 end
-return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1]), waiting}
+-- Readers have no name here.
+local holder = ''
+if redis.call('TYPE', KEYS[1]).ok ~= 'zset' then
+  holder = redis.call('GET', KEYS[1])
+end
+return {holder, redis.call('PTTL', KEYS[1]), waiting}

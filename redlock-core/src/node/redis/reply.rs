@@ -164,7 +164,7 @@ fn advice(error: &ServerError) -> Option<&'static str> {
     const PERMISSIONS: &str = "a lock's user needs +hello +auth +ping +info +set +get +del \
                                +pexpire +pttl +eval +evalsha, +client|tracking +client|caching \
                                +mget to be woken, +zadd +zrem +zrange +zrank +zscore +zcard \
-                               +exists +time to wait in turn with other processes, +time for a fencing \
+                               +exists +time to wait in turn with other processes, +type +zremrangebyscore for readers, +time for a fencing \
                                token, +select for a \
                                database, and the keys under key_prefix";
     match error.code() {

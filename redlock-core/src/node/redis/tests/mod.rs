@@ -6,6 +6,7 @@ mod commands;
 mod connecting;
 mod fence;
 mod server;
+mod shared;
 #[cfg(feature = "tls-rustls")]
 mod tls;
 mod writing;
