@@ -6,7 +6,8 @@ use tokio::sync::futures::Notified;
 
 use super::{
     LeaseState, Start,
-    state::{End, HoldState, Judgement, Kept, Todo},
+    phase::{End, Judgement},
+    state::{HoldState, Kept, Todo},
 };
 use crate::{
     clock::{Moment, Reading},

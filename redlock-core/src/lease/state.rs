@@ -3,7 +3,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{LeaseState, Start, validity};
+use super::{
+    LeaseState, Start,
+    phase::{End, Judgement, Phase},
+    validity,
+};
 use crate::{
     clock::{Moment, Reading},
     error::LostReason,
@@ -12,25 +16,6 @@ use crate::{
     quorum::Round,
     token::Token,
 };
-
-/// How a hold ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    /// Its holder released it.
-    Released,
-    /// It was lost (rule 9).
-    Lost(LostReason),
-}
-
-/// Whether a hold may be relied on at this moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Judgement {
-    /// The hold may be relied on for this much longer.
-    Valid(Duration),
-    /// Real time has run ahead: nothing may rely on it until a renewal has cleared it (rule 2).
-    Doubtful,
-    Ended(End),
-}
 
 /// The action that a judgement calls for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,48 +26,6 @@ pub(super) enum Todo {
     /// The hold is in doubt, and no renewal has been sent since. Without one it ends at this
     /// moment.
     Renew(Moment),
-}
-
-/// The phase of a hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Held,
-    /// Real time has run ahead, and only a renewal that was sent since clears that: a wall clock that
-    /// is set back does not. A doubt counts from when its own renewal was sent: a hold whose turn has
-    /// not come yet stays doubtful until its deadline.
-    Doubtful {
-        renewal_sent: Option<Moment>,
-    },
-    /// It has ended, and its keys are still there.
-    Ended(End),
-    /// It has ended, and its lease is being deleted or passed on.
-    Releasing(End),
-}
-
-impl Phase {
-    fn end(self) -> Option<End> {
-        match self {
-            Self::Ended(end) | Self::Releasing(end) => Some(end),
-            Self::Held | Self::Doubtful { .. } => None,
-        }
-    }
-
-    /// What a phase means to a holder whose hold ends after `left`.
-    fn judgement(self, left: Duration) -> Judgement {
-        match self {
-            Self::Ended(end) | Self::Releasing(end) => Judgement::Ended(end),
-            Self::Held => Judgement::Valid(left),
-            Self::Doubtful { .. } => Judgement::Doubtful,
-        }
-    }
-
-    /// When the renewal was sent that a doubt waits for.
-    fn doubted_since(self) -> Option<Moment> {
-        match self {
-            Self::Doubtful { renewal_sent } => renewal_sent,
-            Self::Held | Self::Ended(_) | Self::Releasing(_) => None,
-        }
-    }
 }
 
 #[derive(Debug)]
