@@ -75,6 +75,14 @@ struct Readme;
 #[doc = include_str!("../../docs/fencing.md")]
 struct Fencing;
 
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/one-redis.md")]
+struct OneRedis;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/servers.md")]
+struct Servers;
+
 /// The examples of the attribute use redlock-core, on which the package of redlock-macros cannot
 /// depend: they run here.
 #[cfg(doctest)]

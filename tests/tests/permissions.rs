@@ -1,0 +1,218 @@
+//! The permissions that docs/servers.md lists: each line is enough for what it says, and no word of it
+//! can be left out.
+
+use std::{fs, path::Path, time::Duration};
+
+use futures_util::future::join_all;
+use redlock_core::{Builder, Node};
+use redlock_tests::{Cluster, LIMIT, MASTER, Sentinels, Server, packages, patient};
+
+/// The words of the line of this name: `| name | `+a +b` | .. |`.
+fn line(name: &str) -> Vec<String> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/servers.md");
+    let page = fs::read_to_string(page).unwrap();
+    let row = page.lines().find(|it| it.starts_with(&format!("| {name} | `")));
+    let row = row.unwrap_or_else(|| panic!("no line {name:?}"));
+    let words = row.split('`').nth(1).unwrap();
+    words.split(' ').map(str::to_owned).collect()
+}
+
+fn lines(names: &[&str]) -> Vec<String> {
+    names.iter().flat_map(|it| line(it)).collect()
+}
+
+/// A user with these permissions, and its URL.
+fn user(server: &Server, name: &str, words: &[String]) -> String {
+    let rules = ["ACL", "SETUSER", name, "on", ">p", "~redlock:*", "resetchannels", "-@all"];
+    let words = words.iter().map(String::as_str);
+    server.command(&rules.into_iter().chain(words).collect::<Vec<_>>());
+    format!("redis://{name}:p@{}", server.address())
+}
+
+fn client(node: impl Into<Node>) -> Builder {
+    patient([node]).retry_delay(4 * LIMIT).wait(4 * LIMIT)
+}
+
+/// How long a client that lacks something is given to do it all the same.
+const SOON: Duration = Duration::from_secs(3);
+
+type Outcome = Result<(), String>;
+
+async fn soon<T>(future: impl IntoFuture<Output = T>) -> Result<T, String> {
+    tokio::time::timeout(SOON, future.into_future()).await.map_err(|_| "too slow".to_owned())
+}
+
+/// Locking, renewing and releasing, with an identity that is known.
+async fn plain(node: Node, resource: &str) -> Outcome {
+    let redlock = client(node).build().unwrap();
+    let text = |error: redlock_core::LockError| error.to_string();
+    let guard = soon(redlock.try_lock(resource)).await?.map_err(text)?;
+    soon(guard.extend(Duration::from_secs(45))).await?.map_err(text)?;
+    soon(guard.release()).await?.map_err(text)?;
+    let health = soon(redlock.health()).await?.remove(0);
+    if let Some(advice) = health.advice.first() {
+        return Err(advice.to_string());
+    }
+    if health.is_up() { Ok(()) } else { Err(format!("{:?}", health.state)) }
+}
+
+/// A waiter is woken by a release that knows no queue.
+async fn woken(server: &Server, url: String, resource: &str) -> Outcome {
+    let key = format!("redlock:{resource}");
+    server.command(&["SET", &key, "theirs"]);
+    let waiter = client(url).build().unwrap();
+    let resource = resource.to_owned();
+    let waiting = tokio::spawn(async move { waiter.lock(resource).await.map(drop) });
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    server.command(&["DEL", &key]);
+    soon(waiting).await?.unwrap().map_err(|error| error.to_string())
+}
+
+/// Two waiters stand in a queue, and get their turns.
+async fn in_turn(server: &Server, url: String, resource: &str) -> Outcome {
+    let client = || client(url.clone()).build().unwrap();
+    let (holder, waiters) = (client(), [client(), client()]);
+    let text = |error: redlock_core::LockError| error.to_string();
+    let guard = soon(holder.try_lock(resource)).await?.map_err(text)?;
+    let queue = format!("redlock:{resource}:{{redlock:{resource}}}:queue");
+    let mut waiting = Vec::new();
+    for (number, waiter) in (1..).zip(waiters) {
+        let resource = resource.to_owned();
+        waiting.push(tokio::spawn(async move { waiter.lock(resource).await.map(drop) }));
+        soon(async {
+            while server.command(&["ZCARD", &queue]) != redis::Value::Int(number) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await?;
+    }
+    soon(guard.release()).await?.map_err(text)?;
+    for it in waiting {
+        soon(it).await?.unwrap().map_err(text)?;
+    }
+    Ok(())
+}
+
+async fn fenced(node: Node, resource: &str) -> Outcome {
+    let redlock = client(node).build().unwrap();
+    let locked = soon(redlock.try_lock(resource).fenced()).await?;
+    locked.map(drop).map_err(|error| error.to_string())
+}
+
+/// The line is enough, and no word of `needed` can be left out of it.
+async fn is_minimal<F: Future<Output = Outcome>>(
+    server: &Server,
+    all: &[String],
+    needed: &[String],
+    use_it: impl Fn(String, String) -> F,
+) {
+    let whole = user(server, "whole", all);
+    use_it(whole, "whole".to_owned()).await.unwrap_or_else(|error| panic!("{all:?}: {error}"));
+    let without = (0..).zip(needed).map(|(number, word)| {
+        let rest: Vec<_> = all.iter().filter(|it| *it != word).cloned().collect();
+        let name = format!("user-{number}");
+        let url = user(server, &name, &rest);
+        let used = use_it(url, name);
+        async move { used.await.is_ok().then_some(word) }
+    });
+    let useless: Vec<_> = join_all(without).await.into_iter().flatten().collect();
+    assert!(useless.is_empty(), "not needed: {useless:?}");
+}
+
+#[tokio::test]
+async fn locks_need_this_and_nothing_else() {
+    let server = Server::start();
+    let all = line("lock, renew, release");
+    is_minimal(&server, &all, &all, |url, name| async move { plain(url.into(), &name).await })
+        .await;
+}
+
+#[tokio::test]
+async fn being_woken_needs_this_in_addition() {
+    let server = &Server::start();
+    let all = lines(&["lock, renew, release", "be woken"]);
+    is_minimal(server, &all, &line("be woken"), |url, name| async move {
+        woken(server, url, &name).await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn waiting_in_turn_needs_this_in_addition() {
+    let server = &Server::start();
+    let all = lines(&["lock, renew, release", "be woken", "wait in turn"]);
+    // Without ZRANK, an entry is made of which its waiter does not know. Without MGET, a waiter is not
+    // pushed its turn, and looks for itself. Both are slower, which no test should measure.
+    let needed = line("wait in turn").into_iter().filter(|it| it != "+zrank" && it != "+mget");
+    let needed: Vec<_> = needed.collect();
+    is_minimal(server, &all, &needed, |url, name| async move { in_turn(server, url, &name).await })
+        .await;
+}
+
+#[tokio::test]
+async fn fencing_tokens_need_this_in_addition() {
+    let server = &Server::start();
+    let all = lines(&["lock, renew, release", "fencing tokens"]);
+    is_minimal(server, &all, &line("fencing tokens"), |url, name| async move {
+        fenced(url.into(), &name).await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn replicas_need_this_in_addition() {
+    let server = &Server::start();
+    let replica = Server::builder().replica_of(server).start();
+    let all = lines(&["lock, renew, release", "replicas(n)"]);
+    is_minimal(server, &all, &line("replicas(n)"), |url, name| async move {
+        plain(Node::new(url).replicas(1), &name).await
+    })
+    .await;
+    drop(replica);
+}
+
+#[tokio::test]
+async fn another_database_needs_this_in_addition() {
+    let server = &Server::start();
+    let all = lines(&["lock, renew, release", "another database"]);
+    is_minimal(server, &all, &line("another database"), |url, name| async move {
+        plain(format!("{url}/3").into(), &name).await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn native_commands_need_this_instead_of_scripts() {
+    let test = "native_commands_need_this_instead_of_scripts";
+    let Some(program) = packages::valkey(test) else { return };
+    let server = &Server::builder().program(program).start();
+    let all = line("without scripts");
+    is_minimal(server, &all, &all, |url, name| async move { plain(url.into(), &name).await }).await;
+}
+
+#[tokio::test]
+async fn a_cluster_needs_this_in_addition() {
+    let cluster = Cluster::start(false);
+    let all = lines(&["lock, renew, release", "cluster"]);
+    for words in [&all, &lines(&["lock, renew, release"])] {
+        let urls: Vec<_> = cluster.masters.iter().map(|it| user(it, "locks", words)).collect();
+        let used = plain(Node::cluster(urls), "r").await;
+        assert_eq!(used.is_ok(), words.len() == all.len(), "{used:?}");
+    }
+}
+
+#[tokio::test]
+async fn sentinels_need_a_user_with_this() {
+    let sentinels = Sentinels::start(0, None, None);
+    let rules = ["ACL", "SETUSER", "watch", "on", ">p", "-@all"];
+    let words = line("a sentinel's own user");
+    for left_out in [None, Some(&words[0]), Some(&words[1])] {
+        let words = words.iter().filter(|it| Some(*it) != left_out).map(String::as_str);
+        sentinels.tell(&["ACL", "DELUSER", "watch"]);
+        sentinels.tell(&rules.into_iter().chain(words).collect::<Vec<_>>());
+        let node = Node::sentinel(MASTER, sentinels.urls())
+            .sentinel_credentials(|| async { Ok(redlock_core::Credentials::new("watch", "p")) });
+        let used = plain(node, "r").await;
+        assert_eq!(used.is_ok(), left_out.is_none(), "{left_out:?}: {used:?}");
+    }
+}
