@@ -99,7 +99,8 @@ impl Claims {
             | Kind::Extend
             | Kind::Redraw
             | Kind::Confirm
-                if claim.let_go & bit != 0 =>
+                // Under two names, it has two connections, and no order between them.
+                if claim.let_go & bit != 0 && !self.twins.contains(&act.client) =>
             {
                 Some("sent behind the release of the same lock (rules 5 and 10)")
             }
