@@ -3,20 +3,17 @@
 //! The attribute stays thin. Everything that depends on types is a trait here, so that rustc,
 //! which knows the types, tells the user what is missing.
 
-use std::{
-    future::Future,
-    pin::Pin,
-    task::{Context, Poll, ready},
-};
+use std::future::Future;
 
 use crate::{
     LockError, LockHandle, LockOptions, LockRequest, Redlock,
-    body::{OnLost, Run, Running},
+    body::{OnLost, Run},
     pools,
     resources::Resources,
     telemetry,
 };
 
+pub use crate::body::{Refusal, Running as Locked};
 pub use std::{format, time::Duration};
 
 /// A lock that is about to be asked for.
@@ -71,31 +68,7 @@ pub fn run<R, S, F>(call: Call, refusal: Refusal<S, R>, on_lost: OnLost, body: F
 where
     F: Future<Output = R>,
 {
-    Locked { running: Running::new(call.0, on_lost, body), refusal: Some(refusal) }
-}
-
-/// The future of [`run`].
-#[derive(Debug)]
-pub struct Locked<S, R, F: Future> {
-    running: Running<F>,
-    refusal: Option<Refusal<S, R>>,
-}
-
-// Nothing of it is pinned: the body has a place of its own.
-impl<S, R, F: Future> Unpin for Locked<S, R, F> {}
-
-impl<S, R, F: Future<Output = R>> Future for Locked<S, R, F> {
-    type Output = R;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
-        match ready!(Pin::new(&mut self.running).poll(cx)) {
-            Ok(output) => Poll::Ready(output),
-            Err(error) => match self.refusal.take() {
-                Some(refusal) => Poll::Ready(refusal.answer(error)),
-                None => Poll::Pending,
-            },
-        }
-    }
+    Locked::new(call.0, refusal, on_lost, body)
 }
 
 /// The types that can name the resource of a lock.
@@ -234,29 +207,12 @@ impl<T: Default> Skipped for T {
     }
 }
 
-/// Makes the return value `R` of a function whose lock was refused or lost.
-///
-/// What `R` and the user's function must be able to do for it is asked once, by the constructor:
-/// the attribute calls that with the return type in its hands, and rustc shows the place. This
-/// type has no bounds, or rustc would tell the same again for [`run`].
-#[derive(Debug)]
-pub struct Refusal<S, R> {
-    state: S,
-    answer: fn(S, LockError) -> R,
-}
-
-impl<S, R> Refusal<S, R> {
-    fn answer(self, error: LockError) -> R {
-        (self.answer)(self.state, error)
-    }
-}
-
 /// `Err(error.into())`.
 pub fn error_from<R>() -> Refusal<(), R>
 where
     R: AnyResult<Error: FromLockError>,
 {
-    Refusal { state: (), answer: |(), error| R::err(R::Error::from_lock_error(error)) }
+    Refusal::new((), |(), error| R::err(R::Error::from_lock_error(error)))
 }
 
 /// The functions that `map_err` accepts.
@@ -276,7 +232,7 @@ where
     R: AnyResult,
     F: ErrorFunction<R::Error>,
 {
-    Refusal { state: f, answer: |f, error| R::err(f(error)) }
+    Refusal::new(f, |f, error| R::err(f(error)))
 }
 
 /// The functions that `on_reject` accepts.
@@ -292,7 +248,7 @@ impl<R, F: FnOnce(LockError) -> R> RejectFunction<R> for F {}
 
 /// `f(error)`: `on_reject`.
 pub fn on_reject<R, F: RejectFunction<R>>(f: F) -> Refusal<F, R> {
-    Refusal { state: f, answer: |f, error| f(error) }
+    Refusal::new(f, |f, error| f(error))
 }
 
 /// `Ok(Default::default())` when held elsewhere, else as `otherwise`: `skip_if_held`.
@@ -300,35 +256,29 @@ pub fn skip_ok<R, S>(otherwise: Refusal<S, R>) -> Refusal<Refusal<S, R>, R>
 where
     R: AnyResult<Value: Skipped>,
 {
-    Refusal {
-        state: otherwise,
-        answer: |otherwise, error| {
-            if error.is_held() { R::ok(R::Value::skipped()) } else { otherwise.answer(error) }
-        },
-    }
+    Refusal::new(otherwise, |otherwise, error| {
+        if error.is_held() { R::ok(R::Value::skipped()) } else { otherwise.answer(error) }
+    })
 }
 
 /// `Default::default()` when held elsewhere, else as `otherwise`: `skip_if_held` without a
 /// `Result`.
 pub fn skip<R: Skipped, S>(otherwise: Refusal<S, R>) -> Refusal<Refusal<S, R>, R> {
-    Refusal {
-        state: otherwise,
-        answer: |otherwise, error| {
+    Refusal::new(
+        otherwise,
+        |otherwise, error| {
             if error.is_held() { R::skipped() } else { otherwise.answer(error) }
         },
-    }
+    )
 }
 
 /// `Default::default()`. Except for a lock that is held elsewhere there is an event: the return
 /// value cannot tell what happened, so the log must.
 pub fn default_and_log<R: Skipped>() -> Refusal<(), R> {
-    Refusal {
-        state: (),
-        answer: |(), error| {
-            if !error.is_held() {
-                telemetry::defaulted(&error);
-            }
-            R::skipped()
-        },
-    }
+    Refusal::new((), |(), error| {
+        if !error.is_held() {
+            telemetry::defaulted(&error);
+        }
+        R::skipped()
+    })
 }

@@ -7,23 +7,27 @@
 //!
 //! // Output:
 //! async fn pay(id: u64) -> Result<Receipt, AppError> {
-//!     let __redlock_call = of_pool(
-//!         "default",
-//!         format!("order:{id}"),
-//!         LockOptions::new().ttl(Duration::from_millis(30000)).label("order:{id}"),
-//!     );
-//!     let __redlock_refusal = error_from::<Result<Receipt, AppError>>();
-//!     let __redlock_body = async move {
-//!         let guard: LockHandle = lock();
-//!         if false { let __redlock_never: Result<Receipt, AppError> = loop {}; return __redlock_never; }
-//!         { work(id).await }
+//!     let __redlock_locked = {
+//!         let __redlock_call = of_pool(
+//!             "default",
+//!             format!("order:{id}"),
+//!             LockOptions::new().ttl(Duration::from_millis(30000)).label("order:{id}"),
+//!         );
+//!         let __redlock_refusal = error_from::<Result<Receipt, AppError>>();
+//!         let __redlock_body = async move {
+//!             let guard: LockHandle = lock();
+//!             if false { let __redlock_never: Result<Receipt, AppError> = loop {}; return __redlock_never; }
+//!             { work(id).await }
+//!         };
+//!         run(__redlock_call, __redlock_refusal, OnLost::Cancel, __redlock_body)
 //!     };
-//!     run(__redlock_call, __redlock_refusal, OnLost::Cancel, __redlock_body).await
+//!     __redlock_locked.await
 //! }
 //! ```
 //!
 //! The call is a statement of its own: what it borrows, from `self` or from the arguments, is
-//! given back before the body takes them, and no temporary of it lives across an await.
+//! given back before the body takes them. It is in a block of its own: no part of it lives across the
+//! await, where the function would have to remember whether it is still there.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
@@ -92,18 +96,20 @@ impl Locked<'_> {
         quote_mixed! {
             // An argument that only the key needs may be called `_id`.
             #[allow(unknown_lints, clippy::used_underscore_binding)]
-            let __redlock_call = #request;
-            let __redlock_refusal = #refusal;
-            // A body may well give something to await, such as a task it has started.
-            #[allow(unknown_lints, clippy::async_yields_async)]
-            let __redlock_body = #body;
-            #private::run(
-                __redlock_call,
-                __redlock_refusal,
-                #private::OnLost::#on_lost,
-                __redlock_body,
-            )
-            .await
+            let __redlock_locked = {
+                let __redlock_call = #request;
+                let __redlock_refusal = #refusal;
+                // A body may well give something to await, such as a task it has started.
+                #[allow(unknown_lints, clippy::async_yields_async)]
+                let __redlock_body = #body;
+                #private::run(
+                    __redlock_call,
+                    __redlock_refusal,
+                    #private::OnLost::#on_lost,
+                    __redlock_body,
+                )
+            };
+            __redlock_locked.await
         }
     }
 

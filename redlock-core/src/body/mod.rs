@@ -6,6 +6,7 @@ mod guard;
 mod joining;
 #[cfg(test)]
 mod reentry;
+mod refusal;
 mod running;
 mod scope;
 #[cfg(test)]
@@ -15,5 +16,7 @@ pub use asking::BodyFuture;
 pub(crate) use guard::into_body;
 pub use guard::{BodyGuard, OnLost};
 pub(crate) use joining::{join, waits_for_itself};
-pub(crate) use running::{Run, Running, run};
+pub use refusal::Refusal;
+pub use running::Running;
+pub(crate) use running::{Run, run};
 pub(crate) use scope::own_hold;

@@ -12,7 +12,7 @@ use std::{
 
 use futures_util::future::BoxFuture;
 
-use super::{BodyFuture, BodyGuard, OnLost};
+use super::{BodyFuture, BodyGuard, OnLost, Refusal};
 use crate::{error::LockError, guard::LockHandle, op::release::Released};
 
 /// Runs a body under a lock that was just given, and releases it.
@@ -28,57 +28,59 @@ where
     Fut: Future<Output = T>,
 {
     let body = call(body, guard.handle());
-    Running::new(Run::of(guard), on_lost, body)
+    Running::new(Run::of(guard), Refusal::new((), |(), error| Err(error)), on_lost, body)
 }
 
 /// The closure may do work before it makes its future. That work is part of the body, and runs
 /// under the lock.
-async fn call<T, Fut>(body: impl FnOnce(LockHandle) -> Fut, lock: LockHandle) -> T
+async fn call<T, Fut>(
+    body: impl FnOnce(LockHandle) -> Fut,
+    lock: LockHandle,
+) -> Result<T, LockError>
 where
     Fut: Future<Output = T>,
 {
-    body(lock).await
+    Ok(body(lock).await)
 }
 
-/// A body under its lock. The output is that of the body, or why the body did not finish.
+/// A body under its lock. The output is that of the body, or the answer to what kept the body from
+/// finishing.
 ///
-/// Each body makes a type of its own of this, so it does as little as it can. The work is with
-/// [`Run`], which is compiled once.
-pub(crate) struct Running<F: Future> {
+/// Each body makes a type of its own of this, and a program may have hundreds of them. The compiler
+/// copies the function around it to wherever that is polled, so as little as possible goes along. The
+/// work is with [`Run`], which is compiled once, and what needs the type of the body is compiled once
+/// for each.
+pub struct Running<S, R, F> {
     // Dropped in this order: a lock is not released while its body is there (rule 13).
-    body: Slot<F>,
+    body: Slot<S, R, F>,
     run: Box<Run>,
 }
 
 // The body has a place of its own, and nothing else is pinned.
-impl<F: Future> Unpin for Running<F> {}
+impl<S, R, F> Unpin for Running<S, R, F> {}
 
-impl<F: Future> Running<F> {
-    pub(crate) fn new(mut run: Box<Run>, on_lost: OnLost, body: F) -> Self {
+impl<S, R, F: Future<Output = R>> Running<S, R, F> {
+    pub(crate) fn new(mut run: Box<Run>, refusal: Refusal<S, R>, on_lost: OnLost, body: F) -> Self {
         run.on_lost = on_lost;
         // On the heap: otherwise each future around this one would have room for it once more.
-        Self { body: Slot { body: Some(Box::pin(body)), output: None }, run }
+        let body = Slot { body: Some(Box::pin(body)), refusal: Some(refusal), output: None };
+        Self { body, run }
     }
 }
 
-impl<F: Future> Future for Running<F> {
-    type Output = Result<F::Output, LockError>;
+impl<S, R, F: Future<Output = R>> Future for Running<S, R, F> {
+    type Output = R;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    #[inline(never)]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
         let this = self.get_mut();
-        match this.run.poll(cx, &mut this.body) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Some(error)) => Poll::Ready(Err(error)),
-            Poll::Ready(None) => match this.body.output.take() {
-                Some(output) => Poll::Ready(Ok(output)),
-                // Polled again after its end.
-                None => Poll::Pending,
-            },
-        }
+        ready!(this.run.poll(cx, &mut this.body));
+        // There is none when it is polled again after its end.
+        this.body.output.take().map_or(Poll::Pending, Poll::Ready)
     }
 }
 
-impl<F: Future> fmt::Debug for Running<F> {
+impl<S, R, F> fmt::Debug for Running<S, R, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Running").finish_non_exhaustive()
     }
@@ -91,15 +93,19 @@ trait Body {
 
     /// Drops it, but not its output.
     fn end(&mut self);
+
+    /// The body has no output. The answer to this error takes its place.
+    fn refuse(&mut self, error: LockError);
 }
 
 /// A body, and its output once it has finished.
-struct Slot<F: Future> {
+struct Slot<S, R, F> {
     body: Option<Pin<Box<F>>>,
-    output: Option<F::Output>,
+    refusal: Option<Refusal<S, R>>,
+    output: Option<R>,
 }
 
-impl<F: Future> Body for Slot<F> {
+impl<S, R, F: Future<Output = R>> Body for Slot<S, R, F> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(body) = &mut self.body else { return Poll::Pending };
         body.as_mut().poll(cx).map(|output| self.output = Some(output))
@@ -108,6 +114,16 @@ impl<F: Future> Body for Slot<F> {
     fn end(&mut self) {
         self.body = None;
     }
+
+    fn refuse(&mut self, error: LockError) {
+        answer(&mut self.refusal, error, &mut self.output);
+    }
+}
+
+/// The same for all bodies with this output.
+#[inline(never)]
+fn answer<S, R>(refusal: &mut Option<Refusal<S, R>>, error: LockError, output: &mut Option<R>) {
+    *output = refusal.take().map(|refusal| refusal.answer(error));
 }
 
 /// How far a lock with a body has come: asked for, held, released.
@@ -151,8 +167,9 @@ impl Run {
         Box::new(Self { state, on_lost: OnLost::Cancel })
     }
 
-    /// `None` when the body has finished. Not to be called again after it is ready.
-    fn poll(&mut self, cx: &mut Context<'_>, body: &mut dyn Body) -> Poll<Option<LockError>> {
+    /// Ready when the body has its output, or the answer in place of one. Not to be called again after
+    /// that.
+    fn poll(&mut self, cx: &mut Context<'_>, body: &mut dyn Body) -> Poll<()> {
         loop {
             match &mut self.state {
                 State::Asking(request) => {
@@ -191,16 +208,20 @@ impl Run {
                     else {
                         return Poll::Pending;
                     };
-                    return match outcome {
-                        Outcome::Finished => Poll::Ready(None),
-                        Outcome::Lost(error) => Poll::Ready(Some(error)),
+                    match outcome {
+                        Outcome::Finished => {}
+                        Outcome::Lost(error) => body.refuse(error),
                         Outcome::Panicked(panic) => resume_unwind(panic),
-                    };
+                    }
+                    return Poll::Ready(());
                 }
-                State::Refused(_) => match mem::replace(&mut self.state, State::Ended) {
-                    State::Refused(error) => return Poll::Ready(Some(error)),
-                    _ => return Poll::Pending,
-                },
+                State::Refused(_) => {
+                    let State::Refused(error) = mem::replace(&mut self.state, State::Ended) else {
+                        return Poll::Pending;
+                    };
+                    body.refuse(error);
+                    return Poll::Ready(());
+                }
                 State::Ended => return Poll::Pending,
             }
         }

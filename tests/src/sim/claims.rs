@@ -1,4 +1,4 @@
-//! What may be said on the wire: the rules that show in the order of single commands.
+//! Which commands may be sent, and when: the rules that show in the order of single commands.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,13 +6,13 @@ use redlock_core::seam::simulation::{Kind, Outcome};
 
 use super::network::Act;
 
-/// What is known of the claims of one schedule, and of who has the keys.
+/// What is known of the claims of one schedule, and which claim has which key.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     claims: BTreeMap<u64, Claim>,
-    /// By node and key, who set it last.
+    /// The claim that has set a key last, by node and key.
     owners: BTreeMap<(usize, usize), u64>,
-    /// By key, the node on which a client joined its queue last.
+    /// The node on which a client has joined the queue of a key last.
     keepers: BTreeMap<usize, usize>,
     /// Clients that know a node under two names.
     twins: BTreeSet<usize>,
@@ -28,16 +28,16 @@ pub(super) struct Claim {
     let_go: u32,
     /// How often a node has run a delete.
     deleted: [u8; 8],
-    /// Where it was set again, by a command that was under way for so long that two deletes had
-    /// overtaken it: beyond what rule 5 promises. It stays until its ttl.
+    /// The nodes on which a command has set it again after two deletes had overtaken it. Rule 5 promises
+    /// nothing for such a late command, and the key stays until its ttl.
     ghosts: u32,
     /// Until when `min_hold` keeps it, in true milliseconds.
     keep_until: u64,
     /// Where it has been granted.
     taken: u32,
-    /// Somebody has deleted it under its holder.
+    /// An operator has deleted it under its holder.
     pub(super) flushed: bool,
-    /// Some of it was granted only after that.
+    /// Some nodes have granted it only after that.
     pub(super) regranted: bool,
 }
 
@@ -61,7 +61,7 @@ impl Claims {
         self.twins.insert(client);
     }
 
-    /// Somebody deletes all keys: no claim so far is worth anything.
+    /// An operator deletes all keys: no claim so far is good any more.
     pub(super) fn flush(&mut self) {
         self.claims.values_mut().for_each(|claim| claim.flushed |= claim.taken != 0);
     }
@@ -74,7 +74,7 @@ impl Claims {
         }
     }
 
-    /// A command was sent. Answers what is wrong with that.
+    /// A command was sent. Returns what is wrong with it.
     pub(super) fn sent(&mut self, act: &Act<'_>) -> Option<String> {
         if act.kind == Kind::Watch {
             return None;
@@ -162,7 +162,7 @@ impl Claims {
         }
     }
 
-    /// The key is on the node, at `now`, and no call is under way: whether anything excuses that.
+    /// Whether a key may be on a node at `now`, while no call is under way.
     pub(super) fn excuse(
         &self,
         node: usize,

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::locked;
 
-/// A client's clock. It never goes back; how fast it goes is up to the test.
+/// The clock of a client. It never goes back, and the test decides how fast it goes.
 #[derive(Debug)]
 pub(crate) struct SimClock(Mutex<Hands>);
 
@@ -51,7 +51,7 @@ impl SimClock {
         *hands = Hands { anchor: Instant::now(), shown: now, frozen: true, ..*hands };
     }
 
-    /// Goes on where it stood. Only the wall clock, which is set by others, shows what it missed.
+    /// Goes on where it stood. Only the wall clock shows the time that it missed.
     pub(crate) fn thaw(&self) {
         let mut hands = locked(&self.0);
         if !hands.frozen {

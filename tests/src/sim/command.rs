@@ -65,7 +65,7 @@ fn parse(arguments: &[String]) -> Result<Asked, String> {
     Ok(asked)
 }
 
-/// Does what the arguments ask for. Fails when something must not have happened.
+/// Does what the arguments ask for. Fails when a promise was broken.
 pub fn run(arguments: &[String]) -> ExitCode {
     let asked = match parse(arguments) {
         Ok(asked) => asked,
@@ -93,18 +93,18 @@ fn replay(seed: u64, crowd: bool) -> bool {
     !report.is_broken()
 }
 
-/// What many schedules came to.
+/// The results of many schedules.
 #[derive(Default)]
 struct Total {
     stats: Stats,
-    /// By seed.
+    /// The schedules that have broken a promise, by seed.
     broken: Vec<(u64, Report)>,
 }
 
-/// One seed in so many is run twice, to see that it replays.
+/// One of this many seeds is run twice, to see that it replays.
 const REPLAYED: u64 = 1000;
 
-/// A sweep ends when so many schedules are broken: more tell nothing new.
+/// A sweep ends when this many schedules have broken a promise: more of them say nothing new.
 const ENOUGH: usize = 100;
 
 /// Which schedules to run, and until when.
@@ -114,7 +114,7 @@ struct Sweep {
     crowd: bool,
     threads: Option<usize>,
     until: Option<Instant>,
-    /// It ends when so many are broken.
+    /// It ends when this many have broken a promise.
     enough: usize,
     /// Promises of order and time do not count.
     only_order: bool,
@@ -126,7 +126,7 @@ impl Sweep {
         if self.only_order { !report.violations.is_empty() } else { report.is_broken() }
     }
 
-    /// Runs them on every core, or on so many threads as were asked for.
+    /// Runs them on every core, or on the number of threads that was asked for.
     fn run(&self, bar: &ProgressBar) -> Total {
         let Self { from, seeds, crowd, until, enough, .. } = *self;
         let next = AtomicU64::new(from);

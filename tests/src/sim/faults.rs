@@ -1,4 +1,4 @@
-//! Making things go wrong, and right again.
+//! The faults, and their ends.
 
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
@@ -9,7 +9,7 @@ use super::{
     world::{World, ms},
 };
 
-/// A fault strikes, a while after this.
+/// Lets a fault strike after its pause.
 pub(super) fn strike(world: &Arc<World>, planned: Planned) {
     let Planned { after, span, fault, .. } = planned;
     world.later(after, move |world| {
@@ -44,7 +44,7 @@ fn begin(world: &Arc<World>, fault: Fault, span: u64) {
         Fault::Restart { node, empty } => restart(world, node, empty, span),
         Fault::RollingRestart { first, count, empty } => {
             let settings = world.plan.settings;
-            // The next one once the last is back and renewed.
+            // The next node follows once the last is back and holds were renewed there.
             let apart = span + settings.max_ttl + 1000;
             for number in 0..count {
                 world.later(number as u64 * apart, move |world| {
@@ -113,7 +113,7 @@ fn begin(world: &Arc<World>, fault: Fault, span: u64) {
     }
 }
 
-/// Strikes those that are given their turn while that is to be their end.
+/// Crashes or stops the clients that are to crash or stop with their turn.
 pub(super) async fn strike_fronts(world: Arc<World>) {
     loop {
         let Doomed { client, stops, span } = world.ledger.doomed().await;
@@ -161,8 +161,8 @@ fn restart(world: &Arc<World>, node: usize, empty: bool, span: u64) {
     });
 }
 
-/// Deletes everything everywhere. Who holds a lock learns of it at the next renewal that a quorum
-/// answers, and if there is none, when the validity ends that it had: one ttl at most.
+/// Deletes all keys on all nodes. A holder learns of it at the next renewal that a quorum answers, or
+/// when its validity ends, which is after one ttl at most.
 fn flush(world: &Arc<World>) {
     let max_ttl = world.plan.settings.max_ttl;
     world.ledger.flush(world.now() + max_ttl + max_ttl / 20 + 10);

@@ -1,5 +1,5 @@
-//! Which locks of a plan are asked for with a token, and how wrong the wall clocks are: a draw of its
-//! own, so that the rest of a schedule is the same without it.
+//! Which locks of a plan are asked for with a token, and how wrong the wall clocks are. They are drawn
+//! apart, so that the rest of a schedule does not depend on them.
 
 use super::rng::Rng;
 
@@ -11,12 +11,12 @@ const WILD: u64 = 60 * 60 * 1000;
 /// What the wall clocks of a plan's clients show.
 #[derive(Debug, Clone, Copy)]
 enum Walls {
-    /// Right, but for a part of the time that a node sits out: a counter that was lost starts above it.
+    /// Wrong by less than a node sits out: a counter that was lost starts above its last number.
     Close,
-    /// Anything.
+    /// Any time.
     Wild,
-    /// Nothing: each node counts on from its own counter, so that the nodes disagree whenever two
-    /// clients split them.
+    /// The beginning of time. Each node counts on from its own counter, so that the nodes disagree
+    /// whenever two clients split them.
     Stopped,
 }
 
@@ -77,7 +77,7 @@ fn loses_counters(plan: &Plan) -> bool {
     })
 }
 
-/// Locks go from some nodes, in the middle of things. Tokens need no lock to last.
+/// Locks go from some nodes while they are held. Tokens have to be right all the same.
 fn lost_locks(rng: &mut Rng, plan: &Plan) -> Planned {
     let nodes = plan.nodes.len();
     let operations: usize =

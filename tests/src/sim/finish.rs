@@ -1,4 +1,4 @@
-//! After the last operation: what must be gone is gone, and everything can go on.
+//! Checks after the last operation: keys that must be gone are gone, and every client gets every lock.
 
 use std::{
     future::IntoFuture,
@@ -16,13 +16,13 @@ use super::{
 };
 
 /// How long clean-up may take once nothing is wrong any more: less than a second to connect again,
-/// a second until what is owed is tried once more, and another until that is repeated (rule 5).
+/// a second until a delete is tried again, and another second until it is repeated (rule 5).
 const CLEAN_UP: u64 = 4000;
 
-/// How long anybody waits for a lock at most, asking only at the beginning and at the end.
+/// How long a request waits for a lock that asks only at the beginning and at the end.
 const PROGRESS: u64 = 60_000;
 
-/// How long it may take when nothing is wrong and whoever waits is woken.
+/// How long a request may take when nothing is wrong and waiters are woken.
 const PROMPT: u64 = 5_000;
 
 /// How many tasks of each client take the same lock again and again.
@@ -31,10 +31,10 @@ const TASKS: usize = 2;
 /// Every client has connected to a node that was away for a moment.
 const RECONNECTED: u64 = 2000;
 
-/// For how long it is counted what a waiter sends.
+/// For how long the commands of a waiter are counted.
 const QUIET: u64 = 4000;
 
-/// A client that hears no pushes asks so often.
+/// How often a client asks that gets no pushes.
 const POLLS: u64 = 20;
 
 pub(super) async fn finish(world: &Arc<World>) {
@@ -52,7 +52,7 @@ pub(super) async fn finish(world: &Arc<World>) {
     quiet(world).await;
 }
 
-/// Keys whose holders have let go are gone; those of the dead have their ttl.
+/// Keys whose holders have let go are gone. Keys of crashed holders last for their ttl.
 fn nothing_left_behind(world: &World) {
     let clients = world.clients();
     let crashed = |client: usize| clients[client].has_crashed();
@@ -73,7 +73,7 @@ fn nothing_at_all(world: &World) {
     }
 }
 
-/// How long everything may take when each of so many is to have a turn.
+/// How long it may take until each of this many clients had a turn.
 fn prompt(world: &World, turns: usize) -> u64 {
     // Told of its turn, a client asks, lets go and tells the next.
     PROMPT + turns as u64 * (3 * world.round_trip() + 5)
@@ -89,7 +89,7 @@ pub(super) fn at_work(world: &World) -> Vec<Arc<Client>> {
 async fn progress(world: &Arc<World>) {
     let mut calls = Vec::new();
     let clients = at_work(world);
-    // Clients out of the queue may have to ask again where so many pass the lock on.
+    // Clients outside of the queue may have to ask again while many clients pass the lock on.
     let limit = prompt(world, 2 * clients.len());
     for client in &clients {
         let told = world.plan_of(client).manners.pushes;
@@ -133,12 +133,12 @@ async fn progress(world: &Arc<World>) {
     }
 }
 
-/// Tasks of all clients that take one lock again and again all get it: none of them keeps it to
-/// itself, and a task that never waits keeps it from none of them.
+/// Tasks of all clients take one lock again and again, and all of them get it. No client keeps the lock
+/// to itself, and a task that never waits keeps no client from it.
 async fn turns(world: &Arc<World>) {
     let clients = at_work(world);
     let tasks_each = if clients.len() > 8 { 1 } else { TASKS };
-    // A client out of the queue gets what the others leave.
+    // A client outside of the queue gets the lock when the others leave it.
     let queue = |client: &&Arc<Client>| {
         let plan = world.plan_of(client);
         plan.manners.queues && !plan.has_twin()
@@ -239,7 +239,7 @@ async fn quiet(world: &Arc<World>) {
     }
 }
 
-/// Clients that may do everything: those that the queue serves in order.
+/// The clients that the queue serves in order.
 pub(super) fn in_queue(world: &World) -> Vec<Arc<Client>> {
     let mut clients = at_work(world);
     clients.retain(|client| world.plan_of(client).is_in_queue());

@@ -1,5 +1,5 @@
-//! Clients that queue are served in the order in which they came, and a client that is lost holds up
-//! the others for no longer than it has to.
+//! Clients in a queue are served in the order in which they came. A client that is lost delays the
+//! others for no longer than necessary.
 
 use std::{
     future::{IntoFuture, poll_fn},
@@ -16,16 +16,16 @@ use super::{
     world::{Client, World, ms, sleep},
 };
 
-/// Longer than any of this takes.
+/// A time that no schedule of this file needs.
 const LONG: u64 = 60_000;
 
 /// How long the entry of a waiter outlives it (design.md, "Across processes").
 const LIFE: u64 = 5000;
 
-/// How long a waiter may leave its turn unused before the next one looks for itself.
+/// How long a waiter may leave its turn unused before the next waiter looks for itself.
 const GRACE: u64 = 500;
 
-/// What becomes of the waiter in front, or of others.
+/// What happens to a waiter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Loss {
     Nothing,
@@ -39,14 +39,14 @@ enum Loss {
     TwoDie,
 }
 
-/// The places of the clients that got the lock, and when, in the order in which that was.
+/// The clients that got the lock, in that order: their places in the queue, and when it was.
 type Served = Arc<Mutex<Vec<(usize, u64)>>>;
 
 struct Scene<'a> {
     world: &'a Arc<World>,
     served: Served,
     loss: Loss,
-    /// The first that is lost, by its place in the queue.
+    /// The place in the queue of the first client that is lost.
     lost: usize,
 }
 
@@ -177,13 +177,13 @@ impl Scene<'_> {
         let Self { world, loss, lost, .. } = self;
         let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
         let order: Vec<usize> = served.iter().map(|(place, _)| *place).collect();
-        // Behind two that died, others find out for themselves, when they look.
+        // Behind two waiters that died, the others find out for themselves when they look.
         if *loss != Loss::TwoDie && order != alive {
             world.log.delay(format!(
                 "not served in the order {alive:?}, but {order:?} ({loss:?} at {lost})"
             ));
         }
-        // The turn is told, all nodes are asked and answer, and so for the release.
+        // One round trip tells the turn, one takes the lock, and one releases it.
         let turn = 3 * world.round_trip() + 20;
         let waits = match loss {
             Loss::LeavesAtItsTurn if crossed => GRACE + 4 * world.round_trip(),

@@ -1,9 +1,8 @@
-//! Who relies on which lock, checked at every moment that matters.
+//! Which client relies on which lock, checked at every moment at which that may change.
 //!
-//! Two may never rely on one key at once. Validity only ends by itself; it begins when a lock is
-//! given, and comes back when a doubt is cleared, which takes an answer of a node. So looking at
-//! each of these moments is looking always. All times are true ones, whatever the clients' clocks
-//! show.
+//! Two clients may never rely on one key at once. Validity ends by itself. It begins when a lock is
+//! given, and it returns when an answer of a node clears a doubt. So a check at these moments finds
+//! every overlap. All times are true times, whatever the clocks of clients show.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,7 +33,7 @@ pub(super) struct Ledger {
     doom: Notify,
 }
 
-/// A client that was given its turn when that was to be its end.
+/// A client that crashes or stops because it was given its turn.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Doomed {
     pub(super) client: usize,
@@ -45,7 +44,7 @@ pub(super) struct Doomed {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// What is to happen to the next client that is given its turn.
+    /// Whether the next client that is given its turn crashes or stops.
     front: Option<(bool, u64)>,
     doomed: Vec<Doomed>,
     /// How many commands each client has sent.
@@ -60,13 +59,13 @@ struct Inner {
     next: u64,
     /// Handles that outlive their holds.
     kept: Vec<LockHandle>,
-    /// Pairs that were found to overlap, each told once.
+    /// Pairs of holds that overlap. Each is reported once.
     told: Vec<(u64, u64)>,
-    /// When all keys were deleted last, and when nobody may rely on one of before any more.
+    /// When all keys were deleted last, and until when clients may rely on a lock from before.
     flushed: Option<u64>,
 }
 
-/// Somebody has a lock and has not begun to let it go.
+/// A client has a lock and has not begun to let it go.
 #[derive(Debug)]
 struct Belief {
     client: usize,
@@ -158,7 +157,7 @@ impl Ledger {
         self.lock().tokens.restarted_empty();
     }
 
-    /// Its holder stops relying on it, of its own accord. A handle may be kept for longer.
+    /// A holder stops relying on its lock before it releases it. A handle may be kept for longer.
     pub(super) fn end(&self, id: u64, keep_handle: bool) {
         let mut inner = self.lock();
         self.check(&mut inner);
@@ -226,8 +225,8 @@ impl Ledger {
         self.lock().beliefs.values().filter(|it| it.client == client && it.body).count()
     }
 
-    /// Somebody deletes all keys. Holders of now may go on until `until` at most, and others may
-    /// overlap with them: no client can prevent that.
+    /// An operator deletes all keys. The present holders may go on until `until` at most, and other
+    /// clients may overlap with them: no client can prevent that.
     pub(super) fn flush(&self, until: u64) {
         let mut inner = self.lock();
         inner.claims.flush();
@@ -235,13 +234,13 @@ impl Ledger {
         inner.flushed = Some(until);
     }
 
-    /// Locks were lost under their holders, who may overlap with others from now on. Tokens are what is
-    /// left.
+    /// Locks were lost under their holders, which may overlap with other clients from now on. Only tokens
+    /// are checked then.
     pub(super) fn locks_are_lost(&self) {
         self.lock().claims.flush();
     }
 
-    /// Some of them are there again.
+    /// Some of these locks are there again.
     pub(super) fn locks_are_back(&self, node: usize, back: &[(String, u64)]) {
         let mut inner = self.lock();
         for (key, claim) in back {
@@ -249,7 +248,7 @@ impl Ledger {
         }
     }
 
-    /// Looks at who relies on what.
+    /// Checks which clients rely on which locks.
     pub(super) fn look(&self) {
         let mut inner = self.lock();
         self.check(&mut inner);

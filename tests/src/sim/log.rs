@@ -47,7 +47,7 @@ impl Log {
         u64::try_from(self.origin.elapsed().as_millis()).unwrap()
     }
 
-    /// Notes that something happened: `data` says what to the hash, `text` to a reader.
+    /// Notes that something happened. `data` goes into the hash, `text` is for a reader.
     pub(super) fn note<const N: usize>(
         &self,
         data: [u64; N],
@@ -79,8 +79,8 @@ impl Log {
         inner.violations.push(format!("{}: {what}", seconds(now)));
     }
 
-    /// A client was served late, or before another that had come earlier: order and time, and not
-    /// what a lock protects.
+    /// A client was served late, or before a client that had come earlier. That concerns order and time,
+    /// and not what a lock protects.
     pub(super) fn delay(&self, what: impl Into<String>) {
         let now = self.now();
         let what = what.into();
@@ -110,7 +110,7 @@ impl Log {
         }
     }
 
-    /// The schedule is over: what is taken apart from now on did not happen in it.
+    /// The schedule is over. What is dropped from now on is no part of it.
     pub(super) fn close(&self) {
         let now = self.now();
         let mut inner = self.lock();

@@ -9,7 +9,7 @@ use super::network::{Cut, LinkQuality, Manners};
 /// One schedule, all of it drawn from a seed.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// What it was drawn from.
+    /// The seed that it was drawn from.
     pub seed: u64,
     /// The rates of the nodes' clocks, one a node.
     pub(super) nodes: Vec<f64>,
@@ -17,7 +17,7 @@ pub struct Plan {
     pub(super) settings: Settings,
     pub(super) clients: Vec<ClientPlan>,
     pub(super) faults: Vec<Planned>,
-    /// Nothing goes wrong: then nothing may be refused for want of a quorum either.
+    /// Nothing goes wrong, so that no request may be refused for want of a quorum.
     pub(super) calm: bool,
     /// How long each message takes at least, between any client and any node.
     pub(super) distance: u64,
@@ -34,7 +34,7 @@ pub(super) struct Settings {
     pub(super) retry_jitter: u64,
 }
 
-/// One process, and the one that takes its place should it crash.
+/// One process, and the process that takes its place after a crash.
 #[derive(Debug, Clone)]
 pub(super) struct ClientPlan {
     pub(super) rate: f64,
@@ -42,20 +42,21 @@ pub(super) struct ClientPlan {
     /// How far its wall clock is ahead of the right time; `None` when it stands still.
     pub(super) wall_error: Option<i64>,
     pub(super) restarts: Restarts,
-    /// One a node.
+    /// The quality of the way to each node.
     pub(super) quality: Vec<LinkQuality>,
     pub(super) tasks: Vec<Vec<Op>>,
-    /// The nodes, in the order in which it names them.
+    /// The nodes, in the order in which the client names them.
     pub(super) order: Vec<usize>,
     /// What the nodes let it do.
     pub(super) manners: Manners,
-    /// It connects when it asks for its first lock, and what it asks waits unsent meanwhile.
+    /// The client connects when it asks for its first lock. Until it is connected, its commands are not
+    /// sent.
     pub(super) cold: bool,
-    /// Its nodes are pools of their own, which it joins. A pool may be replaced.
+    /// Each of its nodes is a pool, and the client joins the pools. A pool may be replaced.
     pub(super) joined: bool,
-    /// It waits less long for each command and connection than others do.
+    /// Its timeouts are shorter than those of other clients.
     pub(super) hasty: bool,
-    /// It allows for more drift than others do.
+    /// It allows for more drift than other clients do.
     pub(super) wary: bool,
 }
 
@@ -109,18 +110,18 @@ pub(super) enum What {
         grace: u64,
     },
     Health,
-    /// So many locks of its own at once, each given up after a moment: most of it waits unsent.
+    /// Asks for `count` locks at once and gives each request up after a moment, while most are unsent.
     Burst {
         count: usize,
         cancel: Cancel,
     },
-    /// So many locks of its own at once, so often. Each time the runtime is blocked until their
-    /// answers should have been read.
+    /// Asks for `count` locks at once, and does so `times` times. Each time the runtime is blocked
+    /// until after the answers have come.
     Block {
         count: usize,
         times: usize,
     },
-    /// One of the pools that the client joins is replaced by another one with the same node.
+    /// A pool that the client joins is replaced by another pool with the same node.
     Replace {
         pool: usize,
     },
@@ -133,17 +134,17 @@ pub(super) struct Take {
     pub(super) how: How,
     pub(super) ttl: u64,
     pub(super) wait: u64,
-    /// It waits for so long that it has to be woken.
+    /// It does not ask again by itself, so that it has to be woken.
     pub(super) sleeps: bool,
     pub(super) retry_count: Option<u32>,
     pub(super) auto_extend: bool,
-    /// It allows for so many times as much drift as its client does.
+    /// It allows for this many times the drift that its client allows for.
     pub(super) drift: Option<f64>,
     pub(super) min_hold: u64,
     pub(super) max_hold: Option<u64>,
     /// Its process stops when the request has been woken so often, before it can see why, for so long.
     pub(super) stops: Option<(u32, u64)>,
-    /// Gives the request up.
+    /// When the request is given up.
     pub(super) cancel: Option<Cancel>,
     pub(super) steps: Vec<Step>,
     pub(super) end: End,
@@ -157,7 +158,7 @@ pub(super) struct Take {
 pub(super) enum How {
     Lock,
     Try,
-    /// `try_lock` in the very moments in which the key expires on a quorum.
+    /// `try_lock` in the milliseconds in which the key expires on a quorum.
     Snipe,
     Run,
     /// As an annotated function whose body goes on when the lock is lost.
@@ -166,9 +167,9 @@ pub(super) enum How {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Cancel {
-    /// Dropped when it has been polled so often.
+    /// Dropped after this many polls.
     Polls(u32),
-    /// Dropped when it has been woken so often, before it can see why.
+    /// Dropped after it was woken this many times, before it is polled again.
     Woken(u32),
     After(u64),
 }
@@ -180,7 +181,7 @@ pub(super) enum Step {
     Extend(u64),
     /// An extension that is dropped as soon as it is sent.
     SendExtend(u64),
-    /// The holder is cut off from so many nodes, counted from a random one.
+    /// The holder is cut off from `count` nodes, beginning with `first`.
     Isolate {
         cut: Cut,
         first: usize,
@@ -198,12 +199,12 @@ pub(super) enum Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Release,
-    /// A release that is dropped when it has been polled so often.
+    /// A release that is dropped after this many polls.
     CancelRelease(u32),
     Drop,
     /// Holds until it is lost, or this long.
     UntilLost(u64),
-    /// The same, and then goes on as if nothing had happened: extends and releases.
+    /// Holds until it is lost, or this long. Then extends and releases, as if the lock were held.
     GoesOn(u64),
 }
 
@@ -220,7 +221,7 @@ pub(super) enum Blow {
     Resets,
 }
 
-/// A fault that strikes when so many operations have begun, and a while later.
+/// A fault that strikes `after` milliseconds after the operation of this number has begun.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Planned {
     pub(super) operation: u64,
@@ -229,7 +230,7 @@ pub(super) struct Planned {
     pub(super) fault: Fault,
 }
 
-/// What goes wrong. Clients and nodes are counted modulo how many there are.
+/// What goes wrong. The numbers of clients and nodes are taken modulo how many there are.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fault {
     /// The way between a client and a node.
@@ -238,7 +239,7 @@ pub(super) enum Fault {
         node: usize,
         cut: Cut,
     },
-    /// A client and so many nodes.
+    /// A client and `count` nodes.
     Partition {
         client: usize,
         first: usize,
@@ -258,7 +259,7 @@ pub(super) enum Fault {
         node: usize,
         empty: bool,
     },
-    /// One node after the other, so many.
+    /// `count` nodes, one after the other.
     RollingRestart {
         first: usize,
         count: usize,
@@ -271,10 +272,10 @@ pub(super) enum Fault {
         node: usize,
         delay: u64,
     },
-    /// All keys on all nodes are deleted by somebody.
+    /// All keys on all nodes are deleted.
     Flush,
-    /// All locks on so many nodes go, and the counters stay: their clocks are set ahead. After a span,
-    /// if there is one, they are set again, as by commands of their holders that were under way.
+    /// All locks on `count` nodes go and the counters stay, as when the clocks of the nodes are set ahead.
+    /// If there is a span, the locks come back after it, as from late commands of their holders.
     FlushLocks {
         first: usize,
         count: usize,
@@ -297,7 +298,7 @@ pub(super) enum Fault {
         key: usize,
         blow: Blow,
     },
-    /// The next client that is given its turn crashes, or stops.
+    /// The next client that is given its turn crashes or stops.
     Front {
         stops: bool,
     },

@@ -29,7 +29,7 @@ struct Inner {
     standing: Standing,
     /// Everything that has run in it.
     tasks: Vec<Waker>,
-    /// What ran when it crashed. Kept, because a killed process runs no destructors.
+    /// The futures that ran when it crashed. They are kept, because a killed process runs no destructors.
     grave: Vec<Box<dyn Any + Send>>,
 }
 
@@ -58,7 +58,7 @@ impl Process {
         Inside { process: self.clone(), future: Some(Box::pin(future)), known: false }
     }
 
-    /// Lets nothing in it run, as SIGSTOP does.
+    /// Stops everything in it, as SIGSTOP does.
     pub(crate) fn stop(&self) {
         let mut inner = locked(&self.0);
         if inner.standing == Standing::Running {
@@ -95,7 +95,7 @@ impl Process {
         locked(&self.0).standing == Standing::Dead
     }
 
-    /// Frees what a crash left. Call it once the runtime is gone.
+    /// Frees the futures that a crash has left. Call it once the runtime is gone.
     pub(crate) fn bury(&self) {
         let grave = std::mem::take(&mut locked(&self.0).grave);
         drop(grave);

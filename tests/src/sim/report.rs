@@ -1,19 +1,19 @@
-//! What came of a schedule, and of many.
+//! The results of one schedule, and of many.
 
 use std::fmt;
 
 use super::plan::Fault;
 
-/// What came of one schedule.
+/// The result of one schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// Of everything that happened, in order and with its time.
+    /// A hash of everything that happened, with order and times.
     pub hash: u64,
-    /// What was promised and not kept; usually nothing.
+    /// The promises that were not kept.
     pub violations: Vec<String>,
-    /// The same, where only order or time is concerned.
+    /// The promises of order and time that were not kept.
     pub delays: Vec<String>,
-    /// What happened, one line each, when it was asked for.
+    /// Everything that happened, in lines for a reader, if it was asked for.
     pub timeline: Vec<String>,
     /// Counts.
     pub stats: Stats,
@@ -36,7 +36,7 @@ impl Report {
 pub struct Stats {
     /// How many schedules were run.
     pub schedules: u64,
-    /// What clients were asked to do: locks, extensions, releases and the like.
+    /// Operations of clients: locks, extensions, releases and others.
     pub operations: u64,
     /// Locks that were given.
     pub locks: u64,
@@ -83,7 +83,7 @@ impl Oddity {
 }
 
 impl Stats {
-    /// Adds those of other schedules.
+    /// Adds the counts of other schedules.
     pub fn add(&mut self, other: &Self) {
         self.schedules += other.schedules;
         self.operations += other.operations;

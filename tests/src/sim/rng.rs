@@ -1,4 +1,4 @@
-//! Chance that a seed decides.
+//! Random numbers from a seed.
 
 use std::sync::Mutex;
 
@@ -43,7 +43,7 @@ impl Rng {
         usize::try_from(self.below(length as u64)).unwrap_or_default()
     }
 
-    /// True so often in a hundred.
+    /// True with this chance in a hundred.
     pub(crate) fn percent(&mut self, chance: u64) -> bool {
         self.below(100) < chance
     }

@@ -1,15 +1,16 @@
-//! What must hold of fencing tokens: a mutex that gives each holder a larger number than all before.
+//! What must hold of fencing tokens: each holder has a larger number than all holders before.
 //!
 //! A number from the nodes is larger than every token that was returned before its call began. A number
 //! that one task hands to the next is larger than every token returned so far. Ranges are disjoint, and
 //! no token is given twice.
 //!
-//! Counters that were lost start again from the clock of whichever client asks. That is enough where a
-//! node sits out for longer than the wall clocks differ, and after a longer time than that in any case.
+//! A counter that was lost starts again from the clock of the client that asks. Its numbers are larger
+//! than all before if the node sits out for longer than the wall clocks differ, or if more time than
+//! that has passed anyway.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What one range may be ahead of the clock, and what rounding costs, in milliseconds.
+/// How far one range may be ahead of the clock, rounding included, in milliseconds.
 const SLACK: u64 = 5;
 
 /// All tokens of one schedule.
@@ -22,7 +23,7 @@ pub(super) struct Tokens {
     sits_out: u64,
     /// A node has lost its counters by a restart.
     restarted: bool,
-    /// All nodes have lost their counters, and none sits out for it.
+    /// All nodes have lost their counters, and no node sits out.
     flushed: bool,
 }
 
@@ -36,7 +37,7 @@ struct Key {
     ranges: BTreeMap<u64, (u64, u64)>,
 }
 
-/// What a client was given.
+/// The token of one holder.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Given {
     pub(super) key: usize,
@@ -44,10 +45,10 @@ pub(super) struct Given {
     /// The first number and the last of its range.
     pub(super) range: (u64, u64),
     pub(super) claim: u64,
-    /// What [`Tokens::call`] said when it asked.
+    /// The result of [`Tokens::call`] when it asked.
     pub(super) call: Call,
     pub(super) now: u64,
-    /// All keys were deleted under this holder: other clients may have had the lock meanwhile.
+    /// All keys were deleted under this holder, so that other clients may have had the lock meanwhile.
     pub(super) is_flushed: bool,
 }
 
@@ -82,8 +83,8 @@ impl Tokens {
         Call { returned: self.keys.get(&key).map_or(0, |key| key.returned.len()), at: now }
     }
 
-    /// How much later than a token a call must begin, for its own to be larger: zero where no clock is
-    /// needed for that.
+    /// How much later than a token a call must begin, so that its own token is larger. Zero where that
+    /// does not depend on a clock.
     fn gap(&self) -> u64 {
         let differ = 2 * self.wall_error + SLACK;
         if self.flushed || self.restarted && differ >= self.sits_out { differ } else { 0 }

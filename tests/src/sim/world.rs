@@ -39,7 +39,7 @@ pub(super) struct World {
     clients: Mutex<Vec<Arc<Client>>>,
     tasks: Mutex<Vec<JoinHandle<Option<()>>>>,
     operations: AtomicU64,
-    /// Nothing goes wrong any more.
+    /// All faults have ended.
     over: AtomicBool,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct World {
 pub(super) struct Client {
     pub(super) number: usize,
     redlock: Mutex<Redlock>,
-    /// What it used before a pool was replaced.
+    /// The clients of the library that it used before a pool was replaced.
     outdated: Mutex<Vec<Redlock>>,
     /// The names of the pools that it joins, if it does.
     pools: Vec<String>,
@@ -55,9 +55,9 @@ pub(super) struct Client {
     pub(super) life: Frozen,
     /// It takes no new locks.
     pub(super) closed: AtomicBool,
-    /// How often it has ended its own bodies: all of them are dropped then.
+    /// How often it has ended all of its bodies.
     pub(super) cleared: AtomicU64,
-    /// How often its clocks were tampered with.
+    /// How often its clocks were disturbed.
     pub(super) disturbed: AtomicU64,
     pauses: Mutex<Pauses>,
 }
@@ -189,8 +189,8 @@ impl World {
         if plan.wary { 2.0 * self.plan.settings.drift } else { self.plan.settings.drift }
     }
 
-    /// Replaces one of the pools that a client joins by another one with the same node. From now on
-    /// it locks through that.
+    /// Replaces a pool that a client joins by another pool with the same node. From now on the client
+    /// locks through the new pool.
     pub(super) fn replace(&self, client: &Client, pool: usize) {
         // The new pool has not seen the nodes before.
         let plan = &self.unseeing(self.plan_of(client));
@@ -216,8 +216,8 @@ impl World {
         self.log.odd(Oddity::Replaced);
     }
 
-    /// All clients connect, and nothing goes wrong yet: what they see of a node later, they can
-    /// compare with this (rule 16).
+    /// All clients connect before anything goes wrong. Later they compare what they see of a node with
+    /// what they saw here (rule 16).
     pub(super) async fn warm_up(&self) {
         let mut healths = Vec::new();
         for plan in &self.plan.clients {
@@ -250,8 +250,8 @@ impl World {
         &self.plan.clients[client.number % self.plan.clients.len()]
     }
 
-    /// The plan of a process that has not seen the nodes before anything went wrong: only uptimes
-    /// tell it of restarts.
+    /// The plan of a process that starts after something may have gone wrong. Only uptimes tell it of
+    /// restarts.
     fn unseeing(&self, plan: &ClientPlan) -> ClientPlan {
         let mut plan = plan.clone();
         if plan.restarts == redlock_core::Restarts::Observed {
@@ -260,7 +260,7 @@ impl World {
         plan
     }
 
-    /// Starts what a client has to do.
+    /// Starts the tasks of a client.
     fn start(self: &Arc<Self>, client: &Arc<Client>) {
         let plan = self.plan_of(client);
         for (node, quality) in plan.quality.iter().enumerate() {
@@ -293,7 +293,7 @@ impl World {
         Arc::clone(&clients[number % clients.len()])
     }
 
-    /// An operation begins: what is to go wrong at this one does.
+    /// An operation begins, and the faults that are planned for it strike.
     pub(super) fn operation(self: &Arc<Self>) {
         let number = self.operations.fetch_add(1, Relaxed);
         self.log.count(|stats| stats.operations += 1);
@@ -302,7 +302,7 @@ impl World {
         }
     }
 
-    /// Does something later, whatever becomes of who wants it.
+    /// Does something later, also when the task that wants it has ended by then.
     pub(super) fn later(
         self: &Arc<Self>,
         after: u64,
@@ -330,17 +330,17 @@ impl World {
 
     pub(super) fn freeze(&self, client: &Client) {
         self.stop(client);
-        // What is dead is not brought back; what is stopped may be frozen as well.
+        // A process that has crashed stays dead. A process that is stopped may be frozen as well.
         if !client.has_crashed() && !client.life.frozen.swap(true, Relaxed) {
             client.clock.freeze();
         }
     }
 
-    /// A stop or a freeze ends. The last one to do so lets the process go on.
+    /// A stop or a freeze ends. The process goes on when the last of them has ended.
     pub(super) fn resume(&self, client: &Client) {
         {
             let mut pauses = locked(&client.pauses);
-            // What came after its end did not stop it.
+            // A stop that came after the crash did not stop it.
             if client.life.process.is_dead() {
                 return;
             }
@@ -407,7 +407,7 @@ impl World {
         }
     }
 
-    /// Breaks the circles in which the library, the network and the ledger hold each other.
+    /// Drops the references with which the library, the network and the ledger keep each other alive.
     pub(super) fn bury(&self) {
         self.ledger.clear();
         for client in std::mem::take(&mut *locked(&self.clients)) {
@@ -420,12 +420,12 @@ impl World {
 }
 
 impl Client {
-    /// What it locks through.
+    /// The client of the library that it locks through.
     pub(super) fn redlock(&self) -> Redlock {
         locked(&self.redlock).clone()
     }
 
-    /// That, and what it locked through before.
+    /// The clients of the library that it locks through and has locked through.
     pub(super) fn redlocks(&self) -> Vec<Redlock> {
         let mut all = locked(&self.outdated).clone();
         all.push(self.redlock());

@@ -1,4 +1,4 @@
-//! What is under way between clients and nodes, in one queue, and what becomes of it.
+//! The messages under way between clients and nodes, in one queue.
 //!
 //! A connection is TCP: first in, first out, and what cannot get through is sent again later. So a
 //! cut holds messages back until it is healed, a node that hangs runs what has arrived once it goes
@@ -33,7 +33,7 @@ pub(super) struct EventQueue {
     /// By client.
     pub(super) manners: Vec<Manners>,
     pub(super) connections: BTreeMap<u64, Pipe>,
-    /// Connections whose last words were lost.
+    /// Connections whose last messages to the node were lost.
     pub(super) silenced: BTreeSet<u64>,
     pub(super) queue: BinaryHeap<Due>,
     next: u64,
@@ -96,7 +96,7 @@ impl EventQueue {
         let losses = self.link(route.client, route.node).quality.losses;
         let breaks = losses > 0 && self.rng.below(1000) < losses;
         if breaks && self.rng.percent(50) {
-            // Only the first of it is written.
+            // Only the first commands are written.
             let sent = commands.len();
             commands.truncate(self.rng.index(sent + 1));
             if commands.len() < sent {
@@ -206,7 +206,7 @@ impl EventQueue {
         }
     }
 
-    /// A client knocks at a node.
+    /// A client opens a connection to a node.
     fn admit(&mut self, mut route: Route, opening: Opening, now: u64) {
         let node = &mut self.nodes[route.node];
         if node.hung {
@@ -223,7 +223,7 @@ impl EventQueue {
         self.push(at, Message { route, payload: Payload::Opened(opening, result) });
     }
 
-    /// A client hears that its knock was answered.
+    /// A client is told whether its connection is open.
     fn opened(
         &mut self,
         mut route: Route,
@@ -245,7 +245,7 @@ impl EventQueue {
             };
             self.connections.insert(route.connection, pipe);
             if self.nodes[route.node].life != route.life {
-                // It has died meanwhile.
+                // The process of the node has ended meanwhile.
                 end.hang_up();
             }
             (route.connection, end, identity)

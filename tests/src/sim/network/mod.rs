@@ -41,10 +41,10 @@ pub(crate) enum Cut {
     Both,
 }
 
-/// What the nodes let a client do, as its protocol and its permissions have it.
+/// What a client may do on the nodes, by its protocol and its permissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Manners {
-    /// They push changes of keys to it: RESP3.
+    /// The nodes push changes of keys to it (RESP3).
     pub pushes: bool,
     /// It may use the queues between processes.
     pub queues: bool,
@@ -122,7 +122,7 @@ impl Network {
         }
     }
 
-    /// Delivers what is due, and answers when the rest is.
+    /// Delivers what is due. Returns when the next message is due.
     fn deliver(&self) -> Option<u64> {
         let now = self.now();
         let mut state = locked(&self.0.state);
@@ -139,7 +139,7 @@ impl Network {
         next
     }
 
-    /// Changes the state, and sees to it that what comes of it is delivered.
+    /// Changes the state, and wakes [`run`](Self::run) if a message is due earlier because of it.
     fn with<T>(&self, change: impl FnOnce(&mut EventQueue, u64) -> T) -> T {
         let now = self.now();
         let mut state = locked(&self.0.state);
@@ -200,7 +200,7 @@ impl Network {
         self.with(|state, now| {
             let link = state.link(client, node);
             (link.cut_to_node, link.cut_to_client) = (false, false);
-            // Ahead of whatever is due now: it was sent before.
+            // Before all messages that are due now, because these were sent earlier.
             for message in std::mem::take(&mut link.held) {
                 state.arrive(message, now, &*self.0.witness);
             }

@@ -15,7 +15,7 @@ use super::{super::rng::Rng, connection::End};
 pub(crate) struct LinkQuality {
     /// What each message takes at least.
     pub base: u64,
-    /// What chance adds to that at most.
+    /// The most that is added at random.
     pub jitter: u64,
     /// How many messages in 1000 take longer.
     pub spikes: u64,
@@ -87,7 +87,7 @@ pub(super) enum Payload {
     Open(Opening),
     /// To the node: commands.
     Call { call: u64, commands: Vec<Command> },
-    /// At the node: commands, after the time that it takes over them.
+    /// At the node: commands that it runs now.
     Run { call: u64, commands: Vec<Command> },
     /// To the client: the connection is there, or refused.
     Opened(Opening, Result<Identity, NodeError>),
@@ -109,7 +109,7 @@ impl Payload {
     }
 }
 
-/// Where a connection is waited for.
+/// A client that waits for a connection.
 #[derive(Debug)]
 pub(super) struct Opening {
     pub(super) tell: oneshot::Sender<Result<Connected, NodeError>>,
