@@ -182,6 +182,7 @@ impl Campaign {
             LockRequest::new(&self.client, Resources::One(self.role.clone()), self.options.clone())
                 .await?;
         telemetry::leads(&self.role, guard.fencing_token());
+        self.client.queues.expects_others(&guard.hold().claim().key);
         let outcome = body::run(body::into_body(guard), OnLost::Cancel, body).await;
         if outcome.is_ok() {
             telemetry::resigned(&self.role);

@@ -43,7 +43,7 @@ use crate::{
     value::{Count, Factor, OnLost, Time},
 };
 
-/// The function, its body under the lock.
+/// The function with its body under the lock.
 ///
 /// Built with `returned` when the function is not `async`.
 pub(crate) fn function(
@@ -356,7 +356,7 @@ impl ToTokens for Factor {
     }
 }
 
-/// Whether rustc knows the type of the expression without what it is for.
+/// Whether rustc knows the type of the expression from the expression alone.
 fn says_its_type(value: &Expr) -> bool {
     match value {
         Expr::Binary(_) | Expr::Cast(_) | Expr::Field(_) | Expr::Path(_) => true,

@@ -2,7 +2,7 @@
 
 use syn::Ident;
 
-/// Every key, with how it is written.
+/// Every key, and an example of it.
 pub(crate) const KEYS: [(&str, &str); 21] = [
     ("resource", "resource = \"order:{order_id}\""),
     ("resources", "resources = [\"account:{from}\", \"account:{to}\"]"),
@@ -30,7 +30,7 @@ pub(crate) const KEYS: [(&str, &str); 21] = [
 /// `crate` is not among the suggestions: it is a keyword, and users do not mean it by mistake.
 pub(crate) const CRATE: (&str, &str) = ("crate", "crate = redlock_core");
 
-/// How a key is written; `None` when there is no such key.
+/// An example of a key. `None` when there is no such key.
 pub(crate) fn usage(key: &Ident) -> Option<&'static str> {
     KEYS.iter().chain([&CRATE]).find(|(name, _)| key == name).map(|(_, usage)| *usage)
 }

@@ -73,7 +73,7 @@ fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-/// How the function makes its future, and what that gives.
+/// How the function makes its future, and the type of its output.
 fn future(function: &Function) -> syn::Result<(Option<ReturnedFuture>, Output)> {
     let signature = &function.signature;
     let Signature { constness, asyncness, abi, fn_token, .. } = signature;

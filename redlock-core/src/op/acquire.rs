@@ -96,8 +96,10 @@ impl Request<'_> {
                     // The outcome of the attempt in progress is this request's answer, too.
                     self.client.nodes.give_up_after()
                 } else {
-                    self.retries.limit_in_queue().saturating_sub(now.since(self.begun))
+                    self.retries.limit_in_queue()
                 };
+                // The queues before the other keys of a set have taken some of it.
+                let limit = limit.saturating_sub(now.since(self.begun));
                 let turn = {
                     let _waiting = metrics::waiting(self.terms.label);
                     pending.turn(limit).await
