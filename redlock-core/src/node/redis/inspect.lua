@@ -13,7 +13,8 @@ for _, name in ipairs(queue) do
 end
 -- Readers have no name here.
 local holder = ''
-if redis.call('TYPE', KEYS[1]).ok ~= 'zset' then
+-- A user without permission for TYPE has none.
+if redis.pcall('TYPE', KEYS[1]).ok ~= 'zset' then
   holder = redis.call('GET', KEYS[1])
 end
 return {holder, redis.call('PTTL', KEYS[1]), waiting}

@@ -2,6 +2,7 @@
 
 mod adopt;
 mod breaking;
+mod calls;
 mod commands;
 mod connecting;
 mod fence;
