@@ -133,7 +133,9 @@ impl Claims {
         let bit = 1 << act.node;
         match act.kind {
             Kind::Grant | Kind::Adopt | Kind::Heal if outcome == Outcome::Done => {
-                self.owners.insert((act.node, key_number(act.key)), act.claim);
+                for key in act.command.keys() {
+                    self.owners.insert((act.node, key_number(key)), act.claim);
+                }
                 if act.kind != Kind::Heal {
                     claim.taken |= bit;
                     claim.regranted |= claim.flushed;

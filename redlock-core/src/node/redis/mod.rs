@@ -53,6 +53,7 @@ mod script;
 #[cfg(feature = "sentinel")]
 mod sentinel;
 mod set;
+mod shared;
 #[cfg(test)]
 mod tests;
 #[cfg(feature = "tls-rustls")]

@@ -174,15 +174,18 @@ pub(super) fn explain(error: &ServerError, secret: &str) -> String {
 }
 
 fn advice(error: &ServerError) -> Option<&'static str> {
-    const PERMISSIONS: &str = "a lock's user needs +hello +auth +ping +info +set +get +del \
-                               +pexpire +pttl +eval +evalsha, +client|tracking +client|caching \
-                               +mget to be woken, +zadd +zrem +zrange +zrank +zscore +zcard \
-                               +exists +time to wait in turn with other processes, +time for a fencing \
-                               token, +select for a \
-                               database, and the keys under key_prefix";
+    const PERMISSIONS: &str = "a lock's user needs +ping +info +set +get +del +pexpire +pttl \
+                               +eval +evalsha, +client|tracking +client|caching to be woken, \
+                               +mget +zadd +zrem +zrange +zrank +zscore +zcard +exists +time to \
+                               wait in turn with other processes, +type +zremrangebyscore for \
+                               readers, +time for a fencing token, +select for a database, and the keys under key_prefix";
     match error.code() {
-        "MOVED" | "ASK" | "CLUSTERDOWN" | "CROSSSLOT" | "TRYAGAIN" => {
-            Some("the nodes of a lock are independent masters, not members of a cluster")
+        "CROSSSLOT" => Some(
+            "in a cluster, what is locked together shares a tag, as in order:{7}:a and order:{7}:b; \
+             other nodes are independent masters",
+        ),
+        "MOVED" | "ASK" | "CLUSTERDOWN" | "TRYAGAIN" => {
+            Some("nodes are independent masters; a whole cluster is one node with Node::cluster")
         }
         "READONLY" => Some("this server is a replica: a node is a master"),
         "NOAUTH" => Some(

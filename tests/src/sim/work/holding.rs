@@ -16,7 +16,7 @@ use super::{
 };
 
 impl Worker {
-    pub(super) async fn hold(&self, take: &Take, guard: LockGuard, call: Call) {
+    pub(super) async fn hold(&self, take: &Take, guard: LockGuard, call: Vec<Call>) {
         let id = self.begin(take, guard.handle(), false, call);
         for step in &take.steps {
             if let Step::Extend(ttl) = step {

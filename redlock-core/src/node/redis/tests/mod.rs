@@ -2,10 +2,12 @@
 
 mod adopt;
 mod breaking;
+mod calls;
 mod commands;
 mod connecting;
 mod fence;
 mod server;
+mod shared;
 #[cfg(feature = "tls-rustls")]
 mod tls;
 mod writing;
