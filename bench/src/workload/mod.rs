@@ -14,6 +14,7 @@ mod overload;
 mod peers;
 mod pinned;
 pub(crate) mod processes;
+mod sets;
 mod throughput;
 
 use std::{fmt, time::Duration};
@@ -100,6 +101,7 @@ pub(crate) const ALL: &[Workload] = &[
     first_lock::WORKLOAD,
     many::WORKLOAD,
     overload::WORKLOAD,
+    sets::WORKLOAD,
     peers::WORKLOAD,
 ];
 
