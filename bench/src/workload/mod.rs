@@ -10,6 +10,7 @@ mod growth;
 mod herd;
 mod latency;
 mod many;
+mod native;
 mod overload;
 mod peers;
 mod pinned;
@@ -100,6 +101,7 @@ pub(crate) const ALL: &[Workload] = &[
     faults::WORKLOAD,
     first_lock::WORKLOAD,
     many::WORKLOAD,
+    native::WORKLOAD,
     overload::WORKLOAD,
     sets::WORKLOAD,
     peers::WORKLOAD,
