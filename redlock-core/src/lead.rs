@@ -77,6 +77,12 @@ impl LeadRequest {
         self
     }
 
+    /// Refused when the campaign runs, with [`Config`](LockError::Config): one client leads.
+    pub fn shared(mut self) -> Self {
+        self.options = self.options.shared();
+        self
+    }
+
     /// Campaigns, runs `body` while this client leads, and campaigns again when the term has ended.
     ///
     /// [`Break`](ControlFlow::Break) resigns and ends the campaign with its value.

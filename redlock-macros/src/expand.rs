@@ -221,9 +221,11 @@ impl Locked<'_> {
         set("auto_extend", options.auto_extend.as_ref().map(ToTokens::to_token_stream));
         set("max_hold", time(&options.max_hold));
         set("min_hold", time(&options.min_hold));
-        if let Some(key) = &options.fenced {
+        let words = [("fenced", &options.fenced), ("shared", &options.shared)];
+        for (name, key) in words {
+            let Some(key) = key else { continue };
             let place = mixed(key.span());
-            let setter = Ident::new("fenced", place);
+            let setter = Ident::new(name, place);
             setters.extend(quote_spanned!(place=> .#setter()));
         }
         if let Some(label) = &options.label {

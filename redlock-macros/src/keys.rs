@@ -3,7 +3,7 @@
 use syn::Ident;
 
 /// Every key, and an example of it.
-pub(crate) const KEYS: [(&str, &str); 21] = [
+pub(crate) const KEYS: [(&str, &str); 22] = [
     ("resource", "resource = \"order:{order_id}\""),
     ("resources", "resources = [\"account:{from}\", \"account:{to}\"]"),
     ("ttl", "ttl = \"30s\""),
@@ -23,6 +23,7 @@ pub(crate) const KEYS: [(&str, &str); 21] = [
     ("min_hold", "min_hold = \"1s\""),
     ("auto_extend", "auto_extend = false"),
     ("fenced", "fenced"),
+    ("shared", "shared"),
     ("on_lost", "on_lost = \"continue\""),
     ("label", "label = \"invoice\""),
 ];

@@ -149,6 +149,7 @@ mod tests {
     fn a_token_is_asked_for_by_a_word_alone() {
         assert!(expanded("resource = \"a\", fenced").contains("LockOptions :: new () . fenced ()"));
         assert!(!expanded("resource = \"a\"").contains("fenced"));
+        assert!(expanded("resource = \"a\", shared").contains("LockOptions :: new () . shared ()"));
     }
 
     #[test]
