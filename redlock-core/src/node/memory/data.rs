@@ -42,7 +42,7 @@ struct Entry {
     expires: f64,
 }
 
-/// An entry in a queue. On a real server, keys beside the lock: see [`queue`].
+/// An entry in a queue. On a real server, keys beside the lock: see [`queue_keys`].
 struct Waiter {
     name: String,
     /// When the entry counts as dead unless its waiter reports, on the node's own clock.
