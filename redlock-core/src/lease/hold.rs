@@ -80,6 +80,11 @@ impl Hold {
         self.state.lock().lease().claim.shared
     }
 
+    /// Whether it is the hold of a permit.
+    pub(crate) fn is_permit(&self) -> bool {
+        self.state.lock().lease().claim.is_permit()
+    }
+
     /// Whether it holds all of these resources.
     pub(crate) fn covers(&self, resources: &Resources) -> bool {
         resources.as_slice().iter().all(|resource| self.resources.has(resource))

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     barrier::Barrier,
+    permit::Permits,
     retries::{Chance, Retries},
 };
 use crate::{
@@ -33,6 +34,8 @@ pub(super) struct Request<'a> {
     pub(super) wake_backoff: WakeBackoff,
     /// The watch on all nodes, until it has notified.
     pub(super) watch: Option<Watch>,
+    /// The permits that the request is for, if it is for one.
+    pub(super) permits: Option<Permits>,
     /// The sign to readers that this writer waits.
     pub(super) barrier: Option<Barrier>,
     /// Why the last attempt was made. None before the second.
@@ -60,6 +63,7 @@ impl<'a> Request<'a> {
             retries: Retries::new(terms, begun),
             wake_backoff: WakeBackoff::default(),
             watch: None,
+            permits: None,
             barrier: None,
             last: None,
         }
