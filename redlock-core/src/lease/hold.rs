@@ -14,7 +14,7 @@ use crate::{
     error::{LockError, LostReason},
     fence::FencingToken,
     metrics,
-    node::Claim,
+    node::{Claim, queue_keys},
     quorum::{Nodes, Round},
     resources::Resources,
     sync::{
@@ -82,7 +82,7 @@ impl Hold {
 
     /// Whether it is the hold of a permit.
     pub(crate) fn is_permit(&self) -> bool {
-        self.state.lock().lease().claim.is_permit()
+        queue_keys::is_permit(&self.state.lock().lease().claim)
     }
 
     /// Whether it holds all of these resources.

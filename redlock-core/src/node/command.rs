@@ -23,16 +23,6 @@ impl Claim {
         Self { key: Arc::clone(key), rest: Box::default(), value, shared: false }
     }
 
-    /// Whether it is that of a reader, or of one of several permits.
-    pub(crate) fn is_one_of_several(&self) -> bool {
-        self.shared || self.is_permit()
-    }
-
-    /// Whether it is for a permit.
-    pub(crate) fn is_permit(&self) -> bool {
-        super::queue_keys::line(&self.key).len() != self.key.len()
-    }
-
     /// Whether it has several keys.
     pub(crate) fn is_set(&self) -> bool {
         !self.rest.is_empty()

@@ -50,6 +50,11 @@ pub(crate) fn line(key: &str) -> &str {
     }
 }
 
+/// Whether a claim is for a permit.
+pub(crate) fn is_permit(claim: &Claim) -> bool {
+    line(&claim.key).len() != claim.key.len()
+}
+
 /// The sign that a writer waits for the readers of a lock.
 pub(crate) fn writer(key: &str) -> String {
     format!("{}:writer", prefix(key))

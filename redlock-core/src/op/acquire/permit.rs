@@ -15,7 +15,10 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::{fronts::Fronts, request::Request};
+use super::{
+    fronts::Fronts,
+    request::{Permits, Request},
+};
 use crate::{
     error::{LockError, NodeError},
     lease::Hold,
@@ -28,13 +31,6 @@ const MAX_TRIES: usize = 4;
 
 /// Tells the requests apart that ask by themselves.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
-
-/// The permits of a resource.
-pub(super) struct Permits {
-    /// The beginning of their keys: the name of their queue.
-    line: Arc<str>,
-    count: u32,
-}
 
 /// The answer of one node.
 #[derive(Default)]

@@ -4,7 +4,6 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     barrier::Barrier,
-    permit::Permits,
     retries::{Chance, Retries},
 };
 use crate::{
@@ -17,6 +16,13 @@ use crate::{
     token,
     wait::{FailedAttempt, NoTurn, WakeBackoff, Wants},
 };
+
+/// The permits of a resource.
+pub(super) struct Permits {
+    /// The beginning of their keys: the name of their queue.
+    pub(super) line: Arc<str>,
+    pub(super) count: u32,
+}
 
 pub(super) struct Request<'a> {
     pub(super) client: &'a Arc<Client>,
