@@ -15,6 +15,7 @@ mod overload;
 mod peers;
 mod pinned;
 pub(crate) mod processes;
+mod sets;
 mod throughput;
 
 use std::{fmt, time::Duration};
@@ -102,6 +103,7 @@ pub(crate) const ALL: &[Workload] = &[
     many::WORKLOAD,
     native::WORKLOAD,
     overload::WORKLOAD,
+    sets::WORKLOAD,
     peers::WORKLOAD,
 ];
 
