@@ -102,6 +102,7 @@ impl Artist<'_> {
             steps,
             end,
             stops: None,
+            overtaken: false,
             fenced: false,
             keep_handle: self.rng.percent(20),
         }
