@@ -11,7 +11,7 @@
 use std::{
     fs,
     io::Write,
-    os::unix::fs::PermissionsExt,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
     thread::sleep,
@@ -19,6 +19,7 @@ use std::{
 };
 
 use redlock_tests::{LIMIT, Nodes};
+use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
 /// The addresses that the documents use, and the servers of a test stand for.
@@ -112,6 +113,7 @@ impl Shell {
         let mut process = Command::new("sh")
             .current_dir(folder.path())
             .env("PATH", format!("{}:{path}", folder.path().display()))
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(fs::File::create(folder.path().join("output")).unwrap())
             .spawn()
@@ -172,8 +174,8 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // What runs in the background ends with the shell.
-        let _ = writeln!(self.input, "for job in $(jobs -p); do kill $job; done; wait; exit");
+        // With all that runs in the background.
+        let _ = kill_process_group(Pid::from_child(&self.process), Signal::KILL);
         let _ = self.process.wait();
     }
 }

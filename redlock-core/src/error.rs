@@ -237,6 +237,19 @@ pub struct NodeError {
     pub reason: Arc<str>,
     /// Whether the command may have run on the node all the same, or may still (rule 5).
     pub(crate) may_have_run: bool,
+    /// What the client can do about it.
+    pub(crate) cause: Cause,
+}
+
+/// The causes of errors that a client acts on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Cause {
+    #[default]
+    Other,
+    /// The server follows another server, whose data it has from then on (rule 16).
+    Replica,
+    /// The server refuses user and password, or misses them.
+    Login,
 }
 
 /// The kinds of [`NodeError`].
@@ -265,7 +278,8 @@ pub enum NodeErrorKind {
 impl NodeError {
     pub(crate) fn new(node: &Arc<str>, kind: NodeErrorKind, reason: impl Into<Arc<str>>) -> Self {
         let may_have_run = matches!(kind, NodeErrorKind::Timeout | NodeErrorKind::Disconnected);
-        Self { node: Arc::clone(node), kind, reason: reason.into(), may_have_run }
+        let node = Arc::clone(node);
+        Self { node, kind, reason: reason.into(), may_have_run, cause: Cause::Other }
     }
 }
 

@@ -77,6 +77,12 @@ impl LeadRequest {
         self
     }
 
+    /// Refused when the campaign runs, with [`Config`](LockError::Config): one client leads.
+    pub fn shared(mut self) -> Self {
+        self.options = self.options.shared();
+        self
+    }
+
     /// Campaigns, runs `body` while this client leads, and campaigns again when the term has ended.
     ///
     /// [`Break`](ControlFlow::Break) resigns and ends the campaign with its value.
@@ -182,6 +188,7 @@ impl Campaign {
             LockRequest::new(&self.client, Resources::One(self.role.clone()), self.options.clone())
                 .await?;
         telemetry::leads(&self.role, guard.fencing_token());
+        self.client.queues.expects_others(&guard.hold().claim().key);
         let outcome = body::run(body::into_body(guard), OnLost::Cancel, body).await;
         if outcome.is_ok() {
             telemetry::resigned(&self.role);

@@ -108,6 +108,7 @@ macro_rules! options {
             $($a: Option<$client>,)*
             $($b: Option<$call>,)*
             fenced: bool,
+            shared: bool,
         }
 
         impl LockOptions {
@@ -132,6 +133,7 @@ macro_rules! options {
                     $($a: later.$a.or(self.$a),)*
                     $($b: later.$b.or(self.$b),)*
                     fenced: later.fenced || self.fenced,
+                    shared: later.shared || self.shared,
                 }
             }
         }
@@ -150,6 +152,13 @@ impl LockOptions {
     /// [`LockRequest::fenced`](crate::LockRequest::fenced).
     pub fn fenced(mut self) -> Self {
         self.fenced = true;
+        self
+    }
+
+    /// Asks for the lock as one of its readers. Off by default. See
+    /// [`LockRequest::shared`](crate::LockRequest::shared).
+    pub fn shared(mut self) -> Self {
+        self.shared = true;
         self
     }
 }
@@ -184,6 +193,7 @@ pub(crate) struct Terms {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Duration,
     pub(crate) fenced: bool,
+    pub(crate) shared: bool,
 }
 
 impl Terms {
@@ -234,6 +244,7 @@ impl Settings {
             max_hold: set.max_hold,
             min_hold: set.min_hold.unwrap_or_default(),
             fenced: set.fenced,
+            shared: set.shared,
         };
         self.check_ttl("ttl", terms.ttl)?;
         if !(0.0..1.0).contains(&terms.clock_drift_factor) {
@@ -251,6 +262,12 @@ impl Settings {
         if terms.max_hold.is_some_and(|max| max.is_zero()) {
             return Err(LockError::config(
                 "max_hold is zero: leave it unset for no limit, or use a positive duration",
+            ));
+        }
+        if terms.fenced && terms.shared {
+            return Err(LockError::config(
+                "fenced and shared: readers hold the lock together, so that no order of theirs could be \
+                 told by a token; remove one of the two",
             ));
         }
         Ok(terms)

@@ -214,7 +214,7 @@ impl Redlock {
     }
 
     /// The locks that tasks of this process wait for now through this client, or are just asking for;
-    /// the longest wait first. Asks no node: [`inspect`](Self::inspect) shows the clients that wait.
+    /// the longest wait first. A set counts for each resource for which it stands in line. Asks no node: [`inspect`](Self::inspect) shows the clients that wait.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {

@@ -54,6 +54,43 @@ impl LockRequest {
         self
     }
 
+    /// Asks for the lock as one of its readers: any number of readers hold it at once, and none while a
+    /// writer does. A request without this is a writer. Off by default.
+    ///
+    /// Each reader holds the lock on a quorum of nodes with an expiry of its own. A writer that waits is
+    /// not starved: as the first in the queue it has new readers wait behind it, for at most five
+    /// seconds after it crashed.
+    ///
+    /// [`fenced`](Self::fenced) with it is [`Config`](LockError::Config): a token tells the order of
+    /// holders, and readers have none. So is a set of resources. The lock of a reader cannot be handed to
+    /// another process. [`Redlock::inspect`](crate::Redlock::inspect) names no reader.
+    ///
+    /// A body that holds the lock as a reader is joined by readers inside of it. A writer inside is
+    /// refused at once as [`Held`](LockError::Held), since it could only wait for itself. Readers inside
+    /// of a writer join it.
+    ///
+    /// # Cost
+    ///
+    /// Each node runs a script instead of one `SET`, and keeps a sorted set under the key. The nodes'
+    /// users need `+type +time +zadd +zrem +zrange +zscore +zremrangebyscore`. With `key_prefix("")`, other
+    /// Redlock clients find the key taken while there are readers, and cannot be readers themselves.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let redlock = redlock_core::Redlock::in_memory(3);
+    /// let one = redlock.lock("report").shared().await?;
+    /// let other = redlock.lock("report").shared().await?;
+    /// assert!(redlock.try_lock("report").await.unwrap_err().is_held());
+    /// one.release().await?;
+    /// other.release().await?;
+    /// redlock.try_lock("report").await?.release().await?;
+    /// # Ok::<(), redlock_core::LockError>(()) }).unwrap();
+    /// ```
+    pub fn shared(mut self) -> Self {
+        self.options = self.options.shared();
+        self
+    }
+
     #[cfg(test)]
     pub(crate) fn options_set(&self) -> &LockOptions {
         &self.options

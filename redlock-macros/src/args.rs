@@ -1,4 +1,4 @@
-//! The attribute's arguments: which keys there are, and what was written for each.
+//! The arguments of the attribute: the keys, and the values that were written for them.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::{
@@ -16,7 +16,7 @@ use crate::{
     value::{self, Count, Factor, OnLost, Time},
 };
 
-/// What was written for one key, read.
+/// The value of one key.
 #[derive(Debug)]
 pub(crate) struct Arg<T> {
     /// The key, for messages that are about the key.
@@ -24,7 +24,7 @@ pub(crate) struct Arg<T> {
     pub(crate) value: T,
 }
 
-/// All arguments. A key that was wrong is absent; the error is kept beside.
+/// All arguments. A key with a mistake is absent, and its error is collected.
 #[derive(Debug)]
 pub(crate) struct Args {
     pub(crate) resource: Option<Arg<Resource>>,
@@ -46,6 +46,7 @@ pub(crate) struct Args {
     pub(crate) min_hold: Option<Arg<Time>>,
     pub(crate) auto_extend: Option<Arg<Expr>>,
     pub(crate) fenced: Option<Arg<()>>,
+    pub(crate) shared: Option<Arg<()>>,
     pub(crate) on_lost: Option<Arg<OnLost>>,
     pub(crate) label: Option<Arg<Expr>>,
     pub(crate) krate: Option<Arg<Path>>,
@@ -82,6 +83,7 @@ impl Args {
             min_hold: take.value("min_hold", value::time),
             auto_extend: take.value("auto_extend", value::toggle),
             fenced: take.flag("fenced"),
+            shared: take.flag("shared"),
             on_lost: take.value("on_lost", value::on_lost),
             label: take.value("label", value::label),
             krate: take.value("crate", value::path),
@@ -186,7 +188,7 @@ impl Entries {
     }
 }
 
-/// Hands out what was written, key by key, and collects what is wrong with it.
+/// Gives the value of each key, and collects the mistakes.
 struct Take<'a> {
     entries: &'a mut Entries,
     errors: &'a mut Errors,
@@ -219,7 +221,7 @@ impl Take<'_> {
     }
 }
 
-/// What follows, up to the comma that ends it.
+/// The tokens up to the next comma.
 fn until_comma(input: ParseStream<'_>) -> TokenStream {
     let mut tokens = TokenStream::new();
     while !input.is_empty() && !input.peek(Token![,]) {
@@ -228,7 +230,7 @@ fn until_comma(input: ParseStream<'_>) -> TokenStream {
     tokens
 }
 
-/// The name that `lock` is given, wherever a mistake before it keeps it from being read.
+/// The name that `lock` gives, also where an earlier mistake keeps the arguments from being read.
 pub(crate) fn lock_in(attribute: TokenStream) -> Option<Ident> {
     let mut tokens = attribute.into_iter();
     while let Some(token) = tokens.next() {

@@ -3,12 +3,12 @@
 use proc_macro2::{TokenStream, TokenTree};
 use syn::{Block, Expr, ExprLit, ExprPath, Lit, LitStr, Macro, Stmt};
 
-/// What turns a text into another type, and leaves it as it is.
+/// Conversions of a text into another type that keep its content.
 const CONVERSIONS: [&str; 6] = ["from", "from_str", "new", "Borrowed", "Owned", "to_owned"];
 
 /// The literal with a brace in it that the expression gives as it is, or as part of what it gives.
 ///
-/// What a function makes of a text is its own affair, and what a name stands for is not known here.
+/// A function may do anything with a text, and the value of a name is not known here.
 pub(crate) fn in_text_of(value: &Expr) -> Option<LitStr> {
     match value {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => with_brace(text.clone()),

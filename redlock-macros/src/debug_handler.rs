@@ -1,17 +1,17 @@
-//! axum's `#[debug_handler]` above `#[redlock(.., lock = guard)]`, told as the order that it is.
+//! Finds axum's `#[debug_handler]` above `#[redlock(.., lock = guard)]`, and says that the order is wrong.
 //!
 //! `debug_handler` is expanded first and copies the bare body into a check of its own, where the
 //! name that `lock` declares does not exist. rustc then shows "cannot find value `guard`" and no
 //! way out. No expansion of ours reaches that copy, and what is above has left no trace in the
-//! tokens. So this reads the source around the attribute, and only tells: it changes no code that
-//! compiles. Where no file can be read, as in rust-analyzer, nothing is told.
+//! tokens. So this module reads the source around the attribute. It adds an error, and changes no code
+//! that compiles. Where no file can be read, as in rust-analyzer, it adds nothing.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use syn::{Attribute, ReturnType, Type, parse::Parser};
 
 use crate::function::Function;
 
-/// The mistake, if it is there: `lock` is the name, `attribute` the place of `#[redlock]`.
+/// The mistake, if the source has it. `lock` is the name, `attribute` the place of `#[redlock]`.
 pub(crate) fn above(lock: &Ident, attribute: Span, function: &Function) -> syn::Result<()> {
     if !is_copied(&function.signature.output)
         || !mentions(function.body.stream(), &lock.to_string())
@@ -25,8 +25,8 @@ pub(crate) fn above(lock: &Ident, attribute: Span, function: &Function) -> syn::
     Err(syn::Error::new_spanned(lock, told))
 }
 
-/// Whether `debug_handler` copies the body: to check what it gives, which is checked by its parts
-/// if it is a tuple.
+/// Whether `debug_handler` copies the body, which it does to check the returned type. A tuple is
+/// checked by its parts instead.
 fn is_copied(output: &ReturnType) -> bool {
     match output {
         ReturnType::Default => false,
@@ -34,7 +34,7 @@ fn is_copied(output: &ReturnType) -> bool {
     }
 }
 
-/// Whether the name is used, in a format string too.
+/// Whether the name is used, also in a format string.
 fn mentions(tokens: TokenStream, name: &str) -> bool {
     tokens.into_iter().any(|token| match token {
         TokenTree::Group(group) => mentions(group.stream(), name),
@@ -44,7 +44,7 @@ fn mentions(tokens: TokenStream, name: &str) -> bool {
     })
 }
 
-/// The user's file up to this place.
+/// The source file up to this place.
 fn source_before(place: Span) -> Option<String> {
     // Outside a compiler, as in unit tests, there are no places.
     let place = proc_macro::is_available().then(|| place.unwrap())?;

@@ -31,12 +31,12 @@ pub(crate) fn millis(words: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("{words:?} is too long: it must fit 64 bits of milliseconds"))
 }
 
-/// Whether this is how a unit is written.
+/// Whether this is the name of a unit.
 pub(crate) fn is_unit(name: &str) -> bool {
     factor(name).is_some()
 }
 
-/// How many milliseconds one of a unit has.
+/// The milliseconds in one of a unit.
 fn factor(unit: &str) -> Option<u64> {
     UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor)
 }

@@ -43,7 +43,7 @@ use crate::{
     value::{Count, Factor, OnLost, Time},
 };
 
-/// The function, its body under the lock.
+/// The function with its body under the lock.
 ///
 /// Built with `returned` when the function is not `async`.
 pub(crate) fn function(
@@ -221,9 +221,11 @@ impl Locked<'_> {
         set("auto_extend", options.auto_extend.as_ref().map(ToTokens::to_token_stream));
         set("max_hold", time(&options.max_hold));
         set("min_hold", time(&options.min_hold));
-        if let Some(key) = &options.fenced {
+        let words = [("fenced", &options.fenced), ("shared", &options.shared)];
+        for (name, key) in words {
+            let Some(key) = key else { continue };
             let place = mixed(key.span());
-            let setter = Ident::new("fenced", place);
+            let setter = Ident::new(name, place);
             setters.extend(quote_spanned!(place=> .#setter()));
         }
         if let Some(label) = &options.label {
@@ -356,7 +358,7 @@ impl ToTokens for Factor {
     }
 }
 
-/// Whether rustc knows the type of the expression without what it is for.
+/// Whether rustc knows the type of the expression from the expression alone.
 fn says_its_type(value: &Expr) -> bool {
     match value {
         Expr::Binary(_) | Expr::Cast(_) | Expr::Field(_) | Expr::Path(_) => true,

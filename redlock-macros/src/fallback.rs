@@ -1,4 +1,4 @@
-//! What stands in for the function when the attribute is wrong.
+//! The code that replaces the function when the attribute has a mistake.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -6,8 +6,8 @@ use syn::{Ident, Path};
 
 use crate::{expand::krate, function::Function};
 
-/// The function as the user wrote it, so that its callers still find it and the mistake in the
-/// attribute stays the only one that is told.
+/// The function as the user wrote it. Its callers still find it, so that the mistake in the attribute
+/// is the only error.
 ///
 /// The body may use the variable that `lock` names: it is declared, and never made. An argument
 /// may be there for the attribute only.

@@ -1,4 +1,4 @@
-//! The annotated function, read no further than needed.
+//! The annotated function. Only the parts that are needed are read.
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::quote;
@@ -8,8 +8,8 @@ use syn::{
     visit::Visit,
 };
 
-/// A function whose body is kept as it was written: a body that is being typed and does not
-/// parse yet must not take the rest of the file down with it.
+/// A function whose body is kept as it was written. A body that does not parse yet, because it is being
+/// typed, must not cause errors elsewhere in the file.
 #[derive(Debug, Clone)]
 pub(crate) struct Function {
     pub(crate) attributes: Vec<Attribute>,
@@ -52,7 +52,7 @@ impl Parse for Function {
     }
 }
 
-/// The body in its braces, out of the invisible ones that a `macro_rules!` puts around a `block`.
+/// The body in its braces, without the invisible group that a `macro_rules!` puts around a `block`.
 fn braces(body: TokenTree) -> syn::Result<Group> {
     match body {
         TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => Ok(group),

@@ -8,10 +8,10 @@ use syn::{
     visit::{Visit, visit_macro},
 };
 
-/// Keywords that have no raw form, or stand where an expression does.
+/// Keywords that have no raw form, or that begin an expression.
 const NOT_A_NAME: [&str; 6] = ["self", "Self", "super", "crate", "true", "false"];
 
-/// The expression, all of it at `place`, or what is wrong with it and what to write instead.
+/// The expression, with all its tokens at `place`, or what is wrong with it and what to write instead.
 pub(crate) fn expression(source: &str, place: Span) -> Result<Expr, String> {
     let expression: Expr = LitStr::new(source, place).parse().map_err(|error| {
         keyword(source)
@@ -27,7 +27,7 @@ pub(crate) fn expression(source: &str, place: Span) -> Result<Expr, String> {
     }
 }
 
-/// What to say about a keyword where a name should be: alone, or after a dot.
+/// The error for a keyword where a name should be: alone, or after a dot.
 fn keyword(source: &str) -> Option<String> {
     let mut named = true;
     for token in source.parse::<TokenStream>().ok()? {
@@ -43,7 +43,7 @@ fn keyword(source: &str) -> Option<String> {
     None
 }
 
-/// The word, when it is a keyword that has a raw form.
+/// The word, if it is a keyword that has a raw form.
 fn raw(word: &Ident) -> Option<String> {
     let text = word.to_string();
     let keyword = syn::parse_str::<Ident>(&text).is_err()
@@ -52,7 +52,7 @@ fn raw(word: &Ident) -> Option<String> {
     keyword.then_some(text)
 }
 
-/// What leaves the function in the middle of an expression.
+/// Expressions that leave the function.
 struct Exit(Option<&'static str>);
 
 impl<'a> Visit<'a> for Exit {

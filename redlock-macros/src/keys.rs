@@ -2,8 +2,8 @@
 
 use syn::Ident;
 
-/// Every key, with how it is written.
-pub(crate) const KEYS: [(&str, &str); 21] = [
+/// Every key, and an example of it.
+pub(crate) const KEYS: [(&str, &str); 22] = [
     ("resource", "resource = \"order:{order_id}\""),
     ("resources", "resources = [\"account:{from}\", \"account:{to}\"]"),
     ("ttl", "ttl = \"30s\""),
@@ -23,6 +23,7 @@ pub(crate) const KEYS: [(&str, &str); 21] = [
     ("min_hold", "min_hold = \"1s\""),
     ("auto_extend", "auto_extend = false"),
     ("fenced", "fenced"),
+    ("shared", "shared"),
     ("on_lost", "on_lost = \"continue\""),
     ("label", "label = \"invoice\""),
 ];
@@ -30,7 +31,7 @@ pub(crate) const KEYS: [(&str, &str); 21] = [
 /// `crate` is not among the suggestions: it is a keyword, and users do not mean it by mistake.
 pub(crate) const CRATE: (&str, &str) = ("crate", "crate = redlock_core");
 
-/// How a key is written; `None` when there is no such key.
+/// An example of a key. `None` when there is no such key.
 pub(crate) fn usage(key: &Ident) -> Option<&'static str> {
     KEYS.iter().chain([&CRATE]).find(|(name, _)| key == name).map(|(_, usage)| *usage)
 }

@@ -73,7 +73,7 @@ fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-/// How the function makes its future, and what that gives.
+/// How the function makes its future, and the type of its output.
 fn future(function: &Function) -> syn::Result<(Option<ReturnedFuture>, Output)> {
     let signature = &function.signature;
     let Signature { constness, asyncness, abi, fn_token, .. } = signature;
@@ -149,6 +149,7 @@ mod tests {
     fn a_token_is_asked_for_by_a_word_alone() {
         assert!(expanded("resource = \"a\", fenced").contains("LockOptions :: new () . fenced ()"));
         assert!(!expanded("resource = \"a\"").contains("fenced"));
+        assert!(expanded("resource = \"a\", shared").contains("LockOptions :: new () . shared ()"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `client`, `pool`, `pools`: whose nodes are asked for the lock.
+//! `client`, `pool`, `pools`: the clients whose nodes are asked for the lock.
 
 use syn::{Expr, ExprArray, ExprLit, Ident, Lit, LitStr};
 

@@ -1,4 +1,4 @@
-//! What the function returns, as far as its signature says.
+//! The type that the function returns, as far as its signature shows it.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
@@ -10,7 +10,7 @@ use syn::{
     visit_mut::{VisitMut, visit_type_mut},
 };
 
-/// The value that a call gives once it is awaited.
+/// The type of the value of an awaited call.
 #[derive(Debug)]
 pub(crate) struct Output {
     /// As it may be written inside the body.
@@ -68,7 +68,7 @@ impl Output {
     }
 }
 
-/// Whether this is the type of a future, as far as its name says.
+/// Whether this is the type of a future, by its name.
 pub(crate) fn is_future(signature: &Signature) -> bool {
     struct Find(bool);
     impl Visit<'_> for Find {
@@ -82,7 +82,7 @@ pub(crate) fn is_future(signature: &Signature) -> bool {
     find.0
 }
 
-/// In `BoxFuture<'a, T>`, `T`.
+/// The `T` of `BoxFuture<'a, T>`.
 fn last_argument(ty: &Type) -> Option<&Type> {
     let Type::Path(path) = ty else { return None };
     let last = path.path.segments.last()?;
@@ -93,8 +93,8 @@ fn last_argument(ty: &Type) -> Option<&Type> {
     })
 }
 
-/// By which a return type is told to be a Result: an alias such as `io::Result<T>` counts, and
-/// what cannot be known here, rustc tells later.
+/// Whether a type is a `Result`, by its name. An alias such as `io::Result<T>` counts. If the name
+/// misleads, rustc reports an error later.
 fn last_segment(ty: &Type) -> Option<&Ident> {
     match ty {
         Type::Path(path) => path.path.segments.last().map(|last| &last.ident),

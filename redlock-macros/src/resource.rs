@@ -12,7 +12,7 @@ use crate::{
 /// The longest resource that core takes, in bytes.
 const LONGEST_RESOURCE: usize = 1024;
 
-/// What is locked.
+/// The value of `resource`.
 #[derive(Debug)]
 pub(crate) enum Resource {
     /// The same text at every call, braces unescaped.
@@ -144,8 +144,8 @@ fn template(literal: &LitStr) -> syn::Result<Resource> {
     }
 }
 
-/// Whether `format!` reads the template the same: there are holes, each is a name and no keyword,
-/// and nothing is written in a way that `format!` does not know.
+/// Whether `format!` reads the template in the same way: it has holes, each hole is a name and no
+/// keyword, and it uses nothing that `format!` does not know.
 fn is_inline(pieces: &[Piece], template: &str) -> bool {
     let mut read = String::new();
     let mut holes = false;
@@ -167,7 +167,7 @@ fn is_inline(pieces: &[Piece], template: &str) -> bool {
     holes && read == template
 }
 
-/// The text as a format string writes it.
+/// The text, escaped for a format string.
 fn escaped(text: &str) -> String {
     text.replace('{', "{{").replace('}', "}}")
 }

@@ -45,6 +45,8 @@ pub(crate) struct Options {
     pub(crate) auto_extend: Option<Expr>,
     /// The key, if it is there.
     pub(crate) fenced: Option<Ident>,
+    /// The key, if it is there.
+    pub(crate) shared: Option<Ident>,
     pub(crate) max_hold: Option<Time>,
     pub(crate) min_hold: Option<Time>,
     /// The label: what was written, or the template.
@@ -104,6 +106,7 @@ impl Plan {
             clock_drift_factor: value(args.clock_drift_factor),
             auto_extend: value(args.auto_extend),
             fenced: args.fenced.map(|arg| arg.key),
+            shared: args.shared.map(|arg| arg.key),
             max_hold: value(args.max_hold),
             min_hold: value(args.min_hold),
             label: match value(args.label) {

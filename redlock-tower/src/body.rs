@@ -64,7 +64,7 @@ enum State<B> {
     Done,
 }
 
-/// The end of a body, which is given out once the lock is released.
+/// The last frame of a body, which is sent once the lock is released.
 type Last = Option<Result<Frame<Bytes>, BoxError>>;
 
 impl<B> ResponseBody<B> {
@@ -82,8 +82,8 @@ impl<B> ResponseBody<B> {
     }
 }
 
-/// Without a lock. Layers around this one, such as tower-http's timeout and CORS, make their own
-/// answers of it.
+/// An empty body without a lock. Layers around this one, such as tower-http's timeout and CORS, use it
+/// for answers of their own.
 impl<B: Default> Default for ResponseBody<B> {
     fn default() -> Self {
         Self::unlocked(B::default())

@@ -4,10 +4,10 @@
 //!
 //! 1. The service inside is called only while its lock may be relied on, and its future is
 //!    polled only then (rule 9).
-//! 2. Its future is gone before its lock is released, however it ended: answered, failed, lost,
-//!    panicked or dropped with the whole request (rule 13). Hence the order of the fields of
-//!    `State`, which is the order they are dropped in, and the `State::Done` before a release.
-//! 3. How the release went never replaces the answer (rule 11).
+//! 2. Its future is dropped before its lock is released, whether it has answered, failed, panicked,
+//!    lost its lock or is dropped with the whole request (rule 13). So the fields of `State` are in the
+//!    order in which they have to be dropped, and `State::Done` comes before a release.
+//! 3. An error of the release never replaces the answer (rule 11).
 
 use std::{
     fmt,
@@ -52,7 +52,7 @@ where
     settings: Arc<Settings<X, P>>,
 }
 
-/// Where a request is. Each option is `Some` until its state is left.
+/// The state of a request. Each option is `Some` until its state is left.
 #[pin_project(project = StateProj)]
 enum State<S, Req, K, F, R, E> {
     Extracting {

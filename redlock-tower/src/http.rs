@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The protocol of [`RedlockLayer::http`](crate::RedlockLayer::http): refusals are responses, and
-/// the error stays the service's own.
+/// the error type stays that of the service.
 #[derive(Clone)]
 pub struct Http {
     /// The methods that are locked. Unset, all of them.

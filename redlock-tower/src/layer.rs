@@ -111,6 +111,12 @@ impl<X, P> RedlockLayer<X, P> {
         self.options(LockOptions::new().fenced())
     }
 
+    /// Requests hold the lock as readers, together with each other, and exclude the writers:
+    /// [`LockRequest::shared`](redlock_core::LockRequest::shared). Off by default.
+    pub fn shared(self) -> Self {
+        self.options(LockOptions::new().shared())
+    }
+
     /// Any other setting of a lock. What is left unset is left alone; the later call wins.
     pub fn options(mut self, options: LockOptions) -> Self {
         self.settings.options = core::merge_options(self.settings.options, options);

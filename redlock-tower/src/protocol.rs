@@ -1,4 +1,4 @@
-//! How a service is answered for. This is what the three layers differ in.
+//! How a refusal becomes an answer of the service. The three layers differ in this alone.
 
 #[cfg(feature = "http")]
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use redlock_core::{__private::BodyGuard, LockError, LockHandle};
 /// service itself failed with. `error.downcast_ref::<LockError>()` tells.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The body of a refusal, whatever made it.
+/// The body of a refusal.
 #[cfg(feature = "http")]
 pub(crate) type RefusalBody = UnsyncBoxBody<Bytes, BoxError>;
 
@@ -54,7 +54,7 @@ pub(crate) fn refused_by_extractor(status: http::StatusCode) -> LockError {
     }
 }
 
-/// How the service inside is answered for. Implemented by [`Plain`](crate::Plain), `http::Http` and
+/// How a refusal becomes an answer of the service. Implemented by [`Plain`](crate::Plain), `http::Http` and
 /// `grpc::Grpc`, and by nothing else: its methods are not part of the interface.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot speak for a service of this kind",

@@ -1,10 +1,10 @@
-//! What a layer was built with.
+//! The settings of a layer.
 
 use std::sync::Arc;
 
 use redlock_core::{LockOptions, Redlock};
 
-/// What the layer, its services and their futures share.
+/// The settings that the layer, its services and their futures share.
 pub(crate) struct Settings<X, P> {
     pub(crate) redlock: Redlock,
     pub(crate) options: LockOptions,

@@ -69,12 +69,14 @@ async fn the_page_shows_locks_requests_and_nodes() {
 
     let plain = redlock.lock("invoice:42").await.unwrap();
     let fenced = redlock.lock("stock:lamp").fenced().await.unwrap();
+    let set = redlock.lock_all(["account:1", "account:2"]).await.unwrap();
     let waits = tokio::spawn(redlock.lock("invoice:42").wait(1000 * SECOND).into_future());
     sleep(5 * SECOND).await;
     let full = words(&page(&console).await);
     let token = fenced.fencing_token().unwrap();
     for told in [
-        "Held locks (2)",
+        "Held locks (3)",
+        "account:1 , account:2 5 s 24 s 3 none",
         "invoice:42 5 s 24 s 3 none",
         &format!("stock:lamp 5 s 24 s 3 {token}"),
         "Waiting for locks (1)",
@@ -96,7 +98,7 @@ async fn the_page_shows_locks_requests_and_nodes() {
     assert!(no_quorum.contains(verdict), "{no_quorum}");
     assert!(no_quorum.contains("no , for "), "one sits out: {no_quorum}");
     waits.abort();
-    drop(plain);
+    drop((plain, set));
 }
 
 /// Whatever a resource is called, it adds no element and no attribute, and no line to an event.

@@ -52,9 +52,10 @@ fn installed(test: &str, name: &str, install: impl FnOnce(&Path) -> Command) -> 
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
 
-    // target/debug/deps/suite-0123
+    // target/debug/deps/suite-0123 or target/release/program: cargo marks its folder.
     let executable = std::env::current_exe().ok()?;
-    let suites = executable.ancestors().nth(3)?.join("suite");
+    let target = executable.ancestors().find(|it| it.join("CACHEDIR.TAG").is_file())?;
+    let suites = target.join("suite");
     let folder = suites.join(name);
     if folder.is_dir() {
         return Some(folder);

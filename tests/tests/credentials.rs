@@ -3,13 +3,13 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use redlock_core::{Credentials, LockError, Node, NodeState, Redlock};
-use redlock_tests::{Events, Nodes, Server, patient, wait_until, within};
+use redlock_tests::{Events, Nodes, Server, Translator, patient, translator, wait_until, within};
 
 /// What a vault gives out: a password with a number, and how often it was asked.
 #[derive(Default)]
@@ -185,4 +185,37 @@ async fn a_user_without_info_is_told_at_the_first_connect_and_by_health() {
     .await;
     let error = within("no lock", redlock.try_lock("r")).await.unwrap_err();
     assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+}
+
+/// A server that wants a login on a connection that had one.
+#[tokio::test]
+async fn a_login_that_expires_on_an_open_connection_is_renewed() {
+    let server = Server::start();
+    let expired = Arc::new(AtomicBool::new(false));
+    let played = Translator::start(&server, {
+        let expired = Arc::clone(&expired);
+        move |words| {
+            let asked = words[0].eq_ignore_ascii_case(b"SET");
+            let refuses = asked && expired.swap(false, Ordering::SeqCst);
+            Some(if refuses { translator::error("NOAUTH Authentication required.") } else { words })
+        }
+    });
+    let asked = Arc::new(AtomicUsize::new(0));
+    let node = Node::new(played.url()).credentials({
+        let asked = Arc::clone(&asked);
+        move || {
+            asked.fetch_add(1, Ordering::SeqCst);
+            async { Ok(Credentials::new("default", "any")) }
+        }
+    });
+    let redlock = patient([node]).build().unwrap();
+    let guard = within("a lock", redlock.lock("held")).await.unwrap();
+    let before = asked.load(Ordering::SeqCst);
+    expired.store(true, Ordering::SeqCst);
+    let _ = within("refused", redlock.try_lock("r")).await;
+    wait_until("it logs in again", async || asked.load(Ordering::SeqCst) > before).await;
+    wait_until("a lock is given", async || redlock.try_lock("r").await.is_ok()).await;
+    wait_until("it is extended", async || guard.extend(Duration::from_secs(40)).await.is_ok())
+        .await;
+    within("release", guard.release()).await.unwrap();
 }

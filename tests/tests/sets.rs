@@ -55,23 +55,6 @@ async fn a_set_is_locked_renewed_and_released_as_a_whole() {
 }
 
 #[tokio::test]
-async fn a_key_that_went_missing_is_set_again_and_a_set_without_a_quorum_is_lost() {
-    let nodes = Nodes::start(3);
-    let redlock = client(&nodes);
-    nodes.warm_up(&redlock).await;
-    let guard = redlock.lock_all(["a", "b"]).ttl(Duration::from_secs(7)).await.unwrap();
-    wait_until("every node has the set", async || guard.votes() == 3).await;
-    nodes[0].command(&["DEL", "redlock:b"]);
-    wait_until("it is set again (rule 8)", async || nodes.holding("redlock:b") == 3).await;
-    assert!(guard.is_valid());
-    nodes[0].command(&["DEL", "redlock:b"]);
-    nodes[1].command(&["DEL", "redlock:a"]);
-    within("the loss", guard.lost()).await;
-    assert_eq!(guard.release().await.unwrap(), Released::AlreadyLost);
-    wait_until("no key is left", async || nodes.are_empty()).await;
-}
-
-#[tokio::test]
 async fn tokens_of_sets_and_of_single_locks_grow_together() {
     let nodes = Nodes::start(3);
     let redlocks = [client(&nodes), client(&nodes)];

@@ -39,7 +39,7 @@ const WINDOWS: &str = "x86_64-pc-windows-gnu";
 const MACOS: &str = "aarch64-apple-darwin";
 
 /// All features that need no system library.
-const PORTABLE: &str = "redlock-core/axum,redlock-core/metrics,redlock-core/serde,redlock-tower/axum,redlock-tower/tonic";
+const PORTABLE: &str = "redlock-core/axum,redlock-core/metrics,redlock-core/serde,redlock-tower/axum,redlock-tower/console,redlock-tower/tonic";
 
 const STEPS: &[Step] = &[
     Step { name: "lint", about: "imports, formatting, clippy", needs: &[], run: || lint::run(&[]) },

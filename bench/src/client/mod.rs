@@ -8,6 +8,7 @@ mod peer;
 mod polling;
 mod queued;
 mod rslock;
+mod sets;
 mod sockets;
 
 use std::{future::Future, time::Duration};
@@ -76,6 +77,10 @@ pub(crate) enum Which {
     Sockets,
     /// [`Bare`](Self::Bare) behind a queue inside the process.
     Queued,
+    /// redlock-core asked for a set of locks in one step.
+    Set,
+    /// redlock-core asked for the locks of a set one after the other.
+    Ordered,
     /// A mutex inside the process and no nodes at all: what a hold itself allows.
     Mutex,
     /// A lock of another language, in a process of its own.
@@ -84,7 +89,7 @@ pub(crate) enum Which {
 
 impl Which {
     /// The clients that can be chosen. The mutex is always included as the measure.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Mutex,
         Self::Ours,
         Self::Fenced,
@@ -92,6 +97,8 @@ impl Which {
         Self::Bare,
         Self::Sockets,
         Self::Queued,
+        Self::Ordered,
+        Self::Set,
         Self::Peer(Peer::NodeRedlock),
         Self::Peer(Peer::Redsync),
         Self::Peer(Peer::Redisson),
@@ -106,6 +113,8 @@ impl Which {
             Self::Bare => "bare",
             Self::Sockets => "sockets",
             Self::Queued => "queued",
+            Self::Set => "set",
+            Self::Ordered => "ordered",
             Self::Mutex => "mutex",
             Self::Peer(peer) => peer.name(),
         }
@@ -128,6 +137,8 @@ impl Which {
             Self::Rslock => visitor.with::<rslock::Rslock>(),
             Self::Bare => visitor.with::<bare::Bare>(),
             Self::Sockets => visitor.with::<sockets::Sockets>(),
+            Self::Set => visitor.with::<sets::Set>(),
+            Self::Ordered => visitor.with::<sets::Ordered>(),
             Self::Queued => visitor.with::<queued::Queued>(),
             Self::Mutex => visitor.with::<mutex::Mutex>(),
             Self::Peer(peer) => panic!("{} runs in a process of its own", peer.name()),

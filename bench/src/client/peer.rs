@@ -50,7 +50,10 @@ impl Program {
         let said = String::from_utf8_lossy(&said);
         let mut lines = said.lines().filter(|line| line.contains(char::is_alphabetic));
         let told = lines.find(|line| line.to_lowercase().contains("error"));
-        Err(format!("`{words}` failed: {}", told.or(lines.next_back()).unwrap_or("it says nothing")))
+        Err(format!(
+            "`{words}` failed: {}",
+            told.or(lines.next_back()).unwrap_or("it says nothing")
+        ))
     }
 }
 

@@ -38,6 +38,8 @@ fn color(which: Which) -> &'static str {
         Which::Bare => "#2e6f95",
         Which::Sockets => "#66a182",
         Which::Queued => "#edae49",
+        Which::Set => "#d1495b",
+        Which::Ordered => "#f4a261",
         Which::Peer(Peer::NodeRedlock) => "#6c757d",
         Which::Peer(Peer::Redsync) => "#00798c",
         Which::Peer(Peer::Redisson) => "#bc6c25",

@@ -10,10 +10,12 @@ mod growth;
 mod herd;
 mod latency;
 mod many;
+mod native;
 mod overload;
 mod peers;
 mod pinned;
 pub(crate) mod processes;
+mod sets;
 mod throughput;
 
 use std::{fmt, time::Duration};
@@ -99,7 +101,9 @@ pub(crate) const ALL: &[Workload] = &[
     faults::WORKLOAD,
     first_lock::WORKLOAD,
     many::WORKLOAD,
+    native::WORKLOAD,
     overload::WORKLOAD,
+    sets::WORKLOAD,
     peers::WORKLOAD,
 ];
 

@@ -47,6 +47,8 @@ pub(super) fn case(bench: &Bench, label: String, crowd: Crowd) -> Case<'_> {
         | Which::Bare
         | Which::Sockets
         | Which::Queued
+        | Which::Set
+        | Which::Ordered
         | Which::Peer(_) => together(bench, which, crowd),
     };
     Case {

@@ -14,7 +14,8 @@ use crate::{
 };
 
 /// The hold of this client on this resource that a body around this request has, for another body. A hold
-/// that is lost is joined, too: the body does not run, and is told of the loss.
+/// that is lost is joined, too: the body does not run, and is told of the loss. A writer does not join
+/// readers: it could only wait for them, and they wait for it.
 ///
 /// # Errors
 ///
@@ -24,7 +25,8 @@ pub(crate) fn join(
     resources: &Resources,
     terms: &Terms,
 ) -> Result<Option<BodyGuard>, LockError> {
-    let around = scope::own_hold(client, |hold| hold.covers(resources));
+    let fits_mode = |hold: &Arc<Hold>| terms.shared || !hold.is_shared();
+    let around = scope::own_hold(client, |hold| hold.covers(resources) && fits_mode(hold));
     let Some(guard) = around else { return Ok(None) };
     let metered = metrics::acquiring(&*client.nodes.clock, terms.label);
     let fits = fits(&guard, resources, terms);

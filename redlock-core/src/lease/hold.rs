@@ -75,6 +75,11 @@ impl Hold {
         }
     }
 
+    /// Whether it is the hold of a reader.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.state.lock().lease().claim.shared
+    }
+
     /// Whether it holds all of these resources.
     pub(crate) fn covers(&self, resources: &Resources) -> bool {
         resources.as_slice().iter().all(|resource| self.resources.has(resource))

@@ -60,7 +60,7 @@ impl HoldState {
         latest: Moment,
         doubt_limit: Duration,
     ) -> Self {
-        let renew_at = validity::renewal(lease.confirmed.now, terms.ttl);
+        let renew_at = validity::renewal(lease.confirmed.now, terms.ttl, terms.clock_drift_factor);
         Self {
             renewal_ttl: terms.ttl,
             phase: Phase::Held,
@@ -245,7 +245,7 @@ impl HoldState {
             self.phase = Phase::Held;
         }
         if self.renew_at != Moment::NEVER {
-            self.renew_at = validity::renewal(started.now, ttl);
+            self.renew_at = validity::renewal(started.now, ttl, self.lease.clock_drift_factor);
         }
         true
     }

@@ -46,6 +46,20 @@ async fn a_lock_renews_itself_for_many_ttls() {
     assert!(nodes.iter().all(|node| node.keys().is_empty()));
 }
 
+/// A clock that may be wrong by much leaves little of the ttl: a renewal at a third of the ttl would
+/// come back too late.
+#[tokio::test(start_paused = true)]
+async fn a_lock_with_a_large_drift_factor_is_renewed_in_time() {
+    let ms = Duration::from_millis;
+    let nodes = nodes(3);
+    let redlock = client(&nodes);
+    drop(redlock.lock("warm-up").await.unwrap());
+    nodes.iter().for_each(|node| node.slow(ms(49)));
+    let guard = redlock.lock("r").ttl(ms(600)).clock_drift_factor(0.6).await.unwrap();
+    sleep(ms(6000)).await;
+    assert!(guard.is_valid());
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_unknown_renewal_keeps_the_old_deadline_and_deletes_nothing() {
     let nodes = nodes(3);

@@ -17,10 +17,11 @@ pub(crate) fn deadline(start: Moment, ttl: Duration, factor: f64) -> Moment {
     start + ttl.saturating_sub(drift(ttl, factor))
 }
 
-/// When to renew a lease of `ttl` whose last confirmed round started at `start`: at a third, so
-/// that two more tries fit in.
-pub(crate) fn renewal(start: Moment, ttl: Duration) -> Moment {
-    start + ttl / 3
+/// When to renew a lease of `ttl` whose last confirmed round started at `start`: at a third of the time
+/// for which it may be relied on, so that two more tries fit in. With a large drift factor, that is much
+/// less than a third of the ttl.
+pub(crate) fn renewal(start: Moment, ttl: Duration, factor: f64) -> Moment {
+    start + ttl.saturating_sub(drift(ttl, factor)) / 3
 }
 
 /// What a wall clock that has led by as little as `then` nanoseconds since a round started, and leads
@@ -45,8 +46,11 @@ mod tests {
 
     #[test]
     fn two_more_renewals_fit_in() {
-        let renewed = renewal(Moment::ORIGIN, Duration::from_secs(30));
-        assert_eq!(renewed.since(Moment::ORIGIN), Duration::from_secs(10));
+        let after =
+            |factor| renewal(Moment::ORIGIN, Duration::from_secs(30), factor).since(Moment::ORIGIN);
+        let two_ms = Duration::from_millis(2);
+        assert_eq!(after(0.01), (Duration::from_millis(29_700) - two_ms) / 3);
+        assert_eq!(after(0.5), (Duration::from_secs(15) - two_ms) / 3);
     }
 
     #[test]

@@ -13,12 +13,14 @@ pub(crate) struct Claim {
     /// `token.client_name`, ASCII: native compare commands pass through lossy UTF-8 in redis 1.x
     /// (rule 1). Never printed (rule 19).
     pub(crate) value: String,
+    /// The claim of a reader: others may have the key, too.
+    pub(crate) shared: bool,
 }
 
 impl Claim {
     /// A claim on one key.
     pub(crate) fn new(key: &Arc<str>, value: String) -> Self {
-        Self { key: Arc::clone(key), rest: Box::default(), value }
+        Self { key: Arc::clone(key), rest: Box::default(), value, shared: false }
     }
 
     /// Whether it has several keys.
@@ -128,6 +130,10 @@ pub(crate) enum Action {
     },
     /// Leave the queue before the key, and pass on a turn that came.
     Leave,
+    /// Say that a writer waits for the readers of the key, for this long: no more readers are added.
+    Bar { life: Duration },
+    /// Take back what [`Bar`](Self::Bar) has said.
+    Unbar,
     /// Tell what is known of the key and of the queue before it. Nothing changes.
     Inspect,
     /// Give the key our value whatever value it has, and leave its expiry as it is. The holder is

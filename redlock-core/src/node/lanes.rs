@@ -94,9 +94,9 @@ impl Lanes {
             Action::Grant { .. } | Action::GrantFenced { .. } | Action::Adopt { .. } => {
                 self.grants.push_back(Queued::new(job, reply_to, now))
             }
-            Action::Release { .. } | Action::Shorten { .. } | Action::Leave => {
+            Action::Release { .. } | Action::Shorten { .. } | Action::Leave | Action::Unbar => {
                 withdraw(&mut self.renewals, &job.claim, name, &mut early);
-                if job.action == Action::Leave {
+                if matches!(job.action, Action::Leave | Action::Unbar) {
                     // Sent behind this, it would stand in the queue for a waiter that has gone. There
                     // may be several: a place that is handed on is joined for again.
                     while withdraw(&mut self.watches, &job.claim, name, &mut early) {}
@@ -112,7 +112,7 @@ impl Lanes {
             Action::TakeAway | Action::Clear { .. } => {
                 self.deletes.push_back(Queued::new(job, reply_to, now));
             }
-            Action::Watch | Action::Join { .. } | Action::Inspect => {
+            Action::Watch | Action::Join { .. } | Action::Inspect | Action::Bar { .. } => {
                 self.watches.push_back(Queued::new(job, reply_to, now));
             }
         }

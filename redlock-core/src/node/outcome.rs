@@ -3,12 +3,11 @@
 use std::{cell::LazyCell, ops::Deref, time::Duration};
 
 use super::{
-    Action, Job, Reply, lanes::Queued, outbox, pipe::Answered, redis, shared::Shared,
-    strikes::Strikes,
+    Action, Job, Reply, lanes::Queued, outbox, pipe::Answered, shared::Shared, strikes::Strikes,
 };
 use crate::{
     clock::Moment,
-    error::{NodeError, NodeErrorKind},
+    error::{Cause, NodeError, NodeErrorKind},
     metrics, telemetry,
 };
 
@@ -129,9 +128,9 @@ fn breaks(
         NodeErrorKind::Disconnected => true,
         NodeErrorKind::Timeout => strikes.add(**now, node_timeout),
         // A new connection asks for its role, and is refused until it is a master again.
-        _ if redis::is_replica(error) => true,
+        _ if error.cause == Cause::Replica => true,
         // A new connection logs in with the credentials of now.
-        _ if redis::wants_login(error) => true,
+        _ if error.cause == Cause::Login => true,
         // The node answered, if only with an error.
         _ => {
             strikes.clear();

@@ -6,8 +6,9 @@
 //! | `LOCK:{LOCK}:alive:WAITER` | there while the waiter says that it is alive |
 //! | `LOCK:{LOCK}:turn:WAITER` | written when it is the waiter's turn |
 //! | `LOCK:{LOCK}:next:WAITER` | written when the waiter is the next to get the turn |
+//! | `LOCK:{LOCK}:writer` | there while a writer waits for readers |
 //!
-//! The last two are pushed to the waiter that tracks them, and are deleted as soon as they are written.
+//! The two before the last are pushed to the waiter that tracks them, and are deleted as soon as they are written.
 
 use super::Claim;
 
@@ -26,6 +27,11 @@ pub(crate) fn prefix(key: &str) -> String {
 /// The key of the queue itself.
 pub(crate) fn queue(key: &str) -> String {
     format!("{}:queue", prefix(key))
+}
+
+/// The sign that a writer waits for the readers of a lock.
+pub(crate) fn writer(key: &str) -> String {
+    format!("{}:writer", prefix(key))
 }
 
 /// The keys through which the waiter of this claim is told of its turn, and that it is the next.

@@ -19,7 +19,6 @@ use super::{
     deliver,
     lanes::Queued,
     outbox::Link,
-    redis,
     session::{Ended, Session},
     shared::Shared,
     task::Task,
@@ -27,7 +26,7 @@ use super::{
 use crate::{
     background::Pulse,
     clock::{Moment, sleep_until},
-    error::{NodeError, NodeErrorKind},
+    error::{Cause, NodeError, NodeErrorKind},
     metrics, telemetry, token,
 };
 
@@ -170,7 +169,7 @@ fn go_down(shared: &Shared, error: NodeError) {
     let now = shared.context.clock.now();
     let (waiting, pings) = {
         let mut outbox = shared.outbox.lock();
-        if redis::is_replica(&error) {
+        if error.cause == Cause::Replica {
             outbox.quarantine.was_replica();
         }
         shared.relink(&mut outbox, Link::Down(error.clone()));

@@ -2,9 +2,13 @@
 //! the caller waits.
 
 mod attempt;
+mod barrier;
 mod chance;
 mod fence;
 mod fronts;
+mod reader;
+#[cfg(test)]
+mod reader_tests;
 mod request;
 mod retries;
 mod set;
@@ -67,8 +71,11 @@ async fn wait_for(
         clock.now()
     };
     let mut request = Request::new(client, resources, terms, called, begun);
+    if terms.shared {
+        return Box::pin(request.read()).await;
+    }
     let fronts = request.turns().await?;
-    request.ask(fronts).await
+    request.ask(fronts, None).await
 }
 
 impl Request<'_> {
@@ -96,8 +103,10 @@ impl Request<'_> {
                     // The outcome of the attempt in progress is this request's answer, too.
                     self.client.nodes.give_up_after()
                 } else {
-                    self.retries.limit_in_queue().saturating_sub(now.since(self.begun))
+                    self.retries.limit_in_queue()
                 };
+                // The queues before the other keys of a set have taken some of it.
+                let limit = limit.saturating_sub(now.since(self.begun));
                 let turn = {
                     let _waiting = metrics::waiting(self.terms.label);
                     pending.turn(limit).await
@@ -117,7 +126,12 @@ impl Request<'_> {
     }
 
     /// Takes over the lease that the front was given, or asks the nodes until they grant the lock.
-    async fn ask(mut self, mut fronts: Fronts) -> Result<Arc<Hold>, LockError> {
+    /// `refused` is why a reader was refused already.
+    async fn ask(
+        mut self,
+        mut fronts: Fronts,
+        refused: Option<Arc<FailedAttempt>>,
+    ) -> Result<Arc<Hold>, LockError> {
         let wants = self.wants();
         if let Some(in_transit) = fronts.first.take_lease(wants)
             && let Some((in_transit, token)) = self.numbered(&fronts.first, in_transit).await
@@ -125,8 +139,10 @@ impl Request<'_> {
             let reading = self.client.nodes.clock.read();
             return self.admit(fronts, in_transit, reading.now, reading, token);
         }
-        let known = fronts.known(wants);
-        if known.is_some() || fronts.stand_back() && !wants.tries_once {
+        // A reader whose turn has come asks at once, as the reader before it may hold the lock with it.
+        let shares = self.terms.shared;
+        let known = if shares { refused } else { fronts.known(wants) };
+        if known.is_some() || !shares && fronts.stand_back() && !wants.tries_once {
             let chance = self.pause(&mut fronts, known.as_deref()).await?;
             if chance != Chance::Free {
                 fronts.challenged();
@@ -238,7 +254,11 @@ impl Request<'_> {
         }
         hold.metered.begin();
         in_transit.disarm();
-        fronts.acquired(&hold, reading.now);
+        if terms.shared {
+            fronts.first.pass_on();
+        } else {
+            fronts.acquired(&hold, reading.now);
+        }
         Ok(hold)
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn hand_off(client: &Arc<Client>, hold: &Arc<Hold>) -> Lease {
     }
     // A lock that is lost, in doubt, or released before, cannot be adopted.
     let left = match (judged, begun) {
-        (Judgement::Valid(left), Some(_)) => Some(left),
+        (Judgement::Valid(left), Some(lease)) if !lease.claim.shared => Some(left),
         _ => None,
     };
     Lease::of(hold, reading.now, nodes.clock.wall(), left)

@@ -168,6 +168,12 @@ impl Queues {
         });
     }
 
+    /// The holder of this lock is about to let other clients go first, whether or not it knows of any. The
+    /// node that keeps their queue may tell of them long after a quorum has confirmed the release.
+    pub(crate) fn expects_others(&self, key: &str) {
+        self.with_queue(key, |queue| queue.streak.contended());
+    }
+
     /// A node has reported that no other client waits for this lock. It answered a release that was
     /// sent at `then`.
     pub(crate) fn no_client_waits(&self, key: &str, then: Moment) {

@@ -201,6 +201,13 @@ impl Front {
         self.queues.attempt_failed(&self.key, failure);
     }
 
+    /// A reader has the lock, and others may have it, too: the next one in the queue asks at once.
+    pub(crate) fn pass_on(mut self) {
+        if let Some(entry) = self.entry.take() {
+            entry.acquired();
+        }
+    }
+
     /// The hold has the lock. If it has ended already, the turn passes on.
     pub(crate) fn acquired(mut self, hold: &Arc<Hold>, now: Moment) {
         if let Some(entry) = self.entry.take() {

@@ -84,7 +84,12 @@ fn node(node: &Node) -> [String; 4] {
 
 fn held(held: &Held) -> [String; 5] {
     [
-        Escaped(&held.resource).to_string(),
+        // Each apart, so that the direction of one does not reach the next.
+        held.resources
+            .iter()
+            .map(|it| Escaped(it).to_string())
+            .collect::<Vec<_>>()
+            .join("</bdi>, <bdi>"),
         time(held.age),
         time(held.validity),
         held.votes.to_string(),

@@ -30,7 +30,8 @@ pub(super) struct Node {
 
 #[derive(Debug)]
 pub(super) struct Held {
-    pub(super) resource: String,
+    /// Several of a set.
+    pub(super) resources: Vec<String>,
     pub(super) age: Duration,
     pub(super) validity: Duration,
     pub(super) votes: usize,
@@ -80,7 +81,7 @@ impl Node {
 impl Held {
     fn of(lock: &LockHandle) -> Self {
         Self {
-            resource: lock.resource().to_owned(),
+            resources: lock.resources().to_vec(),
             age: lock.age(),
             validity: lock.validity(),
             votes: lock.votes(),

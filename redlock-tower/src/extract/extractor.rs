@@ -1,4 +1,4 @@
-//! What an extractor is, and what is checked of every key.
+//! The trait of extractors, and the checks of every key.
 
 use std::future::{Future, Ready, ready};
 
@@ -6,8 +6,8 @@ use redlock_core::__private as core;
 
 use crate::protocol::Refusal;
 
-/// The key as an extractor found it, unless no log and no terminal could show it as it is: a line
-/// break in a key would write log lines of the client's choice.
+/// The key that an extractor found, unless it has control characters: with a line break in a key, a
+/// client could write lines into a log.
 pub(crate) fn checked(key: Option<String>) -> Result<Option<String>, Refusal> {
     if !key.as_deref().is_some_and(|key| key.contains(char::is_control)) {
         return Ok(key);
@@ -37,7 +37,7 @@ pub trait Extract<Req> {
     fn extract(&self, request: Req) -> Self::Future;
 }
 
-/// A request and its key, `None` for no lock. What it names is private, so that nothing outside can
+/// A request and its key. `None` stands for no lock. The type is private, so that no other crate can
 /// implement the trait.
 pub(crate) type Found<Req> = (Req, Result<Option<String>, Refusal>);
 
@@ -64,7 +64,7 @@ where
     }
 }
 
-// What the trait says of itself above helps more than a bound of closures that is not met.
+// The message of the trait above says more than an unmet bound of a closure would.
 #[diagnostic::do_not_recommend]
 impl<F, Req> Extract<Req> for F
 where

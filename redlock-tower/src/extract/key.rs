@@ -1,4 +1,4 @@
-//! What every key read from a request has in common.
+//! The settings of every key that is read from a request.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Where the key of a request comes from.
+//! The functions that find the key of a request.
 //!
 //! An extractor is one of the functions below, or a closure that names its argument's type and
 //! returns an `Option` of the key:

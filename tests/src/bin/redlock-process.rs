@@ -14,6 +14,7 @@
 //!   it is lost, and resigns once its input ends.
 //! - `adopt LEASE URL..`: adopts a lease that is written as JSON, prints `adopted TOKEN` or `refused`,
 //!   and holds the lock until its input ends.
+//! - `read RESOURCE URL..`: takes the lock as a reader, prints `held`, and stays.
 //! - `contend OWNER RESOURCE URL..`: takes and releases the lock, and prints each hold at the
 //!   end.
 
@@ -100,6 +101,11 @@ async fn run(words: &[&str]) {
                     println!("refused");
                 }
             }
+            stay().await;
+        }
+        ["read", resource, ref urls @ ..] => {
+            let _guard = client(urls).lock(resource).shared().await.unwrap();
+            println!("held");
             stay().await;
         }
         ["lead", role, ref urls @ ..] => lead(role, &client(urls)).await,

@@ -102,7 +102,8 @@ impl Claims {
             | Kind::Extend
             | Kind::Redraw
             | Kind::Confirm
-                if claim.let_go & bit != 0 =>
+                // Under two names, it has two connections, and no order between them.
+                if claim.let_go & bit != 0 && !self.twins.contains(&act.client) =>
             {
                 Some("sent behind the release of the same lock (rules 5 and 10)")
             }
@@ -135,7 +136,9 @@ impl Claims {
         let bit = 1 << act.node;
         match act.kind {
             Kind::Grant | Kind::Adopt | Kind::Heal if outcome == Outcome::Done => {
-                self.owners.insert((act.node, key_number(act.key)), act.claim);
+                for key in act.command.keys() {
+                    self.owners.insert((act.node, key_number(key)), act.claim);
+                }
                 if act.kind != Kind::Heal {
                     claim.taken |= bit;
                     claim.regranted |= claim.flushed;

@@ -133,7 +133,9 @@ impl Scene<'_> {
             // A refresh that crosses the turn on its way puts the entry back.
             let crossed = loss == Loss::LeavesAtItsTurn
                 && world.ledger.has_joined_again(waiters[lost].number);
-            self.judge(&alive, released, crossed);
+            let rejoins = |place: &usize| world.ledger.has_joined_again(waiters[*place].number);
+            let late = if alive.iter().any(rejoins) { world.round_trip() } else { 0 };
+            self.judge(&alive, released, crossed, late);
         }
         sleep(world.round_trip() + 5).await;
     }
@@ -172,8 +174,9 @@ impl Scene<'_> {
         }
     }
 
-    /// Whether those that are there were served in order and in time.
-    fn judge(&self, alive: &[usize], released: u64, crossed: bool) {
+    /// Whether the waiters that are there were served in order and in time. A waiter whose refresh
+    /// crosses its turn hears the answer to it first, which makes it `late` by a round trip.
+    fn judge(&self, alive: &[usize], released: u64, crossed: bool, late: u64) {
         let Self { world, loss, lost, .. } = self;
         let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
         let order: Vec<usize> = served.iter().map(|(place, _)| *place).collect();
@@ -184,7 +187,7 @@ impl Scene<'_> {
             ));
         }
         // One round trip tells the turn, one takes the lock, and one releases it.
-        let turn = 3 * world.round_trip() + 20;
+        let turn = 3 * world.round_trip() + late + 20;
         let waits = match loss {
             Loss::LeavesAtItsTurn if crossed => GRACE + 4 * world.round_trip(),
             Loss::Nothing | Loss::Leaves | Loss::LeavesAtItsTurn => 0,

@@ -69,7 +69,8 @@ struct Inner {
 #[derive(Debug)]
 struct Belief {
     client: usize,
-    key: usize,
+    /// Several for a set.
+    keys: Vec<usize>,
     claim: u64,
     body: bool,
     handle: LockHandle,
@@ -102,7 +103,7 @@ impl Ledger {
     pub(super) fn begin(
         &self,
         client: usize,
-        key: usize,
+        keys: Vec<usize>,
         handle: LockHandle,
         body: bool,
         process: Frozen,
@@ -114,7 +115,7 @@ impl Ledger {
         if let Some(claim) = inner.claims.get(claim) {
             claim.live += 1;
         }
-        inner.beliefs.insert(id, Belief { client, key, claim, body, handle, process });
+        inner.beliefs.insert(id, Belief { client, keys, claim, body, handle, process });
         self.check(&mut inner);
         id
     }
@@ -265,9 +266,9 @@ impl Ledger {
                     && !belief.process.is_frozen()
                     && believes(&belief.handle)
                 {
-                    let Belief { client, key, .. } = belief;
+                    let Belief { client, keys, .. } = belief;
                     self.log.violation(format!(
-                        "c{client} still relies on k{key}, which was deleted everywhere long ago \
+                        "c{client} still relies on {keys:?}, which was deleted everywhere long ago \
                          (rules 7 and 8)"
                     ));
                 }
@@ -278,7 +279,8 @@ impl Ledger {
         }
         let mut holders: BTreeMap<usize, u64> = BTreeMap::new();
         for (id, belief) in &*beliefs {
-            let alone = beliefs.values().filter(|other| other.key == belief.key).count() == 1;
+            let shares = |other: &Belief| other.keys.iter().any(|key| belief.keys.contains(key));
+            let alone = beliefs.values().filter(|other| shares(other)).count() == 1;
             if alone
                 || belief.process.is_frozen()
                 || claims.get(belief.claim).is_some_and(|claim| claim.flushed)
@@ -286,20 +288,21 @@ impl Ledger {
             {
                 continue;
             }
-            let Some(other) = holders.insert(belief.key, *id) else { continue };
-            if told.contains(&(other, *id)) {
-                continue;
-            }
-            told.push((other, *id));
-            if let Some(first) = beliefs.get(&other) {
-                self.log.violation(format!(
-                    "two rely on k{}: c{} (#{:04x}) and c{} (#{:04x})",
-                    belief.key,
-                    first.client,
-                    first.claim >> 48,
-                    belief.client,
-                    belief.claim >> 48,
-                ));
+            for key in &belief.keys {
+                let Some(other) = holders.insert(*key, *id) else { continue };
+                if told.contains(&(other, *id)) {
+                    continue;
+                }
+                told.push((other, *id));
+                if let Some(first) = beliefs.get(&other) {
+                    self.log.violation(format!(
+                        "two rely on k{key}: c{} (#{:04x}) and c{} (#{:04x})",
+                        first.client,
+                        first.claim >> 48,
+                        belief.client,
+                        belief.claim >> 48,
+                    ));
+                }
             }
         }
     }
@@ -392,7 +395,7 @@ impl Witness for Ledger {
 
 impl Ledger {
     fn note(&self, act: &Act<'_>, what: u64, verb: impl Fn() -> String) {
-        let Act { client, node, connection, kind, key, claim, ttl } = *act;
+        let Act { client, node, connection, kind, key, claim, ttl, .. } = *act;
         let data = [what, client as u64, node as u64, connection, kind as u64, claim];
         self.log.note(
             data,

@@ -131,6 +131,8 @@ pub(super) enum What {
 #[derive(Debug, Clone)]
 pub(super) struct Take {
     pub(super) key: usize,
+    /// The other keys of a set.
+    pub(super) also: Vec<usize>,
     pub(super) how: How,
     pub(super) ttl: u64,
     pub(super) wait: u64,
@@ -155,6 +157,18 @@ pub(super) struct Take {
     pub(super) fenced: bool,
     /// A handle outlives the hold.
     pub(super) keep_handle: bool,
+}
+
+impl Take {
+    /// All its keys.
+    pub(super) fn keys(&self) -> impl Iterator<Item = usize> {
+        std::iter::once(self.key).chain(self.also.iter().copied())
+    }
+
+    /// The names of its keys.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.keys().map(|key| format!("k{key}")).collect()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

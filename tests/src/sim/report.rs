@@ -65,10 +65,11 @@ pub(super) enum Oddity {
     CutShort,
     Continued,
     ContinuedLost,
+    Set,
 }
 
 impl Oddity {
-    pub(super) const NAMES: [&str; 10] = [
+    pub(super) const NAMES: [&str; 11] = [
         "clients with one server under two names",
         "clients of joined pools",
         "pools replaced",
@@ -79,6 +80,7 @@ impl Oddity {
         "writes cut short",
         "bodies that go on after a loss",
         "of them after one",
+        "requests for sets",
     ];
 }
 

@@ -12,6 +12,16 @@ fn every_chapter_is_a_doctest() {
     }
 }
 
+#[test]
+fn every_other_page_with_snippets_is_a_doctest() {
+    let tested = read("tests/src/lib.rs");
+    for page in pages().iter().filter(|page| !page.path.starts_with("docs/manual/")) {
+        let has_rust = page.blocks().iter().any(|block| block.kind.starts_with("rust"));
+        let included = tested.contains(&format!("include_str!(\"../../{}\")", page.path));
+        assert!(!has_rust || included, "{}: tests/src/lib.rs", page.path);
+    }
+}
+
 /// Tests cannot be doctests. Their snippets are in a file that is run.
 #[test]
 fn a_snippet_that_is_not_compiled_in_its_place_is_part_of_a_file_that_is() {

@@ -13,6 +13,7 @@
 //! | 21 to 32: servers that refuse to serve | `refusals.rs`, `misplaced.rs` |
 //! | 33, 35 to 37: connections and keys that others take away | `operators.rs` |
 //! | 38 to 42: callers that leave, panic, end | `callers.rs`; `../cancellation.rs` |
+//! | 46: keys of a set | `sets.rs` |
 //! | 43, 44: names and times at their limits | `limits.rs` |
 //!
 //! A row that cannot run on a machine says so: `SKIPPED row_18: ..`.
@@ -28,4 +29,5 @@ mod operators;
 mod pauses;
 mod refusals;
 mod restarts;
+mod sets;
 mod support;

@@ -11,7 +11,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::counters::Counters;
+use super::{counters::Counters, readers::Readers};
 use crate::{
     clock::wall_at,
     node::{Action, Claim, Command, Places, Reply, Secret, Seen, queue_keys},
@@ -30,6 +30,7 @@ pub(crate) struct Data {
     /// The connections that are told of the next change to a key, once each.
     watched: BTreeMap<Arc<str>, BTreeSet<u64>>,
     counters: Counters,
+    pub(super) readers: Readers,
     clock: ServerClock,
     /// Expired keys are removed when this many keys are there.
     sweep_at: usize,
@@ -90,6 +91,7 @@ impl Data {
             queues: BTreeMap::new(),
             watched: BTreeMap::new(),
             counters: Counters::default(),
+            readers: Readers::default(),
             clock,
             sweep_at: 1024,
         }
@@ -111,12 +113,16 @@ impl Data {
     pub(crate) fn keys(&mut self) -> Vec<String> {
         let now = self.clock.now();
         let there = self.keys.iter().filter(|(_, entry)| entry.expires > now);
-        there.map(|(key, _)| key.to_string()).collect()
+        let mut keys: Vec<_> = there.map(|(key, _)| key.to_string()).collect();
+        keys.extend(self.readers.keys(now).map(ToString::to_string));
+        keys.sort_unstable();
+        keys
     }
 
     pub(crate) fn remaining(&mut self, key: &str) -> Option<Duration> {
         let now = self.clock.now();
-        let left = self.keys.get(key)?.expires - now;
+        let writer = self.keys.get(key).map(|entry| entry.expires).filter(|at| *at > now);
+        let left = writer.or_else(|| self.readers.until(key, now))? - now;
         Duration::try_from_secs_f64(left).ok().filter(|left| !left.is_zero())
     }
 
@@ -124,6 +130,7 @@ impl Data {
         self.keys.clear();
         self.queues.clear();
         self.counters.clear();
+        self.readers.clear();
         self.tell_all()
     }
 
@@ -137,7 +144,8 @@ impl Data {
         if self.counters.remove(key) {
             return Some(Vec::new());
         }
-        let (key, _) = self.keys.remove_entry(key)?;
+        let readers = self.readers.remove(key).then(|| Arc::from(key));
+        let key = self.keys.remove_entry(key).map(|(key, _)| key).or(readers)?;
         let mut told = Vec::new();
         self.tell(&key, None, &mut told);
         Some(told)
@@ -169,11 +177,18 @@ impl Data {
                 }
                 self.join(&command.claim, place, life)
             }
+            Action::Bar { life } => {
+                let now = self.clock.now();
+                self.readers.bar(&command.claim, life, now)
+            }
+            Action::Unbar => self.readers.unbar(&command.claim),
+            Action::Watch | Action::Inspect | Action::Leave => {
+                self.look(command, connection, &mut told)
+            }
+            _ if command.claim.shared => self.run_shared(command, connection, &mut told),
             _ if command.claim.is_set() => self.run_set(command, connection, &mut told),
-            Action::Leave => self.leave(&command.claim, connection, &mut told),
-            Action::Inspect => self.inspect(&command.claim.key),
             _ => {
-                let (reply, changed) = self.run_one(command, connection);
+                let (reply, changed) = self.run_one(command);
                 if changed {
                     self.tell(&command.claim.key, Some(connection), &mut told);
                 }
@@ -189,20 +204,54 @@ impl Data {
         (replies, told)
     }
 
+    /// The reply to a command that changes no lock.
+    fn look(&mut self, command: &Command, connection: u64, told: &mut Vec<Push>) -> Reply {
+        let claim = &command.claim;
+        match command.action {
+            Action::Leave => self.leave(claim, connection, told),
+            Action::Inspect => self.inspect(&claim.key),
+            _ => {
+                self.watched.entry(Arc::clone(&claim.key)).or_default().insert(connection);
+                let left = self.remaining(&claim.key);
+                left.map_or(Reply::Missing, |left| Reply::There { left })
+            }
+        }
+    }
+
+    /// The reply to a command of a reader.
+    fn run_shared(&mut self, command: &Command, connection: u64, told: &mut Vec<Push>) -> Reply {
+        let Command { claim, action } = command;
+        let now = self.clock.now();
+        let has_writer = self.keys.get(&claim.key).is_some_and(|entry| entry.expires > now);
+        let (reply, changed) = self.readers.run(claim, *action, now, has_writer);
+        if changed {
+            self.tell(&claim.key, Some(connection), told);
+        }
+        let wakes = matches!(action, Action::Release { wakes: Places::FIRST });
+        if wakes && self.remaining(&claim.key).is_none() {
+            return self.wake(&claim.key, reply, connection, told);
+        }
+        reply
+    }
+
     /// The reply to a command, and whether the command has changed its key.
-    fn run_one(&mut self, command: &Command, connection: u64) -> (Reply, bool) {
+    fn run_one(&mut self, command: &Command) -> (Reply, bool) {
         let now = self.clock.now();
         let claim = &command.claim;
+        if let Some(expires) = self.readers.until(&claim.key, now) {
+            let gone = matches!(command.action, Action::TakeAway | Action::Clear { .. });
+            if gone {
+                self.readers.remove(&claim.key);
+            }
+            if command.action == Action::TakeAway {
+                let entry = Entry { value: claim.value.clone(), expires };
+                self.keys.insert(Arc::clone(&claim.key), entry);
+            }
+            return (if gone { Reply::Done } else { Reply::Foreign }, gone);
+        }
         let found = self.keys.get_mut(&claim.key).filter(|entry| entry.expires > now);
         let left = |entry: &Entry| Duration::try_from_secs_f64(entry.expires - now);
         match (command.action, found) {
-            (Action::Watch, found) => {
-                self.watched.entry(Arc::clone(&claim.key)).or_default().insert(connection);
-                let reply = found.map_or(Reply::Missing, |entry| Reply::There {
-                    left: left(entry).unwrap_or_default(),
-                });
-                (reply, false)
-            }
             (Action::Adopt { ttl, from }, Some(entry)) => {
                 if Token::of_value(&entry.value) != Some(from) {
                     return (Reply::Foreign, false);
@@ -256,9 +305,15 @@ impl Data {
                 (Reply::Done, true)
             }
             // Seen to before.
-            (Action::Join { .. } | Action::Leave | Action::Inspect, Some(_)) => {
-                (Reply::Foreign, false)
-            }
+            (
+                Action::Join { .. }
+                | Action::Leave
+                | Action::Inspect
+                | Action::Watch
+                | Action::Bar { .. }
+                | Action::Unbar,
+                Some(_),
+            ) => (Reply::Foreign, false),
             (Action::TakeAway, Some(entry)) => {
                 entry.value.clone_from(&claim.value);
                 (Reply::Done, true)
@@ -329,11 +384,13 @@ impl Data {
     fn inspect(&mut self, key: &Arc<str>) -> Reply {
         let now = self.clock.now();
         let left = self.remaining(key);
-        let value = self.keys.get(key).filter(|_| left.is_some());
+        let writer = self.keys.get(key).filter(|entry| entry.expires > now);
+        let readers = self.readers.until(key, now).map(|_| String::new());
+        let value = writer.map(|entry| entry.value.clone()).or(readers);
         let waiters = self.queues.get(key).into_iter().flat_map(BTreeMap::values);
         let alive = waiters.filter(|waiter| waiter.dead_at > now);
         Reply::Seen(Arc::new(Seen {
-            value: value.map(|entry| Secret(entry.value.clone())),
+            value: value.map(Secret),
             left: left.unwrap_or_default(),
             waiting: alive.map(|waiter| Secret(waiter.name.clone())).collect(),
         }))
@@ -396,6 +453,7 @@ impl Data {
             there
         });
         self.counters.sweep(now);
+        self.readers.sweep(now);
         self.queues.retain(|_, waiters| {
             waiters.retain(|_, waiter| waiter.dead_at > now);
             !waiters.is_empty()

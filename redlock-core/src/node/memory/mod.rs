@@ -3,6 +3,7 @@
 
 mod counters;
 pub(crate) mod data;
+mod readers;
 
 use std::{
     collections::BTreeMap,

@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::{reply, set};
+use super::{reply, set, shared};
 use crate::node::{Command, Reply};
 
 /// Reads the answer to commands that went out as one call. It is a list with one entry for each lock,
@@ -24,6 +24,7 @@ pub(super) fn decode_all(
         }
         let secret = &claim.value;
         match (is_list, claim.is_set()) {
+            (false, _) if claim.shared => shared::decode(*action, answer, secret),
             (false, false) => reply::decode(*action, answer, secret),
             (false, true) => set::decode(*action, answer, secret),
             (true, is_set) => {

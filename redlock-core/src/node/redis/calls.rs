@@ -158,7 +158,7 @@ impl Calls {
         let Some(means) = self.means(command, count) else {
             let refused = match command.action {
                 // There is no queue that it could be in.
-                Action::Leave => Ok(Reply::Missing),
+                Action::Leave | Action::Bar { .. } | Action::Unbar => Ok(Reply::Missing),
                 _ => Err(self.failed(NO_SCRIPTS.to_owned(), false)),
             };
             for place in first..first + count {
@@ -177,7 +177,7 @@ impl Calls {
         let Abilities { scripts, delete } = self.abilities;
         let action = command.action;
         // A native command is for one key.
-        match delete.filter(|_| !command.claim.is_set()) {
+        match delete.filter(|_| !command.claim.is_set() && !command.claim.shared) {
             // A native delete replaces the script for one lock.
             Some(delete)
                 if !scripts && native::can(action)
@@ -287,7 +287,10 @@ impl Calls {
             Some(Awaited::Pong(tell)) => {
                 let pong = match &answer {
                     Value::SimpleString(_) => Ok(()),
-                    Value::ServerError(error) => Err(self.failed(reply::explain(error, ""), false)),
+                    Value::ServerError(error) => Err(NodeError {
+                        cause: reply::cause(&answer),
+                        ..self.failed(reply::explain(error, ""), false)
+                    }),
                     other => Err(self.failed(reply::unexpected(other, "PONG"), false)),
                 };
                 // The caller may have gone.
@@ -397,7 +400,10 @@ impl Calls {
             }
             (result, _, _) => {
                 let may_have_run = !reply::is_refusal(answer);
-                let result = result.map_err(|reason| self.failed(reason, may_have_run));
+                let result = result.map_err(|reason| NodeError {
+                    cause: reply::cause(answer),
+                    ..self.failed(reason, may_have_run)
+                });
                 call.batch.answer(place, result);
             }
         }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use super::{
     acknowledged::Wait,
     script::{How, Script, call},
-    set,
+    set, shared,
     words::{Decimal, milliseconds, word, words, write},
 };
 use crate::node::{Action, Claim, Command, Draw, Raise, counter, queue_keys};
@@ -47,6 +47,7 @@ impl Known {
     /// How to call the script of this command, if it has one.
     pub(super) fn how(&mut self, command: &Command) -> How {
         let bit = match command.action {
+            action if shared::is_ours(command) => shared::bit(action),
             // Locks that are released together share one call, those of a set too.
             action if command.claim.is_set() && !matches!(action, Action::Release { .. }) => {
                 set::bit(action)
@@ -65,6 +66,7 @@ impl Known {
             Action::Inspect => 256,
             Action::Clear { .. } => 512,
             Action::Adopt { .. } => 1024,
+            Action::Bar { .. } | Action::Unbar => shared::bit(command.action),
         };
         let is_known = self.0 & bit != 0;
         self.0 |= bit;
@@ -75,6 +77,7 @@ impl Known {
 /// Whether this command needs a script.
 pub(super) fn is_script(command: &Command) -> bool {
     command.claim.is_set()
+        || shared::is_ours(command)
         || !matches!(
             command.action,
             Action::Grant { .. } | Action::Heal { .. } | Action::Watch | Action::TakeAway
@@ -90,7 +93,7 @@ pub(super) fn together(commands: &[Command]) -> usize {
     let mut keys = 0;
     let fits = |it: &&Command| {
         keys += it.claim.len();
-        matches!(it.action, Action::Release { .. }) && keys <= MAX_KEYS
+        matches!(it.action, Action::Release { .. }) && !it.claim.shared && keys <= MAX_KEYS
     };
     commands.iter().take_while(fits).count().max(1)
 }
@@ -100,6 +103,9 @@ pub(super) fn encode(commands: &[Command], how: How, out: &mut Vec<u8>) {
     let Some(command) = commands.first() else { return };
     let claim = &*command.claim;
     let time = Decimal::of(time_of(command));
+    if shared::is_ours(command) {
+        return shared::encode(command, how, &time, out);
+    }
     if claim.is_set() && set::encode(command, how, &time, out) {
         return;
     }
@@ -165,6 +171,8 @@ pub(super) fn encode(commands: &[Command], how: How, out: &mut Vec<u8>) {
             words(out, &[key(claim), prefix.as_bytes(), value(claim), place.digits()]);
             words(out, &[life, most.digits()]);
         }
+        // Written by `shared`.
+        Action::Bar { .. } | Action::Unbar => {}
         Action::Leave => {
             call(&LEAVE, how, 1, 2, out);
             words(out, &[key(claim), queue_keys::prefix(&claim.key).as_bytes(), value(claim)]);
@@ -234,10 +242,11 @@ fn time_of(command: &Command) -> u64 {
         | Action::Redraw { ttl, .. }
         | Action::Adopt { ttl, .. } => milliseconds(ttl, 1),
         Action::Shorten { rest } => milliseconds(rest, 0),
-        Action::Join { life, .. } => milliseconds(life, 1),
+        Action::Join { life, .. } | Action::Bar { life } => milliseconds(life, 1),
         Action::Release { .. }
         | Action::Watch
         | Action::Leave
+        | Action::Unbar
         | Action::Inspect
         | Action::TakeAway
         | Action::Clear { .. }

@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 
 use super::{connection::RedisConnection, opener::Opener, url::Address};
 use crate::{
-    error::{NodeError, NodeErrorKind},
+    error::NodeError,
     node::{Connection, Connector, Opened, Watchers},
 };
 
@@ -27,7 +27,7 @@ impl Connector for RedisConnector {
                     let connection = RedisConnection::new(exchange);
                     Ok((Box::new(connection) as Box<dyn Connection>, identity))
                 }
-                Err(failure) => Err(NodeError::new(name, NodeErrorKind::Down, failure.reason)),
+                Err(failure) => Err(failure.of_node(name)),
             }
         })
     }

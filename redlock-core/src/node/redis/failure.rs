@@ -5,6 +5,7 @@ use std::sync::Arc;
 use redis::ServerError;
 
 use super::{reply, url::Login};
+use crate::error::{Cause, NodeError, NodeErrorKind};
 
 /// Why a connection could not be opened.
 pub(super) struct Failure {
@@ -19,6 +20,8 @@ pub(super) enum FailureKind {
     Other,
     /// User and password were refused: there may be newer ones.
     Login,
+    /// The server is a replica.
+    Replica,
     /// The server said that it does not know, or does not allow, `HELLO` or RESP3.
     NoHello,
     /// It hung up at `HELLO`. Some proxies do that when they get an unknown command.
@@ -32,6 +35,21 @@ impl From<String> for Failure {
 }
 
 impl Failure {
+    /// The server is a replica, as this reason says.
+    pub(super) fn replica(reason: String) -> Self {
+        Self { reason: reason.into(), kind: FailureKind::Replica }
+    }
+
+    /// The error of the node with this name.
+    pub(super) fn of_node(self, name: &Arc<str>) -> NodeError {
+        let cause = match self.kind {
+            FailureKind::Replica => Cause::Replica,
+            FailureKind::Login => Cause::Login,
+            FailureKind::Other | FailureKind::NoHello | FailureKind::HungUp => Cause::Other,
+        };
+        NodeError { cause, ..NodeError::new(name, NodeErrorKind::Down, self.reason) }
+    }
+
     /// A server's own error, about something that it was asked for with this login.
     pub(super) fn of(error: &ServerError, login: &Login) -> Self {
         let kind = if is_login(error) { FailureKind::Login } else { FailureKind::Other };

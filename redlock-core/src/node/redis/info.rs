@@ -12,9 +12,6 @@ const SECTIONS: [&str; 3] = ["server", "replication", "memory"];
 /// How many answers [`read`] needs.
 pub(super) const QUESTIONS: usize = SECTIONS.len();
 
-/// How the refusal of a replica begins.
-pub(super) const IS_REPLICA: &str = "it is a replica";
-
 /// Asks for what [`read`] needs.
 pub(super) fn questions() -> Pipeline {
     let mut questions = Pipeline::with_capacity(QUESTIONS);
@@ -24,8 +21,10 @@ pub(super) fn questions() -> Pipeline {
     questions
 }
 
-/// The identity of the server, as far as the server tells it. The error says why it must not be a
-/// node.
+const IS_REPLICA: &str = "it is a replica: a node is an independent master; give its own address";
+
+/// The identity of the server, as far as the server tells it. The error says that the server is a
+/// replica.
 pub(super) fn read(answers: &[Value]) -> Result<Identity, String> {
     let mut identity = Identity::default();
     for answer in answers {
@@ -34,9 +33,7 @@ pub(super) fn read(answers: &[Value]) -> Result<Identity, String> {
         for (field, value) in text.lines().filter_map(|line| line.split_once(':')) {
             match (field, value) {
                 ("role", "slave" | "replica") => {
-                    return Err(format!(
-                        "{IS_REPLICA}: a node is an independent master; give its own address"
-                    ));
+                    return Err(IS_REPLICA.to_owned());
                 }
                 ("run_id", run_id) if !run_id.is_empty() => identity.run_id = Some(run_id.into()),
                 ("uptime_in_seconds", uptime) => {

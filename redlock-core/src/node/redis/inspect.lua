@@ -11,4 +11,10 @@ for _, name in ipairs(queue) do
     waiting[#waiting + 1] = name
   end
 end
-return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1]), waiting}
+-- Readers have no name here.
+local holder = ''
+-- A user without permission for TYPE has none.
+if redis.pcall('TYPE', KEYS[1]).ok ~= 'zset' then
+  holder = redis.call('GET', KEYS[1])
+end
+return {holder, redis.call('PTTL', KEYS[1]), waiting}

@@ -88,7 +88,7 @@ impl<D: Future<Output = ()>> Introduction<D> {
         }
         let answers = self.ask(&questions).await?;
         let tracks = answers.last() == Some(&Value::Okay);
-        let identity = info::read(&answers)?;
+        let identity = info::read(&answers).map_err(Failure::replica)?;
         let answers = answers.get(info::QUESTIONS..).unwrap_or_default();
         let count = Abilities::questions(asked.native);
         // No lock can be released without scripts or a native command for it, so a server that has

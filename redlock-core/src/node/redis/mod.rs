@@ -53,6 +53,7 @@ mod script;
 #[cfg(feature = "sentinel")]
 mod sentinel;
 mod set;
+mod shared;
 #[cfg(test)]
 mod tests;
 #[cfg(feature = "tls-rustls")]
@@ -74,7 +75,7 @@ use self::{
     connector::RedisConnector,
 };
 use super::{Context, NodeSpec, settings::NodeSettings};
-use crate::error::{LockError, NodeError};
+use crate::error::LockError;
 
 /// Reads and checks the URL of one node, and its settings; nothing is opened.
 pub(super) fn spec(
@@ -132,16 +133,4 @@ pub(super) fn cluster_spec(
     let name = Arc::clone(&first.name);
     let connector = cluster::ClusterConnector::new(endpoints, settings, context)?;
     Ok(NodeSpec { name, connector: Arc::new(connector) })
-}
-
-/// Whether a server has said, to a command or when connected, that it follows another one, whose
-/// data it has from then on (rule 16).
-pub(super) fn is_replica(error: &NodeError) -> bool {
-    let words = ["READONLY", "MASTERDOWN", info::IS_REPLICA];
-    words.iter().any(|words| error.reason.starts_with(words))
-}
-
-/// Whether a server has said that user and password have expired.
-pub(super) fn wants_login(error: &NodeError) -> bool {
-    ["NOAUTH", "WRONGPASS"].iter().any(|words| error.reason.starts_with(words))
 }

@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use redis::{ServerError, Value};
 
-use crate::node::{Action, Places, Reply, Secret, Seen};
+use crate::{
+    error::Cause,
+    node::{Action, Places, Reply, Secret, Seen},
+};
 
 /// The longest text of a server that is passed on.
 const MAX_REASON: usize = 240;
@@ -117,6 +120,16 @@ pub(super) fn is_refusal(answer: &Value) -> bool {
     )
 }
 
+/// The cause of a server's error.
+pub(super) fn cause(answer: &Value) -> Cause {
+    let Value::ServerError(error) = answer else { return Cause::Other };
+    match error.code() {
+        "MASTERDOWN" | "READONLY" => Cause::Replica,
+        "NOAUTH" | "WRONGPASS" => Cause::Login,
+        _ => Cause::Other,
+    }
+}
+
 /// Says that an answer is of the wrong kind, without its content, which may be anything.
 pub(super) fn unexpected(answer: &Value, expected: &str) -> String {
     let kind = match answer {
@@ -161,15 +174,18 @@ pub(super) fn explain(error: &ServerError, secret: &str) -> String {
 }
 
 fn advice(error: &ServerError) -> Option<&'static str> {
-    const PERMISSIONS: &str = "a lock's user needs +hello +auth +ping +info +set +get +del \
-                               +pexpire +pttl +eval +evalsha, +client|tracking +client|caching \
-                               +mget to be woken, +zadd +zrem +zrange +zrank +zscore +zcard \
-                               +exists +time to wait in turn with other processes, +time for a fencing \
-                               token, +select for a \
-                               database, and the keys under key_prefix";
+    const PERMISSIONS: &str = "a lock's user needs +ping +info +set +get +del +pexpire +pttl \
+                               +eval +evalsha, +client|tracking +client|caching to be woken, \
+                               +mget +zadd +zrem +zrange +zrank +zscore +zcard +exists +time to \
+                               wait in turn with other processes, +type +zremrangebyscore for \
+                               readers, +time for a fencing token, +select for a database, and the keys under key_prefix";
     match error.code() {
-        "MOVED" | "ASK" | "CLUSTERDOWN" | "CROSSSLOT" | "TRYAGAIN" => {
-            Some("the nodes of a lock are independent masters, not members of a cluster")
+        "CROSSSLOT" => Some(
+            "in a cluster, what is locked together shares a tag, as in order:{7}:a and order:{7}:b; \
+             other nodes are independent masters",
+        ),
+        "MOVED" | "ASK" | "CLUSTERDOWN" | "TRYAGAIN" => {
+            Some("nodes are independent masters; a whole cluster is one node with Node::cluster")
         }
         "READONLY" => Some("this server is a replica: a node is a master"),
         "NOAUTH" => Some(
@@ -239,6 +255,20 @@ mod tests {
         assert_eq!(read(GRANT, "+OK\r\n"), Ok(Reply::Done));
         assert_eq!(read(GRANT, "$-1\r\n"), Ok(Reply::Foreign), "RESP2");
         assert_eq!(read(GRANT, "_\r\n"), Ok(Reply::Foreign), "RESP3");
+    }
+
+    #[test]
+    fn an_error_has_its_cause_from_its_code_and_not_from_its_words() {
+        for (error, expected) in [
+            ("READONLY You can't write against a read only replica.", Cause::Replica),
+            ("MASTERDOWN Link with MASTER is down", Cause::Replica),
+            ("NOAUTH Authentication required.", Cause::Login),
+            ("WRONGPASS invalid username-password pair", Cause::Login),
+            ("ERR READONLY is what a proxy says", Cause::Other),
+        ] {
+            assert_eq!(cause(&parse(&format!("-{error}\r\n"))), expected, "{error}");
+        }
+        assert_eq!(cause(&parse("+READONLY\r\n")), Cause::Other);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use super::{
     checks::{none, opener},
     connection::RedisConnection,
     dial::Dialer,
+    failure::Failure,
     line::{Access, Line},
     opener::Opener,
     reply,
@@ -91,14 +92,16 @@ impl SentinelConnector {
         Ok(Self { name: Arc::clone(name), sentinels, opener })
     }
 
-    async fn open(&self, watchers: &Arc<Watchers>) -> Result<Opened, String> {
+    async fn open(&self, watchers: &Arc<Watchers>) -> Result<Opened, Failure> {
         let Self { name, sentinels, opener } = self;
         let Agreed { master, since } = sentinels.agree(&opener.dialer).await?;
-        let Some(any) = sentinels.all.first() else { return Err("no sentinels".to_owned()) };
+        let Some(any) = sentinels.all.first() else { return Err("no sentinels".to_owned().into()) };
         let address = any.address.beside(master.host.clone(), master.port);
         let opened = opener.open(name, &address, watchers).await;
         let (exchange, mut identity) = opened.map_err(|failure| {
-            format!("{} (the master at {}:{})", failure.reason, master.host, master.port)
+            let reason =
+                format!("{} (the master at {}:{})", failure.reason, master.host, master.port);
+            Failure { reason: reason.into(), ..failure }
         })?;
         // A replica that was promoted has been up for long, and a master for a moment.
         identity.uptime = identity.uptime.map(|up| since.map_or(up, |since| up.min(since)));
@@ -117,9 +120,7 @@ impl Connector for SentinelConnector {
     fn connect(&self, watchers: &Arc<Watchers>) -> BoxFuture<'_, Result<Opened, NodeError>> {
         let watchers = Arc::clone(watchers);
         Box::pin(async move {
-            self.open(&watchers)
-                .await
-                .map_err(|reason| NodeError::new(&self.name, NodeErrorKind::Down, reason))
+            self.open(&watchers).await.map_err(|failure| failure.of_node(&self.name))
         })
     }
 

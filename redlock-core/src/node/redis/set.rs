@@ -57,6 +57,8 @@ pub(super) fn bit(action: Action) -> u32 {
         | Action::Watch
         | Action::Join { .. }
         | Action::Leave
+        | Action::Bar { .. }
+        | Action::Unbar
         | Action::Inspect
         | Action::TakeAway
         | Action::Clear { .. } => 0,
@@ -88,6 +90,8 @@ pub(super) fn encode(command: &Command, how: How, time: &Decimal, out: &mut Vec<
         | Action::Watch
         | Action::Join { .. }
         | Action::Leave
+        | Action::Bar { .. }
+        | Action::Unbar
         | Action::Inspect
         | Action::TakeAway
         | Action::Clear { .. } => return false,

@@ -42,7 +42,8 @@ impl Request<'_> {
             return Ok(Err(failure));
         }
         let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
-        let claim = Arc::new(Claim { key: Arc::clone(&self.key), rest: self.rest.clone(), value });
+        let (key, rest, shared) = (Arc::clone(&self.key), self.rest.clone(), terms.shared);
+        let claim = Arc::new(Claim { key, rest, value, shared });
         let round = Round::new(client.nodes.len(), |tally| tally.reached() || tally.impossible());
         let start = client.leases.start();
         let sought = LeaseState::sought(Arc::clone(&claim), terms, start, &round);

@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::pending;
 
 use super::{
+    barrier::Barrier,
     request::Request,
     retries::Chance,
     waiting::{Circumstances, Conclusion, Reported, Step, Surroundings, Waiting, WatchState},
@@ -41,17 +42,22 @@ impl Request<'_> {
         end: Moment,
     ) -> Result<Chance, LockError> {
         let client = Arc::clone(self.client);
+        // The queue of readers in this process has a name of its own.
+        let key = Arc::clone(if self.terms.shared { &self.key } else { front.key() });
         let given = self.circumstances(failure, last, end);
         let has_quorum = failure.is_none_or(|failure| !failure.no_quorum);
         if !has_quorum || self.wants().tries_once {
             // A client without a quorum must not hold up the other clients.
             front.entry = None;
         } else if front.entry.is_none() && end.since(given.begun) >= given.round_trip * 2 {
-            front.entry = Some(Box::new(self.entry(front.key())?));
+            front.entry = Some(Box::new(self.entry(&key)?));
         }
         let mut waiting = Waiting::new(given, front.entry.is_some());
         loop {
             let around = self.surroundings(front);
+            if let Some(barrier) = &mut self.barrier {
+                barrier.keep_up(around.now);
+            }
             match waiting.next(&around) {
                 Step::Report => match self.report(front, &mut waiting).await? {
                     Conclusion::Wait => {}
@@ -63,7 +69,8 @@ impl Request<'_> {
                     Conclusion::LeaveQueue => front.entry = None,
                 },
                 Step::Watch => {
-                    self.watch = Some(watch(&client.nodes, front.key()));
+                    self.watch = Some(watch(&client.nodes, &key));
+                    self.bar(&key)?;
                     waiting.watching(around.now);
                 }
                 Step::End(chance) => return Ok(chance),
@@ -90,6 +97,17 @@ impl Request<'_> {
         }
     }
 
+    /// The first waiter, if it is a writer, has new readers wait behind it.
+    fn bar(&mut self, key: &Arc<str>) -> Result<(), LockError> {
+        let is_up = self.barrier.as_ref().is_some_and(|barrier| barrier.is_before(key));
+        if !(is_up || self.terms.shared || self.wants().tries_once) {
+            let Client { entropy, settings, nodes, .. } = &**self.client;
+            let value = token::fresh_value(&**entropy, &settings.client_name)?;
+            self.barrier = Some(Barrier::raise(nodes, key, value));
+        }
+        Ok(())
+    }
+
     fn circumstances(
         &self,
         failure: Option<&FailedAttempt>,
@@ -105,6 +123,7 @@ impl Request<'_> {
             polls: pace.saturating_add(self.up_to(self.terms.retry_jitter)),
             is_split: failure.is_some_and(|failure| failure.granted > 0),
             was_misled: matches!(last, Some(Chance::Turn | Chance::Free)),
+            shares: self.terms.shared,
         }
     }
 

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::retries::{Chance, Retries};
+use super::{
+    barrier::Barrier,
+    retries::{Chance, Retries},
+};
 use crate::{
     client::Client,
     clock::Moment,
@@ -30,6 +33,8 @@ pub(super) struct Request<'a> {
     pub(super) wake_backoff: WakeBackoff,
     /// The watch on all nodes, until it has notified.
     pub(super) watch: Option<Watch>,
+    /// The sign to readers that this writer waits.
+    pub(super) barrier: Option<Barrier>,
     /// Why the last attempt was made. None before the second.
     pub(super) last: Option<Chance>,
 }
@@ -55,6 +60,7 @@ impl<'a> Request<'a> {
             retries: Retries::new(terms, begun),
             wake_backoff: WakeBackoff::default(),
             watch: None,
+            barrier: None,
             last: None,
         }
     }

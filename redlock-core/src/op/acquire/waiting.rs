@@ -28,6 +28,8 @@ pub(super) struct Circumstances {
     pub(super) is_split: bool,
     /// The last attempt followed from a word of the queue, and failed.
     pub(super) was_misled: bool,
+    /// The client is a reader, which may have the lock while others have it.
+    pub(super) shares: bool,
 }
 
 /// What a client has at one moment.
@@ -146,6 +148,10 @@ impl Waiting {
         if now >= end {
             return Step::End(if is_front { Chance::Due } else { Chance::Behind });
         }
+        // Nothing tells a reader that a writer has given up.
+        if self.given.shares && self.position.is_none() && now >= self.given.begun + REFRESH {
+            return Step::End(Chance::Due);
+        }
         // Where no node pushes, the first client asks from time to time.
         let poll_at = if is_front && watch == WatchState::Unarmed {
             self.watched_at + polls.max(round_trip * 2)
@@ -172,7 +178,7 @@ impl Waiting {
     /// The queue has answered a report.
     pub(super) fn reported(&mut self, reported: &Reported) -> Conclusion {
         let Reported { now, position, signal, yields, .. } = *reported;
-        let Circumstances { end, round_trip, is_split, was_misled, .. } = self.given;
+        let Circumstances { end, round_trip, is_split, was_misled, shares, .. } = self.given;
         let is_first_report = self.joins();
         self.position = position;
         if let Some(signal) = signal {
@@ -183,6 +189,10 @@ impl Waiting {
             return Conclusion::LeaveQueue;
         };
         match position {
+            // A reader may join those that are there.
+            QueuePosition { ahead: 0, left: Some(_) } if shares && !is_first_report => {
+                return Conclusion::End(Chance::Due);
+            }
             // A client whose last attempt failed is not told twice.
             QueuePosition { ahead: 0, left: None }
                 if !yields && !((is_split || was_misled) && is_first_report) =>
@@ -228,6 +238,8 @@ impl Waiting {
     pub(super) fn told(&mut self, signal: Signal, now: Moment) -> Option<Chance> {
         match signal {
             Signal::Turn => return Some(Chance::Turn),
+            // The reader before it may have the lock, and share it.
+            Signal::Next if self.given.shares => return Some(Chance::Turn),
             Signal::Next => {
                 if let Some(position) = &mut self.position {
                     position.ahead = 0;
@@ -268,6 +280,7 @@ mod tests {
         polls: Duration::from_millis(150),
         is_split: false,
         was_misled: false,
+        shares: false,
     };
 
     fn waiting(in_queue: bool) -> Waiting {

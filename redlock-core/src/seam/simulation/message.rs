@@ -65,6 +65,7 @@ impl Command {
             Action::Release { .. } => Kind::Release,
             Action::Join { .. } => Kind::Join,
             Action::Leave => Kind::Leave,
+            Action::Bar { .. } | Action::Unbar => Kind::Watch,
             // No simulated client is an operator.
             Action::Watch | Action::Inspect | Action::TakeAway | Action::Clear { .. } => {
                 Kind::Watch
@@ -86,6 +87,8 @@ impl Command {
             | Action::Watch
             | Action::Join { .. }
             | Action::Leave
+            | Action::Bar { .. }
+            | Action::Unbar
             | Action::Inspect
             | Action::TakeAway
             | Action::Clear { .. } => Duration::ZERO,

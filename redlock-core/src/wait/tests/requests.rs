@@ -80,3 +80,18 @@ async fn the_age_of_a_hold_begins_anew_with_each_holder() {
     sleep(2 * MS).await;
     assert_eq!((second.age(), before.age()), (2 * MS, 12 * MS));
 }
+
+/// A set lines up for one resource after the other, and keeps its place in each.
+#[tokio::test(start_paused = true)]
+async fn a_set_that_waits_is_seen_at_each_resource_for_which_it_stands_in_line() {
+    let redlock = client(&nodes(3));
+    let held = redlock.lock("b").await.unwrap();
+    let set = tokio::spawn(redlock.lock_all(["c", "b", "a"]).wait(MINUTE).into_future());
+    sleep(3 * MS).await;
+    let seen = seen(&redlock).into_iter().map(|(resource, requests, _)| (resource, requests));
+    let row = |resource: &str| (resource.to_owned(), 1);
+    assert_eq!(seen.collect::<Vec<_>>(), [row("a"), row("b")]);
+    drop(held);
+    drop(set.await.unwrap().unwrap());
+    assert_eq!(redlock.waiting(), []);
+}

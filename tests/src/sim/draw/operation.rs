@@ -43,7 +43,7 @@ impl Artist<'_> {
         let take = self.take(manners);
         let seldom = self.rng.percent(10);
         Take {
-            key: if self.rng.percent(90) { 0 } else { take.key },
+            key: if take.also.is_empty() && self.rng.percent(90) { 0 } else { take.key },
             how,
             wait: if take.sleeps || self.rng.percent(20) { take.wait } else { 30_000 },
             retry_count: take.retry_count.filter(|_| seldom),
@@ -85,9 +85,11 @@ impl Artist<'_> {
             _ => None,
         };
         let key = self.rng.index(self.keys);
+        let also = if how == How::Snipe { Vec::new() } else { self.also(key) };
         let (steps, end, auto_extend) = self.holding(ttl);
         Take {
             key,
+            also,
             how,
             ttl,
             wait: if sleeps { SLEEP } else { wait },
@@ -108,6 +110,18 @@ impl Artist<'_> {
         }
     }
 
+    /// The other keys of a set, if the request is for a set.
+    fn also(&mut self, key: usize) -> Vec<usize> {
+        if !self.rng.percent(20) {
+            return Vec::new();
+        }
+        let mut also: Vec<usize> =
+            (0..1 + self.rng.below(2)).map(|_| self.rng.index(self.keys)).collect();
+        also.retain(|other| *other != key);
+        also.dedup();
+        also
+    }
+
     /// A lock that changes hands while its holder is cut off and has asked for more.
     pub(super) fn baton(&mut self) -> [Op; 2] {
         let [ttl, .., longest] = self.ttls;
@@ -119,6 +133,7 @@ impl Artist<'_> {
         };
         let take = Take {
             key: 0,
+            also: Vec::new(),
             cancel: None,
             retry_count: None,
             min_hold: 0,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use redlock_core::{
-    __private::{OnLost, error_from, lock, of_client, run},
+    __private::{OnLost, all, error_from, lock, of_client, run},
     LockError, LockHandle, LockOptions, LostReason,
     seam::simulation::believes,
 };
@@ -24,7 +24,7 @@ use super::{
 
 impl Worker {
     pub(super) async fn run(&self, take: &Take) {
-        let call = self.world.ledger.call(take.key);
+        let call = self.call(take);
         let body = async |lock: &LockHandle| {
             let id = self.begin(take, lock.clone(), true, call);
             let _end = OnDrop(|| self.let_go(id, take));
@@ -74,8 +74,8 @@ impl Worker {
         if take.fenced {
             options = options.fenced();
         }
-        let asked = self.world.ledger.call(take.key);
-        let call = of_client(&self.client.redlock(), format!("k{}", take.key), options);
+        let asked = self.call(take);
+        let call = of_client(&self.client.redlock(), all(take.names()), options);
         let ended = AtomicBool::new(true);
         let body = async {
             let lock = lock();

@@ -16,7 +16,7 @@ use super::{
 };
 
 impl Worker {
-    pub(super) async fn hold(&self, take: &Take, guard: LockGuard, call: Call) {
+    pub(super) async fn hold(&self, take: &Take, guard: LockGuard, call: Vec<Call>) {
         let id = self.begin(take, guard.handle(), false, call);
         for step in &take.steps {
             if let Step::Extend(ttl) = step {
@@ -104,11 +104,13 @@ impl Worker {
             Step::SetBack(span) => {
                 self.say(45, span, || format!("{step:?}"));
                 // A client that holds a lock sees it at its next look at the clock, and before that when it
-                // judges a hold.
-                if !client.redlock().held().is_empty() {
+                // judges a hold. A process may have several clients since a pool
+                // was replaced.
+                let redlocks = client.redlocks();
+                if redlocks.iter().all(|redlock| !redlock.held().is_empty()) {
                     client.clock.set_back(ms(span));
                     self.world.ledger.wall_is_off(&client.clock);
-                    let _ = client.redlock().held();
+                    redlocks.iter().for_each(|redlock| drop(redlock.held()));
                 }
             }
         }

@@ -85,12 +85,15 @@ impl Worker {
     }
 
     fn request(&self, take: &Take) -> LockRequest {
-        let key = format!("k{}", take.key);
         let redlock = &self.client.redlock();
-        let mut request = match take.how {
-            How::Lock | How::Run | How::Continue => redlock.lock(key).wait(ms(take.wait)),
-            How::Try | How::Snipe => redlock.try_lock(key),
+        let wait = match take.how {
+            How::Lock | How::Run | How::Continue => take.wait,
+            How::Try | How::Snipe => 0,
         };
+        let mut request = redlock.lock_all(take.names()).wait(ms(wait));
+        if !take.also.is_empty() {
+            self.world.log.odd(Oddity::Set);
+        }
         request = request.ttl(ms(take.ttl)).auto_extend(take.auto_extend);
         if let Some(times) = take.drift {
             self.world.log.odd(Oddity::MoreDrift);
@@ -114,6 +117,11 @@ impl Worker {
         }
     }
 
+    /// The client asks for the keys of a take.
+    pub(super) fn call(&self, take: &Take) -> Vec<Call> {
+        take.keys().map(|key| self.world.ledger.call(key)).collect()
+    }
+
     async fn take(&self, take: &Take) {
         self.say(30, take.ttl, || format!("{take:?}"));
         match take.how {
@@ -135,12 +143,12 @@ impl Worker {
     async fn lock(&self, take: &Take) -> bool {
         let disturbed = self.client.disturbed.load(Relaxed);
         let begun = self.world.now();
-        let call = self.world.ledger.call(take.key);
+        let call = self.call(take);
         let request = self.stopping(take, self.request(take).into_future());
         let request = cancellable(request, take.cancel);
         let answer = self.bounded("lock", self.give_up_after(take), request).await;
         if take.sleeps && !self.client.has_crashed() && self.world.now() - begun > AWAKE {
-            let what = format!("c{} slept on when k{} was free", self.client.number, take.key);
+            let what = format!("c{} slept on when {:?} was free", self.client.number, take.names());
             self.world.log.delay(what);
         }
         match answer {
@@ -199,7 +207,7 @@ impl Worker {
         self.world.drift_of(self.world.plan_of(&self.client))
     }
 
-    fn begin(&self, take: &Take, handle: LockHandle, body: bool, call: Call) -> u64 {
+    fn begin(&self, take: &Take, handle: LockHandle, body: bool, call: Vec<Call>) -> u64 {
         let drift = take.drift.unwrap_or(1.0) * self.drift();
         let most = ms(take.ttl).mul_f64(1.0 - drift);
         if handle.validity() > most {
@@ -213,20 +221,22 @@ impl Worker {
             self.violation("was given a lock after shutdown had begun (rule 13)");
         }
         self.world.log.count(|stats| stats.locks += 1);
-        self.say(36, 0, || format!("has k{}, valid for {:?}", take.key, handle.validity()));
+        self.say(36, 0, || format!("has {:?}, valid for {:?}", take.names(), handle.validity()));
         if let Some(token) = handle.fencing_token() {
             self.say(46, 0, || format!("has the token {token}"));
         }
         if handle.fencing_token().is_some() != take.fenced {
             self.violation("was not given what it asked for: a token, or none");
         }
-        self.world.ledger.given(take.key, &handle, call);
+        for (key, call) in take.keys().zip(call) {
+            self.world.ledger.given(key, &handle, call);
+        }
         let life = self.client.life.clone();
-        self.world.ledger.begin(self.client.number, take.key, handle, body, life)
+        self.world.ledger.begin(self.client.number, take.keys().collect(), handle, body, life)
     }
 
     fn let_go(&self, id: u64, take: &Take) {
-        self.say(37, 0, || format!("lets go of k{}", take.key));
+        self.say(37, 0, || format!("lets go of {:?}", take.names()));
         self.world.ledger.end(id, take.keep_handle);
     }
 

@@ -66,6 +66,8 @@ impl Data {
             | Action::Watch
             | Action::Join { .. }
             | Action::Leave
+            | Action::Bar { .. }
+            | Action::Unbar
             | Action::Inspect
             | Action::TakeAway
             | Action::Clear { .. } => Reply::Foreign,
@@ -83,6 +85,9 @@ impl Data {
                     held.ours &= entry.value == claim.value;
                 }
                 None => held.all = false,
+            }
+            if self.readers.until(key, now).is_some() {
+                (held.is_free, held.ours) = (false, false);
             }
         }
         held
@@ -104,7 +109,7 @@ impl Data {
         told: &mut Vec<Push>,
     ) -> Reply {
         let claim = Arc::new(Claim::new(key, claim.value.clone()));
-        let (reply, changed) = self.run_one(&Command { claim, action }, connection);
+        let (reply, changed) = self.run_one(&Command { claim, action });
         if changed {
             self.tell(key, Some(connection), told);
         }

@@ -223,6 +223,7 @@ async fn a_replica_fails_and_says_that_it_is_one() {
         assert_eq!(error.kind, NodeErrorKind::Server);
         assert!(error.reason.starts_with("READONLY"), "{error}");
         assert!(error.reason.contains("is a replica"), "{error}");
+        assert_eq!(error.cause, Cause::Replica);
     }
 }
 

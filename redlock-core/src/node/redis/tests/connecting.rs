@@ -255,6 +255,8 @@ async fn a_server_tells_its_run_id_and_whether_it_may_drop_locks() {
 async fn a_replica_is_refused() {
     let mut server = Server::start();
     server.admin("REPLICAOF 127.0.0.1 1");
-    let reason = refusal(&server.url("", "")).await;
+    let url = server.url("", "");
+    let reason = refusal(&url).await;
     assert!(reason.contains("it is a replica"), "{reason}");
+    assert_eq!(connect(&url).await.err().map(|error| error.cause), Some(Cause::Replica));
 }

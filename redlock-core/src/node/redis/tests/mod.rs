@@ -2,10 +2,12 @@
 
 mod adopt;
 mod breaking;
+mod calls;
 mod commands;
 mod connecting;
 mod fence;
 mod server;
+mod shared;
 #[cfg(feature = "tls-rustls")]
 mod tls;
 mod writing;
@@ -24,7 +26,7 @@ use tokio::{
 use self::server::{LIMIT, Server};
 use crate::{
     clock::SystemClock,
-    error::{LockError, NodeError, NodeErrorKind},
+    error::{Cause, LockError, NodeError, NodeErrorKind},
     node::{
         Action, Claim, Command, Connection, Context, NodeSpec, Places, Reply, Restarts, Sender,
         settings::NodeSettings,

@@ -1,0 +1,112 @@
+//! The readers of the locks of a node in memory, as the scripts of readers keep them.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use crate::node::{Action, Claim, Reply};
+
+/// The readers by the keys of their locks, and the signs that writers wait for them. Times are on the
+/// node's own clock in seconds.
+#[derive(Default)]
+pub(super) struct Readers {
+    /// By its value, until when each reader is there.
+    by_key: BTreeMap<Arc<str>, BTreeMap<String, f64>>,
+    /// The writer that waits, and until when its sign counts.
+    signs: BTreeMap<Arc<str>, (String, f64)>,
+}
+
+impl Readers {
+    /// When the last reader of this lock expires, if one is there.
+    pub(super) fn until(&self, key: &str, now: f64) -> Option<f64> {
+        let last = self.by_key.get(key)?.values().copied().fold(f64::NEG_INFINITY, f64::max);
+        (last > now).then_some(last)
+    }
+
+    /// The keys that have readers.
+    pub(super) fn keys(&self, now: f64) -> impl Iterator<Item = &Arc<str>> {
+        self.by_key.keys().filter(move |key| self.until(key, now).is_some())
+    }
+
+    /// Runs the command of a reader, and returns whether it has changed the key.
+    pub(super) fn run(
+        &mut self,
+        claim: &Claim,
+        action: Action,
+        now: f64,
+        has_writer: bool,
+    ) -> (Reply, bool) {
+        if has_writer {
+            return (Reply::Foreign, false);
+        }
+        let bars = self.signs.get(&claim.key).is_some_and(|(_, until)| *until > now);
+        if bars && matches!(action, Action::Grant { .. }) {
+            return (Reply::Foreign, false);
+        }
+        let readers = self.by_key.entry(Arc::clone(&claim.key)).or_default();
+        readers.retain(|_, until| *until > now);
+        let found = readers.get_mut(&claim.value);
+        let done = match (action, found) {
+            (Action::Grant { ttl } | Action::Heal { ttl }, _) => {
+                readers.insert(claim.value.clone(), now + ttl.as_secs_f64());
+                (Reply::Done, true)
+            }
+            (_, None) => (Reply::Missing, false),
+            (Action::Extend { ttl }, Some(until)) => {
+                let left = Duration::try_from_secs_f64(*until - now).unwrap_or_default();
+                *until = until.max(now + ttl.as_secs_f64());
+                (Reply::There { left }, true)
+            }
+            (Action::Shorten { rest }, Some(until)) => {
+                *until = now + rest.as_secs_f64();
+                (Reply::Done, true)
+            }
+            (_, Some(_)) => {
+                readers.remove(&claim.value);
+                (Reply::Done, true)
+            }
+        };
+        if readers.is_empty() {
+            self.by_key.remove(&claim.key);
+        }
+        done
+    }
+
+    /// A writer says that it waits, if there are readers.
+    pub(super) fn bar(&mut self, claim: &Claim, life: Duration, now: f64) -> Reply {
+        if self.until(&claim.key, now).is_none() {
+            return Reply::Missing;
+        }
+        let sign = (claim.value.clone(), now + life.as_secs_f64());
+        self.signs.insert(Arc::clone(&claim.key), sign);
+        Reply::Done
+    }
+
+    /// A writer does not wait any more.
+    pub(super) fn unbar(&mut self, claim: &Claim) -> Reply {
+        match self.signs.get(&claim.key) {
+            Some((writer, _)) if *writer == claim.value => {
+                self.signs.remove(&claim.key);
+                Reply::Done
+            }
+            Some(_) => Reply::Foreign,
+            None => Reply::Missing,
+        }
+    }
+
+    /// All readers of a lock go. False when there were none.
+    pub(super) fn remove(&mut self, key: &str) -> bool {
+        self.by_key.remove(key).is_some()
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Removes what has expired.
+    pub(super) fn sweep(&mut self, now: f64) {
+        self.by_key.retain(|_, readers| {
+            readers.retain(|_, until| *until > now);
+            !readers.is_empty()
+        });
+        self.signs.retain(|_, (_, until)| *until > now);
+    }
+}

@@ -1,0 +1,15 @@
+-- Adds a reader to a lock that no writer has.
+--
+-- KEYS[1] the lock   KEYS[2] the sign that a writer waits, or the lock again to pass it
+-- ARGV[1] our value   ARGV[2] how long the reader lives, in ms
+-- Answers 1 it is done, -1 a writer has the lock, or waits for it.
+if not is_free_of_writers(KEYS[1]) then
+  return -1
+end
+if KEYS[2] ~= KEYS[1] and redis.call('EXISTS', KEYS[2]) == 1 then
+  return -1
+end
+local now = clock()
+set(KEYS[1], ARGV[1], now + ARGV[2])
+keep(KEYS[1], now)
+return 1

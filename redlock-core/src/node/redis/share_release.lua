@@ -1,0 +1,25 @@
+-- Removes a reader, or lets it live for exactly as long as is left of its min_hold. The last reader gives
+-- the turn to the first waiter.
+--
+-- KEYS[1] the lock   ARGV[1] our value   ARGV[2] what is left of min_hold, in ms
+-- ARGV[3] the prefix of the queue's keys, or empty
+-- Answers 1 it is done, 0 there was no such reader, -1 a writer has the lock; 2 more when a waiter got
+-- the turn.
+if not is_free_of_writers(KEYS[1]) then
+  return -1
+end
+local now = clock()
+local answer = 0
+if redis.call('ZSCORE', KEYS[1], ARGV[1]) then
+  answer = 1
+  if tonumber(ARGV[2]) > 0 then
+    set(KEYS[1], ARGV[1], now + ARGV[2])
+  else
+    redis.call('ZREM', KEYS[1], ARGV[1])
+  end
+end
+keep(KEYS[1], now)
+if ARGV[3] ~= '' and redis.call('EXISTS', KEYS[1]) == 0 and wake(ARGV[3]) then
+  return answer + 2
+end
+return answer

@@ -1,0 +1,141 @@
+//! Calls and their answers, without a socket.
+
+use redis::Value;
+
+use super::{
+    super::{
+        abilities::{Abilities, Delete},
+        acknowledged::Wait,
+        batch::Batch,
+        calls::Calls,
+    },
+    *,
+};
+
+const SCRIPTS: Abilities = Abilities { scripts: true, delete: None };
+const NATIVE: Abilities = Abilities { scripts: true, delete: Some(Delete::Delex) };
+const PLAIN: Abilities = Abilities { scripts: false, delete: Some(Delete::Delifeq) };
+
+/// The calls of one connection, and what was written since it was last looked at.
+struct Line {
+    calls: Calls,
+    out: Vec<u8>,
+}
+
+impl Line {
+    fn new(abilities: Abilities, replicas: usize) -> Self {
+        let wait = (replicas > 0).then(|| Wait { replicas, within: Duration::from_millis(20) });
+        Self { calls: Calls::new("n".into(), abilities, false, wait, false), out: Vec::new() }
+    }
+
+    fn ask(&mut self, actions: &[Action]) -> Arc<Batch> {
+        let claim = claim("redlock:a", CANARY);
+        let commands = actions.iter().map(|action| command(&(&claim, *action))).collect();
+        let batch = Batch::new(commands);
+        self.calls.ask(&batch, &mut self.out);
+        batch
+    }
+
+    /// The names of the commands that were written.
+    fn sent(&mut self) -> Vec<String> {
+        let text = String::from_utf8(std::mem::take(&mut self.out)).unwrap();
+        let mut lines = text.split("\r\n");
+        let mut names = Vec::new();
+        while let Some(line) = lines.next() {
+            if line.starts_with('*') {
+                names.push(lines.nth(1).unwrap().to_owned());
+            }
+        }
+        names
+    }
+
+    fn answer(&mut self, bytes: &str) {
+        let value = redis::parse_redis_value(bytes.as_bytes()).unwrap();
+        assert!(self.calls.answer(value, &mut self.out).is_ok());
+    }
+}
+
+fn answers(batch: &Batch) -> Option<Vec<Result<Reply, NodeError>>> {
+    match batch.poll() {
+        std::task::Poll::Ready(answers) => Some(answers),
+        std::task::Poll::Pending => None,
+    }
+}
+
+#[test]
+fn a_vote_waits_for_replicas_and_a_script_that_runs_later_waits_again() {
+    let mut line = Line::new(SCRIPTS, 1);
+    let extend = Action::Extend { ttl: TTL };
+    let warm = line.ask(&[extend]);
+    assert_eq!(line.sent(), ["EVAL", "WAIT"]);
+    line.answer(":5\r\n");
+    assert!(answers(&warm).is_none(), "the replicas have not answered");
+    line.answer(":1\r\n");
+    assert!(answers(&warm).unwrap()[0].is_ok());
+
+    let batch = line.ask(&[extend]);
+    assert_eq!(line.sent(), ["EVALSHA", "WAIT"]);
+    line.answer("-NOSCRIPT No matching script.\r\n");
+    assert_eq!(line.sent(), ["EVAL"]);
+    // This one was answered before the script ran.
+    line.answer(":1\r\n");
+    assert_eq!(line.sent(), ["WAIT"]);
+    line.answer(":5\r\n");
+    assert!(answers(&batch).is_none(), "it counted the replicas of an earlier command");
+    line.answer(":0\r\n");
+    let error = answers(&batch).unwrap().remove(0).unwrap_err();
+    assert!(error.may_have_run && error.reason.starts_with("0 of the 1 replicas"), "{error}");
+}
+
+#[test]
+fn votes_that_wait_for_replicas_end_with_the_connection() {
+    let mut line = Line::new(SCRIPTS, 1);
+    let batch = line.ask(&[GRANT, RELEASE]);
+    line.answer("+OK\r\n");
+    line.answer(":1\r\n");
+    let end = NodeError::new(&"n".into(), NodeErrorKind::Disconnected, "gone");
+    line.calls.end(&end);
+    let answers = answers(&batch).unwrap();
+    assert_eq!(answers, [Err(end), Ok(Reply::Done)]);
+}
+
+#[test]
+fn a_native_delete_that_finds_a_queue_wakes_by_script() {
+    let mut line = Line::new(NATIVE, 0);
+    let wakes = Action::Release { wakes: crate::node::Places::FIRST };
+    let batch = line.ask(&[wakes]);
+    assert_eq!(line.sent(), ["DELEX", "EXISTS"]);
+    line.answer(":1\r\n");
+    line.answer(":1\r\n");
+    assert_eq!(line.sent(), ["EVAL"]);
+    // For the script the key is gone already.
+    line.answer(":2\r\n");
+    let woke = Reply::Woke { deleted: true, woken: crate::node::Places::FIRST };
+    assert_eq!(answers(&batch).unwrap(), [Ok(woke)]);
+
+    let batch = line.ask(&[wakes]);
+    line.sent();
+    line.answer("-ERR unknown command 'DELEX'\r\n");
+    line.answer(":0\r\n");
+    assert_eq!(line.sent(), ["EVALSHA"]);
+    line.answer(":1\r\n");
+    assert_eq!(answers(&batch).unwrap(), [Ok(Reply::Done)]);
+    line.ask(&[wakes]);
+    assert_eq!(line.sent(), ["EVALSHA"], "it is not tried again");
+}
+
+#[test]
+fn without_scripts_nothing_of_a_queue_is_sent() {
+    let mut line = Line::new(PLAIN, 0);
+    let join = Action::Join { place: 0, life: TTL, listens: true };
+    let batch = line.ask(&[RELEASE, RELEASE, join, Action::Leave]);
+    assert_eq!(line.sent(), ["DELIFEQ", "DELIFEQ"]);
+    line.answer(":1\r\n");
+    line.answer(":0\r\n");
+    let answers = answers(&batch).unwrap();
+    assert_eq!(answers[..2], [Ok(Reply::Done), Ok(Reply::Missing)]);
+    let error = answers[2].as_ref().unwrap_err();
+    assert!(error.reason.contains("needs scripts") && !error.may_have_run, "{error}");
+    assert_eq!(answers[3], Ok(Reply::Missing));
+    assert!(line.calls.answer(Value::Okay, &mut line.out).is_err(), "there was no question");
+}

@@ -1,0 +1,122 @@
+//! Readers of one lock.
+
+use super::*;
+use crate::node::Places;
+
+const SHARE: Action = Action::Grant { ttl: TTL };
+const BAR: Action = Action::Bar { life: TTL };
+
+fn reader(value: &str) -> Arc<Claim> {
+    let writer = Claim::new(&"redlock:a".into(), value.to_owned());
+    Arc::new(Claim { shared: true, ..writer })
+}
+
+#[tokio::test]
+async fn readers_share_a_key_that_no_writer_gets_and_each_goes_alone() {
+    let mut server = Server::start();
+    for query in ["?protocol=resp2", "?protocol=resp3"] {
+        let mut node = connected(&server.url("", query)).await;
+        let (one, other, writer) = (reader(CANARY), reader("other"), claim("redlock:a", "writer"));
+        assert_eq!(act(&mut *node, &one, SHARE).await, Ok(Reply::Done));
+        assert_eq!(act(&mut *node, &other, SHARE).await, Ok(Reply::Done));
+        assert_eq!(act(&mut *node, &writer, GRANT).await, Ok(Reply::Foreign));
+        assert_eq!(server.number("ZCARD redlock:a"), 2);
+        assert_eq!(act(&mut *node, &one, RELEASE).await, Ok(Reply::Done));
+        assert_eq!(act(&mut *node, &one, RELEASE).await, Ok(Reply::Missing));
+        assert_eq!(act(&mut *node, &writer, GRANT).await, Ok(Reply::Foreign));
+        assert_eq!(act(&mut *node, &other, RELEASE).await, Ok(Reply::Done));
+        assert_eq!(server.number("EXISTS redlock:a"), 0);
+        assert_eq!(act(&mut *node, &writer, GRANT).await, Ok(Reply::Done));
+        for action in [SHARE, Action::Heal { ttl: TTL }, Action::Extend { ttl: TTL }, RELEASE] {
+            assert_eq!(act(&mut *node, &one, action).await, Ok(Reply::Foreign), "{action:?}");
+        }
+        assert_eq!(act(&mut *node, &writer, RELEASE).await, Ok(Reply::Done));
+    }
+}
+
+#[tokio::test]
+async fn the_key_lives_as_long_as_its_last_reader_and_each_reader_as_long_as_its_own_time() {
+    let mut server = Server::start();
+    let mut node = connected(&server.url("", "")).await;
+    let (short, long) = (reader("short"), reader("long"));
+    let brief = Duration::from_millis(200);
+    assert_eq!(act(&mut *node, &long, Action::Grant { ttl: 2 * TTL }).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *node, &short, Action::Grant { ttl: brief }).await, Ok(Reply::Done));
+    assert!(server.number("PTTL redlock:a") > 100_000, "that of the other one");
+    tokio::time::sleep(2 * brief).await;
+    let extend = |ttl| Action::Extend { ttl };
+    assert_eq!(act(&mut *node, &short, extend(TTL)).await, Ok(Reply::Missing));
+    assert_eq!(act(&mut *node, &short, Action::Heal { ttl: TTL }).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *node, &short, extend(brief)).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *node, &long, RELEASE).await, Ok(Reply::Done));
+    let left = server.number("PTTL redlock:a");
+    assert!((50_000..=60_000).contains(&left), "rule 7: {left}");
+    assert_eq!(act(&mut *node, &short, extend(3 * TTL)).await, Ok(Reply::Done));
+    assert!(server.number("PTTL redlock:a") > 170_000);
+    let rest = Action::Shorten { rest: brief };
+    assert_eq!(act(&mut *node, &short, rest).await, Ok(Reply::Done));
+    server.wait_for("the key to expire", |server| server.number("EXISTS redlock:a") == 0).await;
+    assert_eq!(act(&mut *node, &long, Action::Grant { ttl: brief }).await, Ok(Reply::Done));
+    server.wait_for("the key to expire", |server| server.number("EXISTS redlock:a") == 0).await;
+}
+
+#[tokio::test]
+async fn a_writer_that_waits_keeps_new_readers_out_and_not_those_that_are_there() {
+    let mut server = Server::start();
+    let mut node = connected(&server.url("", "")).await;
+    let (one, other) = (reader(CANARY), reader("other"));
+    let (writer, second) = (claim("redlock:a", "writer"), claim("redlock:a", "second"));
+    assert_eq!(act(&mut *node, &writer, BAR).await, Ok(Reply::Missing), "there are no readers");
+    assert_eq!(server.number("DBSIZE"), 0);
+    assert_eq!(act(&mut *node, &one, SHARE).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *node, &writer, BAR).await, Ok(Reply::Done));
+    let left = server.number("PTTL redlock:a:{redlock:a}:writer");
+    assert!((50_000..=60_000).contains(&left), "{left}");
+    assert_eq!(act(&mut *node, &other, SHARE).await, Ok(Reply::Foreign));
+    assert_eq!(act(&mut *node, &one, Action::Extend { ttl: TTL }).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *node, &one, Action::Heal { ttl: TTL }).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *node, &second, Action::Unbar).await, Ok(Reply::Foreign));
+    assert_eq!(act(&mut *node, &other, SHARE).await, Ok(Reply::Foreign));
+    assert_eq!(act(&mut *node, &writer, Action::Unbar).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *node, &writer, Action::Unbar).await, Ok(Reply::Missing));
+    assert_eq!(act(&mut *node, &other, SHARE).await, Ok(Reply::Done));
+}
+
+#[tokio::test]
+async fn the_last_reader_gives_the_turn_to_the_first_waiter() {
+    let server = Server::start();
+    let mut node = connected(&server.url("", "")).await;
+    let (one, other, writer) = (reader(CANARY), reader("other"), claim("redlock:a", "writer"));
+    let join = Action::Join { place: 0, life: TTL, listens: false };
+    let wakes = Action::Release { wakes: Places::FIRST };
+    for reader in [&one, &other] {
+        assert_eq!(act(&mut *node, reader, SHARE).await, Ok(Reply::Done));
+    }
+    assert!(matches!(act(&mut *node, &writer, join).await, Ok(Reply::Queued { ahead: 0, .. })));
+    assert_eq!(act(&mut *node, &one, wakes).await, Ok(Reply::Done));
+    assert_eq!(
+        act(&mut *node, &other, wakes).await,
+        Ok(Reply::Woke { deleted: true, woken: Places::FIRST })
+    );
+}
+
+#[tokio::test]
+async fn an_operator_sees_that_a_lock_has_readers_and_takes_it_from_them() {
+    let mut server = Server::start();
+    let mut node = connected(&server.url("", "")).await;
+    let (one, operator) = (reader(CANARY), claim("redlock:a", "operator"));
+    assert_eq!(act(&mut *node, &one, SHARE).await, Ok(Reply::Done));
+    let Ok(Reply::Seen(seen)) = act(&mut *node, &operator, Action::Inspect).await else {
+        panic!("not seen");
+    };
+    assert!(seen.value.as_ref().is_some_and(|value| value.client_name().is_none()));
+    assert!(seen.left > TTL / 2);
+    assert_eq!(act(&mut *node, &operator, Action::TakeAway).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *node, &one, Action::Extend { ttl: TTL }).await, Ok(Reply::Foreign));
+    assert!(server.number("PTTL redlock:a") > 50_000);
+    let clear = Action::Clear { wakes: false };
+    assert_eq!(act(&mut *node, &operator, clear).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *node, &one, SHARE).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *node, &operator, clear).await, Ok(Reply::Done));
+    assert_eq!(server.number("DBSIZE"), 0);
+}

@@ -1,0 +1,57 @@
+//! Taking a lock as one of its readers.
+//!
+//! Readers hold a lock together, so the queue of their process must not have them ask one after the
+//! other. Each asks by itself once. Readers that were refused stand in a queue of their own in the
+//! process, whose front waits between the clients. When it has the lock, the next one asks at once.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use super::{fronts::Fronts, request::Request};
+use crate::{
+    error::LockError,
+    lease::Hold,
+    wait::{Front, Joined},
+};
+
+/// Tells the requests apart that ask by themselves.
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
+
+impl Request<'_> {
+    /// Takes the lock as a reader.
+    pub(super) async fn read(mut self) -> Result<Arc<Hold>, LockError> {
+        if !self.rest.is_empty() {
+            return Err(LockError::config(
+                "shared is for one resource: a set of resources is locked by one holder",
+            ));
+        }
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        // No key of a lock ends like this: the queues are those of readers alone.
+        let own: Arc<str> = format!("{}\0reader-{number}", self.key).into();
+        let Joined::First(front) = self.client.queues.join(&own, self.wants(), self.begun) else {
+            return Err(self.held(false, Vec::new()));
+        };
+        self.attempts = 1;
+        let fronts = Fronts::one(front);
+        let failure = match self.attempt(&fronts).await? {
+            Ok((in_transit, reading)) => {
+                let begun = in_transit.lease.since;
+                return self.admit(fronts, in_transit, begun, reading, None);
+            }
+            Err(failure) => Arc::new(failure),
+        };
+        drop(fronts);
+        if self.retries.limit(self.now()).is_zero() {
+            return Err(self.told(Some(&failure)));
+        }
+        let line: Arc<str> = format!("{}\0readers", self.key).into();
+        let now = self.now();
+        let mut front: Front = self.turn(&line, now).await?;
+        front.failed(&failure);
+        let waited = self.now() > now;
+        // After waiting for the turn, what the nodes said before is out of date.
+        self.ask(Fronts::one(front), (!waited).then_some(failure)).await
+    }
+}

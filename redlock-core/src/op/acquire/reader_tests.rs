@@ -1,0 +1,294 @@
+//! Readers and writers of one lock, over in-memory nodes.
+
+use std::{
+    future::IntoFuture,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use futures_util::future::{join_all, try_join_all};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::{LockError, LockHandle, LostReason, MemoryNode, Redlock, Released, Restarts};
+
+const TTL: Duration = Duration::from_secs(9);
+const SECOND: Duration = Duration::from_secs(1);
+
+fn nodes() -> Vec<MemoryNode> {
+    (0..3).map(|_| MemoryNode::new()).collect()
+}
+
+fn client(nodes: &[MemoryNode]) -> Redlock {
+    Redlock::builder().nodes(nodes).ttl(TTL).restarts(Restarts::Trusted).build().unwrap()
+}
+
+fn is_free(nodes: &[MemoryNode]) -> bool {
+    nodes.iter().all(|node| node.keys().is_empty())
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_hold_a_lock_together_and_exclude_writers() {
+    let nodes = nodes();
+    let clients = [client(&nodes), client(&nodes)];
+    let ask = |number: usize| clients[number % 2].lock("r").shared().into_future();
+    let readers = try_join_all((0..10).map(ask)).await.unwrap();
+    assert!(readers.iter().all(|reader| reader.is_valid() && reader.votes() >= 2));
+    for client in &clients {
+        assert!(client.try_lock("r").await.unwrap_err().is_held());
+        assert!(client.try_lock("r").fenced().await.unwrap_err().is_held());
+        assert!(client.lock_all(["r", "s"]).wait(SECOND).await.unwrap_err().is_held());
+    }
+    for (number, reader) in readers.into_iter().enumerate() {
+        assert!(clients[0].try_lock("r").await.is_err(), "{number} of 10 have gone");
+        assert_eq!(reader.release().await.unwrap(), Released::Ours);
+    }
+    sleep(SECOND).await;
+    assert!(is_free(&nodes));
+    let writer = clients[0].lock("r").await.unwrap();
+    assert!(clients[1].try_lock("r").shared().await.unwrap_err().is_held());
+    assert!(clients[0].try_lock("r").shared().await.unwrap_err().is_held());
+    drop(writer);
+}
+
+/// Each has an expiry of its own: that of a reader that crashed does not keep the others.
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_is_not_renewed_expires_alone() {
+    let nodes = nodes();
+    let (one, other) = (client(&nodes), client(&nodes));
+    let crashed = one.lock("r").shared().auto_extend(false).await.unwrap();
+    let alive = other.lock("r").shared().await.unwrap();
+    crashed.lost().await;
+    sleep(100 * TTL).await;
+    assert!(alive.is_valid() && alive.votes() == 3);
+    assert_eq!(alive.release().await.unwrap(), Released::Ours);
+    let writer = other.lock("r").await.unwrap();
+    assert!(writer.is_valid());
+    assert_eq!(crashed.release().await.unwrap(), Released::AlreadyLost);
+    assert!(writer.is_valid() && writer.votes() == 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_whose_only_reader_crashed_is_free_after_its_ttl() {
+    let nodes = nodes();
+    let crashed = client(&nodes).lock("r").shared().auto_extend(false).await.unwrap();
+    let begun = Instant::now();
+    drop(client(&nodes).lock("r").wait(10 * TTL).await.unwrap());
+    assert!(begun.elapsed() <= TTL + SECOND, "{:?}", begun.elapsed());
+    drop(crashed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_that_waited_for_a_writer_get_the_lock_together() {
+    let nodes = nodes();
+    let clients = [client(&nodes), client(&nodes)];
+    let writer = clients[0].lock("r").await.unwrap();
+    let together = Arc::new((AtomicU32::new(0), AtomicU32::new(0)));
+    let reading = (0..8).map(|number| {
+        let (request, together) = (clients[number % 2].lock("r").shared(), Arc::clone(&together));
+        tokio::spawn(async move {
+            let reader = request.wait(60 * SECOND).await.unwrap();
+            together.1.fetch_max(together.0.fetch_add(1, SeqCst) + 1, SeqCst);
+            sleep(20 * SECOND).await;
+            together.0.fetch_sub(1, SeqCst);
+            drop(reader);
+        })
+    });
+    let reading: Vec<_> = reading.collect();
+    sleep(5 * SECOND).await;
+    assert_eq!(together.0.load(SeqCst), 0);
+    drop(writer);
+    let begun = Instant::now();
+    join_all(reading).await.into_iter().for_each(|it| it.unwrap());
+    assert_eq!(together.1.load(SeqCst), 8);
+    assert!(begun.elapsed() < 25 * SECOND, "{:?}", begun.elapsed());
+    sleep(SECOND).await;
+    assert!(is_free(&nodes));
+}
+
+/// Readers that come all the time, each before the last one has gone.
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_readers_does_not_starve_a_writer() {
+    let nodes = nodes();
+    let clients = [client(&nodes), client(&nodes), client(&nodes)];
+    let reads = Arc::new(AtomicU32::new(0));
+    let flood: Vec<_> = (0..6)
+        .map(|number| {
+            let (client, reads) = (clients[number % 2].clone(), Arc::clone(&reads));
+            tokio::spawn(async move {
+                sleep(SECOND * u32::try_from(number).unwrap() / 3).await;
+                loop {
+                    let reader = client.lock("r").shared().wait(600 * SECOND).await.unwrap();
+                    sleep(2 * SECOND).await;
+                    drop(reader);
+                    reads.fetch_add(1, SeqCst);
+                }
+            })
+        })
+        .collect();
+    sleep(10 * SECOND).await;
+    for round in 0..5 {
+        let begun = Instant::now();
+        let writer = clients[2].lock("r").wait(60 * SECOND).await.unwrap();
+        assert!(begun.elapsed() < 8 * SECOND, "{:?} in round {round}", begun.elapsed());
+        let before = reads.load(SeqCst);
+        sleep(5 * SECOND).await;
+        assert_eq!(reads.load(SeqCst), before, "readers beside a writer");
+        drop(writer);
+        sleep(10 * SECOND).await;
+        assert!(reads.load(SeqCst) > before + 6, "the readers go on");
+    }
+    flood.iter().for_each(|reader| reader.abort());
+}
+
+/// A writer that does not wait any more holds no reader up, and one that crashed for five seconds.
+#[tokio::test(start_paused = true)]
+async fn readers_go_on_when_a_writer_gives_up() {
+    let nodes = nodes();
+    let (one, other) = (client(&nodes), client(&nodes));
+    let reader = one.lock("r").shared().await.unwrap();
+    let waiting = tokio::spawn(other.lock("r").wait(600 * SECOND).into_future());
+    sleep(5 * SECOND).await;
+    assert!(one.try_lock("r").shared().await.unwrap_err().is_held(), "it waits for the readers");
+    let behind = tokio::spawn(one.lock("r").shared().wait(600 * SECOND).into_future());
+    sleep(5 * SECOND).await;
+    assert!(!behind.is_finished());
+    waiting.abort();
+    let behind = timeout(3 * SECOND, behind).await.unwrap().unwrap().unwrap();
+    drop(one.try_lock("r").shared().await.unwrap());
+    drop((reader, behind));
+    sleep(SECOND).await;
+    assert!(is_free(&nodes));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_is_healed_and_lost_like_any_holder() {
+    let nodes = nodes();
+    let redlock = client(&nodes);
+    let readers = [
+        redlock.lock("r").shared().await.unwrap(),
+        client(&nodes).lock("r").shared().await.unwrap(),
+    ];
+    for node in &nodes {
+        node.restart_empty();
+        sleep(TTL).await;
+    }
+    assert!(readers.iter().all(|reader| reader.is_valid() && reader.votes() == 3));
+    nodes.iter().for_each(MemoryNode::clear);
+    let writer = client(&nodes).lock("r").await.unwrap();
+    for reader in &readers {
+        timeout(TTL, reader.lost()).await.unwrap();
+    }
+    assert!(writer.is_valid());
+    drop(readers);
+    sleep(SECOND).await;
+    assert_eq!(writer.release().await.unwrap(), Released::Ours);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_takes_a_lock_from_its_readers() {
+    let nodes = nodes();
+    let redlock = client(&nodes);
+    let readers =
+        [redlock.lock("r").shared().await.unwrap(), redlock.lock("r").shared().await.unwrap()];
+    let status = redlock.inspect("r").await.unwrap();
+    assert_eq!(status.holder(), None);
+    assert!(status.remaining() > TTL - SECOND);
+    redlock.force_release("r").await.unwrap();
+    for reader in &readers {
+        timeout(TTL, reader.lost()).await.unwrap();
+        let error = reader.extend(TTL).await.unwrap_err();
+        assert!(matches!(error, LockError::Lost { reason: LostReason::Refused, .. }), "{error}");
+    }
+    sleep(TTL).await;
+    let reader = redlock.lock("r").shared().await.unwrap();
+    redlock.force_release_now("r").await.unwrap();
+    drop(redlock.try_lock("r").await.unwrap());
+    drop(reader);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_min_hold_keeps_a_reader() {
+    let nodes = nodes();
+    let redlock = client(&nodes);
+    drop(redlock.lock("r").shared().min_hold(20 * SECOND).await.unwrap());
+    sleep(15 * SECOND).await;
+    assert!(redlock.try_lock("r").await.unwrap_err().is_held());
+    drop(redlock.try_lock("r").shared().await.unwrap());
+    sleep(6 * SECOND).await;
+    drop(redlock.try_lock("r").await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_join_each_other_and_writers_and_a_writer_does_not_join_readers() {
+    let nodes = nodes();
+    let redlock = client(&nodes);
+    let inside = async |_: &LockHandle| {
+        let begun = Instant::now();
+        let writes = redlock.lock("r").wait(60 * SECOND).run(async |_: &LockHandle| ()).await;
+        let reads = redlock.lock("r").shared().run(async |_: &LockHandle| ()).await;
+        let bare = redlock.lock("r").shared().wait(60 * SECOND).await.map(drop);
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        (writes.is_ok(), reads.is_ok(), bare.is_ok())
+    };
+    assert_eq!(redlock.lock("r").shared().run(inside).await.unwrap(), (false, true, false));
+    assert_eq!(redlock.lock("r").run(inside).await.unwrap(), (true, true, false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_readers_cannot_have_is_refused() {
+    let nodes = nodes();
+    let redlock = client(&nodes);
+    for request in [redlock.lock("r").shared().fenced(), redlock.lock_all(["r", "s"]).shared()] {
+        let error = request.await.unwrap_err();
+        assert!(matches!(error, LockError::Config { .. }), "{error}");
+    }
+    let error = redlock
+        .lead("r")
+        .shared()
+        .run::<(), _, _>(|_| async { std::ops::ControlFlow::Break(()) })
+        .await
+        .unwrap_err();
+    assert!(matches!(error, LockError::Config { .. }), "{error}");
+
+    let lease = redlock.lock("r").shared().await.unwrap().into_lease();
+    assert!(client(&nodes).adopt(lease).await.unwrap_err().is_lost());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_is_dropped_at_any_await_leaves_nothing() {
+    for (held, polls) in
+        [false, true].into_iter().flat_map(|held| (0..12).map(move |it| (held, it)))
+    {
+        let nodes = nodes();
+        let redlock = client(&nodes);
+        drop(redlock.lock("warm").await.unwrap());
+        let writer = if held { Some(redlock.lock("r").await.unwrap()) } else { None };
+        nodes.iter().for_each(|node| node.slow(Duration::from_millis(3)));
+        let reading = redlock.lock("r").shared().into_future();
+        let _ = timeout(Duration::from_millis(polls), reading).await;
+        drop(writer);
+        sleep(SECOND).await;
+        assert!(is_free(&nodes), "{held} {polls}");
+        drop(client(&nodes).try_lock("r").await.unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_queue_is_kept_of_readers_that_have_gone() {
+    let nodes = nodes();
+    let redlock = client(&nodes);
+    let reader = redlock.lock("r").shared().await.unwrap();
+    assert!(redlock.client().queues.is_empty(), "readers do not stand in each other's way");
+    drop(reader);
+    let writer = redlock.lock("r").await.unwrap();
+    let waiting = [redlock.lock("r").shared(), redlock.lock("r").shared()]
+        .map(|request| tokio::spawn(request.wait(2 * SECOND).into_future()));
+    for waiting in waiting {
+        assert!(waiting.await.unwrap().unwrap_err().is_held());
+    }
+    drop(writer);
+    assert!(redlock.client().queues.is_empty());
+}

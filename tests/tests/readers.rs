@@ -1,0 +1,143 @@
+//! Readers and writers in several clients and processes, over real servers.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::{Duration, Instant},
+};
+
+use redlock_core::{LockError, Redlock};
+use redlock_tests::{
+    LIMIT, Nodes, Peer,
+    history::{History, Hold},
+    within,
+};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock-process");
+
+fn client(nodes: &Nodes) -> Redlock {
+    nodes.client().ttl(Duration::from_secs(6)).wait(LIMIT).build().unwrap()
+}
+
+/// Takes the lock again and again until told to stop, and says how often.
+async fn work(client: Redlock, is_reader: bool, history: History, stop: Arc<AtomicBool>) -> usize {
+    let mut times = 0;
+    while !stop.load(SeqCst) {
+        let request = client.lock("job");
+        let request = if is_reader { request.shared() } else { request };
+        let guard = match request.await {
+            Ok(guard) => guard,
+            Err(LockError::NoQuorum { .. } | LockError::Held { .. }) => continue,
+            Err(error) => panic!("{error}"),
+        };
+        let mut held = history.begin("job", if is_reader { "reader" } else { "writer" });
+        for _ in 0..3 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            held.confirm(|| guard.is_valid());
+        }
+        drop(held);
+        times += 1;
+        let _ = guard.release().await;
+    }
+    times
+}
+
+/// Fails when a writer overlaps with any other hold.
+fn assert_exclusive(holds: &[Hold]) {
+    let lasting = || holds.iter().filter(|hold| hold.from < hold.until);
+    for writer in lasting().filter(|hold| hold.owner == "writer") {
+        let beside = lasting().filter(|other| !std::ptr::eq(*other, writer));
+        for other in beside {
+            let apart = other.until <= writer.from || writer.until <= other.from;
+            assert!(apart, "a writer beside another holder:\n{writer}\n{other}");
+        }
+    }
+}
+
+fn overlapping_readers(holds: &[Hold]) -> usize {
+    let readers = || holds.iter().filter(|hold| hold.owner == "reader");
+    let beside = |hold: &&Hold| {
+        let overlaps = |other: &Hold| other.from < hold.until && hold.from < other.until;
+        readers().filter(|other| overlaps(other)).count() > 1
+    };
+    readers().filter(beside).count()
+}
+
+#[tokio::test]
+async fn writers_exclude_readers_and_each_other_while_a_node_goes_away_and_comes_back() {
+    let nodes = Nodes::start(3);
+    let (history, stop) = (History::new(), Arc::new(AtomicBool::new(false)));
+    let workers: Vec<_> = [true, true, true, false, false]
+        .map(|is_reader| {
+            let work = work(client(&nodes), is_reader, history.clone(), Arc::clone(&stop));
+            (is_reader, tokio::spawn(work))
+        })
+        .into();
+    for step in 0..4 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        match step {
+            0 => nodes[1].kill(),
+            1 => nodes[1].start_again(),
+            2 => nodes[2].pause(),
+            _ => nodes[2].resume(),
+        }
+    }
+    stop.store(true, SeqCst);
+    for (is_reader, worker) in workers {
+        let times = within("a worker", worker).await.unwrap();
+        assert!(times > 5, "{times}, reader: {is_reader}");
+    }
+    let holds = history.holds();
+    assert_exclusive(&holds);
+    assert!(overlapping_readers(&holds) > 20, "readers hold it together");
+}
+
+#[tokio::test]
+async fn a_flood_of_readers_lets_a_writer_in() {
+    let nodes = Nodes::start(3);
+    let readers = [client(&nodes), client(&nodes)];
+    let stop = Arc::new(AtomicBool::new(false));
+    let flood: Vec<_> = (0..6_u64)
+        .map(|number| {
+            let (client, stop) = (readers[number as usize % 2].clone(), Arc::clone(&stop));
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_millis(100 * number)).await;
+                while !stop.load(SeqCst) {
+                    let guard = client.lock("job").shared().await.unwrap();
+                    tokio::time::sleep(Duration::from_millis(600)).await;
+                    guard.release().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    let writer = client(&nodes);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    for _ in 0..3 {
+        let begun = Instant::now();
+        let guard = within("the writer", writer.lock("job")).await.unwrap();
+        assert!(begun.elapsed() < LIMIT / 2, "{:?}", begun.elapsed());
+        guard.release().await.unwrap();
+    }
+    stop.store(true, SeqCst);
+    for reader in flood {
+        within("a reader", reader).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_reader_that_is_killed_frees_the_lock_after_its_ttl() {
+    let nodes = Nodes::start(3);
+    let urls = nodes.urls();
+    let words = ["read".to_owned(), "job".to_owned()];
+    let mut killed = Peer::start(PROGRAM, words.iter().chain(&urls));
+    assert_eq!(killed.line().await, "held");
+    let client = client(&nodes);
+    let reader = client.lock("job").shared().await.unwrap();
+    killed.kill();
+    reader.release().await.unwrap();
+    assert!(client.try_lock("job").await.unwrap_err().is_held());
+    let writer = within("the writer", client.lock("job")).await.unwrap();
+    writer.release().await.unwrap();
+}
