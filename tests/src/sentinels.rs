@@ -90,17 +90,23 @@ impl Sentinels {
         self.ports.iter().map(|port| format!("redis://127.0.0.1:{port}")).collect()
     }
 
-    /// The server that the sentinels name.
+    /// The server that all sentinels name.
     pub fn master(&self) -> Option<&Server> {
-        let named = self.ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER])?;
-        let (_, port): (String, u16) = redis::from_redis_value(named).ok()?;
-        self.servers.iter().find(|it| it.port() == port)
+        let named = self.ports.iter().map(|port| {
+            let named = ask(*port, None, &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER]).ok()?;
+            let (_, port): (String, u16) = redis::from_redis_value(named).ok()?;
+            Some(port)
+        });
+        let named: Vec<u16> = named.collect::<Option<_>>()?;
+        let first = *named.first()?;
+        let same = named.iter().all(|it| *it == first);
+        self.servers.iter().find(|it| same && it.port() == first)
     }
 
     /// Has the sentinels promote a replica, although the master is well.
     pub fn fail_over(&self) {
         for _ in 0..100 {
-            if self.ask(&["SENTINEL", "FAILOVER", MASTER]).is_some() {
+            if ask(self.ports[0], None, &["SENTINEL", "FAILOVER", MASTER]).is_ok() {
                 return;
             }
             thread::sleep(Duration::from_millis(100));
@@ -113,10 +119,6 @@ impl Sentinels {
         for port in &self.ports {
             ask(*port, None, words).unwrap();
         }
-    }
-
-    fn ask(&self, words: &[&str]) -> Option<Value> {
-        ask(self.ports[0], None, words).ok()
     }
 }
 

@@ -68,16 +68,20 @@ async fn a_held_lock_is_renewed_and_released_on_the_new_master() {
 #[tokio::test]
 async fn a_strict_client_hears_of_a_failover_before_its_time() {
     let sentinels = Sentinels::start(1, None, None);
+    let strict = || {
+        let ttl = Duration::from_secs(4);
+        let strict = client(&sentinels).restarts(Restarts::Strict).ttl(ttl).max_ttl(ttl);
+        strict.node_timeout(ttl / 4).connect_timeout(ttl / 2).build().unwrap()
+    };
+    // All servers have been up for long enough by then.
     wait_until("the master has been one for long enough", async || {
-        let strict = client(&sentinels).restarts(Restarts::Strict).ttl(Duration::from_secs(7));
-        let strict = strict.max_ttl(Duration::from_secs(7)).build().unwrap();
-        strict.try_lock("r").await.is_ok()
+        strict().try_lock("r").await.is_ok()
     })
     .await;
     let old = &sentinels.servers[0];
     sentinels.fail_over();
     failed_over(&sentinels, old).await;
-    let strict = client(&sentinels).restarts(Restarts::Strict).build().unwrap();
+    let strict = strict();
     wait_until("the new master is reached", async || {
         within("health", strict.health()).await[0].is_up()
     })
@@ -129,6 +133,7 @@ async fn nothing_is_granted_twice_over_failovers() {
     }
     for _ in 0..2 {
         tokio::time::sleep(Duration::from_millis(500)).await;
+        wait_until("the sentinels agree", async || sentinels.master().is_some()).await;
         let old = sentinels.master().unwrap();
         sentinels.fail_over();
         failed_over(&sentinels, old).await;

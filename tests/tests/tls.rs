@@ -118,7 +118,8 @@ async fn certificates_are_replaced_under_a_held_lock() {
     server.replace_certificate(&servers.certificate(&HOSTS));
     disconnect(&server);
     wait_until("the expired certificate is refused", async || {
-        !within("health", redlock.health()).await[0].is_up()
+        let health = within("health", redlock.health()).await.remove(0);
+        matches!(&health.state, NodeState::Down { error, .. } if error.reason.contains("the client certificate"))
     })
     .await;
     let before = {

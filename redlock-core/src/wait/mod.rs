@@ -6,6 +6,7 @@
 //! - [`turn`]: a place in the queue and a turn. A task that goes away passes them on.
 //! - [`entry`]: a place in the queue between clients, which one node keeps: [`keeper`] says which one,
 //!   and [`pushes`] what it tells the waiter.
+//! - [`readers`]: the queues of readers, beside that of the writers.
 //! - [`contention`]: the locks that other clients wanted a moment ago.
 //! - [`pace`]: how long a queue may keep a lock to itself, and how long clients wait for each other.
 //!
@@ -35,6 +36,7 @@ mod pace;
 mod pushes;
 mod queue;
 mod queues;
+mod readers;
 #[cfg(test)]
 mod tests;
 mod turn;
@@ -48,7 +50,7 @@ pub(crate) use failed_attempt::FailedAttempt;
 pub(crate) use keeper::queue_node;
 pub(crate) use pace::{MIN_PAUSE, REFRESH, WakeBackoff, grace, watches_after};
 pub(crate) use pushes::Signal;
-pub(crate) use queue::Requests;
-pub(crate) use queues::{Joined, Queues};
+pub(crate) use queues::{Joined, Queues, Requests};
+pub(crate) use readers::{line_of_one, line_of_readers};
 pub(crate) use turn::Front;
 pub(crate) use wants::{NoTurn, Wants};

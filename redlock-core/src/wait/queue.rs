@@ -45,15 +45,6 @@ pub(super) enum Occupant {
     Held(HoldId, Weak<Hold>),
 }
 
-/// The requests of this client for one lock that have no lock yet.
-#[derive(Debug)]
-pub(crate) struct Requests {
-    pub(crate) key: Arc<str>,
-    pub(crate) count: usize,
-    /// When the first of them joined the queue.
-    pub(crate) since: Moment,
-}
-
 impl<T> Queue<T> {
     /// A queue whose first request has its turn.
     pub(super) fn new(is_contended: bool, now: Moment) -> Self {
@@ -77,13 +68,13 @@ impl<T> Queue<T> {
         matches!(self.occupant, Occupant::Held(holder, _) if holder == id)
     }
 
-    pub(super) fn requests(&self, key: &Arc<str>) -> Option<Requests> {
+    /// How many requests have no lock yet, and when the first of them joined.
+    pub(super) fn requests(&self) -> Option<(usize, Moment)> {
         let behind = self.waiting.len();
-        let (count, since) = match self.occupant {
-            Occupant::Asking => (behind + 1, self.front_since),
-            Occupant::Held(..) => (behind, self.waiting.front()?.since),
-        };
-        Some(Requests { key: Arc::clone(key), count, since })
+        match self.occupant {
+            Occupant::Asking => Some((behind + 1, self.front_since)),
+            Occupant::Held(..) => Some((behind, self.waiting.front()?.since)),
+        }
     }
 
     pub(super) fn attempt_failed(&mut self, failure: &Arc<FailedAttempt>, now: Moment) -> bool {

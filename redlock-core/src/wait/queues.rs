@@ -6,7 +6,7 @@
 
 use std::{
     collections::{
-        HashMap,
+        BTreeMap, HashMap,
         hash_map::Entry::{Occupied, Vacant},
     },
     sync::{Arc, Weak},
@@ -18,7 +18,8 @@ use super::{
     contention::Contention,
     entry::Entry,
     failed_attempt::FailedAttempt,
-    queue::{Occupant, Queue, Requests},
+    queue::{Occupant, Queue},
+    readers::lock_of,
     turn::{Front, PendingTurn},
     waiter::{Hurry, Waiter},
     wants::{NoTurn, Wants},
@@ -34,6 +35,16 @@ use crate::{
 /// The number of parts that the queues of a client are kept in, so that unrelated resources seldom
 /// contend for one mutex.
 const SHARDS: usize = 16;
+
+/// The requests of this client for one lock that have no lock yet.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    /// The key of the lock.
+    pub(crate) key: String,
+    pub(crate) count: usize,
+    /// When the first of them joined a queue.
+    pub(crate) since: Moment,
+}
 
 /// All queues of one client, by key.
 #[derive(Debug)]
@@ -298,12 +309,19 @@ impl Queues {
 
     /// The requests that have no lock yet, for each key.
     pub(crate) fn requests(&self) -> Vec<Requests> {
-        let mut requests = Vec::new();
+        let mut by_lock: BTreeMap<String, Requests> = BTreeMap::new();
         for shard in &self.shards {
             let inner = shard.lock();
-            requests.extend(inner.by_key.iter().filter_map(|(key, queue)| queue.requests(key)));
+            for (key, queue) in &inner.by_key {
+                let Some((count, since)) = queue.requests() else { continue };
+                let key = lock_of(key);
+                let none = || Requests { key: key.to_owned(), count: 0, since };
+                let requests = by_lock.entry(key.to_owned()).or_insert_with(none);
+                requests.count += count;
+                requests.since = requests.since.min(since);
+            }
         }
-        requests
+        by_lock.into_values().collect()
     }
 
     #[cfg(test)]

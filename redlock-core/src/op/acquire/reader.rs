@@ -13,7 +13,7 @@ use super::{fronts::Fronts, request::Request};
 use crate::{
     error::LockError,
     lease::Hold,
-    wait::{Front, Joined},
+    wait::{Front, Joined, line_of_one, line_of_readers},
 };
 
 /// Tells the requests apart that ask by themselves.
@@ -28,8 +28,7 @@ impl Request<'_> {
             ));
         }
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        // No key of a lock ends like this: the queues are those of readers alone.
-        let own: Arc<str> = format!("{}\0reader-{number}", self.key).into();
+        let own = line_of_one(&self.key, number);
         let Joined::First(front) = self.client.queues.join(&own, self.wants(), self.begun) else {
             return Err(self.held(false, Vec::new()));
         };
@@ -46,7 +45,7 @@ impl Request<'_> {
         if self.retries.limit(self.now()).is_zero() {
             return Err(self.told(Some(&failure)));
         }
-        let line: Arc<str> = format!("{}\0readers", self.key).into();
+        let line = line_of_readers(&self.key);
         let now = self.now();
         let mut front: Front = self.turn(&line, now).await?;
         front.failed(&failure);

@@ -95,3 +95,20 @@ async fn a_set_that_waits_is_seen_at_each_resource_for_which_it_stands_in_line()
     drop(set.await.unwrap().unwrap());
     assert_eq!(redlock.waiting(), []);
 }
+
+#[tokio::test(start_paused = true)]
+async fn readers_that_wait_are_seen_by_their_resource() {
+    let redlock = client(&nodes(3));
+    let writer = redlock.lock("r").await.unwrap();
+    let reader = || tokio::spawn(redlock.lock("r").shared().wait(MINUTE).into_future());
+    let readers = [reader(), reader()];
+    let next = waiting(&redlock, MINUTE).await;
+    sleep(3 * MS).await;
+    assert_eq!(seen(&redlock), one(3, 4), "two readers and a writer");
+    next.abort();
+    drop(writer);
+    for reader in readers {
+        drop(reader.await.unwrap().unwrap());
+    }
+    assert_eq!(seen(&redlock), []);
+}
