@@ -64,16 +64,11 @@ fn begin(world: &Arc<World>, fault: Fault, span: u64) {
         }
         Fault::Flush => flush(world),
         Fault::FlushLocks { first, count } => {
-            let nodes = world.network.nodes();
-            world.ledger.locks_are_lost();
-            for node in (first..first + count).map(|node| node % nodes) {
-                world.network.flush_locks(node);
-                if span > 0 {
-                    world.later(span, move |world| {
-                        let back = world.network.bring_locks_back(node);
-                        world.ledger.locks_are_back(node, &back);
-                    });
-                }
+            let all = world.network.nodes();
+            let nodes = (first..first + count).map(move |node| node % all);
+            lose_locks(world, nodes.clone());
+            if span > 0 {
+                world.later(span, move |world| bring_locks_back(world, nodes));
             }
         }
         Fault::Stop { client } => {
@@ -110,6 +105,22 @@ fn begin(world: &Arc<World>, fault: Fault, span: u64) {
             }
         }
         Fault::Front { stops } => world.ledger.doom_next_front(stops, span),
+    }
+}
+
+/// All locks go from these nodes, and the counters stay.
+pub(super) fn lose_locks(world: &World, nodes: impl ExactSizeIterator<Item = usize>) {
+    if nodes.len() > 0 {
+        world.ledger.locks_are_lost();
+    }
+    nodes.for_each(|node| world.network.flush_locks(node));
+}
+
+/// Locks that went come back where no other lock is.
+pub(super) fn bring_locks_back(world: &World, nodes: impl Iterator<Item = usize>) {
+    for node in nodes {
+        let back = world.network.bring_locks_back(node);
+        world.ledger.locks_are_back(node, &back);
     }
 }
 

@@ -35,6 +35,7 @@ pub(super) fn draw(plan: &mut Plan) {
         2..4 => Walls::Wild,
         _ => Walls::Stopped,
     };
+    let may_lose_locks = !loses_counters(plan);
     for client in &mut plan.clients {
         let most = match walls {
             Walls::Close => close,
@@ -53,6 +54,11 @@ pub(super) fn draw(plan: &mut Plan) {
             if take.fenced && waits && take.cancel.is_none() && !plan.calm && rng.percent(6) {
                 let woken = u32::try_from(1 + rng.below(3)).unwrap_or(1);
                 take.stops = Some((woken, take.ttl / 2 + rng.below(take.ttl)));
+            } else if take.fenced && waits && !plan.calm && may_lose_locks && rng.percent(6) {
+                // While it has its numbers and has not confirmed them.
+                let woken = if rng.percent(80) { 1 } else { 2 };
+                take.stops = Some((woken, take.ttl / 8 + rng.below(take.ttl * 3 / 4)));
+                take.overtaken = true;
             }
         }
     }

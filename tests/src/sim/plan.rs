@@ -146,6 +146,9 @@ pub(super) struct Take {
     pub(super) max_hold: Option<u64>,
     /// Its process stops when the request has been woken so often, before it can see why, for so long.
     pub(super) stops: Option<(u32, u64)>,
+    /// Meanwhile all locks are lost, so that other clients have their turn. They are back where no other
+    /// lock is when the process goes on.
+    pub(super) overtaken: bool,
     /// When the request is given up.
     pub(super) cancel: Option<Cancel>,
     pub(super) steps: Vec<Step>,

@@ -59,6 +59,7 @@ pub(super) fn bit(action: Action) -> u32 {
         | Action::Leave
         | Action::Bar { .. }
         | Action::Unbar
+        | Action::FindPermit { .. }
         | Action::Inspect
         | Action::TakeAway
         | Action::Clear { .. } => 0,
@@ -92,6 +93,7 @@ pub(super) fn encode(command: &Command, how: How, time: &Decimal, out: &mut Vec<
         | Action::Leave
         | Action::Bar { .. }
         | Action::Unbar
+        | Action::FindPermit { .. }
         | Action::Inspect
         | Action::TakeAway
         | Action::Clear { .. } => return false,

@@ -104,6 +104,7 @@ impl Artist<'_> {
             steps,
             end,
             stops: None,
+            overtaken: false,
             fenced: false,
             keep_handle: self.rng.percent(20),
         }

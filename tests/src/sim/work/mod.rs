@@ -16,6 +16,7 @@ use redlock_core::{LockError, LockHandle, LockRequest, Released};
 
 use self::cancel::cancellable;
 use super::{
+    faults,
     plan::{How, Op, Take, What},
     report::Oddity,
     tokens::Call,
@@ -176,8 +177,13 @@ impl Worker {
             if polls == when + 1 {
                 self.say(47, span, || format!("is stopped for {span} ms as it wakes up"));
                 self.world.stop(&self.client);
+                let nodes = if take.overtaken { self.world.network.nodes() } else { 0 };
+                faults::lose_locks(&self.world, 0..nodes);
                 let client = Arc::clone(&self.client);
-                self.world.later(span, move |world| world.resume(&client));
+                self.world.later(span, move |world| {
+                    faults::bring_locks_back(world, 0..nodes);
+                    world.resume(&client);
+                });
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
