@@ -48,7 +48,7 @@ where
 ///
 /// Each body makes a type of its own of this, and a program may have hundreds of them. The compiler
 /// copies the function around it to wherever that is polled, so as little as possible goes along. The
-/// work is with [`Run`], which is compiled once, and what needs the type of the body is compiled once
+/// work is with `Run`, which is compiled once, and what needs the type of the body is compiled once
 /// for each.
 pub struct Running<S, R, F> {
     // Dropped in this order: a lock is not released while its body is there (rule 13).
