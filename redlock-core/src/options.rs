@@ -47,6 +47,15 @@ macro_rules! call_settings {
                 /// released earlier stays taken for the rest, also after a crash of the holder. At
                 /// most `max_ttl`. Unset by default.
                 min_hold: Duration;
+                /// At most this many clients and tasks hold the resource at once, 1 to 1024. All its
+                /// users have to agree on the number. Permits have names of their own: they do not
+                /// exclude a lock on the same resource. Unset by default: a lock, with one holder.
+                ///
+                /// They are given in the order in which clients wait, and a holder that crashed frees
+                /// its permit after the ttl. [`Config`](LockError::Config) with `fenced` or `shared`, and
+                /// for a set of resources. A permit cannot be handed to another process, and
+                /// [`inspect`](crate::Redlock::inspect) shows none.
+                permits: u32;
             }
         }
     };
@@ -163,6 +172,9 @@ impl LockOptions {
     }
 }
 
+/// The most permits of one resource: a node looks at all of them to find a free one.
+const MAX_PERMITS: u32 = 1024;
+
 /// The settings that a client was built with.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
@@ -194,9 +206,15 @@ pub(crate) struct Terms {
     pub(crate) min_hold: Duration,
     pub(crate) fenced: bool,
     pub(crate) shared: bool,
+    pub(crate) permits: Option<u32>,
 }
 
 impl Terms {
+    /// Whether several may hold what is asked for.
+    pub(crate) fn has_several(&self) -> bool {
+        self.shared || self.permits.is_some()
+    }
+
     /// How long a key lives from its SET on: through a `min_hold`, whatever the ttl (api.md).
     pub(crate) fn key_ttl(&self) -> Duration {
         self.ttl.max(self.min_hold)
@@ -245,6 +263,7 @@ impl Settings {
             min_hold: set.min_hold.unwrap_or_default(),
             fenced: set.fenced,
             shared: set.shared,
+            permits: set.permits,
         };
         self.check_ttl("ttl", terms.ttl)?;
         if !(0.0..1.0).contains(&terms.clock_drift_factor) {
@@ -263,6 +282,18 @@ impl Settings {
             return Err(LockError::config(
                 "max_hold is zero: leave it unset for no limit, or use a positive duration",
             ));
+        }
+        if terms.permits.is_some() && (terms.fenced || terms.shared) {
+            return Err(LockError::config(
+                "permits with fenced or shared: their holders have no order that a token could tell, and \
+                 each has one permit; remove one of the two",
+            ));
+        }
+        if terms.permits.is_some_and(|count| !(1..=MAX_PERMITS).contains(&count)) {
+            return Err(LockError::config(format!(
+                "permits is {}: use a number from 1 to {MAX_PERMITS}",
+                terms.permits.unwrap_or_default()
+            )));
         }
         if terms.fenced && terms.shared {
             return Err(LockError::config(
@@ -355,6 +386,7 @@ mod tests {
             row!(clock_drift_factor, factor, |it| (it.clock_drift_factor * 100.0).round() as u64),
             row!(call auto_extend, |number| number % 2 == 1, |it| u64::from(it.auto_extend)),
             row!(call max_hold, secs, |it| it.max_hold.unwrap().as_secs()),
+            row!(call permits, count, |it| it.permits.unwrap().into()),
             row!(call min_hold, secs, |it| it.min_hold.as_secs()),
         ]
     }

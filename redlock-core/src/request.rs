@@ -153,7 +153,7 @@ impl LockRequest {
             if let Some(joined) = body::join(&client, &resources, &terms)? {
                 return Ok(joined);
             }
-            if body::waits_for_itself(&client, &resources) {
+            if body::waits_for_itself(&client, &resources, &terms) {
                 return Err(acquire::held_around(&client, resources, &terms));
             }
             let hold = acquire::acquire(&client, resources, &terms).await?;
@@ -170,7 +170,7 @@ impl IntoFuture for LockRequest {
         let Self { client, resources, options } = self;
         LockFuture::new(async move {
             let terms = client.settings.terms(&options)?;
-            if body::waits_for_itself(&client, &resources) {
+            if body::waits_for_itself(&client, &resources, &terms) {
                 return Err(acquire::held_around(&client, resources, &terms));
             }
             let hold = acquire::acquire(&client, resources, &terms).await?;

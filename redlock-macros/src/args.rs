@@ -35,6 +35,7 @@ pub(crate) struct Args {
     pub(crate) pools: Option<Arg<PoolNames>>,
     pub(crate) client: Option<Arg<Expr>>,
     pub(crate) retry_count: Option<Arg<Count>>,
+    pub(crate) permits: Option<Arg<Count>>,
     pub(crate) retry_delay: Option<Arg<Time>>,
     pub(crate) retry_jitter: Option<Arg<Time>>,
     pub(crate) clock_drift_factor: Option<Arg<Factor>>,
@@ -72,6 +73,7 @@ impl Args {
             pools: take.value("pools", nodes::pools),
             client: take.value("client", nodes::client),
             retry_count: take.value("retry_count", value::count),
+            permits: take.value("permits", value::count),
             retry_delay: take.value("retry_delay", value::time),
             retry_jitter: take.value("retry_jitter", value::time),
             clock_drift_factor: take.value("clock_drift_factor", value::factor),
@@ -331,6 +333,7 @@ mod tests {
             [1, 2, 3, 4, 5, 6]
         );
         assert!(args.resource.is_none() && args.retry_count.is_none());
+        assert!(args.resource.is_none() && args.permits.is_none());
     }
 
     #[test]

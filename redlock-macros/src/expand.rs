@@ -212,6 +212,7 @@ impl Locked<'_> {
         set("ttl", time(&options.ttl));
         set("wait", time(&options.wait));
         set("retry_count", options.retry_count.as_ref().map(ToTokens::to_token_stream));
+        set("permits", options.permits.as_ref().map(ToTokens::to_token_stream));
         set("retry_delay", time(&options.retry_delay));
         set("retry_jitter", time(&options.retry_jitter));
         set(

@@ -3,7 +3,7 @@
 use syn::Ident;
 
 /// Every key, and an example of it.
-pub(crate) const KEYS: [(&str, &str); 22] = [
+pub(crate) const KEYS: [(&str, &str); 23] = [
     ("resource", "resource = \"order:{order_id}\""),
     ("resources", "resources = [\"account:{from}\", \"account:{to}\"]"),
     ("ttl", "ttl = \"30s\""),
@@ -24,6 +24,7 @@ pub(crate) const KEYS: [(&str, &str); 22] = [
     ("auto_extend", "auto_extend = false"),
     ("fenced", "fenced"),
     ("shared", "shared"),
+    ("permits", "permits = 3"),
     ("on_lost", "on_lost = \"continue\""),
     ("label", "label = \"invoice\""),
 ];

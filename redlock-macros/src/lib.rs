@@ -133,6 +133,7 @@ mod tests {
             ("max_hold", MILLIS),
             ("min_hold", MILLIS),
             ("retry_count", ("7", "(7u32)")),
+            ("permits", ("7", "(7u32)")),
             ("clock_drift_factor", ("0.7", "(0.7f64)")),
             ("auto_extend", ("false", "(false)")),
             ("label", ("\"x\"", "(\"x\")")),

@@ -39,6 +39,7 @@ pub(crate) struct Options {
     pub(crate) ttl: Option<Time>,
     pub(crate) wait: Option<Time>,
     pub(crate) retry_count: Option<Count>,
+    pub(crate) permits: Option<Count>,
     pub(crate) retry_delay: Option<Time>,
     pub(crate) retry_jitter: Option<Time>,
     pub(crate) clock_drift_factor: Option<Factor>,
@@ -101,6 +102,7 @@ impl Plan {
             // long to wait.
             wait: value(args.wait).or_else(|| skips.then_some(Time::Millis(0))),
             retry_count: value(args.retry_count),
+            permits: value(args.permits),
             retry_delay: value(args.retry_delay),
             retry_jitter: value(args.retry_jitter),
             clock_drift_factor: value(args.clock_drift_factor),

@@ -117,6 +117,12 @@ impl<X, P> RedlockLayer<X, P> {
         self.options(LockOptions::new().shared())
     }
 
+    /// At most this many requests hold the lock of a key at once, 1 to 1024, in all processes. Unset by
+    /// default: one. See [`LockOptions::permits`](redlock_core::LockOptions::permits).
+    pub fn permits(self, count: u32) -> Self {
+        self.options(LockOptions::new().permits(count))
+    }
+
     /// Any other setting of a lock. What is left unset is left alone; the later call wins.
     pub fn options(mut self, options: LockOptions) -> Self {
         self.settings.options = core::merge_options(self.settings.options, options);

@@ -25,7 +25,9 @@ pub(crate) fn join(
     resources: &Resources,
     terms: &Terms,
 ) -> Result<Option<BodyGuard>, LockError> {
-    let fits_mode = |hold: &Arc<Hold>| terms.shared || !hold.is_shared();
+    let fits_mode = |hold: &Arc<Hold>| {
+        (terms.shared || !hold.is_shared()) && terms.permits.is_some() == hold.is_permit()
+    };
     let around = scope::own_hold(client, |hold| hold.covers(resources) && fits_mode(hold));
     let Some(guard) = around else { return Ok(None) };
     let metered = metrics::acquiring(&*client.nodes.clock, terms.label);
@@ -52,10 +54,11 @@ fn fits(guard: &LockGuard, resources: &Resources, terms: &Terms) -> Result<(), L
 }
 
 /// Whether a request that does not join could only wait for a body that waits for it.
-pub(crate) fn waits_for_itself(client: &Client, resources: &Resources) -> bool {
+pub(crate) fn waits_for_itself(client: &Client, resources: &Resources, terms: &Terms) -> bool {
     let reading = client.nodes.clock.read();
     let is_held = |hold: &Arc<Hold>| {
-        hold.shares(resources) && !matches!(hold.glance(reading), Judgement::Ended(_))
+        let is_same = terms.permits.is_some() == hold.is_permit();
+        is_same && hold.shares(resources) && !matches!(hold.glance(reading), Judgement::Ended(_))
     };
     scope::own_hold(client, is_held).is_some()
 }

@@ -14,7 +14,7 @@ use crate::{
     error::{LockError, LostReason},
     fence::FencingToken,
     metrics,
-    node::Claim,
+    node::{Claim, queue_keys},
     quorum::{Nodes, Round},
     resources::Resources,
     sync::{
@@ -78,6 +78,11 @@ impl Hold {
     /// Whether it is the hold of a reader.
     pub(crate) fn is_shared(&self) -> bool {
         self.state.lock().lease().claim.shared
+    }
+
+    /// Whether it is the hold of a permit.
+    pub(crate) fn is_permit(&self) -> bool {
+        queue_keys::is_permit(&self.state.lock().lease().claim)
     }
 
     /// Whether it holds all of these resources.

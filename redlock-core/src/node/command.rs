@@ -130,6 +130,8 @@ pub(crate) enum Action {
     },
     /// Leave the queue before the key, and pass on a turn that came.
     Leave,
+    /// Find a permit that is free on this node, of so many, from this number on.
+    FindPermit { count: u32, from: u32 },
     /// Say that a writer waits for the readers of the key, for this long: no more readers are added.
     Bar { life: Duration },
     /// Take back what [`Bar`](Self::Bar) has said.
@@ -215,6 +217,8 @@ pub(crate) enum Reply {
     /// No key is there any more, whether or not all had our value until now (`deleted`), and the turn
     /// went to a waiter in the queue of each of the keys in `woken`.
     Woke { deleted: bool, woken: Places },
+    /// A permit that is free, if there is one.
+    Permit { free: Option<u32> },
     /// Stands in the queue.
     Queued {
         /// The place, to join at again.

@@ -112,7 +112,11 @@ impl Lanes {
             Action::TakeAway | Action::Clear { .. } => {
                 self.deletes.push_back(Queued::new(job, reply_to, now));
             }
-            Action::Watch | Action::Join { .. } | Action::Inspect | Action::Bar { .. } => {
+            Action::Watch
+            | Action::Join { .. }
+            | Action::Inspect
+            | Action::Bar { .. }
+            | Action::FindPermit { .. } => {
                 self.watches.push_back(Queued::new(job, reply_to, now));
             }
         }

@@ -15,6 +15,7 @@ use super::Claim;
 /// The prefix of these keys. They share the hash slot of the lock, and they begin like its key, so
 /// that an account that may access the locks (`~redlock:*`) may access them too.
 pub(crate) fn prefix(key: &str) -> String {
+    let key = line(key);
     match key.split_once('{') {
         // Servers hash what stands between the first brace and the next closing one, if anything.
         Some((_, rest)) if rest.find('}').is_some_and(|end| end > 0) => key.to_owned(),
@@ -27,6 +28,31 @@ pub(crate) fn prefix(key: &str) -> String {
 /// The key of the queue itself.
 pub(crate) fn queue(key: &str) -> String {
     format!("{}:queue", prefix(key))
+}
+
+/// The key of one of the permits of a lock.
+pub(crate) fn permit(key: &str, number: u32) -> String {
+    format!("{}:permit:{number}", prefix(key))
+}
+
+/// The name of the queue before a key. All permits of a lock have one queue: the number of a permit is no
+/// part of it.
+pub(crate) fn line(key: &str) -> &str {
+    match key.rsplit_once(':') {
+        Some((line, number))
+            if line.ends_with(":permit")
+                && !number.is_empty()
+                && number.bytes().all(|it| it.is_ascii_digit()) =>
+        {
+            line
+        }
+        _ => key,
+    }
+}
+
+/// Whether a claim is for a permit.
+pub(crate) fn is_permit(claim: &Claim) -> bool {
+    line(&claim.key).len() != claim.key.len()
 }
 
 /// The sign that a writer waits for the readers of a lock.
@@ -42,12 +68,16 @@ pub(crate) fn wake_keys(claim: &Claim) -> [String; 2] {
 
 #[cfg(test)]
 mod tests {
-    use super::prefix;
+    use super::{line, permit, prefix};
 
     #[test]
     fn companions_share_the_slot_of_their_lock() {
         assert_eq!(prefix("redlock:a"), "redlock:a:{redlock:a}");
         assert_eq!(prefix("redlock:{a}:b"), "redlock:{a}:b", "it has a tag already");
         assert_eq!(prefix("a}b"), "a}b", "no tag can hold it");
+        let permit = permit("redlock:a", 17);
+        assert_eq!(permit, "redlock:a:{redlock:a}:permit:17");
+        assert_eq!(prefix(&permit), "redlock:a:{redlock:a}:permit", "one queue for all");
+        assert_eq!(line("redlock:a:permit:"), "redlock:a:permit:");
     }
 }

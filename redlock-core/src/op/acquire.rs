@@ -6,6 +6,9 @@ mod barrier;
 mod chance;
 mod fence;
 mod fronts;
+mod permit;
+#[cfg(test)]
+mod permit_tests;
 mod reader;
 #[cfg(test)]
 mod reader_tests;
@@ -71,6 +74,9 @@ async fn wait_for(
         clock.now()
     };
     let mut request = Request::new(client, resources, terms, called, begun);
+    if let Some(count) = terms.permits {
+        return Box::pin(request.permit(count)).await;
+    }
     if terms.shared {
         return Box::pin(request.read()).await;
     }
@@ -140,7 +146,7 @@ impl Request<'_> {
             return self.admit(fronts, in_transit, reading.now, reading, token);
         }
         // A reader whose turn has come asks at once, as the reader before it may hold the lock with it.
-        let shares = self.terms.shared;
+        let shares = self.terms.has_several();
         let known = if shares { refused } else { fronts.known(wants) };
         if known.is_some() || !shares && fronts.stand_back() && !wants.tries_once {
             let chance = self.pause(&mut fronts, known.as_deref()).await?;
@@ -157,7 +163,12 @@ impl Request<'_> {
                 self.client.ensure_moving();
             }
             self.attempts = self.attempts.saturating_add(1);
-            match self.attempt(&fronts).await? {
+            let attempt = if self.find_number().await? {
+                self.attempt(&fronts).await?
+            } else {
+                Err(FailedAttempt::full())
+            };
+            match attempt {
                 Ok((mut in_transit, reading)) => {
                     let begun = in_transit.lease.since;
                     let token = in_transit.lease.next_number();
@@ -254,7 +265,7 @@ impl Request<'_> {
         }
         hold.metered.begin();
         in_transit.disarm();
-        if terms.shared {
+        if terms.has_several() {
             fronts.first.pass_on();
         } else {
             fronts.acquired(&hold, reading.now);

@@ -20,6 +20,7 @@ pub use lease::Lease;
 use crate::{
     client::Client,
     lease::{End, Hold, Judgement},
+    node::{Claim, queue_keys},
 };
 
 /// Ends a hold here, and leaves its keys to the client that adopts them. Nothing is sent.
@@ -34,8 +35,13 @@ pub(crate) fn hand_off(client: &Arc<Client>, hold: &Arc<Hold>) -> Lease {
     }
     // A lock that is lost, in doubt, or released before, cannot be adopted.
     let left = match (judged, begun) {
-        (Judgement::Valid(left), Some(lease)) if !lease.claim.shared => Some(left),
+        (Judgement::Valid(left), Some(lease)) if is_alone(&lease.claim) => Some(left),
         _ => None,
     };
     Lease::of(hold, reading.now, nodes.clock.wall(), left)
+}
+
+/// Whether no other holder can have the keys of a claim, or another key for the same purpose.
+fn is_alone(claim: &Claim) -> bool {
+    !claim.shared && !queue_keys::is_permit(claim)
 }

@@ -97,7 +97,9 @@ impl Round {
             ) => (Vote::Yes, Answer::Yes),
             Ok(Reply::Missing | Reply::Woke { deleted: false, .. }) => (Vote::No, Answer::Missing),
             Ok(Reply::Seen(_)) => (Vote::Yes, Answer::Yes),
-            Ok(Reply::Foreign | Reply::Queued { .. } | Reply::Full) => (Vote::No, Answer::Foreign),
+            Ok(Reply::Foreign | Reply::Queued { .. } | Reply::Full | Reply::Permit { .. }) => {
+                (Vote::No, Answer::Foreign)
+            }
             Err(error) => (Vote::Failed, Answer::Failed(error)),
         };
         let mut state = self.state.lock();

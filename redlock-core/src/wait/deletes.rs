@@ -9,7 +9,10 @@ use crate::{
     clock::Moment,
     error::NodeError,
     lease::LeaseState,
-    node::{Action, Claim, CleanUp, Job, NodeHandle, Places, Reply, ReplySink, ReplyTo, deliver},
+    node::{
+        Action, Claim, CleanUp, Job, NodeHandle, Places, Reply, ReplySink, ReplyTo, deliver,
+        queue_keys,
+    },
     quorum::{Round, Tally},
 };
 
@@ -70,7 +73,7 @@ pub(crate) fn delete(
             ReplyTo::new(&round, index, node.name())
         } else {
             for (_, key) in kept(claim, wakes) {
-                queues.released(key, now, || now + grace(nodes.round_trip()));
+                queues.released(&line(key), now, || now + grace(nodes.round_trip()));
             }
             let (round, queues) = (Arc::clone(&round), Arc::clone(queues));
             let telling = Telling { round, queues, claim: Arc::clone(claim), wakes, now };
@@ -113,6 +116,12 @@ fn kept(claim: &Claim, places: Places) -> impl Iterator<Item = (usize, &Arc<str>
     claim.keys().enumerate().filter(move |(place, _)| places.has(*place))
 }
 
+/// The name of the queue before a key.
+fn line(key: &Arc<str>) -> Arc<str> {
+    let line = queue_keys::line(key);
+    if line.len() == key.len() { Arc::clone(key) } else { line.into() }
+}
+
 /// Learns from a node that keeps queues whether other clients wait there.
 struct Telling {
     round: Arc<Round>,
@@ -135,9 +144,9 @@ impl ReplySink for Telling {
         for (place, key) in kept(claim, woken.map_or(Places::NONE, |_| *wakes)) {
             if woken.is_some_and(|woken| woken.has(place)) {
                 // The waiter that was woken has this long to take the lock.
-                queues.others_wait(key, *now, *now + grace(queues.nodes().round_trip()));
+                queues.others_wait(&line(key), *now, *now + grace(queues.nodes().round_trip()));
             } else {
-                queues.no_client_waits(key, *now);
+                queues.no_client_waits(&line(key), *now);
             }
         }
         Arc::clone(round).receive(node, result);

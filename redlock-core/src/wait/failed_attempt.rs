@@ -27,6 +27,11 @@ impl FailedAttempt {
         }
     }
 
+    /// No node was asked for the lock, because none is left.
+    pub(crate) fn full() -> Self {
+        Self { no_quorum: false, was_asked: false, granted: 0, nodes: Vec::new() }
+    }
+
     /// A quorum has answered too late to be relied on.
     pub(crate) fn too_late(granted: usize) -> Self {
         Self { no_quorum: true, was_asked: true, granted, nodes: Vec::new() }

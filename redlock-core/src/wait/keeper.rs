@@ -2,7 +2,7 @@
 //!
 //! All clients compute the same node: the first that can be reached in the order of [`rank`].
 
-use crate::node::{NodeHandle, fnv1a};
+use crate::node::{NodeHandle, fnv1a, queue_keys};
 
 /// The rank of a node for a key: the node with the highest rank keeps the queue. It is the same in
 /// every client that knows the server by its run id, whatever address the client uses.
@@ -20,7 +20,8 @@ pub(super) fn keeper(nodes: &[NodeHandle], key: &str, refused: &[usize]) -> Opti
     if let ([only], []) = (nodes, refused) {
         return only.is_up().then_some(0);
     }
-    let key = fnv1a(key.as_bytes());
+    // All permits of a lock have one queue, on one node.
+    let key = fnv1a(queue_keys::line(key).as_bytes());
     let reached = nodes.iter().enumerate().filter(|(_, node)| node.is_up());
     let left = reached.filter(|(index, _)| !refused.contains(index));
     left.max_by_key(|(_, node)| rank(key, node.fingerprint())).map(|(index, _)| index)

@@ -203,6 +203,11 @@ impl Queues {
         });
     }
 
+    /// Whether other clients want this lock, as far as is known.
+    pub(crate) fn is_contended(&self, key: &str, now: Moment) -> bool {
+        self.locked(key, |inner| inner.contention.is_contended(key, now))
+    }
+
     /// Whether another client has its turn now.
     pub(crate) fn yields(&self, key: &str, now: Moment) -> bool {
         self.locked(key, |inner| inner.contention.yields(key, now))

@@ -15,6 +15,7 @@
 //! - `adopt LEASE URL..`: adopts a lease that is written as JSON, prints `adopted TOKEN` or `refused`,
 //!   and holds the lock until its input ends.
 //! - `read RESOURCE URL..`: takes the lock as a reader, prints `held`, and stays.
+//! - `permit COUNT RESOURCE URL..`: takes one of so many permits, prints `held`, and stays.
 //! - `contend OWNER RESOURCE URL..`: takes and releases the lock, and prints each hold at the
 //!   end.
 
@@ -105,6 +106,12 @@ async fn run(words: &[&str]) {
         }
         ["read", resource, ref urls @ ..] => {
             let _guard = client(urls).lock(resource).shared().await.unwrap();
+            println!("held");
+            stay().await;
+        }
+        ["permit", count, resource, ref urls @ ..] => {
+            let count = count.parse().unwrap();
+            let _guard = client(urls).lock(resource).permits(count).await.unwrap();
             println!("held");
             stay().await;
         }

@@ -42,7 +42,7 @@ struct Entry {
     expires: f64,
 }
 
-/// An entry in a queue. On a real server, keys beside the lock: see [`queue`].
+/// An entry in a queue. On a real server, keys beside the lock: see [`queue_keys`].
 struct Waiter {
     name: String,
     /// When the entry counts as dead unless its waiter reports, on the node's own clock.
@@ -182,6 +182,7 @@ impl Data {
                 self.readers.bar(&command.claim, life, now)
             }
             Action::Unbar => self.readers.unbar(&command.claim),
+            Action::FindPermit { count, from } => self.find_permit(&command.claim, count, from),
             Action::Watch | Action::Inspect | Action::Leave => {
                 self.look(command, connection, &mut told)
             }
@@ -311,6 +312,7 @@ impl Data {
                 | Action::Inspect
                 | Action::Watch
                 | Action::Bar { .. }
+                | Action::FindPermit { .. }
                 | Action::Unbar,
                 Some(_),
             ) => (Reply::Foreign, false),
@@ -325,11 +327,19 @@ impl Data {
         }
     }
 
+    /// `slots.lua`.
+    fn find_permit(&mut self, claim: &Claim, count: u32, from: u32) -> Reply {
+        let line = queue_keys::line(&claim.key).to_owned();
+        let mut numbers = (0..count).map(|number| (from + number) % count);
+        let free = numbers.find(|number| self.remaining(&format!("{line}:{number}")).is_none());
+        Reply::Permit { free }
+    }
+
     /// `join.lua`.
     fn join(&mut self, claim: &Claim, place: u64, life: Duration) -> Reply {
         let now = self.clock.now();
         let left = self.remaining(&claim.key);
-        let queue = self.queues.entry(Arc::clone(&claim.key)).or_default();
+        let queue = self.queues.entry(queue_keys::line(&claim.key).into()).or_default();
         let found = queue.iter().find(|(_, waiter)| waiter.name == claim.value);
         let place = match (found.map(|(place, _)| *place), place) {
             (Some(place), _) => place,
@@ -360,7 +370,7 @@ impl Data {
     /// `leave.lua`.
     fn leave(&mut self, claim: &Claim, connection: u64, told: &mut Vec<Push>) -> Reply {
         queue_keys::wake_keys(claim).iter().for_each(|key| drop(self.watched.remove(&**key)));
-        let queue = self.queues.entry(Arc::clone(&claim.key)).or_default();
+        let queue = self.queues.entry(queue_keys::line(&claim.key).into()).or_default();
         let found = queue.iter().find(|(_, waiter)| waiter.name == claim.value);
         let place = found.map(|(place, _)| *place);
         let was_first =
@@ -387,7 +397,7 @@ impl Data {
         let writer = self.keys.get(key).filter(|entry| entry.expires > now);
         let readers = self.readers.until(key, now).map(|_| String::new());
         let value = writer.map(|entry| entry.value.clone()).or(readers);
-        let waiters = self.queues.get(key).into_iter().flat_map(BTreeMap::values);
+        let waiters = self.queues.get(queue_keys::line(key)).into_iter().flat_map(BTreeMap::values);
         let alive = waiters.filter(|waiter| waiter.dead_at > now);
         Reply::Seen(Arc::new(Seen {
             value: value.map(Secret),
@@ -416,7 +426,7 @@ impl Data {
     /// `wake.lua`.
     fn give_turn(&mut self, key: &Arc<str>, connection: u64, told: &mut Vec<Push>) -> bool {
         let now = self.clock.now();
-        let Some(queue) = self.queues.get_mut(key) else { return false };
+        let Some(queue) = self.queues.get_mut(queue_keys::line(key)) else { return false };
         let keys =
             |waiter: String| queue_keys::wake_keys(&Claim::new(key, waiter)).map(Arc::<str>::from);
         while let Some((_, first)) = queue.pop_first() {
@@ -436,8 +446,8 @@ impl Data {
     }
 
     fn drop_empty(&mut self, key: &str) {
-        if self.queues.get(key).is_some_and(BTreeMap::is_empty) {
-            self.queues.remove(key);
+        if self.queues.get(queue_keys::line(key)).is_some_and(BTreeMap::is_empty) {
+            self.queues.remove(queue_keys::line(key));
         }
     }
 

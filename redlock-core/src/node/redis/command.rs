@@ -29,6 +29,7 @@ static ADOPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("adop
 static INSPECT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("inspect.lua")));
 static CLEAR: LazyLock<Script> =
     LazyLock::new(|| Script::new(concat!(include_str!("wake.lua"), include_str!("clear.lua"))));
+static SLOTS: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("slots.lua")));
 static JOIN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("join.lua")));
 static LEAVE: LazyLock<Script> =
     LazyLock::new(|| Script::new(concat!(include_str!("wake.lua"), include_str!("leave.lua"))));
@@ -67,6 +68,7 @@ impl Known {
             Action::Clear { .. } => 512,
             Action::Adopt { .. } => 1024,
             Action::Bar { .. } | Action::Unbar => shared::bit(command.action),
+            Action::FindPermit { .. } => 2048,
         };
         let is_known = self.0 & bit != 0;
         self.0 |= bit;
@@ -171,6 +173,12 @@ pub(super) fn encode(commands: &[Command], how: How, out: &mut Vec<u8>) {
             words(out, &[key(claim), prefix.as_bytes(), value(claim), place.digits()]);
             words(out, &[life, most.digits()]);
         }
+        Action::FindPermit { count, from } => {
+            call(&SLOTS, how, 1, 3, out);
+            let keys = format!("{}:", queue_keys::line(&claim.key));
+            let (count, from) = (Decimal::of(count.into()), Decimal::of(from.into()));
+            words(out, &[key(claim), keys.as_bytes(), count.digits(), from.digits()]);
+        }
         // Written by `shared`.
         Action::Bar { .. } | Action::Unbar => {}
         Action::Leave => {
@@ -247,6 +255,7 @@ fn time_of(command: &Command) -> u64 {
         | Action::Watch
         | Action::Leave
         | Action::Unbar
+        | Action::FindPermit { .. }
         | Action::Inspect
         | Action::TakeAway
         | Action::Clear { .. }

@@ -34,6 +34,11 @@ pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Rep
         (Action::Extend { .. } | Action::Watch, other) => {
             Err(unexpected(other, "-3, -2 or what is left"))
         }
+        (Action::FindPermit { .. }, Value::Int(-1)) => Ok(Reply::Permit { free: None }),
+        (Action::FindPermit { .. }, Value::Int(number @ 0..)) => {
+            Ok(Reply::Permit { free: u32::try_from(*number).ok() })
+        }
+        (Action::FindPermit { .. }, other) => Err(unexpected(other, "a number or -1")),
         (Action::Join { .. }, Value::Int(-1)) => Ok(Reply::Full),
         (Action::Join { .. }, Value::Array(answers)) => {
             queued(answers).ok_or_else(|| unexpected(answer, "a place in a queue"))

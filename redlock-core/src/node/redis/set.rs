@@ -59,6 +59,7 @@ pub(super) fn bit(action: Action) -> u32 {
         | Action::Leave
         | Action::Bar { .. }
         | Action::Unbar
+        | Action::FindPermit { .. }
         | Action::Inspect
         | Action::TakeAway
         | Action::Clear { .. } => 0,
@@ -92,6 +93,7 @@ pub(super) fn encode(command: &Command, how: How, time: &Decimal, out: &mut Vec<
         | Action::Leave
         | Action::Bar { .. }
         | Action::Unbar
+        | Action::FindPermit { .. }
         | Action::Inspect
         | Action::TakeAway
         | Action::Clear { .. } => return false,
@@ -175,4 +177,76 @@ pub(super) fn released(answers: &[Value], secret: &str) -> Result<Reply, String>
         (false, true, true) => Reply::Done,
         (false, true, false) => Reply::Missing,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(30);
+    const RELEASE: Action = Action::Release { wakes: Places::FIRST };
+
+    /// The words that a server reads of the command of a set of two.
+    fn written(action: Action) -> Vec<String> {
+        let rest = [Arc::from("b")].into();
+        let claim = Claim { rest, ..Claim::new(&"a".into(), "v".to_owned()) };
+        let command = Command { claim: Arc::new(claim), action };
+        let mut bytes = Vec::new();
+        assert!(encode(&command, How::InFull, &Decimal::of(30_000), &mut bytes));
+        let words = redis::parse_redis_value(&bytes).unwrap();
+        let words: Vec<String> = redis::from_redis_value(words).unwrap();
+        words[2..].to_vec()
+    }
+
+    #[test]
+    fn a_call_names_all_locks_of_a_set_and_for_numbers_their_counters_too() {
+        for action in
+            [Action::Grant { ttl: TTL }, Action::Heal { ttl: TTL }, Action::Extend { ttl: TTL }]
+        {
+            assert_eq!(written(action), ["2", "a", "b", "v", "30000"]);
+        }
+        let draw = Draw { floor: 7, count: 2, life: TTL };
+        for action in [Action::GrantFenced { ttl: TTL, draw }, Action::Redraw { ttl: TTL, draw }] {
+            let drawn =
+                ["4", "a", "b", "a:{a}:fence", "b:{b}:fence", "v", "30000", "7", "2", "30000"];
+            assert_eq!(written(action), drawn);
+        }
+        let raise = Raise { from: 7, to: 9, life: TTL };
+        let confirmed = ["4", "a", "b", "a:{a}:fence", "b:{b}:fence", "v", "7", "9", "30000"];
+        assert_eq!(written(Action::Confirm(raise)), confirmed);
+    }
+
+    #[test]
+    fn a_set_is_released_when_all_its_locks_were_ours() {
+        let woke = |deleted, places: &[usize]| {
+            let mut woken = Places::NONE;
+            places.iter().for_each(|place| woken.add(*place));
+            Reply::Woke { deleted, woken }
+        };
+        for (answers, reply) in [
+            ([1, 1], Reply::Done),
+            ([1, 0], Reply::Missing),
+            ([0, -1], Reply::Foreign),
+            ([-1, 1], Reply::Foreign),
+            ([1, 3], woke(true, &[1])),
+            ([3, 3], woke(true, &[0, 1])),
+            ([3, 0], woke(false, &[0])),
+            ([2, 1], woke(false, &[0])),
+            ([3, -1], woke(false, &[0])),
+        ] {
+            let answer = Value::Array(answers.map(Value::Int).to_vec());
+            assert_eq!(decode(RELEASE, &answer, "v"), Ok(reply), "{answers:?}");
+        }
+        assert!(decode(RELEASE, &Value::Int(1), "v").is_err(), "one number for two locks");
+    }
+
+    #[test]
+    fn different_slots_are_an_error_that_says_what_to_do() {
+        let error = b"-CROSSSLOT Keys in request don't hash to the same slot\r\n";
+        let error = redis::parse_redis_value(error).unwrap();
+        let reason = decode(Action::Grant { ttl: TTL }, &error, "v").unwrap_err();
+        assert!(reason.contains("CROSSSLOT") && reason.contains("the same hash tag"), "{reason}");
+    }
 }

@@ -43,7 +43,7 @@ impl Request<'_> {
     ) -> Result<Chance, LockError> {
         let client = Arc::clone(self.client);
         // The queue of readers in this process has a name of its own.
-        let key = Arc::clone(if self.terms.shared { &self.key } else { front.key() });
+        let key = Arc::clone(if self.terms.has_several() { &self.key } else { front.key() });
         let given = self.circumstances(failure, last, end);
         let has_quorum = failure.is_none_or(|failure| !failure.no_quorum);
         if !has_quorum || self.wants().tries_once {
@@ -100,7 +100,7 @@ impl Request<'_> {
     /// The first waiter, if it is a writer, has new readers wait behind it.
     fn bar(&mut self, key: &Arc<str>) -> Result<(), LockError> {
         let is_up = self.barrier.as_ref().is_some_and(|barrier| barrier.is_before(key));
-        if !(is_up || self.terms.shared || self.wants().tries_once) {
+        if !(is_up || self.terms.has_several() || self.wants().tries_once) {
             let Client { entropy, settings, nodes, .. } = &**self.client;
             let value = token::fresh_value(&**entropy, &settings.client_name)?;
             self.barrier = Some(Barrier::raise(nodes, key, value));
@@ -123,7 +123,7 @@ impl Request<'_> {
             polls: pace.saturating_add(self.up_to(self.terms.retry_jitter)),
             is_split: failure.is_some_and(|failure| failure.granted > 0),
             was_misled: matches!(last, Some(Chance::Turn | Chance::Free)),
-            shares: self.terms.shared,
+            shares: self.terms.has_several(),
         }
     }
 

@@ -17,6 +17,13 @@ use crate::{
     wait::{FailedAttempt, NoTurn, WakeBackoff, Wants},
 };
 
+/// The permits of a resource.
+pub(super) struct Permits {
+    /// The beginning of their keys: the name of their queue.
+    pub(super) line: Arc<str>,
+    pub(super) count: u32,
+}
+
 pub(super) struct Request<'a> {
     pub(super) client: &'a Arc<Client>,
     pub(super) resources: Resources,
@@ -33,6 +40,8 @@ pub(super) struct Request<'a> {
     pub(super) wake_backoff: WakeBackoff,
     /// The watch on all nodes, until it has notified.
     pub(super) watch: Option<Watch>,
+    /// The permits that the request is for, if it is for one.
+    pub(super) permits: Option<Permits>,
     /// The sign to readers that this writer waits.
     pub(super) barrier: Option<Barrier>,
     /// Why the last attempt was made. None before the second.
@@ -60,6 +69,7 @@ impl<'a> Request<'a> {
             retries: Retries::new(terms, begun),
             wake_backoff: WakeBackoff::default(),
             watch: None,
+            permits: None,
             barrier: None,
             last: None,
         }

@@ -65,7 +65,7 @@ impl Command {
             Action::Release { .. } => Kind::Release,
             Action::Join { .. } => Kind::Join,
             Action::Leave => Kind::Leave,
-            Action::Bar { .. } | Action::Unbar => Kind::Watch,
+            Action::Bar { .. } | Action::Unbar | Action::FindPermit { .. } => Kind::Watch,
             // No simulated client is an operator.
             Action::Watch | Action::Inspect | Action::TakeAway | Action::Clear { .. } => {
                 Kind::Watch
@@ -89,6 +89,7 @@ impl Command {
             | Action::Leave
             | Action::Bar { .. }
             | Action::Unbar
+            | Action::FindPermit { .. }
             | Action::Inspect
             | Action::TakeAway
             | Action::Clear { .. } => Duration::ZERO,
@@ -129,7 +130,7 @@ impl Reply {
             Reply::Done | Reply::There { .. } | Reply::Woke { deleted: true, .. } => Outcome::Done,
             Reply::Queued { .. } | Reply::Numbered { .. } | Reply::Seen(_) => Outcome::Done,
             Reply::Missing | Reply::Woke { deleted: false, .. } => Outcome::Missing,
-            Reply::Foreign | Reply::Full => Outcome::Foreign,
+            Reply::Foreign | Reply::Full | Reply::Permit { .. } => Outcome::Foreign,
         }
     }
 }

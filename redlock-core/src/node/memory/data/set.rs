@@ -68,6 +68,7 @@ impl Data {
             | Action::Leave
             | Action::Bar { .. }
             | Action::Unbar
+            | Action::FindPermit { .. }
             | Action::Inspect
             | Action::TakeAway
             | Action::Clear { .. } => Reply::Foreign,

@@ -1,4 +1,4 @@
-//! Readers of one lock.
+//! Several holders: readers of one lock, and permits of one resource.
 
 use super::*;
 use crate::node::Places;
@@ -119,4 +119,22 @@ async fn an_operator_sees_that_a_lock_has_readers_and_takes_it_from_them() {
     assert_eq!(act(&mut *node, &one, SHARE).await, Ok(Reply::Done));
     assert_eq!(act(&mut *node, &operator, clear).await, Ok(Reply::Done));
     assert_eq!(server.number("DBSIZE"), 0);
+}
+
+#[tokio::test]
+async fn a_node_finds_a_permit_that_is_free_there_and_tells_when_there_is_none() {
+    let server = Server::start();
+    let mut node = connected(&server.url("", "")).await;
+    let permit = |number: u32| claim(&crate::node::queue_keys::permit("redlock:a", number), CANARY);
+    let find = |from| Action::FindPermit { count: 3, from };
+    let free = |number| Ok(Reply::Permit { free: number });
+    assert_eq!(act(&mut *node, &permit(0), find(2)).await, free(Some(2)));
+    for (number, next) in [(2, 0), (0, 1)] {
+        assert_eq!(act(&mut *node, &permit(number), GRANT).await, Ok(Reply::Done));
+        assert_eq!(act(&mut *node, &permit(0), find(number)).await, free(Some(next)));
+    }
+    assert_eq!(act(&mut *node, &permit(1), GRANT).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *node, &permit(0), find(1)).await, free(None));
+    assert_eq!(act(&mut *node, &permit(2), RELEASE).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *node, &permit(0), find(0)).await, free(Some(2)));
 }

@@ -1,0 +1,152 @@
+//! Taking one of the permits of a resource.
+//!
+//! A permit is a lock under a key of its own, with a number. The first attempt is for a random number. A
+//! client that was refused asks the node that keeps the queue of all permits for a number that is free
+//! there, so that a full set of permits costs one question and not an attempt at each.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::{
+    fronts::Fronts,
+    request::{Permits, Request},
+};
+use crate::{
+    error::{LockError, NodeError},
+    lease::Hold,
+    node::{Action, Claim, Job, Reply, ReplySink, ReplyTo, deliver, queue_keys},
+    wait::{FailedAttempt, Front, Joined, queue_node},
+};
+
+/// How often a request that does not wait asks for another number, when other clients were faster.
+const MAX_TRIES: usize = 4;
+
+/// Tells the requests apart that ask by themselves.
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
+
+/// The answer of one node.
+#[derive(Default)]
+struct Found {
+    result: Mutex<Option<Result<Reply, NodeError>>>,
+    there: Notify,
+}
+
+impl ReplySink for Found {
+    fn receive(self: Arc<Self>, _: usize, result: Result<Reply, NodeError>) {
+        *self.result.lock() = Some(result);
+        self.there.notify_one();
+    }
+}
+
+impl Found {
+    /// `node_timeout` bounds the command where it is sent.
+    async fn wait(&self) -> Result<Reply, NodeError> {
+        loop {
+            if let Some(result) = self.result.lock().take() {
+                return result;
+            }
+            self.there.notified().await;
+        }
+    }
+}
+
+impl Request<'_> {
+    /// Takes one of so many permits.
+    pub(super) async fn permit(mut self, count: u32) -> Result<Arc<Hold>, LockError> {
+        if !self.rest.is_empty() {
+            return Err(LockError::config(
+                "permits are for one resource: a set of resources is locked by one holder",
+            ));
+        }
+        let slot = queue_keys::permit(&self.key, 0);
+        let line: Arc<str> = queue_keys::line(&slot).into();
+        self.permits = Some(Permits { line: Arc::clone(&line), count });
+        self.take_number(self.random(count));
+        let mut refused = FailedAttempt::full();
+        let queues = Arc::clone(&self.client.queues);
+        // A client that has just released a permit lets the waiters of other clients go first.
+        if !queues.is_contended(&line, self.now()) {
+            let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+            let own: Arc<str> = format!("{line}\0{number}").into();
+            let Joined::First(front) = queues.join(&own, self.wants(), self.begun) else {
+                return Err(self.held(false, Vec::new()));
+            };
+            let fronts = Fronts::one(front);
+            self.attempts = 1;
+            for _ in 0..MAX_TRIES {
+                refused = match self.attempt(&fronts).await? {
+                    Ok((in_transit, reading)) => {
+                        let begun = in_transit.lease.since;
+                        return self.admit(fronts, in_transit, begun, reading, None);
+                    }
+                    Err(refused) => refused,
+                };
+                if refused.no_quorum || !self.find_number().await? {
+                    break;
+                }
+            }
+        }
+        let refused = Arc::new(refused);
+        let now = self.now();
+        if self.retries.limit(now).is_zero() {
+            return Err(self.told(Some(&refused)));
+        }
+        let mut front: Front = self.turn(&line, now).await?;
+        front.failed(&refused);
+        let waited = self.now() > now;
+        self.ask(Fronts::one(front), (!waited).then_some(refused)).await
+    }
+
+    /// Chooses a permit that is free. False when there is none, as far as one node knows; true for a
+    /// request that is for no permit.
+    pub(super) async fn find_number(&mut self) -> Result<bool, LockError> {
+        let Some(Permits { line, count }) = &self.permits else { return Ok(true) };
+        let (line, count) = (Arc::clone(line), *count);
+        let from = self.random(count);
+        let nodes = Arc::clone(&self.client.nodes);
+        let keeper = queue_node(&nodes, &line);
+        let Some((index, node)) = keeper.and_then(|it| Some((it, nodes.get(it)?))) else {
+            self.take_number(from);
+            return Ok(true);
+        };
+        let found = Arc::<Found>::default();
+        let claim = Arc::new(Claim::new(&self.key, String::new()));
+        let job = Job::new(&claim, Action::FindPermit { count, from });
+        deliver(node.submit(job, ReplyTo::new(&found, index, node.name()), self.now()));
+        match self.unless_closed(found.wait()).await? {
+            Ok(Reply::Permit { free: None }) => Ok(false),
+            Ok(Reply::Permit { free: Some(number) }) if number < count => {
+                self.take_number(number);
+                Ok(true)
+            }
+            // The other nodes can still give any of them.
+            Ok(_) | Err(_) => {
+                self.take_number(from);
+                Ok(true)
+            }
+        }
+    }
+
+    /// The next attempt is for the permit with this number.
+    fn take_number(&mut self, number: u32) {
+        let Some(Permits { line, .. }) = &self.permits else { return };
+        let key = format!("{line}:{number}");
+        if *self.key != *key {
+            self.key = key.into();
+            self.watch = None;
+        }
+    }
+
+    fn random(&self, count: u32) -> u32 {
+        let random = self.up_to(Duration::from_secs(count.into())).as_secs();
+        u32::try_from(random).unwrap_or(0).min(count - 1)
+    }
+}

@@ -1,0 +1,190 @@
+//! Permits of one resource, over in-memory nodes.
+
+use std::{
+    future::IntoFuture,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use futures_util::future::{join_all, try_join_all};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::{LockError, LockHandle, MemoryNode, Redlock, Released};
+
+const TTL: Duration = Duration::from_secs(9);
+const SECOND: Duration = Duration::from_secs(1);
+
+fn nodes() -> Vec<MemoryNode> {
+    (0..3).map(|_| MemoryNode::new()).collect()
+}
+
+fn client(nodes: &[MemoryNode]) -> Redlock {
+    Redlock::builder().nodes(nodes).ttl(TTL).build().unwrap()
+}
+
+fn is_free(nodes: &[MemoryNode]) -> bool {
+    nodes.iter().all(|node| node.keys().is_empty())
+}
+
+#[tokio::test(start_paused = true)]
+async fn so_many_hold_a_resource_and_no_more() {
+    let nodes = nodes();
+    let clients = [client(&nodes), client(&nodes)];
+    for _ in 0..20 {
+        let mut held = Vec::new();
+        for number in 0..5 {
+            // One attempt is enough, whichever permits are left.
+            held.push(clients[number % 2].try_lock("r").permits(5).await.unwrap());
+        }
+        for client in &clients {
+            assert!(client.try_lock("r").permits(5).await.unwrap_err().is_held());
+        }
+        let plain = clients[0].try_lock("r").await.unwrap();
+        assert_eq!(plain.release().await.unwrap(), Released::Ours, "another name");
+        let one = held.pop().unwrap();
+        assert_eq!(one.release().await.unwrap(), Released::Ours);
+        sleep(6 * SECOND).await;
+        held.push(clients[1].try_lock("r").permits(5).await.unwrap());
+        for guard in held {
+            assert_eq!(guard.release().await.unwrap(), Released::Ours);
+        }
+        sleep(6 * SECOND).await;
+    }
+    assert!(is_free(&nodes));
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiters_get_the_permits_in_order_and_no_two_have_the_same() {
+    let nodes = nodes();
+    let clients = [client(&nodes), client(&nodes), client(&nodes)];
+    let inside = Arc::new((AtomicU32::new(0), AtomicU32::new(0)));
+    let work = |number: usize| {
+        let (client, inside) = (clients[number % 3].clone(), Arc::clone(&inside));
+        tokio::spawn(async move {
+            let guard = client.lock("r").permits(3).wait(600 * SECOND).await.unwrap();
+            inside.1.fetch_max(inside.0.fetch_add(1, SeqCst) + 1, SeqCst);
+            sleep(SECOND).await;
+            assert!(guard.is_valid());
+            inside.0.fetch_sub(1, SeqCst);
+            guard.release().await.unwrap();
+        })
+    };
+    let begun = Instant::now();
+    join_all((0..30).map(work)).await.into_iter().for_each(|it| it.unwrap());
+    assert_eq!(inside.1.load(SeqCst), 3);
+    // Ten turns of a second each, if no permit lies idle.
+    assert!(begun.elapsed() < 14 * SECOND, "{:?}", begun.elapsed());
+    sleep(SECOND).await;
+    assert!(is_free(&nodes) && clients.iter().all(|it| it.client().queues.is_empty()));
+}
+
+/// A client that takes permits in a loop does not keep the others out.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_comes_back_at_once_goes_behind_those_that_wait() {
+    let nodes = nodes();
+    let greedy = client(&nodes);
+    let looping: Vec<_> = (0..2)
+        .map(|_| {
+            let client = greedy.clone();
+            tokio::spawn(async move {
+                loop {
+                    let guard = client.lock("r").permits(2).wait(600 * SECOND).await.unwrap();
+                    sleep(SECOND).await;
+                    guard.release().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    sleep(10 * SECOND).await;
+    let other = client(&nodes);
+    for _ in 0..5 {
+        let begun = Instant::now();
+        drop(other.lock("r").permits(2).wait(60 * SECOND).await.unwrap());
+        assert!(begun.elapsed() < 5 * SECOND, "{:?}", begun.elapsed());
+        sleep(SECOND).await;
+    }
+    looping.iter().for_each(|it| it.abort());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_permit_of_a_holder_that_crashed_is_free_after_its_ttl() {
+    let nodes = nodes();
+    let (one, other) = (client(&nodes), client(&nodes));
+    let _alive = other.lock("r").permits(2).await.unwrap();
+    let _crashed = one.lock("r").permits(2).auto_extend(false).await.unwrap();
+    let begun = Instant::now();
+    let next = other.lock("r").permits(2).wait(60 * SECOND).await.unwrap();
+    assert!(begun.elapsed() < TTL + 3 * SECOND, "{:?}", begun.elapsed());
+    assert!(next.is_valid());
+}
+
+/// The node that knows which permits are free is down.
+#[tokio::test(start_paused = true)]
+async fn permits_are_had_without_any_one_node() {
+    for down in 0..3 {
+        let nodes = nodes();
+        let redlock = client(&nodes);
+        drop(redlock.lock("warm").await.unwrap());
+        nodes[down].hang();
+        let asked = (0..3).map(|_| redlock.lock("r").permits(3).wait(60 * SECOND).into_future());
+        let held = try_join_all(asked).await.unwrap();
+        assert_eq!(held.len(), 3);
+        assert!(redlock.try_lock("r").permits(3).await.is_err());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_permits_cannot_have_is_refused() {
+    let nodes = nodes();
+    let redlock = client(&nodes);
+    for request in [
+        redlock.lock("r").permits(3).fenced(),
+        redlock.lock("r").permits(3).shared(),
+        redlock.lock("r").permits(0),
+        redlock.lock("r").permits(1025),
+        redlock.lock_all(["r", "s"]).permits(3),
+    ] {
+        let error = request.await.unwrap_err();
+        assert!(matches!(error, LockError::Config { .. }), "{error}");
+    }
+    let lead = redlock.lead("r").permits(3);
+    let error = lead.run::<(), _, _>(|_| async { std::ops::ControlFlow::Break(()) }).await;
+    assert!(matches!(error, Err(LockError::Config { .. })), "{error:?}");
+    let lease = redlock.lock("r").permits(3).await.unwrap().into_lease();
+    assert!(client(&nodes).adopt(lease).await.unwrap_err().is_lost());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_is_joined_by_permits_and_not_by_locks() {
+    let nodes = nodes();
+    let redlock = client(&nodes);
+    let inside = async |_: &LockHandle| {
+        let permit = redlock.lock("r").permits(1).run(async |_: &LockHandle| ()).await;
+        let bare = redlock.lock("r").permits(1).wait(60 * SECOND).await.map(drop);
+        let plain = redlock.try_lock("r").await.map(|guard| guard.votes());
+        (permit.is_ok(), bare.is_ok(), plain.unwrap() >= 2)
+    };
+    assert_eq!(redlock.lock("r").permits(1).run(inside).await.unwrap(), (true, false, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_for_a_permit_that_is_dropped_at_any_await_leaves_nothing() {
+    for (held, polls) in
+        [false, true].into_iter().flat_map(|held| (0..16).map(move |it| (held, it)))
+    {
+        let nodes = nodes();
+        let redlock = client(&nodes);
+        drop(redlock.lock("warm").await.unwrap());
+        let holder = if held { Some(redlock.lock("r").permits(1).await.unwrap()) } else { None };
+        nodes.iter().for_each(|node| node.slow(Duration::from_millis(3)));
+        let asking = redlock.lock("r").permits(1).into_future();
+        let _ = timeout(Duration::from_millis(polls), asking).await;
+        drop(holder);
+        sleep(SECOND).await;
+        assert!(is_free(&nodes), "{held} {polls}");
+        drop(client(&nodes).try_lock("r").permits(1).await.unwrap());
+    }
+}
