@@ -107,8 +107,12 @@ struct Slot<S, R, F> {
 
 impl<S, R, F: Future<Output = R>> Body for Slot<S, R, F> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(body) = &mut self.body else { return Poll::Pending };
-        body.as_mut().poll(cx).map(|output| self.output = Some(output))
+        // There is no output yet: the compiler need not drop one.
+        let Self { body: Some(body), output: output @ None, .. } = self else {
+            return Poll::Pending;
+        };
+        *output = Some(ready!(body.as_mut().poll(cx)));
+        Poll::Ready(())
     }
 
     fn end(&mut self) {
