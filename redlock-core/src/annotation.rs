@@ -64,6 +64,9 @@ pub fn lock() -> LockHandle {
 }
 
 /// Locks, runs the body and releases. `refusal` answers every error.
+///
+/// Not inlined: the compiler copies the function that calls this to wherever its future is polled.
+#[inline(never)]
 pub fn run<R, S, F>(call: Call, refusal: Refusal<S, R>, on_lost: OnLost, body: F) -> Locked<S, R, F>
 where
     F: Future<Output = R>,

@@ -48,7 +48,7 @@ where
 ///
 /// Each body makes a type of its own of this, and a program may have hundreds of them. The compiler
 /// copies the function around it to wherever that is polled, so as little as possible goes along. The
-/// work is with [`Run`], which is compiled once, and what needs the type of the body is compiled once
+/// work is with `Run`, which is compiled once, and what needs the type of the body is compiled once
 /// for each.
 pub struct Running<S, R, F> {
     // Dropped in this order: a lock is not released while its body is there (rule 13).
@@ -107,8 +107,12 @@ struct Slot<S, R, F> {
 
 impl<S, R, F: Future<Output = R>> Body for Slot<S, R, F> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(body) = &mut self.body else { return Poll::Pending };
-        body.as_mut().poll(cx).map(|output| self.output = Some(output))
+        // There is no output yet: the compiler need not drop one.
+        let Self { body: Some(body), output: output @ None, .. } = self else {
+            return Poll::Pending;
+        };
+        *output = Some(ready!(body.as_mut().poll(cx)));
+        Poll::Ready(())
     }
 
     fn end(&mut self) {
