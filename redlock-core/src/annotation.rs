@@ -21,17 +21,17 @@ pub use std::{format, time::Duration};
 pub struct Call(Box<Run>);
 
 /// A lock on a client the program named.
-pub fn of_client(client: &Redlock, resource: impl IntoResource, options: LockOptions) -> Call {
+pub fn of_client(client: &Redlock, resource: impl IntoResource, options: &LockOptions) -> Call {
     call(client, resource.into_resource().0, options)
 }
 
 /// A lock on an installed pool.
-pub fn of_pool(name: impl AsRef<str>, resource: impl IntoResource, options: LockOptions) -> Call {
+pub fn of_pool(name: impl AsRef<str>, resource: impl IntoResource, options: &LockOptions) -> Call {
     call_pool(name.as_ref(), resource.into_resource().0, options)
 }
 
 /// A lock on all nodes of several installed pools.
-pub fn of_pools<I>(names: I, resource: impl IntoResource, options: LockOptions) -> Call
+pub fn of_pools<I>(names: I, resource: impl IntoResource, options: &LockOptions) -> Call
 where
     I: IntoIterator<Item: AsRef<str>>,
 {
@@ -43,15 +43,15 @@ where
 
 // The code below has no types of the user's, so it is compiled once.
 
-fn call_pool(name: &str, resources: Resources, options: LockOptions) -> Call {
+fn call_pool(name: &str, resources: Resources, options: &LockOptions) -> Call {
     match pools::require(name) {
         Ok(client) => call(&client, resources, options),
         Err(error) => Call(Run::refused(error)),
     }
 }
 
-fn call(client: &Redlock, resources: Resources, options: LockOptions) -> Call {
-    Call(Run::asking(LockRequest::new(client.client(), resources, options).for_body()))
+fn call(client: &Redlock, resources: Resources, options: &LockOptions) -> Call {
+    Call(Run::asking(LockRequest::new(client.client(), resources, options.clone()).for_body()))
 }
 
 /// The lock of the body that calls it: what `lock` names.

@@ -121,16 +121,21 @@ macro_rules! options {
         }
 
         impl LockOptions {
+            /// No setting at all.
+            pub const fn new() -> Self {
+                Self { $($a: None,)* $($b: None,)* fenced: false, shared: false }
+            }
+
             $(
                 $(#[$of_client])*
-                pub fn $a(mut self, $a: $client) -> Self {
+                pub const fn $a(mut self, $a: $client) -> Self {
                     self.$a = Some($a);
                     self
                 }
             )*
             $(
                 $(#[$of_call])*
-                pub fn $b(mut self, $b: $call) -> Self {
+                pub const fn $b(mut self, $b: $call) -> Self {
                     self.$b = Some($b);
                     self
                 }
@@ -152,21 +157,16 @@ macro_rules! options {
 call_settings!(options);
 
 impl LockOptions {
-    /// No setting at all.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Asks for a fencing token. Off by default. See
     /// [`LockRequest::fenced`](crate::LockRequest::fenced).
-    pub fn fenced(mut self) -> Self {
+    pub const fn fenced(mut self) -> Self {
         self.fenced = true;
         self
     }
 
     /// Asks for the lock as one of its readers. Off by default. See
     /// [`LockRequest::shared`](crate::LockRequest::shared).
-    pub fn shared(mut self) -> Self {
+    pub const fn shared(mut self) -> Self {
         self.shared = true;
         self
     }

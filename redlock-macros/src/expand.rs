@@ -238,7 +238,13 @@ impl Locked<'_> {
             let setter = Ident::new("label", place);
             setters.extend(quote_spanned!(place=> .#setter(#label)));
         }
-        quote_mixed!(#krate::LockOptions::new() #setters)
+        let options = quote_mixed!(#krate::LockOptions::new() #setters);
+        if self.plan.options.are_literals() {
+            // Part of the program's data: otherwise the code that builds them is in it for each function.
+            quote_mixed!(const { &#options })
+        } else {
+            quote_mixed!(&#options)
+        }
     }
 
     fn time(&self, time: &Time) -> TokenStream {

@@ -54,6 +54,34 @@ pub(crate) struct Options {
     pub(crate) label: Option<Label>,
 }
 
+impl Options {
+    /// Whether all of them are known when the function is compiled.
+    pub(crate) fn are_literals(&self) -> bool {
+        let Self {
+            ttl,
+            wait,
+            retry_count,
+            permits,
+            retry_delay,
+            retry_jitter,
+            clock_drift_factor,
+            auto_extend,
+            fenced: _,
+            shared: _,
+            max_hold,
+            min_hold,
+            label,
+        } = self;
+        let times = [ttl, wait, retry_delay, retry_jitter, max_hold, min_hold];
+        let counts = [retry_count, permits];
+        times.iter().all(|time| !matches!(time, Some(Time::Expr(_))))
+            && counts.iter().all(|count| !matches!(count, Some(Count::Expr(_))))
+            && !matches!(clock_drift_factor, Some(Factor::Expr(_)))
+            && matches!(auto_extend, None | Some(Expr::Lit(_)))
+            && !matches!(label, Some(Label::Given(_)))
+    }
+}
+
 /// What the lock is called in metrics and spans.
 #[derive(Debug)]
 pub(crate) enum Label {
