@@ -75,7 +75,7 @@ impl Worker {
             options = options.fenced();
         }
         let asked = self.call(take);
-        let call = of_client(&self.client.redlock(), all(take.names()), options);
+        let call = of_client(&self.client.redlock(), all(take.names()), &options);
         let ended = AtomicBool::new(true);
         let body = async {
             let lock = lock();
