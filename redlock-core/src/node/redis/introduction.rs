@@ -1,4 +1,4 @@
-//! The first words with a server: who it is, and what it does for this client.
+//! The first words with a server: which server it is, and what it does for this client.
 
 use std::pin::{Pin, pin};
 
