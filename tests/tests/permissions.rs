@@ -5,7 +5,7 @@ use std::{fs, path::Path, time::Duration};
 
 use futures_util::future::join_all;
 use redlock_core::{Builder, Node};
-use redlock_tests::{Cluster, LIMIT, MASTER, Sentinels, Server, packages, patient};
+use redlock_tests::{Cluster, LIMIT, MASTER, Sentinels, Server, packages, patient, wait_until};
 
 /// The words of the line of this name: `| name | `+a +b` | .. |`.
 fn line(name: &str) -> Vec<String> {
@@ -163,6 +163,10 @@ async fn fencing_tokens_need_this_in_addition() {
 async fn replicas_need_this_in_addition() {
     let server = &Server::start();
     let replica = Server::builder().replica_of(server).start();
+    wait_until("the replica is in step", async || {
+        server.info("replication").contains(",state=online,")
+    })
+    .await;
     let all = lines(&["lock, renew, release", "replicas(n)"]);
     is_minimal(server, &all, &line("replicas(n)"), |url, name| async move {
         plain(Node::new(url).replicas(1), &name).await
