@@ -38,7 +38,7 @@ fn color(which: Which) -> &'static str {
         Which::Bare => "#2e6f95",
         Which::Sockets => "#66a182",
         Which::Queued => "#edae49",
-        Which::Set => "#d1495b",
+        Which::Set => "#9d0208",
         Which::Ordered => "#f4a261",
         Which::Peer(Peer::NodeRedlock) => "#6c757d",
         Which::Peer(Peer::Redsync) => "#00798c",
