@@ -60,7 +60,7 @@ impl Cluster {
             info.contains("cluster_state:ok") && info.contains("cluster_slots_ok:16384")
         });
         for master in &cluster.masters[..count] {
-            let ready = wait_blocking(|| master.info("replication").contains("state=online"));
+            let ready = wait_blocking(|| master.replicas_in_step() > 0);
             assert!(ready, "a replica does not connect");
         }
         cluster

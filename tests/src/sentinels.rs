@@ -39,8 +39,7 @@ impl Sentinels {
         let master = kind().start();
         let replica = |_| -> ServerBuilder { kind().replica_of(&master) };
         let mut servers: Vec<_> = (0..replicas).map(replica).map(ServerBuilder::start).collect();
-        let wanted = format!("connected_slaves:{replicas}");
-        let ready = wait_blocking(|| master.info("replication").contains(&wanted));
+        let ready = wait_blocking(|| master.replicas_in_step() == replicas);
         assert!(ready, "the replicas do not connect");
         servers.insert(0, master);
 

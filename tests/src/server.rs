@@ -375,6 +375,22 @@ impl Server {
         self.query(redis::cmd("INFO").arg(section))
     }
 
+    /// How many replicas have acknowledged everything. A replica that is only `online` may not be sent
+    /// anything yet: a master streams to it from its first acknowledgement on.
+    pub fn replicas_in_step(&self) -> usize {
+        // There has to be something that they can acknowledge.
+        self.command(&["CONFIG", "SET", "repl-ping-replica-period", "1"]);
+        let info = self.info("replication");
+        let number = |text: &str| text.trim().parse::<u64>().ok();
+        let offset = info.lines().find_map(|it| number(it.strip_prefix("master_repl_offset:")?));
+        let acknowledged = |line: &&str| {
+            let fields = || line.split([',', ':']);
+            let at = fields().find_map(|it| number(it.strip_prefix("offset=")?));
+            fields().any(|it| it == "state=online") && at > Some(0) && at >= offset
+        };
+        info.lines().filter(|it| it.starts_with("slave")).filter(acknowledged).count()
+    }
+
     /// The lines of CLIENT LIST without the harness's own.
     pub fn clients(&self) -> Vec<String> {
         let list: String = self.query(redis::cmd("CLIENT").arg("LIST"));

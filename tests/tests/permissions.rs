@@ -163,10 +163,7 @@ async fn fencing_tokens_need_this_in_addition() {
 async fn replicas_need_this_in_addition() {
     let server = &Server::start();
     let replica = Server::builder().replica_of(server).start();
-    wait_until("the replica is in step", async || {
-        server.info("replication").contains(",state=online,")
-    })
-    .await;
+    wait_until("the replica is in step", async || server.replicas_in_step() == 1).await;
     let all = lines(&["lock, renew, release", "replicas(n)"]);
     is_minimal(server, &all, &line("replicas(n)"), |url, name| async move {
         plain(Node::new(url).replicas(1), &name).await

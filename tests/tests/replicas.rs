@@ -22,10 +22,7 @@ fn behind(proxy: &Proxy) -> Server {
 
 /// This many replicas have everything.
 async fn in_step(master: &Server, replicas: usize) {
-    wait_until("the replicas are in step", async || {
-        master.info("replication").matches(",state=online,").count() == replicas
-    })
-    .await;
+    wait_until("the replicas are in step", async || master.replicas_in_step() == replicas).await;
 }
 
 /// The server as the only node, which nothing is known to have been lost on.
