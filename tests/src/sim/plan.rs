@@ -70,9 +70,10 @@ impl ClientPlan {
         }
         let longest =
             |node: &usize| 2 * (self.quality[*node].base + self.quality[*node].jitter) + 1;
-        let mut round_trips: Vec<u64> = self.order.iter().map(longest).collect();
+        // A node with two names has one vote.
+        let mut round_trips: Vec<u64> = self.distinct().iter().map(longest).collect();
         round_trips.sort_unstable();
-        (node_timeout - node_timeout / 4).max(round_trips[round_trips.len() / 2]).min(node_timeout)
+        (node_timeout - node_timeout / 4).max(round_trips[self.order.len() / 2]).min(node_timeout)
     }
 
     /// How long it waits for a connection.
@@ -83,8 +84,11 @@ impl ClientPlan {
 
     /// Whether it knows a node under two names, and another one not at all.
     pub(super) fn has_twin(&self) -> bool {
-        let distinct: BTreeSet<usize> = self.order.iter().copied().collect();
-        distinct.len() < self.order.len()
+        self.distinct().len() < self.order.len()
+    }
+
+    fn distinct(&self) -> BTreeSet<usize> {
+        self.order.iter().copied().collect()
     }
 
     /// Whether the queues serve it in order: it may do everything, and sees the node that keeps a
