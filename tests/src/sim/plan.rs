@@ -107,6 +107,7 @@ pub(super) struct Op {
 }
 
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "nearly all operations are of the largest kind")]
 pub(super) enum What {
     Take(Take),
     ReleaseAll,
