@@ -270,11 +270,36 @@ async fn listeners_are_told_that_a_node_is_gone() {
 fn listeners_are_told_that_the_runtime_of_a_node_has_ended() {
     let node = MemoryNode::new();
     let redlock = trusting(std::slice::from_ref(&node));
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    let runtime = runtime.unwrap();
+    let runtime = runtime();
     let recorder = runtime.block_on(recorder(&redlock));
     assert_eq!(*recorder.0.lock(), [0_usize; 0]);
     drop(runtime);
     assert_eq!(*recorder.0.lock(), [7]);
+}
+
+/// A node that hangs keeps the next runtime waiting for its connection, and a node that is stopped
+/// refuses it. The delete is owed all the same (rules 5 and 13).
+#[test]
+fn a_delete_that_waits_in_vain_for_a_connection_on_another_runtime_is_owed() {
+    type Switch = fn(&MemoryNode);
+    let faults: [(Switch, Switch); 2] =
+        [(MemoryNode::hang, MemoryNode::resume), (MemoryNode::stop, MemoryNode::start)];
+    for (fails, recovers) in faults {
+        let node = MemoryNode::new();
+        let redlock = trusting(std::slice::from_ref(&node));
+        let guard = runtime().block_on(redlock.lock("r").into_future()).unwrap();
+        fails(&node);
+        runtime().block_on(async {
+            drop(guard);
+            sleep(1000 * MS).await;
+            assert_eq!(redlock.client().nodes[0].shared().outbox.lock().cleanups(), 1);
+            recovers(&node);
+            sleep(1000 * MS).await;
+            assert!(node.keys().is_empty(), "{:?}", node.keys());
+        });
+    }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
 }
