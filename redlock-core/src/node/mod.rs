@@ -31,6 +31,7 @@ pub(crate) mod redis;
 mod reply_to;
 mod round_trip;
 mod session;
+mod set_reply;
 mod settings;
 mod shared;
 mod source;

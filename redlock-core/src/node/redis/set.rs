@@ -9,7 +9,9 @@ use super::{
     script::{How, Script, call},
     words::{Decimal, milliseconds, word, words},
 };
-use crate::node::{Action, Claim, Command, Draw, Places, Raise, Reply, counter};
+use crate::node::{
+    Action, Claim, Command, Draw, Places, Raise, Reply, counter, set_reply::SetReply,
+};
 
 static GRANT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("grant_all.lua")));
 static HEAL: LazyLock<Script> = LazyLock::new(|| {
@@ -159,24 +161,11 @@ fn is_error(answer: &Value) -> bool {
 /// Reads one number for each lock that was released.
 pub(super) fn released(answers: &[Value], secret: &str) -> Result<Reply, String> {
     let wakes = Places::FIRST;
-    let (mut all, mut foreign, mut woken) = (true, false, Places::NONE);
+    let mut whole = SetReply::default();
     for (place, answer) in answers.iter().enumerate() {
-        match reply::decode(Action::Release { wakes }, answer, secret)? {
-            Reply::Done => {}
-            Reply::Woke { deleted, .. } => {
-                all &= deleted;
-                woken.add(place);
-            }
-            Reply::Foreign => foreign = true,
-            _ => all = false,
-        }
+        whole.add(place, &reply::decode(Action::Release { wakes }, answer, secret)?);
     }
-    Ok(match (foreign, woken.is_none(), all) {
-        (true, true, _) => Reply::Foreign,
-        (_, false, _) => Reply::Woke { deleted: all && !foreign, woken },
-        (false, true, true) => Reply::Done,
-        (false, true, false) => Reply::Missing,
-    })
+    Ok(whole.reply())
 }
 
 #[cfg(test)]
