@@ -12,11 +12,11 @@ use super::{
     acknowledged::{self, Acknowledged, Judged, Wait},
     answers,
     batch::Batch,
-    command::{self, Known},
-    frame, native,
+    command, frame, native,
     redirect::Redirect,
     reply,
     script::How,
+    scripts::{Known, script},
 };
 use crate::{
     error::{NodeError, NodeErrorKind},
@@ -185,7 +185,7 @@ impl Calls {
             {
                 Some(Means::Native(delete))
             }
-            _ if scripts || !command::is_script(command) => {
+            _ if scripts || script(command).is_none() => {
                 Some(Means::Script(self.known.how(command)))
             }
             _ => None,
