@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    Action, Claim, Connection, Connector, Job, Listener, NodeHandle, NodeSpec, Opened, ReplyTo,
-    Sender, Watchers, deliver,
+    Action, Claim, Connector, Job, Listener, NodeHandle, NodeSpec, Opened, ReplyTo, Watchers,
+    deliver, ending_by::ending_by,
 };
 use crate::{LockError, MemoryNode, NodeError, NodeErrorKind, Redlock, Restarts, quorum::Round};
 
@@ -36,34 +36,14 @@ impl Connector for Meddler {
         Box::pin(async move {
             let (connection, identity) = self.node.connect(&watchers).await?;
             let meddle = Arc::clone(&self.meddle);
-            Ok((Box::new(Meddled { connection, meddle }) as Box<dyn Connection>, identity))
+            let connection = ending_by(connection, move |connection| {
+                if let Some(meddle) = meddle.lock().take() {
+                    meddle();
+                }
+                connection.closed()
+            });
+            Ok((connection, identity))
         })
-    }
-}
-
-struct Meddled {
-    connection: Box<dyn Connection>,
-    meddle: Arc<Mutex<Option<Meddle>>>,
-}
-
-impl Connection for Meddled {
-    fn sender(&self) -> Arc<dyn Sender> {
-        self.connection.sender()
-    }
-
-    fn tells(&self) -> bool {
-        self.connection.tells()
-    }
-
-    fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>> {
-        self.connection.ping()
-    }
-
-    fn closed(&mut self) -> BoxFuture<'static, NodeError> {
-        if let Some(meddle) = self.meddle.lock().take() {
-            meddle();
-        }
-        self.connection.closed()
     }
 }
 

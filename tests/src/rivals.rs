@@ -1,0 +1,80 @@
+//! Tasks that take one lock again and again while nodes fail, and the holds that come of it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use redlock_core::{LockError, LockRequest};
+
+use crate::{
+    LIMIT, Nodes,
+    history::{History, Hold},
+    wait_until, within,
+};
+
+/// How a task asks for the lock.
+pub struct Role {
+    /// The owner of its holds in the history.
+    pub owner: &'static str,
+    /// Its settings.
+    pub ask: fn(LockRequest) -> LockRequest,
+}
+
+/// How often each task gets the lock at least.
+const TIMES: usize = 6;
+
+/// Lets each of these tasks, with a client of its own, take the lock `job` again and again, while a node
+/// is killed and comes back and another stands still for a second. Returns the holds, once each task
+/// has had the lock several times.
+pub async fn holds_while_nodes_fail(nodes: &Nodes, roles: &[Role]) -> Vec<Hold> {
+    let (history, stop) = (History::new(), Arc::new(AtomicBool::new(false)));
+    let mut tasks = Vec::new();
+    for Role { owner, ask } in roles {
+        let client = nodes.client().ttl(Duration::from_secs(6)).wait(LIMIT).build().unwrap();
+        let (history, stop) = (history.clone(), Arc::clone(&stop));
+        let times = Arc::new(AtomicUsize::new(0));
+        let (owner, ask, counted) = (*owner, *ask, Arc::clone(&times));
+        let task = tokio::spawn(async move {
+            while !stop.load(SeqCst) {
+                let guard = match ask(client.lock("job")).await {
+                    Ok(guard) => guard,
+                    Err(LockError::NoQuorum { .. } | LockError::Held { .. }) => continue,
+                    Err(error) => panic!("{error}"),
+                };
+                let mut held = history.begin("job", owner);
+                for _ in 0..3 {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                    held.confirm(|| guard.is_valid());
+                }
+                drop(held);
+                counted.fetch_add(1, SeqCst);
+                // A node may fail meanwhile.
+                let _ = guard.release().await;
+            }
+        });
+        tasks.push((times, task));
+    }
+    let faults: [fn(&Nodes); 4] = [
+        |nodes| nodes[1].kill(),
+        |nodes| nodes[1].start_again(),
+        |nodes| nodes[2].pause(),
+        |nodes| nodes[2].resume(),
+    ];
+    for fault in faults {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        fault(nodes);
+    }
+    wait_until("each task has had the lock several times", async || {
+        tasks.iter().all(|(times, _)| times.load(SeqCst) >= TIMES)
+    })
+    .await;
+    stop.store(true, SeqCst);
+    for (_, task) in tasks {
+        within("a task", task).await.unwrap();
+    }
+    history.holds()
+}
