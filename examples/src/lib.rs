@@ -1,19 +1,27 @@
 //! What the examples share: where the nodes are, and when to stop.
 
+use std::time::Duration;
+
 use redlock_core::{LockError, Redlock};
 
 pub mod orders;
 
 /// A client of the nodes in `REDLOCK_NODES` (`redis://a:6379,redis://b:6379,..`), once a quorum has
-/// answered; without it, of five nodes inside this process.
+/// answered; without it, of five nodes inside this process. With `NODE_TIMEOUT_MS`, a client that gives
+/// each node so much time, and that connects when it is used.
 ///
 /// # Errors
 ///
-/// [`LockError::Config`] for what is not a list of URLs, [`LockError::NoQuorum`].
+/// [`LockError::Config`] for what is not a list of URLs, or not a time; [`LockError::NoQuorum`].
 pub async fn connect() -> Result<Redlock, LockError> {
-    match std::env::var("REDLOCK_NODES") {
-        Ok(nodes) => Redlock::connect(nodes.split(',').map(str::trim)).await,
-        Err(_) => Ok(Redlock::in_memory(5)),
+    let Ok(nodes) = std::env::var("REDLOCK_NODES") else { return Ok(Redlock::in_memory(5)) };
+    let nodes = nodes.split(',').map(str::trim);
+    match std::env::var("NODE_TIMEOUT_MS") {
+        Ok(timeout) => {
+            let timeout = Duration::from_millis(timeout.parse().unwrap_or_default());
+            Redlock::builder().nodes(nodes).node_timeout(timeout).build()
+        }
+        Err(_) => Redlock::connect(nodes).await,
     }
 }
 

@@ -1,7 +1,10 @@
 //! A wall clock for servers that a test can set: a small library that is preloaded into
 //! redis-server. (libfaketime crashes the redis-server of Debian: wolfcw/libfaketime#130.)
 
-use std::{path::PathBuf, process::Command};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use tempfile::TempDir;
 
@@ -30,6 +33,14 @@ impl ClockShim {
             let words = String::from_utf8_lossy(&output.stderr);
             Err(format!("cc does not compile the clock: {}", words.lines().next().unwrap_or("?")))
         }
+    }
+
+    /// What goes before the words of a program, for a wall clock of its own: ahead by the nanoseconds
+    /// in this file, an `i64` in the order of bytes of this machine. The shim must outlive it.
+    pub fn before_program(&self, clock: &Path) -> [String; 3] {
+        let preload = format!("LD_PRELOAD={}", self.path().display());
+        let clock = format!("REDLOCK_CLOCK={}", clock.display());
+        ["env".to_owned(), preload, clock]
     }
 
     pub(crate) fn path(&self) -> PathBuf {

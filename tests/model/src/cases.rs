@@ -1,9 +1,10 @@
 //! What is checked: the whole protocol in several surroundings, and the protocol without each of
 //! its rules.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use super::{
+    check::{Subject, Told},
     fence,
     properties::{CLEAN, EXCLUSIVE, UNBROKEN},
     rules::{Bounds, Omission, Protocol},
@@ -24,7 +25,7 @@ pub enum Size {
 pub enum Expected {
     /// No behaviour breaks any property.
     Holds,
-    /// This property is broken.
+    /// This property is broken: it is named after what is seen then.
     Broken(&'static str),
 }
 
@@ -39,37 +40,46 @@ pub struct Case {
     pub size: Size,
     /// What the check has to find.
     pub expected: Expected,
-    pub(super) subject: Subject,
-}
-
-/// What is modelled.
-#[derive(Debug, Clone)]
-pub(super) enum Subject {
-    /// One lock.
-    Lock(Protocol),
-    /// The tokens of one lock.
-    Fence(fence::Fence),
-    /// Sets of locks.
-    Sets(sets::Sets),
+    pub(super) subject: Arc<dyn Subject>,
 }
 
 impl Case {
+    /// A case of the whole protocol, which holds.
+    pub(super) fn holds(size: Size, name: &'static str, model: impl Told) -> Self {
+        let subject = Arc::new(model);
+        Self { name, rule: "", size, expected: Expected::Holds, subject }
+    }
+
+    /// A case in which this property is broken, because this rule is left out or more goes wrong than
+    /// the protocol is made for.
+    pub(super) fn breaks(
+        rule: &'static str,
+        name: &'static str,
+        model: impl Told,
+        property: &'static str,
+    ) -> Self {
+        let (expected, subject) = (Expected::Broken(property), Arc::new(model));
+        Self { name, rule, size: Size::Small, expected, subject }
+    }
+
+    /// This case, where it takes many states until the mistake shows.
+    pub(super) fn long(self) -> Self {
+        Self { size: Size::Full, ..self }
+    }
+
+    /// What the model is of, as the name says it; empty for that of one lock.
+    pub fn family(&self) -> &'static str {
+        self.name.split_once(": ").map_or("", |(family, _)| family)
+    }
+
     /// How many clients there are.
     pub fn clients(&self) -> usize {
-        match &self.subject {
-            Subject::Lock(protocol) => protocol.bounds.attempts.len(),
-            Subject::Fence(fence) => fence.clients(),
-            Subject::Sets(sets) => sets.clients(),
-        }
+        self.subject.clients()
     }
 
     /// How much may happen, in words.
     pub fn bounds(&self) -> String {
-        match &self.subject {
-            Subject::Lock(protocol) => protocol.bounds.to_string(),
-            Subject::Fence(fence) => fence.bounds.to_string(),
-            Subject::Sets(sets) => sets.bounds.to_string(),
-        }
+        self.subject.bounds()
     }
 }
 
@@ -96,13 +106,7 @@ const OUTBOX_EXTENDED: Bounds =
 /// Nothing is left out, and only such faults happen as the protocol is made for.
 fn whole() -> Vec<Case> {
     use Size::{Full, Small};
-    let case = |size, name, bounds| Case {
-        name,
-        rule: "",
-        size,
-        expected: Expected::Holds,
-        subject: Subject::Lock(Protocol { omission: None, bounds }),
-    };
+    let case = |size, name, bounds| Case::holds(size, name, Protocol { omission: None, bounds });
     let stopping = Bounds { stops: 1, ..DRIFTING };
     let three = Bounds { attempts: &[1, 1, 1], ..stopping };
     let long_or_short = Bounds { ttl: 3, short: 1, ..EXTENDED };
@@ -143,24 +147,7 @@ fn left_out(
     bounds: Bounds,
     broken: &'static str,
 ) -> Case {
-    Case {
-        name,
-        rule,
-        size: Size::Small,
-        expected: Expected::Broken(broken),
-        subject: Subject::Lock(Protocol { omission: Some(omission), bounds }),
-    }
-}
-
-/// Without one rule, where it takes many states until the mistake shows.
-fn long_left_out(
-    rule: &'static str,
-    name: &'static str,
-    omission: Omission,
-    bounds: Bounds,
-    broken: &'static str,
-) -> Case {
-    Case { size: Size::Full, ..left_out(rule, name, omission, bounds, broken) }
+    Case::breaks(rule, name, Protocol { omission: Some(omission), bounds }, broken)
 }
 
 fn without() -> Vec<Case> {
@@ -170,7 +157,9 @@ fn without() -> Vec<Case> {
     let healed = Bounds { restarts: 1, ..EXTENDED };
     let three_extended = Bounds { extensions: 1, orderly: true, ..THREE };
     let case = left_out;
-    let long = long_left_out;
+    let long = |rule, name, omission, bounds, broken| {
+        left_out(rule, name, omission, bounds, broken).long()
+    };
     vec![
         long("1", "one token for all attempts", O::FreshToken, TWICE, EXCLUSIVE),
         case("2", "validity from the answers on", O::ClockBeforeSend, LEAST, EXCLUSIVE),
@@ -216,13 +205,8 @@ fn without_in_handing_over() -> Vec<Case> {
 
 /// The whole protocol where more goes wrong than it is made for: why the limits are where they are.
 fn beyond() -> Vec<Case> {
-    let case = |name, bounds| Case {
-        name,
-        rule: "",
-        size: Size::Small,
-        expected: Expected::Broken(EXCLUSIVE),
-        subject: Subject::Lock(Protocol { omission: None, bounds }),
-    };
+    let case =
+        |name, bounds| Case::breaks("", name, Protocol { omission: None, bounds }, EXCLUSIVE);
     vec![
         case("a clock slower than allowed for", Bounds { lag: 2, ..DRIFTING }),
         case("one node's clock set ahead", Bounds { jumps: 1, ..Bounds::LEAST }),
@@ -235,17 +219,7 @@ impl fmt::Display for Expected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Holds => "holds",
-            Self::Broken(EXCLUSIVE) => "two hold",
-            Self::Broken(UNBROKEN) => "held by another meanwhile",
-            Self::Broken(CLEAN) => "a key is left",
-            Self::Broken(fence::DISJOINT) => "one number twice, or out of order",
-            Self::Broken(fence::GROWING) => "a later number is no larger",
-            Self::Broken(fence::HANDED) => "a number handed on is no larger",
-            Self::Broken(sets::EXCLUSIVE) => "two hold one resource",
-            Self::Broken(sets::WHOLE) => "a node has part of a set",
-            Self::Broken(sets::LEFT) => "a key of a set is left",
-            Self::Broken(sets::CIRCLE) => "clients wait in a circle",
-            Self::Broken(other) => other,
+            Self::Broken(property) => property,
         })
     }
 }

@@ -1,22 +1,61 @@
 //! Checking a case.
 
-use std::time::{Duration, Instant};
-
-use std::hash::Hash;
+use std::{
+    fmt,
+    hash::Hash,
+    time::{Duration, Instant},
+};
 
 use stateright::{Checker, Expectation, HasDiscoveries, Model};
 
-use super::{Case, Expected, cases::Subject};
+use super::{Case, Expected};
 
 /// A model that can tell a behaviour to a reader.
 pub(super) trait Told:
     Model<State: Clone + Hash + PartialEq + Send + Sync, Action: Clone + PartialEq + Send + Sync>
+    + fmt::Debug
+    + Clone
     + Send
     + Sync
     + 'static
 {
+    /// How many clients there are.
+    fn clients(&self) -> usize;
+
+    /// How much may happen, in words.
+    fn bounds(&self) -> String;
+
     /// A line a step.
     fn steps(&self, path: Vec<(Self::State, Option<Self::Action>)>) -> Vec<String>;
+}
+
+/// Any of the models, as a case has it.
+pub(super) trait Subject: fmt::Debug + Send + Sync {
+    fn clients(&self) -> usize;
+
+    fn bounds(&self) -> String;
+
+    /// Tries all behaviours, on so many threads.
+    fn check(&self, expected: Expected, threads: usize) -> Outcome;
+}
+
+impl<M: Told> Subject for M {
+    fn clients(&self) -> usize {
+        Told::clients(self)
+    }
+
+    fn bounds(&self) -> String {
+        Told::bounds(self)
+    }
+
+    fn check(&self, expected: Expected, threads: usize) -> Outcome {
+        let model = self.clone().checker().finish_when(HasDiscoveries::AnyFailures);
+        let begun = Instant::now();
+        match expected {
+            Expected::Holds => outcome(&model.threads(threads).spawn_dfs().join(), begun),
+            Expected::Broken(_) => outcome(&model.spawn_bfs().join(), begun),
+        }
+    }
 }
 
 /// What trying every behaviour came to.
@@ -42,20 +81,7 @@ pub struct Outcome {
 /// and breadth first, which finds a short way; what has to hold depth first, which takes less
 /// memory.
 pub fn check(case: &Case, threads: usize) -> Outcome {
-    match &case.subject {
-        Subject::Lock(protocol) => check_model(protocol.clone(), case.expected, threads),
-        Subject::Fence(fence) => check_model(fence.clone(), case.expected, threads),
-        Subject::Sets(sets) => check_model(sets.clone(), case.expected, threads),
-    }
-}
-
-fn check_model(model: impl Told, expected: Expected, threads: usize) -> Outcome {
-    let model = model.checker().finish_when(HasDiscoveries::AnyFailures);
-    let begun = Instant::now();
-    match expected {
-        Expected::Holds => outcome(&model.threads(threads).spawn_dfs().join(), begun),
-        Expected::Broken(_) => outcome(&model.spawn_bfs().join(), begun),
-    }
+    case.subject.check(case.expected, threads)
 }
 
 fn outcome<M: Told>(checker: &impl Checker<M>, begun: Instant) -> Outcome {

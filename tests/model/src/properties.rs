@@ -10,11 +10,11 @@ use super::{
 };
 
 /// No two clients rely on the lock at once.
-pub(super) const EXCLUSIVE: &str = "exclusive";
+pub(super) const EXCLUSIVE: &str = "two hold";
 /// No client relies on a lock that another client was given meanwhile.
-pub(super) const UNBROKEN: &str = "unbroken";
+pub(super) const UNBROKEN: &str = "held by another meanwhile";
 /// A claim that is done, and has nothing on its way, has no key anywhere.
-pub(super) const CLEAN: &str = "clean";
+pub(super) const CLEAN: &str = "a key is left";
 
 pub(super) fn properties(bounds: &Bounds) -> Vec<Property<Protocol>> {
     let mut properties = vec![

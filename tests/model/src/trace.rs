@@ -8,6 +8,14 @@ use super::{
 };
 
 impl Told for Protocol {
+    fn clients(&self) -> usize {
+        self.bounds.attempts.len()
+    }
+
+    fn bounds(&self) -> String {
+        self.bounds.to_string()
+    }
+
     fn steps(&self, path: Vec<(State, Option<Action>)>) -> Vec<String> {
         steps(self, path)
     }

@@ -50,10 +50,9 @@ impl Clocks {
         let Some(shim) = &self.shim else { return Vec::new() };
         let file = directory.join(format!("clock-{}", self.gone + self.clients.len()));
         fs::write(&file, 0_i64.to_ne_bytes()).unwrap();
-        let preload = format!("LD_PRELOAD={}", shim.path().display());
-        let clock = format!("REDLOCK_CLOCK={}", file.display());
+        let words = shim.before_program(&file).to_vec();
         self.clients.push(file);
-        vec!["env".to_owned(), preload, clock]
+        words
     }
 
     /// The clocks of a majority of servers jump ahead by more than `ttl`, so that their locks are

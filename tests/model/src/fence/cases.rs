@@ -5,7 +5,7 @@ use super::{
     properties::{DISJOINT, GROWING, HANDED},
     rules::{Bounds, Fence, Omission},
 };
-use crate::cases::{Case, Expected, Size, Subject};
+use crate::cases::{Case, Size};
 
 const TWICE: Bounds = Bounds { asks: &[2, 1], ..Bounds::LEAST };
 const RANGES: Bounds = Bounds { range: 2, ..Bounds::LEAST };
@@ -24,21 +24,10 @@ pub(crate) fn cases() -> Vec<Case> {
     whole().into_iter().chain(without()).collect()
 }
 
-fn case(
-    size: Size,
-    rule: &'static str,
-    name: &'static str,
-    omission: Option<Omission>,
-    bounds: Bounds,
-    expected: Expected,
-) -> Case {
-    Case { name, rule, size, expected, subject: Subject::Fence(Fence { omission, bounds }) }
-}
-
 /// Nothing is left out.
 fn whole() -> Vec<Case> {
     use Size::{Full, Small};
-    let holds = |size, name, bounds| case(size, "", name, None, bounds, Expected::Holds);
+    let holds = |size, name, bounds| Case::holds(size, name, Fence { omission: None, bounds });
     let three_ranges = Bounds { range: 2, ..THREE };
     let three_handed_on = Bounds { any_expiry: false, ..three_ranges };
     let three_renewed = Bounds { asks: &[2, 1, 1], ..HANDED_ON_LONG };
@@ -70,8 +59,7 @@ fn whole() -> Vec<Case> {
 fn without() -> Vec<Case> {
     use Omission as O;
     let broken = |name, omission, bounds, property| {
-        let expected = Expected::Broken(property);
-        case(Size::Small, "fencing", name, Some(omission), bounds, expected)
+        Case::breaks("fencing", name, Fence { omission: Some(omission), bounds }, property)
     };
     let renewed = Bounds { asks: &[2, 0], ..HANDED_ON_LONG };
     vec![

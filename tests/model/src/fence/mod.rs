@@ -25,5 +25,3 @@ mod symmetry;
 mod trace;
 
 pub(super) use cases::cases;
-pub(super) use properties::{DISJOINT, GROWING, HANDED};
-pub(super) use rules::Fence;

@@ -8,11 +8,11 @@ use super::{
 };
 
 /// Ranges are disjoint and follow the order of their grants.
-pub(crate) const DISJOINT: &str = "ranges are disjoint and in order";
+pub(crate) const DISJOINT: &str = "one number twice, or out of order";
 /// A range lies behind all that were given before it was asked for.
-pub(crate) const GROWING: &str = "a range lies behind all before it";
+pub(crate) const GROWING: &str = "a later number is no larger";
 /// A number that is handed on is larger than all that were handed out before.
-pub(crate) const HANDED: &str = "a number handed on is larger";
+pub(crate) const HANDED: &str = "a number handed on is no larger";
 
 pub(super) fn properties(fence: &Fence) -> Vec<Property<Fence>> {
     let bounds = &fence.bounds;

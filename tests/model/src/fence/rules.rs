@@ -107,11 +107,6 @@ const NUMBERS_A_TICK: u8 = 16;
 pub(super) const QUORUM: usize = NODES / 2 + 1;
 
 impl Fence {
-    /// How many clients there are.
-    pub(crate) fn clients(&self) -> usize {
-        self.bounds.asks.len()
-    }
-
     pub(super) fn omits(&self, rule: Omission) -> bool {
         self.omission == Some(rule)
     }

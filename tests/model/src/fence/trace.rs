@@ -8,6 +8,14 @@ use super::{
 use crate::check::Told;
 
 impl Told for Fence {
+    fn clients(&self) -> usize {
+        self.bounds.asks.len()
+    }
+
+    fn bounds(&self) -> String {
+        self.bounds.to_string()
+    }
+
     fn steps(&self, path: Vec<(State, Option<Action>)>) -> Vec<String> {
         steps(self, path)
     }

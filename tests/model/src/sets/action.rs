@@ -252,6 +252,14 @@ impl Sets {
 }
 
 impl Told for Sets {
+    fn clients(&self) -> usize {
+        self.bounds.sets.len()
+    }
+
+    fn bounds(&self) -> String {
+        self.bounds.to_string()
+    }
+
     fn steps(&self, path: Vec<(State, Option<Action>)>) -> Vec<String> {
         path.into_iter().filter_map(|(_, action)| Some(words(action?))).collect()
     }

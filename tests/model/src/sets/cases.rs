@@ -4,7 +4,7 @@ use super::{
     properties::{CIRCLE, EXCLUSIVE, LEFT, WHOLE},
     rules::{Bounds, Omission, Sets},
 };
-use crate::cases::{Case, Expected, Size, Subject};
+use crate::cases::{Case, Size};
 
 /// Each shares a resource with each other one.
 const CIRCULAR: &[u8] = &[0b011, 0b110, 0b101];
@@ -18,21 +18,10 @@ pub(crate) fn cases() -> Vec<Case> {
     whole().into_iter().chain(without()).collect()
 }
 
-fn case(
-    size: Size,
-    rule: &'static str,
-    name: &'static str,
-    omission: Option<Omission>,
-    bounds: Bounds,
-    expected: Expected,
-) -> Case {
-    Case { name, rule, size, expected, subject: Subject::Sets(Sets { omission, bounds }) }
-}
-
 /// Nothing is left out.
 fn whole() -> Vec<Case> {
     use Size::{Full, Small};
-    let holds = |size, name, bounds| case(size, "", name, None, bounds, Expected::Holds);
+    let holds = |size, name, bounds| Case::holds(size, name, Sets { omission: None, bounds });
     vec![
         holds(Small, "sets: two that overlap", Bounds::LEAST),
         holds(Small, "sets: every key is deleted", ORDERLY),
@@ -49,8 +38,7 @@ fn whole() -> Vec<Case> {
 fn without() -> Vec<Case> {
     use Omission as O;
     let broken = |name, omission, bounds, property| {
-        let expected = Expected::Broken(property);
-        case(Size::Small, "sets", name, Some(omission), bounds, expected)
+        Case::breaks("sets", name, Sets { omission: Some(omission), bounds }, property)
     };
     vec![
         broken("sets: set one by one", O::OneStep, Bounds::LEAST, WHOLE),

@@ -20,5 +20,3 @@ mod rules;
 mod state;
 
 pub(super) use cases::cases;
-pub(super) use properties::{CIRCLE, EXCLUSIVE, LEFT, WHOLE};
-pub(super) use rules::Sets;

@@ -8,13 +8,13 @@ use super::{
 };
 
 /// No two clients rely on one resource.
-pub(crate) const EXCLUSIVE: &str = "one holder a resource";
+pub(crate) const EXCLUSIVE: &str = "two hold one resource";
 /// A node has all of a set or nothing of it, unless something was lost there.
-pub(crate) const WHOLE: &str = "all of a set or nothing";
+pub(crate) const WHOLE: &str = "a node has part of a set";
 /// When nothing is on its way and no client holds anything, no key is left.
-pub(crate) const LEFT: &str = "no key of a set is left";
+pub(crate) const LEFT: &str = "a key of a set is left";
 /// Some client that waits may go on.
-pub(crate) const CIRCLE: &str = "clients do not wait in a circle";
+pub(crate) const CIRCLE: &str = "clients wait in a circle";
 
 pub(super) fn properties(sets: &Sets) -> Vec<Property<Sets>> {
     let bounds = &sets.bounds;

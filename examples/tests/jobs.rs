@@ -1,0 +1,202 @@
+//! The example `cron` as replicas of one service: processes of their own, over real servers, with clocks
+//! that differ by seconds.
+
+#![allow(clippy::unwrap_used)] // a test fails by a panic
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File},
+    os::unix::fs::FileExt,
+    path::PathBuf,
+    process::Command,
+    time::SystemTime,
+};
+
+use redlock_tests::{ClockShim, Nodes, Peer, skipped, wait_until, within};
+use tempfile::TempDir;
+
+const CRON: &str = env!("CARGO_BIN_EXE_cron");
+
+/// A line that a replica has written about a tick.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    tick: u64,
+    replica: String,
+    wrote: bool,
+}
+
+/// Some replicas, which write what they do to one file.
+struct Stage {
+    nodes: Nodes,
+    shim: ClockShim,
+    folder: TempDir,
+    min_hold: &'static str,
+}
+
+impl Stage {
+    /// `None` where the clock of a process cannot be set.
+    fn new(test: &str, min_hold: &'static str) -> Option<Self> {
+        let shim = match ClockShim::compile() {
+            Ok(shim) => shim,
+            Err(reason) => {
+                skipped(test, &reason);
+                return None;
+            }
+        };
+        let folder = tempfile::tempdir().unwrap();
+        Some(Self { nodes: Nodes::start(3), shim, folder, min_hold })
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.folder.path().join("journal")
+    }
+
+    /// Starts a replica whose clock is ahead by so many seconds.
+    fn start(&self, name: &str, ahead: i64) -> Peer {
+        let clock = self.folder.path().join(name);
+        fs::write(&clock, 0_i64.to_ne_bytes()).unwrap();
+        self.set_clock(name, ahead);
+        // One process after all: each word replaces the one before.
+        let mut words = vec!["-c".to_owned(), r#"exec "$@" >>"$0" 2>&1"#.to_owned()];
+        words.push(self.journal().display().to_string());
+        words.extend(self.shim.before_program(&clock));
+        words.push(format!("REDLOCK_NODES={}", self.nodes.urls().join(",")));
+        words.push(format!("MIN_HOLD_SECONDS={}", self.min_hold));
+        // More ticks than any test waits for, and servers on a busy machine.
+        words.extend(["TICKS=3600", "NODE_TIMEOUT_MS=2000", CRON, name].map(str::to_owned));
+        Peer::start("sh", words)
+    }
+
+    /// Sets the clock of a replica, in place: the file is its memory.
+    fn set_clock(&self, name: &str, ahead: i64) {
+        let file = File::options().write(true).open(self.folder.path().join(name)).unwrap();
+        file.write_all_at(&(ahead * 1_000_000_000).to_ne_bytes(), 0).unwrap();
+    }
+
+    /// What was written so far; the last line may not be complete.
+    fn entries(&self) -> Vec<Entry> {
+        let text = fs::read_to_string(self.journal()).unwrap_or_default();
+        text.split_inclusive('\n').filter_map(entry).collect()
+    }
+
+    /// The ticks to which this replica has come.
+    fn ticks_of(&self, replica: &str) -> BTreeSet<u64> {
+        let entries = self.entries().into_iter();
+        entries.filter(|it| it.replica == replica).map(|it| it.tick).collect()
+    }
+
+    /// The ticks that were done.
+    fn done(&self) -> Vec<u64> {
+        self.entries().into_iter().filter(|it| it.wrote).map(|it| it.tick).collect()
+    }
+
+    /// Whether every tick that a node has a key of was done.
+    fn is_between_ticks(&self) -> bool {
+        let done = self.done();
+        let keys = self.nodes.iter().flat_map(|node| node.keys());
+        let mut ticks = keys.filter_map(|it| it.rsplit_once(':')?.1.parse().ok());
+        ticks.all(|tick: u64| done.contains(&tick))
+    }
+
+    /// Stops a replica between two ticks and kills it. A replica that is killed while it does a tick
+    /// takes this tick along.
+    async fn kill_between_ticks(&self, replica: Peer) {
+        wait_until("a replica is between two ticks", async || {
+            replica.pause();
+            if self.is_between_ticks() {
+                return true;
+            }
+            replica.resume();
+            false
+        })
+        .await;
+        replica.kill();
+    }
+}
+
+/// How far a clock is ahead that says it is this time.
+fn ahead_of_now(time: u64) -> i64 {
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    i64::try_from(time).unwrap() - i64::try_from(now).unwrap()
+}
+
+/// `tick 17: replica a wrote the report`, or `skipped it`.
+fn entry(line: &str) -> Option<Entry> {
+    let (tick, rest) = line.strip_suffix('\n')?.strip_prefix("tick ")?.split_once(": replica ")?;
+    let (replica, what) = rest.split_once(' ')?;
+    let wrote = match what {
+        "wrote the report" => true,
+        "skipped it" => false,
+        _ => return None,
+    };
+    Some(Entry { tick: tick.parse().unwrap(), replica: replica.to_owned(), wrote })
+}
+
+#[tokio::test]
+async fn every_tick_is_done_once_by_replicas_with_other_clocks_that_crash_and_come_late() {
+    let test = "every_tick_is_done_once_by_replicas_with_other_clocks_that_crash_and_come_late";
+    let Some(stage) = Stage::new(test, "60") else { return };
+    let ahead = stage.start("ahead", 2);
+    let right = stage.start("right", 0);
+    wait_until("the first ticks are done", async || stage.ticks_of("ahead").len() >= 2).await;
+
+    // It comes to ticks that are done.
+    let late = stage.start("late", -2);
+    wait_until("it has come to a tick", async || !stage.ticks_of("late").is_empty()).await;
+
+    // The replica that has done the ticks until now comes to the same ticks again.
+    stage.kill_between_ticks(ahead).await;
+    let killed_at = stage.done().into_iter().max().unwrap();
+    let again = stage.start("again", ahead_of_now(killed_at - 8));
+    wait_until("it has come to a tick", async || !stage.ticks_of("again").is_empty()).await;
+    assert!(stage.ticks_of("again").first() <= Some(&killed_at));
+    stage.set_clock("again", 1);
+    wait_until("another replica goes on", async || stage.done().iter().max() > Some(&killed_at))
+        .await;
+
+    // All of them have come to all ticks until then.
+    let last = stage.done().into_iter().max().unwrap() + 1;
+    for replica in ["right", "late", "again"] {
+        wait_until("all replicas have come to the last tick", async || {
+            stage.ticks_of(replica).last() >= Some(&last)
+        })
+        .await;
+    }
+    let mut times = BTreeMap::new();
+    for tick in stage.done().into_iter().filter(|tick| *tick <= last) {
+        *times.entry(tick).or_insert(0) += 1;
+    }
+    let first = *times.keys().next().unwrap();
+    let once: BTreeMap<_, _> = (first..=last).map(|tick| (tick, 1)).collect();
+    assert_eq!(times, once, "{:#?}", stage.entries());
+    [right, late, again].into_iter().for_each(Peer::kill);
+}
+
+#[tokio::test]
+async fn a_min_hold_below_the_difference_of_clocks_runs_a_tick_twice() {
+    let test = "a_min_hold_below_the_difference_of_clocks_runs_a_tick_twice";
+    let Some(stage) = Stage::new(test, "1") else { return };
+    let replicas = [stage.start("ahead", 2), stage.start("late", -2)];
+    wait_until("a tick is done twice", async || {
+        let mut done = BTreeSet::new();
+        !stage.done().into_iter().all(|tick| done.insert(tick))
+    })
+    .await;
+    replicas.into_iter().for_each(Peer::kill);
+}
+
+/// Runs two replicas in one process for some ticks, and returns what they say at the end.
+async fn two_replicas(min_hold: &'static str) -> String {
+    let run = tokio::task::spawn_blocking(move || {
+        Command::new(CRON).env("TICKS", "2").env("MIN_HOLD_SECONDS", min_hold).output().unwrap()
+    });
+    let output = within("two replicas", run).await.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap().lines().last().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn without_min_hold_a_replica_that_waits_runs_the_tick_again() {
+    assert_eq!(two_replicas("60").await, "2 reports in 2 ticks");
+    assert_eq!(two_replicas("0").await, "4 reports in 2 ticks");
+}
