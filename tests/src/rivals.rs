@@ -17,6 +17,7 @@ use crate::{
 };
 
 /// How a task asks for the lock.
+#[derive(Debug)]
 pub struct Role {
     /// The owner of its holds in the history.
     pub owner: &'static str,

@@ -9,8 +9,8 @@ use crate::{
     guard::LockGuard,
     lease::{Hold, Judgement},
     metrics,
-    options::Terms,
     resources::Resources,
+    settings::Terms,
 };
 
 /// The hold of this client on this resource that a body around this request has, for another body. A hold

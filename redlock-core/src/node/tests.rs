@@ -10,13 +10,12 @@ use super::{
     Action, Claim, Connector, Job, Listener, NodeHandle, NodeSpec, Opened, ReplyTo, Watchers,
     deliver, ending_by::ending_by,
 };
-use crate::{LockError, MemoryNode, NodeError, NodeErrorKind, Redlock, Restarts, quorum::Round};
+use crate::{
+    LockError, MemoryNode, NodeError, NodeErrorKind, Redlock, Restarts, quorum::Round,
+    testing::nodes,
+};
 
 const MS: Duration = Duration::from_millis(1);
-
-fn nodes<const COUNT: usize>() -> [MemoryNode; COUNT] {
-    std::array::from_fn(|_| MemoryNode::new())
-}
 
 fn trusting(nodes: &[MemoryNode]) -> Redlock {
     Redlock::builder().nodes(nodes).restarts(Restarts::Trusted).build().unwrap()
@@ -77,7 +76,7 @@ async fn no_vote_is_asked_of_a_connection_whose_node_is_not_admitted_yet() {
 /// Jobs that wait for a connection are checked once more when the connection is there.
 #[tokio::test(start_paused = true)]
 async fn a_young_node_that_is_still_connecting_never_gets_the_set() {
-    let nodes: [_; 3] = nodes();
+    let nodes = nodes(3);
     nodes[2].restart_empty();
     nodes[2].slow(20 * MS);
     let redlock = Redlock::builder().nodes(&nodes).restarts(Restarts::Strict).build().unwrap();
@@ -126,7 +125,7 @@ async fn answers_between_timeouts_keep_the_connection() {
 /// that takes 40 ms for an answer does not take longer because many commands are asked of it.
 #[tokio::test(start_paused = true)]
 async fn a_distant_node_answers_many_in_the_time_that_it_needs_for_one() {
-    let nodes: [_; 3] = nodes();
+    let nodes = nodes(3);
     let redlock = trusting(&nodes);
     drop(redlock.lock("warm").await.unwrap());
     sleep(MS).await;
@@ -152,7 +151,7 @@ async fn a_distant_node_answers_many_in_the_time_that_it_needs_for_one() {
 /// A connection that was of use is replaced at once, however often it breaks.
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_has_answered_is_replaced_without_a_long_pause() {
-    let nodes: [_; 3] = nodes();
+    let nodes = nodes(3);
     let redlock = trusting(&nodes);
     for _ in 0..20 {
         drop(redlock.lock("r").await.unwrap());
@@ -192,7 +191,7 @@ async fn a_connection_that_has_answered_nothing_is_replaced_after_longer_and_lon
 
 #[tokio::test(start_paused = true)]
 async fn no_state_is_kept_of_keys_that_are_no_longer_watched() {
-    let nodes: [_; 3] = nodes();
+    let nodes = nodes(3);
     let (ours, theirs) = (trusting(&nodes), trusting(&nodes));
     for number in 0..200 {
         let resource = format!("r{number}");

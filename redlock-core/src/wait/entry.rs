@@ -185,7 +185,7 @@ impl Entry {
         self.node.and_then(|node| self.nodes.get(node)).is_some_and(NodeHandle::tells_changes)
     }
 
-    /// The waiter has the lock: nothing is passed on.
+    /// Ends the entry without passing its turn on, because the waiter has the lock.
     pub(crate) fn acquired(mut self) {
         if self.has_turn {
             // The release that gave the turn took the entry out.

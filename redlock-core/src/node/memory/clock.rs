@@ -36,7 +36,7 @@ impl ServerClock {
         self.ahead += by;
     }
 
-    /// A rate that is negative or no number counts as zero.
+    /// Lets it run at this rate from now on. A rate that is negative or no number counts as zero.
     pub(super) fn set_rate(&mut self, rate: f64) {
         self.set(0.0, if rate > 0.0 { rate } else { 0.0 });
     }

@@ -95,7 +95,7 @@ impl Data {
         Some(told.into_vec())
     }
 
-    /// A connection has gone and is told nothing any more.
+    /// Tells this connection nothing any more: it has gone.
     pub(crate) fn forget(&mut self, connection: u64) {
         self.watched.forget(connection);
     }

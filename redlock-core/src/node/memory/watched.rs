@@ -44,12 +44,12 @@ impl Watched {
         self.0.entry(key).or_default().insert(connection);
     }
 
-    /// No connection watches this key any more.
+    /// Forgets the connections that watch this key.
     pub(super) fn unwatch(&mut self, key: &str) {
         self.0.remove(key);
     }
 
-    /// A connection has gone and is told nothing any more.
+    /// Tells this connection nothing any more: it has gone.
     pub(super) fn forget(&mut self, connection: u64) {
         self.0.retain(|_, connections| {
             connections.remove(&connection);
@@ -57,13 +57,13 @@ impl Watched {
         });
     }
 
-    /// A command has changed a key.
+    /// Tells the connections that a command has changed this key.
     pub(super) fn changed(&mut self, key: &Arc<str>, told: &mut Pushes) {
         let by = told.by;
         self.push(key, told, |connection| Some(connection) != by);
     }
 
-    /// A key has expired, which no connection has caused.
+    /// Tells the connections that this key has expired, which none of them has caused.
     pub(super) fn expired(&mut self, key: &Arc<str>, told: &mut Pushes) {
         self.push(key, told, |_| true);
     }

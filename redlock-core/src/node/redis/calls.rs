@@ -43,7 +43,7 @@ struct Call {
     stage: Stage,
     /// The call went to a member of the cluster that is taking the slot over.
     asking: bool,
-    /// How many answers come, and those that came, unless one is all.
+    /// How many answers come, and the answers that came so far. A single answer is not kept.
     answers: usize,
     got: Vec<Value>,
 }

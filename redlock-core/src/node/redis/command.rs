@@ -27,7 +27,7 @@ pub(super) fn together(commands: &[Command]) -> usize {
     commands.iter().take_while(fits).count().max(1)
 }
 
-/// Commands that go out as one call, which [`together`] has counted.
+/// Writes commands that go out as one call, which [`together`] has counted.
 pub(super) fn encode(commands: &[Command], how: How, out: &mut Vec<u8>) {
     let Some(command) = commands.first() else { return };
     let claim = &*command.claim;
@@ -44,7 +44,7 @@ pub(super) fn encode(commands: &[Command], how: How, out: &mut Vec<u8>) {
     }
 }
 
-/// A command that every server has itself.
+/// Writes a command that every server has itself.
 fn plain(command: &Command, time: &Decimal, out: &mut Vec<u8>) {
     let claim = &*command.claim;
     match command.action {
@@ -59,7 +59,7 @@ fn plain(command: &Command, time: &Decimal, out: &mut Vec<u8>) {
     }
 }
 
-/// The call of a script for one lock, or for locks that are released together.
+/// Writes the call of a script for one lock, or for locks that are released together.
 fn scripted(
     commands: &[Command],
     command: &Command,
@@ -145,7 +145,7 @@ fn scripted(
     }
 }
 
-/// A call of a script that draws numbers.
+/// Writes the call of a script that draws numbers.
 fn drawing(
     script: &Script,
     how: How,
@@ -161,15 +161,15 @@ fn drawing(
     words(out, &[Decimal::of(floor).digits(), Decimal::of(count.into()).digits(), life.digits()]);
 }
 
-/// The keys that are pushed to the waiter of a [`Action::Join`], to be tracked as the next command
-/// reads them.
+/// Writes a read of the keys that are pushed to the waiter of an [`Action::Join`]. Behind
+/// [`track`], the server tracks them.
 pub(super) fn listen(claim: &Claim, out: &mut Vec<u8>) {
     let [turn, next] = queue_keys::wake_keys(claim);
     write(out, &[b"MGET", turn.as_bytes(), next.as_bytes()]);
 }
 
-/// The key of the next command is tracked, if that command reads, until the key changes for the
-/// first time.
+/// Has the server track the key of the next command, if that command reads, until the key changes
+/// for the first time.
 pub(super) fn track(out: &mut Vec<u8>) {
     write(out, &[b"CLIENT", b"CACHING", b"YES"]);
 }
@@ -178,7 +178,8 @@ pub(super) fn ping(out: &mut Vec<u8>) {
     write(out, &[b"PING"]);
 }
 
-/// Is answered once this many replicas have all earlier writes, or when their time is over.
+/// Writes a question that is answered once this many replicas have all earlier writes, or when
+/// their time is over.
 pub(super) fn wait(wait: Wait, out: &mut Vec<u8>) {
     let replicas = Decimal::of(u64::try_from(wait.replicas).unwrap_or(u64::MAX));
     let within = Decimal::of(milliseconds(wait.within, 1));

@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// How often the sentinels are asked whether the master is still the same.
-const LOOK: Duration = Duration::from_secs(1);
+const ASK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Opens connections to the master of one name.
 pub(super) struct SentinelConnector {
@@ -139,18 +139,18 @@ impl Connector for SentinelConnector {
     }
 
     fn overlap(&self) -> Duration {
-        self.sentinels.look()
+        self.sentinels.overlap()
     }
 }
 
 impl Sentinels {
     /// How long a client may take to hear of another master.
-    fn look(&self) -> Duration {
-        LOOK + self.limit
+    fn overlap(&self) -> Duration {
+        ASK_INTERVAL + self.limit
     }
 
-    /// The master that more than half of the sentinels name. One that hangs delays nothing while the
-    /// others agree.
+    /// The master that more than half of the sentinels name. A sentinel that hangs delays nothing
+    /// while the others agree.
     async fn agree(&self, dialer: &Dialer) -> Result<Agreed, String> {
         let access = Access {
             dialer,
@@ -197,7 +197,7 @@ impl Sentinels {
     /// Resolves when the sentinels have agreed on another master.
     async fn moved(&self, dialer: &Dialer, from: &Named) -> Named {
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(ASK_INTERVAL).await;
             match self.agree(dialer).await {
                 Ok(Agreed { master, .. }) if master != *from => return master,
                 _ => {}

@@ -101,14 +101,14 @@ pub(super) fn encode(
     }
 }
 
-/// A call with the locks, our value and a time.
+/// Writes a call with the locks, our value and a time.
 fn timed(script: &Script, how: How, claim: &Claim, time: &Decimal, out: &mut Vec<u8>) {
     call(script, how, claim.len(), 2, out);
     claim.keys().for_each(|key| word(out, key.as_bytes()));
     words(out, &[claim.value.as_bytes(), time.digits()]);
 }
 
-/// A call with the locks, their counters and our value, and room for the other arguments.
+/// Writes a call with the locks, their counters and our value, and room for the other arguments.
 fn numbered(script: &Script, how: How, claim: &Claim, arguments: usize, out: &mut Vec<u8>) {
     call(script, how, 2 * claim.len(), arguments, out);
     claim.keys().for_each(|key| word(out, key.as_bytes()));

@@ -11,8 +11,8 @@ use crate::{
     clock::Moment,
     error::{LockError, NodeError},
     op::watch::Watch,
-    options::Terms,
     resources::Resources,
+    settings::Terms,
     token,
     wait::{FailedAttempt, NoTurn, WakeBackoff, Wants},
 };

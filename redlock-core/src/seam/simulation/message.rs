@@ -113,7 +113,8 @@ impl Command {
         number(&self.0.claim.value)
     }
 
-    /// A release gives no turn to the next client in the queue, as without the permission for it.
+    /// Lets a release give no turn to the next client in the queue, as without the permission for
+    /// it.
     pub fn wake_no_client(&mut self) {
         if let Action::Release { wakes } = &mut self.0.action {
             *wakes = Places::NONE;

@@ -70,7 +70,7 @@ impl Calls {
         Ok(())
     }
 
-    /// A call has all its answers.
+    /// Concludes a call that has all its answers.
     fn answered(&mut self, call: Call, answers: &[Value], out: &mut Vec<u8>) {
         let Some(answer) = answers.first() else { return };
         let commands = &call.batch.commands[call.first..call.first + call.count];
@@ -174,7 +174,7 @@ impl Calls {
         }
     }
 
-    /// No more answers come: calls without one fail.
+    /// Fails all calls without an answer, as no more answers come.
     pub(in crate::node::redis) fn end(&mut self, error: &NodeError) {
         for awaited in std::mem::take(&mut self.awaited) {
             match awaited {
