@@ -147,6 +147,32 @@ pub(crate) enum Action {
     Clear { wakes: bool },
 }
 
+impl Action {
+    /// For how long it lets the key live. `None` for an action that sets no expiry.
+    pub(crate) fn ttl(self) -> Option<Duration> {
+        match self {
+            Self::Grant { ttl }
+            | Self::GrantFenced { ttl, .. }
+            | Self::Adopt { ttl, .. }
+            | Self::Heal { ttl }
+            | Self::Extend { ttl }
+            | Self::Redraw { ttl, .. }
+            | Self::Shorten { rest: ttl } => Some(ttl),
+            Self::Confirm(_)
+            | Self::Release { .. }
+            | Self::Watch
+            | Self::Join { .. }
+            | Self::Leave
+            | Self::FindPermit { .. }
+            | Self::Bar { .. }
+            | Self::Unbar
+            | Self::Inspect
+            | Self::TakeAway
+            | Self::Clear { .. } => None,
+        }
+    }
+}
+
 /// The findings of an [`Action::Inspect`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Seen {

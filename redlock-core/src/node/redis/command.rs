@@ -197,27 +197,13 @@ fn value(claim: &Claim) -> &[u8] {
     claim.value.as_bytes()
 }
 
-/// The expiry that a command sets. Redis refuses `PX 0`; only the rest of a `min_hold` may be
-/// nothing.
+/// The expiry that a command sets, of its key or of another. Redis refuses `PX 0`; only the rest of a
+/// `min_hold` may be nothing.
 fn time_of(command: &Command) -> u64 {
     match command.action {
-        Action::Grant { ttl } | Action::Heal { ttl } | Action::Extend { ttl } => {
-            milliseconds(ttl, 1)
-        }
-        Action::GrantFenced { ttl, .. }
-        | Action::Redraw { ttl, .. }
-        | Action::Adopt { ttl, .. } => milliseconds(ttl, 1),
         Action::Shorten { rest } => milliseconds(rest, 0),
         Action::Join { life, .. } | Action::Bar { life } => milliseconds(life, 1),
-        Action::Release { .. }
-        | Action::Watch
-        | Action::Leave
-        | Action::Unbar
-        | Action::FindPermit { .. }
-        | Action::Inspect
-        | Action::TakeAway
-        | Action::Clear { .. }
-        | Action::Confirm(_) => 0,
+        action => action.ttl().map_or(0, |ttl| milliseconds(ttl, 1)),
     }
 }
 

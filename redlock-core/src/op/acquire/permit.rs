@@ -98,7 +98,7 @@ impl Request<'_> {
         let refused = Arc::new(refused);
         let now = self.now();
         if self.retries.limit(now).is_zero() {
-            return Err(self.told(Some(&refused)));
+            return Err(self.out_of_time(Some(&refused)));
         }
         let mut front: Front = self.turn(&line, now).await?;
         front.failed(&refused);

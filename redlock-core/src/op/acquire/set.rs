@@ -85,7 +85,7 @@ async fn keep_place(front: &mut Front, round_trip: Duration) {
         let mut pause = if entry.has_turn() { round_trip * 2 } else { REFRESH };
         loop {
             let _ = timeout(pause, entry.signal()).await;
-            if entry.say().await.is_none() {
+            if entry.report().await.is_none() {
                 // No node keeps it. The set joins again when it waits there next.
                 return pending().await;
             }

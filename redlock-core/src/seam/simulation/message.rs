@@ -76,24 +76,7 @@ impl Command {
     /// For how long it asks; zero when it does not.
     #[must_use]
     pub fn ttl(&self) -> Duration {
-        match self.0.action {
-            Action::Grant { ttl } | Action::Heal { ttl } | Action::Extend { ttl } => ttl,
-            Action::GrantFenced { ttl, .. }
-            | Action::Redraw { ttl, .. }
-            | Action::Adopt { ttl, .. } => ttl,
-            Action::Shorten { rest } => rest,
-            Action::Confirm(_)
-            | Action::Release { .. }
-            | Action::Watch
-            | Action::Join { .. }
-            | Action::Leave
-            | Action::Bar { .. }
-            | Action::Unbar
-            | Action::FindPermit { .. }
-            | Action::Inspect
-            | Action::TakeAway
-            | Action::Clear { .. } => Duration::ZERO,
-        }
+        self.0.action.ttl().unwrap_or_default()
     }
 
     /// The key, prefix included; of a set the first.
