@@ -25,6 +25,9 @@ pub struct Role {
     pub ask: fn(LockRequest) -> LockRequest,
 }
 
+/// Puts the nodes into another state.
+type Begin = fn(&Nodes);
+
 /// How often each task gets the lock at least, in each state of the nodes that has a quorum.
 const TIMES: usize = 3;
 
@@ -60,7 +63,7 @@ pub async fn holds_while_nodes_fail(nodes: &Nodes, roles: &[Role]) -> Vec<Hold> 
         tasks.push((times, task));
     }
     // A node that restarted sits out, so that there is no quorum while another stands still.
-    let states: [(fn(&Nodes), bool); 5] = [
+    let states: [(Begin, bool); 5] = [
         (|_| {}, true),
         (|nodes| nodes[1].kill(), true),
         (|nodes| nodes[1].start_again(), true),
