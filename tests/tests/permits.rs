@@ -1,17 +1,12 @@
 //! Permits in several clients and processes, over real servers.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::SeqCst},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
-use redlock_core::{LockError, Redlock};
+use redlock_core::Redlock;
 use redlock_tests::{
     LIMIT, Nodes, Peer,
-    history::{History, Hold},
+    history::Hold,
+    rivals::{Role, holds_while_nodes_fail},
     within,
 };
 
@@ -34,46 +29,9 @@ fn most_at_once(holds: &[Hold]) -> usize {
 #[tokio::test]
 async fn no_more_than_the_permits_are_held_while_a_node_goes_away_and_comes_back() {
     let nodes = Nodes::start(3);
-    let (history, stop) = (History::new(), Arc::new(AtomicBool::new(false)));
-    let workers: Vec<_> = (0..8)
-        .map(|_| {
-            let (client, history, stop) = (client(&nodes), history.clone(), Arc::clone(&stop));
-            tokio::spawn(async move {
-                let mut times = 0;
-                while !stop.load(SeqCst) {
-                    let guard = match client.lock("job").permits(PERMITS).await {
-                        Ok(guard) => guard,
-                        Err(LockError::NoQuorum { .. } | LockError::Held { .. }) => continue,
-                        Err(error) => panic!("{error}"),
-                    };
-                    let mut held = history.begin("job", "holder");
-                    for _ in 0..3 {
-                        tokio::time::sleep(Duration::from_millis(2)).await;
-                        held.confirm(|| guard.is_valid());
-                    }
-                    drop(held);
-                    times += 1;
-                    let _ = guard.release().await;
-                }
-                times
-            })
-        })
-        .collect();
-    for step in 0..4 {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        match step {
-            0 => nodes[1].kill(),
-            1 => nodes[1].start_again(),
-            2 => nodes[2].pause(),
-            _ => nodes[2].resume(),
-        }
-    }
-    stop.store(true, SeqCst);
-    for worker in workers {
-        let times: u32 = within("a worker", worker).await.unwrap();
-        assert!(times > 5, "{times}");
-    }
-    assert_eq!(most_at_once(&history.holds()), PERMITS as usize);
+    let roles = [(); 8].map(|()| Role { owner: "holder", ask: |it| it.permits(PERMITS) });
+    let holds = holds_while_nodes_fail(&nodes, &roles).await;
+    assert_eq!(most_at_once(&holds), PERMITS as usize);
 }
 
 #[tokio::test]
