@@ -65,7 +65,7 @@ impl Client {
     }
 
     pub(crate) fn key(&self, resource: &str) -> Arc<str> {
-        format!("{}{resource}", self.settings.key_prefix).into()
+        [&*self.settings.key_prefix, resource].concat().into()
     }
 
     /// The keys of these resources, in the order of all clients: sets that overlap line up in it, and

@@ -172,7 +172,7 @@ impl LockOptions {
     }
 }
 
-/// The most permits of one resource: a node looks at all of them to find a free one.
+/// The most permits of one resource: a node looks up all their keys before it says that none is free.
 const MAX_PERMITS: u32 = 1024;
 
 /// The settings that a client was built with.

@@ -55,13 +55,16 @@ impl Token {
     /// The token as it stands in a value.
     pub(crate) fn text(self) -> String {
         let mut text = String::with_capacity(2 * TOKEN_BYTES);
-        for byte in self.0 {
-            text.extend(
-                [byte >> 4, byte & 15]
-                    .map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])),
-            );
-        }
+        self.write(&mut text);
         text
+    }
+
+    fn write(self, text: &mut String) {
+        for byte in self.0 {
+            let digit = |it: u8| char::from(b"0123456789abcdef"[usize::from(it)]);
+            text.push(digit(byte >> 4));
+            text.push(digit(byte & 15));
+        }
     }
 }
 
@@ -77,8 +80,8 @@ pub(crate) fn fresh_value(entropy: &dyn Entropy, client_name: &str) -> Result<St
     entropy.fill(&mut token).map_err(|why| {
         LockError::config(format!("no lock without random bytes from the operating system: {why}"))
     })?;
-    let mut value = Token(token).text();
-    value.reserve_exact(1 + client_name.len());
+    let mut value = String::with_capacity(2 * TOKEN_BYTES + 1 + client_name.len());
+    Token(token).write(&mut value);
     value.push('.');
     value.push_str(client_name);
     Ok(value)

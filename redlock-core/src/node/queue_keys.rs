@@ -16,13 +16,13 @@ use super::Claim;
 /// that an account that may access the locks (`~redlock:*`) may access them too.
 pub(crate) fn prefix(key: &str) -> String {
     let key = line(key);
-    match key.split_once('{') {
-        // Servers hash what stands between the first brace and the next closing one, if anything.
-        Some((_, rest)) if rest.find('}').is_some_and(|end| end > 0) => key.to_owned(),
-        // A brace that closes nothing would end the tag too early.
-        _ if key.contains(['{', '}']) => key.to_owned(),
-        _ => format!("{key}:{{{key}}}"),
+    if key.bytes().any(|it| matches!(it, b'{' | b'}')) {
+        // Either the key has a tag, which servers hash instead of the whole key, or its brace would end
+        // a tag around it too early.
+        return key.to_owned();
     }
+    // Each release needs it: `concat` allocates once.
+    [key, ":{", key, "}"].concat()
 }
 
 /// The key of the queue itself.

@@ -14,18 +14,29 @@ pub(super) fn words(out: &mut Vec<u8>, all: &[&[u8]]) {
 }
 
 pub(super) fn word(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.reserve(bytes.len() + Decimal::MAX + 5);
     head(out, b'$', bytes.len());
     out.extend_from_slice(bytes);
     out.extend_from_slice(b"\r\n");
 }
 
 pub(super) fn head(out: &mut Vec<u8>, kind: u8, count: usize) {
-    out.push(kind);
-    out.extend_from_slice(Decimal::of(count as u64).digits());
-    out.extend_from_slice(b"\r\n");
+    let digit = |number: usize| b'0' + number as u8;
+    // Nearly all words are that short, and each command has seven.
+    match count {
+        0..10 => out.extend_from_slice(&[kind, digit(count), b'\r', b'\n']),
+        10..100 => {
+            out.extend_from_slice(&[kind, digit(count / 10), digit(count % 10), b'\r', b'\n']);
+        }
+        _ => {
+            out.push(kind);
+            out.extend_from_slice(Decimal::of(count as u64).digits());
+            out.extend_from_slice(b"\r\n");
+        }
+    }
 }
 
-/// A number in digits, without an allocation: each command has seven of them.
+/// A number in digits, without an allocation.
 pub(super) struct Decimal {
     digits: [u8; Self::MAX],
     first: usize,
@@ -68,6 +79,15 @@ mod tests {
     fn numbers_are_written_in_digits() {
         for number in [0, 7, 10, 30_000, u64::MAX] {
             assert_eq!(Decimal::of(number).digits(), number.to_string().as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_word_has_its_length_in_front() {
+        for length in [0, 9, 10, 99, 100, 12_345] {
+            let mut out = Vec::new();
+            word(&mut out, "x".repeat(length).as_bytes());
+            assert_eq!(out, format!("${length}\r\n{}\r\n", "x".repeat(length)).as_bytes());
         }
     }
 

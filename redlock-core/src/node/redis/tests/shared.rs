@@ -138,3 +138,24 @@ async fn a_node_finds_a_permit_that_is_free_there_and_tells_when_there_is_none()
     assert_eq!(act(&mut *node, &permit(2), RELEASE).await, Ok(Reply::Done));
     assert_eq!(act(&mut *node, &permit(0), find(0)).await, free(Some(2)));
 }
+
+#[tokio::test]
+async fn a_node_does_not_look_at_each_permit() {
+    const COUNT: u32 = 1024;
+    let mut server = Server::start();
+    let mut node = connected(&server.url("", "")).await;
+    let slot = |number: u32| crate::node::queue_keys::permit("redlock:a", number);
+    let any = claim(&slot(0), CANARY);
+    let find = Action::FindPermit { count: COUNT, from: COUNT - 2 };
+    for number in 0..COUNT {
+        server.admin(&format!("SET {} taken", slot(number)));
+    }
+    server.admin("CONFIG RESETSTAT");
+    assert_eq!(act(&mut *node, &any, find).await, Ok(Reply::Permit { free: None }));
+    assert_eq!(server.commands_run(), ["eval 1", "exists 5"]);
+    for free in [COUNT - 1, 0, 1, 517, COUNT - 3] {
+        server.admin(&format!("DEL {}", slot(free)));
+        assert_eq!(act(&mut *node, &any, find).await, Ok(Reply::Permit { free: Some(free) }));
+        server.admin(&format!("SET {} taken", slot(free)));
+    }
+}
