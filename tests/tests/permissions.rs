@@ -99,6 +99,22 @@ async fn fenced(node: Node, resource: &str) -> Outcome {
     locked.map(drop).map_err(|error| error.to_string())
 }
 
+/// Two readers of one lock, which renew it and let a writer in when they have gone.
+async fn read(server: &Server, url: String, resource: &str) -> Outcome {
+    let (redlock, other) = (client(url.clone()).build().unwrap(), client(url).build().unwrap());
+    let text = |error: redlock_core::LockError| error.to_string();
+    // A reader that has expired is in the way of no client. Without a command to remove it, it would be.
+    let key = format!("redlock:{resource}");
+    server.command(&["ZADD", &key, "1", "gone"]);
+    let guard = soon(redlock.try_lock(resource).shared()).await?.map_err(text)?;
+    let beside = soon(other.try_lock(resource).shared()).await?.map_err(text)?;
+    soon(guard.extend(Duration::from_secs(45))).await?.map_err(text)?;
+    for guard in [guard, beside] {
+        soon(guard.release()).await?.map_err(text)?;
+    }
+    soon(redlock.try_lock(resource)).await?.map(drop).map_err(text)
+}
+
 /// The line is enough, and no word of `needed` can be left out of it.
 async fn is_minimal<F: Future<Output = Outcome>>(
     server: &Server,
@@ -155,6 +171,16 @@ async fn fencing_tokens_need_this_in_addition() {
     let all = lines(&["lock, renew, release", "fencing tokens"]);
     is_minimal(server, &all, &line("fencing tokens"), |url, name| async move {
         fenced(url.into(), &name).await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn readers_need_this_in_addition() {
+    let server = &Server::start();
+    let all = lines(&["lock, renew, release", "readers"]);
+    is_minimal(server, &all, &line("readers"), |url, name| async move {
+        read(server, url, &name).await
     })
     .await;
 }
