@@ -42,7 +42,7 @@ async fn a_writer_behind_readers() {
             // It would go by itself after five seconds.
             tokio::time::sleep(2 * NODE_TIMEOUT).await;
             let other = client(&world.nodes).build().unwrap();
-            other.try_lock(RESOURCE).shared().await.expect("no sign stays");
+            drop(other.try_lock(RESOURCE).shared().await.expect("no sign stays"));
         }
         ended
     })

@@ -37,7 +37,6 @@ fn whole() -> Vec<Case> {
         holds(Small, "readers: renewed", renewed(ONE_EACH)),
         holds(Full, "readers: two and a writer", TWO_READERS),
         holds(Full, "readers: one and two writers", TWO_WRITERS),
-        holds(Full, "readers: two, renewed", renewed(TWO_READERS)),
         holds(Full, "readers: two, a restart", restarted(TWO_READERS)),
         holds(Full, "readers: renewed, a restart", restarted(renewed(ONE_EACH))),
         holds(Full, "readers: two, every key is deleted", orderly(TWO_READERS)),
