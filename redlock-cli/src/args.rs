@@ -33,6 +33,9 @@ pub(crate) struct Nodes {
         global = true
     )]
     pub(crate) urls: Vec<String>,
+    #[command(flatten)]
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Tls,
     /// What stands before the resource in each key: the same in all clients
     #[arg(long, value_name = "TEXT", default_value = "redlock:", global = true)]
     pub(crate) key_prefix: String,
@@ -45,6 +48,23 @@ pub(crate) struct Nodes {
     /// Print JSON instead of words
     #[arg(long, global = true)]
     pub(crate) json: bool,
+}
+
+/// What nodes over TLS need.
+#[derive(Debug, Args)]
+#[cfg(feature = "tls")]
+pub(crate) struct Tls {
+    /// For rediss:// URLs: trust the authorities in this PEM file and no others. Default: those of this
+    /// machine
+    #[arg(long, value_name = "FILE", env = "REDLOCK_TLS_CA", global = true)]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// For rediss:// URLs: the certificate that this client shows, with its chain (PEM). Read again at
+    /// each connect
+    #[arg(long, value_name = "FILE", env = "REDLOCK_TLS_CERT", global = true)]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The private key of --tls-cert (PEM)
+    #[arg(long, value_name = "FILE", env = "REDLOCK_TLS_KEY", global = true)]
+    pub(crate) tls_key: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -23,6 +23,8 @@ mod run;
 mod show;
 #[cfg(unix)]
 mod signals;
+#[cfg(all(unix, feature = "tls"))]
+mod tls;
 
 #[cfg(unix)]
 fn main() -> std::process::ExitCode {

@@ -3,8 +3,10 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use redlock_core::Redlock;
+use redlock_core::{Node, Redlock};
 
+#[cfg(feature = "tls")]
+use crate::tls;
 use crate::{
     args::{Arguments, Command, Nodes},
     exit::{Failure, INTERNAL, USAGE},
@@ -52,8 +54,11 @@ fn connect(nodes: &Nodes, command: &Command) -> Result<Redlock, Failure> {
         let problem = "no nodes: name them with --node or in REDLOCK_NODES";
         return Err(Failure::new(USAGE, problem));
     }
+    let named = nodes.urls.iter().map(|url| Node::new(url.trim()));
+    #[cfg(feature = "tls")]
+    let named = tls::secured(named, &nodes.tls)?;
     let mut builder = Redlock::builder()
-        .nodes(nodes.urls.iter().map(|url| url.trim()))
+        .nodes(named)
         .key_prefix(&nodes.key_prefix)
         .node_timeout(nodes.node_timeout);
     if let Some(name) = &nodes.client_name {

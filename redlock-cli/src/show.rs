@@ -99,6 +99,9 @@ pub(crate) fn health(nodes: &[NodeHealth], json: bool) -> ExitCode {
                 format!("; gives no votes for {} more", time(left))
             });
             println!("{}: {state}{sits_out}", health.node);
+            for line in &health.advice {
+                println!("  advice: {}", plain(line));
+            }
         }
     }
     quorum(nodes.iter().filter(|it| it.is_up()).count(), nodes.len())
@@ -119,6 +122,7 @@ fn node_health(health: &NodeHealth) -> Value {
         "latency_ms": latency,
         "error": error,
         "sits_out_ms": health.sits_out.map(milliseconds),
+        "advice": health.advice.iter().map(|it| &**it).collect::<Vec<_>>(),
     })
 }
 

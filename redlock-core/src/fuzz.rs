@@ -8,25 +8,24 @@ use crate::{Node, Redlock};
 ///
 /// # Panics
 ///
-/// When a password is part of the error or of what Debug shows (rule 19).
+/// When the error, or what Debug shows, depends on the password (rule 19).
 pub fn urls(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let _ = Redlock::builder().nodes([text.as_ref()]).build();
-    const PASSWORD: &str = "hunter2";
-    if text.contains(PASSWORD) {
-        return;
-    }
-    for url in [
-        format!("redis://:{PASSWORD}@{text}"),
-        format!("redis://user:{PASSWORD}{text}"),
-        format!("rediss://{text}:{PASSWORD}@host:1"),
-        format!("redis+unix:///{text}?pass={PASSWORD}"),
-    ] {
-        let node = Node::from(&url);
-        let shown =
-            format!("{node:?}") + &format!("{:?}", Redlock::builder().nodes([node]).build());
-        assert!(!shown.contains(PASSWORD), "{url}: {shown}");
-    }
+    let shown = |password: &str| {
+        let urls = [
+            format!("redis://:{password}@{text}"),
+            format!("redis://user:{password}{text}"),
+            format!("rediss://{text}:{password}@host:1"),
+            format!("redis+unix:///{text}?pass={password}"),
+        ];
+        urls.map(|url| {
+            let node = Node::from(&url);
+            format!("{node:?}") + &format!("{:?}", Redlock::builder().nodes([node]).build())
+        })
+    };
+    // Not that it is nowhere: the host may be the same word.
+    assert_eq!(shown("hunter2"), shown("sesame8"), "{text:?}");
 }
 
 #[cfg(test)]

@@ -15,6 +15,9 @@ use crate::{
 /// The name of the master.
 pub const MASTER: &str = "mymaster";
 
+/// The user as which a replica asks its master, where the servers have no password: its name, and its rules.
+const REPLICA: [&str; 6] = ["replica", "on", ">replica", "+psync", "+replconf", "+ping"];
+
 /// Real sentinels. They fail over within a few seconds.
 #[derive(Debug)]
 pub struct Sentinels {
@@ -33,7 +36,10 @@ impl Sentinels {
             let kind = Server::builder().argument(&["--repl-ping-replica-period", "1"]);
             match password {
                 Some(password) => kind.password(password).argument(&["--masterauth", password]),
-                None => kind,
+                None => kind
+                    .user(&REPLICA)
+                    .argument(&["--masteruser", REPLICA[0]])
+                    .argument(&["--masterauth", REPLICA[0]]),
             }
         };
         let master = kind().start();
@@ -111,6 +117,23 @@ impl Sentinels {
             thread::sleep(Duration::from_millis(100));
         }
         panic!("the sentinels refuse to fail over");
+    }
+
+    /// Keeps from all replicas what this master is told from now on, although they are its replicas and
+    /// the sentinels know them as that: the writes of the last moment before a failover, which a
+    /// failover loses. For servers without a password.
+    pub fn cut_replication(&self, master: &Server) {
+        // A replica that has not heard of its master for ten times this is not promoted.
+        self.tell(&["SENTINEL", "SET", MASTER, "down-after-milliseconds", "3000"]);
+        // That ends the connections of the user.
+        master.command(&["ACL", "DELUSER", REPLICA[0]]);
+        let cut = wait_blocking(|| master.info("replication").contains("connected_slaves:0"));
+        assert!(cut, "the replicas are still connected");
+    }
+
+    /// Lets a master have replicas again.
+    pub fn restore_replication(&self, master: &Server) {
+        master.command(&[&["ACL", "SETUSER"][..], &REPLICA[..]].concat());
     }
 
     /// One command to every sentinel.

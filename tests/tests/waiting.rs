@@ -9,7 +9,7 @@ use std::{
 
 use futures_util::StreamExt;
 use redlock_core::{Builder, LockError, LockGuard, Redlock, Restarts};
-use redlock_tests::{LIMIT, Nodes, history::History, wait_until, within};
+use redlock_tests::{LIMIT, Monitor, Nodes, history::History, wait_until, within};
 use tokio::task::JoinHandle;
 
 /// Longer than any test.
@@ -127,12 +127,15 @@ async fn a_waiter_asks_each_node_once() {
     let guard = theirs.lock("job").await.unwrap();
     wait_until("all nodes have the lock", async || nodes.holding(KEY) == 3).await;
     let monitors: Vec<_> = nodes.iter().map(|node| node.monitor()).collect();
+    let begun = Instant::now();
     let next = waiting(&nodes, &ours).await;
     let behind = tokio::spawn(ours.lock("job").into_future());
     tokio::time::sleep(Duration::from_millis(300)).await;
     let (mut cleaned_up, mut queues) = (0, 0);
-    for monitor in monitors {
-        let seen = monitor.finish();
+    let seen: Vec<_> = monitors.into_iter().map(Monitor::finish).collect();
+    // An entry of a queue is refreshed every 1.5 s, which a busy machine may take for all this.
+    let most_refreshes = (begun.elapsed().as_millis() / 1500) as usize;
+    for seen in seen {
         let sent = seen.iter().filter(|command| !command.is_inside_script());
         // INFO is what the harness itself asks. The first call of a script has its source.
         let mut sent: Vec<String> = sent
@@ -142,18 +145,20 @@ async fn a_waiter_asks_each_node_once() {
         let scripts = sent.iter().filter(|name| *name == "EVAL").count();
         sent.retain(|name| name != "EVAL");
         // The first waiter tells each node that a writer waits, for the case that there are readers.
-        let mut expected = 1;
+        let (mut expected, mut refreshes) = (1, 0);
         if sent.iter().any(|name| name == "MGET") {
             // It keeps the queue, which is joined.
             assert_eq!(sent, ["SET", "CLIENT", "MGET", "CLIENT", "PTTL"]);
             expected += 1;
+            refreshes = most_refreshes;
             queues += 1;
         } else {
             assert_eq!(sent, ["SET", "CLIENT", "PTTL"]);
         }
         // A node that had not answered when the other two had decided is cleaned up (rule 5).
-        assert!((expected..=expected + 1).contains(&scripts), "{scripts} of {expected}");
-        cleaned_up += scripts - expected;
+        let most = expected + 1 + refreshes;
+        assert!((expected..=most).contains(&scripts), "{scripts} of {expected}");
+        cleaned_up += (scripts - expected).saturating_sub(refreshes);
     }
     assert!(cleaned_up <= 1, "two of three decide");
     assert_eq!(queues, 1);

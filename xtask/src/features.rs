@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::{
-    package::LIBRARIES,
+    package::{self, LIBRARIES},
     shell::{self, Failure},
 };
 
@@ -11,10 +11,8 @@ pub(crate) const ABOUT: &str =
     "checks that each published crate builds with no feature and with each one alone";
 
 pub(crate) fn run(_: &[String]) -> Result<(), Failure> {
-    for name in LIBRARIES {
-        let manifest = shell::workspace().join(name).join("Cargo.toml");
-        let text = fs::read_to_string(&manifest)
-            .map_err(|error| Failure::new(format!("{}: {error}", manifest.display())))?;
+    for name in package::crates() {
+        let text = manifest(name)?;
         check(name, None)?;
         for feature in features(&text) {
             check(name, Some(feature))?;
@@ -25,15 +23,18 @@ pub(crate) fn run(_: &[String]) -> Result<(), Failure> {
 
 /// Every combination of each crate's features.
 pub(crate) fn powerset() -> Result<(), Failure> {
-    for name in LIBRARIES {
-        let manifest = shell::workspace().join(name).join("Cargo.toml");
-        let text = fs::read_to_string(&manifest)
-            .map_err(|error| Failure::new(format!("{}: {error}", manifest.display())))?;
+    for name in package::crates() {
+        let text = manifest(name)?;
         for set in combinations(&features(&text).collect::<Vec<_>>()) {
             check(name, (!set.is_empty()).then_some(&set))?;
         }
     }
     Ok(())
+}
+
+fn manifest(name: &str) -> Result<String, Failure> {
+    let path = shell::workspace().join(name).join("Cargo.toml");
+    fs::read_to_string(&path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
 }
 
 /// Every subset, its members between commas.
@@ -53,7 +54,8 @@ fn combinations(features: &[&str]) -> Vec<String> {
 fn check(name: &str, feature: Option<&str>) -> Result<(), Failure> {
     // Clippy and not `cargo check`: only this denies warnings without building the dependencies
     // a second time.
-    let mut command = shell::cargo(["clippy", "--lib", "--no-default-features", "--package", name]);
+    let kind = if LIBRARIES.contains(&name) { "--lib" } else { "--bins" };
+    let mut command = shell::cargo(["clippy", kind, "--no-default-features", "--package", name]);
     if let Some(feature) = feature {
         command.args(["--features", feature]);
     }

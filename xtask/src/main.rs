@@ -5,8 +5,10 @@
 mod bench;
 mod browser;
 mod ci;
+mod deny;
 mod docs;
 mod features;
+mod fuzz;
 mod haproxy;
 mod imports;
 mod install;

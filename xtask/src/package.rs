@@ -13,7 +13,8 @@ pub(crate) const LIBRARIES: &[&str] = &["redlock-macros", "redlock-core", "redlo
 /// The published program, which is for Unix only. It is published last.
 pub(crate) const PROGRAM: &str = "redlock-cli";
 
-fn crates() -> impl Iterator<Item = &'static str> {
+/// Everything that is published.
+pub(crate) fn crates() -> impl Iterator<Item = &'static str> {
     LIBRARIES.iter().copied().chain([PROGRAM])
 }
 

@@ -1,6 +1,6 @@
 //! Running other programs: what is run is printed first, and a failure says which it was.
 
-use std::{ffi::OsStr, fmt, path::PathBuf, process::Command};
+use std::{borrow::BorrowMut, ffi::OsStr, fmt, path::PathBuf, process::Command};
 
 /// Why a task did not succeed, in one line.
 #[derive(Debug)]
@@ -59,8 +59,9 @@ pub(crate) fn workspace() -> PathBuf {
 }
 
 /// Prints the command, runs it with this terminal, and fails unless it succeeds.
-pub(crate) fn run(mut command: Command) -> Result<(), Failure> {
-    let line = display(&command);
+pub(crate) fn run(mut command: impl BorrowMut<Command>) -> Result<(), Failure> {
+    let command = command.borrow_mut();
+    let line = display(command);
     println!("$ {line}");
     match command.status() {
         Ok(status) if status.success() => Ok(()),

@@ -60,6 +60,19 @@ async fn a_lock_with_a_large_drift_factor_is_renewed_in_time() {
     assert!(guard.is_valid());
 }
 
+/// A third of this validity is less than the time after which a renewal without an answer is repeated.
+#[tokio::test(start_paused = true)]
+async fn a_lock_with_a_short_ttl_is_renewed_as_soon_as_it_is_due() {
+    let ms = Duration::from_millis;
+    let nodes = nodes(3);
+    let redlock = client(&nodes);
+    drop(redlock.lock("warm-up").await.unwrap());
+    nodes.iter().for_each(|node| node.slow(ms(25)));
+    let guard = redlock.lock("r").ttl(ms(150)).clock_drift_factor(0.6).await.unwrap();
+    sleep(ms(6000)).await;
+    assert!(guard.is_valid());
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_unknown_renewal_keeps_the_old_deadline_and_deletes_nothing() {
     let nodes = nodes(3);

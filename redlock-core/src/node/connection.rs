@@ -19,6 +19,12 @@ pub(crate) trait Connector: Send + Sync + 'static {
     fn overlap(&self) -> Duration {
         Duration::ZERO
     }
+
+    /// What an operator should know about the node at this moment, beside what its identity tells. Each
+    /// is one line.
+    fn advice(&self) -> Vec<Arc<str>> {
+        Vec::new()
+    }
 }
 
 /// A connection, and the process at its other end.

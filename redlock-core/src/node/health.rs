@@ -25,8 +25,8 @@ pub struct NodeHealth {
     /// How many deletes are still owed to it: keys that expire by themselves if it stays away.
     pub pending_cleanups: usize,
     /// What an operator should change about this server, which is used all the same: a user that may
-    /// not run `INFO`, or an eviction policy that may drop locks. Each is one line. Empty until the
-    /// first connection.
+    /// not run `INFO`, or an eviction policy that may drop locks. Also which part of a cluster gives no
+    /// votes for new locks now, and for how long. Each is one line. Empty until the first connection.
     pub advice: Vec<Arc<str>>,
 }
 
@@ -105,7 +105,8 @@ impl NodeHandle {
             Err(error) => NodeState::Down { error },
         };
         let now = shared.context.clock.now();
-        let advice = shared.advice.lock().clone();
+        let mut advice = shared.advice.lock().clone();
+        advice.extend(shared.connector.advice());
         let outbox = shared.outbox.lock();
         NodeHealth {
             advice,

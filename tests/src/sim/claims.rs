@@ -1,10 +1,14 @@
 //! Which commands may be sent, and when: the rules that show in the order of single commands.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
 
 use redlock_core::seam::simulation::{Kind, Outcome};
 
-use super::network::Act;
+use super::{network::Act, world::Client};
 
 /// What is known of the claims of one schedule, and which claim has which key.
 #[derive(Debug, Default)]
@@ -35,10 +39,39 @@ pub(super) struct Claim {
     keep_until: u64,
     /// Where it has been granted.
     taken: u32,
+    /// Its holder leaves its keys to another process.
+    pub(super) left: bool,
+    /// Another process may have it.
+    pub(super) quiet: Option<Quiet>,
     /// An operator has deleted it under its holder.
     pub(super) flushed: bool,
     /// Some nodes have granted it only after that.
     pub(super) regranted: bool,
+}
+
+/// From when on a process sends nothing more for a lock that it has handed to another one: what was asked
+/// for before is either sent by then or given up. A process that stands still meanwhile sends it when it
+/// goes on. No release follows, so a node that had not heard of the lock keeps it for its ttl.
+pub(super) struct Quiet {
+    client: Arc<Client>,
+    /// In true milliseconds, not counting those in which the process stood still.
+    from: u64,
+}
+
+impl Quiet {
+    pub(super) fn after(client: &Arc<Client>, now: u64, span: u64) -> Self {
+        Self { client: Arc::clone(client), from: now - client.paused() + span }
+    }
+
+    fn is_due(&self, now: u64) -> bool {
+        now - self.client.paused() > self.from
+    }
+}
+
+impl fmt::Debug for Quiet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Quiet").field("from", &self.from).finish_non_exhaustive()
+    }
 }
 
 /// The number of a key, whose name ends in it.
@@ -75,7 +108,7 @@ impl Claims {
     }
 
     /// A command was sent. Returns what is wrong with it.
-    pub(super) fn sent(&mut self, act: &Act<'_>) -> Option<String> {
+    pub(super) fn sent(&mut self, act: &Act<'_>, now: u64) -> Option<String> {
         if act.kind == Kind::Watch {
             return None;
         }
@@ -107,6 +140,7 @@ impl Claims {
             {
                 Some("sent behind the release of the same lock (rules 5 and 10)")
             }
+            _ if claim.quiet.as_ref().is_some_and(|it| it.is_due(now)) => Some("sent for a lock that another process has (rule 10)"),
             Kind::Join if claim.let_go & bit != 0 => {
                 Some("joined a queue behind leaving it: an entry that no waiter stands for")
             }
@@ -182,7 +216,11 @@ impl Claims {
         let Some(claim) = self.claims.get(owner) else {
             return Err("nobody has asked for it".to_owned());
         };
-        if crashed(claim.client) || claim.ghosts & (1 << node) != 0 || now <= claim.keep_until {
+        if claim.left
+            || crashed(claim.client)
+            || claim.ghosts & (1 << node) != 0
+            || now <= claim.keep_until
+        {
             return Ok(());
         }
         Err(format!("#{:04x} of c{}, which is alive", owner >> 48, claim.client))

@@ -11,16 +11,16 @@ use std::{
 
 use redlock_core::{
     LockHandle,
-    seam::simulation::{Kind, Outcome, believes, claim, numbers},
+    seam::simulation::{Kind, Outcome, claim, numbers},
 };
 use tokio::sync::Notify;
 
 use super::{
-    claims::{Claims, key_number},
+    beliefs::{Belief, Beliefs, Frozen},
+    claims::{Claims, Quiet, key_number},
     clock::SimClock,
     log::Log,
     network::{Act, Witness},
-    process::Process,
     report::Oddity,
     tokens::{Call, Given, Tokens},
 };
@@ -53,41 +53,15 @@ struct Inner {
     turns: BTreeMap<usize, u64>,
     /// Clients that have joined a queue since they were given their turn last.
     joined_again: BTreeSet<usize>,
-    beliefs: BTreeMap<u64, Belief>,
+    beliefs: Beliefs,
     claims: Claims,
     tokens: Tokens,
-    next: u64,
+    /// How many holds of each key have begun.
+    begun: BTreeMap<usize, u64>,
     /// Handles that outlive their holds.
     kept: Vec<LockHandle>,
-    /// Pairs of holds that overlap. Each is reported once.
-    told: Vec<(u64, u64)>,
     /// When all keys were deleted last, and until when clients may rely on a lock from before.
     flushed: Option<u64>,
-}
-
-/// A client has a lock and has not begun to let it go.
-#[derive(Debug)]
-struct Belief {
-    client: usize,
-    /// Several for a set.
-    keys: Vec<usize>,
-    claim: u64,
-    body: bool,
-    handle: LockHandle,
-    process: Frozen,
-}
-
-/// A process whose clock stands still does nothing, and so relies on nothing.
-#[derive(Debug, Clone)]
-pub(super) struct Frozen {
-    pub(super) process: Process,
-    pub(super) frozen: Arc<std::sync::atomic::AtomicBool>,
-}
-
-impl Frozen {
-    fn is_frozen(&self) -> bool {
-        self.frozen.load(std::sync::atomic::Ordering::Relaxed)
-    }
 }
 
 impl Ledger {
@@ -99,25 +73,62 @@ impl Ledger {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A lock was given just now.
+    /// A lock was given just now, or a body joined the hold of this `root`.
     pub(super) fn begin(
         &self,
         client: usize,
         keys: Vec<usize>,
         handle: LockHandle,
+        root: Option<u64>,
         body: bool,
         process: Frozen,
     ) -> u64 {
         let mut inner = self.lock();
-        inner.next += 1;
-        let id = inner.next;
         let claim = claim(&handle);
+        let mut is_flushed = false;
         if let Some(claim) = inner.claims.get(claim) {
             claim.live += 1;
+            is_flushed = claim.flushed;
         }
-        inner.beliefs.insert(id, Belief { client, keys, claim, body, handle, process });
+        if root.is_none() && !is_flushed {
+            keys.iter().for_each(|key| *inner.begun.entry(*key).or_default() += 1);
+        }
+        let id = inner.beliefs.add(|own| {
+            let root = root.unwrap_or(own);
+            Belief { client, keys, root, claim, body, handle, process }
+        });
         self.check(&mut inner);
         id
+    }
+
+    /// How often each of these keys was given, not counting locks that were deleted before.
+    pub(super) fn begun(&self, keys: impl Iterator<Item = usize>) -> Vec<u64> {
+        let inner = self.lock();
+        keys.map(|key| inner.begun.get(&key).copied().unwrap_or_default()).collect()
+    }
+
+    /// The keys of a hold stay where they are, and go with their ttl. If it was valid, another process may
+    /// have it, and nothing is sent in its name once it is `quiet`.
+    pub(super) fn left(&self, handle: &LockHandle, quiet: Option<Quiet>) {
+        if let Some(claim) = self.lock().claims.get(claim(handle)) {
+            claim.left = true;
+            claim.quiet = quiet;
+        }
+    }
+
+    /// A claim has the keys of another one from now on. Whether an operator has deleted these before.
+    pub(super) fn inherit(&self, before: &LockHandle, after: &LockHandle) -> bool {
+        let mut inner = self.lock();
+        let is_flushed = inner.claims.get(claim(before)).is_some_and(|claim| claim.flushed);
+        if let Some(claim) = inner.claims.get(claim(after)) {
+            claim.flushed |= is_flushed;
+        }
+        is_flushed
+    }
+
+    /// How far any wall clock was from the right time, in milliseconds.
+    pub(super) fn wall_error(&self) -> u64 {
+        self.lock().tokens.wall_error()
     }
 
     /// A client asks for a key.
@@ -162,7 +173,7 @@ impl Ledger {
     pub(super) fn end(&self, id: u64, keep_handle: bool) {
         let mut inner = self.lock();
         self.check(&mut inner);
-        let Some(belief) = inner.beliefs.remove(&id) else { return };
+        let Some(belief) = inner.beliefs.remove(id) else { return };
         if let Some(claim) = inner.claims.get(belief.claim) {
             claim.live -= 1;
         }
@@ -176,7 +187,7 @@ impl Ledger {
         let ids: Vec<u64> = {
             let inner = self.lock();
             let guards = inner.beliefs.iter().filter(|(_, it)| it.client == client && !it.body);
-            guards.map(|(id, _)| *id).collect()
+            guards.map(|(id, _)| id).collect()
         };
         ids.into_iter().for_each(|id| self.end(id, false));
     }
@@ -223,7 +234,7 @@ impl Ledger {
 
     /// How many bodies of a client have not ended.
     pub(super) fn bodies(&self, client: usize) -> usize {
-        self.lock().beliefs.values().filter(|it| it.client == client && it.body).count()
+        self.lock().beliefs.iter().filter(|(_, it)| it.client == client && it.body).count()
     }
 
     /// An operator deletes all keys. The present holders may go on until `until` at most, and other
@@ -256,15 +267,14 @@ impl Ledger {
     }
 
     fn check(&self, inner: &mut Inner) {
-        let Inner { beliefs, claims, told, flushed, .. } = inner;
+        let Inner { beliefs, claims, flushed, .. } = inner;
         if let Some(until) = *flushed
             && self.log.now() > until
         {
             *flushed = None;
-            for belief in beliefs.values() {
+            for (_, belief) in beliefs.iter() {
                 if claims.get(belief.claim).is_some_and(|claim| claim.flushed && !claim.regranted)
-                    && !belief.process.is_frozen()
-                    && believes(&belief.handle)
+                    && belief.is_relied_on()
                 {
                     let Belief { client, keys, .. } = belief;
                     self.log.violation(format!(
@@ -274,37 +284,8 @@ impl Ledger {
                 }
             }
         }
-        if beliefs.len() < 2 {
-            return;
-        }
-        let mut holders: BTreeMap<usize, u64> = BTreeMap::new();
-        for (id, belief) in &*beliefs {
-            let shares = |other: &Belief| other.keys.iter().any(|key| belief.keys.contains(key));
-            let alone = beliefs.values().filter(|other| shares(other)).count() == 1;
-            if alone
-                || belief.process.is_frozen()
-                || claims.get(belief.claim).is_some_and(|claim| claim.flushed)
-                || !believes(&belief.handle)
-            {
-                continue;
-            }
-            for key in &belief.keys {
-                let Some(other) = holders.insert(*key, *id) else { continue };
-                if told.contains(&(other, *id)) {
-                    continue;
-                }
-                told.push((other, *id));
-                if let Some(first) = beliefs.get(&other) {
-                    self.log.violation(format!(
-                        "two rely on k{key}: c{} (#{:04x}) and c{} (#{:04x})",
-                        first.client,
-                        first.claim >> 48,
-                        belief.client,
-                        belief.claim >> 48,
-                    ));
-                }
-            }
-        }
+        let is_flushed = |claim| claims.get(claim).is_some_and(|claim| claim.flushed);
+        beliefs.overlaps(is_flushed).into_iter().for_each(|what| self.log.violation(what));
     }
 
     /// The key is on the node although no call is under way.
@@ -329,7 +310,7 @@ impl Witness for Ledger {
         let problem = {
             let mut inner = self.lock();
             *inner.sent.entry(act.client).or_default() += 1;
-            inner.claims.sent(act)
+            inner.claims.sent(act, self.log.now())
         };
         self.note(act, 1, || "sends".to_owned());
         if let Some(problem) = problem {

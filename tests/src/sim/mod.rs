@@ -9,9 +9,10 @@
 //!   random numbers of clients, through [`redlock_core::seam`].
 //! - `world`, `work`, `faults`: making it happen.
 //! - `fenced`: which locks are asked for with a token.
-//! - `ledger`, `claims`, `tokens`, `finish`, `in_order`: what must hold, whatever happens.
+//! - `ledger`, `beliefs`, `claims`, `tokens`, `finish`, `in_order`: what must hold, whatever happens.
 //! - `log`: the hash, and the timeline for a reader.
 
+mod beliefs;
 mod claims;
 mod clock;
 pub mod command;

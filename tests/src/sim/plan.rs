@@ -107,6 +107,7 @@ pub(super) struct Op {
 }
 
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "nearly all operations are of the largest kind")]
 pub(super) enum What {
     Take(Take),
     ReleaseAll,
@@ -161,12 +162,19 @@ pub(super) struct Take {
     pub(super) fenced: bool,
     /// A handle outlives the hold.
     pub(super) keep_handle: bool,
+    /// What its body asks of the lock that it runs under, one after the other.
+    pub(super) inside: Vec<Inside>,
 }
 
 impl Take {
     /// All its keys.
     pub(super) fn keys(&self) -> impl Iterator<Item = usize> {
         std::iter::once(self.key).chain(self.also.iter().copied())
+    }
+
+    /// Whether it has a guard, and no body.
+    pub(super) fn has_guard(&self) -> bool {
+        matches!(self.how, How::Lock | How::Try | How::Snipe)
     }
 
     /// The names of its keys.
@@ -186,7 +194,7 @@ pub(super) enum How {
     Continue,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cancel {
     /// Dropped after this many polls.
     Polls(u32),
@@ -227,6 +235,50 @@ pub(super) enum End {
     UntilLost(u64),
     /// Holds until it is lost, or this long. Then extends and releases, as if the lock were held.
     GoesOn(u64),
+    /// Another process takes the lock up.
+    HandOff(HandOff),
+}
+
+/// A lock on its way from one process to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct HandOff {
+    /// The client that adopts it, taken modulo how many are alive.
+    pub(super) to: usize,
+    /// How long it is on its way.
+    pub(super) after: u64,
+    /// Another client that has the same data adopts it, too, so long after it was sent.
+    pub(super) again: Option<(usize, u64)>,
+    pub(super) crash: Option<Crash>,
+    /// When an adoption is given up.
+    pub(super) cancel: Option<Cancel>,
+    /// How long the client that has adopted it holds it.
+    pub(super) hold: u64,
+    /// How often it is handed on after that.
+    pub(super) hops: u32,
+}
+
+/// The process that dies while a lock changes hands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Crash {
+    /// The process that had the lock, so long after it has sent it.
+    Giver(u64),
+    /// The process that adopts it, so long after it has begun to.
+    Taker(u64),
+}
+
+/// What a body asks of the lock that it runs under. Times are how long the bodies inside run.
+#[derive(Debug, Clone)]
+pub(super) enum Inside {
+    /// Bodies inside of each other, so deep. The outermost of them is dropped early if there is a `cancel`.
+    Nested { depth: u32, span: u64, cancel: Option<Cancel> },
+    /// Two bodies at once.
+    Joined([u64; 2]),
+    /// A body that begins inside, and goes on when the body around it has ended.
+    Moved(u64),
+    /// A bare request, which would wait for itself.
+    Bare,
+    /// A task of its own, which the body may wait for.
+    Spawned { take: Box<Take>, is_awaited: bool },
 }
 
 /// What happens to the node that keeps a queue.

@@ -66,10 +66,13 @@ pub(super) enum Oddity {
     Continued,
     ContinuedLost,
     Set,
+    Nested,
+    HandOff,
+    Adopted,
 }
 
 impl Oddity {
-    pub(super) const NAMES: [&str; 11] = [
+    pub(super) const NAMES: [&str; 14] = [
         "clients with one server under two names",
         "clients of joined pools",
         "pools replaced",
@@ -81,6 +84,9 @@ impl Oddity {
         "bodies that go on after a loss",
         "of them after one",
         "requests for sets",
+        "nested bodies",
+        "hand-overs",
+        "of them adopted",
     ];
 }
 

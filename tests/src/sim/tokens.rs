@@ -70,6 +70,11 @@ impl Tokens {
         self.wall_error = self.wall_error.max(error);
     }
 
+    /// How far any wall clock was from the right time, in milliseconds.
+    pub(super) fn wall_error(&self) -> u64 {
+        self.wall_error
+    }
+
     pub(super) fn restarted_empty(&mut self) {
         self.restarted = true;
     }

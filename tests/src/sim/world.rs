@@ -12,9 +12,10 @@ use redlock_core::{Redlock, pools, seam::simulation};
 use tokio::task::JoinHandle;
 
 use super::{
+    beliefs::Frozen,
     clock::SimClock,
     faults,
-    ledger::{Frozen, Ledger},
+    ledger::Ledger,
     locked,
     log::Log,
     network::{LinkQuality, Network},
@@ -268,9 +269,14 @@ impl World {
         }
         for (number, ops) in plan.tasks.iter().enumerate() {
             let task = work::task(Arc::clone(self), Arc::clone(client), number, ops.clone());
-            let task = tokio::spawn(client.life.process.inside(task));
-            locked(&self.tasks).push(task);
+            self.spawn(client, task);
         }
+    }
+
+    /// Starts one more task in the process of a client. The schedule waits for its end.
+    pub(super) fn spawn(&self, client: &Client, task: impl Future<Output = ()> + Send + 'static) {
+        let task = tokio::spawn(client.life.process.inside(task));
+        locked(&self.tasks).push(task);
     }
 
     /// Waits until no task has anything left to do.
@@ -370,6 +376,13 @@ impl World {
         let plan = self.unseeing(&self.plan.clients[count % self.plan.clients.len()]);
         let next = self.spawn_client(&plan);
         self.start(&next);
+    }
+
+    /// Kills a process, and starts another in its place, unless all faults have ended.
+    pub(super) fn crash_unless_over(self: &Arc<Self>, client: &Client) {
+        if !self.is_over() {
+            self.crash(client);
+        }
     }
 
     /// Kills a process for good.

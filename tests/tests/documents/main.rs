@@ -1,8 +1,9 @@
 //! The documents as one set: links lead somewhere, and back; commands and events that are named exist; what
-//! one page says no other page repeats.
+//! one page says no other page repeats; figures are those of the last benchmark.
 
 mod commands;
 mod events;
+mod figures;
 mod links;
 mod markdown;
 mod repetition;

@@ -5,7 +5,9 @@
 //! back with their data, or without it where that shows (rule 16).
 
 mod faults;
+mod hand_off;
 mod holding;
+mod inside;
 mod operation;
 
 use redlock_core::Restarts;
@@ -36,6 +38,9 @@ impl Plan {
         let crowd = rng.percent(CROWDS) || crowd;
         let mut plan = Artist::new(&mut rng, crowd).plan(seed);
         fenced::draw(&mut plan);
+        // Each has random numbers of its own, so that the rest of a plan does not depend on it.
+        hand_off::draw(&mut plan);
+        inside::draw(&mut plan);
         plan
     }
 }

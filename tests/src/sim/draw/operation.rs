@@ -107,6 +107,7 @@ impl Artist<'_> {
             overtaken: false,
             fenced: false,
             keep_handle: self.rng.percent(20),
+            inside: Vec::new(),
         }
     }
 

@@ -14,17 +14,19 @@ use redlock_core::{
 
 use super::{
     super::{
-        plan::{End, Step, Take},
+        plan::{End, Take},
         report::Oddity,
         world::{ms, sleep},
     },
     Worker,
     cancel::{OnDrop, cancellable},
+    inside::Moved,
 };
 
 impl Worker {
     pub(super) async fn run(&self, take: &Take) {
         let call = self.call(take);
+        let redlock = self.client.redlock();
         let body = async |lock: &LockHandle| {
             let id = self.begin(take, lock.clone(), true, call);
             let _end = OnDrop(|| self.let_go(id, take));
@@ -32,6 +34,7 @@ impl Worker {
                 for step in &take.steps {
                     self.step(step).await;
                 }
+                self.inside(take, &redlock, lock, id).await
             });
             poll_fn(|cx| {
                 if !believes(lock) {
@@ -39,14 +42,16 @@ impl Worker {
                 }
                 steps.as_mut().poll(cx)
             })
-            .await;
+            .await
         };
-        let held: u64 = take.steps.iter().map(Step::span).sum();
-        let limit = self.give_up_after(take) + held + self.round();
-        let run = cancellable(self.request(take).run(body), take.cancel);
+        let limit = self.longest(take);
+        let run = cancellable(self.request(&redlock, take).run(body), take.cancel);
         match self.bounded("run", limit, run).await {
             None => self.say(31, 1, || "gives up".to_owned()),
-            Some(Ok(())) => self.say(41, 0, || "ran".to_owned()),
+            Some(Ok(moved)) => {
+                self.say(41, 0, || "ran".to_owned());
+                Moved::all(moved).await;
+            }
             Some(Err(error)) => {
                 self.refused(&error);
                 let LockError::Lost { reason, .. } = error else { return };
@@ -75,7 +80,8 @@ impl Worker {
             options = options.fenced();
         }
         let asked = self.call(take);
-        let call = of_client(&self.client.redlock(), all(take.names()), &options);
+        let redlock = self.client.redlock();
+        let call = of_client(&redlock, all(take.names()), &options);
         let ended = AtomicBool::new(true);
         let body = async {
             let lock = lock();
@@ -94,13 +100,14 @@ impl Worker {
             if lost > 0 {
                 self.world.log.odd(Oddity::ContinuedLost);
             }
+            let moved = self.inside(take, &redlock, &lock, id).await;
             ended.store(true, Relaxed);
-            Ok(())
+            Ok(moved)
         };
-        let run = run(call, error_from::<Result<(), LockError>>(), OnLost::Continue, body);
+        let run = run(call, error_from::<Result<Vec<Moved>, LockError>>(), OnLost::Continue, body);
         match cancellable(run, take.cancel).await {
             None => return self.say(31, 1, || "gives up".to_owned()),
-            Some(Ok(())) => {}
+            Some(Ok(moved)) => Moved::all(moved).await,
             Some(Err(error)) => self.refused(&error),
         }
         if !ended.load(Relaxed) && cleared == self.client.cleared.load(Relaxed) {

@@ -18,6 +18,11 @@ use super::{
 impl Worker {
     pub(super) async fn hold(&self, take: &Take, guard: LockGuard, call: Vec<Call>) {
         let id = self.begin(take, guard.handle(), false, call);
+        self.holding(take, guard, id).await;
+    }
+
+    /// Holds a lock that was given.
+    pub(super) async fn holding(&self, take: &Take, guard: LockGuard, id: u64) {
         for step in &take.steps {
             if let Step::Extend(ttl) = step {
                 self.say(33, *ttl, || format!("extends by {ttl} ms"));
@@ -73,6 +78,7 @@ impl Worker {
                 self.let_go(id, take);
                 drop(guard);
             }
+            End::HandOff(how) => self.hand_off(id, take, guard, how),
         }
         if handle.is_valid() {
             self.violation("a lock that was let go of is valid");
@@ -118,6 +124,18 @@ impl Worker {
 }
 
 impl Step {
+    /// What it extends a lock to, if it does.
+    pub(super) fn ttl(&self) -> u64 {
+        match *self {
+            Self::Extend(ttl) | Self::SendExtend(ttl) => ttl,
+            Self::Sleep(_)
+            | Self::Isolate { .. }
+            | Self::Stop(_)
+            | Self::Freeze(_)
+            | Self::SetBack(_) => 0,
+        }
+    }
+
     pub(super) fn span(&self) -> u64 {
         match *self {
             Self::Sleep(span) => span,

@@ -3,7 +3,9 @@
 mod body;
 mod cancel;
 mod client;
+mod hand_off;
 mod holding;
+mod inside;
 
 use std::{
     future::{Future, IntoFuture, poll_fn},
@@ -12,7 +14,7 @@ use std::{
     task::Poll,
 };
 
-use redlock_core::{LockError, LockHandle, LockRequest, Released};
+use redlock_core::{LockError, LockHandle, LockRequest, Redlock, Released};
 
 use self::cancel::cancellable;
 use super::{
@@ -48,6 +50,7 @@ pub(super) async fn task(world: Arc<World>, client: Arc<Client>, number: usize, 
     }
 }
 
+#[derive(Clone)]
 struct Worker {
     world: Arc<World>,
     client: Arc<Client>,
@@ -84,8 +87,7 @@ impl Worker {
         4 * self.world.plan.settings.node_timeout
     }
 
-    fn request(&self, take: &Take) -> LockRequest {
-        let redlock = &self.client.redlock();
+    fn request(&self, redlock: &Redlock, take: &Take) -> LockRequest {
         let wait = match take.how {
             How::Lock | How::Run | How::Continue => take.wait,
             How::Try | How::Snipe => 0,
@@ -144,7 +146,7 @@ impl Worker {
         let disturbed = self.client.disturbed.load(Relaxed);
         let begun = self.world.now();
         let call = self.call(take);
-        let request = self.stopping(take, self.request(take).into_future());
+        let request = self.stopping(take, self.request(&self.client.redlock(), take).into_future());
         let request = cancellable(request, take.cancel);
         let answer = self.bounded("lock", self.give_up_after(take), request).await;
         if take.sleeps && !self.client.has_crashed() && self.world.now() - begun > AWAKE {
@@ -193,10 +195,15 @@ impl Worker {
     }
 
     fn refused(&self, error: &LockError) {
-        self.say(32, kind(error), || format!("{error}"));
+        self.told(error);
         if self.world.plan.calm && matches!(error, LockError::NoQuorum { .. }) {
             self.violation(format!("refused although nothing is wrong: {error}"));
         }
+    }
+
+    /// There was no lock, and that may be right.
+    fn told(&self, error: &LockError) {
+        self.say(32, kind(error), || format!("{error}"));
         if let LockError::Config { .. } | LockError::InvalidResource { .. } = error {
             self.violation(format!("the plan is wrong: {error}"));
         }
@@ -231,8 +238,14 @@ impl Worker {
         for (key, call) in take.keys().zip(call) {
             self.world.ledger.given(key, &handle, call);
         }
+        self.relies(take, handle, None, body)
+    }
+
+    /// The client relies on a lock from now on. A body inside of another has the `root` of that.
+    fn relies(&self, take: &Take, handle: LockHandle, root: Option<u64>, body: bool) -> u64 {
         let life = self.client.life.clone();
-        self.world.ledger.begin(self.client.number, take.keys().collect(), handle, body, life)
+        let keys = take.keys().collect();
+        self.world.ledger.begin(self.client.number, keys, handle, root, body, life)
     }
 
     fn let_go(&self, id: u64, take: &Take) {

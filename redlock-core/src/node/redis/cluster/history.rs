@@ -96,6 +96,13 @@ impl History {
         }
     }
 
+    /// How many slots give no locks at `now`, and how much longer the last of them does.
+    pub(super) fn all_that_sit_out(&self, now: Moment) -> Option<(usize, Duration)> {
+        let left = self.barred.values().map(|until| until.since(now));
+        let left: Vec<_> = left.filter(|left| !left.is_zero()).collect();
+        Some((left.len(), left.into_iter().max()?))
+    }
+
     /// How much longer this slot gives no locks at `now`.
     pub(super) fn sits_out(&self, slot: u16, now: Moment) -> Option<Duration> {
         let left = self.barred.get(&slot)?.since(now);
@@ -153,6 +160,8 @@ mod tests {
         assert_eq!(history.sits_out(0, at(5)), Some(SPAN));
         assert_eq!(history.sits_out(9, at(64)), Some(Duration::from_secs(1)));
         assert_eq!(history.sits_out(9, at(65)), None);
+        assert_eq!(history.all_that_sit_out(at(64)), Some((10, Duration::from_secs(1))));
+        assert_eq!(history.all_that_sit_out(at(65)), None);
         assert_eq!(history.sits_out(10, at(5)), None);
         assert_eq!(history.look(&failed_over, at(70)), 0, "it is known now");
     }

@@ -121,4 +121,17 @@ impl Connector for ClusterConnector {
                 .map_err(|reason| NodeError::new(&self.looker.name, NodeErrorKind::Down, reason))
         })
     }
+
+    fn advice(&self) -> Vec<Arc<str>> {
+        let sit_out = self.history.lock().all_that_sit_out(self.clock.now());
+        let line = |(slots, left): (usize, Duration)| {
+            format!(
+                "{slots} of its {} slots give no votes for {} s more: other processes have taken them \
+                 over and may have forgotten locks",
+                slots::SLOTS,
+                left.as_secs() + 1,
+            )
+        };
+        sit_out.map(|it| line(it).into()).into_iter().collect()
+    }
 }
