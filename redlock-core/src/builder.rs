@@ -9,8 +9,9 @@ use crate::{
     lease::validity,
     metrics,
     node::{Context, Node, NodeHandle, NodeSpec, Restarts, Source, memory::MemoryNode},
-    options::{LockOptions, Settings, call_settings},
+    options::{LockOptions, call_settings},
     redlock::Redlock,
+    settings::Settings,
     token::{Entropy, OsEntropy, ascii_name},
 };
 

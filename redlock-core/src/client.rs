@@ -9,10 +9,10 @@ use crate::{
     error::LockError,
     lease::Leases,
     node::{NodeHandle, memory::MemoryNode},
-    options::Settings,
     quorum::Nodes,
     resources::Resources,
     runtime::check_runtime,
+    settings::Settings,
     token::Entropy,
     wait::Queues,
 };

@@ -103,11 +103,14 @@ mod resources;
 mod runtime;
 #[doc(hidden)]
 pub mod seam;
+mod settings;
 mod shutdown;
 mod status;
 #[doc(hidden)]
 pub mod sync;
 mod telemetry;
+#[cfg(test)]
+mod testing;
 mod timer;
 mod token;
 mod wait;

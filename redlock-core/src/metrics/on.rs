@@ -114,12 +114,12 @@ pub(crate) fn queued() -> Counted {
     Counted::new(gauge!(QUEUE_PLACES))
 }
 
-/// A queue between processes was joined behind so many clients.
+/// Counts that a queue between processes was joined behind so many clients.
 pub(crate) fn queue_ahead(label: &'static str, ahead: u64) {
     histogram!(QUEUE_AHEAD, "label" => label).record(ahead as f64);
 }
 
-/// A waiting request asks again.
+/// Counts that a waiting request asks again, for this cause.
 pub(crate) fn woken(label: &'static str, cause: &'static str) {
     counter!(WAKEUPS, "label" => label, "cause" => cause).increment(1);
 }
@@ -142,12 +142,12 @@ impl Held {
         Self { label, since, gauge: gauge!(HELD, "label" => label, "mode" => mode()) }
     }
 
-    /// The holder gets the lock.
+    /// Counts that the holder gets the lock.
     pub(crate) fn begin(&self) {
         self.gauge.increment(1.0);
     }
 
-    /// The hold has ended, by a release or a loss. Called once.
+    /// Counts that the hold has ended, by a release or a loss. Called once.
     pub(crate) fn end(&self, clock: &dyn Clock) {
         self.gauge.decrement(1.0);
         histogram!(HOLD, "label" => self.label).record(clock.now().since(self.since));
@@ -177,7 +177,7 @@ pub(crate) fn node_up(node: &Arc<str>, is_up: bool) {
     gauge!(NODE_UP, "node" => Arc::clone(node)).set(if is_up { 1.0 } else { 0.0 });
 }
 
-/// The node gives no votes for so long, or gives them.
+/// Shows for how long the node gives no votes, if it gives none.
 pub(crate) fn node_sits_out(node: &Arc<str>, left: Option<Duration>) {
     let until =
         left.and_then(|left| SystemTime::now().duration_since(UNIX_EPOCH).ok()?.checked_add(left));

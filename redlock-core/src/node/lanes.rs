@@ -186,7 +186,7 @@ impl Lanes {
         self.in_flight < MAX_WATCHING
     }
 
-    /// This many of the jobs that were taken are no longer in flight.
+    /// Makes room: this many of the jobs that were taken are no longer in flight.
     pub(super) fn answered(&mut self, jobs: usize) {
         self.in_flight = self.in_flight.saturating_sub(jobs);
     }

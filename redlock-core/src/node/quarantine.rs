@@ -101,13 +101,13 @@ impl Quarantine {
         }
     }
 
-    /// The node could not be reached.
+    /// Notes that the node could not be reached.
     pub(super) fn went_down(&mut self) {
         self.was_down = true;
     }
 
-    /// The node has said that it is a replica: its process stays the same when it becomes a master
-    /// again, and its data do not.
+    /// Notes that the node has said that it is a replica: its process stays the same when it
+    /// becomes a master again, and its data do not.
     pub(super) fn was_replica(&mut self) {
         self.was_replica = true;
     }

@@ -41,7 +41,7 @@ impl Tally {
         }
     }
 
-    /// A node that said no has changed to yes.
+    /// Counts that a node has changed from no to yes.
     pub(crate) fn come_round(&mut self) {
         self.no = self.no.saturating_sub(1);
         self.yes += 1;

@@ -1,8 +1,9 @@
 //! Taking one of the permits of a resource.
 //!
-//! A permit is a lock under a key of its own, with a number. The first attempt is for a random number. A
-//! client that was refused asks the node that keeps the queue of all permits for a number that is free
-//! there, so that a full set of permits costs one question and not an attempt at each.
+//! A permit is a lock under a key of its own, with a number. The first attempt is for a random
+//! number. A client that was refused asks the node that keeps the queue of all permits for a number
+//! that is free there. So a client pays one question when all permits are taken, and not an attempt
+//! at each.
 
 use std::{
     sync::{
@@ -97,7 +98,7 @@ impl Request<'_> {
         let refused = Arc::new(refused);
         let now = self.now();
         if self.retries.limit(now).is_zero() {
-            return Err(self.told(Some(&refused)));
+            return Err(self.out_of_time(Some(&refused)));
         }
         let mut front: Front = self.turn(&line, now).await?;
         front.failed(&refused);
@@ -135,7 +136,7 @@ impl Request<'_> {
         }
     }
 
-    /// The next attempt is for the permit with this number.
+    /// Lets the next attempt be for the permit with this number.
     fn take_number(&mut self, number: u32) {
         let Some(Permits { line, .. }) = &self.permits else { return };
         let key = format!("{line}:{number}");

@@ -9,9 +9,10 @@ use crate::{
     lease::{Hold, LeaseState},
     metrics,
     node::{Action, Claim, Job, deliver},
-    options::{LockOptions, Terms},
+    options::LockOptions,
     quorum::{Round, Tally, ask},
     runtime::check_runtime,
+    settings::Terms,
     telemetry, token,
     wait::{Joined, Wants},
 };

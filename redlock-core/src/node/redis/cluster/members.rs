@@ -293,8 +293,8 @@ impl Members {
                 None => before.push(member),
             }
         }
-        // A member that has lost all its slots is asked no more. One that takes its first slot over
-        // has none yet.
+        // A member that has lost all its slots is asked no more. A member that is taking its first
+        // slot over has none yet, and stays.
         for member in before {
             let has_slots = shards.iter().any(|it| it.place == member.place);
             if has_slots || wanted.contains(&member.place) && member.exchange.is_some() {
