@@ -13,7 +13,7 @@ use redlock_tests::{
     LIMIT, Nodes, Peer,
     history::Hold,
     rivals::{Role, holds_while_nodes_fail},
-    within,
+    wait_until, within,
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock-process");
