@@ -28,6 +28,15 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct HoldId(pub(super) u64);
 
+/// How a claim is held, as the value of a label.
+fn mode(claim: &Claim) -> &'static str {
+    match claim {
+        Claim { shared: true, .. } => "shared",
+        claim if queue_keys::is_permit(claim) => "permit",
+        _ => "exclusive",
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) id: HoldId,
@@ -64,7 +73,7 @@ impl Hold {
             id,
             resources,
             since,
-            metered: metrics::Held::new(label, since),
+            metered: metrics::Held::new(label, since, || mode(&state.lease().claim)),
             has_body: AtomicBool::new(false),
             is_dismissed: AtomicBool::new(false),
             state: Mutex::new(state),
