@@ -1,13 +1,13 @@
 //! Permits in several clients and processes, over real servers.
 
-use std::time::Duration;
+use std::{future::IntoFuture, time::Duration};
 
 use redlock_core::Redlock;
 use redlock_tests::{
     LIMIT, Nodes, Peer,
     history::Hold,
     rivals::{Role, holds_while_nodes_fail},
-    within,
+    wait_until, within,
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock-process");
@@ -47,4 +47,31 @@ async fn the_permit_of_a_holder_that_is_killed_is_free_after_its_ttl() {
     killed.kill();
     let next = within("the next", client.lock("job").permits(2)).await.unwrap();
     assert!(next.is_valid() && other.is_valid());
+}
+
+/// As docs/manual/waiting.md says.
+#[tokio::test]
+async fn an_operator_sees_permits_under_their_own_names_and_takes_one_away() {
+    let nodes = Nodes::start(3);
+    let (holder, other) = (client(&nodes), client(&nodes));
+    let holding = [
+        holder.lock("job").permits(2).await.unwrap(),
+        holder.lock("job").permits(2).await.unwrap(),
+    ];
+    let waiting = tokio::spawn(other.lock("job").permits(2).into_future());
+    let operator = client(&nodes);
+    for number in 0..2 {
+        let name = format!("job:{{redlock:job}}:permit:{number}");
+        wait_until("the permit is held, and one client waits", async || {
+            let status = operator.inspect(&*name).await.unwrap();
+            status.holder() == Some(holder.client_name()) && status.waiting().len() == 1
+        })
+        .await;
+    }
+    let waits = other.waiting();
+    assert_eq!((waits.len(), waits[0].resource()), (1, "job"));
+    operator.force_release_now("job:{redlock:job}:permit:1").await.unwrap();
+    let next = within("the next", waiting).await.unwrap().unwrap();
+    assert!(next.is_valid());
+    drop(holding);
 }

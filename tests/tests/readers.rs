@@ -13,7 +13,7 @@ use redlock_tests::{
     LIMIT, Nodes, Peer,
     history::Hold,
     rivals::{Role, holds_while_nodes_fail},
-    within,
+    wait_until, within,
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock-process");
@@ -83,6 +83,24 @@ async fn a_flood_of_readers_lets_a_writer_in() {
     for reader in flood {
         within("a reader", reader).await.unwrap();
     }
+}
+
+/// The keys of a writer go, and readers come: the writer learns of it at its next renewal, and not when its
+/// validity ends.
+#[tokio::test]
+async fn a_writer_whose_lock_readers_have_has_lost_it() {
+    let nodes = Nodes::start(3);
+    let (writer, other) = (client(&nodes), client(&nodes));
+    nodes.warm_up(&other).await;
+    let guard = writer.lock("job").ttl(LIMIT).await.unwrap();
+    nodes.iter().for_each(|node| drop(node.command(&["FLUSHALL"])));
+    let reader = other.lock("job").shared().await.unwrap();
+    wait_until("all nodes have a reader", async || reader.votes() == 3).await;
+    assert!(guard.extend(LIMIT).await.unwrap_err().is_lost());
+    assert!(!guard.is_valid());
+    drop(guard);
+    reader.extend(LIMIT).await.unwrap();
+    reader.release().await.unwrap();
 }
 
 #[tokio::test]

@@ -23,6 +23,7 @@ const HOLD: &str = "redlock_hold_duration_seconds";
 const RENEWALS: &str = "redlock_renewals_total";
 const LOSSES: &str = "redlock_losses_total";
 const HELD: &str = "redlock_held";
+const GIVEN: &str = "redlock_leases_given_total";
 const WAITING: &str = "redlock_waiting";
 const WAKEUPS: &str = "redlock_wakeups_total";
 const QUEUE_PLACES: &str = "redlock_queue_places";
@@ -42,7 +43,8 @@ pub(crate) fn describe() {
     describe_histogram!(HOLD, seconds, "From getting a lock to its release or loss");
     describe_counter!(RENEWALS, "Renewals of held locks, by outcome");
     describe_counter!(LOSSES, "Locks that were lost, by reason");
-    describe_gauge!(HELD, "Locks held now");
+    describe_gauge!(HELD, "Locks held now, by how they are held");
+    describe_counter!(GIVEN, "Locks that were given away to be adopted by another client");
     describe_gauge!(WAITING, "Requests that wait for a lock now");
     describe_counter!(WAKEUPS, "Reasons why waiting requests asked again");
     describe_gauge!(QUEUE_PLACES, "Places in the queues between processes now");
@@ -132,8 +134,12 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    pub(crate) fn new(label: &'static str, since: Moment) -> Self {
-        Self { label, since, gauge: gauge!(HELD, "label" => label) }
+    pub(crate) fn new(
+        label: &'static str,
+        since: Moment,
+        mode: impl FnOnce() -> &'static str,
+    ) -> Self {
+        Self { label, since, gauge: gauge!(HELD, "label" => label, "mode" => mode()) }
     }
 
     /// Counts that the holder gets the lock.
@@ -155,6 +161,11 @@ impl Held {
             LostReason::Shutdown => "shutdown",
         };
         counter!(LOSSES, "label" => self.label, "reason" => reason).increment(1);
+    }
+
+    /// The holder gives the lock to another client.
+    pub(crate) fn given(&self) {
+        counter!(GIVEN, "label" => self.label).increment(1);
     }
 
     pub(crate) fn renewal(&self, outcome: &'static str) {

@@ -24,7 +24,7 @@ use crate::{
     error::{LockError, NodeError},
     lease::Hold,
     node::{Action, Claim, Job, Reply, ReplySink, ReplyTo, deliver, queue_keys},
-    wait::{FailedAttempt, Front, Joined, queue_node},
+    wait::{FailedAttempt, Front, Joined, line_of_one_permit, queue_node},
 };
 
 /// How often a request that does not wait asks for another number, when other clients were faster.
@@ -76,7 +76,7 @@ impl Request<'_> {
         // A client that has just released a permit lets the waiters of other clients go first.
         if !queues.is_contended(&line, self.now()) {
             let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-            let own: Arc<str> = format!("{line}\0{number}").into();
+            let own = line_of_one_permit(&line, number);
             let Joined::First(front) = queues.join(&own, self.wants(), self.begun) else {
                 return Err(self.held(false, Vec::new()));
             };
