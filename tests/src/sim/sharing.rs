@@ -20,6 +20,9 @@ use super::{
 /// How long each holder has its lock.
 const HOLD: u64 = 30;
 
+/// How long one holder of a permit keeps it, sometimes: waiters must not wait for this one.
+const LONG_HOLD: u64 = 15_000;
+
 /// How often each task asks for a permit.
 const ROUNDS: usize = 3;
 
@@ -101,7 +104,12 @@ impl Slots {
 async fn permits(world: &Arc<World>, rng: &mut Rng) {
     let (clients, dies) = cast(world, rng);
     let count = world.plan.permits[0];
-    world.log.note([59], || "--".to_owned(), || format!("{count} permits, a crash: {dies}"));
+    let is_long = count > 1 && rng.percent(30);
+    world.log.note(
+        [59],
+        || "--".to_owned(),
+        || format!("{count} permits, one held for long: {is_long}, a crash: {dies}"),
+    );
     let slots = Slots {
         count: usize::try_from(count).unwrap_or(usize::MAX),
         tasks: BTreeMap::new(),
@@ -113,17 +121,23 @@ async fn permits(world: &Arc<World>, rng: &mut Rng) {
     for (client, number) in clients.iter().flat_map(|client| [(client, 0), (client, 1)]) {
         let (world, redlock) = (Arc::clone(world), client.redlock());
         let (slots, task) = (Arc::clone(&slots), (client.number, number));
+        let stays = is_long && task == (clients[0].number, 0);
         tasks.push(tokio::spawn(client.life.process.inside(async move {
-            for _ in 0..ROUNDS {
+            for round in 0..ROUNDS {
+                let (hold, ttl) = if stays && round == 0 {
+                    (LONG_HOLD, world.plan.settings.max_ttl)
+                } else {
+                    (HOLD, ttl(&world))
+                };
                 locked(&slots).set(task, Some(false), world.now());
-                let request = redlock.lock("k0").permits(count).ttl(ms(ttl(&world)));
+                let request = redlock.lock("k0").permits(count).ttl(ms(ttl));
                 let got = request.wait(ms(LONG)).retry_delay(ms(LONG)).await;
                 let Ok(guard) = got else {
                     world.log.delay(format!("c{} waited for a permit in vain: {got:?}", task.0));
                     break;
                 };
                 locked(&slots).set(task, Some(true), world.now());
-                sleep(HOLD).await;
+                sleep(hold).await;
                 drop(guard);
                 locked(&slots).set(task, None, world.now());
             }
