@@ -211,7 +211,7 @@ pub(crate) mod manual {
             Self { base: TokioClock, wall_ahead: AtomicI64::new(0), slept: AtomicU64::new(0) }
         }
 
-        /// The machine was suspended for this long.
+        /// Lets the machine be suspended for this long.
         pub(crate) fn sleep(&self, span: Duration) {
             self.slept.fetch_add(u64::try_from(span.as_nanos()).unwrap(), SeqCst);
         }

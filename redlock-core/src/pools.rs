@@ -14,8 +14,8 @@ use crate::{
     builder::{check, check_distinct},
     client::Client,
     error::LockError,
-    options::Settings,
     redlock::Redlock,
+    settings::Settings,
 };
 
 static POOLS: Mutex<Pools> =

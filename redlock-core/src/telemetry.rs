@@ -42,12 +42,12 @@ pub(crate) fn attempted(
     }
 }
 
-/// A waiting request asks again, inside its span.
+/// Reports that a waiting request asks again, inside its span.
 pub(crate) fn woken(cause: &'static str, waited: Duration) {
     tracing::debug!(cause, ?waited, "asking again");
 }
 
-/// A request was refused: the lock is held, or there is no quorum.
+/// Reports that a request was refused: the lock is held, or there is no quorum.
 pub(crate) fn refused(error: &LockError) {
     match error {
         LockError::Held { resource, attempts, .. } => {
@@ -57,38 +57,38 @@ pub(crate) fn refused(error: &LockError) {
     }
 }
 
-/// A lock that was held is lost.
+/// Reports that a lock that was held is lost.
 pub(crate) fn lost(resource: &str, reason: LostReason) {
     tracing::warn!(resource, ?reason, "lock lost: {reason}");
 }
 
-/// An annotated function has returned its default value. The value cannot tell why, so the event
-/// does.
+/// Reports why an annotated function has returned its default value. The value cannot tell.
 pub(crate) fn defaulted(error: &LockError) {
     tracing::error!("an annotated function returned its default value: {error}");
 }
 
-/// A node cannot be used any more.
+/// Reports that a node cannot be used any more.
 pub(crate) fn node_down(error: &NodeError) {
     tracing::warn!(node = %error.node, kind = ?error.kind, "node down: {}", error.reason);
 }
 
-/// A node has closed a connection that nothing waited for, as servers do with idle clients.
+/// Reports that a node has closed a connection that nothing waited for, as servers do with idle
+/// clients.
 pub(crate) fn closed_at_rest(error: &NodeError) {
     tracing::debug!(node = %error.node, "connection closed at rest: {}", error.reason);
 }
 
-/// It was replaced at once.
+/// Reports that such a connection was replaced at once.
 pub(crate) fn connected_again(node: &str) {
     tracing::debug!(node, "connected again");
 }
 
-/// A node can be used.
+/// Reports that a node can be used.
 pub(crate) fn node_up(node: &str) {
     tracing::info!(node, "node up");
 }
 
-/// A node may have forgotten locks and gives no votes for new locks (rule 16).
+/// Reports that a node may have forgotten locks, and gives no votes for new locks (rule 16).
 pub(crate) fn node_sits_out(node: &str, why: &str, span: Duration) {
     tracing::warn!(
         node,
@@ -109,13 +109,13 @@ pub(crate) fn slots_sit_out(node: &str, slots: usize, span: Duration) {
     );
 }
 
-/// An operator should change something about a server that is used all the same.
+/// Reports what an operator should change about a server that is used all the same.
 pub(crate) fn node_needs(node: &str, advice: &str) {
     tracing::warn!(node, "node needs attention: {advice}");
 }
 
-/// A key on a node has another remaining time than expected: the key was deleted, or the node's
-/// clock was set (fault 18).
+/// Reports that a key on a node has another remaining time than expected: the key was deleted, or
+/// the node's clock was set (fault 18).
 pub(crate) fn odd_expiry(node: &str, key: &str, anomaly: &str) {
     tracing::warn!(
         node,
@@ -124,7 +124,7 @@ pub(crate) fn odd_expiry(node: &str, key: &str, anomaly: &str) {
     );
 }
 
-/// An operator has taken a lock away from its holder.
+/// Reports that an operator has taken a lock away from its holder.
 pub(crate) fn forced(resource: &str, deleted: usize, nodes: usize) {
     tracing::warn!(
         resource,
@@ -134,18 +134,18 @@ pub(crate) fn forced(resource: &str, deleted: usize, nodes: usize) {
     );
 }
 
-/// This client leads from now on.
+/// Reports that this client leads from now on.
 pub(crate) fn leads(role: &str, token: Option<FencingToken>) {
     let token = token.map(FencingToken::get);
     tracing::info!(role, token, "leads");
 }
 
-/// This client has resigned.
+/// Reports that this client has resigned.
 pub(crate) fn resigned(role: &str) {
     tracing::info!(role, "resigned");
 }
 
-/// No client can be elected until more nodes give votes.
+/// Reports that no client can be elected until more nodes give votes.
 pub(crate) fn quorum_missing(role: &str, votes: usize, nodes: usize) {
     tracing::warn!(
         role,
@@ -155,7 +155,7 @@ pub(crate) fn quorum_missing(role: &str, votes: usize, nodes: usize) {
     );
 }
 
-/// A leader can be elected again.
+/// Reports that a leader can be elected again.
 pub(crate) fn quorum_back(role: &str, votes: usize, nodes: usize) {
     tracing::info!(
         role,
@@ -165,7 +165,7 @@ pub(crate) fn quorum_back(role: &str, votes: usize, nodes: usize) {
     );
 }
 
-/// No node keeps a queue for this client.
+/// Reports that no node keeps a queue for this client.
 pub(crate) fn no_queue(resource: &str) {
     tracing::debug!(
         resource,

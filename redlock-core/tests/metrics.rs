@@ -10,7 +10,7 @@ use std::{
 };
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use redlock_core::{LockError, MemoryNode, Redlock, Restarts};
+use redlock_core::{LockError, LockRequest, MemoryNode, Redlock, Restarts};
 use tokio::time::sleep;
 
 const MS: Duration = Duration::from_millis(1);
@@ -92,7 +92,7 @@ fn every_outcome_of_a_request_is_counted_once() {
 fn what_is_held_is_a_gauge_and_its_time_a_histogram() {
     recorded(|seen| async move {
         let redlock = client(&nodes());
-        let held = || value(&seen, "redlock_held{label=\"a\"}");
+        let held = || value(&seen, "redlock_held{label=\"a\",mode=\"exclusive\"}");
         let guards = [redlock.lock(name("1")).label("a"), redlock.lock(name("2")).label("a")];
         let mut guards =
             futures_util::future::try_join_all(guards.map(IntoFuture::into_future)).await.unwrap();
@@ -110,6 +110,53 @@ fn what_is_held_is_a_gauge_and_its_time_a_histogram() {
         // A request without a label has an empty one, which Prometheus takes for none.
         drop(redlock.lock(name("3")).await.unwrap());
         assert_eq!(value(&seen, "redlock_hold_duration_seconds_count{label=\"\"}"), 1.0);
+    });
+}
+
+#[test]
+fn readers_permits_and_sets_are_told_apart_and_leases_counted() {
+    recorded(|seen| async move {
+        let nodes = nodes();
+        let (redlock, other) = (client(&nodes), client(&nodes));
+        let held =
+            |mode: &str| value(&seen, &format!("redlock_held{{label=\"a\",mode=\"{mode}\"}}"));
+        let acquired = |outcome: &str| {
+            let name = "redlock_acquires_total";
+            value(&seen, &format!("{name}{{label=\"a\",outcome=\"{outcome}\"}}"))
+        };
+        let request = |resource: &str| redlock.lock(name(resource)).label("a");
+        let readers = [request("r").shared().await.unwrap(), request("r").shared().await.unwrap()];
+        let permits =
+            [request("p").permits(2).await.unwrap(), request("p").permits(2).await.unwrap()];
+        let set = redlock.lock_all([name("1"), name("2")]).label("a").await.unwrap();
+        assert_eq!((held("shared"), held("permit"), held("exclusive")), (2.0, 2.0, 1.0));
+        assert_eq!(acquired("acquired"), 5.0);
+
+        // Waiters for a permit and for readers are requests that wait, with a place in a queue.
+        let lock = |request: LockRequest| tokio::spawn(request.into_future());
+        let permit = lock(other.lock(name("p")).permits(2).label("a"));
+        let writer = lock(other.lock(name("r")).label("a"));
+        sleep(200 * MS).await;
+        assert_eq!(value(&seen, "redlock_waiting{label=\"a\"}"), 2.0);
+        assert_eq!(value(&seen, "redlock_queue_places"), 2.0);
+        let waiting = other.waiting();
+        let resources: BTreeSet<_> = waiting.iter().map(|it| it.resource().to_owned()).collect();
+        assert_eq!(resources, BTreeSet::from([name("p"), name("r")]));
+        drop((readers, permits));
+        let (permit, writer) = (permit.await.unwrap().unwrap(), writer.await.unwrap().unwrap());
+        assert_eq!((held("shared"), held("permit"), held("exclusive")), (0.0, 1.0, 2.0));
+        drop((permit, writer));
+
+        let given = || value(&seen, "redlock_leases_given_total{label=\"a\"}");
+        assert_eq!(given(), 0.0);
+        let lease = set.into_lease();
+        assert_eq!((given(), held("exclusive")), (1.0, 0.0));
+        let set = other.adopt(lease).await.unwrap();
+        // The label does not go with the lease.
+        let adopted = "redlock_acquires_total{label=\"\",outcome=\"adopted\"}";
+        assert_eq!(value(&seen, adopted), 1.0);
+        assert_eq!(value(&seen, "redlock_held{label=\"\",mode=\"exclusive\"}"), 1.0);
+        drop(set);
     });
 }
 
@@ -147,7 +194,7 @@ fn every_loss_has_its_reason_and_ends_a_hold_once() {
         redlock.release_all().await;
         drop(guard);
         assert_eq!(losses("shutdown"), 1.0);
-        assert_eq!(value(&seen, "redlock_held{label=\"a\"}"), 0.0);
+        assert_eq!(value(&seen, "redlock_held{label=\"a\",mode=\"exclusive\"}"), 0.0);
         assert_eq!(value(&seen, "redlock_hold_duration_seconds_count{label=\"a\"}"), 4.0);
     });
 }

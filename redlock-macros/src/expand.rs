@@ -157,10 +157,10 @@ impl Locked<'_> {
                 format.set_span(*span);
                 let arguments =
                     arguments.iter().map(|argument| self.in_template(argument.to_token_stream()));
-                // Tokens of a hole have no place of their own: they all lie on the template, and a
-                // suggestion about a part would replace the whole. Out of a `macro_rules!` they
-                // are the code of a macro, which gets no such suggestion, and see what they see
-                // here. A type that cannot be written is shown at the template.
+                // The tokens of a hole all have the place of the template, so a suggestion of rustc
+                // about a part would replace the whole template. The code of a `macro_rules!` gets
+                // no such suggestion, and names in it still mean what they mean here. A type that
+                // cannot be written is shown at the template.
                 quote_spanned!(mixed(start(*span))=> {
                     macro_rules! redlock_template {
                         () => { #private::format!(#format, #((#arguments)),*) };
@@ -169,7 +169,8 @@ impl Locked<'_> {
                 })
             }
             Resource::Expr(resource) => resource.to_token_stream(),
-            // One may be a text and the next a `String`: each is made a text by itself.
+            // The resources may be of different types, such as `&str` and `String`: each is made a
+            // text by itself.
             Resource::All(each) => {
                 let each = each.iter().map(|resource| self.resource(resource));
                 quote_mixed!(#private::all([#(#private::name(#each)),*]))

@@ -188,7 +188,7 @@ fn skip_raw_string(chars: &mut Chars<'_>) {
     *chars = after.chars();
 }
 
-/// After an apostrophe: a character literal is skipped, a lifetime has nothing to skip.
+/// Skips a character literal behind its apostrophe. A lifetime has nothing to skip.
 fn skip_character(chars: &mut Chars<'_>) {
     let mut ahead = chars.clone();
     match ahead.next() {

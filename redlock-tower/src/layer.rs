@@ -74,10 +74,9 @@ impl<X, P> RedlockLayer<X, P> {
     /// How long a request may wait for its lock before it is refused. Default: the client's, 5 s
     /// unless it was built otherwise; a service that should answer quickly sets less.
     ///
-    /// Zero is one attempt. If the process stands still for longer than `node_timeout` meanwhile,
-    /// which happens on a machine with too much to do, that attempt fails and the request is
-    /// refused although nothing is wrong with the nodes. A few hundred milliseconds leave time for
-    /// another attempt.
+    /// Zero is one attempt. A process on a machine with too much to do may stand still for longer
+    /// than `node_timeout`. The attempt then fails, and the request is refused although nothing is
+    /// wrong with the nodes. A few hundred milliseconds leave time for another attempt.
     pub fn wait(self, wait: Duration) -> Self {
         self.options(LockOptions::new().wait(wait))
     }

@@ -102,7 +102,7 @@ pub trait Protocol<Req, Res, Err>: Clone {
     }
 }
 
-/// A mistake in the program is an event for the operator. The client learns nothing of it.
+/// Reports a mistake in the program to the operator. The client learns nothing of it.
 #[cfg(feature = "http")]
 pub(crate) fn report_mistake(error: &LockError) {
     if matches!(error, LockError::Config { .. } | LockError::UnknownPool { .. }) {

@@ -17,6 +17,7 @@
 //! - [`Events`]: what the library tells an operator.
 //! - [`inside_namespace`]: a network of the test's own.
 //! - [`history`]: which owner believed to hold which lock and when, and whether two did at once.
+//! - [`rivals`]: tasks that take one lock again and again while nodes fail.
 //! - [`soak`] and [`lost_updates`]: programs of their own, which `cargo xtask` runs.
 //! - [`drop_after_every_poll`]: drops a future at each of its awaits.
 //! - [`wait_until`]: how every suite waits: for a condition, within a generous limit.
@@ -41,6 +42,7 @@ mod port;
 mod postgres;
 mod process;
 mod proxy;
+pub mod rivals;
 mod sentinels;
 mod server;
 #[cfg(redlock_sim)]

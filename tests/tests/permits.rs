@@ -1,17 +1,12 @@
 //! Permits in several clients and processes, over real servers.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering::SeqCst},
-    },
-    time::Duration,
-};
+use std::{future::IntoFuture, time::Duration};
 
-use redlock_core::{LockError, Redlock};
+use redlock_core::Redlock;
 use redlock_tests::{
     LIMIT, Nodes, Peer,
-    history::{History, Hold},
+    history::Hold,
+    rivals::{Role, holds_while_nodes_fail},
     wait_until, within,
 };
 
@@ -34,55 +29,9 @@ fn most_at_once(holds: &[Hold]) -> usize {
 #[tokio::test]
 async fn no_more_than_the_permits_are_held_while_a_node_goes_away_and_comes_back() {
     let nodes = Nodes::start(3);
-    let (history, stop) = (History::new(), Arc::new(AtomicBool::new(false)));
-    let turns: Vec<_> = (0..8).map(|_| Arc::new(AtomicU32::new(0))).collect();
-    let workers: Vec<_> = turns
-        .iter()
-        .map(|turns| {
-            let (client, history, stop) = (client(&nodes), history.clone(), Arc::clone(&stop));
-            let turns = Arc::clone(turns);
-            tokio::spawn(async move {
-                while !stop.load(SeqCst) {
-                    let guard = match client.lock("job").permits(PERMITS).await {
-                        Ok(guard) => guard,
-                        Err(LockError::NoQuorum { .. } | LockError::Held { .. }) => continue,
-                        Err(error) => panic!("{error}"),
-                    };
-                    let mut held = history.begin("job", "holder");
-                    for _ in 0..3 {
-                        tokio::time::sleep(Duration::from_millis(2)).await;
-                        held.confirm(|| guard.is_valid());
-                    }
-                    drop(held);
-                    turns.fetch_add(1, SeqCst);
-                    let _ = guard.release().await;
-                }
-            })
-        })
-        .collect();
-    for step in 0..5 {
-        match step {
-            0 => {}
-            1 => nodes[1].kill(),
-            2 => nodes[1].start_again(),
-            3 => nodes[2].pause(),
-            _ => nodes[2].resume(),
-        }
-        let before: Vec<_> = turns.iter().map(|it| it.load(SeqCst)).collect();
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        // The node that restarted sits out, so that there is no quorum without another one.
-        let has_quorum = step != 3;
-        wait_until("every worker gets turns", async || {
-            !has_quorum
-                || turns.iter().zip(&before).all(|(it, before)| it.load(SeqCst) >= before + 2)
-        })
-        .await;
-    }
-    stop.store(true, SeqCst);
-    for worker in workers {
-        within("a worker", worker).await.unwrap();
-    }
-    assert_eq!(most_at_once(&history.holds()), PERMITS as usize);
+    let roles = [(); 8].map(|()| Role { owner: "holder", ask: |it| it.permits(PERMITS) });
+    let holds = holds_while_nodes_fail(&nodes, &roles).await;
+    assert_eq!(most_at_once(&holds), PERMITS as usize);
 }
 
 #[tokio::test]
@@ -98,4 +47,31 @@ async fn the_permit_of_a_holder_that_is_killed_is_free_after_its_ttl() {
     killed.kill();
     let next = within("the next", client.lock("job").permits(2)).await.unwrap();
     assert!(next.is_valid() && other.is_valid());
+}
+
+/// As docs/manual/waiting.md says.
+#[tokio::test]
+async fn an_operator_sees_permits_under_their_own_names_and_takes_one_away() {
+    let nodes = Nodes::start(3);
+    let (holder, other) = (client(&nodes), client(&nodes));
+    let holding = [
+        holder.lock("job").permits(2).await.unwrap(),
+        holder.lock("job").permits(2).await.unwrap(),
+    ];
+    let waiting = tokio::spawn(other.lock("job").permits(2).into_future());
+    let operator = client(&nodes);
+    for number in 0..2 {
+        let name = format!("job:{{redlock:job}}:permit:{number}");
+        wait_until("the permit is held, and one client waits", async || {
+            let status = operator.inspect(&*name).await.unwrap();
+            status.holder() == Some(holder.client_name()) && status.waiting().len() == 1
+        })
+        .await;
+    }
+    let waits = other.waiting();
+    assert_eq!((waits.len(), waits[0].resource()), (1, "job"));
+    operator.force_release_now("job:{redlock:job}:permit:1").await.unwrap();
+    let next = within("the next", waiting).await.unwrap().unwrap();
+    assert!(next.is_valid());
+    drop(holding);
 }

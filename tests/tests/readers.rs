@@ -3,15 +3,16 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering::SeqCst},
+        atomic::{AtomicBool, Ordering::SeqCst},
     },
     time::Duration,
 };
 
-use redlock_core::{LockError, Redlock};
+use redlock_core::Redlock;
 use redlock_tests::{
     LIMIT, Nodes, Peer,
-    history::{History, Hold},
+    history::Hold,
+    rivals::{Role, holds_while_nodes_fail},
     wait_until, within,
 };
 
@@ -19,33 +20,6 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock-process");
 
 fn client(nodes: &Nodes) -> Redlock {
     nodes.client().ttl(Duration::from_secs(6)).wait(LIMIT).build().unwrap()
-}
-
-/// Takes the lock again and again until told to stop, and counts its turns.
-async fn work(
-    client: Redlock,
-    is_reader: bool,
-    history: History,
-    turns: Arc<AtomicU32>,
-    stop: Arc<AtomicBool>,
-) {
-    while !stop.load(SeqCst) {
-        let request = client.lock("job");
-        let request = if is_reader { request.shared() } else { request };
-        let guard = match request.await {
-            Ok(guard) => guard,
-            Err(LockError::NoQuorum { .. } | LockError::Held { .. }) => continue,
-            Err(error) => panic!("{error}"),
-        };
-        let mut held = history.begin("job", if is_reader { "reader" } else { "writer" });
-        for _ in 0..3 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-            held.confirm(|| guard.is_valid());
-        }
-        drop(held);
-        turns.fetch_add(1, SeqCst);
-        let _ = guard.release().await;
-    }
 }
 
 /// Fails when a writer overlaps with any other hold.
@@ -72,35 +46,10 @@ fn overlapping_readers(holds: &[Hold]) -> usize {
 #[tokio::test]
 async fn writers_exclude_readers_and_each_other_while_a_node_goes_away_and_comes_back() {
     let nodes = Nodes::start(3);
-    let (history, stop) = (History::new(), Arc::new(AtomicBool::new(false)));
-    let workers = [true, true, true, false, false].map(|is_reader| {
-        let (turns, stop) = (Arc::new(AtomicU32::new(0)), Arc::clone(&stop));
-        let work = work(client(&nodes), is_reader, history.clone(), Arc::clone(&turns), stop);
-        (turns, tokio::spawn(work))
-    });
-    for step in 0..5 {
-        match step {
-            0 => {}
-            1 => nodes[1].kill(),
-            2 => nodes[1].start_again(),
-            3 => nodes[2].pause(),
-            _ => nodes[2].resume(),
-        }
-        let before = workers.each_ref().map(|(turns, _)| turns.load(SeqCst));
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        // The node that restarted sits out, so that there is no quorum without another one.
-        let has_quorum = step != 3;
-        wait_until("every worker gets turns", async || {
-            !has_quorum
-                || workers.iter().zip(before).all(|((it, _), before)| it.load(SeqCst) >= before + 3)
-        })
-        .await;
-    }
-    stop.store(true, SeqCst);
-    for (_, worker) in workers {
-        within("a worker", worker).await.unwrap();
-    }
-    let holds = history.holds();
+    let reader = || Role { owner: "reader", ask: |it| it.shared() };
+    let writer = || Role { owner: "writer", ask: |it| it };
+    let roles = [reader(), reader(), reader(), writer(), writer()];
+    let holds = holds_while_nodes_fail(&nodes, &roles).await;
     assert_exclusive(&holds);
     assert!(overlapping_readers(&holds) > 5, "readers hold it together");
 }
@@ -134,6 +83,24 @@ async fn a_flood_of_readers_lets_a_writer_in() {
     for reader in flood {
         within("a reader", reader).await.unwrap();
     }
+}
+
+/// The keys of a writer go, and readers come: the writer learns of it at its next renewal, and not when its
+/// validity ends.
+#[tokio::test]
+async fn a_writer_whose_lock_readers_have_has_lost_it() {
+    let nodes = Nodes::start(3);
+    let (writer, other) = (client(&nodes), client(&nodes));
+    nodes.warm_up(&other).await;
+    let guard = writer.lock("job").ttl(LIMIT).await.unwrap();
+    nodes.iter().for_each(|node| drop(node.command(&["FLUSHALL"])));
+    let reader = other.lock("job").shared().await.unwrap();
+    wait_until("all nodes have a reader", async || reader.votes() == 3).await;
+    assert!(guard.extend(LIMIT).await.unwrap_err().is_lost());
+    assert!(!guard.is_valid());
+    drop(guard);
+    reader.extend(LIMIT).await.unwrap();
+    reader.release().await.unwrap();
 }
 
 #[tokio::test]

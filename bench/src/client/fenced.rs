@@ -1,38 +1,25 @@
-//! redlock-core with its defaults, asked for a fencing token.
+//! redlock-core asked for a fencing token.
 
-use std::time::Duration;
+use redlock_core::{LockGuard, Redlock};
 
-use redlock_core::LockGuard;
+use super::{
+    Failure,
+    ours::{Way, release},
+};
 
-use super::{Client, Failure, ours::Ours};
+#[derive(Debug)]
+pub(super) struct Fenced;
 
-#[derive(Debug, Clone)]
-pub(super) struct Fenced(Ours);
-
-impl Client for Fenced {
+impl Way for Fenced {
     type Held = LockGuard;
 
-    const PREFIX: &str = Ours::PREFIX;
-
-    async fn open(urls: &[String]) -> Self {
-        Self(Ours::open(urls).await)
-    }
-
-    async fn open_far(urls: &[String], round_trip: Duration) -> Self {
-        Self(Ours::open_far(urls, round_trip).await)
-    }
-
-    async fn ready(&self) {
-        self.0.ready().await;
-    }
-
-    async fn lock(&self, resource: &str) -> Result<LockGuard, Failure> {
-        let guard = self.0.0.lock(resource).fenced().await.map_err(|error| error.to_string())?;
+    async fn lock(redlock: &Redlock, resource: &str) -> Result<LockGuard, Failure> {
+        let guard = redlock.lock(resource).fenced().await.map_err(|error| error.to_string())?;
         // A lock without a token would not be what is measured.
         guard.fencing_token().is_some().then_some(guard).ok_or_else(|| "no token".to_owned())
     }
 
-    async fn release(&self, held: LockGuard) -> Result<(), Failure> {
-        self.0.release(held).await
+    async fn release(held: LockGuard) -> Result<(), Failure> {
+        release(held).await
     }
 }

@@ -13,6 +13,7 @@ mod sockets;
 
 use std::{future::Future, time::Duration};
 
+use self::ours::Ours;
 pub(crate) use self::peer::{Peer, Program};
 
 /// How long a lock lives on its nodes when it is not renewed. The default of redlock-core.
@@ -132,13 +133,13 @@ impl Which {
     /// For a [`Peer`]: no Rust code can call it. Only the workload `peers` names peers.
     pub(crate) fn visit<V: Visit>(self, visitor: V) -> V::Output {
         match self {
-            Self::Ours => visitor.with::<ours::Ours>(),
-            Self::Fenced => visitor.with::<fenced::Fenced>(),
+            Self::Ours => visitor.with::<Ours<ours::Plain>>(),
+            Self::Fenced => visitor.with::<Ours<fenced::Fenced>>(),
             Self::Rslock => visitor.with::<rslock::Rslock>(),
             Self::Bare => visitor.with::<bare::Bare>(),
             Self::Sockets => visitor.with::<sockets::Sockets>(),
-            Self::Set => visitor.with::<sets::Set>(),
-            Self::Ordered => visitor.with::<sets::Ordered>(),
+            Self::Set => visitor.with::<Ours<sets::Set>>(),
+            Self::Ordered => visitor.with::<Ours<sets::Ordered>>(),
             Self::Queued => visitor.with::<queued::Queued>(),
             Self::Mutex => visitor.with::<mutex::Mutex>(),
             Self::Peer(peer) => panic!("{} runs in a process of its own", peer.name()),

@@ -1,6 +1,6 @@
 //! Joining the hold of a body that is around the request.
 
-use std::sync::Arc;
+use std::{cell::LazyCell, sync::Arc};
 
 use super::{BodyGuard, scope};
 use crate::{
@@ -9,8 +9,8 @@ use crate::{
     guard::LockGuard,
     lease::{Hold, Judgement},
     metrics,
-    options::Terms,
     resources::Resources,
+    settings::Terms,
 };
 
 /// The hold of this client on this resource that a body around this request has, for another body. A hold
@@ -55,10 +55,11 @@ fn fits(guard: &LockGuard, resources: &Resources, terms: &Terms) -> Result<(), L
 
 /// Whether a request that does not join could only wait for a body that waits for it.
 pub(crate) fn waits_for_itself(client: &Client, resources: &Resources, terms: &Terms) -> bool {
-    let reading = client.nodes.clock.read();
+    // Nearly all requests are made outside of a body.
+    let reading = LazyCell::new(|| client.nodes.clock.read());
     let is_held = |hold: &Arc<Hold>| {
         let is_same = terms.permits.is_some() == hold.is_permit();
-        is_same && hold.shares(resources) && !matches!(hold.glance(reading), Judgement::Ended(_))
+        is_same && hold.shares(resources) && !matches!(hold.glance(*reading), Judgement::Ended(_))
     };
     scope::own_hold(client, is_held).is_some()
 }

@@ -94,7 +94,7 @@ trait Body {
     /// Drops it, but not its output.
     fn end(&mut self);
 
-    /// The body has no output. The answer to this error takes its place.
+    /// Puts the answer to this error in the place of the output that the body does not have.
     fn refuse(&mut self, error: LockError);
 }
 
@@ -124,7 +124,7 @@ impl<S, R, F: Future<Output = R>> Body for Slot<S, R, F> {
     }
 }
 
-/// The same for all bodies with this output.
+/// Answers for all bodies with this output, so that it is compiled once for them.
 #[inline(never)]
 fn answer<S, R>(refusal: &mut Option<Refusal<S, R>>, error: LockError, output: &mut Option<R>) {
     *output = refusal.take().map(|refusal| refusal.answer(error));

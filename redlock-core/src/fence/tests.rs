@@ -8,16 +8,13 @@ use tokio::time::{advance, sleep};
 use crate::{
     FencingToken, LockGuard, LockHandle, MemoryNode, Redlock,
     node::{Action, Claim, Command, Draw, counter},
+    testing::{are_empty, nodes},
 };
 
 const TTL: Duration = Duration::from_secs(10);
 
 fn client(nodes: &[MemoryNode]) -> Redlock {
     Redlock::builder().nodes(nodes).ttl(TTL).build().unwrap()
-}
-
-fn nodes<const N: usize>() -> [MemoryNode; N] {
-    std::array::from_fn(|_| MemoryNode::new())
 }
 
 async fn fenced(redlock: &Redlock) -> LockGuard {
@@ -55,7 +52,7 @@ async fn a_token_is_on_guard_handle_and_body_and_only_where_it_was_asked_for() {
 
 #[tokio::test(start_paused = true)]
 async fn tokens_grow_over_clients_and_whatever_happens_to_a_minority() {
-    let nodes = nodes::<5>();
+    let nodes = nodes(5);
     let clients = [client(&nodes), client(&nodes)];
     let mut last = token(&clients[0]).await;
     let mut grows = async || {
@@ -103,7 +100,7 @@ fn set_apart(nodes: &[MemoryNode]) {
 
 #[tokio::test(start_paused = true)]
 async fn nodes_that_disagree_are_told_the_largest_number() {
-    let nodes = nodes::<3>();
+    let nodes = nodes(3);
     let redlock = client(&nodes);
     drop(redlock.lock("warm").await.unwrap());
     for stopped in &nodes {
@@ -121,7 +118,7 @@ async fn nodes_that_disagree_are_told_the_largest_number() {
 #[tokio::test(start_paused = true)]
 async fn nodes_that_disagree_are_told_the_largest_range() {
     const WAITERS: usize = 6;
-    let nodes = nodes::<3>();
+    let nodes = nodes(3);
     let (ours, theirs) = (client(&nodes), client(&nodes));
     for stopped in &nodes {
         set_apart(&nodes);
@@ -193,7 +190,7 @@ async fn a_lock_passes_between_tasks_with_and_without_tokens() {
 /// A minority has lost the key when new numbers are drawn, and then a majority.
 #[tokio::test(start_paused = true)]
 async fn numbers_are_drawn_again_only_from_a_quorum_that_has_the_lock() {
-    let nodes = nodes::<3>();
+    let nodes = nodes(3);
     let redlock = client(&nodes);
     for lost in 1..=3 {
         let guard = redlock.lock("r").await.unwrap();
@@ -213,7 +210,7 @@ async fn numbers_are_drawn_again_only_from_a_quorum_that_has_the_lock() {
         drop(theirs);
         drop(waiting.await.unwrap());
         sleep(Duration::from_secs(2)).await;
-        assert!(nodes.iter().all(|node| node.keys().is_empty()));
+        assert!(are_empty(&nodes));
     }
 }
 
@@ -227,7 +224,7 @@ fn pass_on(redlock: &Redlock, guard: LockGuard) {
 /// (rule 7). Here the task that draws them does not run until that has ended.
 #[tokio::test(start_paused = true)]
 async fn numbers_that_are_read_after_the_old_validity_do_not_count() {
-    let redlock = client(&nodes::<3>());
+    let redlock = client(&nodes(3));
     for (stands_still, is_late) in [(TTL / 2, false), (TTL * 4 / 5, true)] {
         let guard = redlock.lock("r").auto_extend(false).await.unwrap();
         let before = guard.hold().lease().claim;
@@ -249,7 +246,7 @@ async fn numbers_that_are_read_after_the_old_validity_do_not_count() {
 /// numbers lets the keys live for longer.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_drew_numbers_lives_as_long_as_its_keys() {
-    let nodes = nodes::<3>();
+    let nodes = nodes(3);
     let redlock = client(&nodes);
     let shorter = TTL * 17 / 20;
     let first = redlock.lock("r").auto_extend(false).await.unwrap();

@@ -12,14 +12,10 @@ use tokio::{
 };
 
 use super::*;
-use crate::{FencingToken, MemoryNode, Redlock};
+use crate::{FencingToken, MemoryNode, Redlock, testing::nodes};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
-
-fn nodes() -> [MemoryNode; 3] {
-    std::array::from_fn(|_| MemoryNode::new())
-}
 
 fn client(nodes: &[MemoryNode]) -> Redlock {
     Redlock::builder().nodes(nodes).ttl(3 * SECOND).max_ttl(6 * SECOND).build().unwrap()
@@ -120,7 +116,7 @@ async fn take_turns(nodes: &[MemoryNode], role: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_resigns_and_the_next_client_leads_three_round_trips_later() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let delay = Duration::from_millis(10);
     nodes.iter().for_each(|node| node.slow(delay));
     let terms = Terms::default();
@@ -143,7 +139,7 @@ async fn a_shutdown_resigns_and_the_next_client_leads_three_round_trips_later() 
 
 #[tokio::test(start_paused = true)]
 async fn a_campaign_outlives_an_hour_without_a_quorum() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let terms = Terms::default();
     let redlock = client(&nodes);
     let led = replica(&redlock, 0, &terms);
@@ -172,7 +168,7 @@ async fn a_term_that_is_lost_drops_its_body_before_the_next_one() {
             *self.0.lock().unwrap() = 0;
         }
     }
-    let nodes = nodes();
+    let nodes = nodes(3);
     let leading = Arc::default();
     let terms = Terms::default();
     let campaigns: Vec<_> = (0..2)
@@ -245,7 +241,7 @@ async fn settings_that_cannot_work_are_refused_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_campaign_that_is_dropped_leaves_nothing() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let [one, other] = [client(&nodes), client(&nodes)];
     let terms = Terms::default();
     for waits in [false, true] {

@@ -13,13 +13,13 @@ use std::{
 use futures_util::FutureExt;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::{LockError, LostReason, MemoryNode, Redlock, Released, clock::manual::ManualClock};
+use crate::{
+    LockError, LostReason, MemoryNode, Redlock, Released,
+    clock::manual::ManualClock,
+    testing::{are_empty, nodes},
+};
 
 const TTL: Duration = Duration::from_secs(9);
-
-fn nodes(count: usize) -> Vec<MemoryNode> {
-    (0..count).map(|_| MemoryNode::new()).collect()
-}
 
 fn doubter(nodes: &[MemoryNode]) -> (Redlock, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::new());
@@ -291,7 +291,7 @@ async fn refused_through(freeze: impl FnOnce(&ManualClock)) -> (Redlock, Vec<Mem
 async fn a_grant_that_comes_too_late_is_no_quorum() {
     let (_redlock, nodes) = refused_through(|clock| clock.sleep(TTL)).await;
     sleep(Duration::from_millis(100)).await;
-    assert!(nodes.iter().all(|node| node.keys().is_empty()));
+    assert!(are_empty(&nodes));
 }
 
 /// The machine was frozen in between. Only the wall clock shows it.
@@ -363,5 +363,5 @@ async fn a_release_that_a_stopped_process_could_not_send_is_sent_when_it_goes_on
     drop(redlock.lock("r").await.unwrap());
     clock.sleep(Duration::from_secs(1));
     sleep(Duration::from_secs(2)).await;
-    assert!(nodes.iter().all(|node| node.keys().is_empty()));
+    assert!(are_empty(&nodes));
 }

@@ -10,16 +10,16 @@ use std::{
 use futures_util::{StreamExt, stream};
 use tokio::time::{sleep, timeout};
 
-use crate::{LockGuard, MemoryNode, NodeHealth, Redlock, clock::manual::ManualClock};
+use crate::{
+    LockGuard, MemoryNode, NodeHealth, Redlock,
+    clock::manual::ManualClock,
+    testing::{are_empty, nodes},
+};
 
 const MS: Duration = Duration::from_millis(1);
 
 /// Well past the drift allowance of all locks here.
 const JUMP: i64 = 5_000_000_000;
-
-fn nodes(count: usize) -> Vec<MemoryNode> {
-    (0..count).map(|_| MemoryNode::new()).collect()
-}
 
 fn doubter(nodes: &[MemoryNode]) -> (Redlock, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::new());
@@ -136,5 +136,5 @@ async fn a_mass_release_that_is_given_up_goes_on() {
     assert!(timeout(10 * MS, redlock.release_all()).await.is_err());
     assert!(guards.iter().all(|guard| !guard.is_valid()));
     sleep(Duration::from_secs(2)).await;
-    assert!(nodes.iter().all(|node| node.keys().is_empty()));
+    assert!(are_empty(&nodes));
 }

@@ -28,6 +28,15 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct HoldId(pub(super) u64);
 
+/// How a claim is held, as the value of a label.
+fn mode(claim: &Claim) -> &'static str {
+    match claim {
+        Claim { shared: true, .. } => "shared",
+        claim if queue_keys::is_permit(claim) => "permit",
+        _ => "exclusive",
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) id: HoldId,
@@ -64,7 +73,7 @@ impl Hold {
             id,
             resources,
             since,
-            metered: metrics::Held::new(label, since),
+            metered: metrics::Held::new(label, since, || mode(&state.lease().claim)),
             has_body: AtomicBool::new(false),
             is_dismissed: AtomicBool::new(false),
             state: Mutex::new(state),
@@ -162,8 +171,8 @@ impl Hold {
         act(&mut state)
     }
 
-    /// A quorum of all nodes has renewed the hold, in a round that started at `start` (rule 7).
-    /// False when the renewal came too late.
+    /// Notes that a quorum of all nodes has renewed the hold, in a round that started at `start`
+    /// (rule 7). False when the renewal came too late.
     pub(super) fn renewed(
         &self,
         start: &Start,
@@ -243,12 +252,12 @@ impl Hold {
         round.yes()
     }
 
-    /// The hold has ended, and its keys are about to be released.
+    /// Whether the hold has ended, and its keys are about to be released.
     pub(crate) fn is_leaving(&self) -> bool {
         self.state.lock().is_leaving(self.is_body())
     }
 
-    /// The hold has ended, whether or not its keys were released.
+    /// Whether the hold has ended. Its keys may still be there.
     pub(crate) fn is_over(&self) -> bool {
         self.state.lock().is_over()
     }

@@ -24,7 +24,7 @@ impl LeaseInTransit {
         Self { lease, waiters, held: false, _in_flight: in_flight }
     }
 
-    /// A hold has the lease from now on.
+    /// Deletes nothing any more: a hold has the lease from now on.
     pub(crate) fn disarm(mut self) {
         self.held = true;
     }

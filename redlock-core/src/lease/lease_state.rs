@@ -7,8 +7,8 @@ use crate::{
     clock::{Moment, Reading},
     fence::{FencingToken, Range},
     node::Claim,
-    options::Terms,
     quorum::Round,
+    settings::Terms,
 };
 
 /// A key on a quorum of nodes, and until when it may be relied on.
@@ -71,8 +71,8 @@ impl LeaseState {
         self.range.as_mut()?.next()
     }
 
-    /// A quorum has let its keys live on as the terms have it, in a round that started at `start`, while
-    /// no hold had it.
+    /// Notes that a quorum has renewed the keys by these terms, in a round that started at `start`,
+    /// while no hold had it.
     pub(crate) fn renewed(&mut self, terms: &Terms, start: Start, round: &Arc<Round>) {
         let started = start.reading;
         let deadline = validity::deadline(started.now, terms.ttl, self.clock_drift_factor);

@@ -10,9 +10,9 @@ use crate::{
     clock::{Moment, Reading},
     error::LostReason,
     fence::FencingToken,
-    options::Terms,
     quorum::Nodes,
     resources::Resources,
+    settings::Terms,
     sync::atomic::{AtomicUsize, Ordering},
 };
 

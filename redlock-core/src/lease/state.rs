@@ -12,8 +12,8 @@ use crate::{
     clock::{Moment, Reading},
     error::LostReason,
     node::Expected,
-    options::Terms,
     quorum::Round,
+    settings::Terms,
     token::Token,
 };
 
@@ -151,7 +151,8 @@ impl HoldState {
         now >= self.renew_at && !unasked
     }
 
-    /// The renewal that is due is sent now. Unknown keeps the old deadline and tries again (rule 7).
+    /// Plans the next renewal, as the one that is due is sent now. Unknown keeps the old deadline
+    /// and tries again (rule 7).
     pub(super) fn renew_again_after(&mut self, now: Moment, least: Duration) {
         self.renew_at = now + (self.renewal_ttl / 20).max(least);
     }
@@ -165,7 +166,7 @@ impl HoldState {
         ends
     }
 
-    /// The hold has ended, whether or not its keys were released.
+    /// Whether the hold has ended. Its keys may still be there.
     pub(crate) fn is_over(&self) -> bool {
         self.phase.end().is_some()
     }
@@ -187,8 +188,8 @@ impl HoldState {
         matches!(self.phase, Phase::Releasing(_))
     }
 
-    /// The hold has ended, and its keys are about to go: with its body, or because its holder
-    /// released it.
+    /// Whether the hold has ended, and its keys are about to go: with its body, or because its
+    /// holder released it.
     pub(super) fn is_leaving(&self, has_body: bool) -> bool {
         match self.phase {
             Phase::Releasing(_) | Phase::Ended(End::Released) => true,
@@ -202,8 +203,9 @@ impl HoldState {
         self.renewal_ttl
     }
 
-    /// A renewal is being sent that lets the keys live for `key_ttl`, whether or not an answer comes.
-    /// When it has to be looked at, if this is what a doubt has waited for.
+    /// Notes that a renewal is being sent which lets the keys live for `key_ttl`, whether or not an
+    /// answer comes. Returns when the hold has to be looked at again, if this is the renewal that a
+    /// doubt has waited for.
     pub(crate) fn renewal_sent(&mut self, now: Moment, key_ttl: Duration) -> Option<Moment> {
         self.lease.expired_by = self.lease.expired_by.max(now + key_ttl);
         self.lease.renewal_sent = now;
@@ -212,8 +214,8 @@ impl HoldState {
         Some(now + self.doubt_limit)
     }
 
-    /// A quorum of all nodes has renewed the hold, in a round that started at `start` (rule 7).
-    /// False when the renewal came too late.
+    /// Notes that a quorum of all nodes has renewed the hold, in a round that started at `start`
+    /// (rule 7). False when the renewal came too late.
     pub(super) fn renewed(
         &mut self,
         start: &Start,

@@ -8,15 +8,13 @@ use tokio::{
 };
 
 use crate::{
-    LockError, LockGuard, LostReason, MemoryNode, Redlock, Released, Restarts, node::NodeSpec,
+    LockError, LockGuard, LostReason, MemoryNode, Redlock, Released, Restarts,
+    node::NodeSpec,
     pools,
+    testing::{are_empty, nodes},
 };
 
 const TTL: Duration = Duration::from_secs(9);
-
-fn nodes(count: usize) -> Vec<MemoryNode> {
-    (0..count).map(|_| MemoryNode::new()).collect()
-}
 
 fn client(nodes: &[MemoryNode]) -> Redlock {
     Redlock::builder().nodes(nodes).ttl(TTL).build().unwrap()
@@ -43,7 +41,7 @@ async fn a_lock_renews_itself_for_many_ttls() {
         assert!(nodes[0].remaining("redlock:r").is_some());
     }
     assert_eq!((guard.votes(), guard.release().await.unwrap()), (5, Released::Ours));
-    assert!(nodes.iter().all(|node| node.keys().is_empty()));
+    assert!(are_empty(&nodes));
 }
 
 /// A clock that may be wrong by much leaves little of the ttl: a renewal at a third of the ttl would
@@ -247,7 +245,7 @@ async fn shutdown_drops_bodies_before_it_releases() {
         sleep(Duration::from_millis(1)).await;
     }
     redlock.shutdown(Duration::from_secs(1)).await;
-    assert!(nodes.iter().all(|node| node.keys().is_empty()));
+    assert!(are_empty(&nodes));
     let outcome = timeout(Duration::from_secs(1), running).await.unwrap().unwrap();
     let Err(LockError::Lost { reason, .. }) = outcome else { panic!("{outcome:?}") };
     assert_eq!(reason, LostReason::Shutdown);
@@ -281,7 +279,7 @@ async fn a_panic_goes_through_after_the_release() {
         async move { redlock.lock("r").run(async |_| panic!("the body's own")).await }
     });
     assert!(body.await.unwrap_err().is_panic());
-    assert!(nodes.iter().all(|node| node.keys().is_empty()));
+    assert!(are_empty(&nodes));
 }
 
 #[tokio::test(start_paused = true)]
@@ -317,7 +315,7 @@ async fn a_rolling_restart_of_empty_nodes_wears_no_lock_away() {
         assert_eq!(guard.votes(), 5);
         assert_eq!(guard.release().await.unwrap(), Released::Ours);
     }
-    assert!(nodes.iter().all(|node| node.keys().is_empty()));
+    assert!(are_empty(&nodes));
 }
 
 #[tokio::test(start_paused = true)]
@@ -363,7 +361,7 @@ async fn a_heal_is_cleaned_up_like_any_set() {
     assert!(nodes[2].keys().is_empty(), "the heal is on its way");
     drop(guard);
     sleep(Duration::from_millis(100)).await;
-    assert!(nodes.iter().all(|node| node.keys().is_empty()));
+    assert!(are_empty(&nodes));
 }
 
 #[tokio::test(start_paused = true)]

@@ -24,9 +24,9 @@ pub(crate) fn renewal(start: Moment, ttl: Duration, factor: f64) -> Moment {
     start + ttl.saturating_sub(drift(ttl, factor)) / 3
 }
 
-/// What a wall clock that has led by as little as `then` nanoseconds since a round started, and leads
-/// by `now` today, says of the time in between: the clock that the deadline counts on has missed so
-/// much of it. None when that is more than the drift allowance, and the deadline is in doubt.
+/// How much time the clock of the deadline has missed since a round started. The wall clock tells:
+/// it was ahead by `then` nanoseconds at the least since then, and is ahead by `now` nanoseconds at
+/// present. `None` when more was missed than the drift allowance: the deadline is in doubt.
 pub(crate) fn missed(then: i64, now: i64, ttl: Duration, factor: f64) -> Option<Duration> {
     let missed = Duration::from_nanos(u64::try_from(now.saturating_sub(then)).unwrap_or(0));
     (missed <= drift(ttl, factor)).then_some(missed)

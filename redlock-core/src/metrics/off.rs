@@ -51,7 +51,11 @@ pub(crate) struct Held {
 
 impl Held {
     #[inline]
-    pub(crate) fn new(label: &'static str, _since: Moment) -> Self {
+    pub(crate) fn new(
+        label: &'static str,
+        _since: Moment,
+        _mode: impl FnOnce() -> &'static str,
+    ) -> Self {
         Self { label }
     }
 
@@ -63,6 +67,9 @@ impl Held {
 
     #[inline]
     pub(crate) fn lost(&self, _reason: LostReason) {}
+
+    #[inline]
+    pub(crate) fn given(&self) {}
 
     #[inline]
     pub(crate) fn renewal(&self, _outcome: &'static str) {}

@@ -23,6 +23,7 @@ const HOLD: &str = "redlock_hold_duration_seconds";
 const RENEWALS: &str = "redlock_renewals_total";
 const LOSSES: &str = "redlock_losses_total";
 const HELD: &str = "redlock_held";
+const GIVEN: &str = "redlock_leases_given_total";
 const WAITING: &str = "redlock_waiting";
 const WAKEUPS: &str = "redlock_wakeups_total";
 const QUEUE_PLACES: &str = "redlock_queue_places";
@@ -42,7 +43,8 @@ pub(crate) fn describe() {
     describe_histogram!(HOLD, seconds, "From getting a lock to its release or loss");
     describe_counter!(RENEWALS, "Renewals of held locks, by outcome");
     describe_counter!(LOSSES, "Locks that were lost, by reason");
-    describe_gauge!(HELD, "Locks held now");
+    describe_gauge!(HELD, "Locks held now, by how they are held");
+    describe_counter!(GIVEN, "Locks that were given away to be adopted by another client");
     describe_gauge!(WAITING, "Requests that wait for a lock now");
     describe_counter!(WAKEUPS, "Reasons why waiting requests asked again");
     describe_gauge!(QUEUE_PLACES, "Places in the queues between processes now");
@@ -112,12 +114,12 @@ pub(crate) fn queued() -> Counted {
     Counted::new(gauge!(QUEUE_PLACES))
 }
 
-/// A queue between processes was joined behind so many clients.
+/// Counts that a queue between processes was joined behind so many clients.
 pub(crate) fn queue_ahead(label: &'static str, ahead: u64) {
     histogram!(QUEUE_AHEAD, "label" => label).record(ahead as f64);
 }
 
-/// A waiting request asks again.
+/// Counts that a waiting request asks again, for this cause.
 pub(crate) fn woken(label: &'static str, cause: &'static str) {
     counter!(WAKEUPS, "label" => label, "cause" => cause).increment(1);
 }
@@ -132,16 +134,20 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    pub(crate) fn new(label: &'static str, since: Moment) -> Self {
-        Self { label, since, gauge: gauge!(HELD, "label" => label) }
+    pub(crate) fn new(
+        label: &'static str,
+        since: Moment,
+        mode: impl FnOnce() -> &'static str,
+    ) -> Self {
+        Self { label, since, gauge: gauge!(HELD, "label" => label, "mode" => mode()) }
     }
 
-    /// The holder gets the lock.
+    /// Counts that the holder gets the lock.
     pub(crate) fn begin(&self) {
         self.gauge.increment(1.0);
     }
 
-    /// The hold has ended, by a release or a loss. Called once.
+    /// Counts that the hold has ended, by a release or a loss. Called once.
     pub(crate) fn end(&self, clock: &dyn Clock) {
         self.gauge.decrement(1.0);
         histogram!(HOLD, "label" => self.label).record(clock.now().since(self.since));
@@ -157,6 +163,11 @@ impl Held {
         counter!(LOSSES, "label" => self.label, "reason" => reason).increment(1);
     }
 
+    /// The holder gives the lock to another client.
+    pub(crate) fn given(&self) {
+        counter!(GIVEN, "label" => self.label).increment(1);
+    }
+
     pub(crate) fn renewal(&self, outcome: &'static str) {
         counter!(RENEWALS, "label" => self.label, "outcome" => outcome).increment(1);
     }
@@ -166,7 +177,7 @@ pub(crate) fn node_up(node: &Arc<str>, is_up: bool) {
     gauge!(NODE_UP, "node" => Arc::clone(node)).set(if is_up { 1.0 } else { 0.0 });
 }
 
-/// The node gives no votes for so long, or gives them.
+/// Shows for how long the node gives no votes, if it gives none.
 pub(crate) fn node_sits_out(node: &Arc<str>, left: Option<Duration>) {
     let until =
         left.and_then(|left| SystemTime::now().duration_since(UNIX_EPOCH).ok()?.checked_add(left));

@@ -105,8 +105,9 @@ pub(crate) enum Action {
     /// Extend the key like [`Extend`](Self::Extend), and draw more numbers from the counter beside
     /// it.
     Redraw { ttl: Duration, draw: Draw },
-    /// If the key has our value and the counter beside it reads what it has given to us, raise the
-    /// counter to the last number of the range that other nodes have given more of.
+    /// Raise the counter to the last number of our range, whose numbers are larger than what this
+    /// node gave. Done only if the key has our value, and if the counter has given out nothing
+    /// since it gave numbers to us.
     Confirm(Raise),
     /// If the key has our value, delete it. Of the keys whose queue this node keeps (`wakes`), also
     /// give the turn to the front of the queue.
@@ -144,6 +145,32 @@ pub(crate) enum Action {
     /// Delete the key whatever value it has. Where this node keeps the queue of the lock, also give
     /// the turn to its front (`wakes`).
     Clear { wakes: bool },
+}
+
+impl Action {
+    /// For how long it lets the key live. `None` for an action that sets no expiry.
+    pub(crate) fn ttl(self) -> Option<Duration> {
+        match self {
+            Self::Grant { ttl }
+            | Self::GrantFenced { ttl, .. }
+            | Self::Adopt { ttl, .. }
+            | Self::Heal { ttl }
+            | Self::Extend { ttl }
+            | Self::Redraw { ttl, .. }
+            | Self::Shorten { rest: ttl } => Some(ttl),
+            Self::Confirm(_)
+            | Self::Release { .. }
+            | Self::Watch
+            | Self::Join { .. }
+            | Self::Leave
+            | Self::FindPermit { .. }
+            | Self::Bar { .. }
+            | Self::Unbar
+            | Self::Inspect
+            | Self::TakeAway
+            | Self::Clear { .. } => None,
+        }
+    }
 }
 
 /// The findings of an [`Action::Inspect`].
@@ -214,8 +241,8 @@ pub(crate) enum Reply {
     /// The key is there and has another client's value, or the counter beside it has given numbers
     /// to another client.
     Foreign,
-    /// No key is there any more, whether or not all had our value until now (`deleted`), and the turn
-    /// went to a waiter in the queue of each of the keys in `woken`.
+    /// No key is there any more, and the turn went to a waiter in the queue of each of the keys in
+    /// `woken`. All keys had our value until now if `deleted`.
     Woke { deleted: bool, woken: Places },
     /// A permit that is free, if there is one.
     Permit { free: Option<u32> },

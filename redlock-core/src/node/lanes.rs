@@ -186,7 +186,7 @@ impl Lanes {
         self.in_flight < MAX_WATCHING
     }
 
-    /// This many of the jobs that were taken are no longer in flight.
+    /// Makes room: this many of the jobs that were taken are no longer in flight.
     pub(super) fn answered(&mut self, jobs: usize) {
         self.in_flight = self.in_flight.saturating_sub(jobs);
     }
@@ -225,7 +225,7 @@ impl Lanes {
         self.all().iter().all(|lane| lane.is_empty())
     }
 
-    /// Nothing waits or is in flight: a new job may leave at once.
+    /// Whether nothing waits or is in flight: a new job may leave at once.
     pub(super) fn is_quiet(&self) -> bool {
         self.in_flight == 0 && self.nothing_waits()
     }

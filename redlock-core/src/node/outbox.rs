@@ -162,9 +162,9 @@ impl Outbox {
         }
     }
 
-    /// After an answer: a delete that went out on another connection than its SET may have overtaken
-    /// it, because the old socket's commands may run after the new one's first. It is done once more
-    /// a moment later (rule 5).
+    /// Does an answered delete once more a moment later, if it went out on another connection than
+    /// its `SET`. The delete may have overtaken the `SET`, because a server may run the commands of
+    /// the old socket after the first ones of the new socket (rule 5).
     pub(super) fn repeat(&mut self, job: &Job, now: Moment) {
         let Some(clean_up @ CleanUp { repeated: false, .. }) = job.clean_up else { return };
         let may_be_behind = self.previous_ended.is_some_and(|ended| clean_up.since <= ended);
@@ -179,7 +179,7 @@ impl Outbox {
         self.later.add(item, due);
     }
 
-    /// The connection has ended. Unsent jobs come back.
+    /// Notes that the connection has ended, and returns the jobs that were not sent.
     pub(super) fn disconnect(&mut self, now: Moment) -> Vec<Queued> {
         self.previous_ended = Some(now);
         self.later.drop_watches();
@@ -195,7 +195,8 @@ impl Outbox {
         deletes
     }
 
-    /// Jobs that were sent and have no answer are not in flight any more. Deletes become clean-ups.
+    /// Gives up the answers to these jobs, which were sent. The deletes among them become
+    /// clean-ups.
     pub(super) fn abandon(&mut self, unanswered: &[Queued], now: Moment) {
         self.lanes.answered(unanswered.len());
         for item in unanswered {
@@ -203,7 +204,7 @@ impl Outbox {
         }
     }
 
-    /// Another task goes on from here, on a connection of its own.
+    /// Prepares for another task, which goes on from here on a connection of its own.
     pub(super) fn begin_anew(&mut self, now: Moment, unanswered: &[Queued]) {
         if matches!(self.link, Link::Up) {
             self.previous_ended = Some(now);
@@ -217,12 +218,12 @@ impl Outbox {
         self.later.cleanups() + self.lanes.deletes()
     }
 
-    /// No delete has to be repeated.
+    /// Whether no delete has to be repeated.
     pub(super) fn has_no_cleanups(&self) -> bool {
         self.cleanups() == 0
     }
 
-    /// Nothing waits, is in flight or has to be repeated.
+    /// Whether nothing waits, is in flight or has to be repeated.
     pub(super) fn is_idle(&self) -> bool {
         self.later.cleanups() == 0 && self.lanes.is_quiet()
     }

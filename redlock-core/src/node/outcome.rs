@@ -37,7 +37,7 @@ pub(super) fn conclude(
         match result {
             Ok(reply) => {
                 strikes.clear();
-                hear(shared, &item.job, reply, &now);
+                note_findings(shared, &item.job, reply, &now);
             }
             Err(error) if breaks(error, strikes, &now, shared.context.node_timeout) => {
                 over = Some(error.clone());
@@ -100,9 +100,9 @@ fn note_cleanups(
     }
 }
 
-/// What a reply shows beside its vote: a clock that does not keep up, or a key of ours that has
-/// gone.
-fn hear(shared: &Shared, job: &Job, reply: &Reply, now: &impl Deref<Target = Moment>) {
+/// Acts on what a reply shows beside its vote: a clock that does not keep up, or a key of ours that
+/// has gone.
+fn note_findings(shared: &Shared, job: &Job, reply: &Reply, now: &impl Deref<Target = Moment>) {
     let key = &job.claim.key;
     if let Some(anomaly) = job.expected.and_then(|it| it.anomaly(reply, **now)) {
         telemetry::odd_expiry(&shared.name, key, &anomaly);

@@ -90,7 +90,7 @@ impl Pipe {
         self.number
     }
 
-    /// Nothing is sent any more. Commands that were sent may still be answered.
+    /// Sends nothing any more. Commands that were sent may still be answered.
     pub(super) fn disconnect(&mut self, number: u64) {
         if self.number == number {
             self.sender = None;
@@ -187,7 +187,7 @@ impl Pipe {
         Some(batch.answered(results, false))
     }
 
-    /// The vector of a batch that is done, for the next.
+    /// Keeps the vector of a batch that is done, for the next batch.
     pub(super) fn reuse(&mut self, spare: Vec<Queued>) {
         if spare.capacity() > self.spare.capacity() {
             self.spare = spare;

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::clock::Moment;
 
-/// May a node that has restarted vote on new locks at once?
+/// Whether a node that has restarted may vote on new locks at once.
 ///
 /// A node that may not sits out `max_ttl`, and the drift allowance of that, from when this client
 /// first saw its new process: no new lock is asked of it, and it counts as failed. Locks that this
@@ -101,13 +101,13 @@ impl Quarantine {
         }
     }
 
-    /// The node could not be reached.
+    /// Notes that the node could not be reached.
     pub(super) fn went_down(&mut self) {
         self.was_down = true;
     }
 
-    /// The node has said that it is a replica: its process stays the same when it becomes a master
-    /// again, and its data do not.
+    /// Notes that the node has said that it is a replica: its process stays the same when it
+    /// becomes a master again, and its data do not.
     pub(super) fn was_replica(&mut self) {
         self.was_replica = true;
     }

@@ -50,6 +50,15 @@ pub(crate) fn line(key: &str) -> &str {
     }
 }
 
+/// The lock whose permits have this queue; any other name as it is. A key with a hash tag of its own is
+/// not told from the name of its queue.
+pub(crate) fn lock_of_permits(line: &str) -> &str {
+    let Some(prefix) = line.strip_suffix(":permit") else { return line };
+    // The key, then a colon and the key in braces.
+    let key = prefix.len().checked_sub(3).and_then(|rest| prefix.get(..rest / 2));
+    key.filter(|key| prefix == self::prefix(key)).unwrap_or(line)
+}
+
 /// Whether a claim is for a permit.
 pub(crate) fn is_permit(claim: &Claim) -> bool {
     line(&claim.key).len() != claim.key.len()

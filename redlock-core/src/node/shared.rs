@@ -127,8 +127,8 @@ impl Shared {
         mail
     }
 
-    /// The background task has ended. Jobs that must not be sent late fail, and clean-up waits for
-    /// the next task (rule 13).
+    /// Fails the jobs that must not be sent late, because the background task has ended. Clean-up
+    /// waits for the next task (rule 13).
     pub(super) fn fail_waiting(&self) {
         let now = self.context.clock.now();
         let abandoned = {

@@ -16,7 +16,7 @@ pub(super) struct Strikes {
 }
 
 impl Strikes {
-    /// It has answered.
+    /// Forgets the timeouts, because the node has answered.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }

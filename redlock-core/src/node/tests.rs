@@ -7,16 +7,15 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    Action, Claim, Connection, Connector, Job, Listener, NodeHandle, NodeSpec, Opened, ReplyTo,
-    Sender, Watchers, deliver,
+    Action, Claim, Connector, Job, Listener, NodeHandle, NodeSpec, Opened, ReplyTo, Watchers,
+    deliver, ending_by::ending_by,
 };
-use crate::{LockError, MemoryNode, NodeError, NodeErrorKind, Redlock, Restarts, quorum::Round};
+use crate::{
+    LockError, MemoryNode, NodeError, NodeErrorKind, Redlock, Restarts, quorum::Round,
+    testing::nodes,
+};
 
 const MS: Duration = Duration::from_millis(1);
-
-fn nodes<const COUNT: usize>() -> [MemoryNode; COUNT] {
-    std::array::from_fn(|_| MemoryNode::new())
-}
 
 fn trusting(nodes: &[MemoryNode]) -> Redlock {
     Redlock::builder().nodes(nodes).restarts(Restarts::Trusted).build().unwrap()
@@ -36,34 +35,14 @@ impl Connector for Meddler {
         Box::pin(async move {
             let (connection, identity) = self.node.connect(&watchers).await?;
             let meddle = Arc::clone(&self.meddle);
-            Ok((Box::new(Meddled { connection, meddle }) as Box<dyn Connection>, identity))
+            let connection = ending_by(connection, move |connection| {
+                if let Some(meddle) = meddle.lock().take() {
+                    meddle();
+                }
+                connection.closed()
+            });
+            Ok((connection, identity))
         })
-    }
-}
-
-struct Meddled {
-    connection: Box<dyn Connection>,
-    meddle: Arc<Mutex<Option<Meddle>>>,
-}
-
-impl Connection for Meddled {
-    fn sender(&self) -> Arc<dyn Sender> {
-        self.connection.sender()
-    }
-
-    fn tells(&self) -> bool {
-        self.connection.tells()
-    }
-
-    fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>> {
-        self.connection.ping()
-    }
-
-    fn closed(&mut self) -> BoxFuture<'static, NodeError> {
-        if let Some(meddle) = self.meddle.lock().take() {
-            meddle();
-        }
-        self.connection.closed()
     }
 }
 
@@ -97,7 +76,7 @@ async fn no_vote_is_asked_of_a_connection_whose_node_is_not_admitted_yet() {
 /// Jobs that wait for a connection are checked once more when the connection is there.
 #[tokio::test(start_paused = true)]
 async fn a_young_node_that_is_still_connecting_never_gets_the_set() {
-    let nodes: [_; 3] = nodes();
+    let nodes = nodes(3);
     nodes[2].restart_empty();
     nodes[2].slow(20 * MS);
     let redlock = Redlock::builder().nodes(&nodes).restarts(Restarts::Strict).build().unwrap();
@@ -146,7 +125,7 @@ async fn answers_between_timeouts_keep_the_connection() {
 /// that takes 40 ms for an answer does not take longer because many commands are asked of it.
 #[tokio::test(start_paused = true)]
 async fn a_distant_node_answers_many_in_the_time_that_it_needs_for_one() {
-    let nodes: [_; 3] = nodes();
+    let nodes = nodes(3);
     let redlock = trusting(&nodes);
     drop(redlock.lock("warm").await.unwrap());
     sleep(MS).await;
@@ -172,7 +151,7 @@ async fn a_distant_node_answers_many_in_the_time_that_it_needs_for_one() {
 /// A connection that was of use is replaced at once, however often it breaks.
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_has_answered_is_replaced_without_a_long_pause() {
-    let nodes: [_; 3] = nodes();
+    let nodes = nodes(3);
     let redlock = trusting(&nodes);
     for _ in 0..20 {
         drop(redlock.lock("r").await.unwrap());
@@ -212,7 +191,7 @@ async fn a_connection_that_has_answered_nothing_is_replaced_after_longer_and_lon
 
 #[tokio::test(start_paused = true)]
 async fn no_state_is_kept_of_keys_that_are_no_longer_watched() {
-    let nodes: [_; 3] = nodes();
+    let nodes = nodes(3);
     let (ours, theirs) = (trusting(&nodes), trusting(&nodes));
     for number in 0..200 {
         let resource = format!("r{number}");
@@ -270,11 +249,36 @@ async fn listeners_are_told_that_a_node_is_gone() {
 fn listeners_are_told_that_the_runtime_of_a_node_has_ended() {
     let node = MemoryNode::new();
     let redlock = trusting(std::slice::from_ref(&node));
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    let runtime = runtime.unwrap();
+    let runtime = runtime();
     let recorder = runtime.block_on(recorder(&redlock));
     assert_eq!(*recorder.0.lock(), [0_usize; 0]);
     drop(runtime);
     assert_eq!(*recorder.0.lock(), [7]);
+}
+
+/// A node that hangs keeps the next runtime waiting for its connection, and a node that is stopped
+/// refuses it. The delete is owed all the same (rules 5 and 13).
+#[test]
+fn a_delete_that_waits_in_vain_for_a_connection_on_another_runtime_is_owed() {
+    type Switch = fn(&MemoryNode);
+    let faults: [(Switch, Switch); 2] =
+        [(MemoryNode::hang, MemoryNode::resume), (MemoryNode::stop, MemoryNode::start)];
+    for (fails, recovers) in faults {
+        let node = MemoryNode::new();
+        let redlock = trusting(std::slice::from_ref(&node));
+        let guard = runtime().block_on(redlock.lock("r").into_future()).unwrap();
+        fails(&node);
+        runtime().block_on(async {
+            drop(guard);
+            sleep(1000 * MS).await;
+            assert_eq!(redlock.client().nodes[0].shared().outbox.lock().cleanups(), 1);
+            recovers(&node);
+            sleep(1000 * MS).await;
+            assert!(node.keys().is_empty(), "{:?}", node.keys());
+        });
+    }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
 }

@@ -7,18 +7,18 @@ use crate::sync::Mutex;
 
 /// Is told what happens to a key, with nothing locked.
 pub(crate) trait Listener: Send + Sync + 'static {
-    /// The key was deleted or changed on this node, or it has expired there.
+    /// Is called when the key was deleted or changed on this node, or has expired there.
     fn changed(&self, node: usize, key: &str);
 
-    /// This client has deleted the key on this node.
+    /// Is called when this client has deleted the key on this node.
     fn freed(&self, node: usize);
 
-    /// The connection to this node has ended: no change is reported until there is another
-    /// connection.
+    /// Is called when the connection to this node has ended. No change is reported until there is
+    /// another connection.
     fn disconnected(&self, node: usize);
 
-    /// The connection to this node is a new one, and changes in between were not pushed. The
-    /// returned job asks the node again.
+    /// Is called when there is a new connection to this node. Changes in between were not pushed,
+    /// and the returned job asks the node again.
     fn reconnected(self: Arc<Self>, node: usize, name: &Arc<str>) -> Option<(Job, ReplyTo)>;
 }
 
@@ -60,21 +60,21 @@ impl Watchers {
         self.listeners.lock().get(key).cloned().unwrap_or_default()
     }
 
-    /// The key was deleted or changed on this node, or has expired.
+    /// Tells the listeners that the key was deleted or changed on this node, or has expired.
     pub(crate) fn changed(&self, key: &str) {
         for (node, listener) in self.of(key) {
             listener.changed(node, key);
         }
     }
 
-    /// This very client has deleted the key.
+    /// Tells the listeners that this client itself has deleted the key.
     pub(crate) fn freed(&self, key: &str) {
         for (node, listener) in self.of(key) {
             listener.freed(node);
         }
     }
 
-    /// Any key may have changed.
+    /// Tells all listeners that their keys may have changed.
     pub(crate) fn all_changed(&self) {
         let all: Vec<_> = {
             let listeners = self.listeners.lock();
@@ -90,7 +90,7 @@ impl Watchers {
         }
     }
 
-    /// The connection has ended.
+    /// Tells all listeners that the connection has ended.
     pub(crate) fn disconnected(&self) {
         let all: Vec<Registered> = self.listeners.lock().values().flatten().cloned().collect();
         all.into_iter().for_each(|(node, listener)| listener.disconnected(node));

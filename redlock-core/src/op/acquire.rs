@@ -30,9 +30,9 @@ use crate::{
     lease::{Hold, LeaseInTransit},
     metrics,
     op::watch::Watch,
-    options::Terms,
     resources::Resources,
     runtime::check_runtime,
+    settings::Terms,
     telemetry,
     timer::sleep,
     wait::{FailedAttempt, Front, Joined, MIN_PAUSE, NoTurn},
@@ -197,7 +197,7 @@ impl Request<'_> {
         let begun = self.now();
         let limit = self.retries.limit(begun);
         if limit.is_zero() {
-            return Err(self.told(failure));
+            return Err(self.out_of_time(failure));
         }
         // On the heap: most locks are had without it, and pay for its size otherwise.
         let chance = {
@@ -220,7 +220,7 @@ impl Request<'_> {
                 let in_vain = failure.is_some_and(FailedAttempt::is_in_vain);
                 self.hesitate(fronts, !has_news || in_vain || at_once).await?;
             }
-            Chance::Behind => return Err(self.told(failure)),
+            Chance::Behind => return Err(self.out_of_time(failure)),
             Chance::Turn | Chance::Free | Chance::Due | Chance::Hurried => {}
         }
         self.last = Some(chance);

@@ -28,6 +28,7 @@ pub(crate) fn hand_off(client: &Arc<Client>, hold: &Arc<Hold>) -> Lease {
     let Client { leases, queues, nodes, .. } = &**client;
     let (judged, reading) = leases.judge_now(hold);
     leases.end(hold, End::Released);
+    hold.metered.given();
     let begun = hold.begin_release();
     leases.registry.remove(hold.id);
     for key in hold.claim().keys() {

@@ -4,13 +4,11 @@ use std::{future::IntoFuture, time::Duration};
 
 use tokio::time::{Instant, sleep};
 
-use crate::{LockError, LockState, LostReason, MemoryNode, NodeErrorKind, Redlock, Released};
+use crate::{
+    LockError, LockState, LostReason, MemoryNode, NodeErrorKind, Redlock, Released, testing::nodes,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
-
-fn nodes() -> [MemoryNode; 3] {
-    std::array::from_fn(|_| MemoryNode::new())
-}
 
 fn client(name: &str, nodes: &[MemoryNode]) -> Redlock {
     Redlock::builder().nodes(nodes).client_name(name).build().unwrap()
@@ -18,7 +16,7 @@ fn client(name: &str, nodes: &[MemoryNode]) -> Redlock {
 
 #[tokio::test(start_paused = true)]
 async fn an_operator_sees_the_holder_and_the_clients_that_wait_in_order() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let [holder, operator] = ["holder", "operator"].map(|name| client(name, &nodes));
     let free = operator.inspect("r").await.unwrap();
     assert_eq!((free.holder(), free.remaining()), (None, Duration::ZERO));
@@ -46,7 +44,7 @@ async fn an_operator_sees_the_holder_and_the_clients_that_wait_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn nodes_that_do_not_answer_are_told_as_such() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let [holder, operator] = ["holder", "operator"].map(|name| client(name, &nodes));
     let _guard = holder.lock("r").await.unwrap();
     assert!(operator.inspect("r").await.unwrap().holder().is_some());
@@ -70,7 +68,7 @@ async fn nodes_that_do_not_answer_are_told_as_such() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_is_taken_away_frees_when_its_time_is_over() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let [holder, operator, next] = ["holder", "operator", "next"].map(|it| client(it, &nodes));
     let guard = holder.lock("r").ttl(9 * SECOND).await.unwrap();
     let begun = Instant::now();
@@ -88,7 +86,7 @@ async fn a_lock_that_is_taken_away_frees_when_its_time_is_over() {
 
 #[tokio::test(start_paused = true)]
 async fn the_holder_learns_at_its_next_renewal_that_the_lock_was_taken_away() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let [holder, operator] = ["holder", "operator"].map(|name| client(name, &nodes));
     for now in [false, true] {
         let lost = holder.lock("r").ttl(9 * SECOND).run(async |_| {
@@ -109,7 +107,7 @@ async fn the_holder_learns_at_its_next_renewal_that_the_lock_was_taken_away() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_is_deleted_goes_to_the_next_waiter_at_once() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let [holder, operator, next] = ["holder", "operator", "next"].map(|it| client(it, &nodes));
     let _guard = holder.lock("r").await.unwrap();
     let waits = tokio::spawn(next.lock("r").wait(60 * SECOND).into_future());

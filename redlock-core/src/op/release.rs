@@ -138,7 +138,7 @@ fn begin_release(client: &Arc<Client>, hold: &Arc<Hold>, settles: fn(&Tally) -> 
     Begun::Sent(Sent { round, asked, judged, started: now })
 }
 
-/// The hold is not looked at any more.
+/// Takes the hold out of the registry: it is not looked at any more.
 fn forget(client: &Client, hold: &Hold) {
     client.leases.registry.remove(hold.id);
 }

@@ -83,7 +83,7 @@ impl FreeSignal {
         Job::new(&self.claim, Action::Watch)
     }
 
-    /// The listener goes: questions that were not sent yet are dropped.
+    /// Drops the questions that were not sent yet, because the listener goes.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
     }
@@ -152,14 +152,14 @@ impl ReplySink for FreeSignal {
 }
 
 impl Listener for FreeSignal {
-    /// The key was deleted, renewed or set by another client. Finding out which costs as much as
-    /// asking for the lock, so all of them count as free.
+    /// Takes the key for free, whether it was deleted, renewed or set by another client. Finding
+    /// out which costs as much as asking for the lock.
     fn changed(&self, node: usize, _: &str) {
         self.state.lock().news = true;
         self.freed(node);
     }
 
-    /// The key is not there on this node.
+    /// Notes that the key is not there on this node.
     fn freed(&self, node: usize) {
         self.see(node, KeyState::Free);
     }

@@ -107,8 +107,8 @@ impl Nodes {
         }
     }
 
-    /// A quorum has answered. From now on, a node that was down and is seen for the first time may
-    /// have forgotten locks of this client (rule 16).
+    /// Notes that a quorum has answered. From now on, a node that was down and is seen for the
+    /// first time may have forgotten locks of this client (rule 16).
     pub(crate) fn note_quorum_seen(&self) {
         if !self.quorum_seen.load(Ordering::Acquire) {
             self.quorum_seen.store(true, Ordering::Release);

@@ -36,11 +36,11 @@ struct State {
 /// The consequences of a settled round. The caller that casts the deciding vote runs them, so they
 /// need no task.
 pub(crate) trait OnSettled: Send + Sync + 'static {
-    /// The deciding vote was cast. Runs once.
+    /// Is called when the deciding vote was cast. Runs once.
     fn settled(&self, round: &Arc<Round>, tally: Tally);
 
-    /// Another vote came in after a quorum of yes. May run before [`settled`](Self::settled) is
-    /// through.
+    /// Is called for another vote that came in after a quorum of yes. May run before
+    /// [`settled`](Self::settled) is through.
     fn late(&self, round: &Arc<Round>);
 }
 

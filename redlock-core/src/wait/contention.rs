@@ -30,7 +30,7 @@ struct Contended {
 }
 
 impl Contention {
-    /// A release gave another client its turn, until `turn`.
+    /// Notes that a release gave another client its turn, until `turn`.
     pub(super) fn add(&mut self, key: &Arc<str>, now: Moment, turn: Moment) {
         let remembered = now + MEMORY;
         self.known.insert(Arc::clone(key), Contended { turn, given: turn, remembered });
@@ -51,8 +51,8 @@ impl Contention {
         }
     }
 
-    /// The lock is released. If other clients wait for it, one of them has its turn until `turn`. A
-    /// client that waited for the lock itself assumes that others do.
+    /// Notes that the lock is released. If other clients wait for it, one of them has its turn
+    /// until `turn`. A client that waited for the lock itself assumes that others do.
     pub(super) fn released(&mut self, key: &Arc<str>, now: Moment, turn: Moment, has_waited: bool) {
         if let Some(contended) = self.get_mut(key, now) {
             contended.turn = turn;
@@ -71,8 +71,8 @@ impl Contention {
         self.known.get_mut(key).filter(|contended| now < contended.remembered)
     }
 
-    /// A release that was sent at `then` was told that no other client waits. A client that was
-    /// given the turn before may be about to ask, or to come back.
+    /// Notes the answer to a release that was sent at `then`: no other client waits. A client that
+    /// was given the turn before may be about to ask, or to come back.
     pub(super) fn none_waits(&mut self, key: &str, then: Moment) {
         if let Some(contended) = self.known.get_mut(key) {
             contended.turn = contended.given;

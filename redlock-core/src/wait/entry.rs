@@ -53,7 +53,7 @@ pub(crate) struct Entry {
     /// Zero before the first answer.
     place: u64,
     /// How often the waiter was reported alive since it last began to listen.
-    said: u32,
+    reports: u32,
     /// Every node that may have an entry.
     asked: Vec<usize>,
     /// The nodes that have refused to take the entry.
@@ -78,7 +78,7 @@ impl Entry {
             wake,
             node: None,
             place: 0,
-            said: 0,
+            reports: 0,
             asked: Vec::new(),
             declined: Vec::new(),
             has_turn: false,
@@ -88,7 +88,7 @@ impl Entry {
     }
 
     /// Joins the queue, or reports that the waiter is alive. `None` when no node takes the entry.
-    pub(crate) async fn say(&mut self) -> Option<QueuePosition> {
+    pub(crate) async fn report(&mut self) -> Option<QueuePosition> {
         let mut refused = Vec::new();
         loop {
             // A node that comes back, or is first reached after the waiter has joined, keeps the
@@ -140,13 +140,13 @@ impl Entry {
         if !self.asked.contains(&node) {
             self.asked.push(node);
         }
-        self.said = 0;
+        self.reports = 0;
     }
 
     async fn ask(&mut self, node: usize) -> Result<Reply, NodeError> {
         let told = self.wake.take_all();
-        let listens = self.said == 0 || told || self.has_turn;
-        self.said = if listens { 1 } else { (self.said + 1) % LISTEN_AGAIN };
+        let listens = self.reports == 0 || told || self.has_turn;
+        self.reports = if listens { 1 } else { (self.reports + 1) % LISTEN_AGAIN };
         let action = Action::Join { place: self.place, life: LIFE, listens };
         let answer = Arc::<Answer>::default();
         let Some(handle) = self.nodes.get(node) else { return answer.wait().await };
@@ -185,7 +185,7 @@ impl Entry {
         self.node.and_then(|node| self.nodes.get(node)).is_some_and(NodeHandle::tells_changes)
     }
 
-    /// The waiter has the lock: nothing is passed on.
+    /// Ends the entry without passing its turn on, because the waiter has the lock.
     pub(crate) fn acquired(mut self) {
         if self.has_turn {
             // The release that gave the turn took the entry out.

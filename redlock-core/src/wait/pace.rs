@@ -74,7 +74,7 @@ impl Streak {
         Self { since: None, span: MIN_SPAN, turns: None, contended: false }
     }
 
-    /// The queue has the lock, and `waiting` of its tasks wait for it.
+    /// Notes that the queue has the lock, and that `waiting` of its tasks wait for it.
     pub(super) fn lock_taken(&mut self, now: Moment, waiting: usize) {
         if self.since.is_none() {
             self.since = Some(now);
@@ -88,24 +88,24 @@ impl Streak {
         in_time && self.turns != Some(0)
     }
 
-    /// The lock was passed on.
+    /// Notes that the lock was passed on.
     pub(super) fn handed_on(&mut self) {
         self.turns = self.turns.map(|turns| turns.saturating_sub(1));
     }
 
-    /// The queue lets other clients in, and then may begin a new streak.
+    /// Ends the streak: the queue lets other clients in, and then may begin a new one.
     pub(super) fn begin_anew(&mut self) {
         self.since = None;
         self.turns = None;
     }
 
-    /// The queue let other clients in, and none came.
+    /// Notes that the queue let other clients in, and that none came.
     pub(super) fn unchallenged(&mut self) {
         self.contended = false;
         self.span = (self.span * 2).min(MAX_SPAN);
     }
 
-    /// Another client has the lock, or waits for it.
+    /// Notes that another client has the lock, or waits for it.
     pub(super) fn contended(&mut self) {
         self.contended = true;
         self.span = MIN_SPAN;

@@ -4,6 +4,8 @@
 //! A queue exists for as long as a task of this client holds the resource, asks for it or waits for
 //! it (rule 18).
 
+mod others;
+
 use std::{
     collections::{
         BTreeMap, HashMap,
@@ -154,8 +156,8 @@ impl Queues {
         self.locked(&lease.claim.key, |inner| inner.hand_over(self, id, lease, clock))
     }
 
-    /// The hold does not have the lock any more, and the next waiter asks. After a streak, other
-    /// clients have their chance first.
+    /// Has the next waiter ask, because this hold does not have the lock any more. After a streak,
+    /// other clients have their chance first.
     pub(crate) fn pass_on(self: &Arc<Self>, key: &Arc<str>, id: HoldId, now: Moment) {
         self.locked(key, |inner| {
             let Some(queue) = inner.by_key.get_mut(key) else { return };
@@ -168,51 +170,6 @@ impl Queues {
         });
     }
 
-    /// A node has reported that other clients wait for this lock. The client whose turn it is has
-    /// until `until` to take it.
-    pub(crate) fn others_wait(&self, key: &Arc<str>, now: Moment, until: Moment) {
-        self.locked(key, |inner| {
-            inner.contention.add(key, now, until);
-            if let Some(queue) = inner.by_key.get_mut(key) {
-                queue.streak.contended();
-            }
-        });
-    }
-
-    /// The holder of this lock is about to let other clients go first, whether or not it knows of any. The
-    /// node that keeps their queue may tell of them long after a quorum has confirmed the release.
-    pub(crate) fn expects_others(&self, key: &str) {
-        self.with_queue(key, |queue| queue.streak.contended());
-    }
-
-    /// A node has reported that no other client waits for this lock. It answered a release that was
-    /// sent at `then`.
-    pub(crate) fn no_client_waits(&self, key: &str, then: Moment) {
-        self.locked(key, |inner| inner.contention.none_waits(key, then));
-    }
-
-    /// The keys of the lock are deleted. If other clients wait, one of them has until `until` to
-    /// take it.
-    pub(crate) fn released(&self, key: &Arc<str>, now: Moment, until: impl FnOnce() -> Moment) {
-        self.locked(key, |inner| {
-            let queue = inner.by_key.get(key);
-            let has_waited = queue.is_some_and(|queue| queue.streak.is_contended());
-            if has_waited || inner.contention.is_contended(key, now) {
-                inner.contention.released(key, now, until(), has_waited);
-            }
-        });
-    }
-
-    /// Whether other clients want this lock, as far as is known.
-    pub(crate) fn is_contended(&self, key: &str, now: Moment) -> bool {
-        self.locked(key, |inner| inner.contention.is_contended(key, now))
-    }
-
-    /// Whether another client has its turn now.
-    pub(crate) fn yields(&self, key: &str, now: Moment) -> bool {
-        self.locked(key, |inner| inner.contention.yields(key, now))
-    }
-
     /// Gives a place up. Returns what a waiter without a turn is told.
     pub(super) fn leave(&self, key: &str, waiter: &Arc<Waiter<Front>>) -> NoTurn {
         self.locked(key, |inner| {
@@ -222,8 +179,8 @@ impl Queues {
         })
     }
 
-    /// The front gives its turn up, and with it its place among other clients. The place comes back
-    /// when no task of this client takes the turn.
+    /// Gives the turn of the front to the next task, with its place among other clients. The place
+    /// comes back when no task of this client takes the turn.
     #[must_use]
     pub(super) fn promote(
         self: &Arc<Self>,
@@ -251,14 +208,14 @@ impl Queues {
         })
     }
 
-    /// The attempt of the front has failed, and the waiters that try only once are told.
+    /// Notes that the attempt of the front has failed, and tells the waiters that try only once.
     pub(super) fn attempt_failed(&self, key: &str, failure: &Arc<FailedAttempt>) {
         let now = self.nodes().clock.now();
         self.answer(key, |queue| queue.attempt_failed(failure, now));
     }
 
-    /// The front has the lock, and its queue is held until the hold ends. False for a hold that has
-    /// ended already. It could not tell the queue, which did not know it yet.
+    /// Notes that the front has the lock: its queue is held until the hold ends. False for a hold
+    /// that has ended already, which could not tell a queue that did not know it yet.
     pub(super) fn acquired(
         &self,
         key: &str,
@@ -291,8 +248,8 @@ impl Queues {
         self.with_queue(key, |queue| Arc::clone(&queue.hurry)).unwrap_or_default()
     }
 
-    /// The front listens and would ask every `pace`. Returns when a waiter behind it would ask, if
-    /// one would ask earlier.
+    /// Notes that the front listens, and would ask every `pace`. Returns when a waiter behind it
+    /// would ask, if one would ask earlier.
     pub(super) fn listens(&self, key: &str, pace: Duration, jitter: Duration) -> Option<Moment> {
         self.with_queue(key, |queue| queue.listens(pace, jitter)).flatten()
     }

@@ -1,10 +1,15 @@
-//! The queues of readers, beside that of the writers of the same lock.
+//! The queues of readers and of permits, beside that of the writers of the same lock.
 
 use std::sync::Arc;
+
+use crate::node::queue_keys;
 
 /// What stands between the key of a lock and the rest of the name of such a queue. No key of a lock ends
 /// like this.
 const MARK: &str = "\0reader";
+
+/// What stands between the queue of all permits and the number of a request for one.
+const PERMIT: &str = "\0permit-";
 
 /// The queue in which the readers of a lock wait.
 pub(crate) fn line_of_readers(key: &str) -> Arc<str> {
@@ -16,9 +21,17 @@ pub(crate) fn line_of_one(key: &str, number: u64) -> Arc<str> {
     format!("{key}{MARK}-{number}").into()
 }
 
+/// The queue of one request for a permit that asks without waiting for others.
+pub(crate) fn line_of_one_permit(line: &str, number: u64) -> Arc<str> {
+    format!("{line}{PERMIT}{number}").into()
+}
+
 /// The key of the lock that a queue stands before.
 pub(super) fn lock_of(queue: &str) -> &str {
-    queue.rsplit_once(MARK).map_or(queue, |(key, _)| key)
+    match queue.rsplit_once(MARK).or_else(|| queue.rsplit_once(PERMIT)) {
+        Some((key, _)) => queue_keys::lock_of_permits(key),
+        None => queue_keys::lock_of_permits(queue),
+    }
 }
 
 #[cfg(test)]
@@ -31,6 +44,9 @@ mod tests {
             assert_eq!(lock_of(key), key);
             assert_eq!(lock_of(&line_of_readers(key)), key);
             assert_eq!(lock_of(&line_of_one(key, 7)), key);
+            let permit = queue_keys::permit(key, 3);
+            assert_eq!(lock_of(queue_keys::line(&permit)), key);
+            assert_eq!(lock_of(&line_of_one_permit(queue_keys::line(&permit), 7)), key);
         }
     }
 }

@@ -147,7 +147,7 @@ impl Front {
         stands_back
     }
 
-    /// Another client came while the front stood back.
+    /// Notes that another client came while the front stood back.
     pub(crate) fn challenged(&mut self) {
         self.stage = Stage::Asks;
     }
@@ -201,14 +201,15 @@ impl Front {
         self.queues.attempt_failed(&self.key, failure);
     }
 
-    /// A reader has the lock, and others may have it, too: the next one in the queue asks at once.
+    /// Has the next task in the queue ask at once: a reader has the lock, and others may have it,
+    /// too.
     pub(crate) fn pass_on(mut self) {
         if let Some(entry) = self.entry.take() {
             entry.acquired();
         }
     }
 
-    /// The hold has the lock. If it has ended already, the turn passes on.
+    /// Notes that the hold has the lock. If it has ended already, the turn passes on.
     pub(crate) fn acquired(mut self, hold: &Arc<Hold>, now: Moment) {
         if let Some(entry) = self.entry.take() {
             entry.acquired();

@@ -48,7 +48,7 @@ impl<T> Waiter<T> {
         self.turn.lock().take()
     }
 
-    /// The task that is to be woken when the outcome is there.
+    /// Keeps the task that is to be woken when the outcome is there.
     pub(super) fn register(&self, cx: &Context<'_>) {
         self.task.register(cx.waker());
     }

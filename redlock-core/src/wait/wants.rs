@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::failed_attempt::FailedAttempt;
-use crate::{clock::Reading, lease::LeaseState, options::Terms};
+use crate::{clock::Reading, lease::LeaseState, settings::Terms};
 
 /// The conditions under which a request takes a lease over as it is.
 #[derive(Debug, Clone, Copy)]
@@ -42,9 +42,9 @@ impl Wants {
         self.tries_once || self.retry_delay < pace
     }
 
-    /// Whether a lease is good enough to be taken over. Enough of it is left that the next holder
-    /// is as well off as a holder that is about to renew, and after a crash the keys are gone when
-    /// the next holder expects that.
+    /// Whether a lease is good enough to be taken over. What is left of it must not be less than
+    /// what a holder has when it renews. After a crash, its keys must be gone when the next holder
+    /// expects that.
     pub(super) fn fits(&self, lease: &LeaseState, clock: Reading) -> bool {
         !self.min_hold
             && !self.is_set
@@ -58,7 +58,7 @@ impl Wants {
 /// The reason why there is no turn.
 #[derive(Debug, Clone)]
 pub(crate) enum NoTurn {
-    /// This very client has the lock.
+    /// This client itself has the lock.
     HeldHere,
     /// The last attempt failed like this.
     Failed(Arc<FailedAttempt>),

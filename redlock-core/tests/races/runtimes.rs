@@ -67,15 +67,16 @@ fn a_task_that_goes_on_while_it_is_taken_over_takes_nothing_along() {
         ];
         world.pass_until_done(SOON, threads);
         // Nothing is left to be late.
-        all((0..2).map(|key| {
-            let client = elsewhere.clone();
-            move || {
-                client.run(async |redlock| {
-                    drop(redlock.lock(format!("s{key}")).await.unwrap());
-                });
-            }
-        }));
+        two_threads_get_their_locks(&elsewhere);
     });
+}
+
+/// Threads of this client take locks on two resources.
+fn two_threads_get_their_locks(client: &Client) {
+    all((0..2).map(|key| {
+        let client = client.clone();
+        move || client.run(async |it| drop(it.lock(format!("s{key}")).await.unwrap()))
+    }));
 }
 
 /// The runtime of the tasks ends while a lock passes between tasks of another one.
@@ -116,14 +117,7 @@ fn a_connection_that_is_opened_after_a_take_over_is_not_used() {
         world.pass_until_done(2 * SOON, vec![Box::new(takes_over)]);
         client.runtime.unblock();
         (0..3).for_each(|_| world.step(SOON / 1000));
-        all((0..2).map(|key| {
-            let client = elsewhere.clone();
-            move || {
-                client.run(async |redlock| {
-                    drop(redlock.lock(format!("s{key}")).await.unwrap());
-                });
-            }
-        }));
+        two_threads_get_their_locks(&elsewhere);
     });
 }
 

@@ -105,8 +105,8 @@ fn waiting(waiting: &Waiting) -> [String; 3] {
     ]
 }
 
-/// A table under a heading, in a region of its own: a keyboard can scroll it. The first cell of a row is
-/// its name. `count` rows exist, of which `rows` are shown.
+/// Writes a table under a heading, in a region of its own: a keyboard can scroll it. The first cell
+/// of a row is its name. `count` rows exist, of which `rows` are shown.
 fn table<const N: usize>(
     html: &mut String,
     id: &str,

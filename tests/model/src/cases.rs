@@ -7,6 +7,7 @@ use super::{
     check::{Subject, Told},
     fence,
     properties::{CLEAN, EXCLUSIVE, UNBROKEN},
+    roles,
     rules::{Bounds, Omission, Protocol},
     sets,
 };
@@ -87,7 +88,7 @@ impl Case {
 pub fn cases() -> Vec<Case> {
     let lock =
         whole().into_iter().chain(without()).chain(without_in_handing_over()).chain(beyond());
-    lock.chain(fence::cases()).chain(sets::cases()).collect()
+    lock.chain(fence::cases()).chain(sets::cases()).chain(roles::cases()).collect()
 }
 
 const TWICE: Bounds = Bounds { attempts: &[2, 1], ..Bounds::LEAST };

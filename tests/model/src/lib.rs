@@ -15,7 +15,7 @@
 //! - `action`, `client`, `node`: what can happen, and what comes of it.
 //! - `properties`: what must hold.
 //! - `fence`: fencing tokens, with states, actions and cases of their own.
-//! - `sets`: several locks at once, likewise.
+//! - `sets`: several locks at once, likewise; `roles`: readers, and locks that change their client.
 //! - `cases`: what is checked, and what is expected; `check`: checking it.
 
 mod action;
@@ -27,6 +27,7 @@ mod fence;
 mod node;
 mod pack;
 mod properties;
+mod roles;
 mod rules;
 mod sets;
 mod state;

@@ -65,3 +65,23 @@ fn sets_exclude_each_other_and_never_wait_in_a_circle() {
 fn each_rule_of_sets_left_out_has_its_counter_example() {
     has_counter_examples("sets");
 }
+
+#[test]
+fn writers_exclude_readers_and_each_other() {
+    holds("readers");
+}
+
+#[test]
+fn each_rule_of_readers_left_out_has_its_counter_example() {
+    has_counter_examples("readers");
+}
+
+#[test]
+fn a_lock_that_is_handed_over_has_one_holder() {
+    holds("adopt");
+}
+
+#[test]
+fn each_rule_of_adoption_left_out_has_its_counter_example() {
+    has_counter_examples("adopt");
+}

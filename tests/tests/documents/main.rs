@@ -8,6 +8,7 @@ mod links;
 mod markdown;
 mod repetition;
 mod snippets;
+mod tests;
 
 use std::{fs, path::PathBuf};
 

@@ -1,5 +1,5 @@
 //! Rows 38 to 40 and 42: callers that leave, panic, abort, outlive their runtime, and come in
-//! crowds. Dropping a future at each of its awaits is also `cancellation.rs`, under every fault.
+//! crowds. Dropping a future at each of its awaits is also the suite `cancellation`, under every fault.
 
 use std::{future::IntoFuture, time::Duration};
 

@@ -12,7 +12,7 @@
 //! | 20: clocks of nodes that run at other rates | `redlock-core/src/lease/clock_faults.rs`; simulation |
 //! | 21 to 32: servers that refuse to serve | `refusals.rs`, `misplaced.rs` |
 //! | 33, 35 to 37: connections and keys that others take away | `operators.rs` |
-//! | 38 to 42: callers that leave, panic, end | `callers.rs`; `../cancellation.rs` |
+//! | 38 to 42: callers that leave, panic, end | `callers.rs`; `../cancellation/` |
 //! | 46: keys of a set | `sets.rs` |
 //! | 43, 44: names and times at their limits | `limits.rs` |
 //!

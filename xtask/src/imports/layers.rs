@@ -47,7 +47,7 @@ const CORE: Layers = Layers {
             ],
         ),
         ("node", &["node"]),
-        ("options", &["options.rs", "resources.rs"]),
+        ("options", &["options.rs", "resources.rs", "settings.rs"]),
         ("quorum", &["quorum"]),
         ("status", &["status.rs", "waiting.rs"]),
         ("lease", &["lease"]),

@@ -30,13 +30,21 @@ enum Kind {
     Sim,
     /// `lib FILTER`: unit tests of redlock-core.
     Lib,
-    /// `test SUITE FILTER`: tests over real servers.
+    /// `test PACKAGE SUITE FILTER`: tests of a package in a file of their own.
     Test,
 }
 
 impl Kind {
     const ALL: [(&'static str, Self); 3] =
         [("sim", Self::Sim), ("lib", Self::Lib), ("test", Self::Test)];
+
+    fn usage(self) -> &'static str {
+        match self {
+            Self::Sim => "sim --seeds N",
+            Self::Lib => "lib NAME_OF_A_TEST",
+            Self::Test => "test PACKAGE SUITE NAME_OF_A_TEST",
+        }
+    }
 }
 
 impl FromStr for Suite {
@@ -51,8 +59,9 @@ impl FromStr for Suite {
                 format!("there is no suite {name:?}; there are {known}")
             })?;
         let arguments: Vec<String> = words.map(str::to_owned).collect();
-        if arguments.is_empty() {
-            return Err(format!("{name} needs arguments, such as the name of a test"));
+        let least = if kind == Kind::Test { 3 } else { 1 };
+        if arguments.len() < least {
+            return Err(format!("{name} needs arguments: {}", kind.usage()));
         }
         Ok(Self { kind, arguments })
     }
@@ -115,8 +124,7 @@ impl Suite {
             }
             Kind::Lib | Kind::Test => self.cargo(copy, "test"),
         };
-        let filter = if self.kind == Kind::Test { &self.arguments[1..] } else { &self.arguments };
-        command.args(filter);
+        command.args(if self.kind == Kind::Test { &self.arguments[2..] } else { &self.arguments });
         command
     }
 
@@ -130,8 +138,8 @@ impl Suite {
             }
             Kind::Lib => copy.cargo("lib", &[task, "--quiet", "-p", "redlock-core", "--lib"]),
             Kind::Test => {
-                let suite = &self.arguments[0];
-                copy.cargo("lib", &[task, "--quiet", "-p", "redlock-tests", "--test", suite])
+                let (package, suite) = (&self.arguments[0], &self.arguments[1]);
+                copy.cargo("lib", &[task, "--quiet", "-p", package, "--test", suite])
             }
         }
     }
@@ -180,10 +188,13 @@ mod tests {
 
     #[test]
     fn a_suite_is_written_as_it_is_read() {
-        for text in ["sim --crowd --seeds 5", "lib one_test", "test fencing some_test"] {
+        for text in ["sim --crowd --seeds 5", "lib one_test", "test redlock-core sets one_test"] {
             assert_eq!(suite(text).to_string(), text);
         }
-        assert!("lib".parse::<Suite>().unwrap_err().contains("needs arguments"));
+        for (text, usage) in [("lib", "lib NAME_OF_A_TEST"), ("test sets one_test", "test PACKAGE")]
+        {
+            assert!(text.parse::<Suite>().unwrap_err().contains(usage), "{text}");
+        }
         assert!("all of them".parse::<Suite>().unwrap_err().contains("there is no suite \"all\""));
     }
 

@@ -1,36 +1,29 @@
-//! The keys of a node in memory: what a server does with each command, and which connections it
-//! tells.
+//! The keys of a node in memory: what a server does with each command.
 
 mod set;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+pub(crate) use super::watched::Push;
+use super::{
+    clock::ServerClock,
+    counters::Counters,
+    queues::Queues,
+    readers::Readers,
+    watched::{MAX_WATCHED, Pushes, Watched},
 };
-
-use tokio::time::Instant;
-
-use super::{counters::Counters, readers::Readers};
 use crate::{
-    clock::wall_at,
     node::{Action, Claim, Command, Places, Reply, Secret, Seen, queue_keys},
     token::Token,
 };
 
-/// The most keys that may be watched before a batch, like a server's `tracking-table-max-keys`.
-/// Beyond it, the watchers of one key are told that it has changed.
-const MAX_WATCHED: usize = 1 << 18;
-
 /// Everything that a node knows.
 pub(crate) struct Data {
     keys: BTreeMap<Arc<str>, Entry>,
-    /// The clients in the queue before a key, the first in front.
-    queues: BTreeMap<Arc<str>, BTreeMap<u64, Waiter>>,
-    /// The connections that are told of the next change to a key, once each.
-    watched: BTreeMap<Arc<str>, BTreeSet<u64>>,
+    queues: Queues,
+    watched: Watched,
     counters: Counters,
-    pub(super) readers: Readers,
+    readers: Readers,
     clock: ServerClock,
     /// Expired keys are removed when this many keys are there.
     sweep_at: usize,
@@ -42,71 +35,26 @@ struct Entry {
     expires: f64,
 }
 
-/// An entry in a queue. On a real server, keys beside the lock: see [`queue_keys`].
-struct Waiter {
-    name: String,
-    /// When the entry counts as dead unless its waiter reports, on the node's own clock.
-    dead_at: f64,
-}
-
-/// A connection that has to be told that a key has changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Push {
-    pub(crate) to: u64,
-    pub(crate) key: Arc<str>,
-}
-
-/// The node's clock, in seconds, which need not be right.
-struct ServerClock {
-    anchor: Option<Instant>,
-    shown: f64,
-    rate: f64,
-    /// How far it was set ahead.
-    ahead: f64,
-}
-
-impl ServerClock {
-    /// The answer to `TIME`, in microseconds. A clock that runs fast or slow is set right from time
-    /// to time. A clock that was set ahead stays ahead.
-    fn time(&self) -> u64 {
-        ((wall_at(Instant::now()).as_secs_f64() + self.ahead) * 1e6) as u64
-    }
-
-    fn now(&mut self) -> f64 {
-        let now = Instant::now();
-        let anchor = *self.anchor.get_or_insert(now);
-        self.shown + now.duration_since(anchor).as_secs_f64() * self.rate
-    }
-
-    fn set(&mut self, shown: f64, rate: f64) {
-        *self = Self { anchor: Some(Instant::now()), shown, rate, ahead: self.ahead };
-    }
-}
-
 impl Data {
     pub(crate) fn new() -> Self {
-        let clock = ServerClock { anchor: None, shown: 0.0, rate: 1.0, ahead: 0.0 };
         Self {
             keys: BTreeMap::new(),
-            queues: BTreeMap::new(),
-            watched: BTreeMap::new(),
+            queues: Queues::default(),
+            watched: Watched::default(),
             counters: Counters::default(),
             readers: Readers::default(),
-            clock,
+            clock: ServerClock::new(),
             sweep_at: 1024,
         }
     }
 
     /// Sets the clock this many seconds ahead.
     pub(super) fn set_clock(&mut self, ahead: f64) {
-        let (shown, rate) = (self.clock.now(), self.clock.rate);
-        self.clock.set(shown + ahead, rate);
-        self.clock.ahead += ahead;
+        self.clock.set_ahead(ahead);
     }
 
     pub(crate) fn set_rate(&mut self, rate: f64) {
-        let shown = self.clock.now();
-        self.clock.set(shown, if rate > 0.0 { rate } else { 0.0 });
+        self.clock.set_rate(rate);
     }
 
     /// The keys that have not expired.
@@ -131,112 +79,112 @@ impl Data {
         self.queues.clear();
         self.counters.clear();
         self.readers.clear();
-        self.tell_all()
-    }
-
-    fn tell_all(&mut self) -> Vec<Push> {
-        let watched = std::mem::take(&mut self.watched);
-        watched.into_iter().flat_map(|(key, who)| pushes(key, who, None)).collect()
+        let mut told = Pushes::by(None);
+        self.watched.tell_all(&mut told);
+        told.into_vec()
     }
 
     /// `None` when there was no such key.
     pub(crate) fn remove(&mut self, key: &str) -> Option<Vec<Push>> {
-        if self.counters.remove(key) {
-            return Some(Vec::new());
+        let mut told = Pushes::by(None);
+        if !self.counters.remove(key) {
+            let readers = self.readers.remove(key).then(|| Arc::from(key));
+            let key = self.keys.remove_entry(key).map(|(key, _)| key).or(readers)?;
+            self.watched.changed(&key, &mut told);
         }
-        let readers = self.readers.remove(key).then(|| Arc::from(key));
-        let key = self.keys.remove_entry(key).map(|(key, _)| key).or(readers)?;
-        let mut told = Vec::new();
-        self.tell(&key, None, &mut told);
-        Some(told)
+        Some(told.into_vec())
     }
 
-    /// A connection has gone and is told nothing any more.
+    /// Tells this connection nothing any more: it has gone.
     pub(crate) fn forget(&mut self, connection: u64) {
-        self.watched.retain(|_, who| {
-            who.remove(&connection);
-            !who.is_empty()
-        });
+        self.watched.forget(connection);
     }
 
     /// Runs commands that came on one connection.
     pub(crate) fn run(&mut self, commands: &[Command], connection: u64) -> (Vec<Reply>, Vec<Push>) {
-        let mut told = Vec::new();
+        let mut told = Pushes::by(Some(connection));
         if self.keys.len().max(self.counters.len()) >= self.sweep_at {
             self.sweep(&mut told);
         }
         if self.watched.len() >= MAX_WATCHED {
-            told.extend(self.tell_all());
+            self.watched.tell_all(&mut told);
         }
-        let reply = |command: &Command| match command.action {
-            Action::Join { place, life, listens } => {
-                if listens {
-                    for key in queue_keys::wake_keys(&command.claim) {
-                        self.watched.entry(key.into()).or_default().insert(connection);
-                    }
-                }
-                self.join(&command.claim, place, life)
-            }
-            Action::Bar { life } => {
-                let now = self.clock.now();
-                self.readers.bar(&command.claim, life, now)
-            }
-            Action::Unbar => self.readers.unbar(&command.claim),
-            Action::FindPermit { count, from } => self.find_permit(&command.claim, count, from),
-            Action::Watch | Action::Inspect | Action::Leave => {
-                self.look(command, connection, &mut told)
-            }
-            _ if command.claim.shared => self.run_shared(command, connection, &mut told),
-            _ if command.claim.is_set() => self.run_set(command, connection, &mut told),
-            _ => {
-                let (reply, changed) = self.run_one(command);
-                if changed {
-                    self.tell(&command.claim.key, Some(connection), &mut told);
-                }
-                let wakes = matches!(
-                    command.action,
-                    Action::Release { wakes: Places::FIRST } | Action::Clear { wakes: true }
-                );
-                let key = &command.claim.key;
-                if wakes { self.wake(key, reply, connection, &mut told) } else { reply }
-            }
-        };
+        let reply = |command: &Command| self.reply(command, connection, &mut told);
         let replies = commands.iter().map(reply).collect();
-        (replies, told)
+        (replies, told.into_vec())
     }
 
-    /// The reply to a command that changes no lock.
-    fn look(&mut self, command: &Command, connection: u64, told: &mut Vec<Push>) -> Reply {
+    fn reply(&mut self, command: &Command, connection: u64, told: &mut Pushes) -> Reply {
         let claim = &command.claim;
+        let now = self.clock.now();
         match command.action {
-            Action::Leave => self.leave(claim, connection, told),
+            Action::Join { place, life, listens } => {
+                if listens {
+                    for key in queue_keys::wake_keys(claim) {
+                        self.watched.watch(key.into(), connection);
+                    }
+                }
+                let left = self.remaining(&claim.key);
+                let (place, ahead) = self.queues.join(claim, place, life, now);
+                Reply::Queued { place, ahead, left }
+            }
+            Action::Leave => {
+                let is_free = self.remaining(&claim.key).is_none();
+                if self.queues.leave(claim, is_free, now, &mut self.watched, told) {
+                    Reply::Done
+                } else {
+                    Reply::Missing
+                }
+            }
+            Action::Bar { life } => self.readers.bar(claim, life, now),
+            Action::Unbar => self.readers.unbar(claim),
+            Action::FindPermit { count, from } => self.find_permit(claim, count, from),
             Action::Inspect => self.inspect(&claim.key),
-            _ => {
-                self.watched.entry(Arc::clone(&claim.key)).or_default().insert(connection);
+            Action::Watch => {
+                self.watched.watch(Arc::clone(&claim.key), connection);
                 let left = self.remaining(&claim.key);
                 left.map_or(Reply::Missing, |left| Reply::There { left })
+            }
+            _ if claim.shared => self.run_shared(command, told),
+            _ if claim.is_set() => self.run_set(command, told),
+            action => {
+                let reply = self.run_one(command, told);
+                let wakes = matches!(
+                    action,
+                    Action::Release { wakes: Places::FIRST } | Action::Clear { wakes: true }
+                );
+                if wakes { self.wake(&claim.key, reply, told) } else { reply }
             }
         }
     }
 
     /// The reply to a command of a reader.
-    fn run_shared(&mut self, command: &Command, connection: u64, told: &mut Vec<Push>) -> Reply {
+    fn run_shared(&mut self, command: &Command, told: &mut Pushes) -> Reply {
         let Command { claim, action } = command;
         let now = self.clock.now();
         let has_writer = self.keys.get(&claim.key).is_some_and(|entry| entry.expires > now);
         let (reply, changed) = self.readers.run(claim, *action, now, has_writer);
         if changed {
-            self.tell(&claim.key, Some(connection), told);
+            self.watched.changed(&claim.key, told);
         }
         let wakes = matches!(action, Action::Release { wakes: Places::FIRST });
         if wakes && self.remaining(&claim.key).is_none() {
-            return self.wake(&claim.key, reply, connection, told);
+            return self.wake(&claim.key, reply, told);
+        }
+        reply
+    }
+
+    /// The reply to a command for one lock.
+    fn run_one(&mut self, command: &Command, told: &mut Pushes) -> Reply {
+        let (reply, changed) = self.change(command);
+        if changed {
+            self.watched.changed(&command.claim.key, told);
         }
         reply
     }
 
     /// The reply to a command, and whether the command has changed its key.
-    fn run_one(&mut self, command: &Command) -> (Reply, bool) {
+    fn change(&mut self, command: &Command) -> (Reply, bool) {
         let now = self.clock.now();
         let claim = &command.claim;
         if let Some(expires) = self.readers.until(&claim.key, now) {
@@ -335,61 +283,6 @@ impl Data {
         Reply::Permit { free }
     }
 
-    /// `join.lua`.
-    fn join(&mut self, claim: &Claim, place: u64, life: Duration) -> Reply {
-        let now = self.clock.now();
-        let left = self.remaining(&claim.key);
-        let queue = self.queues.entry(queue_keys::line(&claim.key).into()).or_default();
-        let found = queue.iter().find(|(_, waiter)| waiter.name == claim.value);
-        let place = match (found.map(|(place, _)| *place), place) {
-            (Some(place), _) => place,
-            (None, 0) => {
-                // The node's own time, and never before an entry that is there.
-                let last = queue.last_key_value().map_or(0, |(place, _)| *place);
-                ((now * 1e6) as u64).max(last + 1)
-            }
-            (None, mut place) => {
-                while queue.contains_key(&place) {
-                    place += 1;
-                }
-                place
-            }
-        };
-        let dead_at = now + life.as_secs_f64();
-        queue.insert(place, Waiter { name: claim.value.clone(), dead_at });
-        while let Some(first) = queue.first_entry()
-            && *first.key() < place
-            && first.get().dead_at <= now
-        {
-            first.remove();
-        }
-        let ahead = queue.range(..place).count() as u64;
-        Reply::Queued { place, ahead, left }
-    }
-
-    /// `leave.lua`.
-    fn leave(&mut self, claim: &Claim, connection: u64, told: &mut Vec<Push>) -> Reply {
-        queue_keys::wake_keys(claim).iter().for_each(|key| drop(self.watched.remove(&**key)));
-        let queue = self.queues.entry(queue_keys::line(&claim.key).into()).or_default();
-        let found = queue.iter().find(|(_, waiter)| waiter.name == claim.value);
-        let place = found.map(|(place, _)| *place);
-        let was_first =
-            place.is_some() && queue.first_key_value().map(|(first, _)| *first) == place;
-        if let Some(place) = place {
-            queue.remove(&place);
-        }
-        let next = queue.first_key_value().map(|(_, next)| next.name.clone());
-        if (was_first || place.is_none()) && self.remaining(&claim.key).is_none() {
-            // It had the turn and did not use it, or the lock became free before it left.
-            self.give_turn(&claim.key, connection, told);
-        } else if let Some(next) = next.filter(|_| was_first) {
-            let [_, key] = queue_keys::wake_keys(&Claim::new(&claim.key, next));
-            self.tell(&key.into(), Some(connection), told);
-        }
-        self.drop_empty(&claim.key);
-        if place.is_some() { Reply::Done } else { Reply::Missing }
-    }
-
     /// `inspect.lua`.
     fn inspect(&mut self, key: &Arc<str>) -> Reply {
         let now = self.clock.now();
@@ -397,92 +290,40 @@ impl Data {
         let writer = self.keys.get(key).filter(|entry| entry.expires > now);
         let readers = self.readers.until(key, now).map(|_| String::new());
         let value = writer.map(|entry| entry.value.clone()).or(readers);
-        let waiters = self.queues.get(queue_keys::line(key)).into_iter().flat_map(BTreeMap::values);
-        let alive = waiters.filter(|waiter| waiter.dead_at > now);
         Reply::Seen(Arc::new(Seen {
             value: value.map(Secret),
             left: left.unwrap_or_default(),
-            waiting: alive.map(|waiter| Secret(waiter.name.clone())).collect(),
+            waiting: self.queues.waiting(key, now),
         }))
     }
 
     /// The rest of a release, where the queue is kept.
-    fn wake(
-        &mut self,
-        key: &Arc<str>,
-        reply: Reply,
-        connection: u64,
-        told: &mut Vec<Push>,
-    ) -> Reply {
+    fn wake(&mut self, key: &Arc<str>, reply: Reply, told: &mut Pushes) -> Reply {
         if reply == Reply::Foreign {
             return reply;
         }
-        let woke = self.give_turn(key, connection, told);
-        self.drop_empty(key);
+        let now = self.clock.now();
+        let woke = self.queues.wake(key, now, &mut self.watched, told);
         let deleted = reply == Reply::Done;
         if woke { Reply::Woke { deleted, woken: Places::FIRST } } else { reply }
     }
 
-    /// `wake.lua`.
-    fn give_turn(&mut self, key: &Arc<str>, connection: u64, told: &mut Vec<Push>) -> bool {
-        let now = self.clock.now();
-        let Some(queue) = self.queues.get_mut(queue_keys::line(key)) else { return false };
-        let keys =
-            |waiter: String| queue_keys::wake_keys(&Claim::new(key, waiter)).map(Arc::<str>::from);
-        while let Some((_, first)) = queue.pop_first() {
-            if first.dead_at <= now {
-                continue;
-            }
-            let next = queue.first_key_value().map(|(_, next)| keys(next.name.clone()));
-            let [turn, done] = keys(first.name);
-            self.watched.remove(&done);
-            self.tell(&turn, Some(connection), told);
-            if let Some([_, next]) = next {
-                self.tell(&next, Some(connection), told);
-            }
-            return true;
-        }
-        false
-    }
-
-    fn drop_empty(&mut self, key: &str) {
-        if self.queues.get(queue_keys::line(key)).is_some_and(BTreeMap::is_empty) {
-            self.queues.remove(queue_keys::line(key));
-        }
-    }
-
     /// Removes expired keys and tells their watchers, so that neither is kept for ever.
-    fn sweep(&mut self, told: &mut Vec<Push>) {
+    fn sweep(&mut self, told: &mut Pushes) {
         let now = self.clock.now();
         let watched = &mut self.watched;
         self.keys.retain(|key, entry| {
             let there = entry.expires > now;
-            if !there && let Some(who) = watched.remove(key) {
-                told.extend(pushes(Arc::clone(key), who, None));
+            if !there {
+                watched.expired(key, told);
             }
             there
         });
         self.counters.sweep(now);
         self.readers.sweep(now);
-        self.queues.retain(|_, waiters| {
-            waiters.retain(|_, waiter| waiter.dead_at > now);
-            !waiters.is_empty()
-        });
+        self.queues.sweep(now);
         self.sweep_at = (2 * self.keys.len().max(self.counters.len())).max(1024);
     }
-
-    fn tell(&mut self, key: &Arc<str>, but: Option<u64>, told: &mut Vec<Push>) {
-        if let Some(who) = self.watched.remove(key) {
-            told.extend(pushes(Arc::clone(key), who, but));
-        }
-    }
-}
-
-/// The connection that makes a change hears neither of it nor of the next change: `NOLOOP`.
-fn pushes(key: Arc<str>, who: BTreeSet<u64>, but: Option<u64>) -> impl Iterator<Item = Push> {
-    who.into_iter()
-        .filter(move |to| Some(*to) != but)
-        .map(move |to| Push { to, key: Arc::clone(&key) })
 }
 
 #[cfg(test)]

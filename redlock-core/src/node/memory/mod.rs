@@ -1,9 +1,12 @@
 //! Nodes inside this process, for tests and demos: with everything that can go wrong with a real
 //! one, at the press of a button.
 
+mod clock;
 mod counters;
 pub(crate) mod data;
+mod queues;
 mod readers;
+mod watched;
 
 use std::{
     collections::BTreeMap,

@@ -1,26 +1,27 @@
-//! Which command is called how, and which answer belongs to it.
+//! Which command is called how, and in which order the answers are due.
 //!
-//! Pure: commands become bytes in a buffer, and the answers come in one by one, in order.
+//! Pure: commands become bytes in a buffer, and the answers come in one by one, in order. What follows
+//! from an answer is in `answered`.
+
+mod answered;
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use redis::{ServerErrorKind, Value};
+use redis::Value;
 use tokio::sync::oneshot;
 
 use super::{
     abilities::{Abilities, Delete},
-    acknowledged::{self, Acknowledged, Judged, Wait},
-    answers,
+    acknowledged::{self, Acknowledged, Wait},
     batch::Batch,
-    command::{self, Known},
-    frame, native,
+    command, native,
     redirect::Redirect,
-    reply,
     script::How,
+    scripts::{Known, script},
 };
 use crate::{
     error::{NodeError, NodeErrorKind},
-    node::{Action, Command, Places, Reply},
+    node::{Action, Command, Reply},
 };
 
 /// The receiver of the next answer.
@@ -42,7 +43,7 @@ struct Call {
     stage: Stage,
     /// The call went to a member of the cluster that is taking the slot over.
     asking: bool,
-    /// How many answers come, and those that came, unless one is all.
+    /// How many answers come, and the answers that came so far. A single answer is not kept.
     answers: usize,
     got: Vec<Value>,
 }
@@ -185,7 +186,7 @@ impl Calls {
             {
                 Some(Means::Native(delete))
             }
-            _ if scripts || !command::is_script(command) => {
+            _ if scripts || script(command).is_none() => {
                 Some(Means::Script(self.known.how(command)))
             }
             _ => None,
@@ -253,125 +254,6 @@ impl Calls {
         told
     }
 
-    /// Takes the next answer in. What follows from it is written.
-    pub(super) fn answer(
-        &mut self,
-        answer: Value,
-        out: &mut Vec<u8>,
-    ) -> Result<(), frame::NotRedis> {
-        match self.awaited.pop_front() {
-            Some(Awaited::Call(call)) if call.answers == 1 => {
-                self.answered(call, std::slice::from_ref(&answer), out);
-            }
-            Some(Awaited::Call(mut call)) => {
-                call.got.push(answer);
-                if call.got.len() < call.answers {
-                    self.awaited.push_front(Awaited::Call(call));
-                    return Ok(());
-                }
-                let mut answers = std::mem::take(&mut call.got);
-                if call.asking {
-                    answers = answers.into_iter().skip(1).step_by(2).collect();
-                }
-                self.answered(call, &answers, out);
-            }
-            Some(Awaited::Replicas) => {
-                let Some(acknowledged) = &mut self.acknowledged else { return Ok(()) };
-                let (judged, next) = acknowledged.answered(&answer);
-                if let Some(wait) = next {
-                    command::wait(wait, out);
-                    self.awaited.push_back(Awaited::Replicas);
-                }
-                self.judge(judged);
-            }
-            Some(Awaited::Pong(tell)) => {
-                let pong = match &answer {
-                    Value::SimpleString(_) => Ok(()),
-                    Value::ServerError(error) => Err(NodeError {
-                        cause: reply::cause(&answer),
-                        ..self.failed(reply::explain(error, ""), false)
-                    }),
-                    other => Err(self.failed(reply::unexpected(other, "PONG"), false)),
-                };
-                // The caller may have gone.
-                let _ = tell.send(pong);
-            }
-            Some(Awaited::Nothing) => {}
-            // An answer without a question. Later answers could not be matched to their commands.
-            None => return Err(frame::NotRedis),
-        }
-        Ok(())
-    }
-
-    /// A call has all its answers.
-    fn answered(&mut self, call: Call, answers: &[Value], out: &mut Vec<u8>) {
-        let Some(answer) = answers.first() else { return };
-        let commands = &call.batch.commands[call.first..call.first + call.count];
-        if self.is_member
-            && let Some(to) = Redirect::of(answer)
-        {
-            let Call { batch, first: place, .. } = call;
-            self.redirected.push(Redirected { batch, place, to });
-            return;
-        }
-        // A server that does not know a script has run nothing. It gets the source, whether
-        // or not the caller still waits (rules 5 and 17).
-        if is_no_script(answer)
-            && call.means == Means::Script(How::ByHash)
-            && !self.is_let_go(commands)
-        {
-            return self.again(Call { means: Means::Script(How::InFull), ..call }, out);
-        }
-        if is_cross_slot(answer) && call.count > 1 {
-            self.apart = true;
-            for first in call.first..call.first + call.count {
-                let batch = Arc::clone(&call.batch);
-                self.call(Call { batch, first, count: 1, got: Vec::new(), ..call }, out);
-            }
-            return;
-        }
-        match (call.means, call.stage, commands) {
-            (Means::Native(_), Stage::First, [command]) => match native::read(command, answers) {
-                native::Next::Answer(result) => self.settle(&call, 0, answer, result),
-                native::Next::Prolong { left } => {
-                    self.again(Call { stage: Stage::Prolong { left }, ..call }, out);
-                }
-                native::Next::Wake { deleted } => {
-                    let means = Means::Script(self.known.how(command));
-                    self.again(Call { means, stage: Stage::Wake { deleted }, ..call }, out);
-                }
-                native::Next::Unknown if self.abilities.scripts => {
-                    self.abilities.delete = None;
-                    let means = Means::Script(self.known.how(command));
-                    self.again(Call { means, ..call }, out);
-                }
-                native::Next::Unknown => {
-                    let why = reply::decode(command.action, answer, &command.claim.value);
-                    self.settle(&call, 0, answer, why);
-                }
-            },
-            (_, Stage::Prolong { left }, [command]) => {
-                let result = native::prolonged(command, answer, left);
-                self.settle(&call, 0, answer, result);
-            }
-            (_, Stage::Wake { deleted }, [command]) => {
-                // The native delete was confirmed. A waiter that was not woken looks for itself.
-                let woken = reply::decode(command.action, answer, "");
-                let result = match woken {
-                    Ok(Reply::Woke { .. }) => Reply::Woke { deleted, woken: Places::FIRST },
-                    _ if deleted => Reply::Done,
-                    _ => Reply::Missing,
-                };
-                self.settle(&call, 0, answer, Ok(result));
-            }
-            (_, _, commands) => {
-                for (offset, result) in answers::decode_all(commands, answer).enumerate() {
-                    self.settle(&call, offset, answer, result);
-                }
-            }
-        }
-    }
-
     /// Calls once more, behind what was sent meanwhile.
     fn again(&mut self, call: Call, out: &mut Vec<u8>) {
         let votes =
@@ -382,84 +264,10 @@ impl Calls {
         }
     }
 
-    /// Delivers the result of one command of a call. A vote may still wait for replicas.
-    fn settle(
-        &mut self,
-        call: &Call,
-        offset: usize,
-        answer: &Value,
-        result: Result<Reply, String>,
-    ) {
-        let place = call.first + offset;
-        let action = call.batch.commands.get(place).map(|it| it.action);
-        match (result, action, &mut self.acknowledged) {
-            (Ok(reply), Some(action), Some(acknowledged))
-                if Acknowledged::concerns(action, &reply) =>
-            {
-                acknowledged.hold(&call.batch, place, reply);
-            }
-            (result, _, _) => {
-                let may_have_run = !reply::is_refusal(answer);
-                let result = result.map_err(|reason| NodeError {
-                    cause: reply::cause(answer),
-                    ..self.failed(reason, may_have_run)
-                });
-                call.batch.answer(place, result);
-            }
-        }
-    }
-
-    /// Delivers votes that have waited for replicas. A vote that failed may have been given all the
-    /// same.
-    fn judge(&self, judged: Vec<Judged>) {
-        for (batch, place, verdict) in judged {
-            batch.answer(place, verdict.map_err(|reason| self.failed(reason, true)));
-        }
-    }
-
-    /// No more answers come: calls without one fail.
-    pub(super) fn end(&mut self, error: &NodeError) {
-        for awaited in std::mem::take(&mut self.awaited) {
-            match awaited {
-                Awaited::Call(Call { batch, first, count, .. }) => {
-                    for place in first..first + count {
-                        batch.answer(place, Err(error.clone()));
-                    }
-                }
-                // The caller may have gone.
-                Awaited::Pong(tell) => drop(tell.send(Err(error.clone()))),
-                Awaited::Replicas | Awaited::Nothing => {}
-            }
-        }
-        for (batch, place) in self.acknowledged.iter_mut().flat_map(Acknowledged::abandon) {
-            batch.answer(place, Err(error.clone()));
-        }
-    }
-
     /// The commands that other members of the cluster have to run, in order.
     #[cfg(feature = "cluster")]
     pub(super) fn take_redirected(&mut self) -> Vec<Redirected> {
         std::mem::take(&mut self.redirected)
-    }
-
-    /// Whether a lock of these commands was released since they were sent. Sent again, the commands
-    /// would run behind the release, and leave behind the key that it was to remove (rule 5).
-    fn is_let_go(&self, commands: &[Command]) -> bool {
-        let removes = |later: &Command| {
-            let lets_go = matches!(
-                later.action,
-                Action::Release { .. } | Action::Shorten { .. } | Action::Leave
-            );
-            lets_go && commands.iter().any(|it| Arc::ptr_eq(&it.claim, &later.claim))
-        };
-        let removing = commands.first().is_some_and(removes);
-        !removing
-            && self.awaited.iter().any(|awaited| match awaited {
-                Awaited::Call(Call { batch, first, count, .. }) => {
-                    batch.commands.iter().skip(*first).take(*count).any(removes)
-                }
-                Awaited::Pong(_) | Awaited::Replicas | Awaited::Nothing => false,
-            })
     }
 
     fn failed(&self, reason: String, may_have_run: bool) -> NodeError {
@@ -470,11 +278,3 @@ impl Calls {
 /// Why a command is not sent to a server that runs no scripts.
 const NO_SCRIPTS: &str = "this needs scripts, which the server does not run for this user: allow \
                           +eval +evalsha";
-
-fn is_cross_slot(answer: &Value) -> bool {
-    matches!(answer, Value::ServerError(error) if error.code() == "CROSSSLOT")
-}
-
-fn is_no_script(answer: &Value) -> bool {
-    matches!(answer, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript))
-}

@@ -1,90 +1,17 @@
 //! [`Command`]s as the bytes of Redis commands. They are arguments only: nothing is ever formatted
 //! into a script.
 
-use std::sync::LazyLock;
-
 use super::{
     acknowledged::Wait,
     script::{How, Script, call},
+    scripts::script,
     set, shared,
     words::{Decimal, milliseconds, word, words, write},
 };
 use crate::node::{Action, Claim, Command, Draw, Raise, counter, queue_keys};
 
-static EXTEND: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("extend.lua")));
-static RELEASE: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(concat!(
-        include_str!("release_one.lua"),
-        include_str!("wake.lua"),
-        include_str!("release.lua")
-    ))
-});
-static SHORTEN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("shorten.lua")));
-static GRANT_FENCED: LazyLock<Script> =
-    LazyLock::new(|| Script::new(concat!(include_str!("draw.lua"), include_str!("grant.lua"))));
-static REDRAW: LazyLock<Script> =
-    LazyLock::new(|| Script::new(concat!(include_str!("draw.lua"), include_str!("redraw.lua"))));
-static CONFIRM: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("confirm.lua")));
-static ADOPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("adopt.lua")));
-static INSPECT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("inspect.lua")));
-static CLEAR: LazyLock<Script> =
-    LazyLock::new(|| Script::new(concat!(include_str!("wake.lua"), include_str!("clear.lua"))));
-static SLOTS: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("slots.lua")));
-static JOIN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("join.lua")));
-static LEAVE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(concat!(include_str!("wake.lua"), include_str!("leave.lua"))));
-
 /// How many waiters may stand in one queue. A waiter beyond them asks from time to time.
 const MAX_IN_QUEUE: u64 = 10_000;
-
-/// The scripts that a server has had in full on this connection.
-///
-/// The first call of each is made with its source: a release that is the last act of `main` gets no
-/// answer that could say `NOSCRIPT`.
-#[derive(Debug, Default)]
-pub(super) struct Known(u32);
-
-impl Known {
-    /// How to call the script of this command, if it has one.
-    pub(super) fn how(&mut self, command: &Command) -> How {
-        let bit = match command.action {
-            action if shared::is_ours(command) => shared::bit(action),
-            // Locks that are released together share one call, those of a set too.
-            action if command.claim.is_set() && !matches!(action, Action::Release { .. }) => {
-                set::bit(action)
-            }
-            Action::Grant { .. } | Action::Heal { .. } | Action::Watch | Action::TakeAway => {
-                return How::ByHash;
-            }
-            Action::Extend { .. } => 1,
-            Action::Release { .. } => 2,
-            Action::Shorten { .. } => 4,
-            Action::Join { .. } => 8,
-            Action::Leave => 16,
-            Action::GrantFenced { .. } => 32,
-            Action::Redraw { .. } => 64,
-            Action::Confirm(_) => 128,
-            Action::Inspect => 256,
-            Action::Clear { .. } => 512,
-            Action::Adopt { .. } => 1024,
-            Action::Bar { .. } | Action::Unbar => shared::bit(command.action),
-            Action::FindPermit { .. } => 2048,
-        };
-        let is_known = self.0 & bit != 0;
-        self.0 |= bit;
-        if is_known { How::ByHash } else { How::InFull }
-    }
-}
-
-/// Whether this command needs a script.
-pub(super) fn is_script(command: &Command) -> bool {
-    command.claim.is_set()
-        || shared::is_ours(command)
-        || !matches!(
-            command.action,
-            Action::Grant { .. } | Action::Heal { .. } | Action::Watch | Action::TakeAway
-        )
-}
 
 /// The most keys that go out as one call. Scripts can pass on some thousands of values at once.
 const MAX_KEYS: usize = 1024;
@@ -100,58 +27,83 @@ pub(super) fn together(commands: &[Command]) -> usize {
     commands.iter().take_while(fits).count().max(1)
 }
 
-/// Commands that go out as one call, which [`together`] has counted.
+/// Writes commands that go out as one call, which [`together`] has counted.
 pub(super) fn encode(commands: &[Command], how: How, out: &mut Vec<u8>) {
     let Some(command) = commands.first() else { return };
     let claim = &*command.claim;
     let time = Decimal::of(time_of(command));
-    if shared::is_ours(command) {
-        return shared::encode(command, how, &time, out);
-    }
-    if claim.is_set() && set::encode(command, how, &time, out) {
-        return;
-    }
-    match command.action {
-        Action::Grant { .. } | Action::Heal { .. } => {
-            write(out, &[b"SET", key(claim), value(claim), b"NX", b"PX", time.digits()]);
+    match script(command) {
+        None => plain(command, &time, out),
+        Some(script) if shared::is_ours(command) => {
+            shared::encode(command, script, how, &time, out);
         }
+        Some(script) if claim.is_set() && set::is_ours(command.action) => {
+            set::encode(command, script, how, &time, out);
+        }
+        Some(script) => scripted(commands, command, script, how, &time, out),
+    }
+}
+
+/// Writes a command that every server has itself.
+fn plain(command: &Command, time: &Decimal, out: &mut Vec<u8>) {
+    let claim = &*command.claim;
+    match command.action {
         Action::Watch => write(out, &[b"PTTL", key(claim)]),
         Action::TakeAway => {
             write(out, &[b"SET", key(claim), value(claim), b"XX", b"KEEPTTL"]);
         }
+        action => {
+            debug_assert!(matches!(action, Action::Grant { .. } | Action::Heal { .. }));
+            write(out, &[b"SET", key(claim), value(claim), b"NX", b"PX", time.digits()]);
+        }
+    }
+}
+
+/// Writes the call of a script for one lock, or for locks that are released together.
+fn scripted(
+    commands: &[Command],
+    command: &Command,
+    script: &Script,
+    how: How,
+    time: &Decimal,
+    out: &mut Vec<u8>,
+) {
+    let claim = &*command.claim;
+    match command.action {
         Action::Inspect => {
-            call(&INSPECT, how, 1, 1, out);
+            call(script, how, 1, 1, out);
             words(out, &[key(claim), queue_keys::prefix(&claim.key).as_bytes()]);
         }
         Action::Clear { wakes } => {
-            call(&CLEAR, how, 1, 1, out);
+            call(script, how, 1, 1, out);
             let prefix = if wakes { queue_keys::prefix(&claim.key) } else { String::new() };
             words(out, &[key(claim), prefix.as_bytes()]);
         }
         Action::Extend { .. } => {
-            call(&EXTEND, how, 1, 2, out);
+            call(script, how, 1, 2, out);
             words(out, &[key(claim), value(claim), time.digits()]);
         }
         Action::Adopt { from, .. } => {
-            call(&ADOPT, how, 1, 3, out);
+            call(script, how, 1, 3, out);
             let from = from.text() + ".";
             words(out, &[key(claim), from.as_bytes(), value(claim), time.digits()]);
         }
-        Action::GrantFenced { draw, .. } => drawing(&GRANT_FENCED, how, claim, &time, draw, out),
-        Action::Redraw { draw, .. } => drawing(&REDRAW, how, claim, &time, draw, out),
+        Action::GrantFenced { draw, .. } | Action::Redraw { draw, .. } => {
+            drawing(script, how, claim, time, draw, out);
+        }
         Action::Confirm(Raise { from, to, life }) => {
-            call(&CONFIRM, how, 2, 4, out);
+            call(script, how, 2, 4, out);
             words(out, &[key(claim), counter::key(&claim.key).as_bytes(), value(claim)]);
             let life = Decimal::of(milliseconds(life, 1));
             words(out, &[Decimal::of(from).digits(), Decimal::of(to).digits(), life.digits()]);
         }
         Action::Shorten { .. } => {
-            call(&SHORTEN, how, 1, 2, out);
+            call(script, how, 1, 2, out);
             words(out, &[key(claim), value(claim), time.digits()]);
         }
         Action::Release { .. } => {
             let keys = commands.iter().map(|it| it.claim.len()).sum();
-            call(&RELEASE, how, keys, 2 * keys, out);
+            call(script, how, keys, 2 * keys, out);
             for key in commands.iter().flat_map(|command| command.claim.keys()) {
                 word(out, key.as_bytes());
             }
@@ -166,7 +118,7 @@ pub(super) fn encode(commands: &[Command], how: How, out: &mut Vec<u8>) {
             }
         }
         Action::Join { place, .. } => {
-            call(&JOIN, how, 1, 5, out);
+            call(script, how, 1, 5, out);
             let (prefix, place) = (queue_keys::prefix(&claim.key), Decimal::of(place));
             let most = Decimal::of(MAX_IN_QUEUE);
             let life = time.digits();
@@ -174,21 +126,26 @@ pub(super) fn encode(commands: &[Command], how: How, out: &mut Vec<u8>) {
             words(out, &[life, most.digits()]);
         }
         Action::FindPermit { count, from } => {
-            call(&SLOTS, how, 1, 3, out);
+            call(script, how, 1, 3, out);
             let keys = format!("{}:", queue_keys::line(&claim.key));
             let (count, from) = (Decimal::of(count.into()), Decimal::of(from.into()));
             words(out, &[key(claim), keys.as_bytes(), count.digits(), from.digits()]);
         }
-        // Written by `shared`.
-        Action::Bar { .. } | Action::Unbar => {}
         Action::Leave => {
-            call(&LEAVE, how, 1, 2, out);
+            call(script, how, 1, 2, out);
             words(out, &[key(claim), queue_keys::prefix(&claim.key).as_bytes(), value(claim)]);
         }
+        // Written by `plain` and by `shared`.
+        Action::Grant { .. }
+        | Action::Heal { .. }
+        | Action::Watch
+        | Action::TakeAway
+        | Action::Bar { .. }
+        | Action::Unbar => {}
     }
 }
 
-/// A call of a script that draws numbers.
+/// Writes the call of a script that draws numbers.
 fn drawing(
     script: &Script,
     how: How,
@@ -204,15 +161,15 @@ fn drawing(
     words(out, &[Decimal::of(floor).digits(), Decimal::of(count.into()).digits(), life.digits()]);
 }
 
-/// The keys that are pushed to the waiter of a [`Action::Join`], to be tracked as the next command
-/// reads them.
+/// Writes a read of the keys that are pushed to the waiter of an [`Action::Join`]. Behind
+/// [`track`], the server tracks them.
 pub(super) fn listen(claim: &Claim, out: &mut Vec<u8>) {
     let [turn, next] = queue_keys::wake_keys(claim);
     write(out, &[b"MGET", turn.as_bytes(), next.as_bytes()]);
 }
 
-/// The key of the next command is tracked, if that command reads, until the key changes for the
-/// first time.
+/// Has the server track the key of the next command, if that command reads, until the key changes
+/// for the first time.
 pub(super) fn track(out: &mut Vec<u8>) {
     write(out, &[b"CLIENT", b"CACHING", b"YES"]);
 }
@@ -221,7 +178,8 @@ pub(super) fn ping(out: &mut Vec<u8>) {
     write(out, &[b"PING"]);
 }
 
-/// Is answered once this many replicas have all earlier writes, or when their time is over.
+/// Writes a question that is answered once this many replicas have all earlier writes, or when
+/// their time is over.
 pub(super) fn wait(wait: Wait, out: &mut Vec<u8>) {
     let replicas = Decimal::of(u64::try_from(wait.replicas).unwrap_or(u64::MAX));
     let within = Decimal::of(milliseconds(wait.within, 1));
@@ -239,27 +197,13 @@ fn value(claim: &Claim) -> &[u8] {
     claim.value.as_bytes()
 }
 
-/// The expiry that a command sets. Redis refuses `PX 0`; only the rest of a `min_hold` may be
-/// nothing.
+/// The expiry that a command sets, of its key or of another. Redis refuses `PX 0`; only the rest of a
+/// `min_hold` may be nothing.
 fn time_of(command: &Command) -> u64 {
     match command.action {
-        Action::Grant { ttl } | Action::Heal { ttl } | Action::Extend { ttl } => {
-            milliseconds(ttl, 1)
-        }
-        Action::GrantFenced { ttl, .. }
-        | Action::Redraw { ttl, .. }
-        | Action::Adopt { ttl, .. } => milliseconds(ttl, 1),
         Action::Shorten { rest } => milliseconds(rest, 0),
         Action::Join { life, .. } | Action::Bar { life } => milliseconds(life, 1),
-        Action::Release { .. }
-        | Action::Watch
-        | Action::Leave
-        | Action::Unbar
-        | Action::FindPermit { .. }
-        | Action::Inspect
-        | Action::TakeAway
-        | Action::Clear { .. }
-        | Action::Confirm(_) => 0,
+        action => action.ttl().map_or(0, |ttl| milliseconds(ttl, 1)),
     }
 }
 
@@ -294,16 +238,16 @@ mod tests {
     #[test]
     fn scripts_go_by_hash_and_on_demand_in_full() {
         let ttl = Duration::from_secs(30);
-        for (action, source, time) in [
-            (Action::Extend { ttl }, EXTEND.source, Some("30000")),
-            (Action::Release { wakes: Places::NONE }, RELEASE.source, Some("")),
-            (Action::Release { wakes: Places::FIRST }, RELEASE.source, Some("key:{key}")),
-            (Action::Shorten { rest: ttl }, SHORTEN.source, Some("30000")),
+        for (action, time) in [
+            (Action::Extend { ttl }, "30000"),
+            (Action::Release { wakes: Places::NONE }, ""),
+            (Action::Release { wakes: Places::FIRST }, "key:{key}"),
+            (Action::Shorten { rest: ttl }, "30000"),
         ] {
             let command = command(action);
+            let source = script(&command).unwrap().source;
             let hash = redis::Script::new(source).get_hash().to_owned();
-            let mut expected = vec!["EVALSHA", &hash, "1", "key", "value"];
-            expected.extend(time);
+            let mut expected = vec!["EVALSHA", &hash, "1", "key", "value", time];
             assert_eq!(read(std::slice::from_ref(&command), How::ByHash), expected);
             expected[0] = "EVAL";
             expected[1] = source;

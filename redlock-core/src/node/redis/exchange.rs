@@ -219,7 +219,7 @@ impl Exchange {
             let value = frame::read(&self.heard[at..at + length])?;
             at += length;
             match value {
-                Value::Push { kind: PushKind::Invalidate, data } => self.hear(&data),
+                Value::Push { kind: PushKind::Invalidate, data } => self.note_pushed(&data),
                 // No reply belongs to a push: this client subscribes to nothing.
                 Value::Push { .. } => {}
                 answer => self.calls.answer(answer, &mut self.out)?,
@@ -231,7 +231,7 @@ impl Exchange {
     }
 
     /// Notes that keys have changed which the server was asked to track.
-    fn hear(&mut self, keys: &[Value]) {
+    fn note_pushed(&mut self, keys: &[Value]) {
         if self.watchers.is_none() {
             return;
         }

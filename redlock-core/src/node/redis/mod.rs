@@ -50,6 +50,7 @@ mod opener;
 mod redirect;
 mod reply;
 mod script;
+mod scripts;
 #[cfg(feature = "sentinel")]
 mod sentinel;
 mod set;

@@ -106,6 +106,11 @@ pub(super) fn read(command: &Command, answers: &[Value]) -> Next {
         (Action::Release { .. } | Action::Shorten { .. }, [answer, ..]) if is_unknown(answer) => {
             Next::Unknown
         }
+        (Action::Extend { .. }, [Value::ServerError(error), ..])
+            if reply::is_of_another_type(error) =>
+        {
+            Next::Answer(Ok(Reply::Foreign))
+        }
         (_, [Value::ServerError(error), ..]) => fail(error),
         (Action::Release { .. }, [Value::Int(deleted @ 0..=1), rest @ ..]) => {
             let deleted = *deleted == 1;
@@ -147,6 +152,7 @@ pub(super) fn prolonged(
         Value::Okay => Ok(Reply::There { left }),
         // It expired in between, or went to another client.
         Value::Nil => Ok(Reply::Foreign),
+        Value::ServerError(error) if reply::is_of_another_type(error) => Ok(Reply::Foreign),
         Value::ServerError(error) => Err(reply::explain(error, &command.claim.value)),
         other => Err(reply::unexpected(other, "OK or nil")),
     }

@@ -15,6 +15,9 @@ const MAX_REASON: usize = 240;
 /// Reads the answer to one action. An error is the failure of that node in words, never a refusal.
 pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Reply, String> {
     match (action, answer) {
+        (Action::Extend { .. }, Value::ServerError(error)) if is_of_another_type(error) => {
+            Ok(Reply::Foreign)
+        }
         (_, Value::ServerError(error)) => Err(explain(error, secret)),
         (Action::Grant { .. } | Action::Heal { .. }, Value::Okay) => Ok(Reply::Done),
         (Action::Grant { .. } | Action::Heal { .. }, Value::Nil) => Ok(Reply::Foreign),
@@ -123,6 +126,13 @@ pub(super) fn is_refusal(answer: &Value) -> bool {
             | "WRONGPASS"
             | "WRONGTYPE"
     )
+}
+
+/// Whether a server says that a key is no string: other clients have it as readers, or it is of another
+/// program.
+pub(super) fn is_of_another_type(error: &ServerError) -> bool {
+    // Redis before 7 puts it into the words of an error of the script.
+    error.code() == "WRONGTYPE" || error.details().is_some_and(|it| it.contains(" WRONGTYPE "))
 }
 
 /// The cause of a server's error.
@@ -295,6 +305,18 @@ mod tests {
         assert_eq!(read(EXTEND, ":-3\r\n"), Ok(Reply::Foreign));
         let reason = read(EXTEND, ":-4\r\n").unwrap_err();
         assert!(reason.contains("what is left was expected"), "{reason}");
+    }
+
+    #[test]
+    fn a_key_that_is_no_lock_is_not_ours_to_extend() {
+        for words in [
+            "WRONGTYPE Operation against a key holding the wrong kind of value",
+            "ERR Error running script (call to f_0): @user_script:5: WRONGTYPE Operation against",
+        ] {
+            assert_eq!(read(EXTEND, &format!("-{words}\r\n")), Ok(Reply::Foreign), "{words}");
+            assert!(read(RELEASE, &format!("-{words}\r\n")).is_err(), "{words}");
+        }
+        assert!(read(EXTEND, "-ERR no WRONGTYPE\r\n").is_err());
     }
 
     #[test]

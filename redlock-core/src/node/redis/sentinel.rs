@@ -27,13 +27,13 @@ use super::{
 use crate::{
     error::{LockError, NodeError, NodeErrorKind},
     node::{
-        Connection, Connector, Context, Credentials, Opened, Sender, Watchers,
-        credentials::Provider, settings::NodeSettings,
+        Connector, Context, Credentials, Opened, Watchers, credentials::Provider,
+        ending_by::ending_by, settings::NodeSettings,
     },
 };
 
 /// How often the sentinels are asked whether the master is still the same.
-const LOOK: Duration = Duration::from_secs(1);
+const ASK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Opens connections to the master of one name.
 pub(super) struct SentinelConnector {
@@ -105,14 +105,28 @@ impl SentinelConnector {
         })?;
         // A replica that was promoted has been up for long, and a master for a moment.
         identity.uptime = identity.uptime.map(|up| since.map_or(up, |since| up.min(since)));
-        let connection = SentinelConnection {
-            name: Arc::clone(name),
-            connection: RedisConnection::new(exchange),
-            sentinels: Arc::clone(sentinels),
-            opener: Arc::clone(opener),
-            master,
-        };
-        Ok((Box::new(connection), identity))
+        let (name, sentinels) = (Arc::clone(name), Arc::clone(sentinels));
+        let opener = Arc::clone(opener);
+        let connection = Box::new(RedisConnection::new(exchange));
+        // A connection to the master, as long as it is the master.
+        let connection = ending_by(connection, move |connection| {
+            let closed = connection.closed();
+            let (name, master) = (Arc::clone(&name), master.clone());
+            let (sentinels, opener) = (Arc::clone(&sentinels), Arc::clone(&opener));
+            async move {
+                tokio::select! {
+                    biased;
+                    error = closed => error,
+                    now = sentinels.moved(&opener.dialer, &master) => {
+                        let reason =
+                            format!("the sentinels have named another master, {}:{}", now.host, now.port);
+                        NodeError::new(&name, NodeErrorKind::Disconnected, reason)
+                    }
+                }
+            }
+            .boxed()
+        });
+        Ok((connection, identity))
     }
 }
 
@@ -125,18 +139,18 @@ impl Connector for SentinelConnector {
     }
 
     fn overlap(&self) -> Duration {
-        self.sentinels.look()
+        self.sentinels.overlap()
     }
 }
 
 impl Sentinels {
     /// How long a client may take to hear of another master.
-    fn look(&self) -> Duration {
-        LOOK + self.limit
+    fn overlap(&self) -> Duration {
+        ASK_INTERVAL + self.limit
     }
 
-    /// The master that more than half of the sentinels name. One that hangs delays nothing while the
-    /// others agree.
+    /// The master that more than half of the sentinels name. A sentinel that hangs delays nothing
+    /// while the others agree.
     async fn agree(&self, dialer: &Dialer) -> Result<Agreed, String> {
         let access = Access {
             dialer,
@@ -183,7 +197,7 @@ impl Sentinels {
     /// Resolves when the sentinels have agreed on another master.
     async fn moved(&self, dialer: &Dialer, from: &Named) -> Named {
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(ASK_INTERVAL).await;
             match self.agree(dialer).await {
                 Ok(Agreed { master, .. }) if master != *from => return master,
                 _ => {}
@@ -224,46 +238,6 @@ fn named(answers: &[Value]) -> Result<(Named, Option<Duration>), String> {
     // In the middle of a failover, the state is still that of the old master.
     let since = if is_of_master { since.map(Duration::from_millis) } else { Some(Duration::ZERO) };
     Ok((master, since))
-}
-
-/// A connection to the master, as long as it is the master.
-struct SentinelConnection {
-    name: Arc<str>,
-    connection: RedisConnection,
-    sentinels: Arc<Sentinels>,
-    opener: Arc<Opener>,
-    master: Named,
-}
-
-impl Connection for SentinelConnection {
-    fn sender(&self) -> Arc<dyn Sender> {
-        self.connection.sender()
-    }
-
-    fn tells(&self) -> bool {
-        self.connection.tells()
-    }
-
-    fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>> {
-        self.connection.ping()
-    }
-
-    fn closed(&mut self) -> BoxFuture<'static, NodeError> {
-        let closed = self.connection.closed();
-        let (name, master) = (Arc::clone(&self.name), self.master.clone());
-        let (sentinels, opener) = (Arc::clone(&self.sentinels), Arc::clone(&self.opener));
-        async move {
-            tokio::select! {
-                biased;
-                error = closed => error,
-                now = sentinels.moved(&opener.dialer, &master) => {
-                    let reason = format!("the sentinels have named another master, {}:{}", now.host, now.port);
-                    NodeError::new(&name, NodeErrorKind::Disconnected, reason)
-                }
-            }
-        }
-        .boxed()
-    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,9 @@ use super::{
     script::{How, Script, call},
     words::{Decimal, milliseconds, word, words},
 };
-use crate::node::{Action, Claim, Command, Draw, Places, Raise, Reply, counter};
+use crate::node::{
+    Action, Claim, Command, Draw, Places, Raise, Reply, counter, set_reply::SetReply,
+};
 
 static GRANT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("grant_all.lua")));
 static HEAL: LazyLock<Script> = LazyLock::new(|| {
@@ -41,18 +43,23 @@ static CONFIRM: LazyLock<Script> = LazyLock::new(|| {
     Script::new(concat!(include_str!("holders.lua"), include_str!("confirm_all.lua")))
 });
 
-/// The bit by which a connection remembers that it has sent the script of this action.
-pub(super) fn bit(action: Action) -> u32 {
+/// Whether this is done on a set in a way of its own.
+pub(super) fn is_ours(action: Action) -> bool {
+    script(action).is_some()
+}
+
+/// The script that does this on all keys of a set, or on none. `None` for what is done on each key
+/// by itself.
+pub(super) fn script(action: Action) -> Option<&'static Script> {
     match action {
-        Action::Grant { .. } => 1 << 16,
-        Action::Heal { .. } => 1 << 17,
-        Action::Extend { .. } => 1 << 18,
-        Action::Shorten { .. } => 1 << 19,
-        Action::GrantFenced { .. } => 1 << 20,
-        Action::Redraw { .. } => 1 << 21,
-        Action::Confirm(_) => 1 << 22,
-        Action::Adopt { .. } => 1 << 23,
-        // These have no script for sets.
+        Action::Grant { .. } => Some(&GRANT),
+        Action::Heal { .. } => Some(&HEAL),
+        Action::Extend { .. } => Some(&EXTEND),
+        Action::Shorten { .. } => Some(&SHORTEN),
+        Action::GrantFenced { .. } => Some(&GRANT_FENCED),
+        Action::Redraw { .. } => Some(&REDRAW),
+        Action::Confirm(_) => Some(&CONFIRM),
+        Action::Adopt { .. } => Some(&ADOPT),
         Action::Release { .. }
         | Action::Watch
         | Action::Join { .. }
@@ -62,53 +69,46 @@ pub(super) fn bit(action: Action) -> u32 {
         | Action::FindPermit { .. }
         | Action::Inspect
         | Action::TakeAway
-        | Action::Clear { .. } => 0,
+        | Action::Clear { .. } => None,
     }
 }
 
-/// Writes the command of a set. False for a command that has no form of its own for sets.
-pub(super) fn encode(command: &Command, how: How, time: &Decimal, out: &mut Vec<u8>) -> bool {
+/// Writes the command of a set, which this script does.
+pub(super) fn encode(
+    command: &Command,
+    script: &Script,
+    how: How,
+    time: &Decimal,
+    out: &mut Vec<u8>,
+) {
     let claim = &*command.claim;
     match command.action {
-        Action::Grant { .. } => timed(&GRANT, how, claim, time, out),
-        Action::Heal { .. } => timed(&HEAL, how, claim, time, out),
-        Action::Extend { .. } => timed(&EXTEND, how, claim, time, out),
-        Action::Shorten { .. } => timed(&SHORTEN, how, claim, time, out),
         Action::Adopt { from, .. } => {
-            call(&ADOPT, how, claim.len(), 3, out);
+            call(script, how, claim.len(), 3, out);
             claim.keys().for_each(|key| word(out, key.as_bytes()));
             let from = from.text() + ".";
             words(out, &[from.as_bytes(), claim.value.as_bytes(), time.digits()]);
         }
-        Action::GrantFenced { draw, .. } => drawing(&GRANT_FENCED, how, claim, time, draw, out),
-        Action::Redraw { draw, .. } => drawing(&REDRAW, how, claim, time, draw, out),
+        Action::GrantFenced { draw, .. } | Action::Redraw { draw, .. } => {
+            drawing(script, how, claim, time, draw, out);
+        }
         Action::Confirm(Raise { from, to, life }) => {
-            numbered(&CONFIRM, how, claim, 4, out);
+            numbered(script, how, claim, 4, out);
             let life = Decimal::of(milliseconds(life, 1));
             words(out, &[Decimal::of(from).digits(), Decimal::of(to).digits(), life.digits()]);
         }
-        Action::Release { .. }
-        | Action::Watch
-        | Action::Join { .. }
-        | Action::Leave
-        | Action::Bar { .. }
-        | Action::Unbar
-        | Action::FindPermit { .. }
-        | Action::Inspect
-        | Action::TakeAway
-        | Action::Clear { .. } => return false,
+        _ => timed(script, how, claim, time, out),
     }
-    true
 }
 
-/// A call with the locks, our value and a time.
+/// Writes a call with the locks, our value and a time.
 fn timed(script: &Script, how: How, claim: &Claim, time: &Decimal, out: &mut Vec<u8>) {
     call(script, how, claim.len(), 2, out);
     claim.keys().for_each(|key| word(out, key.as_bytes()));
     words(out, &[claim.value.as_bytes(), time.digits()]);
 }
 
-/// A call with the locks, their counters and our value, and room for the other arguments.
+/// Writes a call with the locks, their counters and our value, and room for the other arguments.
 fn numbered(script: &Script, how: How, claim: &Claim, arguments: usize, out: &mut Vec<u8>) {
     call(script, how, 2 * claim.len(), arguments, out);
     claim.keys().for_each(|key| word(out, key.as_bytes()));
@@ -159,24 +159,11 @@ fn is_error(answer: &Value) -> bool {
 /// Reads one number for each lock that was released.
 pub(super) fn released(answers: &[Value], secret: &str) -> Result<Reply, String> {
     let wakes = Places::FIRST;
-    let (mut all, mut foreign, mut woken) = (true, false, Places::NONE);
+    let mut whole = SetReply::default();
     for (place, answer) in answers.iter().enumerate() {
-        match reply::decode(Action::Release { wakes }, answer, secret)? {
-            Reply::Done => {}
-            Reply::Woke { deleted, .. } => {
-                all &= deleted;
-                woken.add(place);
-            }
-            Reply::Foreign => foreign = true,
-            _ => all = false,
-        }
+        whole.add(place, &reply::decode(Action::Release { wakes }, answer, secret)?);
     }
-    Ok(match (foreign, woken.is_none(), all) {
-        (true, true, _) => Reply::Foreign,
-        (_, false, _) => Reply::Woke { deleted: all && !foreign, woken },
-        (false, true, true) => Reply::Done,
-        (false, true, false) => Reply::Missing,
-    })
+    Ok(whole.reply())
 }
 
 #[cfg(test)]
@@ -194,7 +181,8 @@ mod tests {
         let claim = Claim { rest, ..Claim::new(&"a".into(), "v".to_owned()) };
         let command = Command { claim: Arc::new(claim), action };
         let mut bytes = Vec::new();
-        assert!(encode(&command, How::InFull, &Decimal::of(30_000), &mut bytes));
+        let script = script(action).unwrap();
+        encode(&command, script, How::InFull, &Decimal::of(30_000), &mut bytes);
         let words = redis::parse_redis_value(&bytes).unwrap();
         let words: Vec<String> = redis::from_redis_value(words).unwrap();
         words[2..].to_vec()

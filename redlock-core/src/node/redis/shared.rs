@@ -28,64 +28,59 @@ static UNBAR: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("unba
 
 /// Whether this command is one of readers, or of a writer that waits for them.
 pub(super) fn is_ours(command: &Command) -> bool {
-    let of_writer = matches!(command.action, Action::Bar { .. } | Action::Unbar);
-    of_writer || command.claim.shared && has_form(command.action)
+    script(command).is_some()
 }
 
-/// Whether readers do this in a way of their own.
-fn has_form(action: Action) -> bool {
-    matches!(
-        action,
-        Action::Grant { .. }
-            | Action::Heal { .. }
-            | Action::Extend { .. }
-            | Action::Shorten { .. }
-            | Action::Release { .. }
-    )
-}
-
-/// The bit by which a connection remembers that it has sent the script of this action.
-pub(super) fn bit(action: Action) -> u32 {
-    match action {
-        Action::Grant { .. } | Action::Heal { .. } => 1 << 24,
-        Action::Extend { .. } => 1 << 25,
-        Action::Bar { .. } => 1 << 26,
-        Action::Unbar => 1 << 27,
-        _ => 1 << 28,
+/// The script that does this for readers. `None` for what readers do like writers.
+pub(super) fn script(command: &Command) -> Option<&'static Script> {
+    match command.action {
+        Action::Bar { .. } => Some(&BAR),
+        Action::Unbar => Some(&UNBAR),
+        _ if !command.claim.shared => None,
+        Action::Grant { .. } | Action::Heal { .. } => Some(&SHARE),
+        Action::Extend { .. } => Some(&EXTEND),
+        Action::Shorten { .. } | Action::Release { .. } => Some(&RELEASE),
+        _ => None,
     }
 }
 
-/// Writes such a command.
-pub(super) fn encode(command: &Command, how: How, time: &Decimal, out: &mut Vec<u8>) {
+/// Writes such a command, which this script does.
+pub(super) fn encode(
+    command: &Command,
+    script: &Script,
+    how: How,
+    time: &Decimal,
+    out: &mut Vec<u8>,
+) {
     let Claim { key, value, .. } = &*command.claim;
     let (key, value) = (key.as_bytes(), value.as_bytes());
     let sign = queue_keys::writer(&command.claim.key);
     match command.action {
         Action::Grant { .. } => {
-            call(&SHARE, how, 2, 2, out);
+            call(script, how, 2, 2, out);
             words(out, &[key, sign.as_bytes(), value, time.digits()]);
         }
         // A reader that is there already waits for no writer.
         Action::Heal { .. } => {
-            call(&SHARE, how, 2, 2, out);
+            call(script, how, 2, 2, out);
             words(out, &[key, key, value, time.digits()]);
         }
         Action::Extend { .. } => {
-            call(&EXTEND, how, 1, 2, out);
+            call(script, how, 1, 2, out);
             words(out, &[key, value, time.digits()]);
         }
         Action::Bar { .. } => {
-            call(&BAR, how, 2, 2, out);
+            call(script, how, 2, 2, out);
             words(out, &[key, sign.as_bytes(), value, time.digits()]);
         }
         Action::Unbar => {
-            call(&UNBAR, how, 2, 1, out);
+            call(script, how, 2, 1, out);
             words(out, &[key, sign.as_bytes(), value]);
         }
         action => {
             let wakes = matches!(action, Action::Release { wakes: Places::FIRST });
             let prefix = if wakes { queue_keys::prefix(&command.claim.key) } else { String::new() };
-            call(&RELEASE, how, 1, 3, out);
+            call(script, how, 1, 3, out);
             words(out, &[key, value, time.digits(), prefix.as_bytes()]);
         }
     }

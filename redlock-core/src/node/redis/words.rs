@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-/// An array of strings, as servers read commands.
+/// Writes an array of strings, as servers read commands.
 pub(super) fn write(out: &mut Vec<u8>, all: &[&[u8]]) {
     head(out, b'*', all.len());
     words(out, all);

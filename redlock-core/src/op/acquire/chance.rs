@@ -97,7 +97,8 @@ impl Request<'_> {
         }
     }
 
-    /// The first waiter, if it is a writer, has new readers wait behind it.
+    /// Has new readers wait behind this request, which is the first in the queue, if it is a
+    /// writer.
     fn bar(&mut self, key: &Arc<str>) -> Result<(), LockError> {
         let is_up = self.barrier.as_ref().is_some_and(|barrier| barrier.is_before(key));
         if !(is_up || self.terms.has_several() || self.wants().tries_once) {
@@ -173,7 +174,7 @@ impl Request<'_> {
         front: &mut Front,
         waiting: &mut Waiting,
     ) -> Result<Conclusion, LockError> {
-        let position = self.say(front).await?;
+        let position = self.position(front).await?;
         if let Some(QueuePosition { ahead, .. }) = position.filter(|_| waiting.joins()) {
             metrics::queue_ahead(self.terms.label, ahead);
         }
@@ -193,13 +194,14 @@ impl Request<'_> {
         Ok(Entry::new(nodes, key, value))
     }
 
-    /// Joins the queue between clients, or reports that this client is alive.
-    async fn say(&self, front: &mut Front) -> Result<Option<QueuePosition>, LockError> {
+    /// The place in the queue between clients, which the report has shown. `None` when no node keeps
+    /// the queue.
+    async fn position(&self, front: &mut Front) -> Result<Option<QueuePosition>, LockError> {
         let Some(entry) = &mut front.entry else { return Ok(None) };
-        let said = self.unless_closed(entry.say()).await?;
-        if said.is_none() {
+        let position = self.unless_closed(entry.report()).await?;
+        if position.is_none() {
             telemetry::no_queue(self.resources.name());
         }
-        Ok(said)
+        Ok(position)
     }
 }

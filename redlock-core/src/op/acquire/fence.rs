@@ -4,9 +4,9 @@
 //! The token is the largest number among the answers of a quorum. It is final if a quorum has given
 //! this same number: then each later holder asks a node that counts on from it. If not, each node
 //! that gave a smaller number is told the largest (`Confirm`), on condition that no number was
-//! drawn there since, and the lock is acquired only with a quorum of confirmations. Without these
-//! confirmations, or when nodes confirm that have given numbers to another client since, a number
-//! is handed out twice.
+//! drawn there since. The lock is acquired only with a quorum of confirmations. Without them, or
+//! with confirmations of nodes that have given numbers to another client since, a number is handed
+//! out twice.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::{
     wait::{FailedAttempt, Front},
 };
 
-/// The outcome is known.
+/// Whether the outcome is known.
 fn settles(tally: &Tally) -> bool {
     tally.reached() || tally.impossible()
 }

@@ -57,7 +57,7 @@ impl Fronts {
         self.each().filter_map(|front| front.stands_back().then_some(())).count() > 0
     }
 
-    /// Another client came while the request stood back.
+    /// Notes that another client came while the request stood back.
     pub(super) fn challenged(&mut self) {
         self.each().for_each(Front::challenged);
     }
@@ -73,12 +73,12 @@ impl Fronts {
         self.first.without()
     }
 
-    /// The attempt has failed.
+    /// Notes that the attempt has failed.
     pub(super) fn failed(&mut self, failure: &Arc<FailedAttempt>) {
         self.each().for_each(|front| front.failed(failure));
     }
 
-    /// The hold has the lock.
+    /// Tells the queues that this hold has the lock.
     pub(super) fn acquired(self, hold: &Arc<Hold>, now: Moment) {
         self.first.acquired(hold, now);
         self.rest.into_iter().for_each(|front| front.acquired(hold, now));

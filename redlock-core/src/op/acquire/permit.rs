@@ -1,8 +1,9 @@
 //! Taking one of the permits of a resource.
 //!
-//! A permit is a lock under a key of its own, with a number. The first attempt is for a random number. A
-//! client that was refused asks the node that keeps the queue of all permits for a number that is free
-//! there, so that a full set of permits costs one question and not an attempt at each.
+//! A permit is a lock under a key of its own, with a number. The first attempt is for a random
+//! number. A client that was refused asks the node that keeps the queue of all permits for a number
+//! that is free there. So a client pays one question when all permits are taken, and not an attempt
+//! at each.
 
 use std::{
     sync::{
@@ -23,7 +24,7 @@ use crate::{
     error::{LockError, NodeError},
     lease::Hold,
     node::{Action, Claim, Job, Reply, ReplySink, ReplyTo, deliver, queue_keys},
-    wait::{FailedAttempt, Front, Joined, queue_node},
+    wait::{FailedAttempt, Front, Joined, line_of_one_permit, queue_node},
 };
 
 /// How often a request that does not wait asks for another number, when other clients were faster.
@@ -75,7 +76,7 @@ impl Request<'_> {
         // A client that has just released a permit lets the waiters of other clients go first.
         if !queues.is_contended(&line, self.now()) {
             let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-            let own: Arc<str> = format!("{line}\0{number}").into();
+            let own = line_of_one_permit(&line, number);
             let Joined::First(front) = queues.join(&own, self.wants(), self.begun) else {
                 return Err(self.held(false, Vec::new()));
             };
@@ -97,7 +98,7 @@ impl Request<'_> {
         let refused = Arc::new(refused);
         let now = self.now();
         if self.retries.limit(now).is_zero() {
-            return Err(self.told(Some(&refused)));
+            return Err(self.out_of_time(Some(&refused)));
         }
         let mut front: Front = self.turn(&line, now).await?;
         front.failed(&refused);
@@ -135,7 +136,7 @@ impl Request<'_> {
         }
     }
 
-    /// The next attempt is for the permit with this number.
+    /// Lets the next attempt be for the permit with this number.
     fn take_number(&mut self, number: u32) {
         let Some(Permits { line, .. }) = &self.permits else { return };
         let key = format!("{line}:{number}");

@@ -12,26 +12,21 @@ use std::{
 use futures_util::future::{join_all, try_join_all};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::{LockError, LockHandle, MemoryNode, Redlock, Released};
+use crate::{
+    LockError, LockHandle, MemoryNode, Redlock, Released,
+    testing::{are_empty, nodes},
+};
 
 const TTL: Duration = Duration::from_secs(9);
 const SECOND: Duration = Duration::from_secs(1);
-
-fn nodes() -> Vec<MemoryNode> {
-    (0..3).map(|_| MemoryNode::new()).collect()
-}
 
 fn client(nodes: &[MemoryNode]) -> Redlock {
     Redlock::builder().nodes(nodes).ttl(TTL).build().unwrap()
 }
 
-fn is_free(nodes: &[MemoryNode]) -> bool {
-    nodes.iter().all(|node| node.keys().is_empty())
-}
-
 #[tokio::test(start_paused = true)]
 async fn so_many_hold_a_resource_and_no_more() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let clients = [client(&nodes), client(&nodes)];
     for _ in 0..20 {
         let mut held = Vec::new();
@@ -53,12 +48,12 @@ async fn so_many_hold_a_resource_and_no_more() {
         }
         sleep(6 * SECOND).await;
     }
-    assert!(is_free(&nodes));
+    assert!(are_empty(&nodes));
 }
 
 #[tokio::test(start_paused = true)]
 async fn waiters_get_the_permits_in_order_and_no_two_have_the_same() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let clients = [client(&nodes), client(&nodes), client(&nodes)];
     let inside = Arc::new((AtomicU32::new(0), AtomicU32::new(0)));
     let work = |number: usize| {
@@ -78,13 +73,13 @@ async fn waiters_get_the_permits_in_order_and_no_two_have_the_same() {
     // Ten turns of a second each, if no permit lies idle.
     assert!(begun.elapsed() < 14 * SECOND, "{:?}", begun.elapsed());
     sleep(SECOND).await;
-    assert!(is_free(&nodes) && clients.iter().all(|it| it.client().queues.is_empty()));
+    assert!(are_empty(&nodes) && clients.iter().all(|it| it.client().queues.is_empty()));
 }
 
 /// A client that takes permits in a loop does not keep the others out.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_comes_back_at_once_goes_behind_those_that_wait() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let greedy = client(&nodes);
     let looping: Vec<_> = (0..2)
         .map(|_| {
@@ -111,7 +106,7 @@ async fn a_client_that_comes_back_at_once_goes_behind_those_that_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn the_permit_of_a_holder_that_crashed_is_free_after_its_ttl() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let (one, other) = (client(&nodes), client(&nodes));
     let _alive = other.lock("r").permits(2).await.unwrap();
     let _crashed = one.lock("r").permits(2).auto_extend(false).await.unwrap();
@@ -125,7 +120,7 @@ async fn the_permit_of_a_holder_that_crashed_is_free_after_its_ttl() {
 #[tokio::test(start_paused = true)]
 async fn permits_are_had_without_any_one_node() {
     for down in 0..3 {
-        let nodes = nodes();
+        let nodes = nodes(3);
         let redlock = client(&nodes);
         drop(redlock.lock("warm").await.unwrap());
         nodes[down].hang();
@@ -138,7 +133,7 @@ async fn permits_are_had_without_any_one_node() {
 
 #[tokio::test(start_paused = true)]
 async fn what_permits_cannot_have_is_refused() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let redlock = client(&nodes);
     for request in [
         redlock.lock("r").permits(3).fenced(),
@@ -159,7 +154,7 @@ async fn what_permits_cannot_have_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn a_permit_is_joined_by_permits_and_not_by_locks() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let redlock = client(&nodes);
     let inside = async |_: &LockHandle| {
         let permit = redlock.lock("r").permits(1).run(async |_: &LockHandle| ()).await;
@@ -175,7 +170,7 @@ async fn a_request_for_a_permit_that_is_dropped_at_any_await_leaves_nothing() {
     for (held, polls) in
         [false, true].into_iter().flat_map(|held| (0..16).map(move |it| (held, it)))
     {
-        let nodes = nodes();
+        let nodes = nodes(3);
         let redlock = client(&nodes);
         drop(redlock.lock("warm").await.unwrap());
         let holder = if held { Some(redlock.lock("r").permits(1).await.unwrap()) } else { None };
@@ -184,7 +179,7 @@ async fn a_request_for_a_permit_that_is_dropped_at_any_await_leaves_nothing() {
         let _ = timeout(Duration::from_millis(polls), asking).await;
         drop(holder);
         sleep(SECOND).await;
-        assert!(is_free(&nodes), "{held} {polls}");
+        assert!(are_empty(&nodes), "{held} {polls}");
         drop(client(&nodes).try_lock("r").permits(1).await.unwrap());
     }
 }

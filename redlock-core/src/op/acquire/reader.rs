@@ -43,7 +43,7 @@ impl Request<'_> {
         };
         drop(fronts);
         if self.retries.limit(self.now()).is_zero() {
-            return Err(self.told(Some(&failure)));
+            return Err(self.out_of_time(Some(&failure)));
         }
         let line = line_of_readers(&self.key);
         let now = self.now();

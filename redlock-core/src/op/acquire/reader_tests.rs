@@ -12,26 +12,21 @@ use std::{
 use futures_util::future::{join_all, try_join_all};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::{LockError, LockHandle, LostReason, MemoryNode, Redlock, Released, Restarts};
+use crate::{
+    LockError, LockHandle, LostReason, MemoryNode, Redlock, Released, Restarts,
+    testing::{are_empty, nodes},
+};
 
 const TTL: Duration = Duration::from_secs(9);
 const SECOND: Duration = Duration::from_secs(1);
-
-fn nodes() -> Vec<MemoryNode> {
-    (0..3).map(|_| MemoryNode::new()).collect()
-}
 
 fn client(nodes: &[MemoryNode]) -> Redlock {
     Redlock::builder().nodes(nodes).ttl(TTL).restarts(Restarts::Trusted).build().unwrap()
 }
 
-fn is_free(nodes: &[MemoryNode]) -> bool {
-    nodes.iter().all(|node| node.keys().is_empty())
-}
-
 #[tokio::test(start_paused = true)]
 async fn readers_hold_a_lock_together_and_exclude_writers() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let clients = [client(&nodes), client(&nodes)];
     let ask = |number: usize| clients[number % 2].lock("r").shared().into_future();
     let readers = try_join_all((0..10).map(ask)).await.unwrap();
@@ -46,7 +41,7 @@ async fn readers_hold_a_lock_together_and_exclude_writers() {
         assert_eq!(reader.release().await.unwrap(), Released::Ours);
     }
     sleep(SECOND).await;
-    assert!(is_free(&nodes));
+    assert!(are_empty(&nodes));
     let writer = clients[0].lock("r").await.unwrap();
     assert!(clients[1].try_lock("r").shared().await.unwrap_err().is_held());
     assert!(clients[0].try_lock("r").shared().await.unwrap_err().is_held());
@@ -56,7 +51,7 @@ async fn readers_hold_a_lock_together_and_exclude_writers() {
 /// Each has an expiry of its own: that of a reader that crashed does not keep the others.
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_is_not_renewed_expires_alone() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let (one, other) = (client(&nodes), client(&nodes));
     let crashed = one.lock("r").shared().auto_extend(false).await.unwrap();
     let alive = other.lock("r").shared().await.unwrap();
@@ -72,7 +67,7 @@ async fn a_reader_that_is_not_renewed_expires_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lock_whose_only_reader_crashed_is_free_after_its_ttl() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let crashed = client(&nodes).lock("r").shared().auto_extend(false).await.unwrap();
     let begun = Instant::now();
     drop(client(&nodes).lock("r").wait(10 * TTL).await.unwrap());
@@ -82,7 +77,7 @@ async fn a_lock_whose_only_reader_crashed_is_free_after_its_ttl() {
 
 #[tokio::test(start_paused = true)]
 async fn readers_that_waited_for_a_writer_get_the_lock_together() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let clients = [client(&nodes), client(&nodes)];
     let writer = clients[0].lock("r").await.unwrap();
     let together = Arc::new((AtomicU32::new(0), AtomicU32::new(0)));
@@ -105,13 +100,13 @@ async fn readers_that_waited_for_a_writer_get_the_lock_together() {
     assert_eq!(together.1.load(SeqCst), 8);
     assert!(begun.elapsed() < 25 * SECOND, "{:?}", begun.elapsed());
     sleep(SECOND).await;
-    assert!(is_free(&nodes));
+    assert!(are_empty(&nodes));
 }
 
 /// Readers that come all the time, each before the last one has gone.
 #[tokio::test(start_paused = true)]
 async fn a_flood_of_readers_does_not_starve_a_writer() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let clients = [client(&nodes), client(&nodes), client(&nodes)];
     let reads = Arc::new(AtomicU32::new(0));
     let flood: Vec<_> = (0..6)
@@ -146,7 +141,7 @@ async fn a_flood_of_readers_does_not_starve_a_writer() {
 /// A writer that does not wait any more holds no reader up, and one that crashed for five seconds.
 #[tokio::test(start_paused = true)]
 async fn readers_go_on_when_a_writer_gives_up() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let (one, other) = (client(&nodes), client(&nodes));
     let reader = one.lock("r").shared().await.unwrap();
     let waiting = tokio::spawn(other.lock("r").wait(600 * SECOND).into_future());
@@ -160,12 +155,12 @@ async fn readers_go_on_when_a_writer_gives_up() {
     drop(one.try_lock("r").shared().await.unwrap());
     drop((reader, behind));
     sleep(SECOND).await;
-    assert!(is_free(&nodes));
+    assert!(are_empty(&nodes));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_reader_is_healed_and_lost_like_any_holder() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let redlock = client(&nodes);
     let readers = [
         redlock.lock("r").shared().await.unwrap(),
@@ -189,7 +184,7 @@ async fn a_reader_is_healed_and_lost_like_any_holder() {
 
 #[tokio::test(start_paused = true)]
 async fn an_operator_takes_a_lock_from_its_readers() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let redlock = client(&nodes);
     let readers =
         [redlock.lock("r").shared().await.unwrap(), redlock.lock("r").shared().await.unwrap()];
@@ -211,7 +206,7 @@ async fn an_operator_takes_a_lock_from_its_readers() {
 
 #[tokio::test(start_paused = true)]
 async fn a_min_hold_keeps_a_reader() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let redlock = client(&nodes);
     drop(redlock.lock("r").shared().min_hold(20 * SECOND).await.unwrap());
     sleep(15 * SECOND).await;
@@ -223,7 +218,7 @@ async fn a_min_hold_keeps_a_reader() {
 
 #[tokio::test(start_paused = true)]
 async fn readers_join_each_other_and_writers_and_a_writer_does_not_join_readers() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let redlock = client(&nodes);
     let inside = async |_: &LockHandle| {
         let begun = Instant::now();
@@ -239,7 +234,7 @@ async fn readers_join_each_other_and_writers_and_a_writer_does_not_join_readers(
 
 #[tokio::test(start_paused = true)]
 async fn what_readers_cannot_have_is_refused() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let redlock = client(&nodes);
     for request in [redlock.lock("r").shared().fenced(), redlock.lock_all(["r", "s"]).shared()] {
         let error = request.await.unwrap_err();
@@ -262,7 +257,7 @@ async fn a_reader_that_is_dropped_at_any_await_leaves_nothing() {
     for (held, polls) in
         [false, true].into_iter().flat_map(|held| (0..12).map(move |it| (held, it)))
     {
-        let nodes = nodes();
+        let nodes = nodes(3);
         let redlock = client(&nodes);
         drop(redlock.lock("warm").await.unwrap());
         let writer = if held { Some(redlock.lock("r").await.unwrap()) } else { None };
@@ -271,14 +266,14 @@ async fn a_reader_that_is_dropped_at_any_await_leaves_nothing() {
         let _ = timeout(Duration::from_millis(polls), reading).await;
         drop(writer);
         sleep(SECOND).await;
-        assert!(is_free(&nodes), "{held} {polls}");
+        assert!(are_empty(&nodes), "{held} {polls}");
         drop(client(&nodes).try_lock("r").await.unwrap());
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_queue_is_kept_of_readers_that_have_gone() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let redlock = client(&nodes);
     let reader = redlock.lock("r").shared().await.unwrap();
     assert!(redlock.client().queues.is_empty(), "readers do not stand in each other's way");

@@ -11,8 +11,8 @@ use crate::{
     clock::Moment,
     error::{LockError, NodeError},
     op::watch::Watch,
-    options::Terms,
     resources::Resources,
+    settings::Terms,
     token,
     wait::{FailedAttempt, NoTurn, WakeBackoff, Wants},
 };
@@ -128,7 +128,7 @@ impl<'a> Request<'a> {
 
     /// The error for a request that has no time left: its last failure, or that other clients go
     /// first.
-    pub(super) fn told(&self, failure: Option<&FailedAttempt>) -> LockError {
+    pub(super) fn out_of_time(&self, failure: Option<&FailedAttempt>) -> LockError {
         match failure {
             Some(failure) => self.failed(failure),
             None => self.held(false, Vec::new()),

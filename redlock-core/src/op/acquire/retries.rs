@@ -1,9 +1,9 @@
-//! Why a request asks, and what its asking costs it: `wait` bounds the whole, and `retry_count` the
-//! attempts that no other client caused. Pure.
+//! The causes of attempts, and how many of them a request may make: `wait` bounds the whole, and
+//! `retry_count` the attempts that no other client caused. Pure.
 
 use std::time::Duration;
 
-use crate::{clock::Moment, options::Terms, wait::MIN_PAUSE};
+use crate::{clock::Moment, settings::Terms, wait::MIN_PAUSE};
 
 /// Why it is worth asking for the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,9 +39,9 @@ impl Chance {
 
 /// The rest of a request's `wait` and of its retries.
 ///
-/// A retry is an attempt that was made because it was time, an attempt that came `retry_delay` or
-/// more after the last retry although no holder had released the lock, and every `retry_delay` in the
-/// queue of this process.
+/// Three things count as a retry: an attempt that was made because it was time; an attempt that
+/// came `retry_delay` or more after the last retry although no holder had released the lock; and
+/// every `retry_delay` in the queue of this process.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Retries {
     wait: Duration,
@@ -83,7 +83,7 @@ impl Retries {
         retries.map_or(self.wait, |retries| retries.min(self.wait))
     }
 
-    /// The request has waited in the queue of this process until now.
+    /// Counts the time that the request has waited in the queue of this process until now.
     pub(super) fn waited_in_queue(&mut self, now: Moment) {
         self.spent = self.paces(now.since(self.begun));
         self.counted = now;
@@ -103,7 +103,7 @@ impl Retries {
         left.min((self.counted + retries).since(now))
     }
 
-    /// Another attempt is made for this reason. `has_news` when a node has pushed something.
+    /// Counts an attempt that is made for this reason. `has_news` when a node has pushed something.
     ///
     /// An attempt that another client's action caused, or that follows nothing new, is no retry
     /// before `retry_delay`. It does not put a retry off.

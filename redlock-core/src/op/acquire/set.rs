@@ -1,9 +1,9 @@
 //! Waiting for all locks of a set.
 //!
-//! A set waits in the queue before each of its keys, in the order of the keys, which is the same in all
-//! clients. It joins a queue once it is the first in the queue before, and keeps its places there. So
-//! sets that overlap never wait for each other in a circle, a set is served in its turn like single
-//! locks, and it asks for all locks at once when it is the first in all queues.
+//! A set waits in the queue before each of its keys, in the order of the keys, which is the same in
+//! all clients. It joins a queue once it is the first in the queue of the key before, and keeps its
+//! places. When the set is the first in all queues, it asks for all locks at once. So sets that
+//! overlap never wait for each other in a circle, and each gets its turn like a single lock.
 
 use std::time::Duration;
 
@@ -42,8 +42,9 @@ impl Request<'_> {
         let mut chance = Chance::Due;
         for place in 0..places {
             let is_last = place + 1 == places;
-            // Where all locks look free although they were refused a moment ago, the last one makes
-            // sure. One lock alone that looks free may well be: another was refused.
+            // An earlier lock that looks free is believed: another lock of the set may have been
+            // refused a moment ago. If all of them look free, the wait for the last lock makes
+            // sure.
             let last = self.last.filter(|_| is_last && !has_waited);
             let begun = self.now();
             let (Some(front), others) = fronts.split(place) else { continue };
@@ -84,7 +85,7 @@ async fn keep_place(front: &mut Front, round_trip: Duration) {
         let mut pause = if entry.has_turn() { round_trip * 2 } else { REFRESH };
         loop {
             let _ = timeout(pause, entry.signal()).await;
-            if entry.say().await.is_none() {
+            if entry.report().await.is_none() {
                 // No node keeps it. The set joins again when it waits there next.
                 return pending().await;
             }

@@ -170,12 +170,12 @@ impl Waiting {
         }
     }
 
-    /// The watch has begun.
+    /// Notes that the watch has begun.
     pub(super) fn watching(&mut self, now: Moment) {
         self.watched_at = now;
     }
 
-    /// The queue has answered a report.
+    /// Draws the conclusion from the answer of the queue to a report.
     pub(super) fn reported(&mut self, reported: &Reported) -> Conclusion {
         let Reported { now, position, signal, yields, .. } = *reported;
         let Circumstances { end, round_trip, is_split, was_misled, shares, .. } = self.given;
@@ -234,7 +234,7 @@ impl Waiting {
         }
     }
 
-    /// The queue has told the client something. Returns the chance that comes of it.
+    /// Notes what the queue has told the client. Returns the chance that comes of it.
     pub(super) fn told(&mut self, signal: Signal, now: Moment) -> Option<Chance> {
         match signal {
             Signal::Turn => return Some(Chance::Turn),

@@ -9,9 +9,10 @@ use crate::{
     lease::{Hold, LeaseState},
     metrics,
     node::{Action, Claim, Job, deliver},
-    options::{LockOptions, Terms},
+    options::LockOptions,
     quorum::{Round, Tally, ask},
     runtime::check_runtime,
+    settings::Terms,
     telemetry, token,
     wait::{Joined, Wants},
 };
@@ -100,7 +101,7 @@ async fn take_over(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold>, Lock
     Ok(hold)
 }
 
-/// A quorum has the lock for this client, or never will, or too many nodes failed to know.
+/// Whether a quorum has the lock for this client, or never will, or too many nodes failed to know.
 fn settles(tally: &Tally) -> bool {
     tally.reached() || tally.impossible_by_refusals() || tally.undecidable()
 }

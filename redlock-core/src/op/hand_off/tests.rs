@@ -5,14 +5,13 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::*;
-use crate::{LockError, LostReason, MemoryNode, Redlock, Released};
+use crate::{
+    LockError, LostReason, MemoryNode, Redlock, Released,
+    testing::{are_empty, nodes},
+};
 
 const TTL: Duration = Duration::from_secs(9);
 const SECOND: Duration = Duration::from_secs(1);
-
-fn nodes() -> Vec<MemoryNode> {
-    (0..3).map(|_| MemoryNode::new()).collect()
-}
 
 fn client(nodes: &[MemoryNode]) -> Redlock {
     Redlock::builder().nodes(nodes).ttl(TTL).build().unwrap()
@@ -45,7 +44,7 @@ fn copy(lease: &Lease) -> Lease {
 
 #[tokio::test(start_paused = true)]
 async fn a_lock_passes_to_another_client_and_is_renewed_there_alone() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let (old, new) = (client(&nodes), client(&nodes));
     let guard = old.lock("r").ttl(2 * TTL).await.unwrap();
     let handle = guard.handle();
@@ -67,7 +66,7 @@ async fn a_lock_passes_to_another_client_and_is_renewed_there_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_adopted_once() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let lease = client(&nodes).lock("r").await.unwrap().into_lease();
     let again = copy(&lease);
     let first = client(&nodes).adopt(lease).await.unwrap();
@@ -80,7 +79,7 @@ async fn a_lease_is_adopted_once() {
 #[tokio::test(start_paused = true)]
 async fn of_two_clients_that_adopt_at_once_one_has_the_lock_at_most() {
     for slow in 0..3 {
-        let nodes = nodes();
+        let nodes = nodes(3);
         let clients = [client(&nodes), client(&nodes)];
         for client in &clients {
             drop(client.lock("warm").await.unwrap());
@@ -92,13 +91,13 @@ async fn of_two_clients_that_adopt_at_once_one_has_the_lock_at_most() {
         assert!(one.is_ok() != other.is_ok(), "{one:?} {other:?}");
         drop((one, other));
         sleep(SECOND).await;
-        assert!(nodes.iter().all(|node| node.keys().is_empty()));
+        assert!(are_empty(&nodes));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_no_client_adopts_expires_and_is_refused_from_then_on() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let (old, new) = (client(&nodes), client(&nodes));
     let begun = Instant::now();
     let lease = old.lock("r").await.unwrap().into_lease();
@@ -116,7 +115,7 @@ async fn a_lease_that_no_client_adopts_expires_and_is_refused_from_then_on() {
 /// The answers came, but after the old validity: another client may have had the lock in between.
 #[tokio::test(start_paused = true)]
 async fn an_adoption_that_is_answered_too_late_counts_for_nothing() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let (old, new) = (client(&nodes), client(&nodes));
     drop(new.lock("warm").await.unwrap());
     let guard = old.lock("r").auto_extend(false).await.unwrap();
@@ -125,12 +124,12 @@ async fn an_adoption_that_is_answered_too_late_counts_for_nothing() {
     nodes.iter().for_each(|node| node.slow(Duration::from_millis(20)));
     assert_eq!(reason(new.adopt(lease).await), LostReason::Expired);
     sleep(SECOND).await;
-    assert!(nodes.iter().all(|node| node.keys().is_empty()), "and is given back");
+    assert!(are_empty(&nodes), "and is given back");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_lock_is_handed_to_no_client() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let (old, new) = (client(&nodes), client(&nodes));
     let guard = old.lock("r").max_hold(SECOND).await.unwrap();
     guard.lost().await;
@@ -144,7 +143,7 @@ async fn a_lost_lock_is_handed_to_no_client() {
 
 #[tokio::test(start_paused = true)]
 async fn without_a_quorum_the_lock_is_given_back() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let (old, new) = (client(&nodes), client(&nodes));
     drop(new.lock("warm").await.unwrap());
     let lease = old.lock("r").await.unwrap().into_lease();
@@ -160,7 +159,7 @@ async fn without_a_quorum_the_lock_is_given_back() {
 /// A node that may have forgotten locks may also remember one that was handed on before.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_sits_out_gives_no_vote_for_an_adoption() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let (old, new) = (client(&nodes), client(&nodes));
     drop(new.lock("warm").await.unwrap());
     let lease = old.lock("r").await.unwrap().into_lease();
@@ -175,7 +174,7 @@ async fn a_node_that_sits_out_gives_no_vote_for_an_adoption() {
 
 #[tokio::test(start_paused = true)]
 async fn a_fenced_lock_keeps_its_token_and_the_next_one_is_larger() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let (old, new) = (client(&nodes), client(&nodes));
     let guard = old.lock("r").fenced().await.unwrap();
     let token = guard.fencing_token().unwrap();
@@ -196,7 +195,7 @@ async fn a_fenced_lock_keeps_its_token_and_the_next_one_is_larger() {
 
 #[tokio::test(start_paused = true)]
 async fn the_waiters_of_both_clients_get_the_lock_afterwards() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let (old, new) = (client(&nodes), client(&nodes));
     let guard = old.lock("r").await.unwrap();
     let waiting = [&old, &new].map(|client| {
@@ -215,7 +214,7 @@ async fn the_waiters_of_both_clients_get_the_lock_afterwards() {
 
 #[tokio::test(start_paused = true)]
 async fn the_settings_of_the_hold_go_along() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let (old, new) = (client(&nodes), client(&nodes));
     let request = old.lock("r").min_hold(50 * SECOND).max_hold(30 * SECOND);
     let lease = request.await.unwrap().into_lease();
@@ -239,7 +238,7 @@ async fn the_settings_of_the_hold_go_along() {
 #[tokio::test(start_paused = true)]
 async fn an_adoption_that_is_dropped_leaves_no_key() {
     for polls in 0..3 {
-        let nodes = nodes();
+        let nodes = nodes(3);
         let (old, new) = (client(&nodes), client(&nodes));
         drop(new.lock("warm").await.unwrap());
         let lease = old.lock("r").await.unwrap().into_lease();
@@ -248,13 +247,13 @@ async fn an_adoption_that_is_dropped_leaves_no_key() {
         let _ = tokio::time::timeout(Duration::from_millis(2 * polls), adopting).await;
         // It was not asked, or was given back.
         sleep(if polls == 0 { 2 * TTL } else { SECOND }).await;
-        assert!(nodes.iter().all(|node| node.keys().is_empty()), "{polls}");
+        assert!(are_empty(&nodes), "{polls}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_shuts_down_adopts_nothing() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let (old, new) = (client(&nodes), client(&nodes));
     let lease = old.lock("r").await.unwrap().into_lease();
     new.shutdown(Duration::ZERO).await;
@@ -265,7 +264,7 @@ async fn a_client_that_shuts_down_adopts_nothing() {
 #[cfg(feature = "serde")]
 #[tokio::test(start_paused = true)]
 async fn a_lease_can_be_sent_as_text_and_nothing_else_is_read_as_one() {
-    let nodes = nodes();
+    let nodes = nodes(3);
     let (old, new) = (client(&nodes), client(&nodes));
     let guard = old.lock("r").fenced().min_hold(SECOND).max_hold(TTL).await.unwrap();
     let token = guard.fencing_token();

@@ -40,7 +40,7 @@ pub trait Connection: Send + Sync + 'static {
     /// Resolves when the connection has broken.
     fn broken(&self) -> BoxFuture<'static, ()>;
 
-    /// The client needs the connection no more.
+    /// Closes the connection: the client needs it no more.
     fn close(&self);
 }
 
@@ -52,7 +52,7 @@ pub type Answers = Vec<Result<Reply, NodeError>>;
 pub struct Pushes(Arc<Watchers>);
 
 impl Pushes {
-    /// The node says that a key has changed.
+    /// Delivers that a key has changed, as the node says.
     pub fn changed(&self, key: &str) {
         self.0.changed(key);
     }

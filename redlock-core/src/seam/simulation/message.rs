@@ -76,24 +76,7 @@ impl Command {
     /// For how long it asks; zero when it does not.
     #[must_use]
     pub fn ttl(&self) -> Duration {
-        match self.0.action {
-            Action::Grant { ttl } | Action::Heal { ttl } | Action::Extend { ttl } => ttl,
-            Action::GrantFenced { ttl, .. }
-            | Action::Redraw { ttl, .. }
-            | Action::Adopt { ttl, .. } => ttl,
-            Action::Shorten { rest } => rest,
-            Action::Confirm(_)
-            | Action::Release { .. }
-            | Action::Watch
-            | Action::Join { .. }
-            | Action::Leave
-            | Action::Bar { .. }
-            | Action::Unbar
-            | Action::FindPermit { .. }
-            | Action::Inspect
-            | Action::TakeAway
-            | Action::Clear { .. } => Duration::ZERO,
-        }
+        self.0.action.ttl().unwrap_or_default()
     }
 
     /// The key, prefix included; of a set the first.
@@ -113,7 +96,8 @@ impl Command {
         number(&self.0.claim.value)
     }
 
-    /// A release gives no turn to the next client in the queue, as without the permission for it.
+    /// Lets a release give no turn to the next client in the queue, as without the permission for
+    /// it.
     pub fn wake_no_client(&mut self) {
         if let Action::Release { wakes } = &mut self.0.action {
             *wakes = Places::NONE;

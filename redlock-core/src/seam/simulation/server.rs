@@ -67,7 +67,7 @@ impl Server {
         (replies.pop().unwrap_or(node::Reply::Missing), pushes(told))
     }
 
-    /// A connection has gone and is told nothing any more.
+    /// Tells this connection nothing any more: it has gone.
     pub fn forget(&mut self, connection: u64) {
         self.data.forget(connection);
     }

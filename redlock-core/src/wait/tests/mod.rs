@@ -27,14 +27,11 @@ use crate::{
     LockError, LockGuard, MemoryNode, Redlock, Released,
     op::{release, watch::watch},
     options::LockOptions,
+    testing::{are_empty, nodes},
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
 const MS: Duration = Duration::from_millis(1);
-
-fn nodes(count: usize) -> Vec<MemoryNode> {
-    (0..count).map(|_| MemoryNode::new()).collect()
-}
 
 /// A client that is woken, or waits in vain.
 fn client(nodes: &[MemoryNode]) -> Redlock {

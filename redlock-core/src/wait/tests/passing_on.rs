@@ -16,7 +16,7 @@ async fn a_released_lease_passes_to_the_next_waiter_without_asking_the_nodes() {
     handle.lost().await;
     redlock.memory_nodes().iter().for_each(MemoryNode::resume);
     second.release().await.unwrap();
-    assert!(redlock.memory_nodes().iter().all(|node| node.keys().is_empty()));
+    assert!(are_empty(&redlock.memory_nodes()));
     assert!(no_lines(&redlock));
 }
 
@@ -141,7 +141,7 @@ async fn a_waiter_that_goes_away_leaves_no_trace() {
     drop(first);
     drop(gone);
     sleep(10 * MS).await;
-    assert!(nodes.iter().all(|node| node.keys().is_empty()));
+    assert!(are_empty(&nodes));
 
     // The waiter is the front of the queue.
     let other = client(&nodes);
@@ -153,7 +153,7 @@ async fn a_waiter_that_goes_away_leaves_no_trace() {
     drop(timeout(100 * MS, next).await.unwrap().unwrap().unwrap());
     sleep(100 * MS).await;
     assert!(no_lines(&redlock) && no_lines(&other));
-    assert!(nodes.iter().all(|node| node.keys().is_empty()));
+    assert!(are_empty(&nodes));
 }
 
 #[tokio::test(start_paused = true)]

@@ -81,7 +81,7 @@ async fn shutdown_tells_all_waiters_and_passes_nothing_on() {
     assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
     drop(first);
     shutdown.await.unwrap();
-    assert!(nodes.iter().all(|node| node.keys().is_empty()) && no_lines(&redlock));
+    assert!(are_empty(&nodes) && no_lines(&redlock));
 }
 
 #[tokio::test(start_paused = true)]

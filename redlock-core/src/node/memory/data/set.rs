@@ -2,25 +2,20 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Data, Push};
+use super::Data;
 use crate::{
-    node::{Action, Claim, Command, Places, Reply},
+    node::{Action, Claim, Command, Places, Reply, memory::watched::Pushes, set_reply::SetReply},
     token::Token,
 };
 
 impl Data {
     /// Runs a command for a set.
-    pub(super) fn run_set(
-        &mut self,
-        command: &Command,
-        connection: u64,
-        told: &mut Vec<Push>,
-    ) -> Reply {
+    pub(super) fn run_set(&mut self, command: &Command, told: &mut Pushes) -> Reply {
         let claim = &*command.claim;
         let held = self.held(claim);
         match command.action {
             Action::Grant { ttl } if held.is_free => {
-                self.run_each(claim, Action::Grant { ttl }, connection, told);
+                self.run_each(claim, Action::Grant { ttl }, told);
                 Reply::Done
             }
             Action::GrantFenced { ttl, draw } if held.is_free => {
@@ -28,25 +23,25 @@ impl Data {
                 let Some(first) = self.counters.draw_all(claim, draw, now, time) else {
                     return Reply::Full;
                 };
-                self.run_each(claim, Action::Grant { ttl }, connection, told);
+                self.run_each(claim, Action::Grant { ttl }, told);
                 Reply::Numbered { first }
             }
             Action::Grant { .. } | Action::GrantFenced { .. } => Reply::Foreign,
-            Action::Heal { ttl } if held.ours => {
-                self.run_each(claim, Action::Heal { ttl }, connection, told);
-                self.run_each(claim, Action::Extend { ttl }, connection, told);
+            Action::Heal { ttl } if held.reply != Reply::Foreign => {
+                self.run_each(claim, Action::Heal { ttl }, told);
+                self.run_each(claim, Action::Extend { ttl }, told);
                 Reply::Done
             }
-            Action::Adopt { ttl, from } => self.adopt_all(claim, ttl, from, connection, told),
-            Action::Release { wakes } => self.release_all(claim, wakes, connection, told),
+            Action::Adopt { ttl, from } => self.adopt_all(claim, ttl, from, told),
+            Action::Release { wakes } => self.release_all(claim, wakes, told),
             Action::Shorten { rest } => {
-                self.run_each(claim, Action::Shorten { rest }, connection, told);
-                held.reply()
+                self.run_each(claim, Action::Shorten { rest }, told);
+                held.reply
             }
-            _ if !held.ours || !held.all => held.reply(),
+            _ if held.reply != Reply::Done => held.reply,
             Action::Extend { ttl } => {
                 let left = claim.keys().filter_map(|key| self.remaining(key)).min();
-                self.run_each(claim, Action::Extend { ttl }, connection, told);
+                self.run_each(claim, Action::Extend { ttl }, told);
                 Reply::There { left: left.unwrap_or(Duration::ZERO) }
             }
             Action::Redraw { ttl, draw } => {
@@ -54,7 +49,7 @@ impl Data {
                 let Some(first) = self.counters.draw_all(claim, draw, now, time) else {
                     return Reply::Full;
                 };
-                self.run_each(claim, Action::Extend { ttl }, connection, told);
+                self.run_each(claim, Action::Extend { ttl }, told);
                 Reply::Numbered { first }
             }
             Action::Confirm(raise) => {
@@ -78,26 +73,26 @@ impl Data {
     /// What is there of the keys of a claim.
     fn held(&mut self, claim: &Claim) -> Held {
         let now = self.clock.now();
-        let mut held = Held { is_free: true, ours: true, all: true };
-        for key in claim.keys() {
-            match self.keys.get(key).filter(|entry| entry.expires > now) {
-                Some(entry) => {
-                    held.is_free = false;
-                    held.ours &= entry.value == claim.value;
-                }
-                None => held.all = false,
-            }
-            if self.readers.until(key, now).is_some() {
-                (held.is_free, held.ours) = (false, false);
-            }
+        let (mut is_free, mut whole) = (true, SetReply::default());
+        for (place, key) in claim.keys().enumerate() {
+            let has_readers = self.readers.until(key, now).is_some();
+            let writer = self.keys.get(key).filter(|entry| entry.expires > now);
+            is_free &= writer.is_none() && !has_readers;
+            let reply = match writer {
+                _ if has_readers => Reply::Foreign,
+                Some(entry) if entry.value != claim.value => Reply::Foreign,
+                Some(_) => Reply::Done,
+                None => Reply::Missing,
+            };
+            whole.add(place, &reply);
         }
-        held
+        Held { is_free, reply: whole.reply() }
     }
 
     /// Runs an action on each key by itself.
-    fn run_each(&mut self, claim: &Claim, action: Action, connection: u64, told: &mut Vec<Push>) {
+    fn run_each(&mut self, claim: &Claim, action: Action, told: &mut Pushes) {
         for key in claim.keys() {
-            self.run_alone(key, claim, action, connection, told);
+            self.run_alone(key, claim, action, told);
         }
     }
 
@@ -106,65 +101,42 @@ impl Data {
         key: &Arc<str>,
         claim: &Claim,
         action: Action,
-        connection: u64,
-        told: &mut Vec<Push>,
+        told: &mut Pushes,
     ) -> Reply {
         let claim = Arc::new(Claim::new(key, claim.value.clone()));
-        let (reply, changed) = self.run_one(&Command { claim, action });
-        if changed {
-            self.tell(key, Some(connection), told);
+        self.run_one(&Command { claim, action }, told)
+    }
+
+    /// `adopt_all.lua`.
+    fn adopt_all(&mut self, claim: &Claim, ttl: Duration, from: Token, told: &mut Pushes) -> Reply {
+        let now = self.clock.now();
+        let mut whole = SetReply::default();
+        for (place, key) in claim.keys().enumerate() {
+            let reply = match self.keys.get(key).filter(|entry| entry.expires > now) {
+                Some(entry) if Token::of_value(&entry.value) != Some(from) => Reply::Foreign,
+                Some(_) => Reply::Done,
+                None => Reply::Missing,
+            };
+            whole.add(place, &reply);
+        }
+        let reply = whole.reply();
+        if reply == Reply::Done {
+            self.run_each(claim, Action::Adopt { ttl, from }, told);
         }
         reply
     }
 
-    /// `adopt_all.lua`.
-    fn adopt_all(
-        &mut self,
-        claim: &Claim,
-        ttl: Duration,
-        from: Token,
-        connection: u64,
-        told: &mut Vec<Push>,
-    ) -> Reply {
-        let now = self.clock.now();
-        let mut held = Held { is_free: false, ours: true, all: true };
-        for key in claim.keys() {
-            match self.keys.get(key).filter(|entry| entry.expires > now) {
-                Some(entry) => held.ours &= Token::of_value(&entry.value) == Some(from),
-                None => held.all = false,
-            }
-        }
-        if held.ours && held.all {
-            self.run_each(claim, Action::Adopt { ttl, from }, connection, told);
-        }
-        held.reply()
-    }
-
-    fn release_all(
-        &mut self,
-        claim: &Claim,
-        wakes: Places,
-        connection: u64,
-        told: &mut Vec<Push>,
-    ) -> Reply {
-        let (mut held, mut woken) = (Held { is_free: false, ours: true, all: true }, Places::NONE);
+    fn release_all(&mut self, claim: &Claim, wakes: Places, told: &mut Pushes) -> Reply {
+        let mut whole = SetReply::default();
         for (place, key) in claim.keys().enumerate() {
             let alone = Action::Release { wakes: Places::NONE };
-            let mut reply = self.run_alone(key, claim, alone, connection, told);
+            let mut reply = self.run_alone(key, claim, alone, told);
             if wakes.has(place) {
-                reply = self.wake(key, reply, connection, told);
+                reply = self.wake(key, reply, told);
             }
-            if let Reply::Woke { .. } = reply {
-                woken.add(place);
-            }
-            held.ours &= reply != Reply::Foreign;
-            held.all &= matches!(reply, Reply::Done | Reply::Woke { deleted: true, .. });
+            whole.add(place, &reply);
         }
-        if woken.is_none() {
-            held.reply()
-        } else {
-            Reply::Woke { deleted: held.ours && held.all, woken }
-        }
+        whole.reply()
     }
 }
 
@@ -172,18 +144,6 @@ impl Data {
 struct Held {
     /// No key is there.
     is_free: bool,
-    /// No key has another value.
-    ours: bool,
-    /// All keys are there.
-    all: bool,
-}
-
-impl Held {
-    fn reply(&self) -> Reply {
-        match (self.ours, self.all) {
-            (false, _) => Reply::Foreign,
-            (true, false) => Reply::Missing,
-            (true, true) => Reply::Done,
-        }
-    }
+    /// Done if all keys are there and have our value.
+    reply: Reply,
 }

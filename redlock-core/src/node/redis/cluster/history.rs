@@ -89,7 +89,8 @@ impl History {
         barred
     }
 
-    /// A slot has moved to a master that was known as one before, and its old master goes on.
+    /// Notes that a slot has moved to a master that was known as one before. Its old master goes
+    /// on.
     pub(super) fn moved(&mut self, slot: u16, to: &Process) {
         if let Some(seen) = self.seen.get_mut(usize::from(slot)) {
             *seen = Some(to.clone());

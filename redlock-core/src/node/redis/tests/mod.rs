@@ -14,10 +14,7 @@ mod writing;
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::{
-    FutureExt,
-    future::{BoxFuture, Shared},
-};
+use futures_util::FutureExt;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
@@ -28,8 +25,8 @@ use crate::{
     clock::SystemClock,
     error::{Cause, LockError, NodeError, NodeErrorKind},
     node::{
-        Action, Claim, Command, Connection, Context, NodeSpec, Places, Reply, Restarts, Sender,
-        settings::NodeSettings,
+        Action, Claim, Command, Connection, Context, NodeSpec, Places, Reply, Restarts,
+        ending_by::ending_by, settings::NodeSettings,
     },
     token::OsEntropy,
 };
@@ -66,35 +63,12 @@ async fn connect(url: &str) -> Result<Box<dyn Connection>, NodeError> {
     within(spec.connector.connect(&Arc::default())).await.map(|(connection, _)| driven(connection))
 }
 
-/// A connection that a task waits on, as the supervisor of a node does.
+/// A connection that a task waits on, as the supervisor of a node does. Several tasks can wait for its
+/// end.
 fn driven(mut connection: Box<dyn Connection>) -> Box<dyn Connection> {
     let closed = connection.closed().shared();
     tokio::spawn(closed.clone());
-    Box::new(Driven { connection, closed })
-}
-
-/// Several tasks can wait for its end.
-struct Driven {
-    connection: Box<dyn Connection>,
-    closed: Shared<BoxFuture<'static, NodeError>>,
-}
-
-impl Connection for Driven {
-    fn sender(&self) -> Arc<dyn Sender> {
-        self.connection.sender()
-    }
-
-    fn tells(&self) -> bool {
-        self.connection.tells()
-    }
-
-    fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>> {
-        self.connection.ping()
-    }
-
-    fn closed(&mut self) -> BoxFuture<'static, NodeError> {
-        self.closed.clone().boxed()
-    }
+    ending_by(connection, move |_| closed.clone().boxed())
 }
 
 async fn connected(url: &str) -> Box<dyn Connection> {

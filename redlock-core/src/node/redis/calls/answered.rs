@@ -1,0 +1,223 @@
+//! What follows from the answers to calls: a result for each command, or another call.
+
+use std::sync::Arc;
+
+use redis::{ServerErrorKind, Value};
+
+use super::{Awaited, Call, Calls, Means, Redirected, Stage};
+use crate::{
+    error::NodeError,
+    node::{
+        Action, Command, Places, Reply,
+        redis::{
+            acknowledged::{Acknowledged, Judged},
+            answers, command, frame, native,
+            redirect::Redirect,
+            reply,
+            script::How,
+        },
+    },
+};
+
+impl Calls {
+    /// Takes the next answer in. What follows from it is written.
+    pub(in crate::node::redis) fn answer(
+        &mut self,
+        answer: Value,
+        out: &mut Vec<u8>,
+    ) -> Result<(), frame::NotRedis> {
+        match self.awaited.pop_front() {
+            Some(Awaited::Call(call)) if call.answers == 1 => {
+                self.answered(call, std::slice::from_ref(&answer), out);
+            }
+            Some(Awaited::Call(mut call)) => {
+                call.got.push(answer);
+                if call.got.len() < call.answers {
+                    self.awaited.push_front(Awaited::Call(call));
+                    return Ok(());
+                }
+                let mut answers = std::mem::take(&mut call.got);
+                if call.asking {
+                    answers = answers.into_iter().skip(1).step_by(2).collect();
+                }
+                self.answered(call, &answers, out);
+            }
+            Some(Awaited::Replicas) => {
+                let Some(acknowledged) = &mut self.acknowledged else { return Ok(()) };
+                let (judged, next) = acknowledged.answered(&answer);
+                if let Some(wait) = next {
+                    command::wait(wait, out);
+                    self.awaited.push_back(Awaited::Replicas);
+                }
+                self.judge(judged);
+            }
+            Some(Awaited::Pong(tell)) => {
+                let pong = match &answer {
+                    Value::SimpleString(_) => Ok(()),
+                    Value::ServerError(error) => Err(NodeError {
+                        cause: reply::cause(&answer),
+                        ..self.failed(reply::explain(error, ""), false)
+                    }),
+                    other => Err(self.failed(reply::unexpected(other, "PONG"), false)),
+                };
+                // The caller may have gone.
+                let _ = tell.send(pong);
+            }
+            Some(Awaited::Nothing) => {}
+            // An answer without a question. Later answers could not be matched to their commands.
+            None => return Err(frame::NotRedis),
+        }
+        Ok(())
+    }
+
+    /// Concludes a call that has all its answers.
+    fn answered(&mut self, call: Call, answers: &[Value], out: &mut Vec<u8>) {
+        let Some(answer) = answers.first() else { return };
+        let commands = &call.batch.commands[call.first..call.first + call.count];
+        if self.is_member
+            && let Some(to) = Redirect::of(answer)
+        {
+            let Call { batch, first: place, .. } = call;
+            self.redirected.push(Redirected { batch, place, to });
+            return;
+        }
+        // A server that does not know a script has run nothing. It gets the source, whether
+        // or not the caller still waits (rules 5 and 17).
+        if is_no_script(answer)
+            && call.means == Means::Script(How::ByHash)
+            && !self.is_let_go(commands)
+        {
+            return self.again(Call { means: Means::Script(How::InFull), ..call }, out);
+        }
+        if is_cross_slot(answer) && call.count > 1 {
+            self.apart = true;
+            for first in call.first..call.first + call.count {
+                let batch = Arc::clone(&call.batch);
+                self.call(Call { batch, first, count: 1, got: Vec::new(), ..call }, out);
+            }
+            return;
+        }
+        match (call.means, call.stage, commands) {
+            (Means::Native(_), Stage::First, [command]) => match native::read(command, answers) {
+                native::Next::Answer(result) => self.settle(&call, 0, answer, result),
+                native::Next::Prolong { left } => {
+                    self.again(Call { stage: Stage::Prolong { left }, ..call }, out);
+                }
+                native::Next::Wake { deleted } => {
+                    let means = Means::Script(self.known.how(command));
+                    self.again(Call { means, stage: Stage::Wake { deleted }, ..call }, out);
+                }
+                native::Next::Unknown if self.abilities.scripts => {
+                    self.abilities.delete = None;
+                    let means = Means::Script(self.known.how(command));
+                    self.again(Call { means, ..call }, out);
+                }
+                native::Next::Unknown => {
+                    let why = reply::decode(command.action, answer, &command.claim.value);
+                    self.settle(&call, 0, answer, why);
+                }
+            },
+            (_, Stage::Prolong { left }, [command]) => {
+                let result = native::prolonged(command, answer, left);
+                self.settle(&call, 0, answer, result);
+            }
+            (_, Stage::Wake { deleted }, [command]) => {
+                // The native delete was confirmed. A waiter that was not woken looks for itself.
+                let woken = reply::decode(command.action, answer, "");
+                let result = match woken {
+                    Ok(Reply::Woke { .. }) => Reply::Woke { deleted, woken: Places::FIRST },
+                    _ if deleted => Reply::Done,
+                    _ => Reply::Missing,
+                };
+                self.settle(&call, 0, answer, Ok(result));
+            }
+            (_, _, commands) => {
+                for (offset, result) in answers::decode_all(commands, answer).enumerate() {
+                    self.settle(&call, offset, answer, result);
+                }
+            }
+        }
+    }
+
+    /// Delivers the result of one command of a call. A vote may still wait for replicas.
+    fn settle(
+        &mut self,
+        call: &Call,
+        offset: usize,
+        answer: &Value,
+        result: Result<Reply, String>,
+    ) {
+        let place = call.first + offset;
+        let action = call.batch.commands.get(place).map(|it| it.action);
+        match (result, action, &mut self.acknowledged) {
+            (Ok(reply), Some(action), Some(acknowledged))
+                if Acknowledged::concerns(action, &reply) =>
+            {
+                acknowledged.hold(&call.batch, place, reply);
+            }
+            (result, _, _) => {
+                let may_have_run = !reply::is_refusal(answer);
+                let result = result.map_err(|reason| NodeError {
+                    cause: reply::cause(answer),
+                    ..self.failed(reason, may_have_run)
+                });
+                call.batch.answer(place, result);
+            }
+        }
+    }
+
+    /// Delivers votes that have waited for replicas. A vote that failed may have been given all the
+    /// same.
+    fn judge(&self, judged: Vec<Judged>) {
+        for (batch, place, verdict) in judged {
+            batch.answer(place, verdict.map_err(|reason| self.failed(reason, true)));
+        }
+    }
+
+    /// Fails all calls without an answer, as no more answers come.
+    pub(in crate::node::redis) fn end(&mut self, error: &NodeError) {
+        for awaited in std::mem::take(&mut self.awaited) {
+            match awaited {
+                Awaited::Call(Call { batch, first, count, .. }) => {
+                    for place in first..first + count {
+                        batch.answer(place, Err(error.clone()));
+                    }
+                }
+                // The caller may have gone.
+                Awaited::Pong(tell) => drop(tell.send(Err(error.clone()))),
+                Awaited::Replicas | Awaited::Nothing => {}
+            }
+        }
+        for (batch, place) in self.acknowledged.iter_mut().flat_map(Acknowledged::abandon) {
+            batch.answer(place, Err(error.clone()));
+        }
+    }
+
+    /// Whether a lock of these commands was released since they were sent. Sent again, the commands
+    /// would run behind the release, and leave behind the key that it was to remove (rule 5).
+    fn is_let_go(&self, commands: &[Command]) -> bool {
+        let removes = |later: &Command| {
+            let lets_go = matches!(
+                later.action,
+                Action::Release { .. } | Action::Shorten { .. } | Action::Leave
+            );
+            lets_go && commands.iter().any(|it| Arc::ptr_eq(&it.claim, &later.claim))
+        };
+        let removing = commands.first().is_some_and(removes);
+        !removing
+            && self.awaited.iter().any(|awaited| match awaited {
+                Awaited::Call(Call { batch, first, count, .. }) => {
+                    batch.commands.iter().skip(*first).take(*count).any(removes)
+                }
+                Awaited::Pong(_) | Awaited::Replicas | Awaited::Nothing => false,
+            })
+    }
+}
+
+fn is_cross_slot(answer: &Value) -> bool {
+    matches!(answer, Value::ServerError(error) if error.code() == "CROSSSLOT")
+}
+
+fn is_no_script(answer: &Value) -> bool {
+    matches!(answer, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript))
+}

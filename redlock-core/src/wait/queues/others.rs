@@ -1,0 +1,54 @@
+//! What the queues of a client know of other clients, which want the same locks.
+
+use std::sync::Arc;
+
+use super::Queues;
+use crate::clock::Moment;
+
+impl Queues {
+    /// Notes the report of a node that other clients wait for this lock. The client whose turn it
+    /// is has until `until` to take it.
+    pub(crate) fn others_wait(&self, key: &Arc<str>, now: Moment, until: Moment) {
+        self.locked(key, |inner| {
+            inner.contention.add(key, now, until);
+            if let Some(queue) = inner.by_key.get_mut(key) {
+                queue.streak.contended();
+            }
+        });
+    }
+
+    /// Lets other clients go first after the next release, whether or not this client knows of any.
+    /// The node that keeps their queue may tell of them long after a quorum has confirmed the
+    /// release.
+    pub(crate) fn expects_others(&self, key: &str) {
+        self.with_queue(key, |queue| queue.streak.contended());
+    }
+
+    /// Notes the report of a node that no other client waits for this lock. The node answered a
+    /// release that was sent at `then`.
+    pub(crate) fn no_client_waits(&self, key: &str, then: Moment) {
+        self.locked(key, |inner| inner.contention.none_waits(key, then));
+    }
+
+    /// Notes that the keys of the lock are deleted. If other clients wait, one of them has until
+    /// `until` to take it.
+    pub(crate) fn released(&self, key: &Arc<str>, now: Moment, until: impl FnOnce() -> Moment) {
+        self.locked(key, |inner| {
+            let queue = inner.by_key.get(key);
+            let has_waited = queue.is_some_and(|queue| queue.streak.is_contended());
+            if has_waited || inner.contention.is_contended(key, now) {
+                inner.contention.released(key, now, until(), has_waited);
+            }
+        });
+    }
+
+    /// Whether other clients want this lock, as far as is known.
+    pub(crate) fn is_contended(&self, key: &str, now: Moment) -> bool {
+        self.locked(key, |inner| inner.contention.is_contended(key, now))
+    }
+
+    /// Whether another client has its turn now.
+    pub(crate) fn yields(&self, key: &str, now: Moment) -> bool {
+        self.locked(key, |inner| inner.contention.yields(key, now))
+    }
+}

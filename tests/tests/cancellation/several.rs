@@ -1,0 +1,146 @@
+//! Readers, permits, and locks that pass to another client.
+
+use std::time::Duration;
+
+use redlock_core::{LockState, NodeStatus};
+
+use super::world::{Mood, NODE_TIMEOUT, RESOURCE, Start, TTL, World, client, in_every_way, poll};
+
+#[tokio::test(start_paused = true)]
+async fn a_reader() {
+    for start in [Start::Cold, Start::Warm] {
+        in_every_way(start, async |world, polls| {
+            world.trouble().await;
+            poll(polls, world.client.lock(RESOURCE).shared()).await
+        })
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_behind_a_writer_of_the_same_client() {
+    in_every_way(Start::Warm, async |world, polls| {
+        let guard = world.hold(RESOURCE).await;
+        world.trouble().await;
+        let ended = poll(polls, world.client.lock(RESOURCE).shared()).await;
+        drop(guard);
+        ended
+    })
+    .await;
+}
+
+/// With a sign on the nodes that a writer waits.
+#[tokio::test(start_paused = true)]
+async fn a_writer_behind_readers() {
+    in_every_way(Start::Warm, async |world, polls| {
+        let guard = World::hold_as(world.client.lock(RESOURCE).shared()).await;
+        world.asks = |it| it.lock(RESOURCE).shared();
+        world.trouble().await;
+        let ended = poll(polls, world.client.lock(RESOURCE)).await;
+        drop(guard);
+        if world.moods.iter().all(|mood| matches!(mood, Mood::Answers | Mood::Refuses)) {
+            // It would go by itself after five seconds.
+            tokio::time::sleep(2 * NODE_TIMEOUT).await;
+            let other = client(&world.nodes).build().unwrap();
+            drop(other.try_lock(RESOURCE).shared().await.expect("no sign stays"));
+        }
+        ended
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn extend_and_release_a_reader() {
+    in_every_way(Start::Cold, async |world, polls| {
+        let guard = World::hold_as(world.client.lock(RESOURCE).shared()).await;
+        world.trouble().await;
+        let extended = poll(polls, guard.extend(TTL)).await;
+        let released = poll(polls, guard.release()).await;
+        extended && released
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit() {
+    for start in [Start::Cold, Start::Warm] {
+        in_every_way(start, async |world, polls| {
+            world.asks = |it| it.lock(RESOURCE).permits(1);
+            world.trouble().await;
+            poll(polls, world.client.lock(RESOURCE).permits(1)).await
+        })
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_where_another_is_free() {
+    in_every_way(Start::Warm, async |world, polls| {
+        world.asks = |it| it.lock(RESOURCE).permits(2);
+        world.trouble().await;
+        poll(polls, world.client.lock(RESOURCE).permits(2)).await
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_behind_a_holder_of_the_same_client() {
+    in_every_way(Start::Warm, async |world, polls| {
+        let guard = World::hold_as(world.client.lock(RESOURCE).permits(1)).await;
+        world.asks = |it| it.lock(RESOURCE).permits(1);
+        world.trouble().await;
+        let ended = poll(polls, world.client.lock(RESOURCE).permits(1)).await;
+        drop(guard);
+        ended
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn extend_and_release_a_permit() {
+    in_every_way(Start::Cold, async |world, polls| {
+        let guard = World::hold_as(world.client.lock(RESOURCE).permits(1)).await;
+        world.asks = |it| it.lock(RESOURCE).permits(1);
+        world.trouble().await;
+        let extended = poll(polls, guard.extend(TTL)).await;
+        let released = poll(polls, guard.release()).await;
+        extended && released
+    })
+    .await;
+}
+
+/// The names of the clients that have the lock on some node.
+async fn holders(world: &World) -> Vec<String> {
+    let status = client(&world.nodes).build().unwrap().inspect(RESOURCE).await.unwrap();
+    let holder = |node: &NodeStatus| match &node.state {
+        LockState::Held { holder, .. } => holder.clone(),
+        _ => None,
+    };
+    status.nodes().iter().filter_map(holder).collect()
+}
+
+/// What was taken over goes. What was not stays what it is: a lock on its way, which expires.
+#[tokio::test(start_paused = true)]
+async fn adopt() {
+    const SHORT: Duration = Duration::from_secs(10);
+    const GIVER: &str = "giver";
+    for start in [Start::Cold, Start::Warm] {
+        in_every_way(start, async |world, polls| {
+            let giver = client(&world.nodes).client_name(GIVER).build().unwrap();
+            let guard = World::hold_as(giver.lock(RESOURCE).ttl(SHORT)).await;
+            let lease = guard.into_lease();
+            world.trouble().await;
+            let ended = poll(polls, world.client.adopt(lease)).await;
+            world.relief();
+            // Before it would expire by itself.
+            let cleaned_up = tokio::time::timeout(SHORT / 2, async {
+                while world.owes().await || holders(world).await.iter().any(|it| it != GIVER) {
+                    tokio::time::sleep(NODE_TIMEOUT).await;
+                }
+            });
+            cleaned_up.await.expect("the client that adopts has cleaned up");
+            ended
+        })
+        .await;
+    }
+}
