@@ -94,7 +94,8 @@ impl Builder {
         self
     }
 
-    /// May a node that restarted vote on new locks at once? Default: [`Restarts::Observed`].
+    /// Whether a node that restarted may vote on new locks at once. Default:
+    /// [`Restarts::Observed`].
     pub fn restarts(mut self, restarts: Restarts) -> Self {
         self.settings.restarts = restarts;
         self
@@ -209,7 +210,7 @@ fn context(settings: &Settings, clock: &Arc<dyn Clock>, entropy: &Arc<dyn Entrop
     }
 }
 
-/// The mistakes that the settings alone show.
+/// Refuses settings that cannot work, whatever the nodes are.
 pub(crate) fn check(settings: &Settings) -> Result<(), LockError> {
     for (what, value) in
         [("node_timeout", settings.node_timeout), ("connect_timeout", settings.connect_timeout)]
@@ -227,8 +228,8 @@ pub(crate) fn check(settings: &Settings) -> Result<(), LockError> {
     settings.terms(&LockOptions::new()).map(drop)
 }
 
-/// Two names for one server would make a quorum of one. Hosts are in lower case already, and the
-/// path of a socket is case-sensitive.
+/// Refuses two names for one server, which would make a quorum of one. Hosts are in lower case
+/// already, and the path of a socket is case-sensitive.
 pub(crate) fn check_distinct(nodes: &[NodeHandle]) -> Result<(), LockError> {
     let mut seen = BTreeSet::new();
     match nodes.iter().find(|node| !seen.insert(node.name())) {

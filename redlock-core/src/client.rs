@@ -122,7 +122,7 @@ impl Client {
 
     /// Resolves when no new lock is given any more.
     pub(crate) async fn closed(&self) {
-        // The sender is in `self`: this cannot fail.
+        // The sender is in `self`, so that waiting for it cannot fail.
         let _ = self.closed.subscribe().wait_for(|closed| *closed).await;
     }
 

@@ -111,19 +111,21 @@ pub enum LostReason {
 }
 
 impl LockError {
-    /// Another client or task holds the lock: the service is healthy, the resource is busy.
+    /// Whether another client or task holds the lock: the service is healthy, and the resource is
+    /// busy.
     #[must_use]
     pub fn is_held(&self) -> bool {
         matches!(self, Self::Held { .. })
     }
 
-    /// The lock service cannot be used right now: no quorum, or shutting down.
+    /// Whether the lock service cannot be used right now: there is no quorum, or the client is
+    /// shutting down.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         matches!(self, Self::NoQuorum { .. } | Self::ShuttingDown { .. })
     }
 
-    /// This client held the lock and lost it: the work may have had effects.
+    /// Whether this client held the lock and lost it: the work may have had effects.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         matches!(self, Self::Lost { .. })

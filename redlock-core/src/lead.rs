@@ -71,7 +71,7 @@ impl LeadRequest {
         Self { client: Arc::clone(client), role, options: LockOptions::new() }
     }
 
-    /// Every term is fenced: this changes nothing.
+    /// Changes nothing: every term is fenced.
     pub fn fenced(mut self) -> Self {
         self.options = self.options.fenced();
         self

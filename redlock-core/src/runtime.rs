@@ -61,8 +61,8 @@ pub(crate) fn here() -> Option<Id> {
     runtime().ok().map(|runtime| runtime.id())
 }
 
-/// A future that waits for nodes cannot do so outside a runtime, and must not panic there (rule
-/// 18).
+/// Checks that the caller is in a runtime with timers. A future that waits for nodes cannot do so
+/// elsewhere, and must not panic there (rule 18).
 pub(crate) fn check_runtime() -> Result<(), LockError> {
     Err(LockError::config(match unusable() {
         None => return Ok(()),

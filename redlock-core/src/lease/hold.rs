@@ -171,8 +171,8 @@ impl Hold {
         act(&mut state)
     }
 
-    /// A quorum of all nodes has renewed the hold, in a round that started at `start` (rule 7).
-    /// False when the renewal came too late.
+    /// Notes that a quorum of all nodes has renewed the hold, in a round that started at `start`
+    /// (rule 7). False when the renewal came too late.
     pub(super) fn renewed(
         &self,
         start: &Start,
@@ -252,12 +252,12 @@ impl Hold {
         round.yes()
     }
 
-    /// The hold has ended, and its keys are about to be released.
+    /// Whether the hold has ended, and its keys are about to be released.
     pub(crate) fn is_leaving(&self) -> bool {
         self.state.lock().is_leaving(self.is_body())
     }
 
-    /// The hold has ended, whether or not its keys were released.
+    /// Whether the hold has ended. Its keys may still be there.
     pub(crate) fn is_over(&self) -> bool {
         self.state.lock().is_over()
     }

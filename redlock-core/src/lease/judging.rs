@@ -34,8 +34,8 @@ impl Leases {
         }
     }
 
-    /// What the scheduler does when a hold is due: ends it, renews it, or does nothing. Returns when
-    /// the hold is due next, if ever.
+    /// Ends a hold that is due, renews it, or does nothing, for the scheduler. Returns when the
+    /// hold is due next, if ever.
     pub(super) fn tend(self: &Arc<Self>, hold: &Arc<Hold>) -> Option<Moment> {
         let node_timeout = self.nodes.node_timeout;
         if let Judgement::Ended(_) = self.judge(hold) {

@@ -15,7 +15,7 @@ use crate::{
     sync::Mutex,
 };
 
-/// The renewal has worked or has failed, or its outcome can no longer be known.
+/// Whether the renewal has worked or has failed, or its outcome can no longer be known.
 fn settles(tally: &Tally) -> bool {
     tally.reached() || tally.impossible_by_refusals() || tally.undecidable()
 }

@@ -166,7 +166,7 @@ impl HoldState {
         ends
     }
 
-    /// The hold has ended, whether or not its keys were released.
+    /// Whether the hold has ended. Its keys may still be there.
     pub(crate) fn is_over(&self) -> bool {
         self.phase.end().is_some()
     }
@@ -188,8 +188,8 @@ impl HoldState {
         matches!(self.phase, Phase::Releasing(_))
     }
 
-    /// The hold has ended, and its keys are about to go: with its body, or because its holder
-    /// released it.
+    /// Whether the hold has ended, and its keys are about to go: with its body, or because its
+    /// holder released it.
     pub(super) fn is_leaving(&self, has_body: bool) -> bool {
         match self.phase {
             Phase::Releasing(_) | Phase::Ended(End::Released) => true,

@@ -225,7 +225,7 @@ impl Lanes {
         self.all().iter().all(|lane| lane.is_empty())
     }
 
-    /// Nothing waits or is in flight: a new job may leave at once.
+    /// Whether nothing waits or is in flight: a new job may leave at once.
     pub(super) fn is_quiet(&self) -> bool {
         self.in_flight == 0 && self.nothing_waits()
     }

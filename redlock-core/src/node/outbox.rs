@@ -218,12 +218,12 @@ impl Outbox {
         self.later.cleanups() + self.lanes.deletes()
     }
 
-    /// No delete has to be repeated.
+    /// Whether no delete has to be repeated.
     pub(super) fn has_no_cleanups(&self) -> bool {
         self.cleanups() == 0
     }
 
-    /// Nothing waits, is in flight or has to be repeated.
+    /// Whether nothing waits, is in flight or has to be repeated.
     pub(super) fn is_idle(&self) -> bool {
         self.later.cleanups() == 0 && self.lanes.is_quiet()
     }

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::clock::Moment;
 
-/// May a node that has restarted vote on new locks at once?
+/// Whether a node that has restarted may vote on new locks at once.
 ///
 /// A node that may not sits out `max_ttl`, and the drift allowance of that, from when this client
 /// first saw its new process: no new lock is asked of it, and it counts as failed. Locks that this

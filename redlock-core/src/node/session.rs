@@ -112,7 +112,7 @@ impl<'a> Session<'a> {
         ended
     }
 
-    /// Nothing waits for the node or for its answer.
+    /// Whether nothing waits for the node or for its answer.
     fn is_at_rest(&self) -> bool {
         self.pings.is_empty() && {
             let outbox = self.shared.outbox.lock();
@@ -232,8 +232,8 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Commands in flight may have run or not. A broken connection answers each batch at once, and
-    /// the time limit of each batch bounds the others.
+    /// Waits for the commands in flight, which may have run or not. A broken connection answers
+    /// each batch at once, and the time limit of each batch bounds the others.
     async fn drain(&mut self) {
         let number = self.number;
         self.shared.pipe.lock().disconnect(number);

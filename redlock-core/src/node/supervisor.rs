@@ -84,8 +84,8 @@ pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pul
     }
 }
 
-/// Jobs that the previous task has left. It may not have got round to its end, or it stands still
-/// on another runtime and was taken over.
+/// Takes over the jobs that the previous task has left. It may not have got round to its end, or it
+/// stands still on another runtime and was taken over.
 fn begin(shared: &Shared) {
     let now = shared.context.clock.now();
     let unanswered = shared.pipe.lock().abandon_any();

@@ -56,7 +56,7 @@ impl Tally {
         self.nodes - quorum(self.nodes) + 1
     }
 
-    /// A quorum said yes.
+    /// Whether a quorum said yes.
     pub(crate) fn reached(&self) -> bool {
         self.yes >= quorum(self.nodes)
     }
@@ -65,33 +65,33 @@ impl Tally {
         self.no
     }
 
-    /// A quorum has answered, yes or no.
+    /// Whether a quorum has answered, yes or no.
     pub(crate) fn answered(&self) -> bool {
         self.yes + self.no >= quorum(self.nodes)
     }
 
-    /// Every node has answered or failed.
+    /// Whether every node has answered or failed.
     pub(crate) fn is_complete(&self) -> bool {
         self.yes + self.no + self.failed >= self.nodes
     }
 
-    /// So many nodes said no or failed that a quorum cannot be reached any more.
+    /// Whether so many nodes said no or failed that a quorum cannot be reached any more.
     pub(crate) fn impossible(&self) -> bool {
         self.no + self.failed >= self.blocking()
     }
 
-    /// So many nodes failed that a quorum was impossible whatever the others said.
+    /// Whether so many nodes failed that a quorum was impossible whatever the others said.
     pub(crate) fn impossible_by_failures(&self) -> bool {
         self.failed >= self.blocking()
     }
 
-    /// So many nodes said no that a quorum is impossible whatever the others say.
+    /// Whether so many nodes said no that a quorum is impossible whatever the others say.
     pub(crate) fn impossible_by_refusals(&self) -> bool {
         self.no >= self.blocking()
     }
 
-    /// So many nodes failed that the missing votes can make neither a quorum of yes nor a blocking
-    /// number of no: the outcome stays unknown.
+    /// Whether so many nodes failed that the missing votes can make neither a quorum of yes nor a
+    /// blocking number of no: the outcome stays unknown.
     pub(crate) fn undecidable(&self) -> bool {
         let open = self.nodes - self.yes - self.no - self.failed;
         self.yes + open < quorum(self.nodes) && self.no + open < self.blocking()

@@ -9,7 +9,7 @@ pub type Task = BoxFuture<'static, ()>;
 
 static ADOPT: OnceLock<fn(Task) -> Task> = OnceLock::new();
 
-/// Every task that is spawned from now on is what `adopt` makes of it. The first call counts.
+/// Passes every task that is spawned from now on through `adopt`. The first call counts.
 pub fn adopt_by(adopt: fn(Task) -> Task) {
     let _ = ADOPT.set(adopt);
 }

@@ -16,7 +16,7 @@ use crate::{
     quorum::{Round, Tally},
 };
 
-/// A quorum has answered, or so many failed that none will.
+/// Whether a quorum has answered, or so many nodes failed that none will.
 pub(crate) fn settles(tally: &Tally) -> bool {
     tally.answered() || tally.impossible_by_failures()
 }

@@ -17,7 +17,7 @@ pub(crate) struct FailedAttempt {
 }
 
 impl FailedAttempt {
-    /// So many nodes refused, or failed, that there is no quorum.
+    /// An attempt in which so many nodes refused, or failed, that there is no quorum.
     pub(crate) fn of(tally: &Tally, round: &Round) -> Self {
         Self {
             no_quorum: tally.impossible_by_failures(),

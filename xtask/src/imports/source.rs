@@ -85,6 +85,13 @@ impl Reader<'_> {
                         self.tree(&[], &mut found);
                         source.imports.extend(found.into_iter().filter_map(|it| outer(it, inline)));
                     }
+                    // `pub(in path)` says for which files an item is, and uses none of them.
+                    "pub"
+                        if self.tokens[self.at..]
+                            .starts_with(&[Token::Mark("("), Token::word("in")]) =>
+                    {
+                        while self.next().is_some_and(|it| it != Token::Mark(")")) {}
+                    }
                     "mod" => {
                         let Some(name) = self.word() else { continue };
                         if self.takes("{") {
@@ -258,6 +265,7 @@ mod tests {
             #[cfg(not(test))]
             use crate::o;
             fn p<'a>(it: &'a str) -> crate::q::Q<'a> {}
+            pub(in crate::r::s) fn t() {}
         "##;
         assert_eq!(paths(text), ["crate::o", "crate::n::N", "crate::q::Q"]);
     }

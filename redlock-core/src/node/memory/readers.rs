@@ -92,7 +92,7 @@ impl Readers {
         }
     }
 
-    /// All readers of a lock go. False when there were none.
+    /// Removes all readers of a lock. False when there were none.
     pub(super) fn remove(&mut self, key: &str) -> bool {
         self.by_key.remove(key).is_some()
     }

@@ -57,7 +57,7 @@ impl Address {
         false
     }
 
-    /// No other machine can read what goes there.
+    /// Whether no other machine can read what goes there.
     pub(super) fn is_private(&self) -> bool {
         match self {
             Self::Tcp { host, .. } => is_loopback(host),

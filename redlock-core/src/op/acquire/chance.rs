@@ -97,7 +97,8 @@ impl Request<'_> {
         }
     }
 
-    /// The first waiter, if it is a writer, has new readers wait behind it.
+    /// Has new readers wait behind this request, which is the first in the queue, if it is a
+    /// writer.
     fn bar(&mut self, key: &Arc<str>) -> Result<(), LockError> {
         let is_up = self.barrier.as_ref().is_some_and(|barrier| barrier.is_before(key));
         if !(is_up || self.terms.has_several() || self.wants().tries_once) {

@@ -21,7 +21,7 @@ use crate::{
     wait::{FailedAttempt, Front},
 };
 
-/// The outcome is known.
+/// Whether the outcome is known.
 fn settles(tally: &Tally) -> bool {
     tally.reached() || tally.impossible()
 }

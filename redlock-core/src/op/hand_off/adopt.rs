@@ -101,7 +101,7 @@ async fn take_over(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold>, Lock
     Ok(hold)
 }
 
-/// A quorum has the lock for this client, or never will, or too many nodes failed to know.
+/// Whether a quorum has the lock for this client, or never will, or too many nodes failed to know.
 fn settles(tally: &Tally) -> bool {
     tally.reached() || tally.impossible_by_refusals() || tally.undecidable()
 }

@@ -45,7 +45,7 @@ pub fn build(
     builder.build_over(specs, Vec::new(), clock, Arc::new(injected::EntropyAdapter(entropy)))
 }
 
-/// What `is_valid()` would say now, without what it does besides: asking changes nothing.
+/// What `is_valid()` would say now. Unlike `is_valid()`, this changes nothing.
 #[must_use]
 pub fn believes(handle: &LockHandle) -> bool {
     let reading = handle.leases.nodes.clock.read();

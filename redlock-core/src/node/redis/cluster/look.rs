@@ -10,7 +10,7 @@ use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
 use redis::{Pipeline, Value};
 
 use super::{
-    members::{Found, Reached},
+    members::found::{Found, Reached},
     topology::{self, Place, Shard},
 };
 use crate::{

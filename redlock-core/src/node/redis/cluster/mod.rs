@@ -6,7 +6,7 @@
 //! | [`topology`] | which member has which slots, as a member tells it |
 //! | [`history`] | which slots may have forgotten locks (rule 16) |
 //! | [`look`] | a look at the cluster |
-//! | [`members`] | the connections to the masters, and which command goes to which |
+//! | [`members`] | the connections to the masters, which command goes to which, and what a look changes |
 //! | [`connection`] | all of it as one connection |
 
 mod connection;

@@ -1,0 +1,131 @@
+//! What a look at a cluster changes: the members, and which member has which slot.
+
+use std::sync::Arc;
+
+use super::{Member, Members, NONE, Parked};
+use crate::{
+    error::{NodeError, NodeErrorKind},
+    node::redis::{
+        cluster::{
+            history::{Process, Served},
+            topology::{Place, Shard},
+        },
+        exchange::Exchange,
+    },
+};
+
+/// A connection to a master, and the process at its other end.
+pub(in crate::node::redis::cluster) struct Reached {
+    pub(in crate::node::redis::cluster) exchange: Exchange,
+    pub(in crate::node::redis::cluster) run_id: Option<Arc<str>>,
+    pub(in crate::node::redis::cluster) uptime: Option<std::time::Duration>,
+}
+
+/// The findings of a look at the cluster.
+pub(in crate::node::redis::cluster) struct Found {
+    pub(in crate::node::redis::cluster) shards: Vec<Shard>,
+    /// The members that were connected, or could not be.
+    pub(in crate::node::redis::cluster) opened: Vec<(Place, Result<Reached, Arc<str>>)>,
+}
+
+impl Members {
+    /// Takes the findings of a look in, and sends the commands that waited for it. Returns how many
+    /// slots sit out from now on because of it.
+    pub(in crate::node::redis::cluster) fn apply(&mut self, found: Found) -> usize {
+        let Found { shards, opened } = found;
+        for (place, reached) in opened {
+            self.take_in(place, reached, &shards);
+        }
+        self.drop_former(&shards);
+        let served = self.assign(&shards);
+        let barred = self.history.lock().look(&served, self.clock.now());
+        self.members.iter_mut().for_each(|it| it.is_new = false);
+        self.wants_look = false;
+        for Parked { batch, place, slot, asking } in std::mem::take(&mut self.parked) {
+            self.route(&batch, place, slot, asking);
+        }
+        self.write();
+        barred
+    }
+
+    /// Takes in a member that the look has connected, or could not connect.
+    fn take_in(&mut self, place: Place, reached: Result<Reached, Arc<str>>, shards: &[Shard]) {
+        let shard = shards.iter().find(|it| it.place == place);
+        let id = shard.map(|it| it.id.clone()).unwrap_or_default();
+        let known = self.members.iter().position(|it| it.place == place);
+        let member = match reached {
+            Ok(Reached { exchange, run_id, uptime }) => Member {
+                place,
+                exchange: Some(exchange),
+                process: Process { id: id.into(), run_id },
+                uptime,
+                problem: "its connection has ended".into(),
+                is_new: true,
+            },
+            Err(problem) => Member {
+                place,
+                exchange: None,
+                process: Process { id: id.into(), run_id: None },
+                uptime: None,
+                problem,
+                is_new: false,
+            },
+        };
+        match known.and_then(|index| self.members.get_mut(index)) {
+            Some(known) if known.exchange.is_none() => *known = member,
+            // It was connected meanwhile.
+            Some(_) => {}
+            None => self.members.push(member),
+        }
+    }
+
+    /// Ends the connections to members that have lost all their slots. A member that is taking its
+    /// first slot over has none yet, and stays.
+    fn drop_former(&mut self, shards: &[Shard]) {
+        let wanted = self.wanted();
+        for member in std::mem::take(&mut self.members) {
+            let has_slots = shards.iter().any(|it| it.place == member.place);
+            if has_slots || wanted.contains(&member.place) && member.exchange.is_some() {
+                self.members.push(member);
+            } else if let Some(mut exchange) = member.exchange {
+                exchange.close_reason().set("it is no master of the cluster any more");
+                exchange.end();
+            }
+        }
+    }
+
+    /// Gives each slot to its member. Returns what the members serve that can be reached.
+    fn assign(&mut self, shards: &[Shard]) -> Vec<Served> {
+        self.owners.fill(NONE);
+        let mut served = Vec::new();
+        for shard in shards {
+            let Some(index) = self.members.iter().position(|it| it.place == shard.place) else {
+                continue;
+            };
+            let slots = usize::from(*shard.slots.start())..=usize::from(*shard.slots.end());
+            if let Some(owners) = self.owners.get_mut(slots) {
+                owners.fill(u16::try_from(index).unwrap_or(NONE));
+            }
+            let Some(member) = self.members.get_mut(index) else { continue };
+            // A member that was connected for one command has no name until it has a slot.
+            member.process.id = shard.id.as_str().into();
+            if member.exchange.is_some() {
+                served.push(Served {
+                    slots: shard.slots.clone(),
+                    process: member.process.clone(),
+                    uptime: member.uptime,
+                    is_new: member.is_new,
+                });
+            }
+        }
+        served
+    }
+
+    /// Fails the commands that wait for a look, because the look has failed.
+    pub(in crate::node::redis::cluster) fn look_failed(&mut self, why: &str) {
+        self.wants_look = false;
+        for Parked { batch, place, .. } in std::mem::take(&mut self.parked) {
+            batch.answer(place, Err(NodeError::new(&self.name, NodeErrorKind::Down, why)));
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Which command goes to which member of a cluster.
+//!
+//! The commands of one lock go to one slot, in order. A command that another member has to run is sent
+//! there at once when that member is known as a master: the slot has moved. Otherwise the command waits
+//! for a look at the cluster, and the later commands of its slot wait behind it (rule 5).
+
+use std::sync::Arc;
+
+use super::{Member, Members, NONE, Parked};
+use crate::{
+    error::{NodeError, NodeErrorKind},
+    node::{
+        Action, Command,
+        redis::{
+            batch::Batch,
+            calls::Redirected,
+            cluster::{slots::slot_of, topology::Place},
+        },
+    },
+};
+
+impl Members {
+    /// Sends commands, each to the member that has its slot.
+    pub(in crate::node::redis::cluster) fn send(&mut self, commands: Vec<Command>) -> Arc<Batch> {
+        let batch = Batch::new(commands);
+        for (place, command) in batch.commands.iter().enumerate() {
+            let slot = slot_of(&command.claim.key);
+            self.route(&batch, place, slot, None);
+        }
+        self.write();
+        batch
+    }
+
+    /// Gives one command to the member that has its slot, or to the one that is `asking` for it.
+    pub(super) fn route(
+        &mut self,
+        batch: &Arc<Batch>,
+        place: usize,
+        slot: u16,
+        asking: Option<Place>,
+    ) {
+        let Some(command) = batch.commands.get(place) else { return };
+        if self.parked.iter().any(|it| it.slot == slot) {
+            return self.park(batch, place, slot, asking);
+        }
+        if let Some(refusal) = self.refuses(command.action, slot) {
+            return batch.answer(place, Err(refusal));
+        }
+        let owner = self.owners.get(usize::from(slot)).copied().unwrap_or(NONE);
+        let member = match &asking {
+            Some(asking) => self.members.iter_mut().find(|it| it.place == *asking),
+            None => self.members.get_mut(usize::from(owner)),
+        };
+        match member {
+            Some(Member { exchange: Some(exchange), .. }) => {
+                exchange.ask_one(batch, place, asking.is_some());
+            }
+            Some(Member { place: at, problem, .. }) => {
+                let reason = format!("{}:{} of the cluster: {problem}", at.host, at.port);
+                let error = NodeError::new(&self.name, NodeErrorKind::Down, reason);
+                batch.answer(place, Err(error));
+                self.want_look();
+            }
+            None => {
+                let reason = format!("no member of the cluster has slot {slot}");
+                let error = NodeError::new(&self.name, NodeErrorKind::Down, reason);
+                batch.answer(place, Err(error));
+                self.want_look();
+            }
+        }
+    }
+
+    /// Why no new lock is given in this slot (rule 16). It may have forgotten a key, which reads as
+    /// free then, so it is not watched either.
+    fn refuses(&self, action: Action, slot: u16) -> Option<NodeError> {
+        let (Action::Grant { .. }
+        | Action::GrantFenced { .. }
+        | Action::Adopt { .. }
+        | Action::Redraw { .. }
+        | Action::Watch) = action
+        else {
+            return None;
+        };
+        let left = self.history.lock().sits_out(slot, self.clock.now())?;
+        let reason = format!(
+            "another process has taken slot {slot} of the cluster over and may have forgotten locks, \
+             so it votes again in {left:.1?}"
+        );
+        Some(NodeError::new(&self.name, NodeErrorKind::SitsOut, reason))
+    }
+
+    fn park(&mut self, batch: &Arc<Batch>, place: usize, slot: u16, asking: Option<Place>) {
+        self.parked.push_back(Parked { batch: Arc::clone(batch), place, slot, asking });
+        self.want_look();
+    }
+
+    /// Follows `MOVED` and `ASK`, as the member with the index `from` has answered.
+    pub(super) fn redirect(&mut self, from: usize, redirected: Redirected) {
+        let Redirected { batch, place, to } = redirected;
+        let host = match &*to.host {
+            "" => self.members.get(from).map(|it| it.place.host.clone()).unwrap_or_default(),
+            host => host.to_owned(),
+        };
+        let target = Place { host, port: to.port };
+        let known = self.members.iter().position(|it| it.place == target && it.exchange.is_some());
+        if to.once {
+            if known.is_none() {
+                return self.park(&batch, place, to.slot, Some(target));
+            }
+            return self.route(&batch, place, to.slot, Some(target));
+        }
+        match known {
+            // Both were masters before: the slot has moved, and its keys with it.
+            Some(index) => {
+                if let (Some(owner), Some(member)) =
+                    (self.owners.get_mut(usize::from(to.slot)), self.members.get(index))
+                {
+                    *owner = u16::try_from(index).unwrap_or(NONE);
+                    self.history.lock().moved(to.slot, &member.process);
+                }
+                self.route(&batch, place, to.slot, None);
+            }
+            None => self.park(&batch, place, to.slot, None),
+        }
+    }
+}
