@@ -50,9 +50,9 @@ macro_rules! call_settings {
                 /// exclude a lock on the same resource. Unset by default: a lock, with one holder.
                 ///
                 /// They are given in the order in which clients wait, and a holder that crashed frees
-                /// its permit after the ttl. [`Config`](crate::LockError::Config) with `fenced` or `shared`, and
-                /// for a set of resources. A permit cannot be handed to another process, and
-                /// [`inspect`](crate::Redlock::inspect) shows none.
+                /// its permit after the ttl. [`Config`](crate::LockError::Config) with `fenced` or
+                /// `shared`, and for a set of resources. A permit cannot be handed to another process,
+                /// and [`inspect`](crate::Redlock::inspect) shows none.
                 permits: u32;
             }
         }

@@ -7,17 +7,24 @@ use std::{
 
 use redlock_core::{LockHandle, seam::simulation::believes};
 
-use super::process::Process;
+use super::{plan::Mode, process::Process};
 
 /// A client has a lock and has not begun to let it go.
 #[derive(Debug)]
 pub(super) struct Belief {
+    pub(super) basis: Basis,
+    /// The belief of the outermost body of its hold: its own, unless the body runs inside of another.
+    root: u64,
+    pub(super) claim: u64,
+}
+
+/// What a client relies on.
+#[derive(Debug)]
+pub(super) struct Basis {
     pub(super) client: usize,
     /// Several for a set.
     pub(super) keys: Vec<usize>,
-    /// The belief of the outermost body of its hold: its own, unless the body runs inside of another.
-    pub(super) root: u64,
-    pub(super) claim: u64,
+    pub(super) mode: Mode,
     pub(super) body: bool,
     pub(super) handle: LockHandle,
     pub(super) process: Frozen,
@@ -33,12 +40,22 @@ pub(super) struct Frozen {
 impl Belief {
     /// Whether the client relies on its lock now.
     pub(super) fn is_relied_on(&self) -> bool {
-        !self.process.frozen.load(Relaxed) && believes(&self.handle)
+        !self.basis.process.frozen.load(Relaxed) && believes(&self.basis.handle)
     }
 
     /// Whether this is another hold of the same key.
     fn rivals(&self, other: &Self) -> bool {
-        self.root != other.root && other.keys.iter().any(|key| self.keys.contains(key))
+        self.root != other.root && other.basis.keys.iter().any(|key| self.basis.keys.contains(key))
+    }
+
+    /// The one of these holders of the same key that excludes it.
+    fn excluded_by(&self, others: &[(u64, &Self)]) -> Option<u64> {
+        let excludes = |(_, other): &&(u64, &Self)| match self.basis.mode {
+            Mode::Writer => true,
+            Mode::Reader => other.basis.mode != Mode::Reader,
+            Mode::Permit(count) => others.len() >= usize::try_from(count).unwrap_or(usize::MAX),
+        };
+        others.iter().rev().find(excludes).map(|(id, _)| *id)
     }
 }
 
@@ -52,10 +69,10 @@ pub(super) struct Beliefs {
 }
 
 impl Beliefs {
-    /// A client relies on a lock from now on.
-    pub(super) fn add(&mut self, make: impl FnOnce(u64) -> Belief) -> u64 {
+    /// A client relies on a lock from now on; a body inside of another one has its `root`.
+    pub(super) fn add(&mut self, basis: Basis, root: Option<u64>, claim: u64) -> u64 {
         self.last += 1;
-        self.by_id.insert(self.last, make(self.last));
+        self.by_id.insert(self.last, Belief { basis, root: root.unwrap_or(self.last), claim });
         self.last
     }
 
@@ -75,28 +92,29 @@ impl Beliefs {
         if by_id.len() < 2 {
             return found;
         }
-        let mut holders: BTreeMap<usize, u64> = BTreeMap::new();
+        let mut holders: BTreeMap<usize, Vec<(u64, &Belief)>> = BTreeMap::new();
         for (id, belief) in &*by_id {
             let has_rivals = by_id.values().any(|other| belief.rivals(other));
             if !has_rivals || is_excused(belief.claim) || !belief.is_relied_on() {
                 continue;
             }
-            for key in &belief.keys {
-                let Some(other) = holders.insert(*key, *id) else { continue };
-                let Some(first) = by_id.get(&other).filter(|first| first.rivals(belief)) else {
-                    continue;
-                };
-                if told.contains(&(other, *id)) {
+            for key in &belief.basis.keys {
+                let others = holders.entry(*key).or_default();
+                if others.iter().any(|(_, other)| other.root == belief.root) {
                     continue;
                 }
+                let excluded = belief.excluded_by(others);
+                others.push((*id, belief));
+                let Some(other) = excluded.filter(|other| !told.contains(&(*other, *id))) else {
+                    continue;
+                };
                 told.push((other, *id));
-                found.push(format!(
-                    "two rely on k{key}: c{} (#{:04x}) and c{} (#{:04x})",
-                    first.client,
-                    first.claim >> 48,
-                    belief.client,
-                    belief.claim >> 48,
-                ));
+                found.extend(by_id.get(&other).map(|first| {
+                    let name =
+                        |it: &Belief| format!("c{} (#{:04x})", it.basis.client, it.claim >> 48);
+                    let mode = belief.basis.mode;
+                    format!("two rely on k{key}: {} and {}, a {mode:?}", name(first), name(belief))
+                }));
             }
         }
         found

@@ -10,12 +10,10 @@ use redlock_core::seam::simulation::{Kind, Outcome};
 
 use super::{network::Act, world::Client};
 
-/// What is known of the claims of one schedule, and which claim has which key.
+/// What is known of the claims of one schedule.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     claims: BTreeMap<u64, Claim>,
-    /// The claim that has set a key last, by node and key.
-    owners: BTreeMap<(usize, usize), u64>,
     /// The node on which a client has joined the queue of a key last.
     keepers: BTreeMap<usize, usize>,
     /// Clients that know a node under two names.
@@ -74,9 +72,10 @@ impl fmt::Debug for Quiet {
     }
 }
 
-/// The number of a key, whose name ends in it.
-pub(super) fn key_number(key: &str) -> usize {
-    key.trim_start_matches('k').parse().unwrap_or_default()
+/// The number of a key. All permits of a key have its number.
+fn key_number(key: &str) -> usize {
+    let digits: String = key.chars().skip(1).take_while(char::is_ascii_digit).collect();
+    digits.parse().unwrap_or_default()
 }
 
 impl Claims {
@@ -100,8 +99,7 @@ impl Claims {
     }
 
     /// A lock that was lost on a node is there again. It stays until its ttl.
-    pub(super) fn is_back(&mut self, node: usize, key: &str, claim: u64) {
-        self.owners.insert((node, key_number(key)), claim);
+    pub(super) fn is_back(&mut self, node: usize, claim: u64) {
         if let Some(claim) = self.claims.get_mut(&claim) {
             claim.ghosts |= 1 << node;
         }
@@ -170,9 +168,6 @@ impl Claims {
         let bit = 1 << act.node;
         match act.kind {
             Kind::Grant | Kind::Adopt | Kind::Heal if outcome == Outcome::Done => {
-                for key in act.command.keys() {
-                    self.owners.insert((act.node, key_number(key)), act.claim);
-                }
                 if act.kind != Kind::Heal {
                     claim.taken |= bit;
                     claim.regranted |= claim.flushed;
@@ -202,19 +197,16 @@ impl Claims {
         }
     }
 
-    /// Whether a key may be on a node at `now`, while no call is under way.
+    /// Whether the key of a claim may be on a node at `now`, while no call is under way.
     pub(super) fn excuse(
         &self,
         node: usize,
-        key: usize,
+        number: u64,
         now: u64,
         crashed: impl Fn(usize) -> bool,
     ) -> Result<(), String> {
-        let Some(owner) = self.owners.get(&(node, key)) else {
-            return Err("nobody has set it".to_owned());
-        };
-        let Some(claim) = self.claims.get(owner) else {
-            return Err("nobody has asked for it".to_owned());
+        let Some(claim) = self.claims.get(&number) else {
+            return Err("no client has asked for it".to_owned());
         };
         if claim.left
             || crashed(claim.client)
@@ -223,6 +215,6 @@ impl Claims {
         {
             return Ok(());
         }
-        Err(format!("#{:04x} of c{}, which is alive", owner >> 48, claim.client))
+        Err(format!("#{:04x} of c{}, which is alive", number >> 48, claim.client))
     }
 }

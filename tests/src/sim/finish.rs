@@ -12,6 +12,7 @@ use redlock_core::Restarts;
 
 use super::{
     in_order,
+    sharing::sharing,
     world::{Client, World, ms, sleep},
 };
 
@@ -48,6 +49,7 @@ pub(super) async fn finish(world: &Arc<World>) {
     nothing_at_all(world);
     progress(world).await;
     in_order::in_order(world).await;
+    sharing(world).await;
     turns(world).await;
     quiet(world).await;
 }
@@ -57,8 +59,8 @@ fn nothing_left_behind(world: &World) {
     let clients = world.clients();
     let crashed = |client: usize| clients[client].has_crashed();
     for node in 0..world.network.nodes() {
-        for key in world.network.keys(node) {
-            if let Err(why) = world.ledger.excuse(node, &key, crashed) {
+        for (key, claim) in world.network.holders(node) {
+            if let Err(why) = world.ledger.excuse(node, claim, crashed) {
                 world.log.violation(format!("{key} was left behind on n{node}: {why} (rule 5)"));
             }
         }
@@ -74,7 +76,7 @@ fn nothing_at_all(world: &World) {
 }
 
 /// How long it may take until each of this many clients had a turn.
-fn prompt(world: &World, turns: usize) -> u64 {
+pub(super) fn prompt(world: &World, turns: usize) -> u64 {
     // Told of its turn, a client asks, lets go and tells the next.
     PROMPT + turns as u64 * (3 * world.round_trip() + 5)
 }

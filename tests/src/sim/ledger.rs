@@ -16,8 +16,8 @@ use redlock_core::{
 use tokio::sync::Notify;
 
 use super::{
-    beliefs::{Belief, Beliefs, Frozen},
-    claims::{Claims, Quiet, key_number},
+    beliefs::{Basis, Beliefs},
+    claims::{Claims, Quiet},
     clock::SimClock,
     log::Log,
     network::{Act, Witness},
@@ -74,37 +74,26 @@ impl Ledger {
     }
 
     /// A lock was given just now, or a body joined the hold of this `root`.
-    pub(super) fn begin(
-        &self,
-        client: usize,
-        keys: Vec<usize>,
-        handle: LockHandle,
-        root: Option<u64>,
-        body: bool,
-        process: Frozen,
-    ) -> u64 {
+    pub(super) fn begin(&self, basis: Basis, root: Option<u64>) -> u64 {
         let mut inner = self.lock();
-        let claim = claim(&handle);
+        let claim = claim(&basis.handle);
         let mut is_flushed = false;
         if let Some(claim) = inner.claims.get(claim) {
             claim.live += 1;
             is_flushed = claim.flushed;
         }
         if root.is_none() && !is_flushed {
-            keys.iter().for_each(|key| *inner.begun.entry(*key).or_default() += 1);
+            basis.keys.iter().for_each(|key| *inner.begun.entry(*key).or_default() += 1);
         }
-        let id = inner.beliefs.add(|own| {
-            let root = root.unwrap_or(own);
-            Belief { client, keys, root, claim, body, handle, process }
-        });
+        let id = inner.beliefs.add(basis, root, claim);
         self.check(&mut inner);
         id
     }
 
     /// How often each of these keys was given, not counting locks that were deleted before.
-    pub(super) fn begun(&self, keys: impl Iterator<Item = usize>) -> Vec<u64> {
+    pub(super) fn begun(&self, keys: &[usize]) -> Vec<u64> {
         let inner = self.lock();
-        keys.map(|key| inner.begun.get(&key).copied().unwrap_or_default()).collect()
+        keys.iter().map(|key| inner.begun.get(key).copied().unwrap_or_default()).collect()
     }
 
     /// The keys of a hold stay where they are, and go with their ttl. If it was valid, another process may
@@ -178,7 +167,7 @@ impl Ledger {
             claim.live -= 1;
         }
         if keep_handle {
-            inner.kept.push(belief.handle);
+            inner.kept.push(belief.basis.handle);
         }
     }
 
@@ -186,7 +175,8 @@ impl Ledger {
     pub(super) fn end_guards(&self, client: usize) {
         let ids: Vec<u64> = {
             let inner = self.lock();
-            let guards = inner.beliefs.iter().filter(|(_, it)| it.client == client && !it.body);
+            let guards =
+                inner.beliefs.iter().filter(|(_, it)| it.basis.client == client && !it.basis.body);
             guards.map(|(id, _)| id).collect()
         };
         ids.into_iter().for_each(|id| self.end(id, false));
@@ -234,7 +224,11 @@ impl Ledger {
 
     /// How many bodies of a client have not ended.
     pub(super) fn bodies(&self, client: usize) -> usize {
-        self.lock().beliefs.iter().filter(|(_, it)| it.client == client && it.body).count()
+        self.lock()
+            .beliefs
+            .iter()
+            .filter(|(_, it)| it.basis.client == client && it.basis.body)
+            .count()
     }
 
     /// An operator deletes all keys. The present holders may go on until `until` at most, and other
@@ -253,11 +247,9 @@ impl Ledger {
     }
 
     /// Some of these locks are there again.
-    pub(super) fn locks_are_back(&self, node: usize, back: &[(String, u64)]) {
+    pub(super) fn locks_are_back(&self, node: usize, back: &[u64]) {
         let mut inner = self.lock();
-        for (key, claim) in back {
-            inner.claims.is_back(node, key, *claim);
-        }
+        back.iter().for_each(|claim| inner.claims.is_back(node, *claim));
     }
 
     /// Checks which clients rely on which locks.
@@ -276,7 +268,7 @@ impl Ledger {
                 if claims.get(belief.claim).is_some_and(|claim| claim.flushed && !claim.regranted)
                     && belief.is_relied_on()
                 {
-                    let Belief { client, keys, .. } = belief;
+                    let Basis { client, keys, .. } = &belief.basis;
                     self.log.violation(format!(
                         "c{client} still relies on {keys:?}, which was deleted everywhere long ago \
                          (rules 7 and 8)"
@@ -288,14 +280,14 @@ impl Ledger {
         beliefs.overlaps(is_flushed).into_iter().for_each(|what| self.log.violation(what));
     }
 
-    /// The key is on the node although no call is under way.
+    /// The key of this claim is on a node although no call is under way.
     pub(super) fn excuse(
         &self,
         node: usize,
-        key: &str,
+        claim: u64,
         crashed: impl Fn(usize) -> bool,
     ) -> Result<(), String> {
-        self.lock().claims.excuse(node, key_number(key), self.log.now(), crashed)
+        self.lock().claims.excuse(node, claim, self.log.now(), crashed)
     }
 
     /// Lets go of what keeps clients alive.

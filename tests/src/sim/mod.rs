@@ -9,7 +9,7 @@
 //!   random numbers of clients, through [`redlock_core::seam`].
 //! - `world`, `work`, `faults`: making it happen.
 //! - `fenced`: which locks are asked for with a token.
-//! - `ledger`, `beliefs`, `claims`, `tokens`, `finish`, `in_order`: what must hold, whatever happens.
+//! - `ledger`, `beliefs`, `claims`, `tokens`, `finish`, `in_order`, `sharing`: what must hold, whatever happens.
 //! - `log`: the hash, and the timeline for a reader.
 
 mod beliefs;
@@ -28,6 +28,7 @@ mod plan;
 mod process;
 mod report;
 mod rng;
+mod sharing;
 mod tokens;
 mod work;
 mod world;

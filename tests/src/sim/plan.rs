@@ -14,6 +14,8 @@ pub struct Plan {
     /// The rates of the nodes' clocks, one a node.
     pub(super) nodes: Vec<f64>,
     pub(super) keys: usize,
+    /// How many permits there are of each key. All users of a resource agree on it.
+    pub(super) permits: Vec<u32>,
     pub(super) settings: Settings,
     pub(super) clients: Vec<ClientPlan>,
     pub(super) faults: Vec<Planned>,
@@ -132,6 +134,20 @@ pub(super) enum What {
     },
 }
 
+/// The number of the permits of the first key, among what excludes others.
+const PERMITS: usize = 1_000_000;
+
+/// With which other holders it shares what it takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// With none.
+    Writer,
+    /// With other readers.
+    Reader,
+    /// With the holders of the other permits, of which there are so many in all.
+    Permit(u32),
+}
+
 /// Taking a lock, holding it and letting it go.
 #[derive(Debug, Clone)]
 pub(super) struct Take {
@@ -139,6 +155,7 @@ pub(super) struct Take {
     /// The other keys of a set.
     pub(super) also: Vec<usize>,
     pub(super) how: How,
+    pub(super) mode: Mode,
     pub(super) ttl: u64,
     pub(super) wait: u64,
     /// It does not ask again by itself, so that it has to be woken.
@@ -170,6 +187,12 @@ impl Take {
     /// All its keys.
     pub(super) fn keys(&self) -> impl Iterator<Item = usize> {
         std::iter::once(self.key).chain(self.also.iter().copied())
+    }
+
+    /// What it excludes others from. The permits of a resource do not exclude its lock.
+    pub(super) fn resources(&self) -> Vec<usize> {
+        let first = if let Mode::Permit(_) = self.mode { PERMITS } else { 0 };
+        self.keys().map(|key| first + key).collect()
     }
 
     /// Whether it has a guard, and no body.

@@ -67,12 +67,14 @@ pub(super) enum Oddity {
     ContinuedLost,
     Set,
     Nested,
+    Permit,
+    Reader,
     HandOff,
     Adopted,
 }
 
 impl Oddity {
-    pub(super) const NAMES: [&str; 14] = [
+    pub(super) const NAMES: [&str; 16] = [
         "clients with one server under two names",
         "clients of joined pools",
         "pools replaced",
@@ -85,6 +87,8 @@ impl Oddity {
         "of them after one",
         "requests for sets",
         "nested bodies",
+        "permits",
+        "readers",
         "hand-overs",
         "of them adopted",
     ];

@@ -59,12 +59,24 @@ impl Data {
 
     /// The keys that have not expired.
     pub(crate) fn keys(&mut self) -> Vec<String> {
-        let now = self.clock.now();
-        let there = self.keys.iter().filter(|(_, entry)| entry.expires > now);
-        let mut keys: Vec<_> = there.map(|(key, _)| key.to_string()).collect();
-        keys.extend(self.readers.keys(now).map(ToString::to_string));
+        let holders = self.holders().into_iter();
+        let mut keys: Vec<_> = holders.map(|(claim, _)| claim.key.to_string()).collect();
         keys.sort_unstable();
+        keys.dedup();
         keys
+    }
+
+    /// The claims of all holders, and how long each is there.
+    pub(crate) fn holders(&mut self) -> Vec<(Claim, Duration)> {
+        let now = self.clock.now();
+        let left = |until: f64| Duration::try_from_secs_f64(until - now).unwrap_or_default();
+        let writers = self.keys.iter().filter(|(_, entry)| entry.expires > now);
+        let writers =
+            writers.map(|(key, entry)| (Claim::new(key, entry.value.clone()), left(entry.expires)));
+        let readers = self.readers.all(now).map(|(key, value, until)| {
+            (Claim { shared: true, ..Claim::new(key, value.clone()) }, left(until))
+        });
+        writers.chain(readers).collect()
     }
 
     pub(crate) fn remaining(&mut self, key: &str) -> Option<Duration> {
@@ -343,6 +355,18 @@ mod tests {
             told += pushes.len();
         }
         assert_eq!((data.watched.len(), told), (100, MAX_WATCHED));
+    }
+
+    /// Under a second name, a node would have a second vote (rule 16).
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_is_given_one_vote_by_a_node() {
+        let mut data = Data::new();
+        let claim = Claim { shared: true, ..Claim::new(&"r".into(), "v".to_owned()) };
+        let action = Action::Grant { ttl: Duration::from_secs(60) };
+        let grant = Command { claim: Arc::new(claim), action };
+        for (connection, reply) in [(1, Reply::Done), (2, Reply::Foreign)] {
+            assert_eq!(data.run(std::slice::from_ref(&grant), connection).0, [reply]);
+        }
     }
 
     /// Like a server that has lost its data.

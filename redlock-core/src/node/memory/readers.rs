@@ -21,9 +21,12 @@ impl Readers {
         (last > now).then_some(last)
     }
 
-    /// The keys that have readers.
-    pub(super) fn keys(&self, now: f64) -> impl Iterator<Item = &Arc<str>> {
-        self.by_key.keys().filter(move |key| self.until(key, now).is_some())
+    /// The key and the value of each reader that is there, and until when it is.
+    pub(super) fn all(&self, now: f64) -> impl Iterator<Item = (&Arc<str>, &String, f64)> {
+        let readers = self.by_key.iter().flat_map(|(key, readers)| {
+            readers.iter().map(move |(value, until)| (key, value, *until))
+        });
+        readers.filter(move |(_, _, until)| *until > now)
     }
 
     /// Runs the command of a reader, and returns whether it has changed the key.
@@ -45,6 +48,8 @@ impl Readers {
         readers.retain(|_, until| *until > now);
         let found = readers.get_mut(&claim.value);
         let done = match (action, found) {
+            // Under a second name of the node. A node has one vote for a reader, as it has for a writer.
+            (Action::Grant { .. }, Some(_)) => (Reply::Foreign, false),
             (Action::Grant { ttl } | Action::Heal { ttl }, _) => {
                 readers.insert(claim.value.clone(), now + ttl.as_secs_f64());
                 (Reply::Done, true)

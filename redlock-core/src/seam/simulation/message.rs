@@ -85,11 +85,6 @@ impl Command {
         &self.0.claim.key
     }
 
-    /// All its keys.
-    pub fn keys(&self) -> impl Iterator<Item = &str> {
-        self.0.claim.keys().map(|key| &**key)
-    }
-
     /// The first 64 bits of its token.
     #[must_use]
     pub fn claim(&self) -> u64 {

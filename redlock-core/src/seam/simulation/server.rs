@@ -33,12 +33,6 @@ pub struct Lost {
 }
 
 impl Lost {
-    /// The key, prefix included.
-    #[must_use]
-    pub fn key(&self) -> &str {
-        &self.claim.key
-    }
-
     /// The first 64 bits of its token.
     #[must_use]
     pub fn claim(&self) -> u64 {
@@ -82,16 +76,10 @@ impl Server {
     pub fn lose_locks(&mut self) -> (Vec<Lost>, Vec<Push>) {
         let mut lost = Vec::new();
         let mut told = Vec::new();
-        for key in self.data.keys() {
-            let key = Arc::<str>::from(key);
-            let claim = Arc::new(Claim::new(&key, String::new()));
-            let inspect = node::Command { claim, action: Action::Inspect };
-            // No connection has this number.
-            let (node::Reply::Seen(seen), _) = self.execute(&inspect, u64::MAX) else { continue };
-            let Some(value) = seen.value.clone() else { continue };
-            told.extend(self.data.remove(&key).map(pushes).unwrap_or_default());
-            let claim = Arc::new(Claim::new(&key, value.0));
-            lost.push(Lost { claim, left: seen.left, since: Instant::now() });
+        for (claim, left) in self.data.holders() {
+            // Several readers have one key.
+            told.extend(self.data.remove(&claim.key).map(pushes).unwrap_or_default());
+            lost.push(Lost { claim: Arc::new(claim), left, since: Instant::now() });
         }
         (lost, told)
     }
@@ -113,6 +101,12 @@ impl Server {
     /// The keys of locks that have not expired.
     pub fn keys(&mut self) -> Vec<String> {
         self.data.keys()
+    }
+
+    /// The keys of locks that have not expired, with the first 64 bits of the token of each holder.
+    pub fn holders(&mut self) -> Vec<(String, u64)> {
+        let holders = self.data.holders().into_iter();
+        holders.map(|(claim, _)| (claim.key.to_string(), message::number(&claim.value))).collect()
     }
 
     /// How long a key has left on the node's own clock, if it is there.

@@ -9,6 +9,7 @@ mod hand_off;
 mod holding;
 mod inside;
 mod operation;
+mod sharing;
 
 use redlock_core::Restarts;
 
@@ -39,6 +40,7 @@ impl Plan {
         let mut plan = Artist::new(&mut rng, crowd).plan(seed);
         fenced::draw(&mut plan);
         // Each has random numbers of its own, so that the rest of a plan does not depend on it.
+        sharing::draw(&mut plan);
         hand_off::draw(&mut plan);
         inside::draw(&mut plan);
         plan
@@ -145,6 +147,7 @@ impl<'a> Artist<'a> {
             seed,
             nodes,
             keys: self.keys,
+            permits: vec![1; self.keys],
             settings: self.settings,
             clients,
             faults,

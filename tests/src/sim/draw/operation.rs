@@ -3,7 +3,7 @@
 use super::{
     super::{
         network::{Cut, Manners},
-        plan::{Cancel, End, How, Op, Settings, Step, Take, What},
+        plan::{Cancel, End, How, Mode, Op, Settings, Step, Take, What},
     },
     Artist, SLEEP, pick,
 };
@@ -91,6 +91,7 @@ impl Artist<'_> {
             key,
             also,
             how,
+            mode: Mode::Writer,
             ttl,
             wait: if sleeps { SLEEP } else { wait },
             sleeps,

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use redlock_core::seam::simulation::{Answers, Command, Connector};
+use redlock_core::seam::simulation::{Answers, Command, Connector, Lost};
 use tokio::{
     sync::{Notify, oneshot},
     time::Instant,
@@ -248,9 +248,9 @@ impl Network {
     }
 
     /// Locks that went from a node come back where no other lock is, as if their holder had set them
-    /// again. Returns their keys and the first 64 bits of their tokens.
+    /// again. Returns the first 64 bits of their tokens.
     #[must_use]
-    pub(crate) fn bring_locks_back(&self, node: usize) -> Vec<(String, u64)> {
+    pub(crate) fn bring_locks_back(&self, node: usize) -> Vec<u64> {
         self.with(|state, now| {
             let mut lost = std::mem::take(&mut state.nodes[node].lost);
             lost.retain(|lost| {
@@ -258,7 +258,7 @@ impl Network {
                 state.tell(pushes, now, &*self.0.witness);
                 is_back
             });
-            lost.iter().map(|lost| (lost.key().to_owned(), lost.claim())).collect()
+            lost.iter().map(Lost::claim).collect()
         })
     }
 
@@ -286,6 +286,12 @@ impl Network {
     #[must_use]
     pub(crate) fn keys(&self, node: usize) -> Vec<String> {
         locked(&self.0.state).nodes[node].server.keys()
+    }
+
+    /// The keys on a node with the first 64 bits of the token of each of their holders.
+    #[must_use]
+    pub(crate) fn holders(&self, node: usize) -> Vec<(String, u64)> {
+        locked(&self.0.state).nodes[node].server.holders()
     }
 
     /// How long a key has left on a node, if it is there, on the node's own clock.

@@ -17,8 +17,6 @@ pub(crate) struct Act<'a> {
     pub kind: Kind,
     /// The key, prefix included; of a set the first.
     pub key: &'a str,
-    /// The command itself.
-    pub command: &'a Command,
     /// The first 64 bits of its token.
     pub claim: u64,
     /// For how long it asks; zero when it does not.
@@ -45,6 +43,6 @@ pub(crate) trait Witness: Send + Sync + 'static {
 impl<'a> Act<'a> {
     pub(super) fn new(client: usize, connection: u64, node: usize, command: &'a Command) -> Self {
         let (kind, key, claim) = (command.kind(), command.key(), command.claim());
-        Self { client, connection, node, kind, key, command, claim, ttl: command.ttl() }
+        Self { client, connection, node, kind, key, claim, ttl: command.ttl() }
     }
 }

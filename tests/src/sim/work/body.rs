@@ -14,7 +14,7 @@ use redlock_core::{
 
 use super::{
     super::{
-        plan::{End, Take},
+        plan::{End, Mode, Take},
         report::Oddity,
         world::{ms, sleep},
     },
@@ -79,6 +79,11 @@ impl Worker {
         if take.fenced {
             options = options.fenced();
         }
+        options = match take.mode {
+            Mode::Writer => options,
+            Mode::Reader => options.shared(),
+            Mode::Permit(count) => options.permits(count),
+        };
         let asked = self.call(take);
         let redlock = self.client.redlock();
         let call = of_client(&redlock, all(take.names()), &options);

@@ -13,7 +13,7 @@ use redlock_core::{FencingToken, LockGuard, LockHandle};
 use super::{
     super::{
         claims::Quiet,
-        plan::{Crash, End, HandOff, Step, Take},
+        plan::{Crash, End, HandOff, Mode, Step, Take},
         report::Oddity,
         world::{ms, sleep},
     },
@@ -52,7 +52,7 @@ impl Worker {
         let allowance = (left as f64 * drift) as u64 + SLACK;
         let longest = take.steps.iter().map(Step::ttl).fold(take.ttl, u64::max);
         self.let_go(id, take);
-        let begun = world.ledger.begun(take.keys());
+        let begun = world.ledger.begun(&take.resources());
         let data = serde_json::to_string(&guard.into_lease()).unwrap();
         world.ledger.left(&before, (left > 0).then(|| self.quiet()));
         world.log.odd(Oddity::HandOff);
@@ -67,7 +67,8 @@ impl Worker {
             token,
             begun,
             ends: world.now() + left + allowance,
-            lasts: (left > allowance).then(|| world.now() + left - allowance),
+            lasts: (left > allowance && take.mode == Mode::Writer)
+                .then(|| world.now() + left - allowance),
             drift,
             most: ms(longest).mul_f64(1.0 - drift),
         });
@@ -98,6 +99,9 @@ impl Worker {
         self.say(58, 0, || {
             format!("has adopted {:?}, valid for {:?}", sent.take.names(), handle.validity())
         });
+        if sent.take.mode != Mode::Writer {
+            self.violation("adopted what others may hold as well");
+        }
         if handle.fencing_token() != sent.token {
             self.violation(format!(
                 "adopted a lock with the token {:?}, which had {:?}",
@@ -121,7 +125,7 @@ impl Worker {
         if has_wall && !is_excused && world.now() > sent.ends + 2 * world.ledger.wall_error() {
             self.violation("adopted a lock whose validity had ended (rule 7)");
         }
-        if !is_excused && world.ledger.begun(sent.take.keys()) != sent.begun {
+        if !is_excused && world.ledger.begun(&sent.take.resources()) != sent.begun {
             self.violation("adopted a lock that another client had on its way (rule 7)");
         }
         self.relies(&sent.take, handle, None, false)

@@ -19,12 +19,13 @@ use tokio::{join, sync::oneshot};
 
 use super::{
     super::{
-        plan::{Cancel, Inside, Step, Take},
+        plan::{Cancel, Inside, Mode, Step, Take},
         report::Oddity,
         world::{ms, sleep},
     },
     Worker,
     cancel::{OnDrop, cancellable},
+    in_mode,
 };
 
 /// A body that began inside of another one, and goes on outside of it.
@@ -165,8 +166,11 @@ impl Around {
         // A body may join with some of the keys of a set.
         let mut names = take.names();
         names.truncate(if depth.is_multiple_of(2) { 1 } else { names.len() });
-        let mut request = redlock.lock_all(names).wait(ms(LONG));
-        if take.fenced && span.is_multiple_of(2) {
+        // Readers join a writer.
+        let as_reader = take.mode == Mode::Writer && names.len() == 1 && span.is_multiple_of(3);
+        let mode = if as_reader { Mode::Reader } else { take.mode };
+        let mut request = in_mode(redlock.lock_all(names).wait(ms(LONG)), mode);
+        if take.fenced && !as_reader && span.is_multiple_of(2) {
             request = request.fenced();
         }
         async move {
@@ -195,12 +199,23 @@ impl Around {
         if !believes(lock) {
             return;
         }
-        let request = redlock.lock_all(take.names()).wait(ms(LONG)).into_future();
-        match request.now_or_never() {
-            Some(Err(
-                LockError::Held { by_this_client: true, .. } | LockError::ShuttingDown { .. },
-            )) => {}
-            answer => worker.violation(format!("a request waits for itself: {answer:?}")),
+        let plain = || redlock.lock_all(take.names()).wait(ms(LONG));
+        let mut answers = vec![in_mode(plain(), take.mode).into_future().now_or_never()];
+        if take.mode == Mode::Reader {
+            // A writer does not join readers.
+            answers.push(plain().into_future().now_or_never());
+            let body = plain().for_body().now_or_never();
+            if !matches!(body, Some(Err(LockError::Held { .. } | LockError::ShuttingDown { .. }))) {
+                worker.violation(format!("a writer waits for readers around it: {body:?}"));
+            }
+        }
+        for answer in answers {
+            match answer {
+                Some(Err(
+                    LockError::Held { by_this_client: true, .. } | LockError::ShuttingDown { .. },
+                )) => {}
+                answer => worker.violation(format!("a request waits for itself: {answer:?}")),
+            }
         }
     }
 }

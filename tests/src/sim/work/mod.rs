@@ -18,8 +18,9 @@ use redlock_core::{LockError, LockHandle, LockRequest, Redlock, Released};
 
 use self::cancel::cancellable;
 use super::{
+    beliefs::Basis,
     faults,
-    plan::{How, Op, Take, What},
+    plan::{How, Mode, Op, Take, What},
     report::Oddity,
     tokens::Call,
     world::{Client, World, ms, sleep},
@@ -110,6 +111,7 @@ impl Worker {
         if take.fenced {
             request = request.fenced();
         }
+        request = in_mode(request, take.mode);
         if take.min_hold > 0 {
             request = request.min_hold(ms(take.min_hold));
         }
@@ -228,6 +230,11 @@ impl Worker {
             self.violation("was given a lock after shutdown had begun (rule 13)");
         }
         self.world.log.count(|stats| stats.locks += 1);
+        match take.mode {
+            Mode::Writer => {}
+            Mode::Reader => self.world.log.odd(Oddity::Reader),
+            Mode::Permit(_) => self.world.log.odd(Oddity::Permit),
+        }
         self.say(36, 0, || format!("has {:?}, valid for {:?}", take.names(), handle.validity()));
         if let Some(token) = handle.fencing_token() {
             self.say(46, 0, || format!("has the token {token}"));
@@ -243,9 +250,10 @@ impl Worker {
 
     /// The client relies on a lock from now on. A body inside of another has the `root` of that.
     fn relies(&self, take: &Take, handle: LockHandle, root: Option<u64>, body: bool) -> u64 {
-        let life = self.client.life.clone();
-        let keys = take.keys().collect();
-        self.world.ledger.begin(self.client.number, keys, handle, root, body, life)
+        let (client, process) = (self.client.number, self.client.life.clone());
+        let (keys, mode) = (take.resources(), take.mode);
+        let basis = Basis { client, keys, mode, body, handle, process };
+        self.world.ledger.begin(basis, root)
     }
 
     fn let_go(&self, id: u64, take: &Take) {
@@ -287,6 +295,14 @@ impl Worker {
             }
             sleep(1).await;
         }
+    }
+}
+
+fn in_mode(request: LockRequest, mode: Mode) -> LockRequest {
+    match mode {
+        Mode::Writer => request,
+        Mode::Reader => request.shared(),
+        Mode::Permit(count) => request.permits(count),
     }
 }
 

@@ -34,6 +34,19 @@ async fn readers_share_a_key_that_no_writer_gets_and_each_goes_alone() {
     }
 }
 
+/// Under a second name, a server would have a second vote (rule 16).
+#[tokio::test]
+async fn a_reader_is_given_one_vote_by_a_server() {
+    let server = Server::start();
+    let mut node = connected(&server.url("", "")).await;
+    let mut alias = connected(&server.url("", "")).await;
+    let reader = reader(CANARY);
+    assert_eq!(act(&mut *node, &reader, SHARE).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *alias, &reader, SHARE).await, Ok(Reply::Foreign));
+    assert_eq!(act(&mut *alias, &reader, RELEASE).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *node, &reader, SHARE).await, Ok(Reply::Done));
+}
+
 #[tokio::test]
 async fn the_key_lives_as_long_as_its_last_reader_and_each_reader_as_long_as_its_own_time() {
     let mut server = Server::start();
