@@ -8,7 +8,7 @@ pub mod orders;
 
 /// A client of the nodes in `REDLOCK_NODES` (`redis://a:6379,redis://b:6379,..`), once a quorum has
 /// answered; without it, of five nodes inside this process. With `NODE_TIMEOUT_MS`, a client that gives
-/// each node so much time, and that connects when it is used.
+/// each node so much time, has a `max_ttl` of ten minutes, and connects when it is used.
 ///
 /// # Errors
 ///
@@ -19,7 +19,8 @@ pub async fn connect() -> Result<Redlock, LockError> {
     match std::env::var("NODE_TIMEOUT_MS") {
         Ok(timeout) => {
             let timeout = Duration::from_millis(timeout.parse().unwrap_or_default());
-            Redlock::builder().nodes(nodes).node_timeout(timeout).build()
+            let max_ttl = Duration::from_secs(600);
+            Redlock::builder().nodes(nodes).node_timeout(timeout).max_ttl(max_ttl).build()
         }
         Err(_) => Redlock::connect(nodes).await,
     }

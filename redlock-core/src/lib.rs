@@ -55,7 +55,7 @@
 //! | `redlock_node_pending_cleanups` | gauge | `node` | deletes that the node has not confirmed yet |
 //!
 //! `label` is what [`LockRequest::label`] says, in annotations the template unless they say otherwise,
-//! and empty for other requests. A resource is never a label. `node` is `host:port`; clients of one
+//! and empty for other requests and for adopted locks. A resource is never a label. `node` is `host:port`; clients of one
 //! process that share a node also share its gauges.
 //!
 //! A lock with its release over five nodes in memory took 14.5 µs without the feature, 15.1 µs with it and

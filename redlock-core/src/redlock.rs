@@ -180,8 +180,11 @@ impl Redlock {
     /// [`LockGuard::into_lease`]: once, and only while it is still valid. The nodes and the `key_prefix`
     /// of both clients are the same.
     ///
-    /// One round trip. The lock counts from now on as if it were acquired with the same settings. A
-    /// node that may have forgotten locks gives no vote.
+    /// One round trip. The lock counts from now on as if it were acquired with the same settings, but
+    /// without a label. A node that may have forgotten locks gives no vote.
+    ///
+    /// Give a lease to one client. Of several that try to adopt it at once, at most one gets the lock, and
+    /// possibly none of them.
     ///
     /// # Errors
     ///

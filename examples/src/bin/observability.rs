@@ -95,7 +95,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             if let Err(error) = report(day).await {
                 tracing::warn!("no report: {error}");
             }
-            tokio::time::sleep(Duration::from_millis(500)).await;
+            tokio::time::sleep(Duration::from_secs(5)).await;
         }
     });
 

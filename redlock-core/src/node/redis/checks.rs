@@ -21,7 +21,9 @@ pub(super) fn endpoints(what: &str, urls: &[String]) -> Result<Vec<Endpoint>, Lo
             )));
         }
         if !names.insert(name) {
-            return Err(LockError::config(format!("{what}: {name} is given twice")));
+            return Err(LockError::config(format!(
+                "{what}: {name} is given twice: name each server once"
+            )));
         }
     }
     Ok(endpoints)

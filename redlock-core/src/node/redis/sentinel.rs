@@ -223,7 +223,10 @@ fn named(answers: &[Value]) -> Result<(Named, Option<Duration>), String> {
     let [address, state] = answers else { return Err("it answered too little".to_owned()) };
     match address {
         Value::ServerError(error) => return Err(reply::explain(error, "")),
-        Value::Nil => return Err("it knows no master of this name".to_owned()),
+        Value::Nil => {
+            return Err("it knows no master of this name: use the name in its `sentinel monitor`"
+                .to_owned());
+        }
         _ => {}
     }
     let Ok((host, port)) = redis::from_redis_value_ref::<(String, u16)>(address) else {

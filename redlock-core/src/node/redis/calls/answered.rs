@@ -85,7 +85,7 @@ impl Calls {
         // or not the caller still waits (rules 5 and 17).
         if is_no_script(answer)
             && call.means == Means::Script(How::ByHash)
-            && !self.is_let_go(commands)
+            && !self.is_being_released(commands)
         {
             return self.again(Call { means: Means::Script(How::InFull), ..call }, out);
         }
@@ -195,13 +195,13 @@ impl Calls {
 
     /// Whether a lock of these commands was released since they were sent. Sent again, the commands
     /// would run behind the release, and leave behind the key that it was to remove (rule 5).
-    fn is_let_go(&self, commands: &[Command]) -> bool {
+    fn is_being_released(&self, commands: &[Command]) -> bool {
         let removes = |later: &Command| {
-            let lets_go = matches!(
+            let releases = matches!(
                 later.action,
                 Action::Release { .. } | Action::Shorten { .. } | Action::Leave
             );
-            lets_go && commands.iter().any(|it| Arc::ptr_eq(&it.claim, &later.claim))
+            releases && commands.iter().any(|it| Arc::ptr_eq(&it.claim, &later.claim))
         };
         let removing = commands.first().is_some_and(removes);
         !removing
