@@ -122,7 +122,7 @@ pub(crate) async fn contended_by<C: Client>(
     rivals: &Rivals,
     history: Option<&History>,
 ) -> (Vec<Turns>, u64) {
-    let witness = Arc::new(Witness::default());
+    let witness = Arc::new(Witness::with_room(C::TOGETHER));
     let tasks: Vec<_> = clients
         .into_iter()
         .enumerate()
@@ -162,13 +162,13 @@ async fn take_turns<C: Client>(
             }
             Err(_) => break,
         };
-        witness.enter(task);
+        witness.enter();
         let recording = history.as_ref().map(|history| history.begin(&rivals.resource, &owner));
         timer.hold().await;
         if let Some(mut recording) = recording {
             recording.confirm(|| true);
         }
-        witness.leave(task);
+        witness.leave();
         had.count += 1;
         if client.release(held).await.is_err() {
             had.failures += 1;

@@ -1,41 +1,44 @@
-//! Detects that two tasks of this process hold one lock at once.
+//! Detects that more tasks of this process hold one lock at once than may.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const NOBODY: u64 = 0;
-
 /// Looks at one lock.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Witness {
+    /// How many may hold it at once.
+    room: u64,
     inside: AtomicU64,
     violations: AtomicU64,
 }
 
-impl Witness {
-    /// This task holds the lock from now on.
-    pub(crate) fn enter(&self, task: usize) {
-        if self.inside.swap(name(task), Ordering::SeqCst) != NOBODY {
-            self.violations.fetch_add(1, Ordering::SeqCst);
-        }
-    }
-
-    /// This task is about to release the lock.
-    pub(crate) fn leave(&self, task: usize) {
-        let left =
-            self.inside.compare_exchange(name(task), NOBODY, Ordering::SeqCst, Ordering::SeqCst);
-        if left.is_err() {
-            self.violations.fetch_add(1, Ordering::SeqCst);
-        }
-    }
-
-    /// How often two tasks held the lock at once.
-    pub(crate) fn violations(&self) -> u64 {
-        self.violations.load(Ordering::SeqCst)
+impl Default for Witness {
+    fn default() -> Self {
+        Self::with_room(1)
     }
 }
 
-fn name(task: usize) -> u64 {
-    task as u64 + 1
+impl Witness {
+    /// Of a lock that so many may hold at once.
+    pub(crate) fn with_room(room: u64) -> Self {
+        Self { room, inside: AtomicU64::new(0), violations: AtomicU64::new(0) }
+    }
+
+    /// A task holds the lock from now on.
+    pub(crate) fn enter(&self) {
+        if self.inside.fetch_add(1, Ordering::SeqCst) >= self.room {
+            self.violations.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// The task is about to release the lock.
+    pub(crate) fn leave(&self) {
+        self.inside.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// How often one task too many held the lock.
+    pub(crate) fn violations(&self) -> u64 {
+        self.violations.load(Ordering::SeqCst)
+    }
 }
 
 #[cfg(test)]
@@ -45,19 +48,23 @@ mod tests {
     #[test]
     fn holds_in_turn_are_no_violation() {
         let witness = Witness::default();
-        for task in 0..3 {
-            witness.enter(task);
-            witness.leave(task);
+        for _ in 0..3 {
+            witness.enter();
+            witness.leave();
         }
         assert_eq!(witness.violations(), 0);
     }
 
     #[test]
-    fn two_at_once_are_seen() {
-        let witness = Witness::default();
-        witness.enter(0);
-        witness.enter(1);
-        witness.leave(0);
-        assert!(witness.violations() > 0);
+    fn one_too_many_is_seen() {
+        for room in [1, 3] {
+            let witness = Witness::with_room(room);
+            for _ in 0..room {
+                witness.enter();
+            }
+            assert_eq!(witness.violations(), 0);
+            witness.enter();
+            assert_eq!(witness.violations(), 1);
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 mod bare;
 mod fenced;
+mod kinds;
 mod mutex;
 mod ours;
 mod peer;
@@ -29,6 +30,9 @@ pub(crate) trait Client: Clone + Send + Sync + 'static {
 
     /// The prefix of a resource in its key.
     const PREFIX: &str = "";
+
+    /// How many tasks may hold one resource at once.
+    const TOGETHER: u64 = 1;
 
     /// A client as a program makes it when it starts.
     fn open(urls: &[String]) -> impl Future<Output = Self> + Send;
@@ -82,6 +86,16 @@ pub(crate) enum Which {
     Set,
     /// redlock-core asked for the locks of a set one after the other.
     Ordered,
+    /// redlock-core, as one of the readers of a lock.
+    Reader,
+    /// redlock-core, for one of four permits.
+    Permit,
+    /// redlock-core, for a lock that the body under it enters again.
+    Nested,
+    /// redlock-core, for a lock that is handed over once.
+    Moved,
+    /// redlock-core, for a term as leader.
+    Leader,
     /// A mutex inside the process and no nodes at all: what a hold itself allows.
     Mutex,
     /// A lock of another language, in a process of its own.
@@ -90,7 +104,7 @@ pub(crate) enum Which {
 
 impl Which {
     /// The clients that can be chosen. The mutex is always included as the measure.
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Mutex,
         Self::Ours,
         Self::Fenced,
@@ -100,6 +114,11 @@ impl Which {
         Self::Queued,
         Self::Ordered,
         Self::Set,
+        Self::Reader,
+        Self::Permit,
+        Self::Nested,
+        Self::Moved,
+        Self::Leader,
         Self::Peer(Peer::NodeRedlock),
         Self::Peer(Peer::Redsync),
         Self::Peer(Peer::Redisson),
@@ -116,6 +135,11 @@ impl Which {
             Self::Queued => "queued",
             Self::Set => "set",
             Self::Ordered => "ordered",
+            Self::Reader => "reader",
+            Self::Permit => "permit",
+            Self::Nested => "nested",
+            Self::Moved => "moved",
+            Self::Leader => "leader",
             Self::Mutex => "mutex",
             Self::Peer(peer) => peer.name(),
         }
@@ -140,6 +164,11 @@ impl Which {
             Self::Sockets => visitor.with::<sockets::Sockets>(),
             Self::Set => visitor.with::<Ours<sets::Set>>(),
             Self::Ordered => visitor.with::<Ours<sets::Ordered>>(),
+            Self::Reader => visitor.with::<Ours<kinds::Reader>>(),
+            Self::Permit => visitor.with::<Ours<kinds::Permit>>(),
+            Self::Nested => visitor.with::<Ours<kinds::Nested>>(),
+            Self::Moved => visitor.with::<Ours<kinds::Moved>>(),
+            Self::Leader => visitor.with::<Ours<kinds::Leader>>(),
             Self::Queued => visitor.with::<queued::Queued>(),
             Self::Mutex => visitor.with::<mutex::Mutex>(),
             Self::Peer(peer) => panic!("{} runs in a process of its own", peer.name()),

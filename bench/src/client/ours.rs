@@ -17,6 +17,9 @@ const NODE_TIMEOUT: Duration = Duration::from_millis(50);
 pub(super) trait Way: Send + Sync + 'static {
     type Held: Send + 'static;
 
+    /// How many tasks may hold one resource at once.
+    const TOGETHER: u64 = 1;
+
     fn lock(
         redlock: &Redlock,
         resource: &str,
@@ -69,6 +72,7 @@ impl<W: Way> Client for Ours<W> {
     type Held = W::Held;
 
     const PREFIX: &str = "redlock:";
+    const TOGETHER: u64 = W::TOGETHER;
 
     async fn open(urls: &[String]) -> Self {
         Self::build(Redlock::builder().nodes(urls))

@@ -8,6 +8,7 @@ mod faults;
 mod first_lock;
 mod growth;
 mod herd;
+mod kinds;
 mod latency;
 mod many;
 mod native;
@@ -104,6 +105,7 @@ pub(crate) const ALL: &[Workload] = &[
     native::WORKLOAD,
     overload::WORKLOAD,
     sets::WORKLOAD,
+    kinds::WORKLOAD,
     peers::WORKLOAD,
 ];
 

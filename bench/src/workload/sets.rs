@@ -109,11 +109,11 @@ async fn transfer<C: Client>(
             }
             Err(_) => break,
         };
-        accounts[from].enter(task);
-        accounts[to].enter(task);
+        accounts[from].enter();
+        accounts[to].enter();
         timer.hold().await;
-        accounts[from].leave(task);
-        accounts[to].leave(task);
+        accounts[from].leave();
+        accounts[to].leave();
         had.count += 1;
         if client.release(held).await.is_err() {
             had.failures += 1;

@@ -6,6 +6,7 @@
 //! | `LOCK:{LOCK}:alive:WAITER` | there while the waiter says that it is alive |
 //! | `LOCK:{LOCK}:turn:WAITER` | written when it is the waiter's turn |
 //! | `LOCK:{LOCK}:next:WAITER` | written when the waiter is the next to get the turn |
+//! | `LOCK:{LOCK}:permit:given` | a ZSET of the waiters for a permit that have their turns and have not asked yet, by when their turns are over |
 //! | `LOCK:{LOCK}:writer` | there while a writer waits for readers |
 //!
 //! The two before the last are pushed to the waiter that tracks them, and are deleted as soon as they are written.
@@ -40,7 +41,7 @@ pub(crate) fn permit(key: &str, number: u32) -> String {
 pub(crate) fn line(key: &str) -> &str {
     match key.rsplit_once(':') {
         Some((line, number))
-            if line.ends_with(":permit")
+            if is_line_of_permits(line)
                 && !number.is_empty()
                 && number.bytes().all(|it| it.is_ascii_digit()) =>
         {
@@ -57,6 +58,11 @@ pub(crate) fn lock_of_permits(line: &str) -> &str {
     // The key, then a colon and the key in braces.
     let key = prefix.len().checked_sub(3).and_then(|rest| prefix.get(..rest / 2));
     key.filter(|key| prefix == self::prefix(key)).unwrap_or(line)
+}
+
+/// Whether this is the name of the queue of permits.
+pub(crate) fn is_line_of_permits(line: &str) -> bool {
+    line.ends_with(":permit")
 }
 
 /// Whether a claim is for a permit.

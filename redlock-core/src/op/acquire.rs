@@ -145,10 +145,10 @@ impl Request<'_> {
             let reading = self.client.nodes.clock.read();
             return self.admit(fronts, in_transit, reading.now, reading, token);
         }
+        let known = if self.terms.has_several() { refused } else { fronts.known(wants) };
         // A reader whose turn has come asks at once, as the reader before it may hold the lock with it.
-        let shares = self.terms.has_several();
-        let known = if shares { refused } else { fronts.known(wants) };
-        if known.is_some() || !shares && fronts.stand_back() && !wants.tries_once {
+        let stands_back = !self.terms.shared && fronts.stand_back() && !wants.tries_once;
+        if known.is_some() || stands_back {
             let chance = self.pause(&mut fronts, known.as_deref()).await?;
             if chance != Chance::Free {
                 fronts.challenged();
@@ -163,7 +163,7 @@ impl Request<'_> {
                 self.client.ensure_moving();
             }
             self.attempts = self.attempts.saturating_add(1);
-            let attempt = if self.find_number().await? {
+            let attempt = if self.find_number(&fronts.first).await? {
                 self.attempt(&fronts).await?
             } else {
                 Err(FailedAttempt::full())

@@ -66,6 +66,11 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// The name of the waiter, for nodes.
+    pub(crate) fn waiter(&self) -> &str {
+        &self.claim.value
+    }
+
     /// An entry under a `value` that no other waiter has.
     pub(crate) fn new(nodes: &Arc<Nodes>, key: &Arc<str>, value: String) -> Self {
         let claim = Arc::new(Claim::new(key, value));
@@ -85,6 +90,12 @@ impl Entry {
             is_back: false,
             _metered: metrics::queued(),
         }
+    }
+
+    /// Has the next report listen again. A node tells a client nothing of what that client does itself: it
+    /// may have given this waiter the turn for a permit that another task of this client released.
+    pub(crate) fn listen_again(&mut self) {
+        self.reports = 0;
     }
 
     /// Joins the queue, or reports that the waiter is alive. `None` when no node takes the entry.
@@ -169,6 +180,8 @@ impl Entry {
     }
 
     fn note(&mut self, signal: Signal) -> Signal {
+        // A node pushes each key once. The next report has to listen again.
+        self.reports = 0;
         if signal == Signal::Turn {
             self.has_turn = !std::mem::take(&mut self.is_back);
         }

@@ -163,6 +163,9 @@ impl Front {
         async move {
             let hurry = queues.hurry(&key);
             loop {
+                if hurry.is_at_once() {
+                    return;
+                }
                 let hurried = queues.listens(&key, pace, jitter);
                 let left = hurried.map(|at| at.since(queues.nodes().clock.now()));
                 tokio::select! {

@@ -150,7 +150,7 @@ impl Data {
             }
             Action::Bar { life } => self.readers.bar(claim, life, now),
             Action::Unbar => self.readers.unbar(claim),
-            Action::FindPermit { count, from } => self.find_permit(claim, count, from),
+            Action::FindPermit { count, from } => self.find_permit(claim, count, from, told),
             Action::Inspect => self.inspect(&claim.key),
             Action::Watch => {
                 self.watched.watch(Arc::clone(&claim.key), connection);
@@ -288,11 +288,17 @@ impl Data {
     }
 
     /// `slots.lua`.
-    fn find_permit(&mut self, claim: &Claim, count: u32, from: u32) -> Reply {
-        let line = queue_keys::line(&claim.key).to_owned();
-        let mut numbers = (0..count).map(|number| (from + number) % count);
-        let free = numbers.find(|number| self.remaining(&format!("{line}:{number}")).is_none());
-        Reply::Permit { free }
+    fn find_permit(&mut self, claim: &Claim, count: u32, from: u32, told: &mut Pushes) -> Reply {
+        let (line, now) = (queue_keys::line(&claim.key).to_owned(), self.clock.now());
+        let (had_turn, promised) = self.queues.promised(&line, &claim.value, now);
+        let numbers = (0..count).map(|number| (from + number) % count);
+        let is_free = |number: &u32| self.remaining(&format!("{line}:{number}")).is_none();
+        let free: Vec<u32> = numbers.filter(is_free).collect();
+        let number = free.first().copied().filter(|_| had_turn || free.len() > promised);
+        if number.is_some() && free.len() > promised + 1 {
+            self.queues.wake(&claim.key, now, &mut self.watched, told);
+        }
+        Reply::Permit { free: number }
     }
 
     /// `inspect.lua`.

@@ -9,7 +9,15 @@ use crate::node::{Claim, Secret, queue_keys};
 /// The waiters before each lock, by their places: the first is in front. Times are on the node's own
 /// clock in seconds.
 #[derive(Default)]
-pub(super) struct Queues(BTreeMap<Arc<str>, BTreeMap<u64, Waiter>>);
+pub(super) struct Queues {
+    waiting: BTreeMap<Arc<str>, BTreeMap<u64, Waiter>>,
+    /// The waiters for permits that were given their turn and have not asked yet, by when their permits
+    /// are no longer kept for them.
+    promised: BTreeMap<Arc<str>, Vec<(String, f64)>>,
+}
+
+/// How long a permit is kept for a waiter that has its turn, in seconds: as in `wake.lua`.
+const PROMISE: f64 = 1.0;
 
 struct Waiter {
     /// The value of its claim.
@@ -27,7 +35,7 @@ impl Queues {
         life: Duration,
         now: f64,
     ) -> (u64, u64) {
-        let queue = self.0.entry(queue_keys::line(&claim.key).into()).or_default();
+        let queue = self.waiting.entry(queue_keys::line(&claim.key).into()).or_default();
         let found = queue.iter().find(|(_, waiter)| waiter.name == claim.value);
         let place = match (found.map(|(place, _)| *place), place) {
             (Some(place), _) => place,
@@ -64,7 +72,7 @@ impl Queues {
         told: &mut Pushes,
     ) -> bool {
         queue_keys::wake_keys(claim).iter().for_each(|key| watched.unwatch(key));
-        let queue = self.0.entry(queue_keys::line(&claim.key).into()).or_default();
+        let queue = self.waiting.entry(queue_keys::line(&claim.key).into()).or_default();
         let found = queue.iter().find(|(_, waiter)| waiter.name == claim.value);
         let place = found.map(|(place, _)| *place);
         let was_first =
@@ -73,7 +81,8 @@ impl Queues {
             queue.remove(&place);
         }
         let next = queue.first_key_value().map(|(_, next)| next.name.clone());
-        if (was_first || place.is_none()) && is_free {
+        let is_kept = self.was_promised(queue_keys::line(&claim.key), &claim.value);
+        if is_kept || (was_first || place.is_none()) && is_free {
             // It had the turn and did not use it, or the lock became free before it left.
             self.give_turn(&claim.key, now, watched, told);
         } else if let Some(next) = next.filter(|_| was_first) {
@@ -104,7 +113,7 @@ impl Queues {
         watched: &mut Watched,
         told: &mut Pushes,
     ) -> bool {
-        let Some(queue) = self.0.get_mut(queue_keys::line(key)) else { return false };
+        let Some(queue) = self.waiting.get_mut(queue_keys::line(key)) else { return false };
         let keys =
             |waiter: String| queue_keys::wake_keys(&Claim::new(key, waiter)).map(Arc::<str>::from);
         while let Some((_, first)) = queue.pop_first() {
@@ -112,6 +121,10 @@ impl Queues {
                 continue;
             }
             let next = queue.first_key_value().map(|(_, next)| keys(next.name.clone()));
+            if queue_keys::is_line_of_permits(queue_keys::line(key)) {
+                let promised = self.promised.entry(queue_keys::line(key).into()).or_default();
+                promised.push((first.name.clone(), now + PROMISE));
+            }
             let [turn, done] = keys(first.name);
             watched.unwatch(&done);
             watched.changed(&turn, told);
@@ -123,28 +136,54 @@ impl Queues {
         false
     }
 
+    /// Whether a permit was kept for `asker`, which it is no longer, and how many are kept for other
+    /// waiters. The rest of `slots.lua` is in the data.
+    pub(super) fn promised(&mut self, line: &str, asker: &str, now: f64) -> (bool, usize) {
+        let had_turn = self.was_promised(line, asker);
+        let promised = self.promised.get(line).into_iter().flatten();
+        (had_turn, promised.filter(|(_, until)| *until > now).count())
+    }
+
+    /// Whether a permit was kept for this waiter, which it is no longer.
+    fn was_promised(&mut self, line: &str, waiter: &str) -> bool {
+        let Some(promised) = self.promised.get_mut(line) else { return false };
+        let before = promised.len();
+        promised.retain(|(name, _)| name != waiter);
+        let was_promised = promised.len() < before;
+        if promised.is_empty() {
+            self.promised.remove(line);
+        }
+        was_promised
+    }
+
     /// The waiters before a lock that are alive, in order.
     pub(super) fn waiting(&self, key: &str, now: f64) -> Vec<Secret> {
-        let waiters = self.0.get(queue_keys::line(key)).into_iter().flat_map(BTreeMap::values);
+        let waiters =
+            self.waiting.get(queue_keys::line(key)).into_iter().flat_map(BTreeMap::values);
         let alive = waiters.filter(|waiter| waiter.dead_at > now);
         alive.map(|waiter| Secret(waiter.name.clone())).collect()
     }
 
     pub(super) fn clear(&mut self) {
-        self.0.clear();
+        self.waiting.clear();
+        self.promised.clear();
     }
 
     /// Removes what is dead.
     pub(super) fn sweep(&mut self, now: f64) {
-        self.0.retain(|_, waiters| {
+        self.promised.retain(|_, promised| {
+            promised.retain(|(_, until)| *until > now);
+            !promised.is_empty()
+        });
+        self.waiting.retain(|_, waiters| {
             waiters.retain(|_, waiter| waiter.dead_at > now);
             !waiters.is_empty()
         });
     }
 
     fn drop_empty(&mut self, key: &str) {
-        if self.0.get(queue_keys::line(key)).is_some_and(BTreeMap::is_empty) {
-            self.0.remove(queue_keys::line(key));
+        if self.waiting.get(queue_keys::line(key)).is_some_and(BTreeMap::is_empty) {
+            self.waiting.remove(queue_keys::line(key));
         }
     }
 }

@@ -126,10 +126,11 @@ fn scripted(
             words(out, &[life, most.digits()]);
         }
         Action::FindPermit { count, from } => {
-            call(script, how, 1, 3, out);
+            call(script, how, 1, 4, out);
             let keys = format!("{}:", queue_keys::line(&claim.key));
             let (count, from) = (Decimal::of(count.into()), Decimal::of(from.into()));
             words(out, &[key(claim), keys.as_bytes(), count.digits(), from.digits()]);
+            word(out, value(claim));
         }
         Action::Leave => {
             call(script, how, 1, 2, out);

@@ -13,7 +13,8 @@ if place then
   redis.call('ZREM', queue, ARGV[2])
 end
 local was_first = place == 0
-if (was_first or not place) and redis.call('EXISTS', KEYS[1]) == 0 then
+local is_kept = string.sub(ARGV[1], -7) == ':permit' and redis.pcall('ZREM', ARGV[1] .. ':given', ARGV[2]) == 1
+if is_kept or (was_first or not place) and redis.call('EXISTS', KEYS[1]) == 0 then
   -- The waiter had the turn and did not use it, or the lock became free before the waiter left.
   wake(ARGV[1])
 elseif was_first then

@@ -26,7 +26,8 @@ static ADOPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("adop
 static INSPECT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("inspect.lua")));
 static CLEAR: LazyLock<Script> =
     LazyLock::new(|| Script::new(concat!(include_str!("wake.lua"), include_str!("clear.lua"))));
-static SLOTS: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("slots.lua")));
+static SLOTS: LazyLock<Script> =
+    LazyLock::new(|| Script::new(concat!(include_str!("wake.lua"), include_str!("slots.lua"))));
 static JOIN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("join.lua")));
 static LEAVE: LazyLock<Script> =
     LazyLock::new(|| Script::new(concat!(include_str!("wake.lua"), include_str!("leave.lua"))));

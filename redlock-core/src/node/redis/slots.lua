@@ -1,7 +1,7 @@
--- Finds a permit that no client has on this node.
+-- Finds a permit that no client has on this node, and that is kept for no waiter.
 --
 -- KEYS[1] one of the permits   ARGV[1] the beginning of all their keys   ARGV[2] how many there are
--- ARGV[3] the number to begin with
+-- ARGV[3] the number to begin with   ARGV[4] the waiter that asks, or empty
 -- Answers the number of the permit, or -1 there is none.
 local count = tonumber(ARGV[2])
 
@@ -9,31 +9,70 @@ local function number(place)
   return (ARGV[3] + place) % count
 end
 
--- Whether no permit at these places is free. One call, however many there are.
-local function all_taken(first, last)
+-- How many permits at these places are taken. One call, however many there are.
+local function taken(first, last)
   local keys = {}
   for place = first, last do
     keys[#keys + 1] = ARGV[1] .. string.format('%.0f', number(place))
   end
-  return redis.call('EXISTS', unpack(keys)) == #keys
+  return redis.call('EXISTS', unpack(keys))
 end
 
--- The usual case is that one of the first is free. Lua can pass on some thousands of values at once.
-local first, size = 0, 4
-while first < count do
-  local last = math.min(first + size, count) - 1
-  if not all_taken(first, last) then
-    -- Halves what contains a free one until it is the only one.
-    while first < last do
-      local middle = math.floor((first + last) / 2)
-      if all_taken(first, middle) then
-        first = middle + 1
-      else
-        last = middle
-      end
-    end
-    return number(first)
+-- The first place of so many with a free permit, or nil. Halves what contains one until it is the only one.
+local function free(first, last)
+  if taken(first, last) > last - first then
+    return nil
   end
-  first, size = last + 1, math.min(4 * size, 1000)
+  while first < last do
+    local middle = math.floor((first + last) / 2)
+    if taken(first, middle) > middle - first then
+      first = middle + 1
+    else
+      last = middle
+    end
+  end
+  return first
+end
+
+-- Lua can pass on some thousands of values at once.
+local function parts(size, most)
+  local first = 0
+  return function()
+    if first < count then
+      local from, to = first, math.min(first + size, count) - 1
+      first, size = to + 1, math.min(4 * size, most)
+      return from, to
+    end
+  end
+end
+
+-- A waiter that was given its turn by a release has the first word. A user without permission to read
+-- these sets has no queue.
+local line = string.sub(ARGV[1], 1, -2)
+local had_turn = redis.pcall('ZREM', line .. ':given', ARGV[4]) == 1
+local time = redis.call('TIME')
+local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
+local kept = redis.pcall('ZCOUNT', line .. ':given', now, '+inf')
+local waiting = redis.pcall('EXISTS', line .. ':queue')
+local left
+if type(kept) == 'number' and type(waiting) == 'number' and kept + waiting > 0 then
+  left = count - kept
+  for first, last in parts(1000, 1000) do
+    left = left - taken(first, last)
+  end
+  if left < 1 and not had_turn then
+    return -1
+  end
+end
+-- The usual case is that one of the first is free.
+for first, last in parts(4, 1000) do
+  local place = free(first, last)
+  if place then
+    if left and left > 1 then
+      -- It was released when no client waited.
+      wake(line)
+    end
+    return number(place)
+  end
 end
 return -1

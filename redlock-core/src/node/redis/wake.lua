@@ -6,6 +6,20 @@ local function tell(key)
   redis.call('DEL', key)
 end
 
+-- A permit that is free is kept for the waiter that has its turn, for a second. Without this, clients that
+-- happen to ask before it would take its permit again and again.
+local function keep_permit(prefix, waiter)
+  if string.sub(prefix, -7) == ':permit' then
+    local time = redis.call('TIME')
+    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    local given = prefix .. ':given'
+    -- What is left of waiters that never asked. Without the permission, it goes with the key.
+    redis.pcall('ZREMRANGEBYSCORE', given, '-inf', string.format('%.0f', now))
+    redis.call('ZADD', given, string.format('%.0f', now + 1000), waiter)
+    redis.call('PEXPIRE', given, 1000)
+  end
+end
+
 local function wake(prefix)
   local queue = prefix .. ':queue'
   -- A user without permission to read queues has no queue. That must not fail the release.
@@ -14,6 +28,7 @@ local function wake(prefix)
     redis.call('ZREM', queue, first)
     -- A waiter without this key has said nothing for as long as an entry lives.
     if redis.call('DEL', prefix .. ':alive:' .. first) == 1 then
+      keep_permit(prefix, first)
       -- A server keeps what a client tracks until it is written: both keys are, for good.
       tell(prefix .. ':next:' .. first)
       tell(prefix .. ':turn:' .. first)

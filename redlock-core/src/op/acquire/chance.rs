@@ -44,7 +44,7 @@ impl Request<'_> {
         let client = Arc::clone(self.client);
         // The queue of readers in this process has a name of its own.
         let key = Arc::clone(if self.terms.has_several() { &self.key } else { front.key() });
-        let given = self.circumstances(failure, last, end);
+        let given = self.circumstances(failure, last, end, front.entry.is_some());
         let has_quorum = failure.is_none_or(|failure| !failure.no_quorum);
         if !has_quorum || self.wants().tries_once {
             // A client without a quorum must not hold up the other clients.
@@ -114,7 +114,9 @@ impl Request<'_> {
         failure: Option<&FailedAttempt>,
         last: Option<Chance>,
         end: Moment,
+        in_queue: bool,
     ) -> Circumstances {
+        let has_several = self.permits.is_some();
         let pace = self.terms.retry_delay.max(MIN_PAUSE);
         Circumstances {
             begun: self.now(),
@@ -124,7 +126,9 @@ impl Request<'_> {
             polls: pace.saturating_add(self.up_to(self.terms.retry_jitter)),
             is_split: failure.is_some_and(|failure| failure.granted > 0),
             was_misled: matches!(last, Some(Chance::Turn | Chance::Free)),
-            shares: self.terms.has_several(),
+            shares: self.terms.shared,
+            may_be_free: has_several && !(failure.is_some() && in_queue),
+            has_several,
         }
     }
 
@@ -174,6 +178,16 @@ impl Request<'_> {
         front: &mut Front,
         waiting: &mut Waiting,
     ) -> Result<Conclusion, LockError> {
+        if self.permits.is_some()
+            && let Some(entry) = &mut front.entry
+        {
+            if let Some(Signal::Turn) = entry.take_signal() {
+                // The turn came while the client asked. A report forgets it, and the permit is kept for
+                // this client all the same.
+                return Ok(Conclusion::End(Chance::Turn));
+            }
+            entry.listen_again();
+        }
         let position = self.position(front).await?;
         if let Some(QueuePosition { ahead, .. }) = position.filter(|_| waiting.joins()) {
             metrics::queue_ahead(self.terms.label, ahead);

@@ -71,10 +71,11 @@ impl Request<'_> {
         let line: Arc<str> = queue_keys::line(&slot).into();
         self.permits = Some(Permits { line: Arc::clone(&line), count });
         self.take_number(self.random(count));
-        let mut refused = FailedAttempt::full();
+        let mut refused = None;
         let queues = Arc::clone(&self.client.queues);
-        // A client that has just released a permit lets the waiters of other clients go first.
-        if !queues.is_contended(&line, self.now()) {
+        // The waiters of this process go first, and those of other clients too, when this client has just
+        // released a permit.
+        if !queues.is_wanted(&line) && !queues.is_contended(&line, self.now()) {
             let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
             let own = line_of_one_permit(&line, number);
             let Joined::First(front) = queues.join(&own, self.wants(), self.begun) else {
@@ -83,32 +84,38 @@ impl Request<'_> {
             let fronts = Fronts::one(front);
             self.attempts = 1;
             for _ in 0..MAX_TRIES {
-                refused = match self.attempt(&fronts).await? {
+                let failure = match self.attempt(&fronts).await? {
                     Ok((in_transit, reading)) => {
                         let begun = in_transit.lease.since;
                         return self.admit(fronts, in_transit, begun, reading, None);
                     }
-                    Err(refused) => refused,
+                    Err(failure) => refused.insert(Arc::new(failure)),
                 };
-                if refused.no_quorum || !self.find_number().await? {
+                if failure.no_quorum || !self.find_number(&fronts.first).await? {
                     break;
                 }
             }
         }
-        let refused = Arc::new(refused);
         let now = self.now();
         if self.retries.limit(now).is_zero() {
-            return Err(self.out_of_time(Some(&refused)));
+            let full = FailedAttempt::full();
+            return Err(self.out_of_time(Some(refused.as_deref().unwrap_or(&full))));
         }
         let mut front: Front = self.turn(&line, now).await?;
-        front.failed(&refused);
+        if let Some(refused) = &refused {
+            front.failed(refused);
+        }
+        // After waiting for the turn, what the nodes said before is out of date.
         let waited = self.now() > now;
-        self.ask(Fronts::one(front), (!waited).then_some(refused)).await
+        self.ask(Fronts::one(front), refused.filter(|_| !waited)).await
     }
 
     /// Chooses a permit that is free. False when there is none, as far as one node knows; true for a
     /// request that is for no permit.
-    pub(super) async fn find_number(&mut self) -> Result<bool, LockError> {
+    ///
+    /// A node keeps permits for the waiters that it gave their turns. `front` is the place of this request
+    /// among them, if it has one.
+    pub(super) async fn find_number(&mut self, front: &Front) -> Result<bool, LockError> {
         let Some(Permits { line, count }) = &self.permits else { return Ok(true) };
         let (line, count) = (Arc::clone(line), *count);
         let from = self.random(count);
@@ -119,7 +126,8 @@ impl Request<'_> {
             return Ok(true);
         };
         let found = Arc::<Found>::default();
-        let claim = Arc::new(Claim::new(&self.key, String::new()));
+        let waiter = front.entry.as_ref().map(|entry| entry.waiter().to_owned());
+        let claim = Arc::new(Claim::new(&self.key, waiter.unwrap_or_default()));
         let job = Job::new(&claim, Action::FindPermit { count, from });
         deliver(node.submit(job, ReplyTo::new(&found, index, node.name()), self.now()));
         match self.unless_closed(found.wait()).await? {

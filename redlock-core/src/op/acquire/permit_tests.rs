@@ -76,6 +76,35 @@ async fn waiters_get_the_permits_in_order_and_no_two_have_the_same() {
     assert!(are_empty(&nodes) && clients.iter().all(|it| it.client().queues.is_empty()));
 }
 
+/// Each client wants all of the permits all the time.
+#[tokio::test(start_paused = true)]
+async fn clients_that_want_more_than_there_is_have_equal_shares() {
+    const EACH: usize = 4;
+    let ms = Duration::from_millis;
+    let nodes = nodes(3);
+    nodes.iter().for_each(|node| node.slow(ms(2)));
+    let end = Instant::now() + 20 * SECOND;
+    let work = |client: Redlock| async move {
+        let mut turns = 0;
+        while Instant::now() < end {
+            let guard = client.lock("r").permits(4).wait(60 * SECOND).await.unwrap();
+            sleep(ms(10)).await;
+            guard.release().await.unwrap();
+            turns += 1;
+        }
+        turns
+    };
+    let clients: Vec<_> = (0..4).map(|_| client(&nodes)).collect();
+    let tasks = clients.iter().flat_map(|it| (0..EACH).map(|_| tokio::spawn(work(it.clone()))));
+    let turns: Vec<u64> =
+        join_all(tasks.collect::<Vec<_>>()).await.into_iter().map(Result::unwrap).collect();
+    let all: u64 = turns.iter().sum();
+    // Of 10 ms each, with three round trips of 2 ms in between.
+    assert!(all > 4 * 20_000 / 20, "{turns:?}");
+    let (least, most) = (turns.iter().min().unwrap(), turns.iter().max().unwrap());
+    assert!(most - least < all / 160, "{turns:?}");
+}
+
 /// A client that takes permits in a loop does not keep the others out.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_comes_back_at_once_goes_behind_those_that_wait() {

@@ -30,6 +30,11 @@ pub(super) struct Circumstances {
     pub(super) was_misled: bool,
     /// The client is a reader, which may have the lock while others have it.
     pub(super) shares: bool,
+    /// The client asks for a permit, and was not refused one since it stands in the queue. The answer of
+    /// the queue says nothing of the other permits: one that was free in between wakes no client.
+    pub(super) may_be_free: bool,
+    /// The client asks for a permit, of which several may be free at once.
+    pub(super) has_several: bool,
 }
 
 /// What a client has at one moment.
@@ -141,15 +146,18 @@ impl Waiting {
             return Step::Report;
         }
         let is_front = self.is_front();
-        let will_watch = is_front && watch == WatchState::None;
+        // A watch tells of one permit. The queue, and the node that keeps it, know of all.
+        let looks_itself = self.given.has_several && in_queue;
+        let will_watch = is_front && watch == WatchState::None && !looks_itself;
         if will_watch && now >= self.watch_at {
             return Step::Watch;
         }
         if now >= end {
             return Step::End(if is_front { Chance::Due } else { Chance::Behind });
         }
-        // Nothing tells a reader that a writer has given up.
-        if self.given.shares && self.position.is_none() && now >= self.given.begun + REFRESH {
+        // Nothing tells a reader that a writer has given up, or a client that another permit is free.
+        let is_blind = self.given.shares || self.given.has_several;
+        if is_blind && self.position.is_none() && now >= self.given.begun + REFRESH {
             return Step::End(Chance::Due);
         }
         // Where no node pushes, the first client asks from time to time.
@@ -178,7 +186,7 @@ impl Waiting {
     /// Draws the conclusion from the answer of the queue to a report.
     pub(super) fn reported(&mut self, reported: &Reported) -> Conclusion {
         let Reported { now, position, signal, yields, .. } = *reported;
-        let Circumstances { end, round_trip, is_split, was_misled, shares, .. } = self.given;
+        let Circumstances { end, round_trip, is_split, was_misled, .. } = self.given;
         let is_first_report = self.joins();
         self.position = position;
         if let Some(signal) = signal {
@@ -188,9 +196,12 @@ impl Waiting {
             self.watch_at = now;
             return Conclusion::LeaveQueue;
         };
+        if self.given.has_several {
+            return self.permit_reported(position, is_first_report, reported);
+        }
         match position {
             // A reader may join those that are there.
-            QueuePosition { ahead: 0, left: Some(_) } if shares && !is_first_report => {
+            QueuePosition { ahead: 0, left: Some(_) } if self.given.shares && !is_first_report => {
                 return Conclusion::End(Chance::Due);
             }
             // A client whose last attempt failed is not told twice.
@@ -211,6 +222,20 @@ impl Waiting {
             _ => self.looked_free = 0,
         }
         self.report_at = now + self.refresh(position, reported);
+        Conclusion::Wait
+    }
+
+    /// The front asks from time to time, because the answer tells of one permit only.
+    fn permit_reported(
+        &mut self,
+        position: QueuePosition,
+        is_first_report: bool,
+        reported: &Reported,
+    ) -> Conclusion {
+        if position.ahead == 0 && (self.given.may_be_free || !is_first_report) {
+            return Conclusion::End(Chance::Due);
+        }
+        self.report_at = reported.now + self.refresh(position, reported);
         Conclusion::Wait
     }
 
@@ -281,6 +306,8 @@ mod tests {
         is_split: false,
         was_misled: false,
         shares: false,
+        may_be_free: false,
+        has_several: false,
     };
 
     fn waiting(in_queue: bool) -> Waiting {

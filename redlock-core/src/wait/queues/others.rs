@@ -42,6 +42,20 @@ impl Queues {
         });
     }
 
+    /// Has the front look for itself. A node does not push to a client what that client has caused, and
+    /// the release of one permit may give the turn to a task of the same client that waits for another.
+    pub(crate) fn look_again(&self, key: &str) {
+        self.locked(key, |inner| {
+            let told = inner.by_key.get(key).and_then(|queue| queue.hurry.tell_at_once());
+            inner.wakes.extend(told);
+        });
+    }
+
+    /// Whether tasks of this client have the lock, ask for it, or wait for it.
+    pub(crate) fn is_wanted(&self, key: &str) -> bool {
+        self.locked(key, |inner| inner.by_key.contains_key(key))
+    }
+
     /// Whether other clients want this lock, as far as is known.
     pub(crate) fn is_contended(&self, key: &str, now: Moment) -> bool {
         self.locked(key, |inner| inner.contention.is_contended(key, now))

@@ -165,10 +165,31 @@ async fn a_node_does_not_look_at_each_permit() {
     }
     server.admin("CONFIG RESETSTAT");
     assert_eq!(act(&mut *node, &any, find).await, Ok(Reply::Permit { free: None }));
-    assert_eq!(server.commands_run(), ["eval 1", "exists 5"]);
+    let looks = ["eval 1", "exists 6", "time 1", "zcount 1", "zrem 1"];
+    assert_eq!(server.commands_run(), looks);
     for free in [COUNT - 1, 0, 1, 517, COUNT - 3] {
         server.admin(&format!("DEL {}", slot(free)));
         assert_eq!(act(&mut *node, &any, find).await, Ok(Reply::Permit { free: Some(free) }));
         server.admin(&format!("SET {} taken", slot(free)));
     }
+}
+
+/// Without this, a client that asks at the right moment would take the permit of a waiter.
+#[tokio::test]
+async fn a_free_permit_is_kept_for_the_waiter_that_has_its_turn() {
+    let server = Server::start();
+    let mut node = connected(&server.url("", "")).await;
+    let slot =
+        |number: u32, value| claim(&crate::node::queue_keys::permit("redlock:a", number), value);
+    let find = Action::FindPermit { count: 1, from: 0 };
+    let join = Action::Join { place: 0, life: TTL, listens: false };
+    let free = |number| Ok(Reply::Permit { free: number });
+    let holder = slot(0, CANARY);
+    assert_eq!(act(&mut *node, &holder, GRANT).await, Ok(Reply::Done));
+    assert!(matches!(act(&mut *node, &slot(0, "waiter"), join).await, Ok(Reply::Queued { .. })));
+    let release = Action::Release { wakes: Places::FIRST };
+    assert!(matches!(act(&mut *node, &holder, release).await, Ok(Reply::Woke { .. })));
+    assert_eq!(act(&mut *node, &slot(0, "other"), find).await, free(None));
+    assert_eq!(act(&mut *node, &slot(0, "waiter"), find).await, free(Some(0)));
+    assert_eq!(act(&mut *node, &slot(0, "other"), find).await, free(Some(0)), "it has asked");
 }
