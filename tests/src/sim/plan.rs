@@ -219,6 +219,10 @@ pub(super) enum How {
     Run,
     /// As an annotated function whose body goes on when the lock is lost.
     Continue,
+    /// As a leader.
+    Lead {
+        terms: u32,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -71,10 +71,11 @@ pub(super) enum Oddity {
     Reader,
     HandOff,
     Adopted,
+    Led,
 }
 
 impl Oddity {
-    pub(super) const NAMES: [&str; 16] = [
+    pub(super) const NAMES: [&str; 17] = [
         "clients with one server under two names",
         "clients of joined pools",
         "pools replaced",
@@ -91,6 +92,7 @@ impl Oddity {
         "readers",
         "hand-overs",
         "of them adopted",
+        "terms of leaders",
     ];
 }
 

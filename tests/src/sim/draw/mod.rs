@@ -8,6 +8,7 @@ mod faults;
 mod hand_off;
 mod holding;
 mod inside;
+mod leading;
 mod operation;
 mod sharing;
 
@@ -43,6 +44,7 @@ impl Plan {
         sharing::draw(&mut plan);
         hand_off::draw(&mut plan);
         inside::draw(&mut plan);
+        leading::draw(&mut plan);
         plan
     }
 }

@@ -6,6 +6,7 @@ mod client;
 mod hand_off;
 mod holding;
 mod inside;
+mod leading;
 
 use std::{
     future::{Future, IntoFuture, poll_fn},
@@ -90,7 +91,7 @@ impl Worker {
 
     fn request(&self, redlock: &Redlock, take: &Take) -> LockRequest {
         let wait = match take.how {
-            How::Lock | How::Run | How::Continue => take.wait,
+            How::Lock | How::Run | How::Continue | How::Lead { .. } => take.wait,
             How::Try | How::Snipe => 0,
         };
         let mut request = redlock.lock_all(take.names()).wait(ms(wait));
@@ -131,6 +132,7 @@ impl Worker {
         match take.how {
             How::Run => self.run(take).await,
             How::Continue => self.run_on(take).await,
+            How::Lead { terms } => self.lead(take, terms).await,
             How::Snipe => self.snipe(take).await,
             How::Lock | How::Try => drop(self.lock(take).await),
         }
@@ -138,8 +140,7 @@ impl Worker {
 
     /// The time within which a request has to be answered.
     fn give_up_after(&self, take: &Take) -> u64 {
-        let wait =
-            if matches!(take.how, How::Lock | How::Run | How::Continue) { take.wait } else { 0 };
+        let wait = if matches!(take.how, How::Try | How::Snipe) { 0 } else { take.wait };
         wait + self.world.plan.settings.connect_timeout + self.round()
     }
 
