@@ -151,7 +151,8 @@ async fn fake(replies: &'static [&'static str]) -> u16 {
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             tokio::spawn(async move {
-                let mut buffer = [0; 4096];
+                // The first call of a script has its source, and is read in one piece.
+                let mut buffer = vec![0; 64 * 1024];
                 for reply in replies {
                     if stream.read(&mut buffer).await.unwrap_or(0) == 0 {
                         return;
