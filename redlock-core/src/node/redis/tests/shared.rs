@@ -193,3 +193,34 @@ async fn a_free_permit_is_kept_for_the_waiter_that_has_its_turn() {
     assert_eq!(act(&mut *node, &slot(0, "waiter"), find).await, free(Some(0)));
     assert_eq!(act(&mut *node, &slot(0, "other"), find).await, free(Some(0)), "it has asked");
 }
+
+#[tokio::test]
+async fn a_turn_that_a_waiter_does_not_use_and_a_permit_that_lies_idle_go_to_the_next_waiter() {
+    let server = Server::start();
+    let mut node = connected(&server.url("", "")).await;
+    let slot =
+        |number: u32, value| claim(&crate::node::queue_keys::permit("redlock:a", number), value);
+    let find = Action::FindPermit { count: 2, from: 0 };
+    let join = Action::Join { place: 0, life: TTL, listens: false };
+    let free = |number| Ok(Reply::Permit { free: number });
+    let (first, second) = (slot(1, "first"), slot(1, "second"));
+    for number in 0..2 {
+        assert_eq!(act(&mut *node, &slot(number, CANARY), GRANT).await, Ok(Reply::Done));
+    }
+    for waiter in [&first, &second] {
+        assert!(matches!(act(&mut *node, waiter, join).await, Ok(Reply::Queued { .. })));
+    }
+    let release = Action::Release { wakes: Places::FIRST };
+    assert!(matches!(act(&mut *node, &slot(0, CANARY), release).await, Ok(Reply::Woke { .. })));
+    let _ = act(&mut *node, &first, Action::Leave).await;
+    assert_eq!(act(&mut *node, &slot(1, "other"), find).await, free(None), "it is kept");
+    assert_eq!(act(&mut *node, &second, find).await, free(Some(0)));
+
+    // Both are free, and no release tells the waiter.
+    assert_eq!(act(&mut *node, &slot(1, CANARY), RELEASE).await, Ok(Reply::Done));
+    assert!(matches!(act(&mut *node, &first, join).await, Ok(Reply::Queued { .. })));
+    assert_eq!(act(&mut *node, &slot(0, "other"), find).await, free(Some(0)));
+    assert_eq!(act(&mut *node, &slot(0, "other"), GRANT).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *node, &slot(1, "third"), find).await, free(None), "it is kept");
+    assert_eq!(act(&mut *node, &first, find).await, free(Some(1)));
+}
