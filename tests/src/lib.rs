@@ -67,7 +67,7 @@ pub use proxy::{Flow, Proxy};
 pub use sentinels::{MASTER, Sentinels};
 pub use server::{Busy, Server, ServerBuilder};
 pub use translator::Translator;
-pub use wait::{LIMIT, wait_until, within};
+pub use wait::{LIMIT, wait_until, wait_until_renewed, within};
 
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]

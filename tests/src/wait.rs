@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::server::Server;
+
 /// The longest that any step may take before the test fails. It is far above what a busy machine
 /// needs: no test passes or fails by how fast it runs.
 pub const LIMIT: Duration = Duration::from_secs(30);
@@ -19,6 +21,19 @@ where
         assert!(start.elapsed() < LIMIT, "waited {LIMIT:?} in vain until {what}");
         tokio::time::sleep(PAUSE).await;
     }
+}
+
+/// Returns once `key` lives longer than it did a moment before, because a holder has renewed it.
+///
+/// Each look is compared with the one before it. A first look that comes right after the key was
+/// set is larger than nearly all that follow, whether the key is renewed or not.
+pub async fn wait_until_renewed(server: &Server, key: &str) {
+    let mut before = server.ttl(key);
+    wait_until(&format!("{key:?} is renewed"), async || {
+        let now = server.ttl(key);
+        std::mem::replace(&mut before, now) < now
+    })
+    .await;
 }
 
 /// The output of `future`; fails the test, saying `what` did not end, if it takes over [`LIMIT`].

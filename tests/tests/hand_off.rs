@@ -9,7 +9,7 @@ use std::{
 };
 
 use redlock_core::{LockError, Redlock};
-use redlock_tests::{Nodes, Peer, history::History, wait_until, within};
+use redlock_tests::{Nodes, Peer, history::History, wait_until, wait_until_renewed, within};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock-process");
 
@@ -38,12 +38,7 @@ async fn a_lock_that_was_adopted_and_whose_new_holder_is_killed_is_free_after_it
     assert_eq!(line, "refused");
     assert!(second.end().await);
     for _ in 0..2 {
-        let mut before = nodes[0].ttl("redlock:job");
-        wait_until("the process that has it renews it", async || {
-            let now = nodes[0].ttl("redlock:job");
-            std::mem::replace(&mut before, now) < now
-        })
-        .await;
+        wait_until_renewed(&nodes[0], "redlock:job").await;
     }
     assert!(client.try_lock("job").await.unwrap_err().is_held());
     first.kill();
