@@ -1,5 +1,6 @@
 //! The keys of a node in memory: what a server does with each command.
 
+mod permits;
 mod set;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -285,20 +286,6 @@ impl Data {
                 (Reply::Done, true)
             }
         }
-    }
-
-    /// `slots.lua`.
-    fn find_permit(&mut self, claim: &Claim, count: u32, from: u32, told: &mut Pushes) -> Reply {
-        let (line, now) = (queue_keys::line(&claim.key).to_owned(), self.clock.now());
-        let (had_turn, promised) = self.queues.promised(&line, &claim.value, now);
-        let numbers = (0..count).map(|number| (from + number) % count);
-        let is_free = |number: &u32| self.remaining(&format!("{line}:{number}")).is_none();
-        let free: Vec<u32> = numbers.filter(is_free).collect();
-        let number = free.first().copied().filter(|_| had_turn || free.len() > promised);
-        if number.is_some() && free.len() > promised + 1 {
-            self.queues.wake(&claim.key, now, &mut self.watched, told);
-        }
-        Reply::Permit { free: number }
     }
 
     /// `inspect.lua`.

@@ -12,9 +12,17 @@ use std::{
 use futures_util::future::{join_all, try_join_all};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::{
+    request::{Permits, Request},
+    retries::Chance,
+};
 use crate::{
     LockError, LockHandle, MemoryNode, Redlock, Released,
+    node::queue_keys,
+    options::LockOptions,
+    resources::Resources,
     testing::{are_empty, nodes},
+    wait::{FailedAttempt, Joined},
 };
 
 const TTL: Duration = Duration::from_secs(9);
@@ -103,6 +111,55 @@ async fn clients_that_want_more_than_there_is_have_equal_shares() {
     assert!(all > 4 * 20_000 / 20, "{turns:?}");
     let (least, most) = (turns.iter().min().unwrap(), turns.iter().max().unwrap());
     assert!(most - least < all / 160, "{turns:?}");
+}
+
+/// The permit is released while both are about to ask.
+#[tokio::test(start_paused = true)]
+async fn a_request_goes_behind_those_that_wait_in_its_process() {
+    let ms = Duration::from_millis;
+    let nodes = nodes(3);
+    let (one, other) = (client(&nodes), client(&nodes));
+    let held = other.lock("r").permits(1).await.unwrap();
+    let first = tokio::spawn(one.lock("r").permits(1).wait(60 * SECOND).into_future());
+    sleep(SECOND).await;
+    nodes.iter().for_each(|node| node.slow(ms(20)));
+    drop(held);
+    // The nodes free the permit and give the turn now. The first of the two has yet to hear of it.
+    sleep(ms(10)).await;
+    let second = tokio::spawn(one.lock("r").permits(1).wait(60 * SECOND).into_future());
+    sleep(SECOND).await;
+    assert!(first.is_finished() && !second.is_finished());
+    drop(first.await.unwrap().unwrap());
+    drop(timeout(SECOND, second).await.unwrap().unwrap().unwrap());
+}
+
+/// A report would put the client into the queue again, and the permit that is kept for it would lie idle.
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_came_while_the_client_asked_is_used_without_a_report() {
+    let nodes = nodes(3);
+    let (ours, theirs) = (client(&nodes), client(&nodes));
+    drop(ours.lock("warm").await.unwrap());
+    let held = theirs.lock("r").permits(1).await.unwrap();
+    let client = ours.client();
+    let terms = client.settings.terms(&LockOptions::default().permits(1)).unwrap();
+    let now = client.nodes.clock.now();
+    let mut request = Request::new(client, Resources::One("r".to_owned()), &terms, now, now);
+    request.key = queue_keys::permit(&request.key, 0).into();
+    let line: Arc<str> = queue_keys::line(&request.key).into();
+    request.permits = Some(Permits { line: Arc::clone(&line), count: 1 });
+    let Joined::First(mut front) = client.queues.join(&line, request.wants(), now) else {
+        panic!("another request is before it");
+    };
+    let (end, full) = (now + 60 * SECOND, FailedAttempt::full());
+    let chance = request.chance(&mut front, Some(&full), None, end).await.unwrap();
+    assert_eq!(chance, Chance::Due, "it has joined the queue");
+    assert!(!request.find_number(&front).await.unwrap());
+    held.release().await.unwrap();
+    sleep(SECOND / 2).await;
+    let begun = Instant::now();
+    let chance = request.chance(&mut front, Some(&full), Some(chance), end).await.unwrap();
+    assert_eq!((chance, begun.elapsed()), (Chance::Turn, Duration::ZERO));
+    assert!(request.find_number(&front).await.unwrap(), "it is kept for this client");
 }
 
 /// A client that takes permits in a loop does not keep the others out.

@@ -479,4 +479,36 @@ mod tests {
         assert_eq!(waiting.next(&around), Step::Report);
         assert_eq!(waiting.told(Signal::Turn, at(51)), Some(Chance::Turn));
     }
+
+    /// A waiter for a permit asks its queue, which tells of all permits. A watch tells of one.
+    #[test]
+    fn a_waiter_for_a_permit_watches_only_without_a_queue() {
+        let given = Circumstances { has_several: true, end: at(10_000), ..GIVEN };
+        let mut waiting = Waiting::new(given, true);
+        assert_eq!(waiting.reported(&answer(place(0, Some(5000)))), Conclusion::Wait);
+        let around =
+            |now, in_queue| Surroundings { now: at(now), in_queue, watch: WatchState::None };
+        let until = at(1 + 1500);
+        assert_eq!(waiting.next(&around(1400, true)), Step::Sleep { until, quiet: ms(0) });
+        assert_eq!(waiting.next(&around(1501, true)), Step::Report);
+        assert_eq!(Waiting::new(given, false).next(&around(0, false)), Step::Watch);
+    }
+
+    /// The answer of the queue tells of one permit, and another one may be free.
+    #[test]
+    fn the_front_of_the_waiters_for_permits_asks_at_each_report() {
+        for (may_be_free, first) in
+            [(true, Conclusion::End(Chance::Due)), (false, Conclusion::Wait)]
+        {
+            let given = Circumstances { has_several: true, may_be_free, ..GIVEN };
+            let front = answer(place(0, Some(5000)));
+            let mut waiting = Waiting::new(given, true);
+            assert_eq!(waiting.reported(&front), first, "{may_be_free}");
+            assert_eq!(waiting.reported(&front), Conclusion::End(Chance::Due));
+            let mut behind = Waiting::new(given, true);
+            for _ in 0..3 {
+                assert_eq!(behind.reported(&answer(place(1, None))), Conclusion::Wait);
+            }
+        }
+    }
 }

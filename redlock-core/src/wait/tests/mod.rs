@@ -2,6 +2,7 @@
 
 mod across;
 mod answers;
+mod entries;
 mod passing_on;
 mod requests;
 mod scale;
@@ -22,7 +23,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{Joined, Wants};
+use super::{Entry, Joined, Signal, Wants};
 use crate::{
     LockError, LockGuard, MemoryNode, Redlock, Released,
     op::{release, watch::watch},

@@ -1,0 +1,94 @@
+//! Permits that are free, as `slots.lua` finds them on a server.
+
+use super::Data;
+use crate::node::{Claim, Reply, memory::watched::Pushes, queue_keys};
+
+impl Data {
+    /// `slots.lua`.
+    pub(super) fn find_permit(
+        &mut self,
+        claim: &Claim,
+        count: u32,
+        from: u32,
+        told: &mut Pushes,
+    ) -> Reply {
+        let (line, now) = (queue_keys::line(&claim.key).to_owned(), self.clock.now());
+        let (had_turn, promised) = self.queues.promised(&line, &claim.value, now);
+        let numbers = (0..count).map(|number| (from + number) % count);
+        let is_free = |number: &u32| self.remaining(&format!("{line}:{number}")).is_none();
+        let free: Vec<u32> = numbers.filter(is_free).collect();
+        let number = free.first().copied().filter(|_| had_turn || free.len() > promised);
+        if number.is_some() && free.len() > promised + 1 {
+            self.queues.wake(&claim.key, now, &mut self.watched, told);
+        }
+        Reply::Permit { free: number }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use super::*;
+    use crate::node::{Action, Command, Places};
+
+    const LIFE: Duration = Duration::from_secs(5);
+    const FIND: Action = Action::FindPermit { count: 2, from: 0 };
+    const GRANT: Action = Action::Grant { ttl: Duration::from_secs(60) };
+    const JOIN: Action = Action::Join { place: 0, life: LIFE, listens: true };
+
+    /// Has a client do this, for the permit with this number. The clients that are told have their names as
+    /// connections.
+    fn act(data: &mut Data, name: u64, number: u32, action: Action) -> (Reply, Vec<u64>) {
+        let key = queue_keys::permit("redlock:a", number);
+        let claim = Arc::new(Claim::new(&key.into(), name.to_string()));
+        let (mut replies, pushes) = data.run(&[Command { claim, action }], name);
+        (replies.remove(0), pushes.into_iter().map(|push| push.to).collect())
+    }
+
+    fn free(number: u32) -> Reply {
+        Reply::Permit { free: Some(number) }
+    }
+
+    const NONE: Reply = Reply::Permit { free: None };
+
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_that_a_waiter_does_not_use_goes_to_the_next_waiter() {
+        let mut data = Data::new();
+        let [holder, first, second, other] = [1, 2, 3, 4];
+        for number in 0..2 {
+            assert_eq!(act(&mut data, holder, number, GRANT).0, Reply::Done);
+        }
+        // Both wait before the permit that stays taken: only the turn tells them of the other one.
+        for waiter in [first, second] {
+            assert!(matches!(act(&mut data, waiter, 1, JOIN).0, Reply::Queued { .. }));
+        }
+        let release = Action::Release { wakes: Places::FIRST };
+        let (reply, told) = act(&mut data, holder, 0, release);
+        assert!(matches!(reply, Reply::Woke { deleted: true, .. }), "{reply:?}");
+        assert_eq!(told, [first, second], "its turn, and that it is next");
+        let (_, told) = act(&mut data, first, 1, Action::Leave);
+        assert_eq!(told, [second]);
+        assert_eq!(act(&mut data, other, 0, FIND).0, NONE, "it is kept");
+        assert_eq!(act(&mut data, second, 1, FIND).0, free(0));
+        assert_eq!(act(&mut data, other, 0, FIND).0, free(0), "it has asked");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_permit_that_was_released_when_no_client_waited_goes_to_the_next_waiter() {
+        let mut data = Data::new();
+        let [holder, waiter, other, third] = [1, 2, 3, 4];
+        for number in 0..2 {
+            assert_eq!(act(&mut data, holder, number, GRANT).0, Reply::Done);
+            let release = Action::Release { wakes: Places::FIRST };
+            assert_eq!(act(&mut data, holder, number, release).0, Reply::Done);
+        }
+        assert!(matches!(act(&mut data, waiter, 0, JOIN).0, Reply::Queued { .. }));
+        // The node gives one permit to the client that asks, and knows of another.
+        let (reply, told) = act(&mut data, other, 0, FIND);
+        assert_eq!((reply, told), (free(0), vec![waiter]));
+        assert_eq!(act(&mut data, other, 0, GRANT).0, Reply::Done);
+        assert_eq!(act(&mut data, third, 0, FIND).0, NONE, "it is kept");
+        assert_eq!(act(&mut data, waiter, 0, FIND).0, free(1));
+    }
+}
