@@ -11,7 +11,7 @@ use crate::{
     node::{Context, Node, NodeHandle, NodeSpec, Restarts, Source, memory::MemoryNode},
     options::{LockOptions, call_settings},
     redlock::Redlock,
-    settings::Settings,
+    settings::{Settings, client_settings},
     token::{Entropy, OsEntropy, ascii_name},
 };
 
@@ -27,14 +27,17 @@ pub struct Builder {
     clock: Option<Arc<dyn Clock>>,
 }
 
-macro_rules! setters {
-    (of_client { $($(#[$of_client:meta])* $a:ident: $client:ty;)* } of_call { $($_:tt)* }) => {
+macro_rules! call_setters {
+    (
+        of_client { $($(#[$doc:meta])* $name:ident: $type:ty $(= $default:expr)?;)* }
+        of_call { $($_:tt)* }
+    ) => {
         /// The settings that calls may change.
         impl Builder {
             $(
-                $(#[$of_client])*
-                pub fn $a(mut self, $a: $client) -> Self {
-                    self.settings.defaults = self.settings.defaults.$a($a);
+                $(#[$doc])*
+                pub fn $name(mut self, $name: $type) -> Self {
+                    self.settings.defaults = self.settings.defaults.$name($name);
                     self
                 }
             )*
@@ -42,12 +45,31 @@ macro_rules! setters {
     };
 }
 
-call_settings!(setters);
+call_settings!(call_setters);
+
+macro_rules! client_setters {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident: $type:ty = $default:expr, set by ($argument:ident: $from:ty) => $set:expr;
+    )*) => {
+        /// The settings that only a client has.
+        impl Builder {
+            $(
+                $(#[$doc])*
+                pub fn $name(mut self, $argument: $from) -> Self {
+                    self.settings.$name = $set;
+                    self
+                }
+            )*
+        }
+    };
+}
+
+client_settings!(client_setters);
 
 impl Builder {
     pub(crate) fn new() -> Self {
-        let settings = Settings::new(default_client_name());
-        Self { nodes: Vec::new(), settings, clock: None }
+        Self { nodes: Vec::new(), settings: Settings::default(), clock: None }
     }
 
     /// The nodes: independent masters, usually 5, 3 or 1. Another call adds nodes.
@@ -57,54 +79,6 @@ impl Builder {
         I::Item: Into<Node>,
     {
         self.nodes.extend(nodes.into_iter().map(Into::into));
-        self
-    }
-
-    /// The longest ttl accepted, and how long a node that restarted gives no votes. It must be the
-    /// same in all clients of a pool. Default: 60 s.
-    pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
-        self.settings.max_ttl = max_ttl;
-        self
-    }
-
-    /// The bound on one command on one node. Default: 50 ms. Several times what a node usually takes,
-    /// so that a busy machine does not make answers late: those do not count.
-    pub fn node_timeout(mut self, timeout: Duration) -> Self {
-        self.settings.node_timeout = timeout;
-        self
-    }
-
-    /// The bound on opening one connection. Default: 1 s.
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.settings.connect_timeout = timeout;
-        self
-    }
-
-    /// The prefix of every key. Default: `redlock:`. With an empty prefix, the keys are those of
-    /// other Redlock clients.
-    pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.settings.key_prefix = prefix.into();
-        self
-    }
-
-    /// The name of this client in the values of its keys, for operators that look at a node. Up to
-    /// 64 characters of printable ASCII are kept. Default: host and process id.
-    pub fn client_name(mut self, name: impl Into<String>) -> Self {
-        self.settings.client_name = ascii_name(&name.into());
-        self
-    }
-
-    /// Whether a node that restarted may vote on new locks at once. Default:
-    /// [`Restarts::Observed`].
-    pub fn restarts(mut self, restarts: Restarts) -> Self {
-        self.settings.restarts = restarts;
-        self
-    }
-
-    /// The most waiters for one resource in this process. Beyond that, the answer is
-    /// [`LockError::Held`] at once. Default: 1000.
-    pub fn max_waiters(mut self, waiters: usize) -> Self {
-        self.settings.max_waiters = waiters;
         self
     }
 
@@ -239,20 +213,6 @@ pub(crate) fn check_distinct(nodes: &[NodeHandle]) -> Result<(), LockError> {
             twice.name()
         ))),
     }
-}
-
-fn default_client_name() -> String {
-    ascii_name(&format!("{}:{}", host_name(), std::process::id()))
-}
-
-#[cfg(unix)]
-fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
-#[cfg(not(unix))]
-fn host_name() -> String {
-    std::env::var("COMPUTERNAME").unwrap_or_else(|_| "unknown".to_owned())
 }
 
 #[cfg(test)]

@@ -3,48 +3,49 @@
 
 use std::time::Duration;
 
-/// The settings of a call. `$then` gets them all, each with its documentation and its type: those
-/// that a client has defaults for, then those that only a call has. This is the one place where they
-/// are declared; `fenced` beside them takes no value. The type of a request is passed on to `$then`.
+/// The settings of a call. This is the one place where they are declared: `$then` gets them all, each with
+/// its documentation, its type and its default, if it has one. First come those that a client has
+/// defaults for, then those that only a call has. `fenced` and `shared` beside them take no value. What
+/// is passed in `$more` comes before them.
 macro_rules! call_settings {
-    ($then:ident $(, $request:ident)?) => {
+    ($then:ident $(, $more:tt)?) => {
         $then! {
-            $($request:)?
+            $($more)?
             of_client {
                 /// How long a node keeps a lock that is not renewed, at least 3 x `node_timeout` and
                 /// at most `max_ttl`. The default of a client: 30 s.
-                ttl: Duration;
+                ttl: Duration = Duration::from_secs(30);
                 /// How long to wait for the lock. The last attempt starts no later than that. Zero
                 /// means at most one attempt. The default of a client: 5 s.
-                wait: Duration;
+                wait: Duration = Duration::from_secs(5);
                 /// At most this many timed retries after the first attempt. Unset by default: then
                 /// `wait` alone limits.
                 retry_count: u32;
                 /// The pause between attempts when nothing wakes a waiter earlier. The waiters for
                 /// one resource in this process share the shortest pause among them. The default of a
                 /// client: 200 ms.
-                retry_delay: Duration;
+                retry_delay: Duration = Duration::from_millis(200);
                 /// A random part of up to this much is added to each pause. The default of a client:
                 /// 100 ms.
-                retry_jitter: Duration;
+                retry_jitter: Duration = Duration::from_millis(100);
                 /// The part of the ttl, from 0 to below 1, that is reserved for clocks that run at
                 /// different rates. The default of a client: 0.01, as in the description of
                 /// Redlock; far more than NTP lets a clock drift.
-                clock_drift_factor: f64;
+                clock_drift_factor: f64 = 0.01;
             }
             of_call {
                 /// The name of the lock in metrics and spans, such as `"invoice"`. Every value is a
                 /// time series of its own: name a kind of resource, not a resource. Default: none;
                 /// the template in annotations.
-                label: &'static str;
+                label: &'static str = "";
                 /// Whether the lock renews itself. Default: true.
-                auto_extend: bool;
+                auto_extend: bool = true;
                 /// The lock is lost at the latest when it was held for this long. Unset by default.
                 max_hold: Duration;
                 /// How long the key stays at least, from when the lock was taken. A lock that is
                 /// released earlier stays taken for the rest, also after a crash of the holder. At
                 /// most `max_ttl`. Unset by default.
-                min_hold: Duration;
+                min_hold: Duration = Duration::ZERO;
                 /// At most this many clients and tasks hold the resource at once, 1 to 1024. All its
                 /// users have to agree on the number. Permits have names of their own: they do not
                 /// exclude a lock on the same resource. Unset by default: a lock, with one holder.
@@ -62,26 +63,17 @@ pub(crate) use call_settings;
 
 /// The setters of a request, whose field `options` holds what was set (rule 20).
 macro_rules! request_setters {
-    (
-        $request:ident:
-        of_client { $($(#[$of_client:meta])* $a:ident: $client:ty;)* }
-        of_call { $($(#[$of_call:meta])* $b:ident: $call:ty;)* }
-    ) => {
+    ($request:ident $($group:ident {
+        $($(#[$doc:meta])* $name:ident: $type:ty $(= $default:expr)?;)*
+    })*) => {
         impl $request {
-            $(
-                $(#[$of_client])*
-                pub fn $a(mut self, $a: $client) -> Self {
-                    self.options = self.options.$a($a);
+            $($(
+                $(#[$doc])*
+                pub fn $name(mut self, $name: $type) -> Self {
+                    self.options = self.options.$name($name);
                     self
                 }
-            )*
-            $(
-                $(#[$of_call])*
-                pub fn $b(mut self, $b: $call) -> Self {
-                    self.options = self.options.$b($b);
-                    self
-                }
-            )*
+            )*)*
 
             /// Applies the settings of these options.
             pub fn options(mut self, options: LockOptions) -> Self {
@@ -94,10 +86,9 @@ macro_rules! request_setters {
 pub(crate) use request_setters;
 
 macro_rules! options {
-    (
-        of_client { $($(#[$of_client:meta])* $a:ident: $client:ty;)* }
-        of_call { $($(#[$of_call:meta])* $b:ident: $call:ty;)* }
-    ) => {
+    ($($group:ident {
+        $($(#[$doc:meta])* $name:ident: $type:ty $(= $default:expr)?;)*
+    })*) => {
         /// The settings of one call. What is left unset keeps the client's value; the later call
         /// wins.
         ///
@@ -112,8 +103,7 @@ macro_rules! options {
         #[derive(Debug, Clone, Default, PartialEq)]
         #[must_use = "options do nothing until a request takes them"]
         pub struct LockOptions {
-            $(pub(crate) $a: Option<$client>,)*
-            $(pub(crate) $b: Option<$call>,)*
+            $($(pub(crate) $name: Option<$type>,)*)*
             pub(crate) fenced: bool,
             pub(crate) shared: bool,
         }
@@ -121,29 +111,26 @@ macro_rules! options {
         impl LockOptions {
             /// No setting at all.
             pub const fn new() -> Self {
-                Self { $($a: None,)* $($b: None,)* fenced: false, shared: false }
+                Self { $($($name: None,)*)* fenced: false, shared: false }
             }
 
-            $(
-                $(#[$of_client])*
-                pub const fn $a(mut self, $a: $client) -> Self {
-                    self.$a = Some($a);
+            /// The settings that have a default.
+            pub(crate) const fn defaults() -> Self {
+                Self::new()$($($(.$name($default))?)*)*
+            }
+
+            $($(
+                $(#[$doc])*
+                pub const fn $name(mut self, $name: $type) -> Self {
+                    self.$name = Some($name);
                     self
                 }
-            )*
-            $(
-                $(#[$of_call])*
-                pub const fn $b(mut self, $b: $call) -> Self {
-                    self.$b = Some($b);
-                    self
-                }
-            )*
+            )*)*
 
             /// These options, changed by what `later` sets.
             pub(crate) fn merge(self, later: Self) -> Self {
                 Self {
-                    $($a: later.$a.or(self.$a),)*
-                    $($b: later.$b.or(self.$b),)*
+                    $($($name: later.$name.or(self.$name),)*)*
                     fenced: later.fenced || self.fenced,
                     shared: later.shared || self.shared,
                 }
@@ -239,6 +226,22 @@ mod tests {
     /// Three values of which neither the order nor the size says anything; on and off for those that
     /// are on or off.
     const VALUES: [[u64; 3]; 4] = [[11, 12, 13], [13, 12, 11], [12, 13, 11], [12, 11, 12]];
+
+    macro_rules! names {
+        ($($group:ident {
+            $($(#[$doc:meta])* $name:ident: $type:ty $(= $default:expr)?;)*
+        })*) => {
+            [$($(stringify!($name),)*)*]
+        };
+    }
+
+    #[test]
+    fn every_setting_has_a_row() {
+        let rows: Vec<_> = rows().iter().map(|row| row.0).collect();
+        for name in call_settings!(names) {
+            assert!(rows.contains(&name), "no row for {name}");
+        }
+    }
 
     #[test]
     fn a_fenced_setting_stays_fenced() {

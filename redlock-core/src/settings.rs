@@ -3,69 +3,96 @@
 
 use std::time::Duration;
 
-use crate::{error::LockError, node::Restarts, options::LockOptions};
+use crate::{
+    error::LockError,
+    node::Restarts,
+    options::{LockOptions, call_settings},
+    token::ascii_name,
+};
 
 /// The most permits of one resource: a node looks up all their keys before it says that none is free.
 const MAX_PERMITS: u32 = 1024;
 
-/// The settings that a client was built with.
-#[derive(Debug, Clone)]
-pub(crate) struct Settings {
-    /// The values of settings that calls leave unset.
-    pub(crate) defaults: LockOptions,
-    pub(crate) max_ttl: Duration,
-    pub(crate) node_timeout: Duration,
-    pub(crate) connect_timeout: Duration,
-    pub(crate) key_prefix: String,
-    pub(crate) client_name: String,
-    pub(crate) restarts: Restarts,
-    pub(crate) max_waiters: usize,
+/// The settings that only a client has. This is the one place where they are declared: `$then` gets them
+/// all, each with its documentation, its type, its default, and its setter's argument and what that makes
+/// of it. What is passed in `$more` comes before them.
+macro_rules! client_settings {
+    ($then:ident $(, $more:tt)?) => {
+        $then! {
+            $($more)?
+            /// The longest ttl accepted, and how long a node that restarted gives no votes. It must be the
+            /// same in all clients of a pool. Default: 60 s.
+            max_ttl: Duration = Duration::from_secs(60), set by (ttl: Duration) => ttl;
+            /// The bound on one command on one node. Default: 50 ms. Several times what a node usually
+            /// takes, so that a busy machine does not make answers late: those do not count.
+            node_timeout: Duration = Duration::from_millis(50), set by (timeout: Duration) => timeout;
+            /// The bound on opening one connection. Default: 1 s.
+            connect_timeout: Duration = Duration::from_secs(1), set by (timeout: Duration) => timeout;
+            /// The prefix of every key. Default: `redlock:`. With an empty prefix, the keys are those of
+            /// other Redlock clients.
+            key_prefix: String = "redlock:".to_owned(), set by (prefix: impl Into<String>) => prefix.into();
+            /// The name of this client in the values of its keys, for operators that look at a node. Up to
+            /// 64 characters of printable ASCII are kept. Default: host and process id.
+            client_name: String = default_client_name(),
+                set by (name: impl Into<String>) => ascii_name(&name.into());
+            /// Whether a node that restarted may vote on new locks at once. Default:
+            /// [`Restarts::Observed`].
+            restarts: Restarts = Restarts::default(), set by (restarts: Restarts) => restarts;
+            /// The most waiters for one resource in this process. Beyond that, the answer is
+            /// [`LockError::Held`] at once. Default: 1000.
+            max_waiters: usize = 1000, set by (waiters: usize) => waiters;
+        }
+    };
+}
+pub(crate) use client_settings;
+
+macro_rules! settings {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident: $type:ty = $default:expr, set by ($argument:ident: $from:ty) => $set:expr;
+    )*) => {
+        /// The settings that a client was built with.
+        #[derive(Debug, Clone)]
+        pub(crate) struct Settings {
+            /// The values of settings that calls leave unset.
+            pub(crate) defaults: LockOptions,
+            $(pub(crate) $name: $type,)*
+        }
+
+        impl Default for Settings {
+            fn default() -> Self {
+                Self { defaults: LockOptions::defaults(), $($name: $default,)* }
+            }
+        }
+    };
+}
+
+client_settings!(settings);
+
+/// Host and process id.
+fn default_client_name() -> String {
+    ascii_name(&format!("{}:{}", host_name(), std::process::id()))
+}
+
+#[cfg(unix)]
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(not(unix))]
+fn host_name() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_else(|_| "unknown".to_owned())
 }
 
 impl Settings {
-    /// The defaults of a client with this name.
-    pub(crate) fn new(client_name: String) -> Self {
-        Self {
-            defaults: LockOptions::new()
-                .ttl(Duration::from_secs(30))
-                .wait(Duration::from_secs(5))
-                .retry_delay(Duration::from_millis(200))
-                .retry_jitter(Duration::from_millis(100))
-                .clock_drift_factor(0.01),
-            max_ttl: Duration::from_secs(60),
-            node_timeout: Duration::from_millis(50),
-            connect_timeout: Duration::from_secs(1),
-            key_prefix: "redlock:".to_owned(),
-            client_name,
-            restarts: Restarts::default(),
-            max_waiters: 1000,
-        }
-    }
-
     /// The clock drift that a client allows for by itself.
     pub(crate) fn clock_drift_factor(&self) -> f64 {
-        self.defaults.clock_drift_factor.unwrap_or_default()
+        Terms::of(self.defaults.clone()).clock_drift_factor
     }
 
     /// The terms of a call with these options, or what is wrong with them.
     pub(crate) fn terms(&self, options: &LockOptions) -> Result<Terms, LockError> {
-        // A client has a default for each setting that has no default below.
-        let set = self.defaults.clone().merge(options.clone());
-        let terms = Terms {
-            label: set.label.unwrap_or_default(),
-            ttl: set.ttl.unwrap_or_default(),
-            wait: set.wait.unwrap_or_default(),
-            retry_count: set.retry_count,
-            retry_delay: set.retry_delay.unwrap_or_default(),
-            retry_jitter: set.retry_jitter.unwrap_or_default(),
-            clock_drift_factor: set.clock_drift_factor.unwrap_or_default(),
-            auto_extend: set.auto_extend.unwrap_or(true),
-            max_hold: set.max_hold,
-            min_hold: set.min_hold.unwrap_or_default(),
-            fenced: set.fenced,
-            shared: set.shared,
-            permits: set.permits,
-        };
+        let terms = Terms::of(self.defaults.clone().merge(options.clone()));
         self.check_ttl("ttl", terms.ttl)?;
         if !(0.0..1.0).contains(&terms.clock_drift_factor) {
             return Err(LockError::config(format!(
@@ -126,25 +153,40 @@ impl Settings {
     }
 }
 
-/// The terms of one request: the client's settings changed by the call's, checked. They go with the
-/// request, and no other request sees them (rule 20).
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Terms {
-    /// Empty when the request has none.
-    pub(crate) label: &'static str,
-    pub(crate) ttl: Duration,
-    pub(crate) wait: Duration,
-    pub(crate) retry_count: Option<u32>,
-    pub(crate) retry_delay: Duration,
-    pub(crate) retry_jitter: Duration,
-    pub(crate) clock_drift_factor: f64,
-    pub(crate) auto_extend: bool,
-    pub(crate) max_hold: Option<Duration>,
-    pub(crate) min_hold: Duration,
-    pub(crate) fenced: bool,
-    pub(crate) shared: bool,
-    pub(crate) permits: Option<u32>,
+/// A setting with a default always has a value; without one, it may be absent.
+macro_rules! term {
+    (type $type:ty) => { Option<$type> };
+    (type $type:ty, $default:expr) => { $type };
+    (value $set:expr) => { $set };
+    (value $set:expr, $default:expr) => { $set.unwrap_or($default) };
 }
+
+macro_rules! terms {
+    ($($group:ident {
+        $($(#[$doc:meta])* $name:ident: $type:ty $(= $default:expr)?;)*
+    })*) => {
+        /// The terms of one request: the client's settings changed by the call's, checked. They go with
+        /// the request, and no other request sees them (rule 20).
+        #[derive(Debug, Clone, PartialEq)]
+        pub(crate) struct Terms {
+            $($($(#[$doc])* pub(crate) $name: term!(type $type $(, $default)?),)*)*
+            pub(crate) fenced: bool,
+            pub(crate) shared: bool,
+        }
+
+        impl Terms {
+            fn of(set: LockOptions) -> Self {
+                Self {
+                    $($($name: term!(value set.$name $(, $default)?),)*)*
+                    fenced: set.fenced,
+                    shared: set.shared,
+                }
+            }
+        }
+    };
+}
+
+call_settings!(terms);
 
 impl Terms {
     /// Whether several may hold what is asked for.

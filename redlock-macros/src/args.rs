@@ -9,11 +9,12 @@ use syn::{
 
 use crate::{
     errors::Errors,
-    keys::usage,
+    keys::{CRATE, SETTINGS, other_keys, usage},
     nodes::{self, PoolName, PoolNames},
     resource::{self, Resource},
+    setting::{Kind, Settings, Value},
     suggest,
-    value::{self, Count, Factor, OnLost, Time},
+    value::{self, OnLost},
 };
 
 /// The value of one key.
@@ -24,36 +25,32 @@ pub(crate) struct Arg<T> {
     pub(crate) value: T,
 }
 
-/// All arguments. A key with a mistake is absent, and its error is collected.
-#[derive(Debug)]
-pub(crate) struct Args {
-    pub(crate) resource: Option<Arg<Resource>>,
-    pub(crate) resources: Option<Arg<Resource>>,
-    pub(crate) ttl: Option<Arg<Time>>,
-    pub(crate) wait: Option<Arg<Time>>,
-    pub(crate) pool: Option<Arg<PoolName>>,
-    pub(crate) pools: Option<Arg<PoolNames>>,
-    pub(crate) client: Option<Arg<Expr>>,
-    pub(crate) retry_count: Option<Arg<Count>>,
-    pub(crate) permits: Option<Arg<Count>>,
-    pub(crate) retry_delay: Option<Arg<Time>>,
-    pub(crate) retry_jitter: Option<Arg<Time>>,
-    pub(crate) clock_drift_factor: Option<Arg<Factor>>,
-    pub(crate) lock: Option<Arg<Ident>>,
-    pub(crate) map_err: Option<Arg<Expr>>,
-    pub(crate) on_reject: Option<Arg<Expr>>,
-    pub(crate) skip_if_held: Option<Arg<()>>,
-    pub(crate) max_hold: Option<Arg<Time>>,
-    pub(crate) min_hold: Option<Arg<Time>>,
-    pub(crate) auto_extend: Option<Arg<Expr>>,
-    pub(crate) fenced: Option<Arg<()>>,
-    pub(crate) shared: Option<Arg<()>>,
-    pub(crate) on_lost: Option<Arg<OnLost>>,
-    pub(crate) label: Option<Arg<Expr>>,
-    pub(crate) krate: Option<Arg<Path>>,
-    /// Whether a `map_err` or an `on_reject` may be absent only for a mistake in it or before it.
-    pub(crate) refusal_unread: bool,
+macro_rules! arguments {
+    ($($key:ident: $type:ty = $take:ident($($read:path)?), $example:literal;)*) => {
+        /// All arguments. A key with a mistake is absent, and its error is collected.
+        #[derive(Debug)]
+        pub(crate) struct Args {
+            $(pub(crate) $key: Option<Arg<$type>>,)*
+            pub(crate) krate: Option<Arg<Path>>,
+            pub(crate) settings: Settings,
+            /// Whether a `map_err` or an `on_reject` may be absent only for a mistake in it or before it.
+            pub(crate) refusal_unread: bool,
+        }
+
+        impl Args {
+            fn of(entries: &mut Entries, refusal_unread: bool, errors: &mut Errors) -> Self {
+                let mut take = Take { entries, errors };
+                Self {
+                    $($key: take.$take(stringify!($key), $($read)?),)*
+                    krate: take.value(CRATE.0, value::path),
+                    settings: take.settings(),
+                    refusal_unread,
+                }
+            }
+        }
+    };
 }
+other_keys!(arguments);
 
 impl Args {
     /// Reads everything, so that all mistakes are told at once.
@@ -63,34 +60,7 @@ impl Args {
         let read =
             errors.catch(Parser::parse2(|input: ParseStream<'_>| entries.parse(input), tokens));
         let refusal_unread = read.is_none() || entries.has("map_err") || entries.has("on_reject");
-        let mut take = Take { entries: &mut entries, errors };
-        Self {
-            resource: take.value("resource", resource::resource),
-            resources: take.value("resources", resource::resources),
-            ttl: take.value("ttl", value::positive_time),
-            wait: take.value("wait", value::time),
-            pool: take.value("pool", nodes::pool),
-            pools: take.value("pools", nodes::pools),
-            client: take.value("client", nodes::client),
-            retry_count: take.value("retry_count", value::count),
-            permits: take.value("permits", value::count),
-            retry_delay: take.value("retry_delay", value::time),
-            retry_jitter: take.value("retry_jitter", value::time),
-            clock_drift_factor: take.value("clock_drift_factor", value::factor),
-            lock: take.value("lock", value::name),
-            map_err: take.value("map_err", value::function),
-            on_reject: take.value("on_reject", value::function),
-            skip_if_held: take.flag("skip_if_held"),
-            max_hold: take.value("max_hold", value::positive_time),
-            min_hold: take.value("min_hold", value::time),
-            auto_extend: take.value("auto_extend", value::toggle),
-            fenced: take.flag("fenced"),
-            shared: take.flag("shared"),
-            on_lost: take.value("on_lost", value::on_lost),
-            label: take.value("label", value::label),
-            krate: take.value("crate", value::path),
-            refusal_unread,
-        }
+        Self::of(&mut entries, refusal_unread, errors)
     }
 }
 
@@ -105,7 +75,7 @@ impl Entries {
             let value = if input.peek(Token![=]) {
                 input.parse::<Token![=]>()?;
                 if input.is_empty() || input.peek(Token![,]) {
-                    return Err(syn::Error::new(key.span(), needs_value(&key)));
+                    return Err(needs_value(&key));
                 }
                 Some(self.value(&key, input)?)
             } else if input.peek(Token![:]) {
@@ -208,18 +178,34 @@ impl Take<'_> {
         read: impl FnOnce(&Ident, Expr) -> syn::Result<T>,
     ) -> Option<Arg<T>> {
         let (key, value) = self.entry(name)?;
-        let value = value.ok_or_else(|| syn::Error::new(key.span(), needs_value(&key)));
+        let value = value.ok_or_else(|| needs_value(&key));
         let value = self.errors.catch(value.and_then(|value| read(&key, value)))?;
         Some(Arg { key, value })
     }
 
+    /// A key that stands alone. It counts as there also where a value is written for it by mistake.
     fn flag(&mut self, name: &str) -> Option<Arg<()>> {
         let (key, value) = self.entry(name)?;
         if let Some(value) = value {
-            let told = format!("`{key}` takes no value: write it alone, or leave it away");
-            self.errors.push(syn::Error::new_spanned(value, told));
+            self.errors.push(value::is_not_taken(&key, value));
         }
         Some(Arg { key, value: () })
+    }
+
+    fn settings(&mut self) -> Settings {
+        let mut settings = Settings::default();
+        for (name, kind, _) in SETTINGS {
+            let Some((key, value)) = self.entry(name) else { continue };
+            let value = match (kind, value) {
+                (Kind::Word, None) => Ok(Value::Word(key.span())),
+                (_, None) => Err(needs_value(&key)),
+                (kind, Some(value)) => kind.read(&key, value),
+            };
+            if let Some(value) = self.errors.catch(value) {
+                settings.add(name, value);
+            }
+        }
+        settings
     }
 }
 
@@ -250,8 +236,9 @@ pub(crate) fn lock_in(attribute: TokenStream) -> Option<Ident> {
     None
 }
 
-fn needs_value(key: &Ident) -> String {
-    format!("`{key}` needs a value: `{}`", usage(key).unwrap_or_default())
+fn needs_value(key: &Ident) -> syn::Error {
+    let told = format!("`{key}` needs a value: `{}`", usage(key).unwrap_or_default());
+    syn::Error::new(key.span(), told)
 }
 
 /// The error of an attribute without a resource; it has no place but the attribute itself.
@@ -265,7 +252,7 @@ pub(crate) fn no_resource() -> syn::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::{CRATE, KEYS};
+    use crate::keys;
     use quote::quote;
 
     fn errors_of(source: &str) -> Vec<String> {
@@ -274,23 +261,27 @@ mod tests {
         errors.into_error().into_iter().flatten().map(|error| error.to_string()).collect()
     }
 
+    fn keys() -> impl Iterator<Item = (&'static str, &'static str)> {
+        keys::all().chain([CRATE])
+    }
+
     /// A legal way to write each key.
     fn written(name: &str) -> String {
-        let usage = KEYS.iter().chain([&CRATE]).find(|(key, _)| *key == name).unwrap().1;
+        let usage = keys().find(|(key, _)| *key == name).unwrap().1;
         usage.replace("..", "0")
     }
 
     #[test]
     fn every_usage_that_a_message_shows_is_read() {
-        for (name, _) in KEYS.iter().chain([&CRATE]) {
+        for (name, _) in keys() {
             assert_eq!(errors_of(&written(name)), [""; 0], "{name}");
         }
     }
 
     #[test]
     fn any_two_keys_go_together_in_either_order_and_no_key_goes_twice() {
-        for (first, _) in KEYS.iter().chain([&CRATE]) {
-            for (second, _) in KEYS.iter().chain([&CRATE]) {
+        for (first, _) in keys() {
+            for (second, _) in keys() {
                 let told = errors_of(&format!("{}, {}", written(first), written(second)));
                 if first == second {
                     assert_eq!(told, [format!("`{first}` is given twice: keep one of the two")]);
@@ -302,38 +293,15 @@ mod tests {
     }
 
     #[test]
-    fn a_key_lands_in_its_own_field() {
-        let mut errors = Errors::default();
-        let args = Args::parse(
-            quote!(
-                min_hold = 4,
-                ttl = 1,
-                retry_jitter = 6,
-                wait = 2,
-                max_hold = 3,
-                retry_delay = 5,
-            ),
-            &mut errors,
-        );
-        assert!(errors.into_error().is_none());
-        let millis = |arg: Option<Arg<Time>>| match arg.unwrap().value {
-            Time::Millis(millis) => millis,
-            Time::Expr(_) => panic!("a number is not an expression"),
-        };
-        assert_eq!(
-            [
-                args.ttl,
-                args.wait,
-                args.max_hold,
-                args.min_hold,
-                args.retry_delay,
-                args.retry_jitter
-            ]
-            .map(millis),
-            [1, 2, 3, 4, 5, 6]
-        );
-        assert!(args.resource.is_none() && args.retry_count.is_none());
-        assert!(args.resource.is_none() && args.permits.is_none());
+    fn nothing_that_was_written_is_left_unread() {
+        for (name, _) in keys() {
+            let mut entries = Entries::default();
+            let tokens = written(name).parse().unwrap();
+            Parser::parse2(|input: ParseStream<'_>| entries.parse(input), tokens).unwrap();
+            assert!(entries.has(name));
+            Args::of(&mut entries, false, &mut Errors::default());
+            assert!(!entries.has(name), "{name}");
+        }
     }
 
     #[test]

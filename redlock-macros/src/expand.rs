@@ -31,16 +31,17 @@
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::{Expr, spanned::Spanned};
+use syn::spanned::Spanned;
 
 use crate::{
     function::{Function, with_content},
     nodes::{PoolName, PoolNames},
     output::Output,
+    paths::{Paths, mixed},
     resource::Resource,
     returned_future::{ReturnedFuture, rename_self},
-    validate::{Label, Options, Plan, Refusal, Source},
-    value::{Count, Factor, OnLost, Time},
+    validate::{Plan, Refusal, Source},
+    value::OnLost,
 };
 
 /// The function with its body under the lock.
@@ -51,8 +52,9 @@ pub(crate) fn function(
     returned: Option<ReturnedFuture>,
     plan: &Plan,
     output: &Output,
+    paths: &Paths,
 ) -> TokenStream {
-    let locked = Locked { plan, output, arguments: function.argument_names() };
+    let locked = Locked { plan, output, paths, arguments: function.argument_names() };
     let body = match returned {
         None => locked.statements(function.body.clone(), None),
         Some(future) => future.with_work(|work, receiver| locked.statements(work, receiver)),
@@ -63,6 +65,7 @@ pub(crate) fn function(
 struct Locked<'a> {
     plan: &'a Plan,
     output: &'a Output,
+    paths: &'a Paths,
     arguments: Vec<&'a Ident>,
 }
 
@@ -75,8 +78,8 @@ impl Locked<'_> {
             request = rename_self(request, receiver);
             refusal = rename_self(refusal, receiver);
         }
-        let krate = self.krate();
-        let private = self.private();
+        let krate = self.paths.krate();
+        let private = self.paths.private();
         let on_lost = match self.plan.on_lost {
             OnLost::Cancel => quote_mixed!(Cancel),
             OnLost::Continue => quote_mixed!(Continue),
@@ -114,9 +117,9 @@ impl Locked<'_> {
     }
 
     fn request(&self) -> TokenStream {
-        let private = self.private();
+        let private = self.paths.private();
         let resource = self.resource(&self.plan.resource);
-        let options = self.options(&self.plan.options);
+        let options = self.plan.settings.options(self.paths);
         match &self.plan.source {
             Source::DefaultPool => {
                 quote_mixed!(#private::of_pool("default", #resource, #options))
@@ -141,7 +144,7 @@ impl Locked<'_> {
     }
 
     fn resource(&self, resource: &Resource) -> TokenStream {
-        let private = self.private();
+        let private = self.paths.private();
         match resource {
             Resource::Text { text, span } => {
                 let text = proc_macro2::Literal::string(text);
@@ -198,72 +201,6 @@ impl Locked<'_> {
             .collect()
     }
 
-    fn options(&self, options: &Options) -> TokenStream {
-        let krate = self.krate();
-        let mut setters = TokenStream::new();
-        // All of the call lies on the value: what is wrong with that is shown there alone.
-        let mut set = |setter: &str, value: Option<TokenStream>| {
-            if let Some(value) = value {
-                let place = mixed(value.span());
-                let setter = Ident::new(setter, place);
-                setters.extend(quote_spanned!(place=> .#setter(#value)));
-            }
-        };
-        let time = |time: &Option<Time>| time.as_ref().map(|time| self.time(time));
-        set("ttl", time(&options.ttl));
-        set("wait", time(&options.wait));
-        set("retry_count", options.retry_count.as_ref().map(ToTokens::to_token_stream));
-        set("permits", options.permits.as_ref().map(ToTokens::to_token_stream));
-        set("retry_delay", time(&options.retry_delay));
-        set("retry_jitter", time(&options.retry_jitter));
-        set(
-            "clock_drift_factor",
-            options.clock_drift_factor.as_ref().map(ToTokens::to_token_stream),
-        );
-        set("auto_extend", options.auto_extend.as_ref().map(ToTokens::to_token_stream));
-        set("max_hold", time(&options.max_hold));
-        set("min_hold", time(&options.min_hold));
-        let words = [("fenced", &options.fenced), ("shared", &options.shared)];
-        for (name, key) in words {
-            let Some(key) = key else { continue };
-            let place = mixed(key.span());
-            let setter = Ident::new(name, place);
-            setters.extend(quote_spanned!(place=> .#setter()));
-        }
-        if let Some(label) = &options.label {
-            let label = match label {
-                Label::Given(label) => label.to_token_stream(),
-                Label::Template(template) => quote!(#template),
-            };
-            let place = mixed(label.span());
-            let setter = Ident::new("label", place);
-            setters.extend(quote_spanned!(place=> .#setter(#label)));
-        }
-        let options = quote_mixed!(#krate::LockOptions::new() #setters);
-        if self.plan.options.are_literals() {
-            // Part of the program's data: otherwise the code that builds them is in it for each function.
-            quote_mixed!(const { &#options })
-        } else {
-            quote_mixed!(&#options)
-        }
-    }
-
-    fn time(&self, time: &Time) -> TokenStream {
-        match time {
-            Time::Millis(millis) => {
-                let private = self.private();
-                quote_mixed!(#private::Duration::from_millis(#millis))
-            }
-            // rustc may have to know the setting's type to find that of the expression.
-            Time::Expr(duration) if !says_its_type(duration) => duration.to_token_stream(),
-            Time::Expr(duration) => {
-                let place = duration.span();
-                let private = self.private_at(place);
-                quote_spanned!(mixed(place)=> #private::duration(#duration))
-            }
-        }
-    }
-
     /// Names the return type, so that a closure is checked against it and rustc shows at the
     /// return type what that lacks.
     fn refusal(&self, refusal: &Refusal) -> TokenStream {
@@ -271,11 +208,11 @@ impl Locked<'_> {
         match refusal {
             Refusal::ErrorFrom => self.at_return_type("error_from", quote!(#output), None),
             Refusal::MapErr(f) => {
-                let private = self.private_at(f.span());
+                let private = self.paths.private_at(f.span());
                 quote_spanned!(mixed(f.span())=> #private::map_err::<#output, _>(#f))
             }
             Refusal::OnReject(f) => {
-                let private = self.private_at(f.span());
+                let private = self.paths.private_at(f.span());
                 quote_spanned!(mixed(f.span())=> #private::on_reject::<#output, _>(#f))
             }
             Refusal::SkipOk(otherwise) => {
@@ -297,7 +234,7 @@ impl Locked<'_> {
         argument: Option<TokenStream>,
     ) -> TokenStream {
         let place = self.output.place;
-        let private = self.private_at(place);
+        let private = self.paths.private_at(place);
         let function = Ident::new(function, mixed(place));
         quote_spanned!(mixed(place)=> #private::#function::<#types>(#argument))
     }
@@ -326,64 +263,6 @@ impl Locked<'_> {
             }
         }
     }
-
-    fn krate(&self) -> TokenStream {
-        krate(self.plan.krate.as_ref())
-    }
-
-    fn private(&self) -> TokenStream {
-        let krate = self.krate();
-        quote_mixed!(#krate::__private)
-    }
-
-    /// All of the path at one place, or rustc would point at everything in between.
-    fn private_at(&self, place: Span) -> TokenStream {
-        self.private()
-            .into_iter()
-            .map(|mut token| {
-                token.set_span(token.span().located_at(place));
-                token
-            })
-            .collect()
-    }
-}
-
-impl ToTokens for Count {
-    fn to_tokens(&self, tokens: &mut TokenStream) {
-        match self {
-            Self::Number(number) => number.to_tokens(tokens),
-            Self::Expr(expr) => expr.to_tokens(tokens),
-        }
-    }
-}
-
-impl ToTokens for Factor {
-    fn to_tokens(&self, tokens: &mut TokenStream) {
-        match self {
-            Self::Number(number) => number.to_tokens(tokens),
-            Self::Expr(expr) => expr.to_tokens(tokens),
-        }
-    }
-}
-
-/// Whether rustc knows the type of the expression from the expression alone.
-fn says_its_type(value: &Expr) -> bool {
-    match value {
-        Expr::Binary(_) | Expr::Cast(_) | Expr::Field(_) | Expr::Path(_) => true,
-        Expr::Paren(paren) => says_its_type(&paren.expr),
-        Expr::Unary(unary) => says_its_type(&unary.expr),
-        _ => false,
-    }
-}
-
-/// The path to redlock-core.
-pub(crate) fn krate(given: Option<&syn::Path>) -> TokenStream {
-    given.map_or_else(|| quote_mixed!(::redlock_core), ToTokens::to_token_stream)
-}
-
-/// This place, with names that the user's code neither sees nor shadows.
-fn mixed(place: Span) -> Span {
-    Span::mixed_site().located_at(place)
 }
 
 /// The empty place before this one.

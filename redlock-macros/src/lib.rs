@@ -19,8 +19,10 @@ mod hole;
 mod keys;
 mod nodes;
 mod output;
+mod paths;
 mod resource;
 mod returned_future;
+mod setting;
 mod suggest;
 mod template;
 mod validate;
@@ -31,7 +33,7 @@ use quote::ToTokens;
 use syn::{ReturnType, Signature};
 
 use crate::{
-    args::Args, errors::Errors, function::Function, output::Output,
+    args::Args, errors::Errors, function::Function, output::Output, paths::Paths,
     returned_future::ReturnedFuture, validate::Plan,
 };
 
@@ -54,20 +56,20 @@ fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let args = Args::parse(attribute.clone(), &mut errors);
     let lock = args.lock.as_ref().map(|arg| arg.value.clone());
-    let krate = args.krate.as_ref().map(|arg| arg.value.clone());
+    let paths = Paths(args.krate.as_ref().map(|arg| arg.value.clone()));
     if let Some(lock) = &lock {
         errors.catch(debug_handler::above(lock, Span::call_site(), &function));
     }
     let expanded = errors.catch(future(&function)).and_then(|(returned, output)| {
         let plan = Plan::new(args, &function, &output, &mut errors)?;
-        Some(expand::function(&function, returned, &plan, &output))
+        Some(expand::function(&function, returned, &plan, &output, &paths))
     });
     match (expanded, errors.into_error()) {
         (Some(expanded), None) => expanded,
         (_, error) => {
             let error = error.unwrap_or_else(args::no_resource).into_compile_error();
             let lock = lock.or_else(|| args::lock_in(attribute));
-            let function = fallback::function(&function, lock.as_ref(), krate.as_ref());
+            let function = fallback::function(&function, lock.as_ref(), &paths);
             quote::quote!(#error #function)
         }
     }
@@ -111,6 +113,7 @@ fn future(function: &Function) -> syn::Result<(Option<ReturnedFuture>, Output)> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::setting::Kind;
     use quote::quote;
 
     fn expanded(attribute: &str) -> String {
@@ -124,20 +127,15 @@ mod tests {
 
     #[test]
     fn each_setting_reaches_the_setter_of_its_own_name() {
-        const MILLIS: (&str, &str) = ("7", "from_millis (7u64)");
-        for (key, (written, passed)) in [
-            ("ttl", MILLIS),
-            ("wait", MILLIS),
-            ("retry_delay", MILLIS),
-            ("retry_jitter", MILLIS),
-            ("max_hold", MILLIS),
-            ("min_hold", MILLIS),
-            ("retry_count", ("7", "(7u32)")),
-            ("permits", ("7", "(7u32)")),
-            ("clock_drift_factor", ("0.7", "(0.7f64)")),
-            ("auto_extend", ("false", "(false)")),
-            ("label", ("\"x\"", "(\"x\")")),
-        ] {
+        for (key, kind, _) in keys::SETTINGS {
+            let (written, passed) = match kind {
+                Kind::Time | Kind::PositiveTime => ("7", "from_millis (7u64)"),
+                Kind::Count => ("7", "(7u32)"),
+                Kind::Factor => ("0.7", "(0.7f64)"),
+                Kind::Toggle => ("false", "(false)"),
+                Kind::Label => ("\"x\"", "(\"x\")"),
+                Kind::Word => continue,
+            };
             let code = expanded(&format!("resource = \"a\", {key} = {written}"));
             let setters = code.split("LockOptions :: new ()").nth(1).unwrap();
             let setters = setters.split(" ;").next().unwrap();
@@ -147,10 +145,20 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_asked_for_by_a_word_alone() {
-        assert!(expanded("resource = \"a\", fenced").contains("LockOptions :: new () . fenced ()"));
-        assert!(!expanded("resource = \"a\"").contains("fenced"));
-        assert!(expanded("resource = \"a\", shared").contains("LockOptions :: new () . shared ()"));
+    fn a_word_alone_calls_its_setter() {
+        for (key, kind, _) in keys::SETTINGS {
+            let setter = format!("LockOptions :: new () . {key} ()");
+            let is_word = matches!(kind, Kind::Word);
+            assert_eq!(expanded(&format!("resource = \"a\", {key}")).contains(&setter), is_word);
+            assert!(!expanded("resource = \"a\"").contains(&setter), "{key}");
+        }
+    }
+
+    #[test]
+    fn the_documentation_has_a_row_for_each_key() {
+        for (key, _) in keys::all().chain([keys::CRATE]) {
+            assert!(include_str!("redlock.md").contains(&format!("\n| `{key}` | ")), "{key}");
+        }
     }
 
     #[test]

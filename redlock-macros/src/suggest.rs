@@ -1,6 +1,6 @@
 //! What a wrong key was probably meant to be.
 
-use crate::keys::KEYS;
+use crate::keys;
 
 /// What other lock libraries call a key of ours.
 const ELSEWHERE: [(&str, &str); 21] = [
@@ -36,7 +36,7 @@ pub(crate) fn unknown_key(name: &str) -> String {
         Some(meant) => format!("there is no key `{name}`, did you mean `{meant}`? The keys are"),
         None => format!("there is no key `{name}`: the keys are"),
     };
-    for (at, (key, _)) in KEYS.iter().enumerate() {
+    for (at, (key, _)) in keys::all().enumerate() {
         let comma = if at == 0 { "" } else { "," };
         told.push_str(&format!("{comma} `{key}`"));
     }
@@ -58,7 +58,7 @@ fn meant(name: &str) -> Option<&'static str> {
     if let Some((_, ours)) = ELSEWHERE.iter().find(|(theirs, _)| *theirs == name) {
         return Some(ours);
     }
-    let (far, key) = KEYS.iter().map(|(key, _)| (distance(name, key), *key)).min()?;
+    let (far, key) = keys::all().map(|(key, _)| (distance(name, key), key)).min()?;
     // One slip in a short word, two in a long one; more is another word.
     (far <= 1 + usize::from(name.len() > 4)).then_some(key)
 }
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn the_message_lists_every_key() {
         let told = unknown_key("blocking");
-        for (key, _) in KEYS {
+        for (key, _) in keys::all() {
             assert!(told.contains(&format!("`{key}`")), "{key}");
         }
     }

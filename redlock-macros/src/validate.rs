@@ -1,6 +1,6 @@
 //! The rules between keys, and between keys and the function.
 
-use syn::{Expr, Ident, Path};
+use syn::{Expr, Ident};
 
 use crate::{
     args::{Arg, Args},
@@ -9,16 +9,16 @@ use crate::{
     nodes::{PoolName, PoolNames},
     output::Output,
     resource::Resource,
-    value::{Count, Factor, OnLost, Time},
+    setting::{Settings, Value},
+    value::{OnLost, Time},
 };
 
 /// What the attribute asks for, free of contradictions.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    pub(crate) krate: Option<Path>,
     pub(crate) source: Source,
     pub(crate) resource: Resource,
-    pub(crate) options: Options,
+    pub(crate) settings: Settings,
     pub(crate) on_lost: OnLost,
     pub(crate) lock: Option<Ident>,
     pub(crate) refusal: Refusal,
@@ -31,62 +31,6 @@ pub(crate) enum Source {
     Pool(PoolName),
     Pools(PoolNames),
     Client(Expr),
-}
-
-/// How the lock is asked for; what is `None` is for the client to say.
-#[derive(Debug)]
-pub(crate) struct Options {
-    pub(crate) ttl: Option<Time>,
-    pub(crate) wait: Option<Time>,
-    pub(crate) retry_count: Option<Count>,
-    pub(crate) permits: Option<Count>,
-    pub(crate) retry_delay: Option<Time>,
-    pub(crate) retry_jitter: Option<Time>,
-    pub(crate) clock_drift_factor: Option<Factor>,
-    pub(crate) auto_extend: Option<Expr>,
-    /// The key, if it is there.
-    pub(crate) fenced: Option<Ident>,
-    /// The key, if it is there.
-    pub(crate) shared: Option<Ident>,
-    pub(crate) max_hold: Option<Time>,
-    pub(crate) min_hold: Option<Time>,
-    /// The label: what was written, or the template.
-    pub(crate) label: Option<Label>,
-}
-
-impl Options {
-    /// Whether all of them are known when the function is compiled.
-    pub(crate) fn are_literals(&self) -> bool {
-        let Self {
-            ttl,
-            wait,
-            retry_count,
-            permits,
-            retry_delay,
-            retry_jitter,
-            clock_drift_factor,
-            auto_extend,
-            fenced: _,
-            shared: _,
-            max_hold,
-            min_hold,
-            label,
-        } = self;
-        let times = [ttl, wait, retry_delay, retry_jitter, max_hold, min_hold];
-        let counts = [retry_count, permits];
-        times.iter().all(|time| !matches!(time, Some(Time::Expr(_))))
-            && counts.iter().all(|count| !matches!(count, Some(Count::Expr(_))))
-            && !matches!(clock_drift_factor, Some(Factor::Expr(_)))
-            && matches!(auto_extend, None | Some(Expr::Lit(_)))
-            && !matches!(label, Some(Label::Given(_)))
-    }
-}
-
-/// What the lock is called in metrics and spans.
-#[derive(Debug)]
-pub(crate) enum Label {
-    Given(Expr),
-    Template(String),
 }
 
 /// What the function returns when the lock is refused or lost.
@@ -124,31 +68,21 @@ impl Plan {
         } else {
             errors.catch(refusal(skips, args.map_err, args.on_reject, output))
         };
-        let options = Options {
-            ttl: value(args.ttl),
-            // A function that skips does not queue: it makes one attempt, unless the user says how
-            // long to wait.
-            wait: value(args.wait).or_else(|| skips.then_some(Time::Millis(0))),
-            retry_count: value(args.retry_count),
-            permits: value(args.permits),
-            retry_delay: value(args.retry_delay),
-            retry_jitter: value(args.retry_jitter),
-            clock_drift_factor: value(args.clock_drift_factor),
-            auto_extend: value(args.auto_extend),
-            fenced: args.fenced.map(|arg| arg.key),
-            shared: args.shared.map(|arg| arg.key),
-            max_hold: value(args.max_hold),
-            min_hold: value(args.min_hold),
-            label: match value(args.label) {
-                Some(label) => Some(Label::Given(label)),
-                None => resource.as_ref().and_then(Resource::template).map(Label::Template),
-            },
-        };
+        let mut settings = args.settings;
+        // A function that skips does not queue: it makes one attempt, unless the user says how long to
+        // wait.
+        if skips && !settings.has("wait") {
+            settings.add("wait", Value::Time(Time::Millis(0)));
+        }
+        if !settings.has("label")
+            && let Some(template) = resource.as_ref().and_then(Resource::template)
+        {
+            settings.add("label", Value::Template(template));
+        }
         Some(Self {
-            krate: value(args.krate),
             source: source?,
             resource: resource?,
-            options,
+            settings,
             on_lost: value(args.on_lost).unwrap_or(OnLost::Cancel),
             lock,
             refusal: refusal?,

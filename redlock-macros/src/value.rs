@@ -231,6 +231,12 @@ pub(crate) fn path(key: &Ident, value: Expr) -> syn::Result<Path> {
     }
 }
 
+/// The error of a key that stands alone and was given a value.
+pub(crate) fn is_not_taken(key: &Ident, value: Expr) -> syn::Error {
+    let told = format!("`{key}` takes no value: write it alone, or leave it away");
+    syn::Error::new_spanned(value, told)
+}
+
 /// The expression itself: without the invisible brackets that a `macro_rules!` puts around it,
 /// and a literal without the parentheses and braces around it.
 pub(crate) fn ungrouped(value: Expr) -> Expr {

@@ -11,11 +11,24 @@ use self::value::Key;
 use crate::{
     builder::Builder,
     node::{Node, Restarts},
+    options::call_settings,
+    settings::client_settings,
 };
 
-/// Declares every setting once: the field, the name it has in a file, and the setter it acts as.
-macro_rules! settings {
-    ($($name:ident: $type:ty = $apply:expr;)*) => {
+/// A setting of a file, which acts as the builder's setter of its name: the nodes, the settings of calls
+/// that a client has defaults for, and those that only a client has.
+macro_rules! config {
+    (
+        {$(
+            $(#[$client_doc:meta])*
+            $client:ident: $client_type:ty = $client_default:expr, set by ($($argument:tt)*) => $set:expr;
+        )*}
+        of_client { $($(#[$doc:meta])* $name:ident: $type:ty $(= $default:expr)?;)* }
+        of_call { $($_:tt)* }
+    ) => {
+        config! { nodes: Vec<Node>; $($name: $type;)* $($client: $client_type;)* }
+    };
+    ($($name:ident: $type:ty;)*) => {
         /// The settings of a client, read from a file or from the environment (feature `serde`).
         ///
         /// The names are those of the [`Builder`]'s setters. Only the nodes are needed; what is left
@@ -110,7 +123,7 @@ macro_rules! settings {
             pub fn config(self, config: Config) -> Self {
                 let builder = self;
                 $(let builder = match config.$name {
-                    Some(value) => $apply(builder, value),
+                    Some(value) => builder.$name(value),
                     None => builder,
                 };)*
                 builder
@@ -130,22 +143,10 @@ macro_rules! settings {
     };
 }
 
-settings! {
-    nodes: Vec<Node> = Builder::nodes;
-    ttl: Duration = Builder::ttl;
-    max_ttl: Duration = Builder::max_ttl;
-    wait: Duration = Builder::wait;
-    retry_delay: Duration = Builder::retry_delay;
-    retry_jitter: Duration = Builder::retry_jitter;
-    retry_count: u32 = Builder::retry_count;
-    clock_drift_factor: f64 = Builder::clock_drift_factor;
-    node_timeout: Duration = Builder::node_timeout;
-    connect_timeout: Duration = Builder::connect_timeout;
-    max_waiters: usize = Builder::max_waiters;
-    key_prefix: String = Builder::key_prefix;
-    client_name: String = Builder::client_name;
-    restarts: Restarts = Builder::restarts;
+macro_rules! with_call_settings {
+    ($($client_settings:tt)*) => { call_settings!(config, { $($client_settings)* }); };
 }
+client_settings!(with_call_settings);
 
 impl<'de> Deserialize<'de> for Config {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

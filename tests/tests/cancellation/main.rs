@@ -11,70 +11,80 @@ use std::{future::pending, rc::Rc, time::Duration};
 
 use redlock_core::{LockError, LockGuard, LockHandle, Redlock};
 use redlock_tests::within;
-use world::{Mood, NODE_TIMEOUT, RESOURCE, Start, TTL, World, in_every_way, poll};
+use world::{Ask, EITHER, Mood, NODE_TIMEOUT, RESOURCE, Start, TTL, World, in_every_way, poll};
 
 /// A set with the resource that other clients hold on some nodes.
-const SET: [&str; 3] = ["also", RESOURCE, "too"];
+const RESOURCES: [&str; 3] = ["also", RESOURCE, "too"];
 
-async fn lock(start: Start) {
-    in_every_way(start, async |world, polls| {
-        world.trouble().await;
-        poll(polls, world.client.lock(RESOURCE)).await
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn lock_from_the_first_connection_on() {
-    lock(Start::Cold).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn lock_over_open_connections() {
-    lock(Start::Warm).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn try_lock() {
-    for start in [Start::Cold, Start::Warm] {
-        in_every_way(start, async |world, polls| {
+/// A request, over nodes where other clients ask for what `others` says.
+async fn request(starts: &[Start], ask: Ask, others: Ask) {
+    for start in starts {
+        in_every_way(*start, async |world, polls| {
+            world.asks = others;
             world.trouble().await;
-            poll(polls, world.client.try_lock(RESOURCE)).await
+            poll(polls, ask(&world.client)).await
         })
         .await;
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn lock_all() {
-    for start in [Start::Cold, Start::Warm] {
-        in_every_way(start, async |world, polls| {
-            world.trouble().await;
-            poll(polls, world.client.lock_all(SET)).await
-        })
-        .await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn lock_all_with_a_token() {
+/// A request of a client that has the first lock already.
+async fn request_behind(held: Ask, ask: Ask, others: Ask) {
     in_every_way(Start::Warm, async |world, polls| {
+        let guard = World::hold_as(held(&world.client)).await;
+        world.asks = others;
         world.trouble().await;
-        poll(polls, world.client.lock_all(SET).fenced()).await
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn lock_all_behind_a_task_of_the_same_client() {
-    in_every_way(Start::Warm, async |world, polls| {
-        let guard = world.hold(RESOURCE).await;
-        world.trouble().await;
-        let ended = poll(polls, world.client.lock_all(SET)).await;
+        let ended = poll(polls, ask(&world.client)).await;
         drop(guard);
         ended
     })
     .await;
+}
+
+/// An extension, then the release.
+async fn extend_and_release(held: Ask, others: Ask) {
+    in_every_way(Start::Cold, async |world, polls| {
+        let guard = World::hold_as(held(&world.client)).await;
+        world.asks = others;
+        world.trouble().await;
+        let extended = poll(polls, guard.extend(TTL)).await;
+        let released = poll(polls, guard.release()).await;
+        extended && released
+    })
+    .await;
+}
+
+const LOCK: Ask = |it| it.lock(RESOURCE);
+const SET: Ask = |it| it.lock_all(RESOURCES);
+
+#[tokio::test(start_paused = true)]
+async fn lock_from_the_first_connection_on() {
+    request(&[Start::Cold], LOCK, LOCK).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn lock_over_open_connections() {
+    request(&[Start::Warm], LOCK, LOCK).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn try_lock() {
+    request(&EITHER, |it| it.try_lock(RESOURCE), LOCK).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn lock_all() {
+    request(&EITHER, SET, LOCK).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn lock_all_with_a_token() {
+    request(&[Start::Warm], |it| it.lock_all(RESOURCES).fenced(), LOCK).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn lock_all_behind_a_task_of_the_same_client() {
+    request_behind(LOCK, SET, LOCK).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -127,19 +137,12 @@ async fn release() {
 
 #[tokio::test(start_paused = true)]
 async fn extend_and_release_a_set() {
-    in_every_way(Start::Cold, async |world, polls| {
-        let guard = World::hold_as(world.client.lock_all(SET)).await;
-        world.trouble().await;
-        let extended = poll(polls, guard.extend(TTL)).await;
-        let released = poll(polls, guard.release()).await;
-        extended && released
-    })
-    .await;
+    extend_and_release(SET, LOCK).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn health() {
-    for start in [Start::Cold, Start::Warm] {
+    for start in EITHER {
         in_every_way(start, async |world, polls| {
             world.trouble().await;
             poll(polls, world.client.health()).await

@@ -4,37 +4,30 @@ use std::time::Duration;
 
 use redlock_core::{LockState, NodeStatus};
 
-use super::world::{Mood, NODE_TIMEOUT, RESOURCE, Start, TTL, World, client, in_every_way, poll};
+use super::{
+    LOCK, extend_and_release, request, request_behind,
+    world::{Ask, EITHER, Mood, NODE_TIMEOUT, RESOURCE, Start, World, client, in_every_way, poll},
+};
+
+const READER: Ask = |it| it.lock(RESOURCE).shared();
+const PERMIT: Ask = |it| it.lock(RESOURCE).permits(1);
 
 #[tokio::test(start_paused = true)]
 async fn a_reader() {
-    for start in [Start::Cold, Start::Warm] {
-        in_every_way(start, async |world, polls| {
-            world.trouble().await;
-            poll(polls, world.client.lock(RESOURCE).shared()).await
-        })
-        .await;
-    }
+    request(&EITHER, READER, LOCK).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_reader_behind_a_writer_of_the_same_client() {
-    in_every_way(Start::Warm, async |world, polls| {
-        let guard = world.hold(RESOURCE).await;
-        world.trouble().await;
-        let ended = poll(polls, world.client.lock(RESOURCE).shared()).await;
-        drop(guard);
-        ended
-    })
-    .await;
+    request_behind(LOCK, READER, LOCK).await;
 }
 
 /// With a sign on the nodes that a writer waits.
 #[tokio::test(start_paused = true)]
 async fn a_writer_behind_readers() {
     in_every_way(Start::Warm, async |world, polls| {
-        let guard = World::hold_as(world.client.lock(RESOURCE).shared()).await;
-        world.asks = |it| it.lock(RESOURCE).shared();
+        let guard = World::hold_as(READER(&world.client)).await;
+        world.asks = READER;
         world.trouble().await;
         let ended = poll(polls, world.client.lock(RESOURCE)).await;
         drop(guard);
@@ -51,62 +44,28 @@ async fn a_writer_behind_readers() {
 
 #[tokio::test(start_paused = true)]
 async fn extend_and_release_a_reader() {
-    in_every_way(Start::Cold, async |world, polls| {
-        let guard = World::hold_as(world.client.lock(RESOURCE).shared()).await;
-        world.trouble().await;
-        let extended = poll(polls, guard.extend(TTL)).await;
-        let released = poll(polls, guard.release()).await;
-        extended && released
-    })
-    .await;
+    extend_and_release(READER, LOCK).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_permit() {
-    for start in [Start::Cold, Start::Warm] {
-        in_every_way(start, async |world, polls| {
-            world.asks = |it| it.lock(RESOURCE).permits(1);
-            world.trouble().await;
-            poll(polls, world.client.lock(RESOURCE).permits(1)).await
-        })
-        .await;
-    }
+    request(&EITHER, PERMIT, PERMIT).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_permit_where_another_is_free() {
-    in_every_way(Start::Warm, async |world, polls| {
-        world.asks = |it| it.lock(RESOURCE).permits(2);
-        world.trouble().await;
-        poll(polls, world.client.lock(RESOURCE).permits(2)).await
-    })
-    .await;
+    let one_of_two: Ask = |it| it.lock(RESOURCE).permits(2);
+    request(&[Start::Warm], one_of_two, one_of_two).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_permit_behind_a_holder_of_the_same_client() {
-    in_every_way(Start::Warm, async |world, polls| {
-        let guard = World::hold_as(world.client.lock(RESOURCE).permits(1)).await;
-        world.asks = |it| it.lock(RESOURCE).permits(1);
-        world.trouble().await;
-        let ended = poll(polls, world.client.lock(RESOURCE).permits(1)).await;
-        drop(guard);
-        ended
-    })
-    .await;
+    request_behind(PERMIT, PERMIT, PERMIT).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn extend_and_release_a_permit() {
-    in_every_way(Start::Cold, async |world, polls| {
-        let guard = World::hold_as(world.client.lock(RESOURCE).permits(1)).await;
-        world.asks = |it| it.lock(RESOURCE).permits(1);
-        world.trouble().await;
-        let extended = poll(polls, guard.extend(TTL)).await;
-        let released = poll(polls, guard.release()).await;
-        extended && released
-    })
-    .await;
+    extend_and_release(PERMIT, PERMIT).await;
 }
 
 /// The names of the clients that have the lock on some node.
@@ -124,7 +83,7 @@ async fn holders(world: &World) -> Vec<String> {
 async fn adopt() {
     const SHORT: Duration = Duration::from_secs(10);
     const GIVER: &str = "giver";
-    for start in [Start::Cold, Start::Warm] {
+    for start in EITHER {
         in_every_way(start, async |world, polls| {
             let giver = client(&world.nodes).client_name(GIVER).build().unwrap();
             let guard = World::hold_as(giver.lock(RESOURCE).ttl(SHORT)).await;

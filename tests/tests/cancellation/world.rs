@@ -35,6 +35,11 @@ pub(crate) enum Start {
     Warm,
 }
 
+pub(crate) const EITHER: [Start; 2] = [Start::Cold, Start::Warm];
+
+/// How a client asks for a lock.
+pub(crate) type Ask = fn(&Redlock) -> LockRequest;
+
 pub(crate) fn client<'a>(nodes: impl IntoIterator<Item = &'a MemoryNode>) -> Builder {
     Redlock::builder()
         .nodes(nodes)
@@ -56,14 +61,14 @@ pub(crate) struct World {
     /// The keys of another client, each on one node alone.
     foreign: Vec<(Redlock, LockGuard)>,
     /// How those clients hold the lock.
-    pub(crate) asks: fn(&Redlock) -> LockRequest,
+    pub(crate) asks: Ask,
 }
 
 impl World {
     async fn new(moods: [Mood; 3], start: Start) -> Self {
         let nodes = [MemoryNode::new(), MemoryNode::new(), MemoryNode::new()];
         let client = client(&nodes).build().unwrap();
-        let asks: fn(&Redlock) -> LockRequest = |it| it.lock(RESOURCE);
+        let asks: Ask = |it| it.lock(RESOURCE);
         let world = Self { nodes, moods, client, foreign: Vec::new(), asks };
         if start == Start::Warm {
             drop(world.hold("warm-up").await);

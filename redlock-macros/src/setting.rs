@@ -1,0 +1,155 @@
+//! The settings of the lock: what the values of each kind may be, and the code that they become.
+//!
+//! A setting is a row in `keys.rs`. A new kind of setting is a variant of [`Kind`] and of [`Value`] here.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::{Expr, spanned::Spanned};
+
+use crate::{
+    paths::{Paths, mixed},
+    value::{self, Count, Factor, Time},
+};
+
+/// What the values of a setting are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Kind {
+    /// A duration.
+    Time,
+    /// A duration of which zero makes no sense.
+    PositiveTime,
+    /// A `u32`.
+    Count,
+    /// An `f64`, from 0 to below 1.
+    Factor,
+    /// A `bool`.
+    Toggle,
+    /// A text that is the same at every call.
+    Label,
+    /// Nothing: the key stands alone.
+    Word,
+}
+
+impl Kind {
+    /// Reads what was written for a key.
+    pub(crate) fn read(self, key: &Ident, value: Expr) -> syn::Result<Value> {
+        Ok(match self {
+            Self::Time => Value::Time(value::time(key, value)?),
+            Self::PositiveTime => Value::Time(value::positive_time(key, value)?),
+            Self::Count => Value::Count(value::count(key, value)?),
+            Self::Factor => Value::Factor(value::factor(key, value)?),
+            Self::Toggle => Value::Toggle(value::toggle(key, value)?),
+            Self::Label => Value::Label(value::label(key, value)?),
+            Self::Word => return Err(value::is_not_taken(key, value)),
+        })
+    }
+}
+
+/// The value of a setting.
+#[derive(Debug)]
+pub(crate) enum Value {
+    Time(Time),
+    Count(Count),
+    Factor(Factor),
+    Toggle(Expr),
+    Label(Expr),
+    /// The label for want of another: the template of the resource.
+    Template(String),
+    /// The key alone, and where it stands.
+    Word(Span),
+}
+
+impl Value {
+    /// Whether it is known when the function is compiled.
+    fn is_literal(&self) -> bool {
+        match self {
+            Self::Time(Time::Millis(_))
+            | Self::Count(Count::Number(_))
+            | Self::Factor(Factor::Number(_))
+            | Self::Toggle(Expr::Lit(_))
+            | Self::Template(_)
+            | Self::Word(_) => true,
+            Self::Time(Time::Expr(_))
+            | Self::Count(Count::Expr(_))
+            | Self::Factor(Factor::Expr(_))
+            | Self::Toggle(_)
+            | Self::Label(_) => false,
+        }
+    }
+
+    /// What the setter gets, and the place of the call. All of the call lies on the value, so that
+    /// rustc shows a wrong value there alone.
+    fn argument(&self, paths: &Paths) -> (TokenStream, Span) {
+        let argument = match self {
+            Self::Time(time) => duration(time, paths),
+            Self::Count(Count::Number(number)) => number.to_token_stream(),
+            Self::Factor(Factor::Number(number)) => number.to_token_stream(),
+            Self::Count(Count::Expr(value))
+            | Self::Factor(Factor::Expr(value))
+            | Self::Toggle(value)
+            | Self::Label(value) => value.to_token_stream(),
+            Self::Template(template) => quote!(#template),
+            Self::Word(place) => return (TokenStream::new(), *place),
+        };
+        let place = argument.span();
+        (argument, place)
+    }
+}
+
+fn duration(time: &Time, paths: &Paths) -> TokenStream {
+    match time {
+        Time::Millis(millis) => {
+            let private = paths.private();
+            quote_mixed!(#private::Duration::from_millis(#millis))
+        }
+        // rustc may have to know the setting's type to find that of the expression.
+        Time::Expr(duration) if !says_its_type(duration) => duration.to_token_stream(),
+        Time::Expr(duration) => {
+            let place = duration.span();
+            let private = paths.private_at(place);
+            quote_spanned!(mixed(place)=> #private::duration(#duration))
+        }
+    }
+}
+
+/// Whether rustc knows the type of the expression from the expression alone.
+fn says_its_type(value: &Expr) -> bool {
+    match value {
+        Expr::Binary(_) | Expr::Cast(_) | Expr::Field(_) | Expr::Path(_) => true,
+        Expr::Paren(paren) => says_its_type(&paren.expr),
+        Expr::Unary(unary) => says_its_type(&unary.expr),
+        _ => false,
+    }
+}
+
+/// How the lock is asked for. What is absent is for the client to say.
+#[derive(Debug, Default)]
+pub(crate) struct Settings(Vec<(&'static str, Value)>);
+
+impl Settings {
+    /// Adds a setting that is not there yet.
+    pub(crate) fn add(&mut self, name: &'static str, value: Value) {
+        self.0.push((name, value));
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(known, _)| *known == name)
+    }
+
+    /// An expression of the type `&LockOptions`.
+    pub(crate) fn options(&self, paths: &Paths) -> TokenStream {
+        let krate = paths.krate();
+        let setters = self.0.iter().map(|(name, value)| {
+            let (argument, place) = value.argument(paths);
+            let setter = Ident::new(name, mixed(place));
+            quote_spanned!(mixed(place)=> .#setter(#argument))
+        });
+        let options = quote_mixed!(#krate::LockOptions::new() #(#setters)*);
+        if self.0.iter().all(|(_, value)| value.is_literal()) {
+            // Part of the program's data: otherwise the code that builds them is in it for each function.
+            quote_mixed!(const { &#options })
+        } else {
+            quote_mixed!(&#options)
+        }
+    }
+}
