@@ -80,16 +80,16 @@ impl Queues {
         if let Some(place) = place {
             queue.remove(&place);
         }
-        let next = queue.first_key_value().map(|(_, next)| next.name.clone());
+        let next = first_of(queue);
         let is_kept = self.was_promised(queue_keys::line(&claim.key), &claim.value);
         if is_kept || (was_first || place.is_none()) && is_free {
             // It had the turn and did not use it, or the lock became free before it left.
-            self.give_turn(&claim.key, now, watched, told);
+            self.wake(&claim.key, now, watched, told);
         } else if let Some(next) = next.filter(|_| was_first) {
             let [_, key] = queue_keys::wake_keys(&Claim::new(&claim.key, next));
             watched.changed(&key.into(), told);
         }
-        self.drop_empty(&claim.key);
+        self.drop_empty(queue_keys::line(&claim.key));
         place.is_some()
     }
 
@@ -101,39 +101,31 @@ impl Queues {
         watched: &mut Watched,
         told: &mut Pushes,
     ) -> bool {
-        let woke = self.give_turn(key, now, watched, told);
-        self.drop_empty(key);
-        woke
+        let line = queue_keys::line(key);
+        let first = self.pop_alive(line, now);
+        let next = self.waiting.get(line).and_then(first_of);
+        self.drop_empty(line);
+        let Some(first) = first else { return false };
+        let keys =
+            |waiter: &str| queue_keys::wake_keys(&Claim::new(key, waiter.into())).map(Arc::from);
+        let [turn, done] = keys(&first);
+        watched.unwatch(&done);
+        watched.changed(&turn, told);
+        if let Some([_, next]) = next.as_deref().map(keys) {
+            watched.changed(&next, told);
+        }
+        if queue_keys::is_line_of_permits(line) {
+            self.promised.entry(line.into()).or_default().push((first, now + PROMISE));
+        }
+        true
     }
 
-    fn give_turn(
-        &mut self,
-        key: &Arc<str>,
-        now: f64,
-        watched: &mut Watched,
-        told: &mut Pushes,
-    ) -> bool {
-        let Some(queue) = self.waiting.get_mut(queue_keys::line(key)) else { return false };
-        let keys =
-            |waiter: String| queue_keys::wake_keys(&Claim::new(key, waiter)).map(Arc::<str>::from);
-        while let Some((_, first)) = queue.pop_first() {
-            if first.dead_at <= now {
-                continue;
-            }
-            let next = queue.first_key_value().map(|(_, next)| keys(next.name.clone()));
-            if queue_keys::is_line_of_permits(queue_keys::line(key)) {
-                let promised = self.promised.entry(queue_keys::line(key).into()).or_default();
-                promised.push((first.name.clone(), now + PROMISE));
-            }
-            let [turn, done] = keys(first.name);
-            watched.unwatch(&done);
-            watched.changed(&turn, told);
-            if let Some([_, next]) = next {
-                watched.changed(&next, told);
-            }
-            return true;
-        }
-        false
+    /// Takes the first waiter that is alive out of the queue, with the dead waiters before it.
+    fn pop_alive(&mut self, line: &str, now: f64) -> Option<String> {
+        let queue = self.waiting.get_mut(line)?;
+        let mut waiters = std::iter::from_fn(|| queue.pop_first());
+        let (_, alive) = waiters.find(|(_, waiter)| waiter.dead_at > now)?;
+        Some(alive.name)
     }
 
     /// Whether a permit was kept for `asker`, which it is no longer, and how many are kept for other
@@ -181,9 +173,14 @@ impl Queues {
         });
     }
 
-    fn drop_empty(&mut self, key: &str) {
-        if self.waiting.get(queue_keys::line(key)).is_some_and(BTreeMap::is_empty) {
-            self.waiting.remove(queue_keys::line(key));
+    fn drop_empty(&mut self, line: &str) {
+        if self.waiting.get(line).is_some_and(BTreeMap::is_empty) {
+            self.waiting.remove(line);
         }
     }
+}
+
+/// The name of the waiter in front.
+fn first_of(queue: &BTreeMap<u64, Waiter>) -> Option<String> {
+    queue.first_key_value().map(|(_, waiter)| waiter.name.clone())
 }

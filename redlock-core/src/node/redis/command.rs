@@ -5,7 +5,7 @@ use super::{
     acknowledged::Wait,
     script::{How, Script, call},
     scripts::script,
-    set, shared,
+    shared,
     words::{Decimal, milliseconds, word, words, write},
 };
 use crate::node::{Action, Claim, Command, Draw, Raise, counter, queue_keys};
@@ -30,15 +30,11 @@ pub(super) fn together(commands: &[Command]) -> usize {
 /// Writes commands that go out as one call, which [`together`] has counted.
 pub(super) fn encode(commands: &[Command], how: How, out: &mut Vec<u8>) {
     let Some(command) = commands.first() else { return };
-    let claim = &*command.claim;
     let time = Decimal::of(time_of(command));
     match script(command) {
         None => plain(command, &time, out),
         Some(script) if shared::is_ours(command) => {
             shared::encode(command, script, how, &time, out);
-        }
-        Some(script) if claim.is_set() && set::is_ours(command.action) => {
-            set::encode(command, script, how, &time, out);
         }
         Some(script) => scripted(commands, command, script, how, &time, out),
     }
@@ -59,7 +55,8 @@ fn plain(command: &Command, time: &Decimal, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes the call of a script for one lock, or for locks that are released together.
+/// Writes the call of a script: for one lock, for all locks of a set, or for locks that are released
+/// together.
 fn scripted(
     commands: &[Command],
     command: &Command,
@@ -79,34 +76,37 @@ fn scripted(
             let prefix = if wakes { queue_keys::prefix(&claim.key) } else { String::new() };
             words(out, &[key(claim), prefix.as_bytes()]);
         }
-        Action::Extend { .. } => {
-            call(script, how, 1, 2, out);
-            words(out, &[key(claim), value(claim), time.digits()]);
+        // Grants and heals of sets: those of one lock are a `SET`.
+        Action::Grant { .. }
+        | Action::Heal { .. }
+        | Action::Extend { .. }
+        | Action::Shorten { .. } => {
+            call(script, how, claim.len(), 2, out);
+            keys(claim, out);
+            words(out, &[value(claim), time.digits()]);
         }
         Action::Adopt { from, .. } => {
-            call(script, how, 1, 3, out);
+            call(script, how, claim.len(), 3, out);
+            keys(claim, out);
             let from = from.text() + ".";
-            words(out, &[key(claim), from.as_bytes(), value(claim), time.digits()]);
+            words(out, &[from.as_bytes(), value(claim), time.digits()]);
         }
         Action::GrantFenced { draw, .. } | Action::Redraw { draw, .. } => {
-            drawing(script, how, claim, time, draw, out);
+            let Draw { floor, count, life } = draw;
+            numbered(script, how, claim, 5, out);
+            word(out, time.digits());
+            words(out, &[Decimal::of(floor).digits(), Decimal::of(count.into()).digits()]);
+            word(out, Decimal::of(milliseconds(life, 1)).digits());
         }
         Action::Confirm(Raise { from, to, life }) => {
-            call(script, how, 2, 4, out);
-            words(out, &[key(claim), counter::key(&claim.key).as_bytes(), value(claim)]);
-            let life = Decimal::of(milliseconds(life, 1));
-            words(out, &[Decimal::of(from).digits(), Decimal::of(to).digits(), life.digits()]);
-        }
-        Action::Shorten { .. } => {
-            call(script, how, 1, 2, out);
-            words(out, &[key(claim), value(claim), time.digits()]);
+            numbered(script, how, claim, 4, out);
+            words(out, &[Decimal::of(from).digits(), Decimal::of(to).digits()]);
+            word(out, Decimal::of(milliseconds(life, 1)).digits());
         }
         Action::Release { .. } => {
-            let keys = commands.iter().map(|it| it.claim.len()).sum();
-            call(script, how, keys, 2 * keys, out);
-            for key in commands.iter().flat_map(|command| command.claim.keys()) {
-                word(out, key.as_bytes());
-            }
+            let count = commands.iter().map(|it| it.claim.len()).sum();
+            call(script, how, count, 2 * count, out);
+            commands.iter().for_each(|command| keys(&command.claim, out));
             for Command { claim, action } in commands {
                 let Action::Release { wakes } = action else { continue };
                 for (place, key) in claim.keys().enumerate() {
@@ -137,29 +137,16 @@ fn scripted(
             words(out, &[key(claim), queue_keys::prefix(&claim.key).as_bytes(), value(claim)]);
         }
         // Written by `plain` and by `shared`.
-        Action::Grant { .. }
-        | Action::Heal { .. }
-        | Action::Watch
-        | Action::TakeAway
-        | Action::Bar { .. }
-        | Action::Unbar => {}
+        Action::Watch | Action::TakeAway | Action::Bar { .. } | Action::Unbar => {}
     }
 }
 
-/// Writes the call of a script that draws numbers.
-fn drawing(
-    script: &Script,
-    how: How,
-    claim: &Claim,
-    time: &Decimal,
-    draw: Draw,
-    out: &mut Vec<u8>,
-) {
-    call(script, how, 2, 5, out);
-    words(out, &[key(claim), counter::key(&claim.key).as_bytes(), value(claim), time.digits()]);
-    let Draw { floor, count, life } = draw;
-    let life = Decimal::of(milliseconds(life, 1));
-    words(out, &[Decimal::of(floor).digits(), Decimal::of(count.into()).digits(), life.digits()]);
+/// Writes a call with the locks, their counters and our value, and room for the other arguments.
+fn numbered(script: &Script, how: How, claim: &Claim, arguments: usize, out: &mut Vec<u8>) {
+    call(script, how, 2 * claim.len(), arguments, out);
+    keys(claim, out);
+    claim.keys().for_each(|key| word(out, counter::key(key).as_bytes()));
+    word(out, value(claim));
 }
 
 /// Writes a read of the keys that are pushed to the waiter of an [`Action::Join`]. Behind
@@ -192,6 +179,11 @@ pub(super) const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
 
 fn key(claim: &Claim) -> &[u8] {
     claim.key.as_bytes()
+}
+
+/// Writes all keys of a claim.
+fn keys(claim: &Claim, out: &mut Vec<u8>) {
+    claim.keys().for_each(|key| word(out, key.as_bytes()));
 }
 
 fn value(claim: &Claim) -> &[u8] {
@@ -269,6 +261,31 @@ mod tests {
         let confirmed =
             ["2", "key", "key:{key}:fence", "value", "7", "1795000000123457", "86400000"];
         assert_eq!(read(&[command(Action::Confirm(raise))], How::InFull)[2..], confirmed);
+    }
+
+    /// The words that a server reads of the command of a set of two.
+    fn of_set(action: Action) -> Vec<String> {
+        let rest = [Arc::from("b")].into();
+        let claim = Claim { rest, ..Claim::new(&"a".into(), "v".to_owned()) };
+        let command = Command { claim: Arc::new(claim), action };
+        read(&[command], How::InFull)[2..].to_vec()
+    }
+
+    #[test]
+    fn a_call_names_all_locks_of_a_set_and_for_numbers_their_counters_too() {
+        let ttl = Duration::from_secs(30);
+        for action in [Action::Grant { ttl }, Action::Heal { ttl }, Action::Extend { ttl }] {
+            assert_eq!(of_set(action), ["2", "a", "b", "v", "30000"]);
+        }
+        let draw = Draw { floor: 7, count: 2, life: ttl };
+        for action in [Action::GrantFenced { ttl, draw }, Action::Redraw { ttl, draw }] {
+            let drawn =
+                ["4", "a", "b", "a:{a}:fence", "b:{b}:fence", "v", "30000", "7", "2", "30000"];
+            assert_eq!(of_set(action), drawn);
+        }
+        let raise = Raise { from: 7, to: 9, life: ttl };
+        let confirmed = ["4", "a", "b", "a:{a}:fence", "b:{b}:fence", "v", "7", "9", "30000"];
+        assert_eq!(of_set(Action::Confirm(raise)), confirmed);
     }
 
     #[test]

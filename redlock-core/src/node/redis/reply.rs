@@ -64,6 +64,16 @@ pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Rep
     }
 }
 
+/// Reads the answer of a script that sets keys if they are free, as `SET NX` does.
+pub(super) fn of_grant(answer: &Value, secret: &str) -> Result<Reply, String> {
+    match answer {
+        Value::Int(1) => Ok(Reply::Done),
+        Value::Int(-1) => Ok(Reply::Foreign),
+        Value::ServerError(error) => Err(explain(error, secret)),
+        other => Err(unexpected(other, "1 or -1")),
+    }
+}
+
 /// What `PTTL` tells of the remaining time of a key.
 pub(super) fn left(pttl: i64) -> Duration {
     match pttl {

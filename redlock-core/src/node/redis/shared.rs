@@ -88,14 +88,8 @@ pub(super) fn encode(
 
 /// Reads the answer to such a command.
 pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Reply, String> {
-    match (action, answer) {
-        (Action::Grant { .. } | Action::Heal { .. }, Value::Int(1)) => Ok(Reply::Done),
-        (Action::Grant { .. } | Action::Heal { .. }, Value::Int(-1)) => Ok(Reply::Foreign),
-        (Action::Grant { .. } | Action::Heal { .. }, other)
-            if !matches!(other, Value::ServerError(_)) =>
-        {
-            Err(reply::unexpected(other, "1 or -1"))
-        }
-        (action, answer) => reply::decode(action, answer, secret),
+    match action {
+        Action::Grant { .. } | Action::Heal { .. } => reply::of_grant(answer, secret),
+        action => reply::decode(action, answer, secret),
     }
 }

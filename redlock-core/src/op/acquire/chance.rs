@@ -9,6 +9,7 @@ use super::{
     barrier::Barrier,
     request::Request,
     retries::Chance,
+    target::Target,
     waiting::{Circumstances, Conclusion, Reported, Step, Surroundings, Waiting, WatchState},
 };
 use crate::{
@@ -116,7 +117,13 @@ impl Request<'_> {
         end: Moment,
         in_queue: bool,
     ) -> Circumstances {
-        let has_several = self.permits.is_some();
+        let target = if self.permits.is_some() {
+            Target::Permit { was_refused_in_queue: failure.is_some() && in_queue }
+        } else if self.terms.shared {
+            Target::Part
+        } else {
+            Target::Lock
+        };
         let pace = self.terms.retry_delay.max(MIN_PAUSE);
         Circumstances {
             begun: self.now(),
@@ -126,9 +133,7 @@ impl Request<'_> {
             polls: pace.saturating_add(self.up_to(self.terms.retry_jitter)),
             is_split: failure.is_some_and(|failure| failure.granted > 0),
             was_misled: matches!(last, Some(Chance::Turn | Chance::Free)),
-            shares: self.terms.shared,
-            may_be_free: has_several && !(failure.is_some() && in_queue),
-            has_several,
+            target,
         }
     }
 
