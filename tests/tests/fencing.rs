@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// How long a node sits out that has restarted, where that is waited for.
+/// How long a node that has restarted sits out, in tests that wait for its end.
 const SHORT: Duration = Duration::from_secs(2);
 
 fn client(nodes: &Nodes) -> Redlock {

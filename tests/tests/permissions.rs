@@ -75,8 +75,8 @@ async fn woken(server: &Server, url: String, user: &str) -> Outcome {
     let waiter = client(url).build().unwrap();
     let resource = resource.to_owned();
     let waiting = tokio::spawn(async move { waiter.lock(resource).await.map(drop) });
-    // It was refused, and asks nothing more: a client that lacks something would else get the lock by
-    // its first attempt.
+    // The waiter was refused, and now waits without asking. Otherwise a client that lacks a permission
+    // could get the lock by its first attempt.
     let of_user = format!(" user={user} ");
     wait_until("the waiter rests", async || {
         let clients = server.clients();

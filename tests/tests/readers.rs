@@ -75,7 +75,7 @@ async fn a_flood_of_readers_lets_a_writer_in() {
     let writer = client(&nodes);
     tokio::time::sleep(Duration::from_secs(2)).await;
     for _ in 0..3 {
-        // It would wait for ever if readers that come later went first.
+        // The writer would wait for ever if readers that come later went first.
         let guard = within("the writer", writer.lock("job")).await.unwrap();
         guard.release().await.unwrap();
     }

@@ -134,7 +134,8 @@ async fn a_lock_that_a_failover_loses_is_not_granted_again() {
         })
         .await;
     }
-    // The two that do: one that was started after the failover and is not told of it, and one that trusts.
+    // Two clients do grant: a client that was started after the failover and is not told of it, and a client
+    // that trusts its nodes.
     for (restarts, name) in [(Restarts::Observed, "b"), (Restarts::Trusted, "c")] {
         let redlock = client(restarts);
         wait_until("it is granted again", async || redlock.try_lock(name).await.is_ok()).await;
@@ -163,7 +164,7 @@ async fn nothing_is_granted_twice_over_failovers() {
         working.push(tokio::spawn(async move {
             let mut times = 0;
             loop {
-                // One that is left behind runs out, and is not renewed on the next master.
+                // A lock that is left behind runs out, and is not renewed on the next master.
                 let asked = redlock.lock("r").wait(Duration::from_millis(500)).auto_extend(false);
                 let asked = asked.await;
                 let Ok(guard) = asked else { continue };
