@@ -57,7 +57,8 @@ fn set_apart(nodes: &Nodes, resource: &str) {
 async fn token(redlock: &Redlock, resource: &str) -> FencingToken {
     let guard = taken(redlock, resource).await;
     let token = guard.fencing_token().unwrap();
-    guard.release().await.unwrap();
+    // What the nodes say to it does not matter here: a machine that is busy may keep them from answering.
+    let _ = guard.release().await;
     token
 }
 

@@ -93,6 +93,8 @@ async fn a_writer_whose_lock_readers_have_has_lost_it() {
     let (writer, other) = (client(&nodes), client(&nodes));
     nodes.warm_up(&other).await;
     let guard = writer.lock("job").ttl(LIMIT).await.unwrap();
+    // A node that is connected late would get the key after all keys went.
+    wait_until("all nodes have the writer", async || guard.votes() == 3).await;
     nodes.iter().for_each(|node| drop(node.command(&["FLUSHALL"])));
     let reader = other.lock("job").shared().await.unwrap();
     wait_until("all nodes have a reader", async || reader.votes() == 3).await;

@@ -74,7 +74,7 @@ async fn a_waiter_is_woken_by_another_implementation() {
 async fn a_waiter_is_woken_when_a_crashed_holder_runs_out() {
     let nodes = Nodes::start(5);
     let ours = client(&nodes).await;
-    nodes.iter().for_each(|node| drop(node.command(&["SET", KEY, "crashed", "PX", "1500"])));
+    nodes.iter().for_each(|node| drop(node.command(&["SET", KEY, "crashed", "PX", "6000"])));
     let next = waiting(&nodes, &ours).await;
     drop(gets_it(next).await);
 }
