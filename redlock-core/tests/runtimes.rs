@@ -26,7 +26,8 @@ fn client(nodes: &[MemoryNode]) -> Redlock {
     // Longer than any delay of a busy machine: the events that these tests wait for must not come
     // from the clock.
     let (ttl, wait) = (Duration::from_secs(60), Duration::from_secs(30));
-    Redlock::builder().nodes(nodes).ttl(ttl).wait(wait).build().unwrap()
+    let builder = Redlock::builder().nodes(nodes).node_timeout(Duration::from_secs(5));
+    builder.ttl(ttl).wait(wait).build().unwrap()
 }
 
 fn runtime() -> Runtime {
@@ -152,7 +153,7 @@ fn a_future_that_leaves_its_runtime_ends_with_an_error() {
 fn a_loss_is_told_although_the_runtime_of_the_scheduler_stands_still() {
     let (first, second) = (runtime(), runtime());
     let redlock = Redlock::in_memory(3);
-    let ttl = Duration::from_millis(300);
+    let ttl = Duration::from_secs(3);
     let guard = first.block_on(async { redlock.lock("r").ttl(ttl).await.unwrap() });
     let mut lost = Box::pin(guard.lost());
     second.block_on(async {
@@ -169,8 +170,9 @@ fn a_loss_is_told_although_the_runtime_of_the_scheduler_stands_still() {
 #[test]
 fn a_guard_is_renewed_after_the_runtime_of_the_tasks_has_ended() {
     let nodes = nodes();
-    let ttl = Duration::from_millis(4500);
-    let redlock = Redlock::builder().nodes(&nodes).ttl(ttl).build().unwrap();
+    let ttl = Duration::from_secs(9);
+    let builder = Redlock::builder().nodes(&nodes).node_timeout(Duration::from_secs(3));
+    let redlock = builder.ttl(ttl).build().unwrap();
     let (first, second) = (runtime(), runtime());
     first.block_on(async { drop(redlock.lock("warm").await.unwrap()) });
     let (locked, is_locked) = tokio::sync::oneshot::channel();
@@ -382,7 +384,7 @@ fn a_loss_is_told_on_another_runtime_than_the_one_where_it_was_first_waited_for(
     for ends in [true, false] {
         let (first, second) = (runtime(), runtime());
         let redlock = Redlock::in_memory(3);
-        let request = redlock.lock("r").ttl(Duration::from_secs(2)).auto_extend(false);
+        let request = redlock.lock("r").ttl(Duration::from_secs(4)).auto_extend(false);
         let guard = first.block_on(request.into_future()).unwrap();
         let mut lost = Box::pin(guard.lost());
         second.block_on(async {
@@ -403,7 +405,9 @@ fn a_loss_is_told_on_another_runtime_than_the_one_where_it_was_first_waited_for(
 fn nodes_answer_after_a_runtime_was_blocked_again_and_again_with_many_attempts_under_way() {
     for servers_stand_still in [false, true] {
         let nodes = nodes();
-        let redlock = client(&nodes);
+        // With the usual time for nodes to answer: each pause is longer.
+        let wait = Duration::from_secs(30);
+        let redlock = Redlock::builder().nodes(&nodes).wait(wait).build().unwrap();
         runtime().block_on(async {
             drop(redlock.lock("warm").await.unwrap());
             for round in 0..8 {

@@ -1,7 +1,7 @@
 -- Leaves the queue before a lock. A turn that came already goes to the next waiter.
 --
 -- KEYS[1] the lock   ARGV[1] the prefix of the queue's keys   ARGV[2] the waiter
--- Answers 1 it stood in the queue, 0 it did not.
+-- Answers 1 if it stood in the queue, 0 if it did not.
 local queue = ARGV[1] .. ':queue'
 
 redis.call('DEL', ARGV[1] .. ':alive:' .. ARGV[2])

@@ -49,7 +49,7 @@ pub(crate) struct Bounds {
     pub(super) held: bool,
     /// The floors that a client may propose, where they do not come from the clock.
     pub(super) floors: &'static [u8],
-    /// How often a holder sets a key again that went missing.
+    /// How often a holder sets a key again after it went missing.
     pub(super) heals: u8,
     /// How often a node restarts without its data.
     pub(super) restarts: u8,
