@@ -22,7 +22,6 @@ const FORGETFUL: Bounds = Bounds { ticks: 2, forgetful: true, ..Bounds::LEAST };
 const SET: Bounds = Bounds { sets: &[0b11, 0b10], ..Bounds::LEAST };
 const SET_HELD: Bounds = Bounds { sets: &[0b11, 0b10], ..HELD };
 const TWO_SETS: Bounds = Bounds { sets: &[0b11, 0b11], ..Bounds::LEAST };
-const SET_AND_BOTH: Bounds = Bounds { sets: &[0b11, 0b01, 0b10], ..THREE };
 const THREE: Bounds = Bounds { asks: &[1, 1, 1], ..Bounds::LEAST };
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -55,9 +54,7 @@ fn whole() -> Vec<Case> {
         holds(Full, "fence: a set, ranges", Bounds { range: 2, ..SET }),
         holds(Full, "fence: a set, a restart", Bounds { restarts: 1, ticks: 1, ..SET }),
         holds(Full, "fence: a set, held at first", SET_HELD),
-        holds(Full, "fence: a set, try again", Bounds { asks: &[2, 1], ..SET }),
         holds(Full, "fence: a set, its lock again", Bounds { asks: &[1, 2], ..SET }),
-        holds(Full, "fence: a set and both its locks", SET_AND_BOTH),
         holds(Full, "fence: three clients", THREE),
         holds(Full, "fence: three clients, ranges", three_ranges),
         holds(Full, "fence: three clients, any floors", Bounds { floors: &[0, 3], ..THREE }),
