@@ -242,7 +242,8 @@ pub(crate) enum Reply {
     /// to another client.
     Foreign,
     /// No key is there any more, and the turn went to a waiter in the queue of each of the keys in
-    /// `woken`. All keys had our value until now if `deleted`.
+    /// `woken`. All keys had our value until now if `deleted`. Of a waiter that leaves: it stood in the
+    /// queue if `deleted`.
     Woke { deleted: bool, woken: Places },
     /// A permit that is free, if there is one.
     Permit { free: Option<u32> },

@@ -62,6 +62,7 @@ pub(crate) struct Entry {
     has_turn: bool,
     /// The turn came while the waiter was reported alive, which put the entry back.
     is_back: bool,
+    left: Arc<Left>,
     _metered: metrics::Counted,
 }
 
@@ -71,8 +72,14 @@ impl Entry {
         &self.claim.value
     }
 
-    /// An entry under a `value` that no other waiter has.
-    pub(crate) fn new(nodes: &Arc<Nodes>, key: &Arc<str>, value: String) -> Self {
+    /// An entry under a `value` that no other waiter has. `turn_given` is called when the entry has left and
+    /// a node has given its turn to another waiter, which may be one of this client.
+    pub(crate) fn new(
+        nodes: &Arc<Nodes>,
+        key: &Arc<str>,
+        value: String,
+        turn_given: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
         let claim = Arc::new(Claim::new(key, value));
         let keys = queue_keys::wake_keys(&claim).map(Arc::from);
         let wake = Arc::new(Wake::new(&keys[0]));
@@ -88,6 +95,7 @@ impl Entry {
             declined: Vec::new(),
             has_turn: false,
             is_back: false,
+            left: Arc::new(Left { turn_given: Box::new(turn_given) }),
             _metered: metrics::queued(),
         }
     }
@@ -217,8 +225,21 @@ impl Drop for Entry {
             let Some(handle) = self.nodes.get(node) else { continue };
             // The leave follows a join that is still on its way, on the same connection. An entry
             // that cannot be reached expires by itself.
-            let reply_to = ReplyTo::new(&Arc::<Answer>::default(), node, handle.name());
+            let reply_to = ReplyTo::new(&self.left, node, handle.name());
             deliver(handle.submit(Job::new(&self.claim, Action::Leave), reply_to, handle.now()));
+        }
+    }
+}
+
+/// Hears what the nodes answer when an entry leaves.
+struct Left {
+    turn_given: Box<dyn Fn() + Send + Sync>,
+}
+
+impl ReplySink for Left {
+    fn receive(self: Arc<Self>, _: usize, result: Result<Reply, NodeError>) {
+        if let Ok(Reply::Woke { .. }) = result {
+            (self.turn_given)();
         }
     }
 }

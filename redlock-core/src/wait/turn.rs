@@ -204,12 +204,18 @@ impl Front {
         self.queues.attempt_failed(&self.key, failure);
     }
 
-    /// Has the next task in the queue ask at once: a reader has the lock, and others may have it,
-    /// too.
+    /// Has the next task in the queue ask at once: this one has a permit, and others may have one, too.
     pub(crate) fn pass_on(mut self) {
         if let Some(entry) = self.entry.take() {
             entry.acquired();
         }
+    }
+
+    /// Has the next task in the queue ask at once, and the next client as well: a reader has the lock, and
+    /// others may share it. A writer that is next has later readers wait behind it.
+    pub(crate) fn share(self) {
+        // The entry passes its turn on as it is dropped.
+        drop(self);
     }
 
     /// Notes that the hold has the lock. If it has ended already, the turn passes on.

@@ -9,7 +9,7 @@ pub(crate) use super::watched::Push;
 use super::{
     clock::ServerClock,
     counters::Counters,
-    queues::Queues,
+    queues::{Held, Queues},
     readers::Readers,
     watched::{MAX_WATCHED, Pushes, Watched},
 };
@@ -143,11 +143,13 @@ impl Data {
             }
             Action::Leave => {
                 let is_free = self.remaining(&claim.key).is_none();
-                if self.queues.leave(claim, is_free, now, &mut self.watched, told) {
-                    Reply::Done
-                } else {
-                    Reply::Missing
-                }
+                let has_readers = self.readers.until(&claim.key, now).is_some();
+                let held = match (is_free, has_readers) {
+                    (true, _) => Held::Not,
+                    (_, true) => Held::ByReaders,
+                    _ => Held::ByWriter,
+                };
+                self.queues.leave(claim, held, now, &mut self.watched, told)
             }
             Action::Bar { life } => self.readers.bar(claim, life, now),
             Action::Unbar => self.readers.unbar(claim),

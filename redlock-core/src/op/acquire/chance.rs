@@ -125,7 +125,7 @@ impl Request<'_> {
             pace,
             polls: pace.saturating_add(self.up_to(self.terms.retry_jitter)),
             is_split: failure.is_some_and(|failure| failure.granted > 0),
-            was_misled: matches!(last, Some(Chance::Turn | Chance::Free)),
+            was_misled: matches!(last, Some(Chance::Turn | Chance::Free | Chance::Hurried)),
             shares: self.terms.shared,
             may_be_free: has_several && !(failure.is_some() && in_queue),
             has_several,
@@ -205,7 +205,14 @@ impl Request<'_> {
     fn entry(&self, key: &Arc<str>) -> Result<Entry, LockError> {
         let Client { entropy, settings, nodes, .. } = &**self.client;
         let value = token::fresh_value(&**entropy, &settings.client_name)?;
-        Ok(Entry::new(nodes, key, value))
+        let (queues, shared) = (Arc::downgrade(&self.client.queues), self.terms.shared);
+        let lock = Arc::clone(key);
+        let turn_given = move || {
+            if let Some(queues) = queues.upgrade() {
+                queues.turn_given(&lock, shared);
+            }
+        };
+        Ok(Entry::new(nodes, key, value, turn_given))
     }
 
     /// The place in the queue between clients, which the report has shown. `None` when no node keeps
