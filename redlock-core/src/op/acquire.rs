@@ -15,6 +15,7 @@ mod reader_tests;
 mod request;
 mod retries;
 mod set;
+mod target;
 mod waiting;
 
 use std::{sync::Arc, time::Duration};

@@ -9,7 +9,7 @@ use crate::{
     client::Client,
     error::{LockError, NodeError, NodeErrorKind},
     node::{Action, Claim, Job, Reply, ReplySink, deliver},
-    quorum::{Round, Tally, ask},
+    quorum::{Round, Tally, ask, twin},
     resources::check,
     runtime::check_runtime,
     status::LockStatus,
@@ -34,10 +34,12 @@ pub(crate) async fn inspect(client: &Client, resource: &str) -> Result<LockStatu
     let _ = timeout(nodes.give_up_after(), answers.complete()).await;
     check_runtime()?;
     let given = answers.take();
-    let named = nodes.iter().zip(given).map(|(node, given)| {
+    let named = nodes.iter().zip(given).enumerate().map(|(index, (node, given))| {
         let missing = || NodeError::new(node.name(), NodeErrorKind::Timeout, "it did not answer");
         let seen = match given {
-            Some(Ok(Reply::Seen(seen))) => Ok(seen),
+            // Two names may have shown that they are one server when they were asked: it has one vote
+            // (rule 16).
+            Some(Ok(Reply::Seen(seen))) => twin(nodes, index).map_or(Ok(seen), Err),
             Some(Err(error)) => Err(error),
             Some(Ok(_)) | None => Err(missing()),
         };

@@ -18,6 +18,7 @@ use super::{
     pushes::{Signal, Wake},
 };
 use crate::{
+    clock::Moment,
     error::{NodeError, NodeErrorKind},
     metrics,
     node::{
@@ -58,6 +59,8 @@ pub(crate) struct Entry {
     asked: Vec<usize>,
     /// The nodes that have refused to take the entry.
     declined: Vec<usize>,
+    /// When the client came to the queue.
+    pub(super) joined: Moment,
     /// The turn came: the entry is out of the queue already.
     has_turn: bool,
     /// The turn came while the waiter was reported alive, which put the entry back.
@@ -70,6 +73,11 @@ impl Entry {
     /// The name of the waiter, for nodes.
     pub(crate) fn waiter(&self) -> &str {
         &self.claim.value
+    }
+
+    /// The place that the queue has given it; zero before the first answer.
+    pub(crate) fn place(&self) -> u64 {
+        self.place
     }
 
     /// An entry under a `value` that no other waiter has. `turn_given` is called when the entry has left and
@@ -93,6 +101,7 @@ impl Entry {
             reports: 0,
             asked: Vec::new(),
             declined: Vec::new(),
+            joined: nodes.clock.now(),
             has_turn: false,
             is_back: false,
             left: Arc::new(Left { turn_given: Box::new(turn_given) }),

@@ -50,7 +50,7 @@ pub(crate) use failed_attempt::FailedAttempt;
 pub(crate) use keeper::queue_node;
 pub(crate) use pace::{MIN_PAUSE, REFRESH, WakeBackoff, grace, watches_after};
 pub(crate) use pushes::Signal;
-pub(crate) use queues::{Joined, Queues, Requests};
+pub(crate) use queues::{Joined, Queues, all::Requests};
 pub(crate) use readers::{line_of_one, line_of_one_permit, line_of_readers};
 pub(crate) use turn::Front;
 pub(crate) use wants::{NoTurn, Wants};

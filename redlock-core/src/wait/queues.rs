@@ -4,11 +4,12 @@
 //! A queue exists for as long as a task of this client holds the resource, asks for it or waits for
 //! it (rule 18).
 
+pub(super) mod all;
 mod others;
 
 use std::{
     collections::{
-        BTreeMap, HashMap,
+        HashMap,
         hash_map::Entry::{Occupied, Vacant},
     },
     sync::{Arc, Weak},
@@ -21,7 +22,6 @@ use super::{
     entry::Entry,
     failed_attempt::FailedAttempt,
     queue::{Occupant, Queue},
-    readers::lock_of,
     turn::{Front, PendingTurn},
     waiter::{Hurry, Waiter},
     wants::{NoTurn, Wants},
@@ -37,16 +37,6 @@ use crate::{
 /// The number of parts that the queues of a client are kept in, so that unrelated resources seldom
 /// contend for one mutex.
 const SHARDS: usize = 16;
-
-/// The requests of this client for one lock that have no lock yet.
-#[derive(Debug)]
-pub(crate) struct Requests {
-    /// The key of the lock.
-    pub(crate) key: String,
-    pub(crate) count: usize,
-    /// When the first of them joined a queue.
-    pub(crate) since: Moment,
-}
 
 /// All queues of one client, by key.
 #[derive(Debug)]
@@ -238,6 +228,11 @@ impl Queues {
         self.with_queue(key, |queue| now.since(queue.waiting_since)).unwrap_or_default()
     }
 
+    /// Since when the next task in the queue has waited.
+    pub(super) fn next_since(&self, key: &str) -> Option<Moment> {
+        self.with_queue(key, |queue| queue.waiting.front().map(|next| next.since)).flatten()
+    }
+
     /// How many tasks wait for the lock with a token.
     pub(super) fn waiting_fenced(&self, key: &str) -> usize {
         self.with_queue(key, |queue| queue.waiting_fenced()).unwrap_or_default()
@@ -254,38 +249,6 @@ impl Queues {
         self.with_queue(key, |queue| queue.listens(pace, jitter)).flatten()
     }
 
-    /// Gives no more turns, and tells all waiters.
-    pub(crate) fn close(&self) {
-        for shard in &self.shards {
-            Self::unlocked(shard, |inner| {
-                inner.closed = true;
-                let mut wakes = Vec::new();
-                for queue in inner.in_order() {
-                    let closed = |it: Arc<Waiter<Front>>| it.give(Err(NoTurn::Closed));
-                    wakes.extend(queue.waiting.drain(..).filter_map(closed));
-                }
-                inner.wakes = wakes;
-            });
-        }
-    }
-
-    /// The requests that have no lock yet, for each key.
-    pub(crate) fn requests(&self) -> Vec<Requests> {
-        let mut by_lock: BTreeMap<String, Requests> = BTreeMap::new();
-        for shard in &self.shards {
-            let inner = shard.lock();
-            for (key, queue) in &inner.by_key {
-                let Some((count, since)) = queue.requests() else { continue };
-                let key = lock_of(key);
-                let none = || Requests { key: key.to_owned(), count: 0, since };
-                let requests = by_lock.entry(key.to_owned()).or_insert_with(none);
-                requests.count += count;
-                requests.since = requests.since.min(since);
-            }
-        }
-        by_lock.into_values().collect()
-    }
-
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.shards.iter().all(|shard| shard.lock().by_key.is_empty())
@@ -295,16 +258,6 @@ impl Queues {
     #[cfg(test)]
     pub(crate) fn begin_anew(&self, key: &str) {
         self.with_queue(key, |queue| queue.streak.begin_anew());
-    }
-
-    /// Wakes all waiters to check for themselves: the tasks of their client have ended.
-    pub(crate) fn nudge(&self) {
-        for shard in &self.shards {
-            Self::unlocked(shard, |inner| {
-                let waiting = inner.in_order().into_iter().flat_map(|queue| &queue.waiting);
-                inner.wakes = waiting.filter_map(|waiter| waiter.waker()).collect();
-            });
-        }
     }
 }
 
@@ -408,12 +361,5 @@ impl Inner {
         let front = Front::new(owner, key).standing_back(lets_others_in && entry.is_none());
         self.wakes.extend(next.give(Ok(front.in_queue(entry))));
         None
-    }
-
-    /// All queues in a fixed order.
-    fn in_order(&mut self) -> Vec<&mut Queue<Front>> {
-        let mut queues: Vec<_> = self.by_key.iter_mut().collect();
-        queues.sort_unstable_by_key(|(key, _)| Arc::clone(key));
-        queues.into_iter().map(|(_, queue)| queue).collect()
     }
 }

@@ -8,6 +8,7 @@
 )]
 
 mod axum_app;
+mod axum_keys;
 mod bodies;
 mod cancellation;
 mod fenced;

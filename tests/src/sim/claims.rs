@@ -18,6 +18,8 @@ pub(super) struct Claims {
     keepers: BTreeMap<usize, usize>,
     /// Clients that know a node under two names.
     twins: BTreeSet<usize>,
+    /// How many nodes are a quorum.
+    quorum: u32,
 }
 
 /// What is known of one attempt and the hold that came of it. Bits stand for nodes.
@@ -45,6 +47,48 @@ pub(super) struct Claim {
     pub(super) flushed: bool,
     /// Some nodes have granted it only after that.
     pub(super) regranted: bool,
+    /// An operator has deleted it on some node, and other clients may have the lock before its holder
+    /// knows.
+    pub(super) cleared: bool,
+    /// Where an operator has taken it away or deleted it, and it was not set again.
+    away: u32,
+    /// Since when this is so on a quorum of nodes.
+    away_since: Option<u64>,
+    /// The longest ttl that it was asked for.
+    longest: u64,
+    /// When its first node was asked, and when the last one has granted it.
+    asked_at: Option<u64>,
+    granted_at: u64,
+}
+
+impl Claim {
+    /// It is on a node again.
+    fn is_back(&mut self, node: usize) {
+        self.away &= !(1 << node);
+        self.away_since = None;
+    }
+
+    /// Whether other clients may have its lock although its holder relies on it.
+    pub(super) fn is_excused(&self) -> bool {
+        self.flushed || self.cleared
+    }
+
+    /// Whether its holder must know by now that an operator has taken it away. A renewal that a quorum
+    /// has answered was sent before, and a client's clock may be slow.
+    pub(super) fn is_long_gone(&self, now: u64) -> bool {
+        let known_by = |since: u64| since + self.longest + self.longest / 16 + 10;
+        self.away_since.is_some_and(|since| now > known_by(since))
+    }
+
+    /// Whether no operator has touched it.
+    pub(super) fn is_untouched(&self) -> bool {
+        !self.is_excused() && self.away == 0
+    }
+
+    /// That its holder did not know was told.
+    pub(super) fn is_told(&mut self) {
+        self.away_since = None;
+    }
 }
 
 /// From when on a process sends nothing more for a lock that it has handed to another one: what was asked
@@ -73,12 +117,16 @@ impl fmt::Debug for Quiet {
 }
 
 /// The number of a key. All permits of a key have its number.
-fn key_number(key: &str) -> usize {
+pub(super) fn key_number(key: &str) -> usize {
     let digits: String = key.chars().skip(1).take_while(char::is_ascii_digit).collect();
     digits.parse().unwrap_or_default()
 }
 
 impl Claims {
+    pub(super) fn over(nodes: usize) -> Self {
+        Self { quorum: u32::try_from(nodes / 2 + 1).unwrap_or(u32::MAX), ..Self::default() }
+    }
+
     pub(super) fn get(&mut self, claim: u64) -> Option<&mut Claim> {
         self.claims.get_mut(&claim)
     }
@@ -102,12 +150,43 @@ impl Claims {
     pub(super) fn is_back(&mut self, node: usize, claim: u64) {
         if let Some(claim) = self.claims.get_mut(&claim) {
             claim.ghosts |= 1 << node;
+            claim.is_back(node);
+        }
+    }
+
+    /// Whether all nodes had granted a claim when `min_hold` of another one, before it, cannot have been
+    /// over.
+    pub(super) fn overlap_of(&self, before: u64, after: u64, min_hold: u64) -> bool {
+        let (Some(before), Some(after)) = (self.claims.get(&before), self.claims.get(&after))
+        else {
+            return false;
+        };
+        let over_at = before.asked_at.map(|at| at + min_hold);
+        let is_excused = before.is_excused() || after.is_excused();
+        !is_excused && over_at.is_some_and(|over| after.granted_at < over)
+    }
+
+    /// An operator has taken a key away from these claims on a node. They may overlap with other claims
+    /// from now on, if that is what the operator has asked for.
+    pub(super) fn taken(&mut self, act: &Act<'_>, from: &[u64], may_overlap: bool, now: u64) {
+        let bit = 1 << act.node;
+        if may_overlap && !from.is_empty() {
+            // The key may have stood for a claim that it was taken away from before.
+            self.claims.values_mut().for_each(|claim| claim.cleared |= claim.away & bit != 0);
+        }
+        for number in from.iter().filter(|number| **number != act.claim) {
+            let Some(claim) = self.claims.get_mut(number) else { continue };
+            claim.cleared |= may_overlap;
+            claim.away |= bit;
+            if claim.away.count_ones() >= self.quorum {
+                claim.away_since.get_or_insert(now);
+            }
         }
     }
 
     /// A command was sent. Returns what is wrong with it.
     pub(super) fn sent(&mut self, act: &Act<'_>, now: u64) -> Option<String> {
-        if act.kind == Kind::Watch {
+        if matches!(act.kind, Kind::Watch | Kind::Inspect) {
             return None;
         }
         let bit = 1 << act.node;
@@ -148,10 +227,24 @@ impl Claims {
             _ => None,
         };
         match act.kind {
-            Kind::Grant | Kind::Adopt => claim.granted |= bit,
-            Kind::Release | Kind::Shorten | Kind::Leave => claim.let_go |= bit,
-            Kind::Heal | Kind::Extend | Kind::Redraw | Kind::Confirm | Kind::Watch | Kind::Join => {
+            Kind::Grant | Kind::Adopt => {
+                claim.granted |= bit;
+                claim.asked_at.get_or_insert(now);
             }
+            Kind::Release | Kind::Shorten | Kind::Leave => claim.let_go |= bit,
+            // It stays for what was left of the lock.
+            Kind::TakeAway => claim.left = true,
+            Kind::Heal
+            | Kind::Extend
+            | Kind::Redraw
+            | Kind::Confirm
+            | Kind::Watch
+            | Kind::Join
+            | Kind::Inspect
+            | Kind::Clear => {}
+        }
+        if act.kind != Kind::Shorten {
+            claim.longest = claim.longest.max(u64::try_from(act.ttl.as_millis()).unwrap_or(0));
         }
         problem.map(|problem| {
             let Act { client, node, kind, key, claim, .. } = act;
@@ -168,9 +261,11 @@ impl Claims {
         let bit = 1 << act.node;
         match act.kind {
             Kind::Grant | Kind::Adopt | Kind::Heal if outcome == Outcome::Done => {
+                claim.is_back(act.node);
                 if act.kind != Kind::Heal {
                     claim.taken |= bit;
                     claim.regranted |= claim.flushed;
+                    claim.granted_at = now;
                 }
                 if claim.deleted[act.node] >= 2 {
                     claim.ghosts |= bit;
@@ -193,7 +288,10 @@ impl Claims {
             | Kind::Confirm
             | Kind::Watch
             | Kind::Join
-            | Kind::Leave => {}
+            | Kind::Leave
+            | Kind::Inspect
+            | Kind::TakeAway
+            | Kind::Clear => {}
         }
     }
 

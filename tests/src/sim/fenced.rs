@@ -3,7 +3,7 @@
 
 use super::rng::Rng;
 
-use super::plan::{Blow, Fault, How, Plan, Planned, What};
+use super::plan::{Blow, Fault, How, Op, Plan, Planned, What};
 
 /// How wrong a wall clock may be at most, in milliseconds, where nothing depends on it.
 const WILD: u64 = 60 * 60 * 1000;
@@ -81,6 +81,14 @@ fn loses_counters(plan: &Plan) -> bool {
                 | Fault::Keeper { blow: Blow::Stops { empty: true }, .. }
         )
     })
+}
+
+/// Whether anything in the plan deletes locks.
+pub(super) fn loses_locks(plan: &Plan) -> bool {
+    let is_overtaken = |op: &Op| matches!(&op.what, What::Take(take) if take.overtaken);
+    loses_counters(plan)
+        || plan.faults.iter().any(|planned| matches!(planned.fault, Fault::FlushLocks { .. }))
+        || plan.clients.iter().flat_map(|client| client.tasks.iter().flatten()).any(is_overtaken)
 }
 
 /// Locks go from some nodes while they are held. Tokens have to be right all the same.

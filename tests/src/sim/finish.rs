@@ -12,6 +12,7 @@ use redlock_core::Restarts;
 
 use super::{
     in_order,
+    operators::{jobs_done, operators},
     sharing::sharing,
     world::{Client, World, ms, sleep},
 };
@@ -42,6 +43,7 @@ pub(super) async fn finish(world: &Arc<World>) {
     world.heal();
     world.log.note([50], || "--".to_owned(), || "all faults have ended".to_owned());
     sleep(CLEAN_UP).await;
+    jobs_done(world);
     nothing_left_behind(world);
     // The longest that a key may outlive its holder, and a node may sit out.
     let max_ttl = world.plan.settings.max_ttl;
@@ -50,6 +52,7 @@ pub(super) async fn finish(world: &Arc<World>) {
     progress(world).await;
     in_order::in_order(world).await;
     sharing(world).await;
+    operators(world).await;
     turns(world).await;
     quiet(world).await;
 }

@@ -4,9 +4,12 @@
 //! given, and it returns when an answer of a node clears a doubt. So a check at these moments finds
 //! every overlap. All times are true times, whatever the clocks of clients show.
 
+mod operated;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use redlock_core::{
@@ -20,6 +23,7 @@ use super::{
     claims::{Claims, Quiet},
     clock::SimClock,
     log::Log,
+    looks::Look,
     network::{Act, Witness},
     report::Oddity,
     tokens::{Call, Given, Tokens},
@@ -62,11 +66,18 @@ struct Inner {
     kept: Vec<LockHandle>,
     /// When all keys were deleted last, and until when clients may rely on a lock from before.
     flushed: Option<u64>,
+    /// What nodes had when they answered operators: who asked, for which key, and when.
+    looks: Vec<(usize, usize, u64, Look)>,
+    /// Keys that an operator was about to take away or delete, and whether any was about to delete it.
+    operated: BTreeMap<usize, bool>,
+    /// The claims under which the ticks of jobs were done, by their keys.
+    jobs: BTreeMap<usize, Vec<u64>>,
 }
 
 impl Ledger {
-    pub(super) fn new(log: Arc<Log>) -> Self {
-        Self { log, inner: Mutex::default(), doom: Notify::new() }
+    pub(super) fn new(log: Arc<Log>, nodes: usize) -> Self {
+        let inner = Inner { claims: Claims::over(nodes), ..Inner::default() };
+        Self { log, inner: Mutex::new(inner), doom: Notify::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -80,7 +91,7 @@ impl Ledger {
         let mut is_flushed = false;
         if let Some(claim) = inner.claims.get(claim) {
             claim.live += 1;
-            is_flushed = claim.flushed;
+            is_flushed = claim.is_excused();
         }
         if root.is_none() && !is_flushed {
             basis.keys.iter().for_each(|key| *inner.begun.entry(*key).or_default() += 1);
@@ -108,11 +119,15 @@ impl Ledger {
     /// A claim has the keys of another one from now on. Whether an operator has deleted these before.
     pub(super) fn inherit(&self, before: &LockHandle, after: &LockHandle) -> bool {
         let mut inner = self.lock();
-        let is_flushed = inner.claims.get(claim(before)).is_some_and(|claim| claim.flushed);
-        if let Some(claim) = inner.claims.get(claim(after)) {
-            claim.flushed |= is_flushed;
+        let (mut is_flushed, mut is_cleared) = (false, false);
+        if let Some(claim) = inner.claims.get(claim(before)) {
+            (is_flushed, is_cleared) = (claim.flushed, claim.cleared);
         }
-        is_flushed
+        inner.claims.get(claim(after)).is_some_and(|claim| {
+            claim.flushed |= is_flushed;
+            claim.cleared |= is_cleared;
+            claim.is_excused()
+        })
     }
 
     /// How far any wall clock was from the right time, in milliseconds.
@@ -131,7 +146,7 @@ impl Ledger {
         let (token, claim, now) = (token.get(), claim(handle), self.log.now());
         let wrong = {
             let mut inner = self.lock();
-            let is_flushed = inner.claims.get(claim).is_some_and(|claim| claim.flushed);
+            let is_flushed = inner.claims.get(claim).is_some_and(|claim| claim.is_excused());
             inner.tokens.give(Given { key, token, range, claim, call, now, is_flushed })
         };
         if let Some(wrong) = wrong {
@@ -276,8 +291,9 @@ impl Ledger {
                 }
             }
         }
-        let is_flushed = |claim| claims.get(claim).is_some_and(|claim| claim.flushed);
-        beliefs.overlaps(is_flushed).into_iter().for_each(|what| self.log.violation(what));
+        self.check_taken(beliefs, claims);
+        let is_excused = |claim| claims.get(claim).is_some_and(|claim| claim.is_excused());
+        beliefs.overlaps(is_excused).into_iter().for_each(|what| self.log.violation(what));
     }
 
     /// The key of this claim is on a node although no call is under way.
@@ -326,6 +342,14 @@ impl Witness for Ledger {
         }
         self.log.count(|stats| stats.commands += 1);
         self.note(act, 2 + outcome as u64, || format!("runs, {outcome:?}:"));
+    }
+
+    fn shown(&self, act: &Act<'_>, writer: Option<u64>, left: Option<Duration>) {
+        self.saw(act, writer, left);
+    }
+
+    fn taken(&self, act: &Act<'_>, from: &[u64]) {
+        self.takes(act, from);
     }
 
     fn pushed(&self, client: usize, node: usize, key: &str) {

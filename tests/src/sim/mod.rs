@@ -9,7 +9,8 @@
 //!   random numbers of clients, through [`redlock_core::seam`].
 //! - `world`, `work`, `faults`: making it happen.
 //! - `fenced`: which locks are asked for with a token.
-//! - `ledger`, `beliefs`, `claims`, `tokens`, `finish`, `in_order`, `sharing`: what must hold, whatever happens.
+//! - `ledger`, `beliefs`, `claims`, `looks`, `tokens`: what must hold, whatever happens.
+//! - `finish`, `in_order`, `sharing`, `operators`: what must hold once all faults have ended.
 //! - `log`: the hash, and the timeline for a reader.
 
 mod beliefs;
@@ -23,7 +24,9 @@ mod finish;
 mod in_order;
 mod ledger;
 mod log;
+mod looks;
 mod network;
+mod operators;
 mod plan;
 mod process;
 mod report;

@@ -1,12 +1,14 @@
 //! What is to happen in one schedule. All times are in milliseconds.
 
 mod fault;
+mod operator;
 
 use std::collections::BTreeSet;
 
 use redlock_core::Restarts;
 
 pub(super) use fault::{Blow, Fault, Planned};
+pub(super) use operator::{Deed, Job, Operation, is_tick, tick};
 
 use super::network::{Cut, LinkQuality, Manners};
 
@@ -27,6 +29,8 @@ pub struct Plan {
     pub(super) calm: bool,
     /// How long each message takes at least, between any client and any node.
     pub(super) distance: u64,
+    /// The ticks of a job that has to be done, as long as nothing goes wrong.
+    pub(super) ticks: Vec<usize>,
 }
 
 /// What all clients are built with.
@@ -64,6 +68,10 @@ pub(super) struct ClientPlan {
     pub(super) hasty: bool,
     /// It allows for more drift than other clients do.
     pub(super) wary: bool,
+    /// What an operator does with it meanwhile.
+    pub(super) operations: Vec<Operation>,
+    /// The ticks of a job to which it comes as one of several replicas.
+    pub(super) jobs: Vec<Job>,
 }
 
 impl ClientPlan {

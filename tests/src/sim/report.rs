@@ -72,10 +72,14 @@ pub(super) enum Oddity {
     HandOff,
     Adopted,
     Led,
+    Inspected,
+    TakenAway,
+    Tick,
+    TickDone,
 }
 
 impl Oddity {
-    pub(super) const NAMES: [&str; 17] = [
+    pub(super) const NAMES: [&str; 21] = [
         "clients with one server under two names",
         "clients of joined pools",
         "pools replaced",
@@ -93,6 +97,10 @@ impl Oddity {
         "hand-overs",
         "of them adopted",
         "terms of leaders",
+        "looks of operators",
+        "locks taken away",
+        "replicas at ticks of jobs",
+        "of them that did the job",
     ];
 }
 

@@ -83,7 +83,7 @@ pub(super) async fn sleep(span: u64) {
 impl World {
     pub(super) fn build(plan: Plan, told: bool) -> Arc<Self> {
         let log = Arc::new(Log::new(told));
-        let ledger = Arc::new(Ledger::new(Arc::clone(&log)));
+        let ledger = Arc::new(Ledger::new(Arc::clone(&log), plan.nodes.len()));
         let seed = Rng::new(plan.seed).bits();
         let most = plan.clients.len() + MAX_CRASHES;
         let network = Network::new(seed, &plan.nodes, most, Arc::clone(&ledger) as Arc<_>);
@@ -270,6 +270,13 @@ impl World {
         for (number, ops) in plan.tasks.iter().enumerate() {
             let task = work::task(Arc::clone(self), Arc::clone(client), number, ops.clone());
             self.spawn(client, task);
+        }
+        let (operations, jobs) = (plan.operations.clone(), plan.jobs.clone());
+        if !operations.is_empty() {
+            self.spawn(client, work::operator(Arc::clone(self), Arc::clone(client), operations));
+        }
+        if !jobs.is_empty() {
+            self.spawn(client, work::replica(Arc::clone(self), Arc::clone(client), jobs));
         }
     }
 

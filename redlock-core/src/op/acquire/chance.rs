@@ -9,6 +9,7 @@ use super::{
     barrier::Barrier,
     request::Request,
     retries::Chance,
+    target::Target,
     waiting::{Circumstances, Conclusion, Reported, Step, Surroundings, Waiting, WatchState},
 };
 use crate::{
@@ -70,7 +71,7 @@ impl Request<'_> {
                 },
                 Step::Watch => {
                     self.watch = Some(watch(&client.nodes, &key));
-                    self.bar(&key)?;
+                    self.bar(&key, front.place())?;
                     waiting.watching(around.now);
                 }
                 Step::End(chance) => return Ok(chance),
@@ -99,12 +100,12 @@ impl Request<'_> {
 
     /// Has new readers wait behind this request, which is the first in the queue, if it is a
     /// writer.
-    fn bar(&mut self, key: &Arc<str>) -> Result<(), LockError> {
+    fn bar(&mut self, key: &Arc<str>, place: u64) -> Result<(), LockError> {
         let is_up = self.barrier.as_ref().is_some_and(|barrier| barrier.is_before(key));
         if !(is_up || self.terms.has_several() || self.wants().tries_once) {
             let Client { entropy, settings, nodes, .. } = &**self.client;
             let value = token::fresh_value(&**entropy, &settings.client_name)?;
-            self.barrier = Some(Barrier::raise(nodes, key, value));
+            self.barrier = Some(Barrier::raise(nodes, key, place, value));
         }
         Ok(())
     }
@@ -116,7 +117,13 @@ impl Request<'_> {
         end: Moment,
         in_queue: bool,
     ) -> Circumstances {
-        let has_several = self.permits.is_some();
+        let target = if self.permits.is_some() {
+            Target::Permit { was_refused_in_queue: failure.is_some() && in_queue }
+        } else if self.terms.shared {
+            Target::Part
+        } else {
+            Target::Lock
+        };
         let pace = self.terms.retry_delay.max(MIN_PAUSE);
         Circumstances {
             begun: self.now(),
@@ -126,9 +133,7 @@ impl Request<'_> {
             polls: pace.saturating_add(self.up_to(self.terms.retry_jitter)),
             is_split: failure.is_some_and(|failure| failure.granted > 0),
             was_misled: matches!(last, Some(Chance::Turn | Chance::Free | Chance::Hurried)),
-            shares: self.terms.shared,
-            may_be_free: has_several && !(failure.is_some() && in_queue),
-            has_several,
+            target,
         }
     }
 

@@ -179,9 +179,9 @@ async fn readers_and_writers_take_turns_at_the_pace_of_their_holds() {
             tokio::join!(holds(of(&readers, 12), true), holds(of(&writers, writers.len()), false));
         let told =
             format!("{readers:?} read {reads}: {read:?}, {writers:?} write {writes}: {write:?}");
-        assert!(reads >= 500 && writes >= 50, "{told}");
+        assert!(reads >= 300 && writes >= 50, "{told}");
         // Some holds one after the other, and no timer.
-        assert!(read < SECOND / 10 && write < SECOND / 10, "{told}");
+        assert!(read < SECOND / 8 && write < SECOND / 8, "{told}");
     }
 }
 

@@ -37,6 +37,12 @@ pub enum Kind {
     Join,
     /// Leaves the queue.
     Leave,
+    /// Tells an operator the state of the key.
+    Inspect,
+    /// Gives the key a value that no holder has.
+    TakeAway,
+    /// Deletes the key, whichever client has it.
+    Clear,
 }
 
 /// What a node answered.
@@ -66,10 +72,10 @@ impl Command {
             Action::Join { .. } => Kind::Join,
             Action::Leave => Kind::Leave,
             Action::Bar { .. } | Action::Unbar | Action::FindPermit { .. } => Kind::Watch,
-            // No simulated client is an operator.
-            Action::Watch | Action::Inspect | Action::TakeAway | Action::Clear { .. } => {
-                Kind::Watch
-            }
+            Action::Watch => Kind::Watch,
+            Action::Inspect => Kind::Inspect,
+            Action::TakeAway => Kind::TakeAway,
+            Action::Clear { .. } => Kind::Clear,
         }
     }
 
@@ -94,8 +100,10 @@ impl Command {
     /// Lets a release give no turn to the next client in the queue, as without the permission for
     /// it.
     pub fn wake_no_client(&mut self) {
-        if let Action::Release { wakes } = &mut self.0.action {
-            *wakes = Places::NONE;
+        match &mut self.0.action {
+            Action::Release { wakes } => *wakes = Places::NONE,
+            Action::Clear { wakes } => *wakes = false,
+            _ => {}
         }
     }
 }

@@ -109,6 +109,13 @@ impl Server {
         holders.map(|(claim, _)| (claim.key.to_string(), message::number(&claim.value))).collect()
     }
 
+    /// The first 64 bits of the token of the writer that has this key, if one has it.
+    pub fn writer(&mut self, key: &str) -> Option<u64> {
+        let mut holders = self.data.holders().into_iter();
+        let (claim, _) = holders.find(|(claim, _)| *claim.key == *key && !claim.shared)?;
+        Some(message::number(&claim.value))
+    }
+
     /// How long a key has left on the node's own clock, if it is there.
     pub fn remaining(&mut self, key: &str) -> Option<Duration> {
         self.data.remaining(key)

@@ -8,8 +8,10 @@ mod faults;
 mod hand_off;
 mod holding;
 mod inside;
+mod jobs;
 mod leading;
 mod operation;
+mod operators;
 mod sharing;
 
 use redlock_core::Restarts;
@@ -45,6 +47,8 @@ impl Plan {
         hand_off::draw(&mut plan);
         inside::draw(&mut plan);
         leading::draw(&mut plan);
+        operators::draw(&mut plan);
+        jobs::draw(&mut plan);
         plan
     }
 }
@@ -155,6 +159,7 @@ impl<'a> Artist<'a> {
             faults,
             calm: self.calm,
             distance: self.distance,
+            ticks: Vec::new(),
         }
     }
 
@@ -219,6 +224,8 @@ impl<'a> Artist<'a> {
             joined: false,
             hasty: false,
             wary: false,
+            operations: Vec::new(),
+            jobs: Vec::new(),
         }
     }
 

@@ -290,9 +290,10 @@ impl EventQueue {
                 }
                 command.wake_no_client();
             }
+            let act = Act::new(route.client, route.connection, route.node, &command);
+            node.show(&act, witness);
             let (reply, told) = node.server.run(&command, route.connection);
             pushes.extend(told);
-            let act = Act::new(route.client, route.connection, route.node, &command);
             witness.executed(&act, reply.outcome());
             replies.push(Ok(reply));
         }

@@ -2,9 +2,12 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use redlock_core::seam::simulation::{Identity, Lost, Server};
+use redlock_core::seam::simulation::{Identity, Kind, Lost, Server};
 
-use super::traffic::Message;
+use super::{
+    sight::{Act, Witness},
+    traffic::Message,
+};
 
 /// A server process, and the data that may outlive it.
 pub(super) struct SimNode {
@@ -58,6 +61,22 @@ impl SimNode {
         if empty {
             // The connections to it are gone already.
             drop(self.server.clear());
+        }
+    }
+
+    /// Has a witness see what an operator is about to see, or to take away.
+    pub(super) fn show(&mut self, act: &Act<'_>, witness: &dyn Witness) {
+        match act.kind {
+            Kind::Inspect => {
+                let (writer, left) = (self.server.writer(act.key), self.server.remaining(act.key));
+                witness.shown(act, writer, left);
+            }
+            Kind::TakeAway | Kind::Clear => {
+                let holders = self.server.holders().into_iter();
+                let of_key = holders.filter(|(key, _)| *key == act.key).map(|(_, claim)| claim);
+                witness.taken(act, &of_key.collect::<Vec<_>>());
+            }
+            _ => {}
         }
     }
 

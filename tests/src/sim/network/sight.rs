@@ -32,6 +32,11 @@ pub(crate) trait Witness: Send + Sync + 'static {
 
     /// A node has run a command.
     fn executed(&self, act: &Act<'_>, outcome: Outcome);
+    /// A node has told a client that asked as an operator: which claim has its key, if a writer has it, and
+    /// for how long the key stays, if it is there.
+    fn shown(&self, act: &Act<'_>, writer: Option<u64>, left: Option<Duration>);
+    /// An operator has taken a key away from these claims on a node, or deleted it.
+    fn taken(&self, act: &Act<'_>, from: &[u64]);
     /// A node pushes to a client that a key has changed.
     fn pushed(&self, client: usize, node: usize, key: &str);
     /// Answers have arrived at a client.

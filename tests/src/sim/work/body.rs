@@ -57,7 +57,7 @@ impl Worker {
                 let LockError::Lost { reason, .. } = error else { return };
                 self.world.log.count(|stats| stats.losses += 1);
                 let renewed = take.auto_extend && reason == LostReason::Expired;
-                if self.world.plan.calm && (renewed || reason == LostReason::Refused) {
+                if self.is_calm(take) && (renewed || reason == LostReason::Refused) {
                     self.violation(format!("lost although nothing is wrong: {error}"));
                 }
             }

@@ -162,7 +162,7 @@ fn adopts(taker: Worker, sent: Arc<Sent>, after: u64) -> BoxFuture<'static, ()> 
         match taker.bounded("adopt", limit, adopting).await {
             None => taker.say(31, 2, || "gives up".to_owned()),
             Some(Err(error)) => {
-                if must_adopt && !taker.client.closed.load(Relaxed) {
+                if must_adopt && taker.is_calm(&sent.take) && !taker.client.closed.load(Relaxed) {
                     taker.refused(&error);
                     taker.violation(format!("could not adopt although nothing is wrong: {error}"));
                 } else {

@@ -7,6 +7,7 @@ mod hand_off;
 mod holding;
 mod inside;
 mod leading;
+mod operators;
 
 use std::{
     future::{Future, IntoFuture, poll_fn},
@@ -18,10 +19,11 @@ use std::{
 use redlock_core::{LockError, LockHandle, LockRequest, Redlock, Released};
 
 use self::cancel::cancellable;
+pub(super) use self::operators::{operator, replica};
 use super::{
     beliefs::Basis,
     faults,
-    plan::{How, Mode, Op, Take, What},
+    plan::{How, Mode, Op, Take, What, is_tick},
     report::Oddity,
     tokens::Call,
     world::{Client, World, ms, sleep},
@@ -197,6 +199,11 @@ impl Worker {
         .await
     }
 
+    /// Whether nothing goes wrong, and no operator takes away what a take is for.
+    fn is_calm(&self, take: &Take) -> bool {
+        self.world.plan.calm && !self.world.ledger.was_operated(take.keys())
+    }
+
     fn refused(&self, error: &LockError) {
         self.told(error);
         if self.world.plan.calm && matches!(error, LockError::NoQuorum { .. }) {
@@ -246,7 +253,21 @@ impl Worker {
         for (key, call) in take.keys().zip(call) {
             self.world.ledger.given(key, &handle, call);
         }
+        if is_tick(take.key) {
+            self.tick_begins(take, &handle);
+        }
         self.relies(take, handle, None, body)
+    }
+
+    /// The job of a tick begins. No node lets go of its key before `min_hold` is over, by the node's own
+    /// clock.
+    fn tick_begins(&self, take: &Take, handle: &LockHandle) {
+        self.world.log.odd(Oddity::TickDone);
+        let drift = self.world.plan.settings.drift;
+        let kept = (take.min_hold as f64 * (1.0 - drift)) as u64;
+        if let Some(wrong) = self.world.ledger.job_begins(take.key, handle, kept) {
+            self.violation(wrong);
+        }
     }
 
     /// The client relies on a lock from now on. A body inside of another has the `root` of that.

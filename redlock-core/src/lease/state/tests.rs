@@ -1,0 +1,159 @@
+//! What the clock says of a hold, at chosen readings.
+
+use super::*;
+use crate::{Redlock, fence::Range, lease::Leads, node::Claim, options::LockOptions};
+
+const SECOND: i64 = 1_000_000_000;
+const DOUBT_LIMIT: Duration = Duration::from_millis(100);
+
+struct Held {
+    leads: Arc<Leads>,
+    state: HoldState,
+    round: Arc<Round>,
+}
+
+fn reading(ms: u64, wall_ahead: i64) -> Reading {
+    Reading { now: Moment::ORIGIN + Duration::from_millis(ms), wall_ahead }
+}
+
+/// Held since the origin of time for 10 s, renewed at a third.
+fn held() -> Held {
+    let options = LockOptions::new().ttl(Duration::from_secs(10));
+    let terms = Redlock::in_memory(1).client().settings.terms(&options).unwrap();
+    let leads = Leads::new(Duration::from_secs(60));
+    let round = Round::new(3, |_| false);
+    let claim = Arc::new(Claim::new(&"k".into(), "v".into()));
+    let lease = LeaseState::sought(claim, &terms, leads.begin(reading(0, 0)), &round);
+    let state = HoldState::new(lease, &terms, Moment::NEVER, DOUBT_LIMIT);
+    Held { leads, state, round }
+}
+
+impl Held {
+    fn judge(&mut self, reading: Reading) -> (Judgement, Todo) {
+        self.leads.note(reading);
+        self.state.advance(reading)
+    }
+
+    fn renewed(&mut self, start: &Start, reading: Reading) -> bool {
+        let ttl = self.state.renewal_ttl();
+        self.state.renewed(start, ttl, None, Arc::clone(&self.round), reading)
+    }
+}
+
+const DOUBTFUL: Judgement = Judgement::Doubtful;
+const EXPIRED: Judgement = Judgement::Ended(End::Lost(LostReason::Expired));
+
+fn is_valid(judged: (Judgement, Todo)) -> bool {
+    matches!(judged, (Judgement::Valid(_), Todo::Nothing))
+}
+
+#[test]
+fn a_doubt_counts_from_its_own_renewal() {
+    let mut held = held();
+    let end = held.state.lease.deadline;
+    for ms in [1000, 5000, 9000] {
+        let judged = held.judge(reading(ms, SECOND));
+        assert_eq!(judged, (DOUBTFUL, Todo::Renew(end)), "its turn has not come");
+    }
+    let sent = reading(9100, SECOND);
+    let look_again = held.state.renewal_sent(sent.now, Duration::from_secs(10));
+    assert_eq!(look_again, Some(sent.now + DOUBT_LIMIT));
+    assert_eq!(held.judge(reading(9199, SECOND)), (DOUBTFUL, Todo::Nothing));
+    let lost = Todo::TellLoss(LostReason::Expired);
+    assert_eq!(held.judge(reading(9200, SECOND)), (EXPIRED, lost));
+    assert_eq!(held.judge(reading(9200, SECOND)), (EXPIRED, Todo::Nothing), "told once");
+}
+
+#[test]
+fn to_judge_changes_nothing_and_to_advance_keeps_what_was_seen() {
+    let mut held = held();
+    held.leads.note(reading(1000, SECOND));
+    assert_eq!(held.state.judge(reading(1000, SECOND)), DOUBTFUL);
+    assert_eq!(held.state.phase, Phase::Held);
+    held.judge(reading(1000, SECOND));
+    assert_eq!(held.state.phase, Phase::Doubtful { renewal_sent: None });
+}
+
+#[test]
+fn a_release_begins_once_and_ends_the_hold() {
+    let mut held = held();
+    assert!(held.state.end(End::Released) && !held.state.end(End::Lost(LostReason::Expired)));
+    assert!(held.state.begin_release().is_some() && held.state.begin_release().is_none());
+    let judged = held.judge(reading(1000, 0));
+    assert_eq!(judged, (Judgement::Ended(End::Released), Todo::Nothing));
+}
+
+#[test]
+fn a_hold_is_leaving_when_its_keys_go_without_its_guard() {
+    for (end, has_body, begun, is_leaving) in [
+        (None, true, false, false),
+        (Some(End::Released), false, false, true),
+        (Some(End::Lost(LostReason::Expired)), false, false, false),
+        (Some(End::Lost(LostReason::Expired)), true, false, true),
+        (Some(End::Lost(LostReason::Expired)), false, true, true),
+    ] {
+        let mut held = held();
+        end.map(|end| held.state.end(end));
+        let _ = begun.then(|| held.state.begin_release());
+        assert_eq!(held.state.is_leaving(has_body), is_leaving, "{end:?} {has_body} {begun}");
+    }
+}
+
+#[test]
+fn a_doubt_does_not_outlive_the_deadline() {
+    let mut held = held();
+    held.judge(reading(1000, SECOND));
+    assert_eq!(held.judge(reading(9898, SECOND)).0, EXPIRED);
+}
+
+#[test]
+fn only_a_round_from_after_the_freeze_clears_a_doubt() {
+    let mut held = held();
+    let early = held.leads.begin(reading(900, 0));
+    held.state.renewal_sent(early.reading.now, Duration::from_secs(10));
+    assert_eq!(held.judge(reading(1000, SECOND)).0, DOUBTFUL);
+    assert_eq!(held.judge(reading(1001, 0)).0, DOUBTFUL, "although it is set back");
+    let late = held.leads.begin(reading(1002, 0));
+    held.state.renewal_sent(late.reading.now, Duration::from_secs(10));
+    assert!(held.renewed(&early, reading(1010, 0)));
+    assert_eq!(held.judge(reading(1010, 0)), (DOUBTFUL, Todo::Nothing));
+    assert!(held.renewed(&late, reading(1020, 0)));
+    assert!(is_valid(held.judge(reading(1020, 0))));
+}
+
+/// Another client may have drawn larger numbers meanwhile. Clearing the doubt does not bring the
+/// old numbers back.
+#[test]
+fn the_numbers_of_a_lease_die_with_its_first_doubt() {
+    let mut held = held();
+    held.state.lease.range = Some(Box::new(Range::new(7, 3)));
+    assert!(is_valid(held.judge(reading(999, 0))) && held.state.lease.range.is_some());
+    assert_eq!(held.judge(reading(1000, SECOND)).0, DOUBTFUL);
+    let start = held.leads.begin(reading(1000, SECOND));
+    held.state.renewal_sent(start.reading.now, Duration::from_secs(10));
+    assert!(held.renewed(&start, reading(1010, SECOND)));
+    assert!(is_valid(held.judge(reading(1010, SECOND))));
+    assert_eq!(held.state.begin_release().unwrap().next_number(), None);
+}
+
+#[test]
+fn a_freeze_while_a_renewal_is_under_way_is_another_doubt() {
+    let mut held = held();
+    held.judge(reading(1000, SECOND));
+    let start = held.leads.begin(reading(1000, SECOND));
+    held.state.renewal_sent(start.reading.now, Duration::from_secs(10));
+    assert!(held.renewed(&start, reading(1010, 2 * SECOND)));
+    let end = held.state.lease.deadline;
+    assert_eq!(held.judge(reading(1010, 2 * SECOND)), (DOUBTFUL, Todo::Renew(end)));
+}
+
+#[test]
+fn a_doubt_asks_for_its_renewal_once() {
+    let mut held = held();
+    let due = Moment::ORIGIN + Duration::from_millis(3334);
+    assert!(held.state.wants_renewal(due));
+    held.judge(reading(1000, SECOND));
+    assert!(!held.state.wants_renewal(due), "or it would have two turns");
+    held.state.renewal_sent(due, Duration::from_secs(10));
+    assert!(held.state.wants_renewal(due), "and tries again (rule 7)");
+}

@@ -1,0 +1,68 @@
+//! What a waiting client is after, and with that which news of the lock it can rely on. Pure.
+
+use crate::wait::QueuePosition;
+
+/// What a client waits for.
+///
+/// A client that waits for a lock is told of every chance: by its turn in the queue between clients, by
+/// the answer of that queue, and by a watch on all nodes. For the others, one of them does not tell all,
+/// and they ask by themselves instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    /// A lock that no other client has.
+    Lock,
+    /// A reader's part in a lock, which the client may have while other readers do.
+    Part,
+    /// One of several permits. The answer of the queue tells of one permit, and so does a watch. A turn
+    /// is for any of them.
+    Permit {
+        /// The client was refused a permit after it had joined the queue. All permits were taken then,
+        /// and one that is released gives a turn. Before it joined, a permit may have been released
+        /// without a turn.
+        was_refused_in_queue: bool,
+    },
+}
+
+impl Target {
+    /// Whether the front of the queue watches the lock on all nodes. A client without a queue always
+    /// does.
+    pub(super) fn front_watches(self) -> bool {
+        match self {
+            Self::Lock | Self::Part => true,
+            Self::Permit { .. } => false,
+        }
+    }
+
+    /// Whether a client without a queue asks by itself from time to time, although it watches the lock:
+    /// no push tells that a writer has given up, or that another permit is free.
+    pub(super) fn asks_without_queue(self) -> bool {
+        match self {
+            Self::Lock => false,
+            Self::Part | Self::Permit { .. } => true,
+        }
+    }
+
+    /// Whether the front of the queue asks now, whatever else the answer of the queue says.
+    pub(super) fn front_asks(self, answer: QueuePosition, is_first_answer: bool) -> bool {
+        match self {
+            Self::Lock => false,
+            // The holders may be readers.
+            Self::Part => answer.left.is_some() && !is_first_answer,
+            Self::Permit { was_refused_in_queue } => !(is_first_answer && was_refused_in_queue),
+        }
+    }
+
+    /// Whether the answer of the queue tells that what the client waits for is free, or is not.
+    pub(super) fn shows_in_queue(self) -> bool {
+        match self {
+            Self::Lock | Self::Part => true,
+            Self::Permit { .. } => false,
+        }
+    }
+
+    /// Whether the client asks when it becomes the next in the queue: a reader may have the lock together
+    /// with the reader before it.
+    pub(super) fn next_asks(self) -> bool {
+        self == Self::Part
+    }
+}

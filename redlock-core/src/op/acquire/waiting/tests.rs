@@ -1,0 +1,256 @@
+//! What a waiting client does in each of its circumstances.
+
+use super::*;
+
+const ROUND_TRIP: Duration = Duration::from_millis(2);
+
+fn at(ms: u64) -> Moment {
+    Moment::ORIGIN + Duration::from_millis(ms)
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// Waits from 0 to 10 s, and polls every 150 ms.
+const GIVEN: Circumstances = Circumstances {
+    begun: Moment::ORIGIN,
+    end: Moment::NEVER,
+    round_trip: ROUND_TRIP,
+    pace: Duration::from_millis(100),
+    polls: Duration::from_millis(150),
+    is_split: false,
+    was_misled: false,
+    target: Target::Lock,
+};
+
+const PERMIT: Target = Target::Permit { was_refused_in_queue: true };
+
+fn waiting(in_queue: bool) -> Waiting {
+    Waiting::new(Circumstances { end: at(10_000), ..GIVEN }, in_queue)
+}
+
+fn place(ahead: u64, left: Option<u64>) -> Option<QueuePosition> {
+    Some(QueuePosition { ahead, left: left.map(ms) })
+}
+
+/// An answer at 1 ms from a node that pushes.
+fn answer(position: Option<QueuePosition>) -> Reported {
+    Reported {
+        now: at(1),
+        position,
+        signal: None,
+        has_pushes: true,
+        yields: false,
+        has_watch: false,
+    }
+}
+
+/// Where the client stands: no queue, or a place in it after one report.
+fn after(position: Option<QueuePosition>) -> Waiting {
+    let mut waiting = waiting(position.is_some());
+    if position.is_some() {
+        assert_eq!(waiting.reported(&answer(position)), Conclusion::Wait);
+    }
+    waiting
+}
+
+#[test]
+fn the_next_step() {
+    use WatchState::{Armed, None as Unwatched, Unarmed};
+    let front = || after(place(0, Some(5000)));
+    let second = || after(place(1, Some(5000)));
+    let without = || after(None);
+    let sleep = |until, quiet| Step::Sleep { until: at(until), quiet: ms(quiet) };
+    let refresh = 1 + 1500;
+    for (waiting, now, watch, step) in [
+        // Without a queue, the client watches at once, and polls where nothing is pushed.
+        (without(), 0, Unwatched, Step::Watch),
+        (without(), 1, Armed, sleep(1501, 0)),
+        (without(), 1, Unarmed, sleep(150, 100)),
+        (without(), 149, Unarmed, sleep(150, 100)),
+        (without(), 150, Unarmed, Step::End(Chance::Due)),
+        (without(), 9_999, Armed, sleep(10_000, 0)),
+        (without(), 10_000, Armed, Step::End(Chance::Due)),
+        // The front of the queue relies on its turn before it watches.
+        (front(), 2, Unwatched, sleep(14, 0)),
+        (front(), 14, Unwatched, Step::Watch),
+        (front(), 20, Armed, sleep(refresh, 0)),
+        (front(), 20, Unarmed, sleep(150, 0)),
+        (front(), refresh, Armed, Step::Report),
+        // The others in the queue do not watch, and are told when they are next.
+        (second(), 14, Unwatched, sleep(refresh, 0)),
+        (second(), refresh, Unwatched, Step::Report),
+    ] {
+        let in_queue = !waiting.joins();
+        let around = Surroundings { now: at(now), in_queue, watch };
+        assert_eq!(waiting.next(&around), step, "{waiting:?} at {now}: {watch:?}");
+    }
+    let late = Surroundings { now: at(10_000), in_queue: false, watch: Armed };
+    assert_eq!(second().next(&late), Step::End(Chance::Behind));
+    let joining = Surroundings { now: at(0), in_queue: true, watch: Unwatched };
+    assert_eq!(waiting(true).next(&joining), Step::Report);
+}
+
+#[test]
+fn a_split_vote_is_watched_at_once() {
+    let mut waiting = Waiting::new(Circumstances { is_split: true, ..GIVEN }, true);
+    waiting.reported(&answer(place(0, Some(5000))));
+    let around = Surroundings { now: at(1), in_queue: true, watch: WatchState::None };
+    assert_eq!(waiting.next(&around), Step::Watch);
+    waiting.watching(at(1));
+    let unarmed = Surroundings { now: at(150), watch: WatchState::Unarmed, ..around };
+    assert_eq!(waiting.next(&unarmed), Step::Sleep { until: at(151), quiet: ms(0) });
+}
+
+#[test]
+fn what_follows_from_an_answer_of_the_queue() {
+    let yields = |answer: Reported| Reported { yields: true, ..answer };
+    let told = |signal, answer: Reported| Reported { signal: Some(signal), ..answer };
+    for (answer, conclusion, report_at) in [
+        (answer(None), Conclusion::LeaveQueue, 0),
+        (answer(place(0, None)), Conclusion::End(Chance::Free), 0),
+        (yields(answer(place(0, None))), Conclusion::Wait, 1 + 108),
+        (answer(place(0, Some(5000))), Conclusion::Wait, 1 + 1500),
+        (answer(place(0, Some(300))), Conclusion::Wait, 1 + 300 + 1),
+        (answer(place(2, None)), Conclusion::Wait, 1 + 1500),
+        (answer(place(2, Some(300))), Conclusion::Wait, 1 + 1500),
+        (told(Signal::Turn, answer(place(0, None))), Conclusion::End(Chance::Turn), 0),
+        (told(Signal::Turn, answer(None)), Conclusion::End(Chance::Turn), 0),
+        (told(Signal::Next, answer(place(1, None))), Conclusion::Wait, 1 + 108),
+        (told(Signal::Moved, answer(place(1, None))), Conclusion::Wait, 1),
+    ] {
+        let mut waiting = waiting(true);
+        assert_eq!(waiting.reported(&answer), conclusion, "{answer:?}");
+        assert_eq!(waiting.report_at, at(report_at), "{answer:?}");
+    }
+}
+
+#[test]
+fn without_pushes_the_first_in_the_queue_look_more_often() {
+    for (ahead, has_pushes, has_watch, report_at) in [
+        (0, false, true, 1 + 150),
+        (0, false, false, 1 + 108),
+        (3, false, true, 1 + 600),
+        (50, false, true, 1 + 1500),
+        (0, true, true, 1 + 1500),
+    ] {
+        let mut waiting = waiting(true);
+        let free = answer(place(ahead, None));
+        let answer = Reported { has_pushes, has_watch, yields: true, ..free };
+        assert_eq!(waiting.reported(&answer), Conclusion::Wait);
+        assert_eq!(waiting.report_at, at(report_at), "{answer:?}");
+    }
+}
+
+#[test]
+fn a_client_whose_last_attempt_failed_does_not_believe_the_first_answer() {
+    for given in
+        [Circumstances { is_split: true, ..GIVEN }, Circumstances { was_misled: true, ..GIVEN }]
+    {
+        let mut waiting = Waiting::new(given, true);
+        let free = answer(place(0, None));
+        assert_eq!(waiting.reported(&free), Conclusion::Wait);
+        assert_eq!(waiting.reported(&free), Conclusion::End(Chance::Free));
+    }
+}
+
+#[test]
+fn waiters_behind_a_front_that_does_not_take_the_lock_try_one_after_the_other() {
+    for (ahead, end, pause) in [(1, 10_000, 108), (3, 10_000, 324), (99, 10_000, 1500), (3, 50, 49)]
+    {
+        let mut waiting = Waiting::new(Circumstances { end: at(end), ..GIVEN }, true);
+        let free = answer(place(ahead, None));
+        assert_eq!(waiting.reported(&free), Conclusion::Wait, "the front may be asking");
+        assert_eq!(waiting.reported(&free), Conclusion::EndAfter(ms(pause)));
+    }
+    let mut waiting = waiting(true);
+    for _ in 0..5 {
+        let (free, held) = (answer(place(1, None)), answer(place(1, Some(100))));
+        assert_eq!(waiting.reported(&free), Conclusion::Wait);
+        assert_eq!(waiting.reported(&held), Conclusion::Wait, "another client took it");
+    }
+}
+
+#[test]
+fn the_next_waiter_looks_for_itself_when_the_turn_is_not_used() {
+    let mut waiting = after(place(4, Some(5000)));
+    assert_eq!(waiting.told(Signal::Next, at(50)), None);
+    let around = |now| Surroundings { now: at(now), in_queue: true, watch: WatchState::None };
+    assert_eq!(waiting.next(&around(157)), Step::Sleep { until: at(158), quiet: ms(0) });
+    assert_eq!(waiting.next(&around(158)), Step::Report);
+    assert_eq!(
+        waiting.reported(&Reported { now: at(159), ..answer(place(0, Some(5000))) }),
+        Conclusion::Wait
+    );
+    assert_eq!(waiting.next(&around(159)), Step::Watch);
+}
+
+#[test]
+fn a_queue_that_has_moved_is_joined_at_once() {
+    let mut waiting = after(place(0, Some(5000)));
+    assert_eq!(waiting.told(Signal::Moved, at(50)), None);
+    let around = Surroundings { now: at(50), in_queue: true, watch: WatchState::Armed };
+    assert_eq!(waiting.next(&around), Step::Report);
+    assert_eq!(waiting.told(Signal::Turn, at(51)), Some(Chance::Turn));
+}
+
+/// A waiter for a permit asks its queue, which tells of all permits. A watch tells of one.
+#[test]
+fn a_waiter_for_a_permit_watches_only_without_a_queue() {
+    let given = Circumstances { target: PERMIT, end: at(10_000), ..GIVEN };
+    let mut waiting = Waiting::new(given, true);
+    assert_eq!(waiting.reported(&answer(place(0, Some(5000)))), Conclusion::Wait);
+    let around = |now, in_queue| Surroundings { now: at(now), in_queue, watch: WatchState::None };
+    let until = at(1 + 1500);
+    assert_eq!(waiting.next(&around(1400, true)), Step::Sleep { until, quiet: ms(0) });
+    assert_eq!(waiting.next(&around(1501, true)), Step::Report);
+    assert_eq!(Waiting::new(given, false).next(&around(0, false)), Step::Watch);
+}
+
+/// The answer of the queue tells of one permit, and another one may be free.
+#[test]
+fn the_front_of_the_waiters_for_permits_asks_at_each_report() {
+    for (was_refused_in_queue, first) in
+        [(false, Conclusion::End(Chance::Due)), (true, Conclusion::Wait)]
+    {
+        let given = Circumstances { target: Target::Permit { was_refused_in_queue }, ..GIVEN };
+        let front = answer(place(0, Some(5000)));
+        let mut waiting = Waiting::new(given, true);
+        assert_eq!(waiting.reported(&front), first, "{was_refused_in_queue}");
+        assert_eq!(waiting.reported(&front), Conclusion::End(Chance::Due));
+        let mut behind = Waiting::new(given, true);
+        for _ in 0..3 {
+            assert_eq!(behind.reported(&answer(place(1, None))), Conclusion::Wait);
+        }
+    }
+}
+
+/// A reader may have the lock while others have it.
+#[test]
+fn a_reader_asks_although_the_lock_is_taken() {
+    let given = Circumstances { target: Target::Part, end: at(10_000), ..GIVEN };
+    let taken = answer(place(0, Some(5000)));
+    let mut waiting = Waiting::new(given, true);
+    assert_eq!(waiting.reported(&taken), Conclusion::Wait, "it was refused just now");
+    assert_eq!(waiting.reported(&taken), Conclusion::End(Chance::Due));
+    assert_eq!(waiting.told(Signal::Next, at(50)), Some(Chance::Turn));
+    let mut behind = Waiting::new(given, true);
+    for _ in 0..3 {
+        assert_eq!(behind.reported(&answer(place(1, Some(5000)))), Conclusion::Wait);
+    }
+}
+
+/// No push tells that a writer has given up, or that another permit is free.
+#[test]
+fn a_client_that_is_not_told_of_every_chance_asks_by_itself_without_a_queue() {
+    for (target, step) in [
+        (Target::Lock, Step::Sleep { until: at(3000), quiet: ms(0) }),
+        (Target::Part, Step::End(Chance::Due)),
+        (PERMIT, Step::End(Chance::Due)),
+    ] {
+        let given = Circumstances { target, end: at(10_000), ..GIVEN };
+        let around = Surroundings { now: at(1500), in_queue: false, watch: WatchState::Armed };
+        assert_eq!(Waiting::new(given, false).next(&around), step, "{target:?}");
+    }
+}
