@@ -364,6 +364,28 @@ mod tests {
         }
     }
 
+    /// As a server does: otherwise the two would wait for each other.
+    #[tokio::test(start_paused = true)]
+    async fn a_writer_that_waits_keeps_no_reader_out_that_is_before_it_in_the_queue() {
+        let life = Duration::from_secs(60);
+        let mut data = Data::new();
+        let mut run = |place, value: &str, shared, action| {
+            let writer = Claim::new(&"r".into(), value.to_owned());
+            let claim = Arc::new(Claim { shared, place, ..writer });
+            let [reply] = &data.run(&[Command { claim, action }], 1).0[..] else { panic!() };
+            reply.clone()
+        };
+        let grant = Action::Grant { ttl: life };
+        assert_eq!(run(0, "reader", true, grant), Reply::Done);
+        for (sign, before) in [(7, Reply::Done), (0, Reply::Foreign)] {
+            assert_eq!(run(sign, "writer", false, Action::Bar { life }), Reply::Done);
+            assert_eq!(run(0, "new", true, grant), Reply::Foreign);
+            assert_eq!(run(8, "behind", true, grant), Reply::Foreign);
+            assert_eq!(run(6, "before", true, grant), before);
+            run(6, "before", true, Action::Release { wakes: Places::NONE });
+        }
+    }
+
     /// Like a server that has lost its data.
     #[tokio::test(start_paused = true)]
     async fn a_node_that_is_cleared_forgets_its_counters() {
