@@ -1,4 +1,4 @@
-//! Detects that more tasks of this process hold one lock at once than may.
+//! Detects that too many tasks of this process hold one lock at once.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,7 +18,7 @@ impl Default for Witness {
 }
 
 impl Witness {
-    /// Of a lock that so many may hold at once.
+    /// The witness of a lock that at most `room` tasks may hold at once.
     pub(crate) fn with_room(room: u64) -> Self {
         Self { room, inside: AtomicU64::new(0), violations: AtomicU64::new(0) }
     }

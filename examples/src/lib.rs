@@ -8,7 +8,7 @@ pub mod orders;
 
 /// A client of the nodes in `REDLOCK_NODES` (`redis://a:6379,redis://b:6379,..`), once a quorum has
 /// answered; without it, of five nodes inside this process. With `NODE_TIMEOUT_MS`, a client that gives
-/// each node so much time, has a `max_ttl` of ten minutes, and connects when it is used.
+/// each node this time, has a `max_ttl` of ten minutes, and connects when it is used.
 ///
 /// # Errors
 ///

@@ -51,12 +51,12 @@ impl Stage {
         self.folder.path().join("journal")
     }
 
-    /// Starts a replica whose clock is ahead by so many seconds.
+    /// Starts a replica whose clock is this many seconds ahead.
     fn start(&self, name: &str, ahead: i64) -> Peer {
         let clock = self.folder.path().join(name);
         fs::write(&clock, 0_i64.to_ne_bytes()).unwrap();
         self.set_clock(name, ahead);
-        // One process after all: each word replaces the one before.
+        // There is one process in the end: each program replaces the one before it.
         let mut words = vec!["-c".to_owned(), r#"exec "$@" >>"$0" 2>&1"#.to_owned()];
         words.push(self.journal().display().to_string());
         words.extend(self.shim.before_program(&clock));
@@ -123,7 +123,7 @@ async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// How far a clock is ahead that says it is this time.
+/// How far ahead of the real time a clock is that shows this time.
 fn ahead_of_now(time: u64) -> i64 {
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
     i64::try_from(time).unwrap() - i64::try_from(now).unwrap()
@@ -149,7 +149,7 @@ async fn every_tick_is_done_once_by_replicas_with_other_clocks_that_crash_and_co
     let right = stage.start("right", 0);
     eventually("the first ticks are done", async || stage.ticks_of("ahead").len() >= 2).await;
 
-    // It comes to ticks that are done.
+    // This replica comes to ticks that are done already.
     let late = stage.start("late", -2);
     eventually("it has come to a tick", async || !stage.ticks_of("late").is_empty()).await;
 

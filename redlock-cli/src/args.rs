@@ -50,7 +50,7 @@ pub(crate) struct Nodes {
     pub(crate) json: bool,
 }
 
-/// What nodes over TLS need.
+/// The options for nodes over TLS.
 #[derive(Debug, Args)]
 #[cfg(feature = "tls")]
 pub(crate) struct Tls {
@@ -112,10 +112,10 @@ pub(crate) struct Run {
     /// How long the lock outlives a crash of this process
     #[arg(long, value_name = "TIME", value_parser = duration_in_words, default_value = "30s")]
     pub(crate) ttl: Duration,
-    /// Stop the command when it has run for so long
+    /// Stop the command when it has run for this long
     #[arg(long, value_name = "TIME", value_parser = duration_in_words)]
     pub(crate) max_hold: Option<Duration>,
-    /// Keep the lock for at least so long: a job that is due on several machines runs once
+    /// Keep the lock for at least this long: a job that is due on several machines runs once
     #[arg(long, value_name = "TIME", value_parser = duration_in_words)]
     pub(crate) min_hold: Option<Duration>,
     /// Get a fencing token

@@ -18,7 +18,7 @@ pub(crate) fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => {
             let code = if error.use_stderr() { USAGE } else { 0 };
-            // Where nothing can be printed there is nothing left to say.
+            // If printing fails, there is no other way to report it.
             let _ = error.print();
             return code.into();
         }

@@ -12,8 +12,8 @@ use crate::{
 
 /// The nodes, with what the command line says about TLS.
 pub(crate) fn secured(nodes: impl Iterator<Item = Node>, tls: &Tls) -> Result<Vec<Node>, Failure> {
-    // The library leaves the choice to the application, which is this program. An error means that one
-    // is installed already.
+    // The library leaves the choice of a TLS provider to the application, which is this program. An
+    // error means that a provider is installed already.
     let _ = ring::default_provider().install_default();
     let ca = tls.tls_ca.as_deref().map(|file| read("--tls-ca", file)).transpose()?;
     let shown = match (&tls.tls_cert, &tls.tls_key) {

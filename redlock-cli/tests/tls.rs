@@ -114,7 +114,7 @@ fn files_that_cannot_work_are_told_before_anything_is_connected() {
         let (code, told) = redlock(url, environment, &["health"]);
         assert!(code == 64 && told.contains(words), "{code} {told}");
     }
-    // Options of TLS beside a URL without it would promise what is not there.
+    // Beside a URL without TLS, these options would promise an encryption that is not there.
     let ca = files.write("ca.pem", &Authority::new("ours").pem());
     let (code, told) = redlock("redis://localhost:1", &[("REDLOCK_TLS_CA", &ca)], &["health"]);
     assert!(code == 64 && told.contains("rediss://"), "{code} {told}");

@@ -64,7 +64,7 @@ impl Pulse {
         self.progress.current.load(Ordering::Acquire) == self.number
     }
 
-    /// Notes that the task will run again at `moment`, unless it is told to before.
+    /// Notes that the task will run again at `moment`, unless it is told to run earlier.
     pub(crate) fn sleeps_until(&self, moment: Moment) {
         if self.is_current() {
             self.progress.awake_at.store(moment.as_nanos(), Ordering::Release);

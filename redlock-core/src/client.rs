@@ -92,8 +92,8 @@ impl Client {
         self.leases.ensure_moving();
     }
 
-    /// Whether a quorum has been waited for, so that there is nothing to wait for. Starts the tasks
-    /// in either case.
+    /// Whether the first connections were waited for already, so that a request can begin. Starts the
+    /// tasks of the client in either case.
     pub(crate) fn is_ready(&self) -> Result<bool, LockError> {
         check_runtime()?;
         self.ensure_running();

@@ -8,7 +8,7 @@ use crate::{Node, Redlock};
 ///
 /// # Panics
 ///
-/// When the error, or what Debug shows, depends on the password (rule 19).
+/// Panics if the error, or the output of `Debug`, depends on the password (rule 19).
 pub fn urls(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let _ = Redlock::builder().nodes([text.as_ref()]).build();

@@ -33,7 +33,7 @@ macro_rules! arguments {
             $(pub(crate) $key: Option<Arg<$type>>,)*
             pub(crate) krate: Option<Arg<Path>>,
             pub(crate) settings: Settings,
-            /// Whether a `map_err` or an `on_reject` may be absent only for a mistake in it or before it.
+            /// Whether `map_err` and `on_reject` may be absent only because of a mistake in them or before them.
             pub(crate) refusal_unread: bool,
         }
 

@@ -53,7 +53,7 @@ pub(crate) enum Value {
     Factor(Factor),
     Toggle(Expr),
     Label(Expr),
-    /// The label for want of another: the template of the resource.
+    /// The label where none is given: the template of the resource.
     Template(String),
     /// The key alone, and where it stands.
     Word(Span),
@@ -122,7 +122,7 @@ fn says_its_type(value: &Expr) -> bool {
     }
 }
 
-/// How the lock is asked for. What is absent is for the client to say.
+/// The settings with which the lock is asked for. For a setting that is absent, the client has a default.
 #[derive(Debug, Default)]
 pub(crate) struct Settings(Vec<(&'static str, Value)>);
 

@@ -98,7 +98,7 @@ fn programs() -> Option<PathBuf> {
     std::env::split_paths(&path).chain(versions).find(whole)
 }
 
-/// What goes before a program that must not run as root, which then owns the directory.
+/// The words before a program that must not run as root. The user that it runs as owns the directory.
 fn unprivileged(directory: &Path) -> Result<Vec<String>, String> {
     if !getuid().is_root() {
         return Ok(Vec::new());

@@ -78,7 +78,7 @@ impl Proxy {
     /// A proxy in front of the server on this port of 127.0.0.1; everything passes at first.
     pub fn start(server: u16) -> Self {
         let state = Arc::new(State::default());
-        let port = port::free();
+        let (port, listener) = listen();
         let (wishes, receiver) = watch::channel(Wishes {
             requests: Flow::Pass,
             replies: Flow::Pass,
@@ -89,7 +89,7 @@ impl Proxy {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let thread = {
             let state = Arc::clone(&state);
-            thread::spawn(move || runtime.block_on(serve(port, server, receiver, state)))
+            thread::spawn(move || runtime.block_on(serve(port, listener, server, receiver, state)))
         };
         let proxy = Self { port, wishes: Some(wishes), state, thread: Some(thread) };
         proxy.wait_for_listening(true);
@@ -189,8 +189,26 @@ impl Drop for Proxy {
     }
 }
 
-async fn serve(port: u16, server: u16, mut wishes: watch::Receiver<Wishes>, state: Arc<State>) {
-    let mut listener: Option<TcpListener> = None;
+/// A port, and the listener on it.
+fn listen() -> (u16, std::net::TcpListener) {
+    loop {
+        // Another program may take the port in between.
+        let port = port::free();
+        if let Ok(listener) = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            listener.set_nonblocking(true).unwrap();
+            return (port, listener);
+        }
+    }
+}
+
+async fn serve(
+    port: u16,
+    listener: std::net::TcpListener,
+    server: u16,
+    mut wishes: watch::Receiver<Wishes>,
+    state: Arc<State>,
+) {
+    let mut listener = TcpListener::from_std(listener).ok();
     loop {
         let listen = wishes.borrow_and_update().listen;
         if !listen {

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// How long a node sits out that has restarted, where that is waited for.
+/// How long a node that has restarted sits out, in tests that wait for its end.
 const SHORT: Duration = Duration::from_secs(2);
 
 fn client(nodes: &Nodes) -> Redlock {
@@ -57,7 +57,8 @@ fn set_apart(nodes: &Nodes, resource: &str) {
 async fn token(redlock: &Redlock, resource: &str) -> FencingToken {
     let guard = taken(redlock, resource).await;
     let token = guard.fencing_token().unwrap();
-    guard.release().await.unwrap();
+    // What the nodes say to it does not matter here: a machine that is busy may keep them from answering.
+    let _ = guard.release().await;
     token
 }
 

@@ -30,15 +30,18 @@ async fn a_lock_is_looked_at_and_taken_away() {
         status.waiting().iter().map(|it| it.client_name()).eq(["next"])
     })
     .await;
+    let valid = guard.validity();
     let status = operator.inspect("r").await.unwrap();
     assert_eq!(status.holder(), Some("holder"));
     let left = status.remaining();
     assert!(left > Duration::ZERO && left <= Duration::from_secs(15), "{left:?}");
 
     operator.force_release("r").await.unwrap();
+    let was_renewed = guard.validity() > valid;
     let status = operator.inspect("r").await.unwrap();
     assert_eq!(status.holder(), Some("operator"), "no client gets it before its time is over");
-    assert!(status.remaining() <= left && !waits.is_finished());
+    assert!(status.remaining() <= left || was_renewed, "{:?} of {left:?}", status.remaining());
+    assert!(!waits.is_finished());
     guard.lost().await;
     operator.force_release_now("r").await.unwrap();
     let guard = waits.await.unwrap().unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redlock_core::{LockError, Redlock, Released, pools};
-use redlock_tests::{Nodes, wait_until, within};
+use redlock_tests::{Nodes, patient, wait_until, within};
 
 /// Stays after the runtime that it was used on has ended.
 fn runtime() -> tokio::runtime::Runtime {
@@ -29,7 +29,7 @@ fn a_name_is_taken_once_and_can_be_replaced_and_removed() {
 async fn a_quorum_of_pools_spans_all_of_their_nodes() {
     let nodes = Nodes::start(3);
     for (name, node) in ["east", "west", "north"].iter().zip(nodes.iter()) {
-        let client = Redlock::builder().nodes([node.url()]).build().unwrap();
+        let client = patient([node.url()]).build().unwrap();
         pools::install(*name, client).unwrap();
     }
     let names = ["east", "west", "north"];

@@ -75,7 +75,7 @@ async fn a_flood_of_readers_lets_a_writer_in() {
     let writer = client(&nodes);
     tokio::time::sleep(Duration::from_secs(2)).await;
     for _ in 0..3 {
-        // It would wait for ever if readers that come later went first.
+        // The writer would wait for ever if readers that come later went first.
         let guard = within("the writer", writer.lock("job")).await.unwrap();
         guard.release().await.unwrap();
     }
@@ -93,6 +93,8 @@ async fn a_writer_whose_lock_readers_have_has_lost_it() {
     let (writer, other) = (client(&nodes), client(&nodes));
     nodes.warm_up(&other).await;
     let guard = writer.lock("job").ttl(LIMIT).await.unwrap();
+    // A node that is connected late would get the key after all keys went.
+    wait_until("all nodes have the writer", async || guard.votes() == 3).await;
     nodes.iter().for_each(|node| drop(node.command(&["FLUSHALL"])));
     let reader = other.lock("job").shared().await.unwrap();
     wait_until("all nodes have a reader", async || reader.votes() == 3).await;

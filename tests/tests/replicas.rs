@@ -84,7 +84,7 @@ async fn the_promotion_of_a_replica_that_lags_gives_a_lock_twice() {
     let lags = behind(&way);
     in_step(&master, 2).await;
     way.replies(Flow::Discard);
-    // On a busy machine the other replica may be late, too: then it is asked again.
+    // On a busy machine the other replica may be late, too. Then the client asks again.
     let first = within("a lock", acknowledged(&master).lock("r").wait(LIMIT)).await.unwrap();
     master.kill();
     promote(&lags);

@@ -51,8 +51,8 @@ fn disagree(nodes: &[Server]) {
 async fn tokens_grow_over_clients_and_whatever_happens_to_a_minority_of_the_counters() {
     let nodes = Nodes::start(3);
     // A node that restarted sits out for no longer than this.
-    let brief = Duration::from_secs(2);
-    let client = || nodes.client().node_timeout(brief / 4).ttl(brief).max_ttl(brief).build();
+    let brief = Duration::from_secs(4);
+    let client = || nodes.client().node_timeout(brief / 3).ttl(brief).max_ttl(brief).build();
     let clients = [client().unwrap(), client().unwrap()];
     for client in &clients {
         nodes.warm_up(client).await;
@@ -88,7 +88,9 @@ async fn counters_share_the_prefix_of_the_lock_and_expire_by_themselves() {
     let nodes = Nodes::start(3);
     let client = nodes.client().build().unwrap();
     nodes.warm_up(&client).await;
-    token(&client).await;
+    let guard = fenced(&client).await;
+    wait_until("all nodes have the lock", async || guard.votes() == 3).await;
+    guard.release().await.unwrap();
     wait_until("the locks have gone", async || nodes.holding(LOCK) == 0).await;
     for node in nodes.iter() {
         assert_eq!(node.keys(), [COUNTER]);

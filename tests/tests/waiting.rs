@@ -74,7 +74,7 @@ async fn a_waiter_is_woken_by_another_implementation() {
 async fn a_waiter_is_woken_when_a_crashed_holder_runs_out() {
     let nodes = Nodes::start(5);
     let ours = client(&nodes).await;
-    nodes.iter().for_each(|node| drop(node.command(&["SET", KEY, "crashed", "PX", "1500"])));
+    nodes.iter().for_each(|node| drop(node.command(&["SET", KEY, "crashed", "PX", "6000"])));
     let next = waiting(&nodes, &ours).await;
     drop(gets_it(next).await);
 }
@@ -133,7 +133,7 @@ async fn a_waiter_asks_each_node_once() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     let (mut cleaned_up, mut queues) = (0, 0);
     let seen: Vec<_> = monitors.into_iter().map(Monitor::finish).collect();
-    // An entry of a queue is refreshed every 1.5 s, which a busy machine may take for all this.
+    // An entry of a queue is refreshed every 1.5 s, and a busy machine may take that long for all this.
     let most_refreshes = (begun.elapsed().as_millis() / 1500) as usize;
     for seen in seen {
         let sent = seen.iter().filter(|command| !command.is_inside_script());
@@ -147,7 +147,7 @@ async fn a_waiter_asks_each_node_once() {
         // The first waiter tells each node that a writer waits, for the case that there are readers.
         let (mut expected, mut refreshes) = (1, 0);
         if sent.iter().any(|name| name == "MGET") {
-            // It keeps the queue, which is joined.
+            // This node keeps the queue, and gets the joins.
             assert_eq!(sent, ["SET", "CLIENT", "MGET", "CLIENT", "PTTL"]);
             expected += 1;
             refreshes = most_refreshes;

@@ -92,8 +92,8 @@ const STEPS: &[Step] = &[
         needs: &[Need::Target(MACOS)],
         run: || {
             check(MACOS)?;
-            // Its TLS is made of C, for which a machine of another kind has no compiler. The step
-            // in-memory-macos builds that.
+            // Its TLS library is written in C, and this machine has no C compiler for the target. The
+            // step in-memory-macos builds it.
             let program = ["check", "--no-default-features", "--package", package::PROGRAM];
             let mut command = shell::cargo(program);
             command.args(["--target", MACOS]);

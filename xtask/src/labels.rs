@@ -44,7 +44,7 @@ fn document(features: &str, folder: &str) -> Result<std::path::PathBuf, Failure>
     let target = shell::target().join(folder);
     let mut command = shell::cargo_of("nightly", ["doc", "--no-deps", features]);
     command.args(LIBRARIES.iter().flat_map(|name| ["--package", name]));
-    // Other warnings of a compiler of tomorrow are not ours to see here.
+    // A later compiler may warn of more, which is not the business of this check.
     command.env("RUSTDOCFLAGS", "--cfg docsrs -D rustdoc::broken_intra_doc_links");
     command.env("CARGO_TARGET_DIR", &target);
     shell::run(command)?;

@@ -1,4 +1,4 @@
-//! redlock-core asked for a fencing token.
+//! redlock-core, asked for a lock with a fencing token.
 
 use redlock_core::{LockGuard, Redlock};
 

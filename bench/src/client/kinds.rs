@@ -1,4 +1,4 @@
-//! redlock-core asked for other kinds of locks than one that a single client holds.
+//! redlock-core, asked for readers, permits, terms as leader and locks that change hands.
 
 use std::ops::ControlFlow;
 
@@ -77,7 +77,7 @@ impl Way for Nested {
         outer.and_then(|inner| inner).map_err(|error| error.to_string())
     }
 
-    /// Both have ended.
+    /// Both bodies have ended.
     async fn release((): ()) -> Result<(), Failure> {
         Ok(())
     }

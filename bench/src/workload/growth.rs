@@ -66,7 +66,7 @@ pub(super) struct Growth<'a> {
 }
 
 impl<'a> Growth<'a> {
-    /// This many clients, this far from the nodes.
+    /// The workload with this number of clients, at this distance from the nodes.
     pub(super) fn new(bench: &'a Bench, clients: usize, one_way: Duration) -> Self {
         Self { bench, clients, one_way }
     }

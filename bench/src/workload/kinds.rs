@@ -1,4 +1,4 @@
-//! Other kinds of locks than one that a single client holds: what each costs beside a plain lock.
+//! Readers, permits, terms as leader and locks that change hands: what each costs beside a plain lock.
 
 use std::time::Duration;
 

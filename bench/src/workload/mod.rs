@@ -109,7 +109,7 @@ pub(crate) const ALL: &[Workload] = &[
     peers::WORKLOAD,
 ];
 
-/// This many tasks or locks without contention, on both runtimes.
+/// Workloads with this number of tasks or locks, without contention, on both runtimes.
 fn uncontended<'a>(
     numbers: [usize; 3],
     what: &str,

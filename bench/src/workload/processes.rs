@@ -40,7 +40,7 @@ fn cases(bench: &Bench) -> Vec<Case<'_>> {
 pub(super) fn case(bench: &Bench, label: String, crowd: Crowd) -> Case<'_> {
     let sample = move |which: Which| {
         if which == Which::Mutex {
-            // No mutex reaches over processes: the measure is as many tasks in one process.
+            // No mutex reaches over processes: the contestant is a mutex with as many tasks in one process.
             which.visit(Alone { crowd })
         } else {
             together(bench, which, crowd)

@@ -15,10 +15,11 @@ use redlock_core::{LockError, Redlock, redlock};
 use redlock_examples::connect;
 use tokio::{task::JoinSet, time::sleep};
 
-/// A job is due whenever so many seconds have passed since 1970.
+/// The seconds between two ticks. They are counted from 1970 on.
 const EVERY: u64 = 1;
 
-/// For how many seconds a tick stays taken: longer than clocks differ, plus how late a replica may come, plus `wait`.
+/// For how many seconds a tick stays taken: more than the largest difference between two clocks, plus the
+/// longest time that a replica comes late, plus `wait`.
 const MIN_HOLD: u64 = 60;
 
 struct Replica {
@@ -42,7 +43,8 @@ impl Replica {
         Ok(true)
     }
 
-    /// Comes to so many ticks, by the clock of this machine, and to those that it is late for as well.
+    /// Comes to the next `ticks` ticks by the clock of this machine, also to those for which it is late.
+    /// Returns how many reports it has written.
     async fn run(self, ticks: u64) -> u64 {
         let last = now().as_secs() / EVERY;
         let mut written = 0;

@@ -40,7 +40,7 @@ pub struct BodyGuard {
     span: Span,
     /// The body was polled: from then on it may have had effects.
     started: bool,
-    /// The hold was there before this body.
+    /// The body has joined the hold of a body around it.
     joined: bool,
     /// Resolves when the body has to be looked at again although none of its own wakers was called.
     changed: Option<BoxFuture<'static, ()>>,

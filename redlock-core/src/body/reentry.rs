@@ -196,8 +196,8 @@ async fn a_loss_drops_all_bodies_and_each_is_told() {
     assert_eq!(keys(&redlock), FREE);
 }
 
-/// A body that goes on after a loss sees that of the bodies inside of it. What it asks for then is not
-/// run without the lock.
+/// A body that goes on after a loss sees that the bodies inside of it have lost the lock, too. A body for
+/// which it asks after the loss does not run.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_goes_on_after_a_loss_is_told_of_it_by_the_bodies_inside() {
     let redlock = Redlock::in_memory(3);

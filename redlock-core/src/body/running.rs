@@ -107,7 +107,7 @@ struct Slot<S, R, F> {
 
 impl<S, R, F: Future<Output = R>> Body for Slot<S, R, F> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // There is no output yet: the compiler need not drop one.
+        // There is no output yet, and the compiler writes no code that drops one.
         let Self { body: Some(body), output: output @ None, .. } = self else {
             return Poll::Pending;
         };

@@ -24,7 +24,7 @@ impl LeaseInTransit {
         Self { lease, waiters, held: false, _in_flight: in_flight }
     }
 
-    /// Deletes nothing any more: a hold has the lease from now on.
+    /// From now on a hold has the lease. A drop of this deletes nothing any more.
     pub(crate) fn disarm(mut self) {
         self.held = true;
     }

@@ -71,8 +71,8 @@ impl LeaseState {
         self.range.as_mut()?.next()
     }
 
-    /// Notes that a quorum has renewed the keys by these terms, in a round that started at `start`,
-    /// while no hold had it.
+    /// Notes that a quorum has renewed the keys by these terms, in a round that started at `start`.
+    /// No hold had the lease meanwhile.
     pub(crate) fn renewed(&mut self, terms: &Terms, start: Start, round: &Arc<Round>) {
         let started = start.reading;
         let deadline = validity::deadline(started.now, terms.ttl, self.clock_drift_factor);

@@ -203,8 +203,8 @@ impl HoldState {
         self.renewal_ttl
     }
 
-    /// Notes that a renewal is being sent which lets the keys live for `key_ttl`, whether or not an
-    /// answer comes. Returns when the hold has to be looked at again, if this is the renewal that a
+    /// Notes that a renewal is being sent. It lets the keys live for `key_ttl`, whether or not an answer
+    /// comes. Returns when the hold has to be looked at again, if this is the renewal that a
     /// doubt has waited for.
     pub(crate) fn renewal_sent(&mut self, now: Moment, key_ttl: Duration) -> Option<Moment> {
         self.lease.expired_by = self.lease.expired_by.max(now + key_ttl);

@@ -360,12 +360,13 @@ fn a_hold_of_joined_pools_outlives_the_runtime_of_their_nodes() {
     let (first, second) = (runtime(), runtime());
     let names = ["joined-a", "joined-b", "joined-c"];
     for name in names {
-        let pool = client(&nodes(1));
+        let builder = Redlock::builder().nodes(nodes(1)).node_timeout(Duration::from_secs(3));
+        let pool = builder.build().unwrap();
         first.block_on(async { drop(pool.lock("warm").await.unwrap()) });
         pools::install(name, pool).unwrap();
     }
     let joined = pools::quorum_of(names).unwrap();
-    let ttl = Duration::from_millis(4500);
+    let ttl = Duration::from_secs(9);
     let guard = second.block_on(async { joined.lock("r").ttl(ttl).await.unwrap() });
     assert_renewed(&guard, 1);
     drop(first);

@@ -8,7 +8,7 @@ use crate::clock::Moment;
 /// The waiters of a client. Told with nothing locked.
 pub(crate) trait Waiters: Debug + Send + Sync {
     /// Has the next waiter ask, because this hold does not have the lock any more. Its guard may
-    /// exist for long.
+    /// still exist for a long time.
     fn holder_gone(self: Arc<Self>, key: &Arc<str>, hold: HoldId, now: Moment);
 
     /// Wakes the waiters, because the tasks of the client have ended with their runtime. A waiter

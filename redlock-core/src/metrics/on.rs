@@ -114,7 +114,7 @@ pub(crate) fn queued() -> Counted {
     Counted::new(gauge!(QUEUE_PLACES))
 }
 
-/// Counts that a queue between processes was joined behind so many clients.
+/// Records how many clients were `ahead` when a queue between processes was joined.
 pub(crate) fn queue_ahead(label: &'static str, ahead: u64) {
     histogram!(QUEUE_AHEAD, "label" => label).record(ahead as f64);
 }

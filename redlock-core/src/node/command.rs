@@ -134,7 +134,7 @@ pub(crate) enum Action {
     },
     /// Leave the queue before the key, and pass on a turn that came.
     Leave,
-    /// Find a permit that is free on this node, of so many, from this number on.
+    /// Find one of `count` permits that is free on this node, the permit with the number `from` first.
     FindPermit { count: u32, from: u32 },
     /// Say that a writer waits for the readers of the key, for this long: no more readers are added.
     Bar { life: Duration },

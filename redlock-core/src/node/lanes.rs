@@ -123,7 +123,7 @@ impl Lanes {
         early
     }
 
-    /// Takes a job in that was sent before, and replaces nothing.
+    /// Takes in a job that was sent before. It replaces no other job.
     pub(super) fn put_again(&mut self, item: Queued) {
         let lane = if item.job.clean_up.is_some() { &mut self.deletes } else { &mut self.watches };
         lane.push_back(item);

@@ -17,7 +17,7 @@ pub(super) struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// Notes that the task will run again at `moment`, unless it is told to before.
+    /// Notes that the task will run again at `moment`, unless it is told to run earlier.
     pub(super) fn sleeps_until(&self, moment: Moment) {
         self.pulse.sleeps_until(moment);
     }

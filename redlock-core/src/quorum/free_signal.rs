@@ -152,8 +152,8 @@ impl ReplySink for FreeSignal {
 }
 
 impl Listener for FreeSignal {
-    /// Takes the key for free, whether it was deleted, renewed or set by another client. Finding
-    /// out which costs as much as asking for the lock.
+    /// Takes the key for free. It may have been deleted, renewed or set by another client: to find out
+    /// costs as much as to ask for the lock.
     fn changed(&self, node: usize, _: &str) {
         self.state.lock().news = true;
         self.freed(node);

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use crate::node::queue_keys;
 
-/// What stands between the key of a lock and the rest of the name of such a queue. No key of a lock ends
-/// like this.
+/// Separates the key of a lock from the rest of the name of such a queue. No key of a lock ends like this.
 const MARK: &str = "\0reader";
 
-/// What stands between the queue of all permits and the number of a request for one.
+/// Separates the name of the queue of all permits from the number of a request for one.
 const PERMIT: &str = "\0permit-";
 
 /// The queue in which the readers of a lock wait.

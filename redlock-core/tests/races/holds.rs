@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::world::{Thread, all, in_any_order, nodes};
 
-/// Until a call returns that looks at its work now and then.
+/// How long a call may take that looks at its work from time to time.
 const SOON: Duration = Duration::from_millis(400);
 
 /// `lost()` resolves on every thread that waits for it.

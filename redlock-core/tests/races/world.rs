@@ -21,7 +21,7 @@ const ORDERS: usize = 2000;
 /// Longer than a test lets pass that does not say so.
 const LONG: Duration = Duration::from_secs(1);
 
-/// Time passes in so many steps.
+/// In how many steps time passes.
 const STEPS: u32 = 400;
 
 pub(crate) type Thread = Box<dyn FnOnce() + Send>;

@@ -278,7 +278,7 @@ async fn serve(app: Router) -> std::net::SocketAddr {
 
 #[tokio::test]
 async fn a_client_that_goes_away_frees_the_lock() {
-    let redlock = redlock();
+    let redlock = crate::support::patient();
     let witness = Witness::of(&redlock);
     let started = witness.clone();
     let stuck = async move || {
@@ -303,7 +303,7 @@ async fn a_client_that_goes_away_frees_the_lock() {
 
 #[tokio::test]
 async fn a_streamed_response_keeps_the_lock_until_it_is_sent() {
-    let redlock = redlock();
+    let redlock = crate::support::patient();
     let (sender, receiver) = tokio::sync::mpsc::unbounded_channel::<Result<&str, std::io::Error>>();
     let stream = tokio_stream::wrappers::UnboundedReceiverStream::new(receiver);
     let body = std::sync::Arc::new(std::sync::Mutex::new(Some(Body::from_stream(stream))));

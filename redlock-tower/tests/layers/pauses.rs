@@ -18,7 +18,7 @@ async fn status(app: &Router, id: usize) -> StatusCode {
     app.clone().oneshot(request).await.unwrap().status()
 }
 
-/// The whole runtime stands still once this has yielded so often.
+/// The whole runtime stands still once this has yielded `yields` times.
 async fn pause_after(yields: usize) {
     for _ in 0..yields {
         tokio::task::yield_now().await;

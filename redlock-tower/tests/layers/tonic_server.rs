@@ -27,7 +27,7 @@ use tonic::{
 };
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, layer::util::Stack};
 
-use crate::support::{Witness, eventually, freed, held_elsewhere, is_free, redlock};
+use crate::support::{Witness, eventually, freed, held_elsewhere, is_free, patient};
 
 /// Messages are plain text.
 #[derive(Clone, Copy, Default)]
@@ -140,7 +140,7 @@ struct Setup {
 
 impl Setup {
     fn new() -> Self {
-        let redlock = redlock();
+        let redlock = patient();
         let witness = Witness::of(&redlock);
         let (sender, receiver) = mpsc::unbounded_channel();
         let items = Arc::new(Mutex::new(Some(UnboundedReceiverStream::new(receiver))));

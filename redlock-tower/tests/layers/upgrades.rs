@@ -18,7 +18,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use crate::support::{freed, held_elsewhere, is_free, keys, redlock};
+use crate::support::{freed, held_elsewhere, is_free, keys, patient};
 
 /// Answers to the end of the socket.
 async fn echo(mut socket: WebSocket) {
@@ -58,7 +58,7 @@ async fn exchange(client: &mut TcpStream) {
 /// of.
 #[tokio::test]
 async fn a_layer_holds_its_lock_for_the_handshake_only() {
-    let redlock = redlock();
+    let redlock = patient();
     let layer = RedlockLayer::http(redlock.clone(), extract::path_param("id").prefix("room:"))
         .hold_until_body_end();
     let join = async |upgrade: WebSocketUpgrade| upgrade.on_upgrade(echo);
@@ -91,7 +91,7 @@ fn rooms(redlock: &Redlock) -> Router {
 
 #[tokio::test]
 async fn a_guard_that_moves_into_the_socket_holds_until_its_end() {
-    let redlock = redlock();
+    let redlock = patient();
     let (mut client, status) = open(rooms(&redlock)).await;
     assert_eq!(status, "101");
     exchange(&mut client).await;
@@ -102,7 +102,7 @@ async fn a_guard_that_moves_into_the_socket_holds_until_its_end() {
 
 #[tokio::test]
 async fn a_socket_whose_room_is_locked_is_refused_before_the_handshake() {
-    let redlock = redlock();
+    let redlock = patient();
     let _held = held_elsewhere(&redlock, "room:42").await;
     let (_client, status) = open(rooms(&redlock)).await;
     assert_eq!(status, "423");
@@ -110,7 +110,7 @@ async fn a_socket_whose_room_is_locked_is_refused_before_the_handshake() {
 
 #[tokio::test]
 async fn a_socket_whose_lock_is_lost_is_closed() {
-    let redlock = redlock();
+    let redlock = patient();
     let (mut client, _) = open(rooms(&redlock)).await;
     exchange(&mut client).await;
     redlock.release_all().await;

@@ -35,7 +35,7 @@ pub(super) trait Subject: fmt::Debug + Send + Sync {
 
     fn bounds(&self) -> String;
 
-    /// Tries all behaviours, on so many threads.
+    /// Tries all behaviours, on this number of threads.
     fn check(&self, expected: Expected, threads: usize) -> Outcome;
 }
 
@@ -77,9 +77,9 @@ pub struct Outcome {
     pub time: Duration,
 }
 
-/// Tries all behaviours of a case, on so many threads. What has to be broken is looked for on one
-/// and breadth first, which finds a short way; what has to hold depth first, which takes less
-/// memory.
+/// Tries all behaviours of a case, on this number of threads. A case that has to break is searched on one
+/// thread and breadth first, which finds a short way. A case that has to hold is searched depth first,
+/// which takes less memory.
 pub fn check(case: &Case, threads: usize) -> Outcome {
     case.subject.check(case.expected, threads)
 }

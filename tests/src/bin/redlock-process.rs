@@ -154,8 +154,8 @@ fn client(urls: &[&str]) -> Redlock {
 fn builder(urls: &[&str]) -> redlock_core::Builder {
     Redlock::builder()
         .nodes(urls.iter().copied())
-        .node_timeout(Duration::from_millis(500))
-        .ttl(Duration::from_secs(2))
+        .node_timeout(Duration::from_secs(1))
+        .ttl(Duration::from_secs(5))
         .retry_delay(Duration::from_millis(5))
         .retry_jitter(Duration::from_millis(20))
 }

@@ -17,7 +17,7 @@ const NODES: usize = 5;
 
 const TTL: Duration = Duration::from_millis(500);
 
-/// Of clients that nothing stops: no busy host stops them for so long.
+/// The ttl of clients that are not stopped: no busy host stops them for this long.
 const LONG_TTL: Duration = Duration::from_secs(30);
 
 /// How many clients contend, but where two are enough.
@@ -96,7 +96,7 @@ impl Stage {
         Outcome { totals: store.totals().unwrap(), stops: rounds, jumps: 0, refused }
     }
 
-    /// Clients are stopped for longer than the ttl, and clocks are set, until so many increments were
+    /// Clients are stopped for longer than the ttl, and clocks are set, until `increments` increments were
     /// written.
     pub(super) async fn at_random(&mut self, increments: i64, chance: &mut Chance) -> Outcome {
         let store = self.new_store();

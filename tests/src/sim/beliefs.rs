@@ -69,7 +69,8 @@ pub(super) struct Beliefs {
 }
 
 impl Beliefs {
-    /// A client relies on a lock from now on; a body inside of another one has its `root`.
+    /// A client relies on a lock from now on. For a body inside of another body, `root` is the belief of
+    /// the outer body.
     pub(super) fn add(&mut self, basis: Basis, root: Option<u64>, claim: u64) -> u64 {
         self.last += 1;
         self.by_id.insert(self.last, Belief { basis, root: root.unwrap_or(self.last), claim });

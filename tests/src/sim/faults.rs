@@ -108,7 +108,7 @@ fn begin(world: &Arc<World>, fault: Fault, span: u64) {
     }
 }
 
-/// All locks go from these nodes, and the counters stay.
+/// These nodes lose all locks, and keep the counters.
 pub(super) fn lose_locks(world: &World, nodes: impl ExactSizeIterator<Item = usize>) {
     if nodes.len() > 0 {
         world.ledger.locks_are_lost();
@@ -116,7 +116,7 @@ pub(super) fn lose_locks(world: &World, nodes: impl ExactSizeIterator<Item = usi
     nodes.for_each(|node| world.network.flush_locks(node));
 }
 
-/// Locks that went come back where no other lock is.
+/// The lost locks are set again, each on the nodes where no other lock is in its place.
 pub(super) fn bring_locks_back(world: &World, nodes: impl Iterator<Item = usize>) {
     for node in nodes {
         let back = world.network.bring_locks_back(node);

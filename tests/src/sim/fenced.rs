@@ -55,7 +55,7 @@ pub(super) fn draw(plan: &mut Plan) {
                 let woken = u32::try_from(1 + rng.below(3)).unwrap_or(1);
                 take.stops = Some((woken, take.ttl / 2 + rng.below(take.ttl)));
             } else if take.fenced && waits && !plan.calm && may_lose_locks && rng.percent(6) {
-                // While it has its numbers and has not confirmed them.
+                // While the client has its numbers and has not confirmed them.
                 let woken = if rng.percent(80) { 1 } else { 2 };
                 take.stops = Some((woken, take.ttl / 8 + rng.below(take.ttl * 3 / 4)));
                 take.overtaken = true;

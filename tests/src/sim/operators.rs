@@ -1,6 +1,6 @@
-//! Operators once nothing is wrong any more: they are told the holder and the waiters, the holder learns
-//! soon that its lock was taken away, and the next client has the lock when it may, and no earlier. And the
-//! ticks of jobs, which were all done.
+//! Operators and jobs once nothing is wrong any more. Operators are told the holder and the waiters. A
+//! holder learns soon that its lock was taken away, and the next client has the lock when it may, and no
+//! earlier. All ticks of jobs were done.
 
 use std::{
     future::IntoFuture,

@@ -156,7 +156,7 @@ pub(super) enum Mode {
     Writer,
     /// With other readers.
     Reader,
-    /// With the holders of the other permits, of which there are so many in all.
+    /// With the holders of the other permits. This is the number of all permits.
     Permit(u32),
 }
 
@@ -178,10 +178,10 @@ pub(super) struct Take {
     pub(super) drift: Option<f64>,
     pub(super) min_hold: u64,
     pub(super) max_hold: Option<u64>,
-    /// Its process stops when the request has been woken so often, before it can see why, for so long.
+    /// Its process stops when the request has been woken this often, before it can see why, and for this long.
     pub(super) stops: Option<(u32, u64)>,
-    /// Meanwhile all locks are lost, so that other clients have their turn. They are back where no other
-    /// lock is when the process goes on.
+    /// While the process stands still, the nodes lose all locks, so that other clients have their turn. When
+    /// it goes on, a lost lock is set again on each node where no other lock is in its place.
     pub(super) overtaken: bool,
     /// When the request is given up.
     pub(super) cancel: Option<Cancel>,
@@ -285,7 +285,7 @@ pub(super) struct HandOff {
     pub(super) to: usize,
     /// How long it is on its way.
     pub(super) after: u64,
-    /// Another client that has the same data adopts it, too, so long after it was sent.
+    /// Another client that has the same data also adopts it, this long after it was sent.
     pub(super) again: Option<(usize, u64)>,
     pub(super) crash: Option<Crash>,
     /// When an adoption is given up.
@@ -299,16 +299,16 @@ pub(super) struct HandOff {
 /// The process that dies while a lock changes hands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Crash {
-    /// The process that had the lock, so long after it has sent it.
+    /// The process that had the lock, this long after it has sent the lease.
     Giver(u64),
-    /// The process that adopts it, so long after it has begun to.
+    /// The process that adopts the lock, this long after it has begun to.
     Taker(u64),
 }
 
 /// What a body asks of the lock that it runs under. Times are how long the bodies inside run.
 #[derive(Debug, Clone)]
 pub(super) enum Inside {
-    /// Bodies inside of each other, so deep. The outermost of them is dropped early if there is a `cancel`.
+    /// Bodies inside of each other, `depth` of them. The outermost is dropped early if there is a `cancel`.
     Nested { depth: u32, span: u64, cancel: Option<Cancel> },
     /// Two bodies at once.
     Joined([u64; 2]),

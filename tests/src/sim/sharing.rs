@@ -58,7 +58,7 @@ fn cast(world: &World, rng: &mut Rng) -> (Vec<Arc<Client>>, bool) {
     (clients, dies)
 }
 
-/// The shortest ttl of the plan: for so long a dead holder keeps what it had.
+/// The shortest ttl of the plan. A dead holder keeps what it had for this long.
 fn ttl(world: &World) -> u64 {
     3 * world.plan.settings.node_timeout
 }

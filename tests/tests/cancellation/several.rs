@@ -22,7 +22,7 @@ async fn a_reader_behind_a_writer_of_the_same_client() {
     request_behind(LOCK, READER, LOCK).await;
 }
 
-/// With a sign on the nodes that a writer waits.
+/// The writer has put up a sign on the nodes that it waits.
 #[tokio::test(start_paused = true)]
 async fn a_writer_behind_readers() {
     in_every_way(Start::Warm, async |world, polls| {
@@ -32,7 +32,7 @@ async fn a_writer_behind_readers() {
         let ended = poll(polls, world.client.lock(RESOURCE)).await;
         drop(guard);
         if world.moods.iter().all(|mood| matches!(mood, Mood::Answers | Mood::Refuses)) {
-            // It would go by itself after five seconds.
+            // A sign that stays would go by itself after five seconds.
             tokio::time::sleep(2 * NODE_TIMEOUT).await;
             let other = client(&world.nodes).build().unwrap();
             drop(other.try_lock(RESOURCE).shared().await.expect("no sign stays"));
@@ -78,7 +78,8 @@ async fn holders(world: &World) -> Vec<String> {
     status.nodes().iter().filter_map(holder).collect()
 }
 
-/// What was taken over goes. What was not stays what it is: a lock on its way, which expires.
+/// Keys that were taken over are deleted. The others stay as they are, those of a lock on its way, and
+/// expire.
 #[tokio::test(start_paused = true)]
 async fn adopt() {
     const SHORT: Duration = Duration::from_secs(10);

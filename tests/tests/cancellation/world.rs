@@ -172,7 +172,7 @@ pub(crate) async fn in_every_way(
                 let mut polls = 0;
                 loop {
                     let mut world = World::new(moods, start).await;
-                    // Said when the test fails.
+                    // The output of a test is shown when it fails.
                     println!("{moods:?}, {start:?}, {polls} polls");
                     let ended = act(&mut world, polls).await;
                     world.end_as_new().await;

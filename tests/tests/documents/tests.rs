@@ -27,7 +27,7 @@ fn every_test_of_the_fault_table_exists() {
     let rows = table.lines().filter(|line| line.starts_with("| ")).skip(1);
     let mut found = 0;
     for row in rows {
-        // The last column; a name in it stands between backticks.
+        // Names of tests are in the last column, between backticks.
         let tests = row.trim_end_matches(['|', ' ']).rsplit(" | ").next().unwrap();
         let names: Vec<_> = tests.split('`').skip(1).step_by(2).collect();
         assert!(!names.is_empty(), "no test: {row}");

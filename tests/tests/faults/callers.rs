@@ -4,11 +4,11 @@
 use std::{future::IntoFuture, time::Duration};
 
 use redlock_core::{LockError, LockHandle, Redlock, Released, redlock};
-use redlock_tests::{
-    Flow, LIMIT, Nodes, Peer, drop_after_every_poll, history::History, wait_until, within,
-};
+use redlock_tests::{Flow, LIMIT, Nodes, Peer, drop_after_every_poll, history::History, within};
 
-use crate::support::{JOB, LONG, SECOND, behind_proxies, wait_until_empty};
+use crate::support::{
+    JOB, LONG, SECOND, behind_proxies, forget_calls, wait_until_empty, wait_until_set,
+};
 
 #[tokio::test]
 async fn row_38_a_dropped_future_leaves_no_key_and_no_task_wherever_it_is_dropped() {
@@ -52,9 +52,10 @@ async fn row_38_a_future_dropped_while_its_commands_are_on_the_way_leaves_no_key
     // The requests arrive, and no client ever hears of it.
     proxies.iter().for_each(|proxy| proxy.both(Flow::Pass));
     nodes.warm_up(&client).await;
+    forget_calls(&nodes);
     proxies.iter().for_each(|proxy| proxy.replies(Flow::Discard));
     let lock = tokio::spawn(client.try_lock("unheard").into_future());
-    wait_until("the SETs have run", async || nodes.holding("redlock:unheard") == 3).await;
+    wait_until_set(&nodes).await;
     lock.abort();
     proxies.iter().for_each(|proxy| proxy.replies(Flow::Pass));
     wait_until_empty(&nodes).await;

@@ -6,7 +6,7 @@ use redlock_core::{LockError, LockHandle, LostReason, NodeErrorKind, Redlock, Re
 use redlock_tests::{LIMIT, Nodes, wait_until, within};
 
 use crate::support::{
-    LONG, SECOND, brief, failed_nodes, health, wait_until_down, wait_until_empty,
+    BRIEF, LONG, SECOND, brief, failed_nodes, health, wait_until_down, wait_until_empty,
 };
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn row_02_a_holder_without_a_majority_is_told_when_its_validity_ends() {
     nodes[..3].iter().for_each(|node| node.kill());
     within("lost()", guard.lost()).await;
     assert!(!guard.is_valid());
-    let error = guard.extend(SECOND * 2).await.unwrap_err();
+    let error = guard.extend(BRIEF).await.unwrap_err();
     assert!(matches!(error, LockError::Lost { reason: LostReason::Expired, .. }), "{error:?}");
     drop(guard);
     wait_until_empty(&nodes[3..]).await;

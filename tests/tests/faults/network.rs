@@ -5,7 +5,10 @@ use std::time::Duration;
 use redlock_core::{LockError, LockHandle, LostReason, NodeErrorKind, Redlock, Released};
 use redlock_tests::{Flow, LIMIT, Nodes, Proxy, patient, sockets, wait_until, within};
 
-use crate::support::{JOB, LONG, SECOND, assert_all_failed, behind_proxies, wait_until_empty};
+use crate::support::{
+    BRIEF, JOB, LONG, SECOND, assert_all_failed, behind_proxies, forget_calls, wait_until_empty,
+    wait_until_set,
+};
 
 #[tokio::test]
 async fn row_10_latency_below_the_timeout_costs_validity_and_nothing_else() {
@@ -24,12 +27,11 @@ async fn row_10_latency_below_the_timeout_costs_validity_and_nothing_else() {
 #[tokio::test]
 async fn row_11_replies_that_are_held_for_longer_than_the_ttl_lock_nothing() {
     let (nodes, proxies, client) = behind_proxies(3, SECOND / 2).await;
-    let (resource, key) = ("unheard", "redlock:unheard");
+    let resource = "unheard";
+    forget_calls(&nodes);
     proxies.iter().for_each(|proxy| proxy.replies(Flow::Hold));
-    let (error, ()) = tokio::join!(
-        client.try_lock(resource).ttl(2 * SECOND),
-        wait_until("the SETs have run", async || nodes.holding(key) == 3),
-    );
+    let (error, ()) =
+        tokio::join!(client.try_lock(resource).ttl(2 * SECOND), wait_until_set(&nodes),);
     assert_all_failed(&error.unwrap_err(), NodeErrorKind::Timeout, "no answer within 500ms");
     // Requests arrive, so the deletes do, though no client hears of that either.
     wait_until_empty(&nodes).await;
@@ -55,7 +57,7 @@ async fn row_11_a_quorum_that_comes_too_late_for_its_validity_locks_nothing() {
 
 #[tokio::test]
 async fn row_12_a_minority_that_hears_and_is_not_heard_is_not_counted_but_released() {
-    let (nodes, proxies, client) = behind_proxies(3, SECOND / 2).await;
+    let (nodes, proxies, client) = behind_proxies(3, 2 * SECOND).await;
     proxies[0].replies(Flow::Discard);
     let guard = client.lock("job").wait(LIMIT).await.unwrap();
     wait_until("it has the key", async || nodes[0].get(JOB).is_some()).await;
@@ -67,11 +69,9 @@ async fn row_12_a_minority_that_hears_and_is_not_heard_is_not_counted_but_releas
 #[tokio::test]
 async fn row_12_a_majority_that_hears_and_is_not_heard_is_no_quorum_and_released() {
     let (nodes, proxies, client) = behind_proxies(3, SECOND / 2).await;
+    forget_calls(&nodes);
     proxies[..2].iter().for_each(|proxy| proxy.replies(Flow::Discard));
-    let (error, ()) = tokio::join!(
-        client.try_lock("job"),
-        wait_until("the SETs have run", async || nodes.holding(JOB) == 3),
-    );
+    let (error, ()) = tokio::join!(client.try_lock("job"), wait_until_set(&nodes));
     assert_all_failed(&error.unwrap_err(), NodeErrorKind::Timeout, "no answer within 500ms");
     wait_until_empty(&nodes).await;
 }
@@ -81,8 +81,8 @@ async fn row_13_a_half_open_connection_is_replaced_and_its_socket_closed() {
     let nodes = Nodes::start(3);
     let proxies = nodes.proxies();
     let client = patient(proxies.iter().map(Proxy::url))
-        .node_timeout(SECOND / 5)
-        .connect_timeout(SECOND / 5)
+        .node_timeout(SECOND)
+        .connect_timeout(SECOND)
         .build()
         .unwrap();
     nodes.warm_up(&client).await;
@@ -105,8 +105,8 @@ async fn row_13_a_half_open_connection_is_replaced_and_its_socket_closed() {
 
 /// Damaged replies of one node are the trouble of that node alone, and end with the damage.
 async fn one_node_in_trouble(flow: Flow, words: &[&str]) {
-    let (nodes, proxies, client) = behind_proxies(3, SECOND / 2).await;
-    let alone = patient([proxies[0].url()]).node_timeout(SECOND / 2).build().unwrap();
+    let (nodes, proxies, client) = behind_proxies(3, 2 * SECOND).await;
+    let alone = patient([proxies[0].url()]).build().unwrap();
     alone.lock("alone").await.unwrap().release().await.unwrap();
     proxies[0].replies(flow);
     let error = within("try_lock", alone.try_lock("alone")).await.unwrap_err();
@@ -186,11 +186,8 @@ async fn row_14_connections_that_are_cut_or_closed_are_replaced_under_a_lock() {
 async fn row_17_a_partitioned_holder_is_told_and_takes_nothing_from_the_next() {
     let nodes = Nodes::start(3);
     let proxies = nodes.proxies();
-    let holder: Redlock = patient(proxies.iter().map(Proxy::url))
-        .node_timeout(SECOND / 2)
-        .ttl(2 * SECOND)
-        .build()
-        .unwrap();
+    let holder: Redlock =
+        patient(proxies.iter().map(Proxy::url)).node_timeout(SECOND).ttl(BRIEF).build().unwrap();
     let other = nodes.client().build().unwrap();
     let guard = holder.lock("bare").wait(LIMIT).await.unwrap();
     let (started, start) = tokio::sync::oneshot::channel();

@@ -172,7 +172,7 @@ async fn row_29_forgotten_scripts_are_not_noticed() {
 #[tokio::test]
 async fn row_30_nodes_that_cannot_save_lock_nothing_and_leave_a_release_unconfirmed() {
     let (nodes, client) = start_as(3, &Server::builder().argument(&["--save", "3600 1"])).await;
-    let guard = client.lock("job").ttl(6 * SECOND).await.unwrap();
+    let guard = client.lock("job").ttl(15 * SECOND).await.unwrap();
     wait_until("all nodes hold the lock", async || nodes.holding(JOB) == 3).await;
     nodes.iter().for_each(Server::break_saving);
     refuses(&client, "MISCONF").await;

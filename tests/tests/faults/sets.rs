@@ -19,8 +19,13 @@ async fn row_46_a_key_of_a_set_that_went_is_set_again_and_without_a_quorum_the_s
     nodes[0].command(&["DEL", "redlock:b"]);
     wait_until("it is set again (rule 8)", async || nodes.holding("redlock:b") == 3).await;
     assert!(guard.is_valid());
-    nodes[0].command(&["DEL", "redlock:b"]);
-    nodes[1].command(&["DEL", "redlock:a"]);
+    // A renewal between the two deletes sets the first key again.
+    wait_until("the set is lost", async || {
+        nodes[0].command(&["DEL", "redlock:b"]);
+        nodes[1].command(&["DEL", "redlock:a"]);
+        !guard.is_valid()
+    })
+    .await;
     within("the loss", guard.lost()).await;
     assert_eq!(guard.release().await.unwrap(), Released::AlreadyLost);
     wait_until_empty(&nodes).await;

@@ -17,10 +17,22 @@ pub(crate) async fn wait_until_empty(nodes: &[Server]) {
     wait_until("no node has a key", async || nodes.iter().all(|node| node.keys().is_empty())).await;
 }
 
+/// Short enough to be waited for, and longer than a busy machine stands still.
+pub(crate) const BRIEF: Duration = Duration::from_secs(5);
+
+/// Counts anew which commands the nodes run.
+pub(crate) fn forget_calls(nodes: &[Server]) {
+    nodes.iter().for_each(|node| drop(node.command(&["CONFIG", "RESETSTAT"])));
+}
+
+/// Waits until every node has run a SET since [`forget_calls`], whatever became of the key.
+pub(crate) async fn wait_until_set(nodes: &[Server]) {
+    wait_until("the SETs have run", async || nodes.iter().all(|node| node.calls("set") > 0)).await;
+}
+
 /// A client under which a node that restarted sits out for no longer than this (rule 16).
 pub(crate) fn brief(nodes: &Nodes) -> Redlock {
-    let client = nodes.client().node_timeout(SECOND / 2);
-    client.ttl(2 * SECOND).max_ttl(2 * SECOND).build().unwrap()
+    nodes.client().node_timeout(SECOND).ttl(BRIEF).max_ttl(BRIEF).build().unwrap()
 }
 
 /// Nodes whose keys outlive the test, each behind a proxy, and a client that knows the proxies.

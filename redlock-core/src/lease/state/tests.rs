@@ -1,4 +1,4 @@
-//! What the clock says of a hold, at chosen readings.
+//! Judges holds at chosen readings of the clock.
 
 use super::*;
 use crate::{Redlock, fence::Range, lease::Leads, node::Claim, options::LockOptions};
@@ -16,7 +16,7 @@ fn reading(ms: u64, wall_ahead: i64) -> Reading {
     Reading { now: Moment::ORIGIN + Duration::from_millis(ms), wall_ahead }
 }
 
-/// Held since the origin of time for 10 s, renewed at a third.
+/// A hold since the origin of time, with a ttl of 10 s. Its renewal is due at a third of that.
 fn held() -> Held {
     let options = LockOptions::new().ttl(Duration::from_secs(10));
     let terms = Redlock::in_memory(1).client().settings.terms(&options).unwrap();

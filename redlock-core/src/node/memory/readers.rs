@@ -8,7 +8,7 @@ use crate::node::{Action, Claim, Reply};
 /// node's own clock in seconds.
 #[derive(Default)]
 pub(super) struct Readers {
-    /// By its value, until when each reader is there.
+    /// The readers of each key by their values, and when each expires.
     by_key: BTreeMap<Arc<str>, BTreeMap<String, f64>>,
     /// The writers that wait.
     signs: BTreeMap<Arc<str>, Sign>,
@@ -37,7 +37,7 @@ impl Readers {
         (last > now).then_some(last)
     }
 
-    /// The key and the value of each reader that is there, and until when it is.
+    /// The key and the value of each reader that is there, and when it expires.
     pub(super) fn all(&self, now: f64) -> impl Iterator<Item = (&Arc<str>, &String, f64)> {
         let readers = self.by_key.iter().flat_map(|(key, readers)| {
             readers.iter().map(move |(value, until)| (key, value, *until))

@@ -3,7 +3,7 @@
 --
 -- KEYS[1] the lock   ARGV[1] the token of the old value, with the dot behind it   ARGV[2] our value
 -- ARGV[3] milliseconds
--- Answers 1 it is done, 0 there is no such lock, -1 it has another value.
+-- Answers 1 if it is done, 0 if there is no such lock, -1 if it has another value.
 local holder = redis.call('GET', KEYS[1])
 if not holder then
   return 0

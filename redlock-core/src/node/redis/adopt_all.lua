@@ -3,7 +3,7 @@
 --
 -- KEYS the locks   ARGV[1] the token of the old value, with the dot behind it   ARGV[2] our value
 -- ARGV[3] milliseconds
--- Answers 1 it is done, 0 not all of them are there, -1 some have another value.
+-- Answers 1 if it is done, 0 if not all of them are there, -1 if some have another value.
 local answer = 1
 local holders = redis.call('MGET', unpack(KEYS))
 for i = 1, #KEYS do

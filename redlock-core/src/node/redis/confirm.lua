@@ -7,7 +7,8 @@
 -- KEYS[1] the lock   KEYS[2] its counter
 -- ARGV[1] our value   ARGV[2] what the counter has to read   ARGV[3] what it is raised to
 -- ARGV[4] how long the counter lives, in ms
--- Answers 1 it is done, 0 there is no such lock, -1 it has another value or the counter reads otherwise.
+-- Answers 1 if it is done, 0 if there is no such lock, -1 if it has another value or the counter reads
+-- otherwise.
 local holder = redis.call('GET', KEYS[1])
 if not holder then
   return 0

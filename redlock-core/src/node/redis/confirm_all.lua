@@ -6,8 +6,8 @@
 -- KEYS the locks, then their counters
 -- ARGV[1] our value   ARGV[2] what the counters have to read   ARGV[3] what they are raised to
 -- ARGV[4] how long the counters live, in ms
--- Answers 1 it is done, 0 not all of the locks are there, -1 some have another value or a counter reads
--- otherwise.
+-- Answers 1 if it is done, 0 if not all of the locks are there, -1 if some have another value or a counter
+-- reads otherwise.
 local answer = look(#KEYS / 2, ARGV[1])
 if answer < 1 then
   return answer

@@ -1,7 +1,8 @@
 -- Lets a lock that is still ours live for at least ARGV[2] milliseconds from now.
 --
--- KEYS[1] the lock   ARGV[1] our value   ARGV[2] milliseconds Answers what was left of it as PTTL
--- does (-1 for ever), -2 there is no such lock, -3 it has another client's value.
+-- KEYS[1] the lock   ARGV[1] our value   ARGV[2] milliseconds
+-- Answers what was left of it as PTTL does (-1 for ever), -2 if there is no such lock, -3 if it has
+-- another client's value.
 local holder = redis.call('GET', KEYS[1])
 if not holder then
   return -2

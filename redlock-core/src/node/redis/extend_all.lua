@@ -1,8 +1,8 @@
 -- Lets the locks of a set live for at least ARGV[2] milliseconds from now, if all are still ours.
 --
 -- KEYS the locks   ARGV[1] our value   ARGV[2] milliseconds
--- Answers what was left of the lock that expires first as PTTL does (-1 for ever), -2 not all of them
--- are there, -3 some have another client's value.
+-- Answers what was left of the lock that expires first as PTTL does (-1 for ever), -2 if not all of them
+-- are there, -3 if some have another client's value.
 local answer = look(#KEYS, ARGV[1])
 if answer < 1 then
   return answer - 2

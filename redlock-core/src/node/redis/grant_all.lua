@@ -1,7 +1,7 @@
 -- Sets the locks of a set if all of them are free, or none of them.
 --
 -- KEYS the locks   ARGV[1] our value   ARGV[2] how long they live, in ms
--- Answers 1 they are set, -1 not all of them are free.
+-- Answers 1 if they are set, -1 if not all of them are free.
 if redis.call('EXISTS', unpack(KEYS)) > 0 then
   return -1
 end

@@ -3,7 +3,7 @@
 -- KEYS the locks, then their counters
 -- ARGV[1] our value   ARGV[2] how long the locks live, in ms   ARGV[3] the least number
 -- ARGV[4] how many numbers   ARGV[5] how long the counters live, in ms
--- Answers the first number, or -1 not all of the locks are free.
+-- Answers the first number, or -1 if not all of the locks are free.
 if redis.call('EXISTS', unpack(KEYS, 1, #KEYS / 2)) > 0 then
   return -1
 end

@@ -2,7 +2,7 @@
 -- one of its locks.
 --
 -- KEYS the locks   ARGV[1] our value   ARGV[2] how long they live at least, in ms
--- Answers 1 all of them are ours, -1 nothing was done.
+-- Answers 1 if all of them are ours, -1 if nothing was done.
 local answer, holders = look(#KEYS, ARGV[1])
 if answer == -1 then
   return -1

@@ -3,7 +3,7 @@
 -- KEYS[1] the lock   ARGV[1] the prefix of the queue's keys   ARGV[2] the waiter
 -- ARGV[3] the place it had before, or 0 for the end   ARGV[4] how long its entry lives, in ms
 -- ARGV[5] how many entries there may be
--- Answers -1 the queue is full, or the place, how many stand before it, and PTTL of the lock.
+-- Answers -1 if the queue is full, or the place, how many stand before it, and PTTL of the lock.
 local queue = ARGV[1] .. ':queue'
 local alive = ARGV[1] .. ':alive:'
 local place = redis.call('ZSCORE', queue, ARGV[2])

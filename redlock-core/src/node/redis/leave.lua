@@ -2,7 +2,7 @@
 -- a reader that has the lock.
 --
 -- KEYS[1] the lock   ARGV[1] the prefix of the queue's keys   ARGV[2] the waiter
--- Answers 1 it stood in the queue, 0 it did not; 2 more when a waiter was told that it has the turn.
+-- Answers 1 if it stood in the queue, 0 if it did not; 2 more when a waiter was told that it has the turn.
 local queue = ARGV[1] .. ':queue'
 
 redis.call('DEL', ARGV[1] .. ':alive:' .. ARGV[2])

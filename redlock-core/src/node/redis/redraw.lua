@@ -4,7 +4,7 @@
 -- KEYS[1] the lock   KEYS[2] its counter
 -- ARGV[1] our value   ARGV[2] milliseconds   ARGV[3] the least number   ARGV[4] how many numbers
 -- ARGV[5] how long the counter lives, in ms
--- Answers the first number, or 0 there is no such lock, -1 it has another value.
+-- Answers the first number, or 0 if there is no such lock, -1 if it has another value.
 local holder = redis.call('GET', KEYS[1])
 if not holder then
   return 0

@@ -4,7 +4,7 @@
 -- KEYS the locks, then their counters
 -- ARGV[1] our value   ARGV[2] milliseconds   ARGV[3] the least number   ARGV[4] how many numbers
 -- ARGV[5] how long the counters live, in ms
--- Answers the first number, or 0 not all of the locks are there, -1 some have another value.
+-- Answers the first number, or 0 if not all of the locks are there, -1 if some have another value.
 local answer = look(#KEYS / 2, ARGV[1])
 if answer < 1 then
   return answer

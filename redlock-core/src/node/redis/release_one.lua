@@ -2,8 +2,8 @@
 -- whose queue is kept here.
 --
 -- KEYS[i] a lock   ARGV[2i-1] our value   ARGV[2i] the prefix of its queue's keys, or empty
--- Answers for each lock: 1 it is deleted, 0 there was no such lock, -1 it has another value; 2 more
--- when a waiter got the turn. One lock is answered by the number alone.
+-- Answers for each lock: 1 if it is deleted, 0 if there was no such lock, -1 if it has another value; 2
+-- more when a waiter got the turn. One lock is answered by the number alone.
 
 -- One lock that no client waits for: the usual case pays for nothing else.
 local one

@@ -139,10 +139,10 @@ pub(super) fn is_refusal(answer: &Value) -> bool {
     )
 }
 
-/// Whether a server says that a key is no string: other clients have it as readers, or it is of another
-/// program.
+/// Whether a server says that a key is no string: other clients hold it as readers, or another program
+/// uses it.
 pub(super) fn is_of_another_type(error: &ServerError) -> bool {
-    // Redis before 7 puts it into the words of an error of the script.
+    // Redis before 7 writes the code into the text of the script's error.
     error.code() == "WRONGTYPE" || error.details().is_some_and(|it| it.contains(" WRONGTYPE "))
 }
 

@@ -2,8 +2,8 @@
 --
 -- KEYS[1] the lock   KEYS[2] the sign that a writer waits, or the lock again to pass it
 -- ARGV[1] our value   ARGV[2] how long the reader lives, in ms   ARGV[3] its place in the queue, or 0
--- Answers 1 it is done, -1 a writer has the lock, or waits for it before this reader, or the reader is there
--- already: it has asked under another name of this server, which has one vote.
+-- Answers 1 if it is done, -1 if a writer has the lock, or waits for it before this reader, or the reader is
+-- there already: it has asked under another name of this server, which has one vote.
 
 -- Whether a writer waits before this reader.
 local function is_barred(place)

@@ -1,7 +1,7 @@
 -- Lets a reader live for at least ARGV[2] milliseconds from now.
 --
 -- KEYS[1] the lock   ARGV[1] our value   ARGV[2] milliseconds
--- Answers what was left of it, -2 there is no such reader, -3 a writer has the lock.
+-- Answers what was left of it, -2 if there is no such reader, -3 if a writer has the lock.
 if not is_free_of_writers(KEYS[1]) then
   return -3
 end

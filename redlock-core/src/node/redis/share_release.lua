@@ -3,8 +3,8 @@
 --
 -- KEYS[1] the lock   ARGV[1] our value   ARGV[2] what is left of min_hold, in ms
 -- ARGV[3] the prefix of the queue's keys, or empty
--- Answers 1 it is done, 0 there was no such reader, -1 a writer has the lock; 2 more when a waiter got
--- the turn.
+-- Answers 1 if it is done, 0 if there was no such reader, -1 if a writer has the lock; 2 more when a
+-- waiter got the turn.
 if not is_free_of_writers(KEYS[1]) then
   return -1
 end

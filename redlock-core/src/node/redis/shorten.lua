@@ -1,8 +1,8 @@
 -- Lets a lock that is still ours live for exactly ARGV[2] milliseconds from now, the rest of its
 -- min_hold; deletes it when nothing is left of that.
 --
--- KEYS[1] the lock   ARGV[1] our value   ARGV[2] milliseconds Answers 1 it is done, 0 there was no
--- such lock, -1 it has another client's value.
+-- KEYS[1] the lock   ARGV[1] our value   ARGV[2] milliseconds
+-- Answers 1 if it is done, 0 if there was no such lock, -1 if it has another client's value.
 local holder = redis.call('GET', KEYS[1])
 if not holder then
   return 0

@@ -2,7 +2,7 @@
 -- of their min_hold; deletes them when nothing is left of that.
 --
 -- KEYS the locks   ARGV[1] our value   ARGV[2] milliseconds
--- Answers 1 it is done, 0 not all of them were there, -1 some had another client's value.
+-- Answers 1 if it is done, 0 if not all of them were there, -1 if some had another client's value.
 local answer, holders = look(#KEYS, ARGV[1])
 for i = 1, #KEYS do
   if holders[i] == ARGV[1] then

@@ -2,7 +2,7 @@
 --
 -- KEYS[1] one of the permits   ARGV[1] the beginning of all their keys   ARGV[2] how many there are
 -- ARGV[3] the number to begin with   ARGV[4] the waiter that asks, or empty
--- Answers the number of the permit, or -1 there is none.
+-- Answers the number of the permit, or -1 if there is none.
 local count = tonumber(ARGV[2])
 
 local function number(place)
@@ -18,7 +18,7 @@ local function taken(first, last)
   return redis.call('EXISTS', unpack(keys))
 end
 
--- The first place of so many with a free permit, or nil. Halves what contains one until it is the only one.
+-- The first of these places with a free permit, or nil. Halves a range with a free permit until one place is left.
 local function free(first, last)
   if taken(first, last) > last - first then
     return nil

@@ -21,7 +21,7 @@ use crate::{
     wait::{FailedAttempt, Front},
 };
 
-/// Whether the outcome is known.
+/// Whether the outcome of the confirmations is known.
 fn settles(tally: &Tally) -> bool {
     tally.reached() || tally.impossible()
 }

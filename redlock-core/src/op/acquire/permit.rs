@@ -30,7 +30,7 @@ use crate::{
 /// How often a request that does not wait asks for another number, when other clients were faster.
 const MAX_TRIES: usize = 4;
 
-/// Tells the requests apart that ask by themselves.
+/// Numbers the requests that ask by themselves, so that each has a queue of its own.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 /// The answer of one node.
@@ -60,7 +60,7 @@ impl Found {
 }
 
 impl Request<'_> {
-    /// Takes one of so many permits.
+    /// Takes one of `count` permits.
     pub(super) async fn permit(mut self, count: u32) -> Result<Arc<Hold>, LockError> {
         if !self.rest.is_empty() {
             return Err(LockError::config(

@@ -107,7 +107,7 @@ async fn clients_that_want_more_than_there_is_have_equal_shares() {
     let turns: Vec<u64> =
         join_all(tasks.collect::<Vec<_>>()).await.into_iter().map(Result::unwrap).collect();
     let all: u64 = turns.iter().sum();
-    // Of 10 ms each, with three round trips of 2 ms in between.
+    // Each hold takes 10 ms, with three round trips of 2 ms in between.
     assert!(all > 4 * 20_000 / 20, "{turns:?}");
     let (least, most) = (turns.iter().min().unwrap(), turns.iter().max().unwrap());
     assert!(most - least < all / 160, "{turns:?}");

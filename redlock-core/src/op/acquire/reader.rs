@@ -16,7 +16,7 @@ use crate::{
     wait::{Front, Joined, line_of_one, line_of_readers},
 };
 
-/// Tells the requests apart that ask by themselves.
+/// Numbers the requests that ask by themselves, so that each has a queue of its own.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 impl Request<'_> {

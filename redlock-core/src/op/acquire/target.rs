@@ -5,8 +5,8 @@ use crate::wait::QueuePosition;
 /// What a client waits for.
 ///
 /// A client that waits for a lock is told of every chance: by its turn in the queue between clients, by
-/// the answer of that queue, and by a watch on all nodes. For the others, one of them does not tell all,
-/// and they ask by themselves instead.
+/// the answer of that queue, or by a watch on all nodes. A client that waits for a part of a lock or for a
+/// permit misses chances that way, so it also asks by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
     /// A lock that no other client has.

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A node pushes a key once, and the push of this turn was the one of the key.
+/// A node pushes a key once, and it has pushed the key for this turn already.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_whose_turn_crossed_its_report_hears_of_its_next_turn() {
     let nodes = nodes(3);

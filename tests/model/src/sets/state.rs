@@ -25,7 +25,7 @@ pub(super) struct Key {
 pub(super) enum Leg {
     #[default]
     Nothing,
-    /// The request is on its way; of a set that is set key by key, so many keys were looked at.
+    /// The request is on its way. Where a node sets key by key, it has looked at `looked` keys.
     Asked {
         looked: u8,
         refused: bool,

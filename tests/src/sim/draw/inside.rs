@@ -48,7 +48,7 @@ fn inside(rng: &mut Rng, take: &Take, settings: Settings) -> Inside {
     }
 }
 
-/// What a task asks for that a body spawns: the same lock, for which it has to wait like any other task.
+/// The request of a task that a body spawns: the same lock, for which it has to wait like any other task.
 fn spawned(rng: &mut Rng, take: &Take, settings: Settings) -> Take {
     Take {
         how: pick(rng, &[(2, How::Run), (2, How::Lock), (1, How::Try)]),

@@ -277,7 +277,7 @@ impl Network {
         });
     }
 
-    /// A node runs each batch so many milliseconds after it arrives, from now on.
+    /// From now on, a node runs each batch `delay` milliseconds after it arrives.
     pub(crate) fn slow(&self, node: usize, delay: u64) {
         self.with(|state, _| state.nodes[node].delay = delay);
     }

@@ -2,7 +2,7 @@
 
 use super::Take;
 
-/// One thing that an operator does, so long `after` the one before.
+/// One thing that an operator does, `after` milliseconds after the one before.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::sim) struct Operation {
     pub(in crate::sim) after: u64,

@@ -96,7 +96,7 @@ impl Worker {
             for step in &take.steps {
                 self.step(step).await;
             }
-            // Longer than a lock is held that does not renew itself.
+            // This is longer than the life of a lock that does not renew itself.
             if let End::UntilLost(limit) | End::GoesOn(limit) = take.end {
                 sleep(limit).await;
             }

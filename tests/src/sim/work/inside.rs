@@ -103,7 +103,7 @@ impl Worker {
                     let worker = Self { number: self.number + 10, ..self.clone() };
                     self.world.spawn(&self.client, spawned(worker, take.as_ref().clone(), tell));
                     if *is_awaited {
-                        // It says nothing.
+                        // Such a task says nothing.
                         drop(told.await);
                     }
                 }

@@ -19,7 +19,7 @@ use super::{
 const PATIENCE: u64 = 5;
 
 impl Worker {
-    /// Leads for so many terms, or gives up when they do not come.
+    /// Leads for `terms` terms, or gives up when they do not come.
     pub(super) async fn lead(&self, take: &Take, terms: u32) {
         let redlock = self.client.redlock();
         let role = take.names().swap_remove(0);

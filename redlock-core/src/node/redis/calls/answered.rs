@@ -60,7 +60,7 @@ impl Calls {
                     }),
                     other => Err(self.failed(reply::unexpected(other, "PONG"), false)),
                 };
-                // The caller may have gone.
+                // The caller may not wait any more.
                 let _ = tell.send(pong);
             }
             Some(Awaited::Nothing) => {}
@@ -183,7 +183,7 @@ impl Calls {
                         batch.answer(place, Err(error.clone()));
                     }
                 }
-                // The caller may have gone.
+                // The caller may not wait any more.
                 Awaited::Pong(tell) => drop(tell.send(Err(error.clone()))),
                 Awaited::Replicas | Awaited::Nothing => {}
             }

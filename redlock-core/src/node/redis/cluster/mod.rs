@@ -64,7 +64,7 @@ impl ClusterConnector {
         let (name, like) = (Arc::clone(&first.name), first.address.clone());
         let opener = Opener { is_cluster: true, ..opener(first, settings, context)? };
         let limit = context.connect_timeout / 3;
-        // For so long another client may go on with a master that was replaced.
+        // Another client may go on with a master that was replaced for as long as this.
         let span = context.sits_out + connection::LOOK + limit;
         let looker = Looker {
             name,

@@ -168,8 +168,20 @@ impl Drop for Server {
     }
 }
 
-pub(super) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+/// Below the ports that operating systems give to outgoing connections: a client that dials such a port
+/// before its server listens there can be given the very port as its own, connect to itself, and keep the
+/// server from coming up.
+fn free_port() -> u16 {
+    const FIRST: u32 = 12_000;
+    const COUNT: u32 = 20_000;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Each process starts elsewhere, so that suites which run side by side rarely meet.
+    let start = std::process::id().wrapping_mul(9_973);
+    let mut ports = (0..COUNT).map(|_| {
+        let step = start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        u16::try_from(FIRST + step % COUNT).unwrap()
+    });
+    ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("a free port")
 }
 
 pub(super) struct Monitor(BufReader<TcpStream>);

@@ -271,7 +271,7 @@ async fn a_turn_that_a_waiter_does_not_use_and_a_permit_that_lies_idle_go_to_the
     assert_eq!(act(&mut *node, &slot(1, "other"), find).await, free(None), "it is kept");
     assert_eq!(act(&mut *node, &second, find).await, free(Some(0)));
 
-    // Both are free, and no release tells the waiter.
+    // Both permits are free, and no release tells the waiter.
     assert_eq!(act(&mut *node, &slot(1, CANARY), RELEASE).await, Ok(Reply::Done));
     assert!(matches!(act(&mut *node, &first, join).await, Ok(Reply::Queued { .. })));
     assert_eq!(act(&mut *node, &slot(0, "other"), find).await, free(Some(0)));
