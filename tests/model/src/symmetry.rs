@@ -7,29 +7,29 @@ use super::{
 };
 
 /// The other orders in which clients can be named; of two clients only the first.
-const ORDERS: [[u8; CLIENTS]; 5] = [[1, 0, 2], [0, 2, 1], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+pub(crate) const ORDERS: [[u8; CLIENTS]; 5] =
+    [[1, 0, 2], [0, 2, 1], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+
+/// The new name of each client when the client at `order[i]` becomes the `i`th.
+pub(crate) fn names(order: [u8; CLIENTS]) -> [u8; CLIENTS] {
+    let mut names = [0; CLIENTS];
+    for (new, old) in (0..).zip(order) {
+        names[usize::from(old)] = new;
+    }
+    names
+}
 
 /// The state that stands for all that are the same as this one but for names. What it is in words
 /// need not be known yet.
 pub(super) fn representative(state: &State, clients: usize) -> State {
     let orders = if clients < CLIENTS { &ORDERS[..1] } else { &ORDERS[..] };
-    let mut first = sorted(state);
-    for order in orders {
-        let other = sorted(&renamed(state, *order));
-        if other.packed < first.packed {
-            first = other;
-        }
-    }
-    first
+    let others = orders.iter().map(|order| sorted(&renamed(state, *order)));
+    others.fold(sorted(state), |first, it| if it.packed < first.packed { it } else { first })
 }
 
 /// The client at `order[i]` becomes the `i`th.
 fn renamed(state: &State, order: [u8; CLIENTS]) -> State {
-    let pick = order.map(usize::from);
-    let mut names = [0; CLIENTS];
-    for (new, old) in (0..).zip(pick) {
-        names[old] = new;
-    }
+    let (pick, names) = (order.map(usize::from), names(order));
     let key = |key: Key| Key {
         token: Token { client: names[usize::from(key.token.client)], ..key.token },
         ..key

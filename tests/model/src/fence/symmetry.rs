@@ -5,34 +5,23 @@ use super::{
     rules::Fence,
     state::{CLIENTS, Core, Holder, NODES, Node, State},
 };
-
-/// The other orders in which clients can be named; of two clients only the first.
-const ORDERS: [[u8; CLIENTS]; 5] = [[1, 0, 2], [0, 2, 1], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+use crate::symmetry::{ORDERS, names};
 
 /// The state that stands for all that are the same as this one but for names.
 pub(super) fn representative(state: &State, fence: &Fence) -> State {
     let clients = fence.bounds.asks.len();
     let orders = if clients < CLIENTS { &ORDERS[..clients / 2] } else { &ORDERS[..] };
-    let mut first = sorted(state);
     let is_same = |order: &[u8; CLIENTS]| {
         (0..clients).all(|it| fence.wants(it) == fence.wants(order[it].into()))
     };
-    for order in orders.iter().filter(|order| is_same(order)) {
-        let other = sorted(&renamed(state, *order));
-        if other.core < first.core {
-            first = other;
-        }
-    }
-    first
+    let orders = orders.iter().filter(|order| is_same(order));
+    let others = orders.map(|order| sorted(&renamed(state, *order)));
+    others.fold(sorted(state), |first, it| if it.core < first.core { it } else { first })
 }
 
 /// The client at `order[i]` becomes the `i`th.
 fn renamed(state: &State, order: [u8; CLIENTS]) -> State {
-    let pick = order.map(usize::from);
-    let mut names = [0; CLIENTS];
-    for (new, old) in (0..).zip(pick) {
-        names[old] = new;
-    }
+    let (pick, names) = (order.map(usize::from), names(order));
     let holder = |key: Holder| Holder { client: names[usize::from(key.client)], ..key };
     let nodes = state.core.nodes.map(|node| Node {
         keys: node.keys.map(|key| key.map(holder)),
