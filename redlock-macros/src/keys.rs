@@ -7,7 +7,7 @@ use crate::setting::Kind;
 
 /// The settings of the lock, each a row: a setter of `LockOptions`, what its values are, and an example
 /// for error messages. `setting.rs` reads the values and writes the call of the setter.
-pub(crate) const SETTINGS: [(&str, Kind, &str); 13] = [
+pub(crate) const SETTINGS: &[(&str, Kind, &str)] = &[
     ("ttl", Kind::PositiveTime, "ttl = \"30s\""),
     ("wait", Kind::Time, "wait = \"2s\""),
     ("retry_count", Kind::Count, "retry_count = 5"),

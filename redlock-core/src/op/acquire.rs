@@ -266,7 +266,9 @@ impl Request<'_> {
         }
         hold.metered.begin();
         in_transit.disarm();
-        if terms.has_several() {
+        if terms.shared {
+            fronts.first.share();
+        } else if terms.has_several() {
             fronts.first.pass_on();
         } else {
             fronts.acquired(&hold, reading.now);

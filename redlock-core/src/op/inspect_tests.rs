@@ -1,11 +1,16 @@
 //! Looking at locks and taking them away, on nodes in this process.
 
-use std::{future::IntoFuture, time::Duration};
+use std::{future::IntoFuture, sync::Arc, time::Duration};
 
+use futures_util::{FutureExt, future::BoxFuture};
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    LockError, LockState, LostReason, MemoryNode, NodeErrorKind, Redlock, Released, testing::nodes,
+    LockError, LockState, LostReason, MemoryNode, NodeError, NodeErrorKind, Redlock, Released,
+    clock::TokioClock,
+    node::{Connector, NodeSpec, Opened, Watchers},
+    testing::nodes,
+    token::OsEntropy,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -122,4 +127,39 @@ async fn a_lock_that_is_deleted_goes_to_the_next_waiter_at_once() {
     operator.force_release_now("r").await.unwrap();
     drop(waits.await.unwrap().unwrap());
     drop(taken);
+}
+
+/// A node to which each connection takes 10 ms.
+struct Slow(MemoryNode);
+
+impl Connector for Slow {
+    fn connect(&self, watchers: &Arc<Watchers>) -> BoxFuture<'_, Result<Opened, NodeError>> {
+        let watchers = Arc::clone(watchers);
+        async move {
+            sleep(SECOND / 100).await;
+            self.0.spec().connector.connect(&watchers).await
+        }
+        .boxed()
+    }
+}
+
+/// While a client connects to a server under a second name, nothing shows yet that it is the same server
+/// (rule 16).
+#[tokio::test(start_paused = true)]
+async fn a_server_with_two_names_is_counted_once() {
+    let nodes = nodes(2);
+    let _guard = client("holder", &nodes[..1]).lock("r").await.unwrap();
+    let alias = NodeSpec { name: "alias".into(), connector: Arc::new(Slow(nodes[0].clone())) };
+    let specs = vec![nodes[0].spec(), nodes[1].spec(), alias];
+    let operator = Redlock::builder()
+        .build_over(specs, Vec::new(), Arc::new(TokioClock), Arc::new(OsEntropy))
+        .unwrap();
+    let status = operator.inspect("r").await.unwrap();
+    assert_eq!(status.holder(), None, "one server is no quorum: {status:?}");
+    let [LockState::Held { .. }, LockState::Free, LockState::Unknown { error, .. }] =
+        [0, 1, 2].map(|it| status.nodes()[it].state.clone())
+    else {
+        panic!("{status:?}");
+    };
+    assert_eq!(error.kind, NodeErrorKind::Twin);
 }

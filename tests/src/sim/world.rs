@@ -1,5 +1,7 @@
 //! One schedule at work: its network, its processes, and what can be done to them.
 
+mod client;
+
 use std::{
     sync::{
         Arc, Mutex,
@@ -8,29 +10,24 @@ use std::{
     time::Duration,
 };
 
-use redlock_core::{Redlock, pools, seam::simulation};
+use redlock_core::pools;
 use tokio::task::JoinHandle;
 
+pub(super) use self::client::Client;
+
 use super::{
-    beliefs::Frozen,
-    clock::SimClock,
     faults,
     ledger::Ledger,
     locked,
     log::Log,
     network::{LinkQuality, Network},
-    plan::{ClientPlan, Plan},
-    process::Process,
-    report::Oddity,
-    rng::{Rng, Seeded},
+    plan::Plan,
+    rng::Rng,
     work,
 };
 
 /// How many processes may take the place of others that have crashed.
 const MAX_CRASHES: usize = 5;
-
-/// The pools of all schedules have names of their own.
-static POOLS: AtomicU64 = AtomicU64::new(0);
 
 pub(super) struct World {
     pub(super) plan: Plan,
@@ -42,34 +39,6 @@ pub(super) struct World {
     operations: AtomicU64,
     /// All faults have ended.
     over: AtomicBool,
-}
-
-/// One process with one client of the library in it.
-pub(super) struct Client {
-    pub(super) number: usize,
-    redlock: Mutex<Redlock>,
-    /// The clients of the library that it used before a pool was replaced.
-    outdated: Mutex<Vec<Redlock>>,
-    /// The names of the pools that it joins, if it does.
-    pools: Vec<String>,
-    pub(super) clock: Arc<SimClock>,
-    pub(super) life: Frozen,
-    /// It takes no new locks.
-    pub(super) closed: AtomicBool,
-    /// How often it has ended all of its bodies.
-    pub(super) cleared: AtomicU64,
-    /// How often its clocks were disturbed.
-    pub(super) disturbed: AtomicU64,
-    pauses: Mutex<Pauses>,
-}
-
-/// For how long a process has been stopped.
-#[derive(Debug, Default)]
-struct Pauses {
-    /// How many stops and freezes have not ended yet.
-    causes: u32,
-    since: Option<u64>,
-    total: u64,
 }
 
 pub(super) fn ms(ms: u64) -> Duration {
@@ -107,116 +76,6 @@ impl World {
         self.log.now()
     }
 
-    /// A new process, not yet doing anything.
-    fn spawn_client(&self, plan: &ClientPlan) -> Arc<Client> {
-        let number = locked(&self.clients).len();
-        let clock = Arc::new(SimClock::new(ms(plan.skew), plan.rate, plan.wall_error));
-        self.ledger.wall_is_off(&clock);
-        self.network.manners(number, plan.manners);
-        if plan.has_twin() {
-            self.ledger.allow_twins(number);
-            self.log.odd(Oddity::Twin);
-        }
-        if plan.hasty {
-            self.log.odd(Oddity::Hasty);
-        }
-        if plan.wary {
-            self.log.odd(Oddity::Wary);
-        }
-        let mut names = Vec::new();
-        let redlock = if plan.joined {
-            self.log.odd(Oddity::Joined);
-            let set = POOLS.fetch_add(1, Relaxed);
-            for (at, node) in plan.order.iter().enumerate() {
-                let name = format!("simulated-{set}-{at}");
-                let pool = self.redlock(plan, (number, at), &clock, &[*node], false);
-                pools::install(name.clone(), pool).unwrap();
-                names.push(name);
-            }
-            pools::quorum_of(&names).unwrap()
-        } else {
-            self.redlock(plan, (number, 0), &clock, &plan.order, false)
-        };
-        let life = Frozen { process: Process::new(), frozen: Arc::default() };
-        let client = Arc::new(Client {
-            number,
-            redlock: Mutex::new(redlock),
-            outdated: Mutex::default(),
-            pools: names,
-            clock,
-            life,
-            closed: AtomicBool::new(false),
-            cleared: AtomicU64::new(0),
-            disturbed: AtomicU64::new(0),
-            pauses: Mutex::default(),
-        });
-        locked(&self.clients).push(Arc::clone(&client));
-        client
-    }
-
-    /// A client of the library with these nodes.
-    fn redlock(
-        &self,
-        plan: &ClientPlan,
-        (number, part): (usize, usize),
-        clock: &Arc<SimClock>,
-        order: &[usize],
-        renamed: bool,
-    ) -> Redlock {
-        let settings = self.plan.settings;
-        // No two clients of the library draw the same tokens.
-        let own = (number as u64 + 1) | ((part as u64) << 32);
-        let seed = Rng::new(self.plan.seed ^ own).bits();
-        let nodes = order.iter().enumerate().map(|(at, node)| {
-            // A node that is there twice has two names.
-            self.network.node(number, *node, renamed || order[..at].contains(node))
-        });
-        let builder = Redlock::builder()
-            .client_name(format!("c{number}"))
-            .key_prefix("")
-            .ttl(ms(settings.max_ttl))
-            .max_ttl(ms(settings.max_ttl))
-            .node_timeout(ms(plan.node_timeout(settings)))
-            .connect_timeout(ms(plan.connect_timeout(settings)))
-            .clock_drift_factor(self.drift_of(plan))
-            .retry_delay(ms(settings.retry_delay))
-            .retry_jitter(ms(settings.retry_jitter))
-            .restarts(plan.restarts);
-        simulation::build(builder, nodes.collect(), clock, Seeded::new(seed)).unwrap()
-    }
-
-    /// The drift that a client allows for.
-    pub(super) fn drift_of(&self, plan: &ClientPlan) -> f64 {
-        if plan.wary { 2.0 * self.plan.settings.drift } else { self.plan.settings.drift }
-    }
-
-    /// Replaces a pool that a client joins by another pool with the same node. From now on the client
-    /// locks through the new pool.
-    pub(super) fn replace(&self, client: &Client, pool: usize) {
-        // The new pool has not seen the nodes before.
-        let plan = &self.unseeing(self.plan_of(client));
-        if client.pools.is_empty() || client.closed.load(Relaxed) {
-            return;
-        }
-        let at = pool % client.pools.len();
-        let known = format!("{:?}", client.redlock());
-        let name = format!("n{}-alias", plan.order[at]);
-        let renamed = !known.contains(&name);
-        let place = (client.number, plan.order.len() + client.redlocks().len());
-        let pool = self.redlock(plan, place, &client.clock, &plan.order[at..=at], renamed);
-        drop(pools::replace(client.pools[at].clone(), pool));
-        let joined = pools::quorum_of(&client.pools).unwrap();
-        if format!("{joined:?}").contains(&name) != renamed {
-            self.log.violation(format!(
-                "c{} replaced a pool, and still has the nodes of the old one",
-                client.number
-            ));
-        }
-        let before = std::mem::replace(&mut *locked(&client.redlock), joined);
-        locked(&client.outdated).push(before);
-        self.log.odd(Oddity::Replaced);
-    }
-
     /// All clients connect before anything goes wrong. Later they compare what they see of a node with
     /// what they saw here (rule 16).
     pub(super) async fn warm_up(&self) {
@@ -245,20 +104,6 @@ impl World {
         for client in self.clients() {
             self.start(&client);
         }
-    }
-
-    pub(super) fn plan_of(&self, client: &Client) -> &ClientPlan {
-        &self.plan.clients[client.number % self.plan.clients.len()]
-    }
-
-    /// The plan of a process that starts after something may have gone wrong. Only uptimes tell it of
-    /// restarts.
-    fn unseeing(&self, plan: &ClientPlan) -> ClientPlan {
-        let mut plan = plan.clone();
-        if plan.restarts == redlock_core::Restarts::Observed {
-            plan.restarts = redlock_core::Restarts::Strict;
-        }
-        plan
     }
 
     /// Starts the tasks of a client.
@@ -436,28 +281,5 @@ impl World {
                 drop(pools::remove(pool));
             }
         }
-    }
-}
-
-impl Client {
-    /// The client of the library that it locks through.
-    pub(super) fn redlock(&self) -> Redlock {
-        locked(&self.redlock).clone()
-    }
-
-    /// The clients of the library that it locks through and has locked through.
-    pub(super) fn redlocks(&self) -> Vec<Redlock> {
-        let mut all = locked(&self.outdated).clone();
-        all.push(self.redlock());
-        all
-    }
-
-    /// For how long it has been stopped in all, in milliseconds.
-    pub(super) fn paused(&self) -> u64 {
-        locked(&self.pauses).total
-    }
-
-    pub(super) fn has_crashed(&self) -> bool {
-        self.life.process.is_dead()
     }
 }

@@ -43,7 +43,8 @@ impl Request<'_> {
         }
         let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
         let (key, rest, shared) = (Arc::clone(&self.key), self.rest.clone(), terms.shared);
-        let claim = Arc::new(Claim { key, rest, value, shared });
+        let place = fronts.first.place();
+        let claim = Arc::new(Claim { key, rest, value, shared, place });
         let round = Round::new(client.nodes.len(), |tally| tally.reached() || tally.impossible());
         let start = client.leases.start();
         let sought = LeaseState::sought(Arc::clone(&claim), terms, start, &round);

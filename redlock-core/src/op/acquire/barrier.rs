@@ -1,8 +1,9 @@
 //! The sign of a writer that waits for readers: new readers wait behind it.
 //!
 //! Without it, readers that come one after the other would keep a writer out for ever. Only the first
-//! waiter of the queue says it, and only where a node has readers. It expires by itself, so a writer
-//! that crashed holds readers up for a few seconds.
+//! waiter of the queue says it, and only where a node has readers. It names the place of the writer in the
+//! queue: a reader that is before the writer there gets the lock all the same, or the two would wait for
+//! each other. It expires by itself, so a writer that crashed holds readers up for a few seconds.
 
 use std::{
     sync::{
@@ -49,10 +50,11 @@ impl ReplySink for Answers {
 }
 
 impl Barrier {
-    /// Says that a writer waits for this key, under a `value` that no other writer has.
-    pub(super) fn raise(nodes: &Arc<Nodes>, key: &Arc<str>, value: String) -> Self {
+    /// Says that a writer waits for this key at this place of its queue, under a `value` that no other
+    /// writer has.
+    pub(super) fn raise(nodes: &Arc<Nodes>, key: &Arc<str>, place: u64, value: String) -> Self {
         let said = nodes.clock.now();
-        let claim = Arc::new(Claim::new(key, value));
+        let claim = Arc::new(Claim { place, ..Claim::new(key, value) });
         let barrier = Self { nodes: Arc::clone(nodes), claim, answers: Arc::default(), said };
         barrier.ask(Action::Bar { life: LIFE });
         barrier

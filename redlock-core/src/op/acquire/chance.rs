@@ -71,7 +71,7 @@ impl Request<'_> {
                 },
                 Step::Watch => {
                     self.watch = Some(watch(&client.nodes, &key));
-                    self.bar(&key)?;
+                    self.bar(&key, front.place())?;
                     waiting.watching(around.now);
                 }
                 Step::End(chance) => return Ok(chance),
@@ -100,12 +100,12 @@ impl Request<'_> {
 
     /// Has new readers wait behind this request, which is the first in the queue, if it is a
     /// writer.
-    fn bar(&mut self, key: &Arc<str>) -> Result<(), LockError> {
+    fn bar(&mut self, key: &Arc<str>, place: u64) -> Result<(), LockError> {
         let is_up = self.barrier.as_ref().is_some_and(|barrier| barrier.is_before(key));
         if !(is_up || self.terms.has_several() || self.wants().tries_once) {
             let Client { entropy, settings, nodes, .. } = &**self.client;
             let value = token::fresh_value(&**entropy, &settings.client_name)?;
-            self.barrier = Some(Barrier::raise(nodes, key, value));
+            self.barrier = Some(Barrier::raise(nodes, key, place, value));
         }
         Ok(())
     }
@@ -132,7 +132,7 @@ impl Request<'_> {
             pace,
             polls: pace.saturating_add(self.up_to(self.terms.retry_jitter)),
             is_split: failure.is_some_and(|failure| failure.granted > 0),
-            was_misled: matches!(last, Some(Chance::Turn | Chance::Free)),
+            was_misled: matches!(last, Some(Chance::Turn | Chance::Free | Chance::Hurried)),
             target,
         }
     }
@@ -210,7 +210,14 @@ impl Request<'_> {
     fn entry(&self, key: &Arc<str>) -> Result<Entry, LockError> {
         let Client { entropy, settings, nodes, .. } = &**self.client;
         let value = token::fresh_value(&**entropy, &settings.client_name)?;
-        Ok(Entry::new(nodes, key, value))
+        let (queues, shared) = (Arc::downgrade(&self.client.queues), self.terms.shared);
+        let lock = Arc::clone(key);
+        let turn_given = move || {
+            if let Some(queues) = queues.upgrade() {
+                queues.turn_given(&lock, shared);
+            }
+        };
+        Ok(Entry::new(nodes, key, value, turn_given))
     }
 
     /// The place in the queue between clients, which the report has shown. `None` when no node keeps

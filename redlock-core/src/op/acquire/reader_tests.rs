@@ -138,6 +138,53 @@ async fn a_flood_of_readers_does_not_starve_a_writer() {
     flood.iter().for_each(|reader| reader.abort());
 }
 
+/// Clients that take a lock for 5 ms again and again for two seconds, each in one task. Returns how often
+/// they had it, and their longest wait.
+async fn holds(clients: Vec<Redlock>, shared: bool) -> (u32, Duration) {
+    let end = Instant::now() + 2 * SECOND;
+    let tasks = clients.into_iter().map(|client| {
+        tokio::spawn(async move {
+            let (mut count, mut longest) = (0, Duration::ZERO);
+            while Instant::now() < end {
+                let asked = Instant::now();
+                let request = client.lock("r").wait(60 * SECOND);
+                let guard = if shared { request.shared() } else { request }.await.unwrap();
+                longest = longest.max(asked.elapsed());
+                sleep(Duration::from_millis(5)).await;
+                guard.release().await.unwrap();
+                count += 1;
+            }
+            (count, longest)
+        })
+    });
+    let all = join_all(tasks).await.into_iter().map(Result::unwrap);
+    all.fold((0, Duration::ZERO), |(sum, most), (count, longest)| (sum + count, most.max(longest)))
+}
+
+/// A node tells a client nothing of what the client has done itself, so it matters which clients read and
+/// which write.
+#[tokio::test(start_paused = true)]
+async fn readers_and_writers_take_turns_at_the_pace_of_their_holds() {
+    let nodes = nodes(3);
+    nodes.iter().for_each(|node| node.slow(Duration::from_millis(1)));
+    let several: [_; 6] = std::array::from_fn(|_| client(&nodes));
+    for (readers, writers) in
+        [(0..4, 4..5), (0..1, 0..1), (0..2, 0..2), (0..1, 1..4), (0..4, 2..6), (0..1, 0..4)]
+    {
+        let of = |range: &std::ops::Range<usize>, count| {
+            let clients = several[range.clone()].iter().cycle().cloned();
+            clients.take(count).collect::<Vec<_>>()
+        };
+        let ((reads, read), (writes, write)) =
+            tokio::join!(holds(of(&readers, 12), true), holds(of(&writers, writers.len()), false));
+        let told =
+            format!("{readers:?} read {reads}: {read:?}, {writers:?} write {writes}: {write:?}");
+        assert!(reads >= 300 && writes >= 50, "{told}");
+        // Some holds one after the other, and no timer.
+        assert!(read < SECOND / 8 && write < SECOND / 8, "{told}");
+    }
+}
+
 /// A writer that does not wait any more holds no reader up, and one that crashed for five seconds.
 #[tokio::test(start_paused = true)]
 async fn readers_go_on_when_a_writer_gives_up() {

@@ -108,11 +108,13 @@ pub(super) struct Waiting {
 
 impl Waiting {
     pub(super) fn new(given: Circumstances, in_queue: bool) -> Self {
-        let Circumstances { begun, round_trip, is_split, .. } = given;
+        let Circumstances { begun, round_trip, is_split, was_misled, .. } = given;
         // A client that was refused by all nodes waits for the holder to give it the turn. A watch
         // would notify between the release and the `SET`s of the next client, and the two clients
         // would split the votes.
-        let relies_on_turn = in_queue && !is_split;
+        // A client that was given its turn and refused all the same looks for itself: the turn may have come
+        // from a reader, which shares the lock with later readers until a writer has them wait.
+        let relies_on_turn = in_queue && !is_split && !was_misled;
         let watch_at = if relies_on_turn { begun + watches_after(round_trip) } else { begun };
         Self {
             given,

@@ -11,7 +11,7 @@ async fn a_waiter_whose_turn_crossed_its_report_hears_of_its_next_turn() {
     drop(ours.lock("warm").await.unwrap());
     drop(next.lock("warm").await.unwrap());
     let value = "waiter".to_owned();
-    let mut entry = Entry::new(&ours.client().nodes, &"redlock:r".into(), value);
+    let mut entry = Entry::new(&ours.client().nodes, &"redlock:r".into(), value, || ());
     assert_eq!(entry.report().await.unwrap().ahead, 0);
     nodes.iter().for_each(|node| node.slow(10 * MS));
     let released = tokio::spawn(guard.release());

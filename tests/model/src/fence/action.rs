@@ -5,7 +5,7 @@ use stateright::{Model, Property};
 use super::{
     properties,
     rules::{Fence, Omission, QUORUM},
-    state::{CLIENTS, Client, Core, Holder, Leg, NODES, Node, Phase, State},
+    state::{CLIENTS, Client, Core, Holder, Leg, NODES, Node, Phase, RESOURCES, State, places},
     symmetry,
 };
 
@@ -38,10 +38,10 @@ pub(crate) enum Action {
     Grant { client: usize, ask: usize, node: usize },
     /// A node runs the CONFIRM of an ask.
     Confirm { client: usize, ask: usize, node: usize },
-    /// The key of a node goes: it expires or is deleted.
-    Expire(usize),
+    /// A key of a node goes: it expires or is deleted.
+    Expire { node: usize, resource: usize },
     /// A counter expires.
-    Forget(usize),
+    Forget { node: usize, resource: usize },
     /// A node restarts without its data.
     Restart(usize),
     /// The longest ttl passes; this client's renewal was confirmed meanwhile.
@@ -62,10 +62,13 @@ impl Model for Fence {
             let holder = &mut core.clients[0];
             (holder.begun, holder.holds, holder.asks[0].phase) = (1, Some(0), Phase::Over);
             let last = self.last(1);
-            for (node, counter) in core.nodes.iter_mut().zip([last, last, 0]) {
-                (node.key, node.counter) = (Some(Holder { client: 0, ask: 0 }), counter);
+            for resource in places(self.wants(0)) {
+                for (node, counter) in core.nodes.iter_mut().zip([last, last, 0]) {
+                    node.keys[resource] = Some(Holder { client: 0, ask: 0 });
+                    node.counters[resource] = counter;
+                }
+                core.last[resource] = last;
             }
-            core.last = last;
         }
         vec![symmetry::representative(&State::new(core), self)]
     }
@@ -82,7 +85,9 @@ impl Model for Fence {
             actions.push(Action::Tick { renewed: None });
             let holders = (0..CLIENTS).filter(|client| {
                 let held = core.clients[*client].holds;
-                let keys = |ask| core.nodes.iter().filter(|node| node.has(*client, ask)).count();
+                let wants = self.wants(*client);
+                let has = |node: &&Node, ask| node.has(*client, ask, wants);
+                let keys = |ask| core.nodes.iter().filter(|node| has(node, ask)).count();
                 held.is_some_and(|ask| keys(ask) >= QUORUM)
             });
             actions.extend(holders.map(|client| Action::Tick { renewed: Some(client) }));
@@ -172,14 +177,15 @@ impl Fence {
                 actions.push(Action::Heal { client, node: index });
             }
         }
-        if let Some(key) = node.key {
-            let relied_on = core.clients[usize::from(key.client)].relies_on(key.ask);
-            if self.bounds.any_expiry || !relied_on {
-                actions.push(Action::Expire(index));
+        for resource in 0..RESOURCES {
+            if let Some(key) = node.keys[resource] {
+                let relied_on = core.clients[usize::from(key.client)].relies_on(key.ask);
+                if self.bounds.any_expiry || !relied_on {
+                    actions.push(Action::Expire { node: index, resource });
+                }
+            } else if self.bounds.forgetful && node.stale[resource] && node.counters[resource] > 0 {
+                actions.push(Action::Forget { node: index, resource });
             }
-        }
-        if self.bounds.forgetful && node.key.is_none() && node.stale && node.counter > 0 {
-            actions.push(Action::Forget(index));
         }
         if core.restarts > 0 {
             actions.push(Action::Restart(index));
@@ -193,9 +199,4 @@ impl Client {
         let attempt = self.busy.then(|| self.asks[usize::from(self.begun) - 1].key);
         !self.late && (self.holds == Some(ask) || attempt == Some(ask))
     }
-}
-
-/// The places of the bits.
-pub(super) fn places(nodes: u8) -> impl Iterator<Item = usize> {
-    (0..NODES).filter(move |node| nodes & (1 << node) != 0)
 }

@@ -18,6 +18,10 @@ const HANDED_ON: Bounds = Bounds { range: 2, any_expiry: false, ..Bounds::LEAST 
 const HANDED_ON_LONG: Bounds = Bounds { any_expiry: false, ..NEW_RANGES };
 const RESTART: Bounds = Bounds { restarts: 1, ticks: 1, ..Bounds::LEAST };
 const FORGETFUL: Bounds = Bounds { ticks: 2, forgetful: true, ..Bounds::LEAST };
+/// A set beside a lock that is part of it.
+const SET: Bounds = Bounds { sets: &[0b11, 0b10], ..Bounds::LEAST };
+const SET_HELD: Bounds = Bounds { sets: &[0b11, 0b10], ..HELD };
+const TWO_SETS: Bounds = Bounds { sets: &[0b11, 0b11], ..Bounds::LEAST };
 const THREE: Bounds = Bounds { asks: &[1, 1, 1], ..Bounds::LEAST };
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -45,6 +49,12 @@ fn whole() -> Vec<Case> {
         holds(Small, "fence: a new range, handed on", HANDED_ON_LONG),
         holds(Full, "fence: a new range or a new lock", Bounds { one_lock: false, ..NEW_RANGES }),
         holds(Full, "fence: a restart, new ranges", Bounds { restarts: 1, ticks: 1, ..NEW_RANGES }),
+        holds(Full, "fence: a set and a lock of it", SET),
+        holds(Small, "fence: two sets", TWO_SETS),
+        holds(Full, "fence: a set, ranges", Bounds { range: 2, ..SET }),
+        holds(Full, "fence: a set, a restart", Bounds { restarts: 1, ticks: 1, ..SET }),
+        holds(Full, "fence: a set, held at first", SET_HELD),
+        holds(Full, "fence: a set, its lock again", Bounds { asks: &[1, 2], ..SET }),
         holds(Full, "fence: three clients", THREE),
         holds(Full, "fence: three clients, ranges", three_ranges),
         holds(Full, "fence: three clients, any floors", Bounds { floors: &[0, 3], ..THREE }),
@@ -72,6 +82,14 @@ fn without() -> Vec<Case> {
         broken("fence: a late GRANT counts", O::LateGrantIgnored, Bounds::LEAST, DISJOINT),
         broken("fence: no quarantine", O::Quarantine, RESTART, DISJOINT),
         broken("fence: quarantine without the clock floor", O::ClockFloor, RESTART, GROWING),
+        broken("fence: a set that draws from one counter", O::AllCounters, SET, DISJOINT),
+        broken(
+            "fence: CONFIRM checks one counter of a set",
+            O::ConfirmChecksAll,
+            SET_HELD,
+            DISJOINT,
+        )
+        .long(),
         broken("fence: counters expire, no floor", O::ClockFloor, FORGETFUL, GROWING),
     ]
 }

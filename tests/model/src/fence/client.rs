@@ -1,9 +1,9 @@
 //! What clients do.
 
 use super::{
-    action::{Action, places},
+    action::Action,
     rules::{Fence, Omission, QUORUM},
-    state::{Ask, Client, Core, Leg, Phase, Rest},
+    state::{Ask, Client, Core, Leg, Phase, RESOURCES, Rest, places},
 };
 
 impl Fence {
@@ -15,11 +15,11 @@ impl Fence {
             Action::Take(client) => self.give(core, client),
             Action::HandOn(client) => {
                 let number = take_next(&mut core.clients[client].rest);
-                hand_on(core, number);
+                self.hand_on(core, client, number);
             }
             Action::HandOnOld(client) => {
                 let number = take_next(&mut core.clients[client].old);
-                hand_on(core, number);
+                self.hand_on(core, client, number);
             }
             Action::GiveUp(client) => give_up(core, client),
             Action::LetGo(client) => let_go(core, client),
@@ -33,11 +33,13 @@ impl Fence {
                 core.heals -= 1;
                 core.nodes[node].heals[client] = core.clients[client].holds;
             }
-            Action::Heal { client, node } => core.nodes[node].heal(client),
+            Action::Heal { client, node } => {
+                core.nodes[node].heal(client, self.wants(client));
+            }
             Action::Grant { client, ask, node } => self.grant(core, client, ask, node),
             Action::Confirm { client, ask, node } => self.confirm(core, client, ask, node),
-            Action::Expire(node) => core.nodes[node].key = None,
-            Action::Forget(node) => core.nodes[node].counter = 0,
+            Action::Expire { node, resource } => core.nodes[node].keys[resource] = None,
+            Action::Forget { node, resource } => core.nodes[node].counters[resource] = 0,
             Action::Restart(node) => self.restart(core, node),
             Action::Tick { renewed } => {
                 core.now += 1;
@@ -50,7 +52,7 @@ impl Fence {
                 }
                 core.nodes.iter_mut().for_each(|node| {
                     node.sits_out = false;
-                    node.stale = self.bounds.forgetful;
+                    node.stale = [self.bounds.forgetful; RESOURCES];
                 });
             }
         }
@@ -113,7 +115,9 @@ impl Fence {
         let (first, last) = (ask.first, self.last(ask.first));
         client.busy = false;
         client.holds = Some(ask.key);
-        core.last = core.last.max(last);
+        for resource in places(self.wants(index)) {
+            core.last[resource] = core.last[resource].max(last);
+        }
         if self.bounds.any_expiry {
             return;
         }
@@ -122,16 +126,26 @@ impl Fence {
         }
         let next = if last > first { first + 1 } else { 0 };
         client.rest = if next > 0 { Rest { next, last } } else { Rest::default() };
-        core.top = core.top.max(first);
+        for resource in places(self.wants(index)) {
+            core.top[resource] = core.top[resource].max(first);
+        }
+    }
+
+    /// A number that is handed on is larger than all that were handed out before.
+    fn hand_on(&self, core: &mut Core, index: usize, number: u8) {
+        for resource in places(self.wants(index)) {
+            core.broken.handed |= number <= core.top[resource];
+            core.top[resource] = core.top[resource].max(number);
+        }
     }
 
     /// Properties of the range that is about to be given.
     fn judge(&self, core: &mut Core, index: usize, place: usize) {
         let this = core.clients[index].asks[place];
-        core.broken.growing |= this.first <= this.seen;
+        core.broken.growing |= places(self.wants(index)).any(|it| this.first <= this.seen[it]);
         for (client, asks) in core.clients.map(|client| client.asks).into_iter().enumerate() {
             for (ask, other) in asks.into_iter().enumerate() {
-                if other.phase != Phase::Given {
+                if other.phase != Phase::Given || !self.share(index, client) {
                     continue;
                 }
                 let (one, two) = (this.first, other.first);
@@ -155,12 +169,6 @@ fn take_next(rest: &mut Rest) -> u8 {
         false => Rest::default(),
     };
     number
-}
-
-/// A number that is handed on is larger than all that were handed out before.
-fn hand_on(core: &mut Core, number: u8) {
-    core.broken.handed |= number <= core.top;
-    core.top = core.top.max(number);
 }
 
 fn give_up(core: &mut Core, index: usize) {

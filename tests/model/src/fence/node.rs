@@ -2,15 +2,17 @@
 
 use super::{
     rules::{Fence, Omission},
-    state::{Ask, CLIENTS, Core, Holder, Leg, Node, Phase},
+    state::{Ask, CLIENTS, Core, Holder, Leg, Node, Phase, RESOURCES, places},
 };
 
 impl Node {
-    /// Sets the key of a holder again where there is none.
-    pub(super) fn heal(&mut self, client: usize) {
-        let ask = self.heals[client].take();
-        if let (None, Some(ask)) = (self.key, ask) {
-            self.key = Some(Holder { client: client as u8, ask });
+    /// Sets the keys of a holder again where there are none, unless another client has one of them.
+    pub(super) fn heal(&mut self, client: usize, wants: u8) {
+        let Some(ask) = self.heals[client].take() else { return };
+        let key = Holder { client: client as u8, ask };
+        let is_foreign = |resource: usize| self.keys[resource].is_some_and(|it| it != key);
+        if !places(wants).any(is_foreign) {
+            places(wants).for_each(|resource| self.keys[resource] = Some(key));
         }
     }
 
@@ -25,18 +27,24 @@ impl Fence {
     pub(super) fn grant(&self, core: &mut Core, client: usize, place: usize, index: usize) {
         let Ask { phase, renews, key, floor, .. } = core.clients[client].asks[place];
         let node = &mut core.nodes[index];
+        let wants = self.wants(client);
+        let granted = match renews {
+            true => node.has(client, key, wants),
+            false => places(wants).all(|resource| node.keys[resource].is_none()),
+        };
         let leg = &mut node.legs[client][place];
         *leg = Leg::Nothing;
-        let granted = match renews {
-            true => node.key == Some(Holder { client: client as u8, ask: key }),
-            false => node.key.is_none(),
-        };
         if !granted {
             return;
         }
-        node.key = Some(Holder { client: client as u8, ask: key });
-        let first = (node.counter + 1).max(floor);
-        (node.counter, node.stale) = (self.last(first), false);
+        // Larger than all that any of the counters has given out.
+        let counted = if self.omits(Omission::AllCounters) { 1 } else { RESOURCES };
+        let numbers = places(wants).take(counted).map(|resource| node.counters[resource] + 1);
+        let first = numbers.max().unwrap_or(0).max(floor);
+        for resource in places(wants) {
+            node.keys[resource] = Some(Holder { client: client as u8, ask: key });
+            (node.counters[resource], node.stale[resource]) = (self.last(first), false);
+        }
         *leg = match phase {
             Phase::Granting => Leg::Granted(first),
             Phase::Confirming if self.omits(Omission::LateGrantIgnored) => Leg::Counts(first),
@@ -49,15 +57,22 @@ impl Fence {
         let Ask { phase, key, first, .. } = core.clients[client].asks[place];
         let node = &mut core.nodes[index];
         let Leg::Confirming(number) = node.legs[client][place] else { return };
-        let held = node.has(client, key) || self.omits(Omission::ConfirmCompares);
-        let untouched = node.counter == self.last(number)
+        let wants = self.wants(client);
+        let held = node.has(client, key, wants) || self.omits(Omission::ConfirmCompares);
+        let checked = if self.omits(Omission::ConfirmChecksAll) { 1 } else { RESOURCES };
+        let untouched = places(wants)
+            .take(checked)
+            .all(|resource| node.counters[resource] == self.last(number))
             || self.omits(Omission::ConfirmCompares)
             || self.omits(Omission::ConfirmChecksCounter);
         let confirmed = held && untouched;
         if confirmed {
             let whole = !self.omits(Omission::ConfirmWholeRange);
             let raised = if whole { self.last(first) } else { first };
-            (node.counter, node.stale) = (node.counter.max(raised), false);
+            for resource in places(wants) {
+                node.counters[resource] = node.counters[resource].max(raised);
+                node.stale[resource] = false;
+            }
         }
         let waited_for = phase == Phase::Confirming;
         node.legs[client][place] =
@@ -68,7 +83,8 @@ impl Fence {
     pub(super) fn restart(&self, core: &mut Core, index: usize) {
         core.restarts -= 1;
         let node = &mut core.nodes[index];
-        (node.key, node.counter, node.stale) = (None, 0, false);
+        (node.keys, node.counters) = ([None; RESOURCES], [0; RESOURCES]);
+        node.stale = [false; RESOURCES];
         node.sits_out = !self.omits(Omission::Quarantine);
         node.heals = [None; CLIENTS];
         for leg in node.legs.as_flattened_mut() {
@@ -91,16 +107,19 @@ impl Fence {
 
     fn forget_legs(&self, core: &mut Core, client: usize, place: usize) {
         let Ask { phase, renews, key, .. } = core.clients[client].asks[place];
+        let wants = self.wants(client);
         let may_heal = core.heals > 0 && core.clients[client].holds == Some(key);
         for node in &mut core.nodes {
-            let may_own = may_heal || node.has(client, key) || node.may_get(client, key);
+            let may_own = may_heal || node.has(client, key, wants) || node.may_get(client, key);
             let leg = &mut node.legs[client][place];
             let without_effect = match *leg {
                 Leg::Granting => renews && !may_own,
                 Leg::Granted(_) => phase != Phase::Granting,
                 Leg::Confirming(number) => {
-                    let refused = !may_own || node.counter != self.last(number);
+                    let mut all = places(wants);
+                    let refused = !may_own || all.any(|it| node.counters[it] != self.last(number));
                     let strict = !self.omits(Omission::ConfirmCompares)
+                        && !self.omits(Omission::ConfirmChecksAll)
                         && !self.omits(Omission::ConfirmChecksCounter);
                     refused && strict
                 }
@@ -116,12 +135,22 @@ impl Fence {
     /// A range that was given need not be compared with a range that is asked for later: the later
     /// range must be larger than all that were given before.
     fn forget_ends(&self, core: &mut Core) {
-        let asked = core.clients.iter().filter(|client| client.busy);
-        let under_way = asked.map(|client| client.asks[usize::from(client.begun) - 1].seen).min();
+        let clients = core.clients;
+        // What each client had seen when it asked for what is under way.
+        let seen = |client: usize| {
+            let it = &clients[client];
+            it.busy.then(|| it.asks[usize::from(it.begun) - 1].seen)
+        };
         for client in 0..CLIENTS {
             for place in 0..usize::from(core.clients[client].begun) {
                 let ask = &mut core.clients[client].asks[place];
-                if ask.phase == Phase::Given && under_way.is_none_or(|seen| seen >= ask.first) {
+                let is_before = |other: usize| {
+                    let both = self.wants(client) & self.wants(other);
+                    seen(other).is_none_or(|seen| {
+                        both == 0 || places(both).any(|resource| seen[resource] >= ask.first)
+                    })
+                };
+                if ask.phase == Phase::Given && (0..CLIENTS).all(is_before) {
                     ask.phase = Phase::Over;
                     core.nodes.iter_mut().for_each(|node| {
                         let leg = &mut node.legs[client][place];
@@ -135,13 +164,13 @@ impl Fence {
                     core.nodes.iter().any(|node| node.legs[client][place] != Leg::Nothing);
                 if ask.phase == Phase::Over {
                     let kept = if pending { *ask } else { Ask::default() };
-                    *ask = Ask { phase: Phase::Over, seen: 0, ..kept };
+                    *ask = Ask { phase: Phase::Over, seen: [0; RESOURCES], ..kept };
                 }
             }
         }
         let more = core.clients.iter().any(|client| client.begun < client.may_begin);
         if !more {
-            core.last = 0;
+            core.last = [0; RESOURCES];
         }
     }
 }

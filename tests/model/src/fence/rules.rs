@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::state::NODES;
+use super::state::{NODES, places};
 
 /// One rule, or part of one, that the algorithm does without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +25,10 @@ pub(crate) enum Omission {
     Quarantine,
     /// Counters start at one, and not at what the clock says.
     ClockFloor,
+    /// The numbers of a set are drawn from the counter of one of its resources.
+    AllCounters,
+    /// CONFIRM checks one counter of a set.
+    ConfirmChecksAll,
 }
 
 /// How much may happen in a run.
@@ -32,6 +36,8 @@ pub(crate) enum Omission {
 pub(crate) struct Bounds {
     /// How often each client asks for numbers: for a lock, or for a new range of the one it holds.
     pub(super) asks: &'static [u8],
+    /// The resources that each client wants, one bit each.
+    pub(super) sets: &'static [u8],
     /// How many numbers a client reserves at once.
     pub(super) range: u8,
     /// Whether a holder may ask for a new range.
@@ -59,6 +65,7 @@ impl Bounds {
     /// Two clients that ask once for one number, under clocks that may do anything.
     pub(super) const LEAST: Self = Self {
         asks: &[1, 1],
+        sets: &[1, 1, 1],
         range: 1,
         renews: false,
         one_lock: false,
@@ -77,6 +84,11 @@ impl fmt::Display for Bounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let asks: Vec<String> = self.asks.iter().map(u8::to_string).collect();
         write!(f, "ask {}, range {}", asks.join("+"), self.range)?;
+        if self.sets.iter().any(|set| *set != 1) {
+            let name = |set: &u8| places(*set).map(|it| char::from(b'a' + it as u8)).collect();
+            let sets: Vec<String> = self.sets.iter().map(name).collect();
+            write!(f, ", sets {}", sets.join(" "))?;
+        }
         f.write_str(if self.renews { ", new ranges" } else { "" })?;
         f.write_str(if self.one_lock { " of one lock" } else { "" })?;
         f.write_str(if self.held { ", held at first" } else { "" })?;
@@ -109,6 +121,16 @@ pub(super) const QUORUM: usize = NODES / 2 + 1;
 impl Fence {
     pub(super) fn omits(&self, rule: Omission) -> bool {
         self.omission == Some(rule)
+    }
+
+    /// The resources that a client wants, one bit each.
+    pub(super) fn wants(&self, client: usize) -> u8 {
+        self.bounds.sets.get(client).copied().unwrap_or(0)
+    }
+
+    /// Whether two clients want the same resource.
+    pub(super) fn share(&self, one: usize, other: usize) -> bool {
+        self.wants(one) & self.wants(other) != 0
     }
 
     /// What a client may propose as the least number at this time.

@@ -7,8 +7,15 @@ use std::hash::{Hash, Hasher};
 pub(super) const NODES: usize = 3;
 /// How many clients there are at most.
 pub(super) const CLIENTS: usize = 3;
+/// How many resources there are at most: a client asks for one of them, or for several as a set.
+pub(super) const RESOURCES: usize = 2;
 /// How often one client asks at most.
 pub(super) const ASKS: usize = 3;
+
+/// The places of the bits: of nodes or of resources.
+pub(super) fn places(bits: u8) -> impl Iterator<Item = usize> {
+    (0..8).filter(move |place| bits & (1 << place) != 0)
+}
 
 /// What names the holder in a key: the ask of a client by which it got the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,8 +61,8 @@ pub(super) struct Ask {
     /// The ask of the key that GRANT sets or wants to find.
     pub(super) key: u8,
     pub(super) floor: u8,
-    /// The largest number of all ranges that were given before it began.
-    pub(super) seen: u8,
+    /// The largest number of all ranges of each resource that were given before it began.
+    pub(super) seen: [u8; RESOURCES],
     /// The first number of its range, once that was chosen.
     pub(super) first: u8,
 }
@@ -87,10 +94,10 @@ pub(super) struct Client {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(super) struct Node {
-    pub(super) key: Option<Holder>,
-    pub(super) counter: u8,
-    /// Since the counter was changed, a tick has passed.
-    pub(super) stale: bool,
+    pub(super) keys: [Option<Holder>; RESOURCES],
+    pub(super) counters: [u8; RESOURCES],
+    /// Since a counter was changed, a tick has passed.
+    pub(super) stale: [bool; RESOURCES],
     /// It restarted, and a tick has not passed since.
     pub(super) sits_out: bool,
     pub(super) legs: [[Leg; ASKS]; CLIENTS],
@@ -99,8 +106,10 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn has(&self, client: usize, ask: u8) -> bool {
-        self.key.is_some_and(|key| usize::from(key.client) == client && key.ask == ask)
+    /// Whether it has the keys of all resources that a client `wants`.
+    pub(super) fn has(&self, client: usize, ask: u8, wants: u8) -> bool {
+        let is_its = |key: &Holder| usize::from(key.client) == client && key.ask == ask;
+        places(wants).all(|resource| self.keys[resource].as_ref().is_some_and(is_its))
     }
 }
 
@@ -120,10 +129,11 @@ pub(super) struct Broken {
 pub(super) struct Core {
     pub(super) nodes: [Node; NODES],
     pub(super) clients: [Client; CLIENTS],
-    /// The largest number of all ranges given so far.
-    pub(super) last: u8,
-    /// The largest number that a holder was given so far; counted where numbers are handed on.
-    pub(super) top: u8,
+    /// The largest number of all ranges given so far for each resource.
+    pub(super) last: [u8; RESOURCES],
+    /// The largest number that a holder of each resource was given so far; counted where numbers are handed
+    /// on.
+    pub(super) top: [u8; RESOURCES],
     pub(super) now: u8,
     pub(super) heals: u8,
     pub(super) restarts: u8,

@@ -14,7 +14,10 @@ pub(super) fn representative(state: &State, fence: &Fence) -> State {
     let clients = fence.bounds.asks.len();
     let orders = if clients < CLIENTS { &ORDERS[..clients / 2] } else { &ORDERS[..] };
     let mut first = sorted(state);
-    for order in orders {
+    let is_same = |order: &[u8; CLIENTS]| {
+        (0..clients).all(|it| fence.wants(it) == fence.wants(order[it].into()))
+    };
+    for order in orders.iter().filter(|order| is_same(order)) {
         let other = sorted(&renamed(state, *order));
         if other.core < first.core {
             first = other;
@@ -32,7 +35,7 @@ fn renamed(state: &State, order: [u8; CLIENTS]) -> State {
     }
     let holder = |key: Holder| Holder { client: names[usize::from(key.client)], ..key };
     let nodes = state.core.nodes.map(|node| Node {
-        key: node.key.map(holder),
+        keys: node.keys.map(|key| key.map(holder)),
         legs: pick.map(|old| node.legs[old]),
         heals: pick.map(|old| node.heals[old]),
         ..node
@@ -105,7 +108,7 @@ mod tests {
     #[test]
     fn a_difference_that_is_no_name_stays() {
         let mut one = State::new(Core::default());
-        one.core.nodes[0].key = Some(Holder { client: 0, ask: 0 });
+        one.core.nodes[0].keys[0] = Some(Holder { client: 0, ask: 0 });
         one.core.nodes[1].legs[0][0] = Leg::Granted(1);
         let mut other = one;
         // The number is that of another client's ask.
@@ -113,7 +116,7 @@ mod tests {
         other.core.nodes[1].legs[1][0] = Leg::Granted(1);
         assert_ne!(representative(&one, &FENCE), representative(&other, &FENCE));
         let mut renamed = other;
-        renamed.core.nodes[0].key = Some(Holder { client: 1, ask: 0 });
+        renamed.core.nodes[0].keys[0] = Some(Holder { client: 1, ask: 0 });
         renamed.core.nodes.rotate_left(1);
         assert_eq!(representative(&one, &FENCE), representative(&renamed, &FENCE));
     }

@@ -1,9 +1,9 @@
 //! A behaviour for a reader: what each client and node does, by the names of the start.
 
 use super::{
-    action::{Action, places},
+    action::Action,
     rules::Fence,
-    state::{Holder, Leg, State},
+    state::{Leg, RESOURCES, State, places},
 };
 use crate::check::Told;
 
@@ -32,6 +32,19 @@ fn steps(fence: &Fence, path: Vec<(State, Option<Action>)>) -> Vec<String> {
 
 fn letter(name: u8) -> char {
     char::from(b'A' + name)
+}
+
+/// A resource.
+fn name(resource: usize) -> char {
+    char::from(b'a' + resource as u8)
+}
+
+/// What the counters of a node are.
+fn counters(fence: &Fence, counters: &[u8; RESOURCES]) -> String {
+    let wanted = fence.bounds.sets.iter().fold(0, |all, set| all | set);
+    let each: Vec<String> =
+        places(wanted).map(|it| format!("{} counts {}", name(it), counters[it])).collect();
+    each.join(", ")
 }
 
 fn words(fence: &Fence, before: &State, after: &State, action: Action) -> String {
@@ -87,27 +100,30 @@ fn words(fence: &Fence, before: &State, after: &State, action: Action) -> String
         }
         Action::Grant { client: asks, ask, node: place } => {
             let (was, is) = (core.nodes[place], node_after(place));
-            let key = Holder { client: asks as u8, ask: core.clients[asks].asks[ask].key };
-            let granted = was.counter != is.counter || was.key != Some(key) && was.key.is_none();
-            let counter = match granted {
-                true => format!(", its counter is {}", is.counter),
+            let granted = was.counters != is.counters || was.keys != is.keys;
+            let counters = match granted {
+                true => format!(", {}", counters(fence, &is.counters)),
                 false => ", refused".to_owned(),
             };
-            format!("node {}: GRANT of {}{}{counter}", node(place), client(asks), ask + 1)
+            format!("node {}: GRANT of {}{}{counters}", node(place), client(asks), ask + 1)
         }
         Action::Confirm { client: asks, ask, node: place } => {
             let first = core.clients[asks].asks[ask].first;
-            let counter = node_after(place).counter;
             format!(
-                "node {}: CONFIRM of {}{} for {}, its counter is {counter}",
+                "node {}: CONFIRM of {}{} for {}, {}",
                 node(place),
                 client(asks),
                 ask + 1,
                 range(first),
+                counters(fence, &node_after(place).counters),
             )
         }
-        Action::Expire(place) => format!("the key of node {} goes", node(place)),
-        Action::Forget(place) => format!("the counter of node {} expires", node(place)),
+        Action::Expire { node: place, resource } => {
+            format!("the key of {} on node {} goes", name(resource), node(place))
+        }
+        Action::Forget { node: place, resource } => {
+            format!("the counter of {} on node {} expires", name(resource), node(place))
+        }
         Action::Restart(place) => format!("node {} restarts empty", node(place)),
         Action::Tick { renewed: None } => "the longest ttl passes".to_owned(),
         Action::Tick { renewed: Some(holder) } => {

@@ -53,7 +53,7 @@ impl Model for Roles {
             self.choices(state, client, actions);
         }
         for (index, node) in state.nodes.iter().enumerate() {
-            self.arrivals(index, node, actions);
+            self.arrivals(state, index, node, actions);
             let expiring = self.all().filter(|it| self.may_expire(state, node, *it));
             actions.extend(expiring.map(|client| Action::Expire { node: index, client }));
             if state.restarts > 0 {
@@ -77,13 +77,15 @@ impl Model for Roles {
 }
 
 impl Roles {
-    fn arrivals(&self, node: usize, it: &Node, actions: &mut Vec<Action>) {
+    fn arrivals(&self, state: &State, node: usize, it: &Node, actions: &mut Vec<Action>) {
         for client in self.all() {
             match it.legs[client] {
                 Leg::Asked => actions.push(Action::Grant { node, client }),
                 Leg::Renewing => actions.push(Action::Extend { node, client }),
                 // Behind what was sent before, on the same connection (rule 5).
-                _ if it.deletes[client] => actions.push(Action::Delete { node, client }),
+                _ if it.deletes[client] && self.may_delete(state, client) => {
+                    actions.push(Action::Delete { node, client });
+                }
                 _ => {}
             }
         }

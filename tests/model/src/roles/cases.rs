@@ -48,6 +48,7 @@ fn whole() -> Vec<Case> {
         holds(Full, "adopt: beside a reader", Bounds::of(&[Giver, Adopter, Reader])),
         holds(Full, "adopt: beside a writer, a restart", restarted(BESIDE)),
         holds(Full, "adopt: two clients, renewed before", renewed(TWO_ADOPTERS)),
+        holds(Full, "adopt: a late SET, failures keep keys", Bounds { keeps: true, ..CROWD }),
     ]
 }
 

@@ -78,6 +78,13 @@ impl Roles {
             && (!adopts || self.is_lease_valid(state) || self.omits(Omission::AdoptInTime))
     }
 
+    /// Whether what a client has may be deleted now. What stays until the lease has ended goes by itself
+    /// then: that is a delete which comes late.
+    pub(super) fn may_delete(&self, state: &State, client: usize) -> bool {
+        let has_failed = self.role(client) == Role::Adopter && !state.clients[client].served;
+        !(self.bounds.keeps && has_failed && self.is_lease_valid(state))
+    }
+
     fn is_lease_valid(&self, state: &State) -> bool {
         let giver = self.giver().map(|giver| &state.clients[giver]);
         giver.is_some_and(|giver| giver.phase == Phase::Handed && !giver.over)

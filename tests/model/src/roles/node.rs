@@ -83,7 +83,7 @@ impl Roles {
         }
         let together = self.omits(Omission::OwnExpiry) && self.role(client) == Role::Reader;
         let decides = if together { usize::from(node.last) } else { client };
-        !state.is_kept(decides, node.entries[decides])
+        !state.is_kept(decides, node.entries[decides]) && self.may_delete(state, decides)
     }
 
     pub(super) fn expire(&self, state: &mut State, node: usize, client: usize) {

@@ -1,0 +1,116 @@
+//! A runtime stands still: it exists and is not driven, as when a task blocks its only thread.
+
+use std::{
+    future::IntoFuture,
+    time::{Duration, Instant},
+};
+
+use futures_util::FutureExt;
+use redlock_core::{MemoryNode, Redlock, Released};
+use tokio::time::sleep;
+
+use crate::{client, nodes, runtime};
+
+/// The clock alone ends a lock (rule 9), even if the runtime that renews it has ended.
+#[test]
+fn a_loss_is_told_although_the_runtime_of_the_scheduler_stands_still() {
+    let (first, second) = (runtime(), runtime());
+    let redlock = Redlock::in_memory(3);
+    let ttl = Duration::from_secs(3);
+    let guard = first.block_on(async { redlock.lock("r").ttl(ttl).await.unwrap() });
+    let mut lost = Box::pin(guard.lost());
+    second.block_on(async {
+        assert!((&mut lost).now_or_never().is_none());
+        tokio::time::timeout(Duration::from_secs(30), guard.lost()).await.unwrap();
+    });
+    assert!(!guard.is_valid());
+    // Its timer is that of a runtime that has ended.
+    drop(second);
+    runtime().block_on(lost);
+}
+
+#[test]
+fn a_client_whose_first_runtime_stands_still_goes_on_from_another() {
+    let nodes = nodes();
+    let redlock = client(&nodes);
+    let (first, second) = (runtime(), runtime());
+    first.block_on(async { drop(redlock.lock("warm").await.unwrap()) });
+    second.block_on(async {
+        let guard = redlock.lock("r").await.unwrap();
+        assert!(redlock.health().await.iter().all(|node| node.is_up()));
+        guard.extend(Duration::from_secs(60)).await.unwrap();
+        assert_eq!(guard.release().await.unwrap(), Released::Ours);
+        redlock.shutdown(Duration::ZERO).await;
+    });
+    assert!(nodes.iter().all(|node| node.keys().is_empty()));
+    // The tasks that were left behind there find out when they go on.
+    first.block_on(async { sleep(Duration::from_millis(1)).await });
+}
+
+/// Waits for a loss on a runtime that ends, or stands still from then on, and goes on waiting on another
+/// one. The runtime of the scheduler stands still all the time.
+#[test]
+fn a_loss_is_told_on_another_runtime_than_the_one_where_it_was_first_waited_for() {
+    for ends in [true, false] {
+        let (first, second) = (runtime(), runtime());
+        let redlock = Redlock::in_memory(3);
+        let request = redlock.lock("r").ttl(Duration::from_secs(4)).auto_extend(false);
+        let guard = first.block_on(request.into_future()).unwrap();
+        let mut lost = Box::pin(guard.lost());
+        second.block_on(async {
+            assert!((&mut lost).now_or_never().is_none());
+            sleep(Duration::from_millis(1)).await;
+        });
+        let _stands_still = (!ends).then_some(second);
+        runtime().block_on(async {
+            let told = tokio::time::timeout(Duration::from_secs(30), &mut lost).await;
+            told.expect("its timer is on the runtime before");
+        });
+        assert!(!guard.is_valid());
+    }
+}
+
+/// Nothing runs while a runtime is blocked, so all questions run out of time at once.
+#[test]
+fn nodes_answer_after_a_runtime_was_blocked_again_and_again_with_many_attempts_under_way() {
+    for servers_stand_still in [false, true] {
+        let nodes = nodes();
+        // With the usual time for nodes to answer: each pause is longer.
+        let wait = Duration::from_secs(30);
+        let redlock = Redlock::builder().nodes(&nodes).wait(wait).build().unwrap();
+        runtime().block_on(async {
+            drop(redlock.lock("warm").await.unwrap());
+            for round in 0..8 {
+                if servers_stand_still {
+                    nodes.iter().for_each(MemoryNode::hang);
+                }
+                let mut asking: Vec<_> = (0..100)
+                    .map(|number| redlock.lock(format!("{round}.{number}")).into_future())
+                    .collect();
+                for lock in &mut asking {
+                    assert!(lock.now_or_never().is_none_or(|lock| lock.is_ok()));
+                }
+                if servers_stand_still {
+                    // All of it leaves.
+                    sleep(Duration::from_millis(2)).await;
+                }
+                std::thread::sleep(Duration::from_millis(80));
+                tokio::task::yield_now().await;
+                nodes.iter().for_each(MemoryNode::resume);
+            }
+            let limit = Instant::now() + Duration::from_secs(30);
+            loop {
+                let guard = redlock.lock("r").await.unwrap();
+                sleep(Duration::from_millis(50)).await;
+                if guard.votes() == 3 && redlock.health().await.iter().all(|node| node.is_up()) {
+                    break;
+                }
+                assert!(Instant::now() < limit, "{} votes", guard.votes());
+            }
+            while nodes.iter().any(|node| !node.keys().is_empty()) {
+                assert!(Instant::now() < limit, "{:?}", nodes.each_ref().map(MemoryNode::keys));
+                sleep(Duration::from_millis(5)).await;
+            }
+        });
+    }
+}
