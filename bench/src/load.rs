@@ -10,7 +10,13 @@ use std::{
 
 use redlock_tests::history::History;
 
-use crate::{client::Client, hold::Timer, witness::Witness};
+use crate::{
+    client::Client,
+    hold::Timer,
+    metric::{Metric, Sample},
+    stats,
+    witness::Witness,
+};
 
 /// The result of tasks without rivals.
 #[derive(Debug, Default)]
@@ -21,6 +27,19 @@ pub(crate) struct Uncontended {
     pub(crate) failures: u64,
     /// From the first lock to the end of the last.
     pub(crate) elapsed: Duration,
+}
+
+impl Uncontended {
+    /// The figures of many tasks: how many locks per second, and how long each took.
+    pub(crate) fn sample(mut self) -> Sample {
+        let per_second = self.latencies.len() as f64 / self.elapsed.as_secs_f64();
+        let mut sample =
+            vec![(Metric::PerSecond, per_second), (Metric::Failures, self.failures as f64)];
+        for (metric, part) in [(Metric::P50, 0.5), (Metric::P99, 0.99)] {
+            sample.extend(stats::percentile(&mut self.latencies, part).map(|it| (metric, it)));
+        }
+        sample
+    }
 }
 
 /// Keeps the keys of runs apart.

@@ -58,8 +58,9 @@ impl LockRequest {
     /// writer does. A request without this is a writer. Off by default.
     ///
     /// Each reader holds the lock on a quorum of nodes with an expiry of its own. A writer that waits is
-    /// not starved: as the first in the queue it has new readers wait behind it, for at most five
-    /// seconds after it crashed.
+    /// not starved: as the first in the queue it has later readers wait behind it, for at most five
+    /// seconds after it crashed. Readers that wait pass the turn on to each other, and get the lock
+    /// together.
     ///
     /// [`fenced`](Self::fenced) with it is [`Config`](LockError::Config): a token tells the order of
     /// holders, and readers have none. So is a set of resources. The lock of a reader cannot be handed to

@@ -13,8 +13,7 @@ use super::{Bench, Case, Flavor, Workload};
 use crate::{
     client::{Client, Visit, Which},
     load,
-    metric::{Metric, Sample},
-    stats,
+    metric::Sample,
 };
 
 pub(super) const WORKLOAD: Workload = Workload {
@@ -68,15 +67,7 @@ impl Visit for Fixed<'_> {
         // Its threads inherit the processor of this one.
         Flavor::MultiThread.runtime().block_on(async {
             let client: C = bench.client(nodes, tasks).await;
-
-            let mut done = load::uncontended(&client, tasks, span).await;
-            let per_second = done.latencies.len() as f64 / done.elapsed.as_secs_f64();
-            let mut sample =
-                vec![(Metric::PerSecond, per_second), (Metric::Failures, done.failures as f64)];
-            for (metric, part) in [(Metric::P50, 0.5), (Metric::P99, 0.99)] {
-                sample.extend(stats::percentile(&mut done.latencies, part).map(|it| (metric, it)));
-            }
-            sample
+            load::uncontended(&client, tasks, span).await.sample()
         })
     }
 }

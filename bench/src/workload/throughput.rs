@@ -6,8 +6,7 @@ use super::{Bench, Case, Flavor, Workload, uncontended};
 use crate::{
     client::{Client, Visit},
     load,
-    metric::{Metric, Sample},
-    stats,
+    metric::Sample,
 };
 
 /// How many tasks lock at the same time.
@@ -41,15 +40,7 @@ impl Visit for Throughput<'_> {
         let span = self.bench.pick(Duration::from_millis(800), Duration::from_millis(300));
         self.flavor.runtime().block_on(async {
             let client: C = self.bench.client(NODES, self.tasks).await;
-
-            let mut done = load::uncontended(&client, self.tasks, span).await;
-            let per_second = done.latencies.len() as f64 / done.elapsed.as_secs_f64();
-            let mut sample =
-                vec![(Metric::PerSecond, per_second), (Metric::Failures, done.failures as f64)];
-            for (metric, part) in [(Metric::P50, 0.5), (Metric::P99, 0.99)] {
-                sample.extend(stats::percentile(&mut done.latencies, part).map(|it| (metric, it)));
-            }
-            sample
+            load::uncontended(&client, self.tasks, span).await.sample()
         })
     }
 }

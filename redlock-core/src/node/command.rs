@@ -15,12 +15,15 @@ pub(crate) struct Claim {
     pub(crate) value: String,
     /// The claim of a reader: others may have the key, too.
     pub(crate) shared: bool,
+    /// The place in the queue between clients of a reader, or of a writer that waits for readers. Zero
+    /// without a place. Readers behind a writer that waits get no lock.
+    pub(crate) place: u64,
 }
 
 impl Claim {
     /// A claim on one key.
     pub(crate) fn new(key: &Arc<str>, value: String) -> Self {
-        Self { key: Arc::clone(key), rest: Box::default(), value, shared: false }
+        Self { key: Arc::clone(key), rest: Box::default(), value, shared: false, place: 0 }
     }
 
     /// Whether it has several keys.
@@ -242,7 +245,8 @@ pub(crate) enum Reply {
     /// to another client.
     Foreign,
     /// No key is there any more, and the turn went to a waiter in the queue of each of the keys in
-    /// `woken`. All keys had our value until now if `deleted`.
+    /// `woken`. All keys had our value until now if `deleted`. Of a waiter that leaves: it stood in the
+    /// queue if `deleted`.
     Woke { deleted: bool, woken: Places },
     /// A permit that is free, if there is one.
     Permit { free: Option<u32> },

@@ -145,9 +145,7 @@ impl ReplySink for Telling {
             if woken.is_some_and(|woken| woken.has(place)) {
                 // The waiter that was woken has this long to take the lock.
                 queues.others_wait(&line(key), *now, *now + grace(queues.nodes().round_trip()));
-                if queue_keys::is_permit(claim) {
-                    queues.look_again(&line(key));
-                }
+                queues.turn_given(key, claim.shared);
             } else {
                 queues.no_client_waits(&line(key), *now);
             }

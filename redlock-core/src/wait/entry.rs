@@ -18,6 +18,7 @@ use super::{
     pushes::{Signal, Wake},
 };
 use crate::{
+    clock::Moment,
     error::{NodeError, NodeErrorKind},
     metrics,
     node::{
@@ -58,10 +59,13 @@ pub(crate) struct Entry {
     asked: Vec<usize>,
     /// The nodes that have refused to take the entry.
     declined: Vec<usize>,
+    /// When the client came to the queue.
+    pub(super) joined: Moment,
     /// The turn came: the entry is out of the queue already.
     has_turn: bool,
     /// The turn came while the waiter was reported alive, which put the entry back.
     is_back: bool,
+    left: Arc<Left>,
     _metered: metrics::Counted,
 }
 
@@ -71,8 +75,19 @@ impl Entry {
         &self.claim.value
     }
 
-    /// An entry under a `value` that no other waiter has.
-    pub(crate) fn new(nodes: &Arc<Nodes>, key: &Arc<str>, value: String) -> Self {
+    /// The place that the queue has given it; zero before the first answer.
+    pub(crate) fn place(&self) -> u64 {
+        self.place
+    }
+
+    /// An entry under a `value` that no other waiter has. `turn_given` is called when the entry has left and
+    /// a node has given its turn to another waiter, which may be one of this client.
+    pub(crate) fn new(
+        nodes: &Arc<Nodes>,
+        key: &Arc<str>,
+        value: String,
+        turn_given: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
         let claim = Arc::new(Claim::new(key, value));
         let keys = queue_keys::wake_keys(&claim).map(Arc::from);
         let wake = Arc::new(Wake::new(&keys[0]));
@@ -86,8 +101,10 @@ impl Entry {
             reports: 0,
             asked: Vec::new(),
             declined: Vec::new(),
+            joined: nodes.clock.now(),
             has_turn: false,
             is_back: false,
+            left: Arc::new(Left { turn_given: Box::new(turn_given) }),
             _metered: metrics::queued(),
         }
     }
@@ -217,8 +234,21 @@ impl Drop for Entry {
             let Some(handle) = self.nodes.get(node) else { continue };
             // The leave follows a join that is still on its way, on the same connection. An entry
             // that cannot be reached expires by itself.
-            let reply_to = ReplyTo::new(&Arc::<Answer>::default(), node, handle.name());
+            let reply_to = ReplyTo::new(&self.left, node, handle.name());
             deliver(handle.submit(Job::new(&self.claim, Action::Leave), reply_to, handle.now()));
+        }
+    }
+}
+
+/// Hears what the nodes answer when an entry leaves.
+struct Left {
+    turn_given: Box<dyn Fn() + Send + Sync>,
+}
+
+impl ReplySink for Left {
+    fn receive(self: Arc<Self>, _: usize, result: Result<Reply, NodeError>) {
+        if let Ok(Reply::Woke { .. }) = result {
+            (self.turn_given)();
         }
     }
 }

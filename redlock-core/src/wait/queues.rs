@@ -228,6 +228,11 @@ impl Queues {
         self.with_queue(key, |queue| now.since(queue.waiting_since)).unwrap_or_default()
     }
 
+    /// Since when the next task in the queue has waited.
+    pub(super) fn next_since(&self, key: &str) -> Option<Moment> {
+        self.with_queue(key, |queue| queue.waiting.front().map(|next| next.since)).flatten()
+    }
+
     /// How many tasks wait for the lock with a token.
     pub(super) fn waiting_fenced(&self, key: &str) -> usize {
         self.with_queue(key, |queue| queue.waiting_fenced()).unwrap_or_default()

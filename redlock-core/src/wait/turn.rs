@@ -204,11 +204,28 @@ impl Front {
         self.queues.attempt_failed(&self.key, failure);
     }
 
-    /// Has the next task in the queue ask at once: a reader has the lock, and others may have it,
-    /// too.
+    /// The place in the queue between clients; zero without one.
+    pub(crate) fn place(&self) -> u64 {
+        self.entry.as_ref().map_or(0, |entry| entry.place())
+    }
+
+    /// Has the next task in the queue ask at once: this one has a permit, and others may have one, too.
     pub(crate) fn pass_on(mut self) {
         if let Some(entry) = self.entry.take() {
             entry.acquired();
+        }
+    }
+
+    /// Has the next task in the queue ask at once: a reader has the lock, and others may share it. Tasks that
+    /// have waited for as long as this client stands in the queue have its place there. The last of them
+    /// passes the turn on to the next client: a writer has later readers wait behind it.
+    pub(crate) fn share(mut self) {
+        let is_earlier = |entry: &Entry| {
+            self.queues.next_since(&self.key).is_some_and(|since| since <= entry.joined)
+        };
+        if !self.entry.as_deref().is_some_and(is_earlier) {
+            // It passes its turn on as it is dropped.
+            drop(self.entry.take());
         }
     }
 

@@ -14,7 +14,7 @@ use http::{Request, uri::PathAndQuery};
 use http_body_util::BodyExt;
 use hyper_util::rt::TokioIo;
 use redlock_core::{LockHandle, Redlock};
-use redlock_tower::{RedlockLayer, extract};
+use redlock_tower::{RedlockLayer, extract, grpc::Grpc};
 use tokio::sync::mpsc;
 use tokio_stream::{StreamExt, wrappers::UnboundedReceiverStream};
 use tonic::{
@@ -209,15 +209,26 @@ async fn watch(mut client: tonic::client::Grpc<Channel>) -> Streaming<String> {
     client.server_streaming(call(Some("42")), path, Text).await.unwrap().into_inner()
 }
 
+type ByOrder = RedlockLayer<extract::Header, Grpc>;
+
 fn by_order() -> extract::Header {
     extract::metadata("order-id").prefix("order:")
 }
 
+/// Calls under the lock of their order, and a client for them.
+async fn locked_by_order(
+    set: impl FnOnce(ByOrder) -> ByOrder,
+) -> (Setup, tonic::client::Grpc<Channel>) {
+    let setup = Setup::new();
+    let layer = set(RedlockLayer::grpc(setup.redlock.clone(), by_order()));
+    let router = Server::builder().layer(layer).add_service(setup.orders.clone());
+    let client = connect(router).await;
+    (setup, client)
+}
+
 #[tokio::test]
 async fn a_call_runs_under_the_lock_of_its_metadata() {
-    let setup = Setup::new();
-    let layer = RedlockLayer::grpc(setup.redlock.clone(), by_order()).wait(Duration::ZERO);
-    let client = connect(Server::builder().layer(layer).add_service(setup.orders)).await;
+    let (setup, client) = locked_by_order(|layer| layer.wait(Duration::ZERO)).await;
 
     let place = "/test.Orders/Place";
     assert_eq!(unary(client.clone(), place, Some("42")).await.unwrap(), "order:42");
@@ -248,9 +259,7 @@ async fn the_layer_goes_into_a_stack_and_around_one_service() {
 
 #[tokio::test]
 async fn a_client_that_goes_away_frees_the_lock() {
-    let setup = Setup::new();
-    let layer = RedlockLayer::grpc(setup.redlock.clone(), by_order());
-    let client = connect(Server::builder().layer(layer).add_service(setup.orders)).await;
+    let (setup, client) = locked_by_order(|layer| layer).await;
 
     let call = tokio::spawn(unary(client, "/test.Orders/Stick", Some("42")));
     eventually("the handler runs", || setup.witness.started() == 1).await;
@@ -261,9 +270,7 @@ async fn a_client_that_goes_away_frees_the_lock() {
 
 #[tokio::test]
 async fn a_lock_that_is_lost_aborts_the_call() {
-    let setup = Setup::new();
-    let layer = RedlockLayer::grpc(setup.redlock.clone(), by_order());
-    let client = connect(Server::builder().layer(layer).add_service(setup.orders)).await;
+    let (setup, client) = locked_by_order(|layer| layer).await;
 
     let call = tokio::spawn(unary(client, "/test.Orders/Stick", Some("42")));
     eventually("the handler runs", || setup.witness.started() == 1).await;
@@ -274,9 +281,7 @@ async fn a_lock_that_is_lost_aborts_the_call() {
 
 #[tokio::test]
 async fn a_server_stream_is_unlocked_by_default() {
-    let setup = Setup::new();
-    let layer = RedlockLayer::grpc(setup.redlock.clone(), by_order());
-    let client = connect(Server::builder().layer(layer).add_service(setup.orders)).await;
+    let (setup, client) = locked_by_order(|layer| layer).await;
 
     let mut stream = watch(client).await;
     assert!(is_free(&setup.redlock));
@@ -286,9 +291,7 @@ async fn a_server_stream_is_unlocked_by_default() {
 
 #[tokio::test]
 async fn a_server_stream_keeps_the_lock_until_its_trailers() {
-    let setup = Setup::new();
-    let layer = RedlockLayer::grpc(setup.redlock.clone(), by_order()).hold_until_body_end();
-    let client = connect(Server::builder().layer(layer).add_service(setup.orders)).await;
+    let (setup, client) = locked_by_order(|layer| layer.hold_until_body_end()).await;
 
     let mut stream = watch(client).await;
     for message in ["one", "two"] {
@@ -304,9 +307,7 @@ async fn a_server_stream_keeps_the_lock_until_its_trailers() {
 
 #[tokio::test]
 async fn a_server_stream_that_fails_says_so_and_frees_the_lock() {
-    let setup = Setup::new();
-    let layer = RedlockLayer::grpc(setup.redlock.clone(), by_order()).hold_until_body_end();
-    let client = connect(Server::builder().layer(layer).add_service(setup.orders)).await;
+    let (setup, client) = locked_by_order(|layer| layer.hold_until_body_end()).await;
 
     let mut stream = watch(client).await;
     setup.sender.send(Err(Status::data_loss("out of ink"))).unwrap();
@@ -317,9 +318,7 @@ async fn a_server_stream_that_fails_says_so_and_frees_the_lock() {
 
 #[tokio::test]
 async fn a_server_stream_whose_lock_is_lost_ends_with_aborted() {
-    let setup = Setup::new();
-    let layer = RedlockLayer::grpc(setup.redlock.clone(), by_order()).hold_until_body_end();
-    let client = connect(Server::builder().layer(layer).add_service(setup.orders)).await;
+    let (setup, client) = locked_by_order(|layer| layer.hold_until_body_end()).await;
 
     let mut stream = watch(client).await;
     setup.sender.send(Ok("one".to_owned())).unwrap();
@@ -334,9 +333,7 @@ async fn a_server_stream_whose_lock_is_lost_ends_with_aborted() {
 
 #[tokio::test]
 async fn a_server_stream_whose_client_goes_away_frees_the_lock() {
-    let setup = Setup::new();
-    let layer = RedlockLayer::grpc(setup.redlock.clone(), by_order()).hold_until_body_end();
-    let client = connect(Server::builder().layer(layer).add_service(setup.orders)).await;
+    let (setup, client) = locked_by_order(|layer| layer.hold_until_body_end()).await;
 
     let mut stream = watch(client).await;
     setup.sender.send(Ok("one".to_owned())).unwrap();

@@ -1,14 +1,13 @@
 //! Which commands may be sent, and when: the rules that show in the order of single commands.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-    sync::Arc,
-};
+mod claim;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use redlock_core::seam::simulation::{Kind, Outcome};
 
-use super::{network::Act, world::Client};
+use super::network::Act;
+pub(super) use claim::{Claim, Quiet};
 
 /// What is known of the claims of one schedule.
 #[derive(Debug, Default)]
@@ -20,100 +19,6 @@ pub(super) struct Claims {
     twins: BTreeSet<usize>,
     /// How many nodes are a quorum.
     quorum: u32,
-}
-
-/// What is known of one attempt and the hold that came of it. Bits stand for nodes.
-#[derive(Debug, Default)]
-pub(super) struct Claim {
-    pub(super) client: usize,
-    /// Holds that rely on it now.
-    pub(super) live: u32,
-    granted: u32,
-    let_go: u32,
-    /// How often a node has run a delete.
-    deleted: [u8; 8],
-    /// The nodes on which a command has set it again after two deletes had overtaken it. Rule 5 promises
-    /// nothing for such a late command, and the key stays until its ttl.
-    ghosts: u32,
-    /// Until when `min_hold` keeps it, in true milliseconds.
-    keep_until: u64,
-    /// Where it has been granted.
-    taken: u32,
-    /// Its holder leaves its keys to another process.
-    pub(super) left: bool,
-    /// Another process may have it.
-    pub(super) quiet: Option<Quiet>,
-    /// An operator has deleted it under its holder.
-    pub(super) flushed: bool,
-    /// Some nodes have granted it only after that.
-    pub(super) regranted: bool,
-    /// An operator has deleted it on some node, and other clients may have the lock before its holder
-    /// knows.
-    pub(super) cleared: bool,
-    /// Where an operator has taken it away or deleted it, and it was not set again.
-    away: u32,
-    /// Since when this is so on a quorum of nodes.
-    away_since: Option<u64>,
-    /// The longest ttl that it was asked for.
-    longest: u64,
-    /// When its first node was asked, and when the last one has granted it.
-    asked_at: Option<u64>,
-    granted_at: u64,
-}
-
-impl Claim {
-    /// It is on a node again.
-    fn is_back(&mut self, node: usize) {
-        self.away &= !(1 << node);
-        self.away_since = None;
-    }
-
-    /// Whether other clients may have its lock although its holder relies on it.
-    pub(super) fn is_excused(&self) -> bool {
-        self.flushed || self.cleared
-    }
-
-    /// Whether its holder must know by now that an operator has taken it away. A renewal that a quorum
-    /// has answered was sent before, and a client's clock may be slow.
-    pub(super) fn is_long_gone(&self, now: u64) -> bool {
-        let known_by = |since: u64| since + self.longest + self.longest / 16 + 10;
-        self.away_since.is_some_and(|since| now > known_by(since))
-    }
-
-    /// Whether no operator has touched it.
-    pub(super) fn is_untouched(&self) -> bool {
-        !self.is_excused() && self.away == 0
-    }
-
-    /// That its holder did not know was told.
-    pub(super) fn is_told(&mut self) {
-        self.away_since = None;
-    }
-}
-
-/// From when on a process sends nothing more for a lock that it has handed to another one: what was asked
-/// for before is either sent by then or given up. A process that stands still meanwhile sends it when it
-/// goes on. No release follows, so a node that had not heard of the lock keeps it for its ttl.
-pub(super) struct Quiet {
-    client: Arc<Client>,
-    /// In true milliseconds, not counting those in which the process stood still.
-    from: u64,
-}
-
-impl Quiet {
-    pub(super) fn after(client: &Arc<Client>, now: u64, span: u64) -> Self {
-        Self { client: Arc::clone(client), from: now - client.paused() + span }
-    }
-
-    fn is_due(&self, now: u64) -> bool {
-        now - self.client.paused() > self.from
-    }
-}
-
-impl fmt::Debug for Quiet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Quiet").field("from", &self.from).finish_non_exhaustive()
-    }
 }
 
 /// The number of a key. All permits of a key have its number.

@@ -9,7 +9,7 @@ pub(crate) use super::watched::Push;
 use super::{
     clock::ServerClock,
     counters::Counters,
-    queues::Queues,
+    queues::{Held, Queues},
     readers::Readers,
     watched::{MAX_WATCHED, Pushes, Watched},
 };
@@ -143,11 +143,13 @@ impl Data {
             }
             Action::Leave => {
                 let is_free = self.remaining(&claim.key).is_none();
-                if self.queues.leave(claim, is_free, now, &mut self.watched, told) {
-                    Reply::Done
-                } else {
-                    Reply::Missing
-                }
+                let has_readers = self.readers.until(&claim.key, now).is_some();
+                let held = match (is_free, has_readers) {
+                    (true, _) => Held::Not,
+                    (_, true) => Held::ByReaders,
+                    _ => Held::ByWriter,
+                };
+                self.queues.leave(claim, held, now, &mut self.watched, told)
             }
             Action::Bar { life } => self.readers.bar(claim, life, now),
             Action::Unbar => self.readers.unbar(claim),
@@ -359,6 +361,28 @@ mod tests {
         let grant = Command { claim: Arc::new(claim), action };
         for (connection, reply) in [(1, Reply::Done), (2, Reply::Foreign)] {
             assert_eq!(data.run(std::slice::from_ref(&grant), connection).0, [reply]);
+        }
+    }
+
+    /// As a server does: otherwise the two would wait for each other.
+    #[tokio::test(start_paused = true)]
+    async fn a_writer_that_waits_keeps_no_reader_out_that_is_before_it_in_the_queue() {
+        let life = Duration::from_secs(60);
+        let mut data = Data::new();
+        let mut run = |place, value: &str, shared, action| {
+            let writer = Claim::new(&"r".into(), value.to_owned());
+            let claim = Arc::new(Claim { shared, place, ..writer });
+            let [reply] = &data.run(&[Command { claim, action }], 1).0[..] else { panic!() };
+            reply.clone()
+        };
+        let grant = Action::Grant { ttl: life };
+        assert_eq!(run(0, "reader", true, grant), Reply::Done);
+        for (sign, before) in [(7, Reply::Done), (0, Reply::Foreign)] {
+            assert_eq!(run(sign, "writer", false, Action::Bar { life }), Reply::Done);
+            assert_eq!(run(0, "new", true, grant), Reply::Foreign);
+            assert_eq!(run(8, "behind", true, grant), Reply::Foreign);
+            assert_eq!(run(6, "before", true, grant), before);
+            run(6, "before", true, Action::Release { wakes: Places::NONE });
         }
     }
 

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::watched::{Pushes, Watched};
-use crate::node::{Claim, Secret, queue_keys};
+use crate::node::{Claim, Places, Reply, Secret, queue_keys};
 
 /// The waiters before each lock, by their places: the first is in front. Times are on the node's own
 /// clock in seconds.
@@ -24,6 +24,14 @@ struct Waiter {
     name: String,
     /// When the entry counts as dead unless its waiter reports.
     dead_at: f64,
+}
+
+/// By whom a lock is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Held {
+    Not,
+    ByReaders,
+    ByWriter,
 }
 
 impl Queues {
@@ -62,15 +70,15 @@ impl Queues {
         (place, queue.range(..place).count() as u64)
     }
 
-    /// `leave.lua`, for a lock that is free or not. False when the waiter was not in the queue.
+    /// `leave.lua`.
     pub(super) fn leave(
         &mut self,
         claim: &Claim,
-        is_free: bool,
+        held: Held,
         now: f64,
         watched: &mut Watched,
         told: &mut Pushes,
-    ) -> bool {
+    ) -> Reply {
         queue_keys::wake_keys(claim).iter().for_each(|key| watched.unwatch(key));
         let queue = self.waiting.entry(queue_keys::line(&claim.key).into()).or_default();
         let found = queue.iter().find(|(_, waiter)| waiter.name == claim.value);
@@ -82,15 +90,27 @@ impl Queues {
         }
         let next = first_of(queue);
         let is_kept = self.was_promised(queue_keys::line(&claim.key), &claim.value);
-        if is_kept || (was_first || place.is_none()) && is_free {
+        let was_next = was_first || place.is_none();
+        let mut is_woken = false;
+        if is_kept || was_next && held == Held::Not {
             // It had the turn and did not use it, or the lock became free before it left.
-            self.wake(&claim.key, now, watched, told);
-        } else if let Some(next) = next.filter(|_| was_first) {
-            let [_, key] = queue_keys::wake_keys(&Claim::new(&claim.key, next));
-            watched.changed(&key.into(), told);
+            is_woken = self.wake(&claim.key, now, watched, told);
+        } else if let Some(next) = next.filter(|_| was_next) {
+            let [turn, is_next] = queue_keys::wake_keys(&Claim::new(&claim.key, next));
+            is_woken = held == Held::ByReaders;
+            if is_woken {
+                // A reader that is next shares the lock, and a writer has later readers wait.
+                watched.changed(&turn.into(), told);
+            } else if was_first {
+                watched.changed(&is_next.into(), told);
+            }
         }
         self.drop_empty(queue_keys::line(&claim.key));
-        place.is_some()
+        match place {
+            _ if is_woken => Reply::Woke { deleted: place.is_some(), woken: Places::FIRST },
+            Some(_) => Reply::Done,
+            None => Reply::Missing,
+        }
     }
 
     /// `wake.lua`. False when no waiter is there to get the turn.

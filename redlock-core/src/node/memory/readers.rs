@@ -10,8 +10,24 @@ use crate::node::{Action, Claim, Reply};
 pub(super) struct Readers {
     /// The readers of each key by their values, and when each expires.
     by_key: BTreeMap<Arc<str>, BTreeMap<String, f64>>,
-    /// The writer that waits, and until when its sign counts.
-    signs: BTreeMap<Arc<str>, (String, f64)>,
+    /// The writers that wait.
+    signs: BTreeMap<Arc<str>, Sign>,
+}
+
+/// The sign of a writer that waits.
+struct Sign {
+    writer: String,
+    /// Its place in the queue, or zero.
+    place: u64,
+    /// Until when it counts.
+    until: f64,
+}
+
+impl Sign {
+    /// Whether a reader at this place is behind the writer.
+    fn bars(&self, place: u64, now: f64) -> bool {
+        self.until > now && (place == 0 || place > self.place)
+    }
 }
 
 impl Readers {
@@ -40,7 +56,7 @@ impl Readers {
         if has_writer {
             return (Reply::Foreign, false);
         }
-        let bars = self.signs.get(&claim.key).is_some_and(|(_, until)| *until > now);
+        let bars = self.signs.get(&claim.key).is_some_and(|sign| sign.bars(claim.place, now));
         if bars && matches!(action, Action::Grant { .. }) {
             return (Reply::Foreign, false);
         }
@@ -80,7 +96,8 @@ impl Readers {
         if self.until(&claim.key, now).is_none() {
             return Reply::Missing;
         }
-        let sign = (claim.value.clone(), now + life.as_secs_f64());
+        let until = now + life.as_secs_f64();
+        let sign = Sign { writer: claim.value.clone(), place: claim.place, until };
         self.signs.insert(Arc::clone(&claim.key), sign);
         Reply::Done
     }
@@ -88,7 +105,7 @@ impl Readers {
     /// A writer does not wait any more.
     pub(super) fn unbar(&mut self, claim: &Claim) -> Reply {
         match self.signs.get(&claim.key) {
-            Some((writer, _)) if *writer == claim.value => {
+            Some(sign) if sign.writer == claim.value => {
                 self.signs.remove(&claim.key);
                 Reply::Done
             }
@@ -112,6 +129,6 @@ impl Readers {
             readers.retain(|_, until| *until > now);
             !readers.is_empty()
         });
-        self.signs.retain(|_, (_, until)| *until > now);
+        self.signs.retain(|_, sign| sign.until > now);
     }
 }

@@ -1,7 +1,8 @@
--- Leaves the queue before a lock. A turn that came already goes to the next waiter.
+-- Leaves the queue before a lock. A turn that came already goes to the next waiter, and so does the turn of
+-- a reader that has the lock.
 --
 -- KEYS[1] the lock   ARGV[1] the prefix of the queue's keys   ARGV[2] the waiter
--- Answers 1 if it stood in the queue, 0 if it did not.
+-- Answers 1 if it stood in the queue, 0 if it did not; 2 more when a waiter was told that it has the turn.
 local queue = ARGV[1] .. ':queue'
 
 redis.call('DEL', ARGV[1] .. ':alive:' .. ARGV[2])
@@ -14,14 +15,22 @@ if place then
 end
 local was_first = place == 0
 local is_kept = string.sub(ARGV[1], -7) == ':permit' and redis.pcall('ZREM', ARGV[1] .. ':given', ARGV[2]) == 1
-if is_kept or (was_first or not place) and redis.call('EXISTS', KEYS[1]) == 0 then
+local was_next = was_first or not place
+local is_woken = false
+if is_kept or was_next and redis.call('EXISTS', KEYS[1]) == 0 then
   -- The waiter had the turn and did not use it, or the lock became free before the waiter left.
-  wake(ARGV[1])
-elseif was_first then
-  -- The next waiter is the first from now on.
+  is_woken = wake(ARGV[1])
+elseif was_next then
   local first = redis.call('ZRANGE', queue, 0, 0)[1]
-  if first then
+  -- Without permission for TYPE, there are no readers.
+  if first and redis.pcall('TYPE', KEYS[1]).ok == 'zset' then
+    -- A reader that is next shares the lock, and a writer has later readers wait. The writer keeps its
+    -- place: nothing else gives it the turn when the lock is free.
+    tell(ARGV[1] .. ':turn:' .. first)
+    is_woken = true
+  elseif first and was_first then
+    -- The next waiter is the first from now on.
     tell(ARGV[1] .. ':next:' .. first)
   end
 end
-return place and 1 or 0
+return (place and 1 or 0) + (is_woken and 2 or 0)

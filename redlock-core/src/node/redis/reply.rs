@@ -54,9 +54,10 @@ pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Rep
             seen(answers).ok_or_else(|| unexpected(answer, "the state of a lock"))
         }
         (Action::Inspect, other) => Err(unexpected(other, "the state of a lock")),
-        (Action::Release { .. } | Action::Clear { .. }, Value::Int(answer @ 2..=3)) => {
-            Ok(Reply::Woke { deleted: *answer == 3, woken: Places::FIRST })
-        }
+        (
+            Action::Release { .. } | Action::Clear { .. } | Action::Leave,
+            Value::Int(answer @ 2..=3),
+        ) => Ok(Reply::Woke { deleted: *answer == 3, woken: Places::FIRST }),
         (_, Value::Int(1)) => Ok(Reply::Done),
         (_, Value::Int(0)) => Ok(Reply::Missing),
         (_, Value::Int(-1)) => Ok(Reply::Foreign),

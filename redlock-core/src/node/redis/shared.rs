@@ -55,10 +55,11 @@ pub(super) fn encode(
     let Claim { key, value, .. } = &*command.claim;
     let (key, value) = (key.as_bytes(), value.as_bytes());
     let sign = queue_keys::writer(&command.claim.key);
+    let place = Decimal::of(command.claim.place);
     match command.action {
         Action::Grant { .. } => {
-            call(script, how, 2, 2, out);
-            words(out, &[key, sign.as_bytes(), value, time.digits()]);
+            call(script, how, 2, 3, out);
+            words(out, &[key, sign.as_bytes(), value, time.digits(), place.digits()]);
         }
         // A reader that is there already waits for no writer.
         Action::Heal { .. } => {
@@ -70,8 +71,8 @@ pub(super) fn encode(
             words(out, &[key, value, time.digits()]);
         }
         Action::Bar { .. } => {
-            call(script, how, 2, 2, out);
-            words(out, &[key, sign.as_bytes(), value, time.digits()]);
+            call(script, how, 2, 3, out);
+            words(out, &[key, sign.as_bytes(), value, time.digits(), place.digits()]);
         }
         Action::Unbar => {
             call(script, how, 2, 1, out);

@@ -48,7 +48,7 @@ async fn take_over(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold>, Lock
     client.check_open(lease.resources.name())?;
     let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
     let (key, rest) = client.keys(&lease.resources);
-    let claim = Arc::new(Claim { key, rest, value, shared: false });
+    let claim = Arc::new(Claim { key, rest, value, shared: false, place: 0 });
     let round = Round::new(client.nodes.len(), settles);
     let start = client.leases.start();
     let begun = start.reading.now;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::Queues;
-use crate::clock::Moment;
+use super::{super::readers::line_of_readers, Queues};
+use crate::{clock::Moment, node::queue_keys};
 
 impl Queues {
     /// Notes the report of a node that other clients wait for this lock. The client whose turn it
@@ -42,9 +42,22 @@ impl Queues {
         });
     }
 
-    /// Has the front look for itself. A node does not push to a client what that client has caused, and
-    /// the release of one permit may give the turn to a task of the same client that waits for another.
-    pub(crate) fn look_again(&self, key: &str) {
+    /// Has tasks of this client ask if they may have the turn that a node gave on behalf of this client. A
+    /// node does not push to a client what that client has caused. `shared` when a reader caused it.
+    pub(crate) fn turn_given(&self, key: &str, shared: bool) {
+        let line = queue_keys::line(key);
+        if queue_keys::is_line_of_permits(line) {
+            // The release of one permit may give the turn to a task that waits for another.
+            return self.look_again(line);
+        }
+        self.look_again(&line_of_readers(key));
+        if shared {
+            self.look_again(key);
+        }
+    }
+
+    /// Has the front look for itself.
+    fn look_again(&self, key: &str) {
         self.locked(key, |inner| {
             let told = inner.by_key.get(key).and_then(|queue| queue.hurry.tell_at_once());
             inner.wakes.extend(told);

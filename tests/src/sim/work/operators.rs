@@ -21,7 +21,7 @@ const OPERATOR: usize = 90;
 const REPLICA: usize = 91;
 
 /// An operator works with a client.
-pub(in super::super) async fn operator(
+pub(in crate::sim) async fn operator(
     world: Arc<World>,
     client: Arc<Client>,
     operations: Vec<Operation>,
@@ -37,7 +37,7 @@ pub(in super::super) async fn operator(
 }
 
 /// A client comes to the ticks of a job. One that started late leaves out what is over.
-pub(in super::super) async fn replica(world: Arc<World>, client: Arc<Client>, jobs: Vec<Job>) {
+pub(in crate::sim) async fn replica(world: Arc<World>, client: Arc<Client>, jobs: Vec<Job>) {
     let worker = Worker { world, client, number: REPLICA };
     let started = worker.world.now();
     for Job { at, take, crash } in jobs {

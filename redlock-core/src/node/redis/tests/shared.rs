@@ -95,6 +95,61 @@ async fn a_writer_that_waits_keeps_new_readers_out_and_not_those_that_are_there(
     assert_eq!(act(&mut *node, &other, SHARE).await, Ok(Reply::Done));
 }
 
+/// Otherwise the two would wait for each other: the reader for the writer, and the writer for its turn.
+#[tokio::test]
+async fn a_writer_that_waits_keeps_no_reader_out_that_is_before_it_in_the_queue() {
+    let server = Server::start();
+    let mut node = connected(&server.url("", "")).await;
+    let at = |place, claim: Arc<Claim>| {
+        let Claim { key, value, shared, .. } = &*claim;
+        Arc::new(Claim { shared: *shared, place, ..Claim::new(key, value.clone()) })
+    };
+    assert_eq!(act(&mut *node, &reader(CANARY), SHARE).await, Ok(Reply::Done));
+    for (place, results) in [
+        (7, [Ok(Reply::Foreign), Ok(Reply::Done), Ok(Reply::Foreign)]),
+        (0, [(); 3].map(|()| Ok(Reply::Foreign))),
+    ] {
+        let writer = at(place, claim("redlock:a", "writer"));
+        assert_eq!(act(&mut *node, &writer, BAR).await, Ok(Reply::Done));
+        for (place, result) in [0, 6, 8].into_iter().zip(results) {
+            let reader = at(place, reader("other"));
+            assert_eq!(act(&mut *node, &reader, SHARE).await, result, "{place}");
+            act(&mut *node, &reader, RELEASE).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reader_with_the_lock_passes_its_turn_on_and_the_next_waiter_keeps_its_place() {
+    let mut server = Server::start();
+    let mut node = connected(&server.url("", "")).await;
+    let (one, other, writer) = (reader(CANARY), reader("other"), claim("redlock:a", "writer"));
+    let join = Action::Join { place: 0, life: TTL, listens: false };
+    let woke = |deleted| Ok(Reply::Woke { deleted, woken: Places::FIRST });
+    let queue = "ZCARD redlock:a:{redlock:a}:queue";
+    for reader in [&one, &other, &writer] {
+        act(&mut *node, reader, join).await.unwrap();
+    }
+    // A writer has the lock.
+    assert_eq!(act(&mut *node, &claim("redlock:a", "held"), GRANT).await, Ok(Reply::Done));
+    assert_eq!(
+        act(&mut *node, &claim("redlock:a", "none"), Action::Leave).await,
+        Ok(Reply::Missing)
+    );
+    let release = Action::Release { wakes: Places::FIRST };
+    assert_eq!(act(&mut *node, &claim("redlock:a", "held"), release).await, woke(true));
+    assert_eq!(server.number(queue), 2, "the first reader has its turn");
+    assert_eq!(act(&mut *node, &one, SHARE).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *node, &one, Action::Leave).await, woke(false));
+    assert_eq!(act(&mut *node, &other, SHARE).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *node, &other, Action::Leave).await, woke(true));
+    assert_eq!(server.number(queue), 1, "the writer");
+    assert_eq!(act(&mut *node, &one, release).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *node, &other, release).await, woke(true));
+    assert_eq!(server.number(queue), 0);
+    assert_eq!(act(&mut *node, &writer, GRANT).await, Ok(Reply::Done));
+}
+
 #[tokio::test]
 async fn the_last_reader_gives_the_turn_to_the_first_waiter() {
     let server = Server::start();
