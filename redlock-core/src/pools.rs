@@ -321,7 +321,7 @@ mod tests {
         let guard = joined.lock("r").ttl(secs(60)).auto_extend(false).await.unwrap();
         nodes.iter().for_each(MemoryNode::restart_empty);
         while guard.is_valid() {
-            assert!(other.try_lock("r").await.is_err(), "somebody else got in");
+            assert!(other.try_lock("r").await.is_err(), "another client has the lock as well");
             sleep(secs(1)).await;
         }
     }

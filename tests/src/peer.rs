@@ -40,7 +40,7 @@ impl Peer {
 
     /// The next line that it prints; empty when it has ended.
     pub async fn line(&mut self) -> String {
-        let mut output = self.output.take().expect("nobody else reads");
+        let mut output = self.output.take().expect("no other task reads");
         let read = tokio::task::spawn_blocking(move || {
             let mut line = String::new();
             output.read_line(&mut line).unwrap();

@@ -148,7 +148,7 @@ impl ServerBuilder {
                 };
             }
         }
-        panic!("every one of {PORTS} ports was taken by somebody else in the meantime");
+        panic!("every one of {PORTS} ports was taken by another program in the meantime");
     }
 
     /// A server that answers on this port, or `None` when the port is taken.

@@ -50,7 +50,7 @@ impl Bench {
         self.nodes.urls().into_iter().take(nodes).collect()
     }
 
-    /// A client of the first servers that has worked for a while, in this many tasks.
+    /// A client of the first `nodes` servers, which has worked for a while with `tasks` tasks.
     async fn client<C: Client>(&self, nodes: usize, tasks: usize) -> C {
         let client = C::open(&self.urls(nodes)).await;
         client.ready().await;

@@ -25,7 +25,7 @@ pub(super) const WORKLOAD: Workload = Workload {
 const CALLERS: [usize; 3] = [1000, 5000, 20_000];
 /// How many locks are held meanwhile.
 const HELD: usize = 100;
-/// How long a lock lives that is not renewed.
+/// How long a lock without a renewal lives.
 const TTL: Duration = Duration::from_secs(2);
 
 fn cases(bench: &Bench) -> Vec<Case<'_>> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::clock::Moment;
 
 /// The part of a ttl that is reserved for clocks that run at different rates: `ttl * factor + 2
-/// ms`. The 2 ms are the description's own margin for the precision of Redis expiries.
+/// ms`. The description of Redlock has these 2 ms as a margin for the precision of expiries in Redis.
 pub(crate) fn drift(ttl: Duration, factor: f64) -> Duration {
     // A factor outside 0..1 is refused earlier. If such a factor gets here, nothing is valid.
     let share = Duration::try_from_secs_f64(ttl.as_secs_f64() * factor).unwrap_or(Duration::MAX);

@@ -14,8 +14,8 @@ pub(crate) trait Connector: Send + Sync + 'static {
     /// Dropping the future gives the attempt up. Pushes about watched keys go to `watchers`.
     fn connect(&self, watchers: &Arc<Watchers>) -> BoxFuture<'_, Result<Opened, NodeError>>;
 
-    /// For how long another client may go on with the process before, after this client has seen a new
-    /// one. A lock that it gets there is younger than the new process.
+    /// For how long another client may still use the previous process of the node, after this client has
+    /// seen a new process. A lock that the other client gets there may be younger than the new process.
     fn overlap(&self) -> Duration {
         Duration::ZERO
     }

@@ -71,7 +71,7 @@ impl Suspicion {
 /// The process that answered last.
 #[derive(Debug)]
 enum Seen {
-    Nobody,
+    NoProcess,
     /// The process does not tell its run id: the next process that answers may be another process.
     Nameless,
     Process(Arc<str>),
@@ -94,7 +94,7 @@ impl Quarantine {
         Self {
             restarts,
             span,
-            seen: Seen::Nobody,
+            seen: Seen::NoProcess,
             was_down: false,
             was_replica: false,
             sits_out: None,
@@ -125,8 +125,8 @@ impl Quarantine {
             _ if was_replica => Some(Suspicion::WasReplica),
             Seen::Process(before) if identity.run_id.as_ref() == Some(before) => None,
             Seen::Process(_) | Seen::Nameless => Some(Suspicion::Restarted),
-            Seen::Nobody if self.was_down && quorum_seen => Some(Suspicion::WasDown),
-            Seen::Nobody => (self.restarts == Restarts::Strict
+            Seen::NoProcess if self.was_down && quorum_seen => Some(Suspicion::WasDown),
+            Seen::NoProcess => (self.restarts == Restarts::Strict
                 && identity.uptime.is_none_or(|uptime| uptime < self.span))
             .then_some(Suspicion::Young),
         };

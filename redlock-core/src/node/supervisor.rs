@@ -47,7 +47,7 @@ pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pul
             Ok((connection, identity)) => {
                 let since = shared.context.clock.now();
                 shared.tells.store(connection.tells(), Ordering::Release);
-                // Before callers can send: jobs that the node must not be asked are taken back.
+                // This comes before callers can send. Jobs that the node must not be asked are taken back.
                 admit(&shared, &identity, closed_at_rest, since);
                 announced_down = false;
                 let session = Session::open(task, connection);

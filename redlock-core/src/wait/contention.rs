@@ -110,7 +110,7 @@ mod tests {
         let key: Arc<str> = "k".into();
         assert!(!contention.is_contended(&key, at(0)) && !contention.yields(&key, at(0)));
         contention.released(&key, at(0), at(100), false);
-        assert!(!contention.yields(&key, at(0)), "nobody was there");
+        assert!(!contention.yields(&key, at(0)), "no client was there");
         contention.released(&key, at(0), at(100), true);
         assert!(contention.yields(&key, at(99)), "it has waited itself");
         contention.none_waits(&key, at(0));

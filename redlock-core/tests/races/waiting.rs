@@ -38,7 +38,7 @@ fn a_turn_that_meets_the_end_of_its_waiter_passes_on() {
     });
 }
 
-/// Requests that try once are answered by the attempt before them, whoever makes it.
+/// Requests that try once are answered by the attempt before them, whichever request makes it.
 #[test]
 fn a_request_that_does_not_wait_is_answered() {
     in_any_order(|world| {

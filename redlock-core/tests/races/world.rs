@@ -18,7 +18,7 @@ use shuttle::{
 /// So many orders are tried in each way of choosing them, unless `REDLOCK_ORDERS` says otherwise.
 const ORDERS: usize = 2000;
 
-/// Longer than a test lets pass that does not say so.
+/// A span that is longer than the time that tests let pass, unless they say so.
 const LONG: Duration = Duration::from_secs(1);
 
 /// In how many steps time passes.

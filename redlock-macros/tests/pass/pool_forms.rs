@@ -60,7 +60,7 @@ async fn pools_are_found_by_name_at_the_call() {
         formatted(4).await,
         Err(AppError::Locked(LockError::UnknownPool { pool, .. })) if pool == "pool-forms-4"
     ));
-    // Nobody installs a default pool in this binary.
+    // No default pool is installed in this binary.
     assert!(matches!(
         the_default().await,
         Err(AppError::Locked(LockError::UnknownPool { pool, .. })) if pool == "default"

@@ -16,7 +16,7 @@
 //!     .nest("/locks", console::router(redlock));
 //! ```
 //!
-//! **Put it where operators are alone.** It shows the names of resources and nodes to everybody that can
+//! **Put it where operators are alone.** It shows the names of resources and nodes to every person that can
 //! load it. Serve it on a port of its own, or behind authentication. Names are escaped, and a content
 //! security policy forbids every script but the page's own.
 //!

@@ -30,7 +30,7 @@ pub(super) struct Node {
 
 #[derive(Debug)]
 pub(super) struct Held {
-    /// Several of a set.
+    /// The resources that the lock is for: several for a set.
     pub(super) resources: Vec<String>,
     pub(super) age: Duration,
     pub(super) validity: Duration,

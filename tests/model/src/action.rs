@@ -24,7 +24,7 @@ pub(super) enum Action {
     Extend(usize, u8),
     /// It hands its lease to the next waiter in its process.
     HandOver(usize),
-    /// It does so, and the next has gone; without [`Omission::HandOverToSomebody`] it releases.
+    /// It does so, and the next has gone; without [`Omission::HandOverToAWaiter`] it releases.
     HandOverToNobody(usize),
     /// The hold that has handed over releases; nothing without [`Omission::HandOverEndsRelease`].
     ReleaseAfterHandOver(usize),
@@ -140,7 +140,7 @@ impl Protocol {
                 }
                 if self.may_hand_over(client) {
                     actions.push(Action::HandOver(index));
-                    if self.omits(Omission::HandOverToSomebody) {
+                    if self.omits(Omission::HandOverToAWaiter) {
                         actions.push(Action::HandOverToNobody(index));
                     }
                 }

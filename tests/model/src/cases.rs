@@ -200,7 +200,7 @@ fn without_in_handing_over() -> Vec<Case> {
         case("handed over, deadline anew", O::HandOverKeepsDeadline, WAITING, EXCLUSIVE),
         case("the hold before goes on", O::HandOverEndsHold, WAITING, EXCLUSIVE),
         case("the hold before releases", O::HandOverEndsRelease, WAITING, EXCLUSIVE),
-        case("handed over to nobody", O::HandOverToSomebody, orderly, CLEAN),
+        case("handed over to no waiter", O::HandOverToAWaiter, orderly, CLEAN),
     ]
 }
 

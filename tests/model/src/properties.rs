@@ -21,7 +21,7 @@ pub(super) fn properties(bounds: &Bounds) -> Vec<Property<Protocol>> {
         Property::always(EXCLUSIVE, exclusive),
         Property::always(UNBROKEN, unbroken),
         Property::sometimes(
-            "everybody has tried, and one holds",
+            "all clients have tried, and one holds",
             |protocol, State { core, .. }| {
                 core.clients.iter().all(|client| client.tries == 0)
                     && core.clients.iter().any(|client| protocol.relies(client))

@@ -61,7 +61,7 @@ pub(super) enum Omission {
     /// Handing over: the hold before releases all the same.
     HandOverEndsRelease,
     /// Handing over: what goes to a waiter that has gone is neither passed on nor released.
-    HandOverToSomebody,
+    HandOverToAWaiter,
 }
 
 /// How much may happen in a run.

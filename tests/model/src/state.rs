@@ -138,7 +138,7 @@ pub(super) struct Client {
     /// How many extensions of this hold have begun.
     pub(super) begun: u8,
     pub(super) rounds: [Round; ROUNDS],
-    /// Somebody else was given the lock since this hold began.
+    /// Another client was given the lock since this hold began.
     pub(super) broken: bool,
     /// How many ticks its clock may still miss.
     pub(super) lag: u8,

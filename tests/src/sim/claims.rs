@@ -127,7 +127,7 @@ impl Claims {
                 Some("joined a queue behind leaving it: an entry that no waiter stands for")
             }
             Kind::Release | Kind::Shorten if claim.live > 0 => {
-                Some("released while somebody may still rely on it (rule 13)")
+                Some("released while a client may still rely on it (rule 13)")
             }
             _ => None,
         };

@@ -64,7 +64,7 @@ struct Inner {
     kept: Vec<LockHandle>,
     /// When all keys were deleted last, and until when clients may rely on a lock from before.
     flushed: Option<u64>,
-    /// What nodes had when they answered operators: who asked, for which key, and when.
+    /// What nodes had when they answered operators: which client asked, for which key, and when.
     looks: Vec<(usize, usize, u64, Look)>,
     /// Keys that an operator was about to take away or delete, and whether any was about to delete it.
     operated: BTreeMap<usize, bool>,

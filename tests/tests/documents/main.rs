@@ -1,5 +1,6 @@
 //! The documents as one set: links lead somewhere, and back; commands and events that are named exist; what
-//! one page says no other page repeats; figures are those of the last benchmark.
+//! one page says no other page repeats; figures are those of the last benchmark; pages and comments name what
+//! they speak of.
 
 mod commands;
 mod events;
@@ -9,8 +10,12 @@ mod markdown;
 mod repetition;
 mod snippets;
 mod tests;
+mod words;
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use self::markdown::Page;
 
@@ -22,6 +27,18 @@ fn workspace() -> PathBuf {
 fn read(path: &str) -> String {
     let file = workspace().join(path);
     fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+/// Does this for each file of code below a folder.
+fn each_file_of_code(folder: &Path, act: &mut impl FnMut(&Path, &str)) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            each_file_of_code(&path, act);
+        } else if path.extension().is_some_and(|it| it == "rs" || it == "lua") {
+            act(&path, &fs::read_to_string(&path).unwrap());
+        }
+    }
 }
 
 /// The Markdown files of a folder, by name.

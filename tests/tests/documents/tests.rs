@@ -1,26 +1,12 @@
 //! Tests that the fault table names: they exist.
 
-use std::{fs, path::Path};
-
-use super::{read, workspace};
-
-/// All code of a folder.
-fn code_in(folder: &Path, text: &mut String) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            code_in(&path, text);
-        } else if path.extension().is_some_and(|it| it == "rs") {
-            *text += &fs::read_to_string(path).unwrap();
-        }
-    }
-}
+use super::{each_file_of_code, read, workspace};
 
 #[test]
 fn every_test_of_the_fault_table_exists() {
     let mut code = String::new();
     for folder in ["redlock-core/src", "tests/tests", "examples/tests"] {
-        code_in(&workspace().join(folder), &mut code);
+        each_file_of_code(&workspace().join(folder), &mut |_, text| code += text);
     }
     let page = read("docs/reliability.md");
     let table = page.split("\n## ").find(|it| it.starts_with("Faults\n")).unwrap();

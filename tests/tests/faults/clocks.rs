@@ -77,7 +77,7 @@ async fn row_18_a_majority_whose_clock_jumps_ahead_is_noticed_at_the_next_renewa
     nodes[..2].iter().for_each(|node| node.set_clock_ahead(TTL + SECOND));
     // This is the violation: A2 of the guarantee does not hold.
     let next = other.try_lock("job").await.unwrap();
-    assert!(guard.is_valid() && next.is_valid(), "nobody could know before a renewal");
+    assert!(guard.is_valid() && next.is_valid(), "no holder could know before a renewal");
     let error = guard.extend(TTL).await.unwrap_err();
     assert!(matches!(error, LockError::Lost { reason: LostReason::Refused, .. }), "{error:?}");
     within("lost()", guard.lost()).await;

@@ -24,7 +24,7 @@ async fn row_01_a_killed_minority_stops_nothing() {
         guard.extend(LONG).await.unwrap();
         assert_eq!(guard.release().await.unwrap(), Released::Ours);
     }
-    assert!(start.elapsed() < timeout, "somebody waited for a dead node");
+    assert!(start.elapsed() < timeout, "a request waited for a dead node");
     wait_until_empty(&nodes[2..]).await;
 }
 

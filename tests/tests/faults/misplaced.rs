@@ -29,7 +29,7 @@ async fn row_22_a_policy_that_drops_locks_is_warned_of_and_a_dropped_lock_is_not
         })
         .await;
     }
-    assert!(guard.is_valid(), "nobody could know before a renewal");
+    assert!(guard.is_valid(), "no holder could know before a renewal");
     let error = guard.extend(LONG).await.unwrap_err();
     assert!(matches!(error, LockError::Lost { reason: LostReason::Refused, .. }), "{error:?}");
     for node in &nodes[..2] {
@@ -119,5 +119,5 @@ async fn row_31_a_member_of_a_cluster_that_has_moved_the_key_locks_nothing() {
     let error = within("try_lock", client.try_lock("job")).await.unwrap_err();
     assert_all_failed(&error, NodeErrorKind::Server, "MOVED");
     assert_all_failed(&error, NodeErrorKind::Server, "independent masters");
-    assert_eq!(there.get(JOB), None, "nobody follows it there");
+    assert_eq!(there.get(JOB), None, "no client follows it there");
 }

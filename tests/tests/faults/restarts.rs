@@ -144,7 +144,7 @@ async fn row_04_a_node_that_restarts_with_its_data_keeps_the_lock_and_sits_out_u
     wait_until_up(&trusted, &node.address()).await;
     assert_eq!(health(&trusted, &node.address()).await.sits_out, None);
     let all = trusted.lock("trusted").await.unwrap();
-    wait_until("it votes for who trusts it", async || all.votes() == 3).await;
+    wait_until("it votes for the client that trusts it", async || all.votes() == 3).await;
     all.release().await.unwrap();
     let asked = observed.try_lock("job").await;
     if guard.is_valid() {

@@ -21,7 +21,7 @@ use crate::{
     wait::REFRESH,
 };
 
-/// How long a sign counts that is not repeated, on the clock of its node.
+/// How long a sign counts if it is not repeated, on the clock of its node.
 const LIFE: Duration = Duration::from_secs(5);
 
 /// The sign on all nodes. Dropping this takes it back.

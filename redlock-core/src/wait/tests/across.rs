@@ -202,8 +202,8 @@ async fn clients_take_turns_whichever_node_is_down() {
     }
 }
 
-/// A quorum answers long before the other nodes do, so that the first clients queue before the node is
-/// connected that is to keep the queue. Each of two queues then has a front, and with holds this long
+/// A quorum answers long before the other nodes do. The first clients queue before the node that is to
+/// keep the queue is connected. Each of two queues then has a front, and with holds this long
 /// a front that loses one race to the other loses them all.
 #[tokio::test(start_paused = true)]
 async fn clients_take_turns_although_some_nodes_are_far() {

@@ -15,9 +15,9 @@ pub(crate) enum Omission {
     OwnRelease,
     /// What a writer releases is deleted, whichever clients have it.
     CompareOnRelease,
-    /// A quorum counts that comes after the end of the validity.
+    /// A quorum that comes after the end of the validity counts.
     ValidityAtGrant,
-    /// A quorum of renewals counts that comes after the end of the validity.
+    /// A quorum of renewals that comes after the end of the validity counts.
     ExtendInTime,
     /// One node is enough.
     Majority,

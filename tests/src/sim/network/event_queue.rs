@@ -24,7 +24,7 @@ use super::{
     traffic::{Due, Link, Message, Opening, Payload, Route},
 };
 
-/// Everything that is under way, and between whom.
+/// Everything that is in flight, and between which ends.
 pub(super) struct EventQueue {
     pub(super) rng: Rng,
     pub(super) nodes: Vec<SimNode>,

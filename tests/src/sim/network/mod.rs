@@ -238,7 +238,7 @@ impl Network {
         });
     }
 
-    /// Deletes all locks of a node, as a clock does that is set ahead. Counters stay.
+    /// Deletes all locks of a node, as if its clock were set ahead. Counters stay.
     pub(crate) fn flush_locks(&self, node: usize) {
         self.with(|state, now| {
             let (lost, pushes) = state.nodes[node].server.lose_locks();

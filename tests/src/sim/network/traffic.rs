@@ -93,7 +93,7 @@ pub(super) enum Payload {
     Opened(Opening, Result<Identity, NodeError>),
     /// To the client: what the node replied.
     Answer { call: u64, replies: Answers },
-    /// To the client: a key has changed that it watches.
+    /// To the client: a key that it watches has changed.
     Push { key: Arc<str> },
     /// To the client: the node knows nothing of this connection.
     Hangup,

@@ -38,7 +38,7 @@ impl Moved {
     }
 }
 
-/// For how long a request would wait that can only be refused.
+/// The `wait` of a request that can only be refused: it must not use it.
 const LONG: u64 = 60 * 60 * 1000;
 
 /// A body under its lock, of which others ask for the same.

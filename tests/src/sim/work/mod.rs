@@ -32,7 +32,7 @@ use super::{
 /// How late a timer may be, in milliseconds: timers count whole milliseconds.
 const SLACK: u64 = 20;
 
-/// How long a waiter may wait that is woken when its lock is free, in milliseconds: as long as all
+/// How long a waiter may wait if it is woken when its lock is free, in milliseconds: as long as all
 /// other operations of the schedule take.
 const AWAKE: u64 = 30 * 60 * 1000;
 

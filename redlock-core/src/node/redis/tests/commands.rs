@@ -104,7 +104,7 @@ async fn a_batch_answers_each_command_in_its_place() {
         );
         assert_eq!(batch(&mut *node, &[]).await, []);
     }
-    assert_eq!(server.number("LLEN redlock:list"), 1, "somebody's key was touched");
+    assert_eq!(server.number("LLEN redlock:list"), 1, "a key of another program was touched");
 }
 
 #[tokio::test]
