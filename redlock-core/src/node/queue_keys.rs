@@ -7,7 +7,7 @@
 //! | `LOCK:{LOCK}:turn:WAITER` | written when it is the waiter's turn |
 //! | `LOCK:{LOCK}:next:WAITER` | written when the waiter is the next to get the turn |
 //! | `LOCK:{LOCK}:permit:given` | a ZSET of the waiters for a permit that have their turns and have not asked yet, by when their turns are over |
-//! | `LOCK:{LOCK}:writer` | there while a writer waits for readers |
+//! | `LOCK:{LOCK}:writer` | there while a writer waits for readers: its place, and its name |
 //!
 //! The two before the last are pushed to the waiter that tracks them, and are deleted as soon as they are written.
 

@@ -176,6 +176,7 @@ impl Request<'_> {
                     return self.admit(fronts, in_transit, begun, reading, token);
                 }
                 Err(failure) => {
+                    self.retries.failed(self.now());
                     let failure = Arc::new(failure);
                     fronts.failed(&failure);
                     if failure.granted > 0 || failure.no_quorum && failure.was_asked {

@@ -23,7 +23,7 @@ fn client(nodes: &[MemoryNode]) -> Redlock {
     // Longer than any delay of a busy machine: the events that these tests wait for must not come
     // from the clock.
     let (ttl, wait) = (Duration::from_secs(60), Duration::from_secs(30));
-    let builder = Redlock::builder().nodes(nodes).node_timeout(Duration::from_secs(5));
+    let builder = Redlock::builder().nodes(nodes).node_timeout(Duration::from_secs(1));
     builder.ttl(ttl).wait(wait).build().unwrap()
 }
 

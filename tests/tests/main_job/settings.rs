@@ -17,8 +17,10 @@ const ROUNDING: Duration = Duration::from_millis(20);
 #[tokio::test]
 async fn attempts_are_limited_by_wait_and_by_retry_count() {
     let nodes = Nodes::start(3);
-    let (a, b) = (nodes.client().build().unwrap(), nodes.client().build().unwrap());
-    // A node that connects late notifies the waiter, and the attempt that follows is no retry.
+    // A node that connects late, or again after it was silent for too long, notifies the waiter, and the
+    // attempt that follows is no retry.
+    let client = || nodes.client().node_timeout(10 * SECOND).build().unwrap();
+    let (a, b) = (client(), client());
     nodes.warm_up(&b).await;
     let guard = a.lock("job").await.unwrap();
     wait_until("all nodes hold the lock", async || guard.votes() == 3).await;

@@ -97,6 +97,7 @@ impl Request<'_> {
             }
         }
         let now = self.now();
+        self.retries.failed(now);
         if self.retries.limit(now).is_zero() {
             let full = FailedAttempt::full();
             return Err(self.out_of_time(Some(refused.as_deref().unwrap_or(&full))));

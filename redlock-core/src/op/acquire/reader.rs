@@ -42,7 +42,9 @@ impl Request<'_> {
             Err(failure) => Arc::new(failure),
         };
         drop(fronts);
-        if self.retries.limit(self.now()).is_zero() {
+        let failed = self.now();
+        self.retries.failed(failed);
+        if self.retries.limit(failed).is_zero() {
             return Err(self.out_of_time(Some(&failure)));
         }
         let line = line_of_readers(&self.key);

@@ -41,7 +41,8 @@ impl Chance {
 ///
 /// Three things count as a retry: an attempt that was made because it was time; an attempt that
 /// came `retry_delay` or more after the last retry although no holder had released the lock; and
-/// every `retry_delay` in the queue of this process.
+/// every `retry_delay` in the queue of this process. The time that an attempt takes is none of them:
+/// nodes that are slow leave as many retries as nodes that are fast.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Retries {
     wait: Duration,
@@ -50,8 +51,10 @@ pub(super) struct Retries {
     retry_delay: Duration,
     /// When the nodes were connected, or connecting had failed. `wait` counts from here.
     begun: Moment,
-    /// When the last retry was counted.
+    /// When the last retry was counted, later by the time that attempts have taken since.
     counted: Moment,
+    /// When the attempt began whose time is still to be left out.
+    asks_since: Moment,
     spent: u32,
 }
 
@@ -63,6 +66,7 @@ impl Retries {
             retry_delay: terms.retry_delay,
             begun,
             counted: begun,
+            asks_since: begun,
             spent: 0,
         }
     }
@@ -85,8 +89,14 @@ impl Retries {
 
     /// Counts the time that the request has waited in the queue of this process until now.
     pub(super) fn waited_in_queue(&mut self, now: Moment) {
-        self.spent = self.paces(now.since(self.begun));
-        self.counted = now;
+        self.spend(now.since(self.begun));
+        (self.counted, self.asks_since) = (now, now);
+    }
+
+    /// Notes that an attempt has failed by now.
+    pub(super) fn failed(&mut self, now: Moment) {
+        self.counted = self.counted + now.since(self.asks_since);
+        self.asks_since = now;
     }
 
     /// The rest of `wait`.
@@ -110,14 +120,18 @@ impl Retries {
     pub(super) fn note(&mut self, chance: Chance, has_news: bool, now: Moment) {
         let is_late = now.since(self.counted) >= self.retry_delay;
         if chance == Chance::Due || is_late && (chance != Chance::Notified || !has_news) {
-            // One for every `retry_delay` that has passed, and one at least.
-            self.spent = self.spent.saturating_add(self.paces(now.since(self.counted)).max(1));
+            self.spend(now.since(self.counted).max(self.pace()));
             self.counted = now;
         }
+        self.asks_since = now;
     }
 
-    fn paces(&self, span: Duration) -> u32 {
-        u32::try_from(span.as_nanos() / self.pace().as_nanos()).unwrap_or(u32::MAX)
+    /// Counts one retry for every `retry_delay` that has passed. A task that runs late has not made more
+    /// retries than it may.
+    fn spend(&mut self, span: Duration) {
+        let paces = span.as_nanos() / self.pace().as_nanos();
+        let spent = self.spent.saturating_add(u32::try_from(paces).unwrap_or(u32::MAX));
+        self.spent = self.most.map_or(spent, |most| spent.min(most));
     }
 }
 
@@ -167,6 +181,26 @@ mod tests {
         retries.note(Chance::Turn, true, at(90));
         retries.note(Chance::Turn, true, at(100));
         assert_eq!(retries.spent(), 1);
+    }
+
+    #[test]
+    fn the_time_of_an_attempt_is_no_retry() {
+        let mut retries = retries();
+        retries.failed(at(500));
+        assert_eq!((retries.spent(), retries.limit(at(500))), (0, ms(300)));
+        retries.note(Chance::Due, false, at(600));
+        retries.failed(at(900));
+        assert_eq!((retries.spent(), retries.limit(at(950))), (1, ms(150)));
+        assert_eq!(retries.left(at(950)), ms(9050), "it is part of `wait`");
+    }
+
+    #[test]
+    fn no_more_retries_are_counted_than_are_allowed() {
+        let mut late = retries();
+        late.note(Chance::Due, false, at(5000));
+        let mut late_in_queue = retries();
+        late_in_queue.waited_in_queue(at(5000));
+        assert_eq!([late.spent(), late_in_queue.spent()], [3, 3]);
     }
 
     #[test]

@@ -25,7 +25,7 @@ use tokio::{
 
 use super::{Entry, Joined, Signal, Wants};
 use crate::{
-    LockError, LockGuard, MemoryNode, Redlock, Released,
+    LockError, LockGuard, LockRequest, MemoryNode, Redlock, Released,
     op::{release, watch::watch},
     options::LockOptions,
     testing::{are_empty, nodes},

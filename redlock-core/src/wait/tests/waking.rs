@@ -84,6 +84,31 @@ async fn shutdown_tells_all_waiters_and_passes_nothing_on() {
     assert!(are_empty(&nodes) && no_lines(&redlock));
 }
 
+/// The time of an attempt is no retry: nodes that answer late leave as many retries as nodes that answer at
+/// once.
+#[tokio::test(start_paused = true)]
+async fn slow_nodes_are_asked_again_as_often_as_fast_nodes() {
+    type Ask = fn(LockRequest) -> LockRequest;
+    let (lock, reader, permit): (Ask, Ask, Ask) = (|it| it, |it| it.shared(), |it| it.permits(1));
+    for (slow, theirs, ours) in
+        [(0, lock, lock), (20, lock, lock), (20, lock, reader), (20, permit, permit)]
+    {
+        let nodes = nodes(3);
+        let (redlock, other) = (client(&nodes), client(&nodes));
+        let guard = theirs(other.lock("r")).await.unwrap();
+        drop(redlock.lock("warm").await.unwrap());
+        sleep(1000 * MS).await;
+        nodes.iter().for_each(|node| node.slow(slow * MS));
+        let request = redlock.lock("r").retry_count(2).retry_delay(5 * MS);
+        let begun = Instant::now();
+        let error = ours(request).retry_jitter(Duration::ZERO).await.unwrap_err();
+        let LockError::Held { attempts, .. } = &error else { panic!("{error}") };
+        assert_eq!(*attempts, 3, "{slow} ms");
+        assert!(begun.elapsed() >= (2 * slow + 10) * MS, "{slow} ms: {:?}", begun.elapsed());
+        drop(guard);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn time_in_the_queue_counts_as_retries() {
     let redlock = client(&nodes(3));

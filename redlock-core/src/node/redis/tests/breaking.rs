@@ -154,7 +154,7 @@ async fn a_ping_tells_alive_from_not() {
 async fn a_server_that_hangs_up_on_every_client_is_asked_again_with_pauses() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("redis://{}?protocol=resp2", listener.local_addr().unwrap());
-    let redlock = crate::Redlock::builder().nodes([url]).build().unwrap();
+    let redlock = crate::Redlock::builder().nodes([url]).connect_timeout(LIMIT).build().unwrap();
     let begun = std::time::Instant::now();
     redlock.try_lock("r").into_future().now_or_never();
     for _ in 0..6 {
