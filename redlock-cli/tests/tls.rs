@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 const HOSTS: [&str; 1] = ["localhost"];
 
-/// What the options name.
+/// The files that the options name.
 struct Files(TempDir);
 
 impl Files {

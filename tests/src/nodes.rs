@@ -49,7 +49,7 @@ impl Nodes {
         })
     }
 
-    /// The URL of each.
+    /// The URL of each node.
     pub fn urls(&self) -> Vec<String> {
         self.0.iter().map(Server::url).collect()
     }

@@ -13,7 +13,7 @@ pub(crate) struct Target {
     pub(crate) limit: Limit,
 }
 
-/// What a figure must be.
+/// The limit that a figure has to keep.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Limit {
     AtMost(f64),

@@ -152,7 +152,7 @@ enum Outcome {
 }
 
 impl Run {
-    /// A lock that was just given.
+    /// The run of a body whose lock was given just now.
     fn of(guard: BodyGuard) -> Box<Self> {
         Self::at(State::Held(guard))
     }

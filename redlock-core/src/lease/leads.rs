@@ -38,7 +38,7 @@ pub(crate) struct Start {
 }
 
 impl Start {
-    /// The smallest lead of the wall clock since.
+    /// The smallest lead of the wall clock since this start.
     pub(crate) fn lowest_lead(&self) -> i64 {
         let own = self.reading.wall_ahead;
         if self.leads.last_low.load(Ordering::Acquire) <= self.mark {

@@ -22,7 +22,7 @@ pub(super) trait Told:
     /// How many clients there are.
     fn clients(&self) -> usize;
 
-    /// How much may happen, in words.
+    /// The bounds of what may happen, in words.
     fn bounds(&self) -> String;
 
     /// A line a step.

@@ -44,7 +44,7 @@ pub struct Stats {
     pub losses: u64,
     /// Commands that nodes have run.
     pub commands: u64,
-    /// Simulated time, in milliseconds.
+    /// The simulated time, in milliseconds.
     pub time: u64,
     /// By kind.
     pub faults: [u64; Fault::NAMES.len()],

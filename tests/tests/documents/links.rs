@@ -7,7 +7,8 @@ use super::{all_pages, markdown::Page, pages, workspace};
 /// The index of the manual, which leads to every page.
 const INDEX: &str = "docs/manual/README.md";
 
-/// Where a link of a page leads, from the folder of the workspace, and its anchor. None for another host.
+/// The path to which a link of a page leads, from the folder of the workspace, and its anchor. `None` for a
+/// link to another host.
 fn target(page: &Page, link: &str) -> Option<(String, String)> {
     if link.contains("://") || link.starts_with("mailto:") {
         return None;

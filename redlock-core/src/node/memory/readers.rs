@@ -19,7 +19,7 @@ struct Sign {
     writer: String,
     /// Its place in the queue, or zero.
     place: u64,
-    /// Until when it counts.
+    /// When the sign stops counting.
     until: f64,
 }
 

@@ -62,8 +62,8 @@ impl Fronts {
         self.each().for_each(Front::challenged);
     }
 
-    /// How many tasks wait behind it that may take its lease over with a token. A set is not handed
-    /// over.
+    /// How many of the tasks behind the request may take its lease over with a token. A set is not
+    /// handed over.
     pub(super) fn fenced_behind(&self) -> usize {
         if self.are_several() { 0 } else { self.first.fenced_behind() }
     }

@@ -57,7 +57,7 @@ pub enum Outcome {
 }
 
 impl Command {
-    /// What it does.
+    /// What the command does.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self.0.action {

@@ -49,7 +49,7 @@ impl Server {
         Self { data, rate }
     }
 
-    /// Runs a command that came on the connection of this number. Returns the connections to tell.
+    /// Runs a command that came on the connection of this number. Returns the pushes that follow.
     pub fn run(&mut self, command: &Command, connection: u64) -> (Reply, Vec<Push>) {
         let (reply, told) = self.execute(&command.0, connection);
         (Reply(reply), told)
@@ -66,7 +66,7 @@ impl Server {
         self.data.forget(connection);
     }
 
-    /// Deletes everything. Returns the connections to tell.
+    /// Deletes everything. Returns the pushes to the connections that watched it.
     pub fn clear(&mut self) -> Vec<Push> {
         pushes(self.data.clear())
     }
