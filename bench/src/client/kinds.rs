@@ -1,6 +1,9 @@
 //! redlock-core, asked for readers, permits, terms as leader and locks that change hands.
 
-use std::ops::ControlFlow;
+use std::{
+    ops::ControlFlow,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use redlock_core::{LockGuard, LockHandle, Redlock};
 use tokio::{sync::oneshot, task::JoinHandle};
@@ -21,6 +24,30 @@ impl Way for Reader {
 
     async fn lock(redlock: &Redlock, resource: &str) -> Result<LockGuard, Failure> {
         redlock.lock(resource).shared().await.map_err(|error| error.to_string())
+    }
+
+    async fn release(held: LockGuard) -> Result<(), Failure> {
+        release(held).await
+    }
+}
+
+/// A lock three times in four as one of its readers, and else as its writer.
+#[derive(Debug)]
+pub(super) struct Mixed;
+
+impl Way for Mixed {
+    type Held = LockGuard;
+
+    /// The witness does not know which holders are readers. The suites and the simulation do.
+    const TOGETHER: u64 = u64::MAX;
+
+    async fn lock(redlock: &Redlock, resource: &str) -> Result<LockGuard, Failure> {
+        static TURNS: AtomicU64 = AtomicU64::new(0);
+        if TURNS.fetch_add(1, Ordering::Relaxed).is_multiple_of(4) {
+            Plain::lock(redlock, resource).await
+        } else {
+            Reader::lock(redlock, resource).await
+        }
     }
 
     async fn release(held: LockGuard) -> Result<(), Failure> {

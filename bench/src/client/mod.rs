@@ -88,6 +88,8 @@ pub(crate) enum Which {
     Ordered,
     /// redlock-core, as one of the readers of a lock.
     Reader,
+    /// redlock-core, three times in four as a reader and else as the writer.
+    Mixed,
     /// redlock-core, for one of four permits.
     Permit,
     /// redlock-core, for a lock that the body under it enters again.
@@ -104,7 +106,7 @@ pub(crate) enum Which {
 
 impl Which {
     /// The clients that can be chosen. The mutex is always included as the measure.
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::Mutex,
         Self::Ours,
         Self::Fenced,
@@ -115,6 +117,7 @@ impl Which {
         Self::Ordered,
         Self::Set,
         Self::Reader,
+        Self::Mixed,
         Self::Permit,
         Self::Nested,
         Self::Moved,
@@ -136,6 +139,7 @@ impl Which {
             Self::Set => "set",
             Self::Ordered => "ordered",
             Self::Reader => "reader",
+            Self::Mixed => "mixed",
             Self::Permit => "permit",
             Self::Nested => "nested",
             Self::Moved => "moved",
@@ -165,6 +169,7 @@ impl Which {
             Self::Set => visitor.with::<Ours<sets::Set>>(),
             Self::Ordered => visitor.with::<Ours<sets::Ordered>>(),
             Self::Reader => visitor.with::<Ours<kinds::Reader>>(),
+            Self::Mixed => visitor.with::<Ours<kinds::Mixed>>(),
             Self::Permit => visitor.with::<Ours<kinds::Permit>>(),
             Self::Nested => visitor.with::<Ours<kinds::Nested>>(),
             Self::Moved => visitor.with::<Ours<kinds::Moved>>(),

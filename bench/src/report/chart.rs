@@ -40,6 +40,7 @@ fn color(which: Which) -> &'static str {
         Which::Queued => "#edae49",
         Which::Set => "#9d0208",
         Which::Reader => "#4361ee",
+        Which::Mixed => "#4895ef",
         Which::Permit => "#7209b7",
         Which::Nested => "#80b918",
         Which::Moved => "#ff006e",

@@ -41,7 +41,14 @@ fn cases(bench: &Bench) -> Vec<Case<'_>> {
     };
     let rivals = Case {
         label: format!("{TASKS} tasks of {CLIENTS} clients"),
-        clients: &[Which::Ours, Which::Fenced, Which::Reader, Which::Permit, Which::Leader],
+        clients: &[
+            Which::Ours,
+            Which::Fenced,
+            Which::Reader,
+            Which::Mixed,
+            Which::Permit,
+            Which::Leader,
+        ],
         sample: Box::new(move |which| which.visit(Several { bench })),
     };
     vec![free, rivals]

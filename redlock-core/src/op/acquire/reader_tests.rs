@@ -185,6 +185,35 @@ async fn readers_and_writers_take_turns_at_the_pace_of_their_holds() {
     }
 }
 
+/// Tasks of four clients, of which each reads three times in four and writes else.
+#[tokio::test(start_paused = true)]
+async fn clients_that_read_and_write_in_turn_wait_for_holds_alone() {
+    let nodes = nodes(3);
+    nodes.iter().for_each(|node| node.slow(Duration::from_millis(1)));
+    let clients: [_; 4] = std::array::from_fn(|_| client(&nodes));
+    let end = Instant::now() + 4 * SECOND;
+    let turns = Arc::new(AtomicU32::new(0));
+    let tasks = (0..16).map(|task: usize| {
+        let (client, turns) = (clients[task % 4].clone(), Arc::clone(&turns));
+        tokio::spawn(async move {
+            let mut longest = Duration::ZERO;
+            while Instant::now() < end {
+                let (asked, writes) =
+                    (Instant::now(), turns.fetch_add(1, SeqCst).is_multiple_of(4));
+                let request = client.lock("r").wait(60 * SECOND);
+                let guard = if writes { request } else { request.shared() }.await.unwrap();
+                longest = longest.max(asked.elapsed());
+                sleep(Duration::from_millis(5)).await;
+                guard.release().await.unwrap();
+            }
+            longest
+        })
+    });
+    let longest = join_all(tasks).await.into_iter().map(Result::unwrap).max().unwrap();
+    // The holds of the other tasks one after the other, three times over, and no timer.
+    assert!(longest < 3 * 16 * Duration::from_millis(7), "{longest:?}");
+}
+
 /// A writer that does not wait any more holds no reader up, and one that crashed for five seconds.
 #[tokio::test(start_paused = true)]
 async fn readers_go_on_when_a_writer_gives_up() {
