@@ -215,6 +215,12 @@ impl Entry {
         self.node.and_then(|node| self.nodes.get(node)).is_some_and(NodeHandle::tells_changes)
     }
 
+    /// Leaves the queue to other clients. No task of this client looks whether it has the turn that this
+    /// entry passes on: clients without a quorum would pass it round without a pause.
+    pub(crate) fn leave_to_others(mut self) {
+        self.left = Arc::new(Left { turn_given: Box::new(|| ()) });
+    }
+
     /// Ends the entry without passing its turn on, because the waiter has the lock.
     pub(crate) fn acquired(mut self) {
         if self.has_turn {

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 
 use super::report::{Oddity, Report, Stats};
 
@@ -12,7 +12,12 @@ pub(super) struct Log {
     origin: Instant,
     told: bool,
     inner: Mutex<Inner>,
+    /// Time stands still, and more and more happens.
+    stuck: Notify,
 }
+
+/// How much can happen in one millisecond: far less than this.
+const MOST_AT_ONCE: u64 = 500_000;
 
 #[derive(Debug)]
 struct Inner {
@@ -22,6 +27,8 @@ struct Inner {
     timeline: Vec<String>,
     stats: Stats,
     closed: bool,
+    /// The time of what was noted last, and how much was noted then.
+    at_once: (u64, u64),
 }
 
 impl Log {
@@ -34,8 +41,9 @@ impl Log {
             timeline: Vec::new(),
             stats: Stats { schedules: 1, ..Stats::default() },
             closed: false,
+            at_once: (0, 0),
         };
-        Self { origin: Instant::now(), told, inner: Mutex::new(inner) }
+        Self { origin: Instant::now(), told, inner: Mutex::new(inner), stuck: Notify::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -59,6 +67,10 @@ impl Log {
         if inner.closed {
             return;
         }
+        inner.at_once = (now, if inner.at_once.0 == now { inner.at_once.1 + 1 } else { 0 });
+        if inner.at_once.1 == MOST_AT_ONCE {
+            self.stuck.notify_one();
+        }
         for word in data.into_iter().chain([now]) {
             inner.hash = (inner.hash ^ word).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(23);
         }
@@ -66,6 +78,11 @@ impl Log {
             let line = line(now, &who(), &text());
             inner.timeline.push(line);
         }
+    }
+
+    /// Resolves when more happens at one moment than can happen.
+    pub(super) async fn stuck(&self) {
+        self.stuck.notified().await;
     }
 
     /// A promise was not kept.

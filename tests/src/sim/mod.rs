@@ -65,9 +65,14 @@ pub fn run(plan: Plan, told: bool) -> Report {
         .unwrap();
     let world = runtime.block_on(async {
         let world = World::build(plan, told);
-        let finished = tokio::time::timeout(FOREVER, schedule(&world)).await;
-        if finished.is_err() {
-            world.log.violation("a call has no result: the schedule does not end");
+        tokio::select! {
+            biased;
+            () = world.log.stuck() => {
+                world.log.violation("time stands still: clients ask without a pause");
+            }
+            finished = tokio::time::timeout(FOREVER, schedule(&world)) => if finished.is_err() {
+                world.log.violation("a call has no result: the schedule does not end");
+            },
         }
         world.log.close();
         world

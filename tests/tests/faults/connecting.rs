@@ -93,8 +93,8 @@ async fn row_15_a_port_that_takes_connections_and_says_nothing_is_given_up() {
 #[tokio::test]
 async fn row_16_a_refused_connection_is_an_error_at_once_and_tried_again_with_pauses() {
     let nodes = Nodes::start(2);
-    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
-    stops_no_other_node(&nodes, &gone, "refused").await;
+    // A port that no other test is given.
+    stops_no_other_node(&nodes, "127.0.0.1:1", "refused").await;
 
     // A server that hangs up at once refuses as well, and can be asked how often it did.
     let door = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -295,8 +295,8 @@ impl Data {
         let now = self.clock.now();
         let left = self.remaining(key);
         let writer = self.keys.get(key).filter(|entry| entry.expires > now);
-        let readers = self.readers.until(key, now).map(|_| String::new());
-        let value = writer.map(|entry| entry.value.clone()).or(readers);
+        // Readers have no value. A key that expires within this nanosecond is free.
+        let value = left.map(|_| writer.map_or_else(String::new, |entry| entry.value.clone()));
         Reply::Seen(Arc::new(Seen {
             value: value.map(Secret),
             left: left.unwrap_or_default(),

@@ -47,8 +47,12 @@ impl Request<'_> {
         let key = Arc::clone(if self.terms.has_several() { &self.key } else { front.key() });
         let given = self.circumstances(failure, last, end, front.entry.is_some());
         let has_quorum = failure.is_none_or(|failure| !failure.no_quorum);
-        if !has_quorum || self.wants().tries_once {
+        if !has_quorum {
             // A client without a quorum must not hold up the other clients.
+            if let Some(entry) = front.entry.take() {
+                entry.leave_to_others();
+            }
+        } else if self.wants().tries_once {
             front.entry = None;
         } else if front.entry.is_none() && end.since(given.begun) >= given.round_trip * 2 {
             front.entry = Some(Box::new(self.entry(&key)?));

@@ -18,11 +18,14 @@ use super::{
 };
 use crate::{
     LockError, LockHandle, MemoryNode, Redlock, Released,
+    client::Client,
+    clock::Moment,
     node::queue_keys,
     options::LockOptions,
     resources::Resources,
+    settings::Terms,
     testing::{are_empty, nodes},
-    wait::{FailedAttempt, Joined},
+    wait::{FailedAttempt, Front, Joined, queue_node},
 };
 
 const TTL: Duration = Duration::from_secs(9);
@@ -133,6 +136,22 @@ async fn a_request_goes_behind_those_that_wait_in_its_process() {
     drop(timeout(SECOND, second).await.unwrap().unwrap().unwrap());
 }
 
+/// A request for the only permit of a resource, which is the first in its process.
+fn permit_request<'a>(
+    client: &'a Arc<Client>,
+    terms: &'a Terms,
+    now: Moment,
+) -> (Request<'a>, Front) {
+    let mut request = Request::new(client, Resources::One("r".to_owned()), terms, now, now);
+    request.key = queue_keys::permit(&request.key, 0).into();
+    let line: Arc<str> = queue_keys::line(&request.key).into();
+    request.permits = Some(Permits { line: Arc::clone(&line), count: 1 });
+    let Joined::First(front) = client.queues.join(&line, request.wants(), now) else {
+        panic!("another request is before it");
+    };
+    (request, front)
+}
+
 /// A report would put the client into the queue again, and the permit that is kept for it would lie idle.
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_came_while_the_client_asked_is_used_without_a_report() {
@@ -143,13 +162,7 @@ async fn a_turn_that_came_while_the_client_asked_is_used_without_a_report() {
     let client = ours.client();
     let terms = client.settings.terms(&LockOptions::default().permits(1)).unwrap();
     let now = client.nodes.clock.now();
-    let mut request = Request::new(client, Resources::One("r".to_owned()), &terms, now, now);
-    request.key = queue_keys::permit(&request.key, 0).into();
-    let line: Arc<str> = queue_keys::line(&request.key).into();
-    request.permits = Some(Permits { line: Arc::clone(&line), count: 1 });
-    let Joined::First(mut front) = client.queues.join(&line, request.wants(), now) else {
-        panic!("another request is before it");
-    };
+    let (mut request, mut front) = permit_request(client, &terms, now);
     let (end, full) = (now + 60 * SECOND, FailedAttempt::full());
     let chance = request.chance(&mut front, Some(&full), None, end).await.unwrap();
     assert_eq!(chance, Chance::Due, "it has joined the queue");
@@ -160,6 +173,34 @@ async fn a_turn_that_came_while_the_client_asked_is_used_without_a_report() {
     let chance = request.chance(&mut front, Some(&full), Some(chance), end).await.unwrap();
     assert_eq!((chance, begun.elapsed()), (Chance::Turn, Duration::ZERO));
     assert!(request.find_number(&front).await.unwrap(), "it is kept for this client");
+}
+
+/// The turn that it passes on is for another client. Clients without a quorum that asked again each time
+/// would pass the turn round without a pause.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_leaves_without_a_quorum_does_not_ask_again_at_once() {
+    let nodes = nodes(3);
+    let [ours, theirs, next] = [client(&nodes), client(&nodes), client(&nodes)];
+    drop(ours.lock("warm").await.unwrap());
+    let held = theirs.lock("r").permits(1).await.unwrap();
+    let client = ours.client();
+    let terms = client.settings.terms(&LockOptions::default().permits(1)).unwrap();
+    let now = client.nodes.clock.now();
+    let (mut request, mut front) = permit_request(client, &terms, now);
+    let (end, full) = (now + 60 * SECOND, FailedAttempt::full());
+    let chance = request.chance(&mut front, Some(&full), None, end).await.unwrap();
+    assert_eq!(chance, Chance::Due, "it has joined the queue");
+    let waiting = tokio::spawn(next.lock("r").permits(1).wait(60 * SECOND).into_future());
+    sleep(SECOND / 2).await;
+    let keeper = queue_node(&client.nodes, &request.key).unwrap();
+    held.release().await.unwrap();
+    nodes.iter().enumerate().filter(|(index, _)| *index != keeper).for_each(|(_, it)| it.stop());
+    sleep(SECOND / 10).await;
+    let begun = Instant::now();
+    let failure = FailedAttempt { no_quorum: true, ..full };
+    let chance = request.chance(&mut front, Some(&failure), Some(chance), end).await.unwrap();
+    assert!(begun.elapsed() >= SECOND / 10, "{chance:?} after {:?}", begun.elapsed());
+    waiting.abort();
 }
 
 /// A client that takes permits in a loop does not keep the others out.

@@ -81,7 +81,8 @@ async fn a_server_without_scripts_is_refused_before_it_has_a_lock() {
         let reason = refusal(&server.url(&format!("locks:{CANARY}@"), query)).await;
         assert!(reason.starts_with("NOPERM") && reason.contains("evalsha"), "{reason}");
     }
-    let redlock = crate::Redlock::builder().nodes([renamed.url("", "")]).build().unwrap();
+    let redlock = crate::Redlock::builder().nodes([renamed.url("", "")]);
+    let redlock = redlock.connect_timeout(LIMIT).build().unwrap();
     let error = within(redlock.try_lock("r").into_future()).await.unwrap_err();
     assert!(error.to_string().to_lowercase().contains("evalsha"), "{error}");
     assert_eq!(renamed.number("DBSIZE"), 0);
