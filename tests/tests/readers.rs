@@ -85,6 +85,27 @@ async fn a_flood_of_readers_lets_a_writer_in() {
     }
 }
 
+/// Readers before that place do not wait for the writer.
+#[tokio::test]
+async fn a_writer_that_waits_for_readers_says_at_which_place() {
+    let nodes = Nodes::start(3);
+    let (one, other) = (client(&nodes), client(&nodes));
+    nodes.warm_up(&other).await;
+    let reader = one.lock("job").shared().await.unwrap();
+    let waiting = tokio::spawn({
+        let other = other.clone();
+        async move { other.lock("job").await }
+    });
+    let sign = || nodes[0].get("redlock:job:{redlock:job}:writer");
+    wait_until("there is a sign with a place", async || {
+        sign().is_some_and(|it| !it.starts_with("0:"))
+    })
+    .await;
+    reader.release().await.unwrap();
+    within("the writer", waiting).await.unwrap().unwrap().release().await.unwrap();
+    wait_until("the sign goes", async || sign().is_none()).await;
+}
+
 /// The keys of a writer go, and readers come: the writer learns of it at its next renewal, and not when its
 /// validity ends.
 #[tokio::test]

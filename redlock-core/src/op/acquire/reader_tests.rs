@@ -12,6 +12,7 @@ use std::{
 use futures_util::future::{join_all, try_join_all};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::barrier::Barrier;
 use crate::{
     LockError, LockHandle, LostReason, MemoryNode, Redlock, Released, Restarts,
     testing::{are_empty, nodes},
@@ -212,6 +213,30 @@ async fn clients_that_read_and_write_in_turn_wait_for_holds_alone() {
     let longest = join_all(tasks).await.into_iter().map(Result::unwrap).max().unwrap();
     // The holds of the other tasks one after the other, three times over, and no timer.
     assert!(longest < 3 * 16 * Duration::from_millis(7), "{longest:?}");
+}
+
+/// The sign of a writer holds up the readers behind its place, and lets those before it ask.
+#[tokio::test(start_paused = true)]
+async fn a_reader_tells_the_nodes_its_place_and_a_writer_the_place_of_its_sign() {
+    let nodes = nodes(3);
+    let (one, other, writer) = (client(&nodes), client(&nodes), client(&nodes));
+    drop(writer.lock("warm").await.unwrap());
+    let reader = one.lock("r").shared().await.unwrap();
+    let raise = |place| {
+        let (key, value) = ("redlock:r".into(), "a writer".to_owned());
+        Barrier::raise(&writer.client().nodes, &key, place, value)
+    };
+    let before_all = raise(1);
+    sleep(SECOND).await;
+    let mut waiting = tokio::spawn(other.lock("r").shared().wait(600 * SECOND).into_future());
+    assert!(timeout(4 * SECOND, &mut waiting).await.is_err(), "the writer is before it");
+    drop(before_all);
+    let after_all = raise(u64::MAX / 2048);
+    let second = timeout(3 * SECOND, waiting).await.unwrap().unwrap().unwrap();
+    assert!(one.try_lock("r").shared().await.unwrap_err().is_held(), "it has no place");
+    drop((reader, second, after_all));
+    sleep(SECOND).await;
+    assert!(are_empty(&nodes));
 }
 
 /// A writer that does not wait any more holds no reader up, and one that crashed for five seconds.

@@ -189,20 +189,35 @@ pub(super) struct Monitor(BufReader<TcpStream>);
 impl Monitor {
     /// The names of the commands that clients sent until now; those that scripts ran inside are
     /// not among them.
-    pub(super) fn sent(mut self, server: &mut Server) -> Vec<String> {
+    pub(super) fn sent(self, server: &mut Server) -> Vec<String> {
+        let lines = self.lines(server).into_iter().filter(|(inside, _)| !inside);
+        lines.map(|(_, words)| words[0].to_ascii_uppercase()).collect()
+    }
+
+    /// The keys that scripts have set until now. Each is pushed to the client that tracks it.
+    pub(super) fn set_inside(self, server: &mut Server) -> Vec<String> {
+        let is_set = |words: &[String]| words[0].eq_ignore_ascii_case("SET");
+        let lines = self.lines(server).into_iter();
+        lines
+            .filter(|(inside, words)| *inside && is_set(words))
+            .map(|(_, words)| words[1].clone())
+            .collect()
+    }
+
+    /// The words of each command until now, and whether a script ran it.
+    fn lines(mut self, server: &mut Server) -> Vec<(bool, Vec<String>)> {
         server.admin("ECHO the-end");
-        let mut commands = Vec::new();
+        let mut lines = Vec::new();
         loop {
             let mut line = String::new();
             assert_ne!(self.0.read_line(&mut line).unwrap(), 0, "the monitor was cut off");
             if line.contains("the-end") {
-                return commands;
+                return lines;
             }
             // +1700000000.000000 [0 127.0.0.1:4711] "SET" "key" ..
             let (origin, command) = line.split_once("] ").unwrap();
-            if !origin.ends_with(" lua") {
-                commands.push(command.split('"').nth(1).unwrap().to_ascii_uppercase());
-            }
+            let words = command.split('"').skip(1).step_by(2).map(str::to_owned).collect();
+            lines.push((origin.ends_with(" lua"), words));
         }
     }
 }

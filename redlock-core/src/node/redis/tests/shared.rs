@@ -142,7 +142,10 @@ async fn a_reader_with_the_lock_passes_its_turn_on_and_the_next_waiter_keeps_its
     assert_eq!(act(&mut *node, &one, SHARE).await, Ok(Reply::Done));
     assert_eq!(act(&mut *node, &one, Action::Leave).await, woke(false));
     assert_eq!(act(&mut *node, &other, SHARE).await, Ok(Reply::Done));
+    let monitor = server.monitor();
     assert_eq!(act(&mut *node, &other, Action::Leave).await, woke(true));
+    let told = monitor.set_inside(&mut server);
+    assert_eq!(told.last().unwrap(), "redlock:a:{redlock:a}:turn:writer", "{told:?}");
     assert_eq!(server.number(queue), 1, "the writer");
     assert_eq!(act(&mut *node, &one, release).await, Ok(Reply::Done));
     assert_eq!(act(&mut *node, &other, release).await, woke(true));
