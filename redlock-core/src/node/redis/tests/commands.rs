@@ -315,6 +315,42 @@ async fn locks_that_are_released_together_are_answered_one_by_one() {
     assert_eq!([server.number("EXISTS redlock:a"), server.number("EXISTS other")], [1, 0]);
 }
 
+/// Locks that are released together share one look for waiters.
+#[tokio::test]
+async fn a_waiter_gets_its_turn_when_its_lock_is_released_together_with_others() {
+    let server = Server::start();
+    let mut node = connected(&server.url("", "")).await;
+    let locks = ["redlock:a", "redlock:b", "redlock:c"].map(|key| claim(key, CANARY));
+    let join = Action::Join { place: 0, life: TTL, listens: false };
+    let wakes = Action::Release { wakes: Places::FIRST };
+    let woke = Ok(Reply::Woke { deleted: true, woken: Places::FIRST });
+    let waiter = claim("redlock:b", "waiter");
+    for kept in [wakes, RELEASE] {
+        for lock in &locks {
+            assert_eq!(act(&mut *node, lock, GRANT).await, Ok(Reply::Done));
+        }
+        assert!(matches!(act(&mut *node, &waiter, join).await, Ok(Reply::Queued { .. })));
+        let [a, b, c] = &locks;
+        let answers = batch(&mut *node, &[(a, wakes), (b, kept), (c, wakes)]).await;
+        let expected = if kept == wakes { woke.clone() } else { Ok(Reply::Done) };
+        assert_eq!(answers, [Ok(Reply::Done), expected, Ok(Reply::Done)]);
+    }
+    assert_eq!(act(&mut *node, &waiter, Action::Leave).await, Ok(Reply::Done), "it still waits");
+}
+
+#[tokio::test]
+async fn a_lock_that_is_released_twice_at_once_was_there_once() {
+    let mut server = Server::start();
+    let (mut node, ours, _) = pair(&server.url("", "")).await;
+    let other = claim("other", CANARY);
+    for claim in [&ours, &other] {
+        assert_eq!(act(&mut *node, claim, GRANT).await, Ok(Reply::Done));
+    }
+    let answers = batch(&mut *node, &[(&ours, RELEASE), (&other, RELEASE), (&ours, RELEASE)]).await;
+    assert_eq!(answers, [Ok(Reply::Done), Ok(Reply::Done), Ok(Reply::Missing)]);
+    assert_eq!(server.number("DBSIZE"), 0);
+}
+
 /// The first waiter in a queue gets the turn, and the waiter behind it is told that it is next.
 #[tokio::test]
 async fn a_release_gives_the_turn_to_the_first_that_is_alive() {
