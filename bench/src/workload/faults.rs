@@ -84,7 +84,7 @@ fn cases(bench: &Bench) -> Vec<Case<'_>> {
 
 /// The figures of a lock of another language; none where the language is not installed.
 fn beside(bench: &Bench, peer: Peer, fault: Fault) -> Sample {
-    let span = bench.pick(Duration::from_secs(10), Duration::from_secs(5));
+    let span = bench.pick(Duration::from_secs(5), Duration::from_secs(2));
     let Some(mut asked) = Asked::start(bench, peer, Mode::Apart, span) else {
         return Sample::new();
     };
