@@ -13,6 +13,8 @@ mod credentials;
 mod ending_by;
 mod expiry;
 mod fingerprint;
+#[cfg(test)]
+mod gathering_tests;
 mod handle;
 mod health;
 mod job;

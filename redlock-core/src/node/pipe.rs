@@ -57,8 +57,8 @@ pub(super) struct Pipe {
 pub(super) const CROWD: usize = 4;
 
 /// For this long after a crowd, callers do not send their jobs themselves: together the jobs cost
-/// one write.
-const CROWD_LASTS: Duration = Duration::from_millis(1);
+/// one write. No job waits longer than this for others.
+pub(super) const CROWD_LASTS: Duration = Duration::from_millis(1);
 
 struct Batch {
     items: Vec<Queued>,

@@ -20,7 +20,7 @@ use super::{
     Connection,
     outbox::Outbox,
     outcome::conclude,
-    pipe::{Answered, CROWD},
+    pipe::{Answered, CROWD, CROWD_LASTS},
     shared::Shared,
     strikes::Strikes,
     task::Task,
@@ -97,7 +97,7 @@ impl<'a> Session<'a> {
         let ended = loop {
             let Some(mut wake) = self.look() else { break None };
             if wake != Moment::NEVER && wake <= self.shared.context.clock.now() {
-                wake = self.send_waiting();
+                wake = self.gathers_until().unwrap_or_else(|| self.send_waiting());
             }
             let event = self.next_event(&mut alarm, wake).await;
             if let Err(error) = self.handle(event).await {
@@ -147,6 +147,21 @@ impl<'a> Session<'a> {
         next.into_iter().chain(outbox.ends_at).min().unwrap_or(Moment::NEVER)
     }
 
+    /// Until when the waiting commands of a crowd wait for more. `None` when they leave now.
+    ///
+    /// The answers to the batch in flight wake callers that are about to ask again, and all of them cost
+    /// one write. A node that is far away answers too late for that.
+    fn gathers_until(&self) -> Option<Moment> {
+        if !self.crowded || self.shared.round_trip.get() > CROWD_LASTS {
+            return None;
+        }
+        if self.shared.pipe.lock().is_empty() {
+            return None;
+        }
+        let until = self.shared.outbox.lock().lanes.oldest()? + CROWD_LASTS;
+        (until > self.shared.context.clock.now()).then_some(until)
+    }
+
     /// Sends the waiting commands. Returns when there is something to do next.
     fn send_waiting(&mut self) -> Moment {
         let now = LazyCell::new(|| self.shared.context.clock.now());
@@ -191,13 +206,11 @@ impl<'a> Session<'a> {
     async fn handle(&mut self, event: Event) -> Result<(), NodeError> {
         match event {
             Event::Closed(error) => return Err(error),
-            Event::Answered(answered) => return self.conclude(answered),
-            Event::Mail => {
-                if self.crowded {
-                    // Callers that are about to ask may join: one write for all of them.
-                    tokio::task::yield_now().await;
-                }
+            Event::Answered(answered) => {
+                self.conclude(answered)?;
+                self.let_a_crowd_ask().await;
             }
+            Event::Mail => self.let_a_crowd_ask().await,
             Event::Ponged { timed_out: false } => self.strikes.clear(),
             // A ping is a command like any other (rule 15).
             Event::Ponged { timed_out: true } => {
@@ -220,6 +233,13 @@ impl<'a> Session<'a> {
             Event::Due => {}
         }
         Ok(())
+    }
+
+    /// Callers that are about to ask may join: one write for all of them.
+    async fn let_a_crowd_ask(&mut self) {
+        if self.crowded {
+            tokio::task::yield_now().await;
+        }
     }
 
     fn conclude(&mut self, answered: Answered) -> Result<(), NodeError> {

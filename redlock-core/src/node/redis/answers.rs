@@ -6,7 +6,7 @@ use super::{reply, set, shared};
 use crate::node::{Command, Reply};
 
 /// Reads the answer to commands that went out as one call. It is a list with one entry for each lock,
-/// unless there is only one lock, or the call failed as a whole.
+/// unless there is only one lock, the number 1 is for all of them, or the call failed as a whole.
 pub(super) fn decode_all(
     commands: &[Command],
     answer: &Value,
@@ -16,9 +16,13 @@ pub(super) fn decode_all(
         Value::Array(answers) if is_list => answers.as_slice(),
         _ => &[],
     };
+    let are_released = commands.len() > 1 && *answer == Value::Int(1);
     let expected: usize = if is_list { commands.iter().map(|it| it.claim.len()).sum() } else { 0 };
     let fits = rest.len() == expected;
     commands.iter().map(move |Command { claim, action }| {
+        if are_released {
+            return Ok(Reply::Done);
+        }
         if !fits {
             return Err(reply::unexpected(answer, "one number for each lock"));
         }

@@ -32,9 +32,27 @@ end
 if one then
   return woken(1, one)
 end
-local answers, ours, gone = {}, {}, {}
--- Two calls for all of them, because the calls take most of the time.
 local holders = redis.pcall('MGET', unpack(KEYS))
+-- The usual case: all of them are ours, and no client waits for any. Each call is for all of them,
+-- because the calls take most of the time.
+local are_ours = true
+local queues = {}
+for i = 1, #KEYS do
+  if holders[i] ~= ARGV[2 * i - 1] then
+    are_ours = false
+    break
+  end
+  if ARGV[2 * i] ~= '' then
+    queues[#queues + 1] = ARGV[2 * i] .. ':queue'
+  end
+end
+local are_deleted = are_ours
+  and (#queues == 0 or redis.pcall('EXISTS', unpack(queues)) == 0)
+  and redis.call('DEL', unpack(KEYS)) == #KEYS
+if are_deleted then
+  return 1
+end
+local answers, ours, gone = {}, {}, {}
 for i = 1, #KEYS do
   if gone[KEYS[i]] then
     -- The lock was released twice at once.

@@ -3,7 +3,8 @@
 --
 -- KEYS[i] a lock   ARGV[2i-1] our value   ARGV[2i] the prefix of its queue's keys, or empty
 -- Answers for each lock: 1 if it is deleted, 0 if there was no such lock, -1 if it has another value; 2
--- more when a waiter got the turn. One lock is answered by the number alone.
+-- more when a waiter got the turn. One lock is answered by the number alone, and so are several when the
+-- number is 1 for all of them.
 
 -- One lock that no client waits for: the usual case pays for nothing else.
 local one
