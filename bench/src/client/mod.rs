@@ -7,6 +7,7 @@ mod mutex;
 mod ours;
 mod peer;
 mod polling;
+mod program;
 mod queued;
 mod rslock;
 mod sets;
@@ -15,7 +16,7 @@ mod sockets;
 use std::{future::Future, time::Duration};
 
 use self::ours::Ours;
-pub(crate) use self::peer::{Peer, Program};
+pub(crate) use self::peer::Peer;
 
 /// How long a lock lives on its nodes when it is not renewed. The default of redlock-core.
 const TTL: Duration = Duration::from_secs(30);
@@ -158,7 +159,7 @@ impl Which {
     ///
     /// # Panics
     ///
-    /// For a [`Peer`]: no Rust code can call it. Only the workload `peers` names peers.
+    /// For a [`Peer`]: no Rust code can call it. Workloads that name peers run their programs.
     pub(crate) fn visit<V: Visit>(self, visitor: V) -> V::Output {
         match self {
             Self::Ours => visitor.with::<Ours<ours::Plain>>(),

@@ -1,11 +1,12 @@
 //! Locks of other languages. Each is a small program in `bench/peers`, built into a folder of its own with
 //! the tools of its language.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-};
+use std::{collections::BTreeMap, env, fs, io, path::Path, sync::Mutex};
+
+use super::program::Program;
+
+/// The variable with the class path of a Redisson that was built elsewhere. Maven is not asked then.
+const REDISSON_CLASSPATH: &str = "REDLOCK_BENCH_REDISSON_CLASSPATH";
 
 /// A lock of another language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,45 +19,6 @@ pub(crate) enum Peer {
     Redisson,
 }
 
-/// A program that was built: its words, and the directory in which it runs.
-#[derive(Debug, Clone)]
-pub(crate) struct Program {
-    words: Vec<&'static str>,
-    directory: PathBuf,
-}
-
-impl Program {
-    fn new(words: &[&'static str], directory: &Path) -> Self {
-        Self { words: words.to_vec(), directory: directory.to_owned() }
-    }
-
-    /// The command that runs it. Arguments follow.
-    pub(crate) fn command(&self) -> Command {
-        let mut words = self.words.iter();
-        let mut command = Command::new(words.next().copied().unwrap_or_default());
-        command.args(words).current_dir(&self.directory);
-        command
-    }
-
-    /// Runs it to its end. `Err` says why it did not end well.
-    fn run(&self) -> Result<(), String> {
-        let words = self.words.join(" ");
-        let output = self.command().stdin(Stdio::null()).output();
-        let output = output.map_err(|error| format!("`{words}` could not be run: {error}"))?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8_lossy(&said);
-        let mut lines = said.lines().filter(|line| line.contains(char::is_alphabetic));
-        let told = lines.find(|line| line.to_lowercase().contains("error"));
-        Err(format!(
-            "`{words}` failed: {}",
-            told.or(lines.next_back()).unwrap_or("it says nothing")
-        ))
-    }
-}
-
 impl Peer {
     /// The name in tables, files and arguments, and of its folder.
     pub(crate) fn name(self) -> &'static str {
@@ -67,14 +29,27 @@ impl Peer {
         }
     }
 
+    /// The program. It is built once. `None`, and a line that says what is missing, where it cannot be.
+    pub(crate) fn program(self) -> Option<Program> {
+        static BUILT: Mutex<BTreeMap<&str, Result<Program, String>>> = Mutex::new(BTreeMap::new());
+        let mut built = BUILT.lock().expect("no build panics");
+        match built.entry(self.name()).or_insert_with(|| self.build()) {
+            Ok(program) => Some(program.clone()),
+            Err(missing) => {
+                eprintln!("SKIPPED {}: {missing}", self.name());
+                None
+            }
+        }
+    }
+
     /// Builds the program, unless it is there already: its folder under `target/peers` is deleted to
     /// build it anew. `Err` says what is missing on this machine.
-    pub(crate) fn build(self) -> Result<Program, String> {
+    fn build(self) -> Result<Program, String> {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
         let source = root.join("bench/peers").join(self.name());
         let built = root.join("target/peers").join(self.name());
         copy(&source, &built).map_err(|error| format!("{}: {error}", built.display()))?;
-        let program = |words: &[&'static str]| Program::new(words, &built);
+        let program = |words: &[&str]| Program::new(words, &built);
         let is_there = |path: &str| built.join(path).exists();
         match self {
             Self::NodeRedlock => {
@@ -91,6 +66,11 @@ impl Peer {
                 Ok(program(&["./peer"]))
             }
             Self::Redisson => {
+                if let Ok(path) = env::var(REDISSON_CLASSPATH) {
+                    let (source, classes) = ("src/main/java/Main.java", "target/classes");
+                    program(&["javac", "-cp", &path, "-d", classes, source]).run()?;
+                    return Ok(program(&["java", "-cp", &format!("{classes}:{path}"), "Main"]));
+                }
                 if !is_there("target/dependency") {
                     let jars = "dependency:copy-dependencies";
                     program(&["mvn", "--quiet", "--batch-mode", "compile", jars]).run()?;

@@ -94,7 +94,7 @@ impl Chart {
                     bar - 4.0,
                     x + bar / 2.0,
                     y - 4.0,
-                    number(*value),
+                    short(*value),
                 );
             }
             let middle = left + group / 2.0;
@@ -142,6 +142,11 @@ impl Chart {
     }
 }
 
+/// What a bar says: seven digits would run into the next bar.
+fn short(value: f64) -> String {
+    if value < 1e6 { number(value) } else { format!("{} M", number(value / 1e6)) }
+}
+
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
@@ -151,6 +156,11 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn millions_are_short() {
+        assert_eq!([999_000.0, 9_104_330.0].map(short), ["999000", "9.10 M"]);
+    }
 
     fn chart(logarithmic: bool) -> Chart {
         Chart {

@@ -1,13 +1,21 @@
 //! Nodes that hang or die under a client at work.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use redlock_tests::{LIMIT, Nodes};
 use tokio::runtime::Runtime;
 
-use super::{Bench, Case, Flavor, Workload, throughput::NODES};
+use super::{
+    Bench, Case, Flavor, Workload,
+    asked::{Asked, Mode},
+    throughput::NODES,
+};
 use crate::{
-    client::{Client, Visit, Which},
+    client::{Client, Peer, Visit, Which},
     load::{self, Uncontended},
     metric::{Metric, Sample},
     stats,
@@ -45,18 +53,53 @@ impl Fault {
     }
 }
 
+const CLIENTS: &[Which] = &[Which::Bare, Which::Ours, Which::Rslock];
+
+/// With locks of other languages, which take up to nine seconds for a lock.
+const WITH_PEERS: &[Which] = &[
+    Which::Bare,
+    Which::Ours,
+    Which::Rslock,
+    Which::Peer(Peer::NodeRedlock),
+    Which::Peer(Peer::Redsync),
+    Which::Peer(Peer::Redisson),
+];
+
 fn cases(bench: &Bench) -> Vec<Case<'_>> {
     let faults = [
-        ("one hung", Fault::Hung(1)),
-        ("two hung", Fault::Hung(2)),
-        ("one killed", Fault::Killed(1)),
+        ("one hung", Fault::Hung(1), WITH_PEERS),
+        ("two hung", Fault::Hung(2), CLIENTS),
+        ("one killed", Fault::Killed(1), CLIENTS),
     ];
-    let case = |(label, fault): (&str, Fault)| Case {
+    let case = |(label, fault, clients): (&str, Fault, _)| Case {
         label: label.to_owned(),
-        clients: &[Which::Bare, Which::Ours, Which::Rslock],
-        sample: Box::new(move |which| which.visit(Faulty { bench, fault })),
+        clients,
+        sample: Box::new(move |which| match which {
+            Which::Peer(peer) => beside(bench, peer, fault),
+            which => which.visit(Faulty { bench, fault }),
+        }),
     };
     faults.into_iter().map(case).collect()
+}
+
+/// The figures of a lock of another language; none where the language is not installed.
+fn beside(bench: &Bench, peer: Peer, fault: Fault) -> Sample {
+    let span = bench.pick(Duration::from_secs(5), Duration::from_secs(2));
+    let Some(mut asked) = Asked::start(bench, peer, Mode::Apart, span) else {
+        return Sample::new();
+    };
+    fault.begin(&bench.nodes);
+    asked.go();
+    let (tell, told) = mpsc::channel();
+    let listener = thread::spawn(move || {
+        let said = asked.hear();
+        let _ = tell.send(());
+        said
+    });
+    // The last lock ends while the fault lasts, too. A library that gets none then must end all the same.
+    let _ = told.recv_timeout(span + LIMIT);
+    fault.end(&bench.nodes);
+    listener.join().expect("a peer speaks until its end").times()
 }
 
 struct Faulty<'a> {

@@ -1,6 +1,7 @@
 //! The workloads, each a file. A workload has cases; each client of a case gives one sample in each
 //! round, one after the other, so that a slow machine slows all of them.
 
+mod asked;
 mod contended;
 mod cost;
 mod far;

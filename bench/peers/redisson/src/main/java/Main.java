@@ -10,8 +10,15 @@ import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 
-/** Redisson's RedLock with its defaults. ../../../../README.md says what it is asked to do. */
+/**
+ * Redisson's RedLock with its defaults. ../../../../README.md says what it is asked to do. Redisson deprecates
+ * RedLock and advises a lock on one master with replicas. It has no other lock over a majority of masters.
+ */
+@SuppressWarnings("deprecation")
 public class Main {
+    /** In microseconds. The virtual machine compiles what runs often: locks get faster for three seconds. */
+    static final long WARM_UP = 5_000_000;
+
     static final AtomicInteger holders = new AtomicInteger();
     static final AtomicInteger violations = new AtomicInteger();
     static final List<RedissonClient> clients = new ArrayList<>();
@@ -68,21 +75,8 @@ public class Main {
         said.add("task " + turns + " " + longest + " " + failures);
     }
 
-    public static void main(String[] arguments) throws Exception {
-        boolean apart = arguments[0].equals("apart");
-        int tasks = Integer.parseInt(arguments[1]);
-        long span = Long.parseLong(arguments[2]) * 1000;
-        String resource = arguments[3];
-        for (int node = 4; node < arguments.length; node++) {
-            Config config = new Config();
-            config.useSingleServer().setAddress("redis://" + arguments[node]);
-            clients.add(Redisson.create(config));
-        }
-        // The virtual machine compiles what runs often.
-        apart("warm-up", micros() + 2_000_000, new ArrayList<>());
-
-        System.out.println("ready");
-        new BufferedReader(new InputStreamReader(System.in)).readLine();
+    /** What all tasks said. */
+    static String run(boolean apart, int tasks, String resource, long span) throws InterruptedException {
         long end = micros() + span;
         List<List<String>> said = new ArrayList<>();
         List<Thread> threads = new ArrayList<>();
@@ -104,7 +98,25 @@ public class Main {
         }
         StringBuilder all = new StringBuilder();
         said.forEach(lines -> lines.forEach(line -> all.append(line).append('\n')));
-        System.out.println(all + "violations " + violations + "\nend");
+        return all.toString();
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        boolean apart = arguments[0].equals("apart");
+        int tasks = Integer.parseInt(arguments[1]);
+        long span = Long.parseLong(arguments[2]) * 1000;
+        String resource = arguments[3];
+        for (int node = 4; node < arguments.length; node++) {
+            Config config = new Config();
+            config.useSingleServer().setAddress("redis://" + arguments[node]);
+            clients.add(Redisson.create(config));
+        }
+        run(apart, tasks, resource + ":warm-up", WARM_UP);
+
+        System.out.println("ready");
+        new BufferedReader(new InputStreamReader(System.in)).readLine();
+        String said = run(apart, tasks, resource, span);
+        System.out.println(said + "violations " + violations + "\nend");
         System.exit(0);
     }
 }
