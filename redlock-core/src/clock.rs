@@ -88,8 +88,34 @@ pub(crate) struct Reading {
 pub(crate) fn wall_at(instant: tokio::time::Instant) -> Duration {
     let origin = tokio::time::Instant::from_std(ORIGIN.monotonic);
     let wall = ORIGIN.wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    #[cfg(redlock_sim)]
+    let (origin, wall) = simulated::begin().unwrap_or((origin, wall));
     let before = wall.saturating_sub(origin.saturating_duration_since(instant));
     before + instant.saturating_duration_since(origin)
+}
+
+/// The wall clock of a schedule that is to be replayed: it shows the same time in each run.
+#[cfg(redlock_sim)]
+pub(crate) mod simulated {
+    use std::{cell::Cell, time::Duration};
+
+    use tokio::time::Instant;
+
+    /// What it shows at the beginning, since the Unix epoch.
+    const BEGIN: Duration = Duration::from_secs(1_600_000_000);
+
+    thread_local! {
+        static BEGUN: Cell<Option<Instant>> = const { Cell::new(None) };
+    }
+
+    /// The schedule of this thread begins now.
+    pub(crate) fn begins() {
+        BEGUN.set(Some(Instant::now()));
+    }
+
+    pub(super) fn begin() -> Option<(Instant, Duration)> {
+        BEGUN.get().map(|begun| (begun, BEGIN))
+    }
 }
 
 /// Tells the time. Never runs slow and never goes back.

@@ -42,6 +42,7 @@ use std::{
 };
 
 pub use plan::Plan;
+use redlock_core::seam::simulation::wall_begins;
 pub use report::{Report, Stats};
 use tokio::runtime::{Builder, RngSeed};
 use world::World;
@@ -64,6 +65,7 @@ pub fn run(plan: Plan, told: bool) -> Report {
         .build()
         .unwrap();
     let world = runtime.block_on(async {
+        wall_begins();
         let world = World::build(plan, told);
         tokio::select! {
             biased;

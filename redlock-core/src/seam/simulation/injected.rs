@@ -33,6 +33,11 @@ pub fn wall_now() -> Duration {
     wall_at(Instant::now())
 }
 
+/// The wall clock of this thread begins now, at a time that is the same in each run. Needs a runtime.
+pub fn wall_begins() {
+    clock::simulated::begins();
+}
+
 /// The random numbers of one client.
 pub trait Entropy: fmt::Debug + Send + Sync + 'static {
     /// Fills `bytes`.
