@@ -11,8 +11,8 @@ use tokio::{
 };
 
 use super::{
-    Action, Claim, Command, Connection, Connector, Job, NodeHandle, NodeSpec, Opened, Reply,
-    ReplyTo, Sender, Watchers, deliver,
+    Action, Claim, Command, Connection, Connector, Job, NodeHandle, NodeSpec, Opened, Places,
+    Reply, ReplyTo, Sender, Watchers, deliver, lanes::MAX_IN_BATCH,
 };
 use crate::{MemoryNode, NodeError, Redlock, quorum::Round};
 
@@ -101,9 +101,13 @@ async fn crowded() -> (Gated, Redlock, NodeHandle) {
 }
 
 fn ask(node: &NodeHandle) {
+    submit(node, Action::Grant { ttl: 30_000 * MS });
+}
+
+fn submit(node: &NodeHandle, action: Action) {
     let claim = Arc::new(Claim::new(&"redlock:r".into(), "v".to_owned()));
     let round = Round::new(1, |_| true);
-    let job = Job::new(&claim, Action::Grant { ttl: 30_000 * MS });
+    let job = Job::new(&claim, action);
     deliver(node.submit(job, ReplyTo::new(&round, 0, node.name()), node.now()));
 }
 
@@ -144,9 +148,46 @@ async fn no_command_waits_long_for_others() {
 async fn commands_to_a_node_that_is_far_away_do_not_wait_for_others() {
     let (gate, _redlock, handle) = crowded().await;
     sleep(10 * MS).await;
-    gate.answers.add_permits(1);
+    gate.answers.add_permits(2);
     settle().await;
+    for _ in 0..2 {
+        ask(&handle);
+        settle().await;
+    }
+    assert_eq!(*gate.writes.lock(), [1, 5, 1, 1], "it has answered a crowd just now");
+}
+
+#[tokio::test(start_paused = true)]
+async fn commands_do_not_wait_for_a_crowd_that_has_gone() {
+    let (gate, _redlock, handle) = crowded().await;
+    gate.answers.add_permits(2);
+    sleep(10 * MS).await;
+    for _ in 0..2 {
+        ask(&handle);
+        settle().await;
+    }
+    assert_eq!(*gate.writes.lock(), [1, 5, 1, 1]);
+}
+
+/// The turn of the next client may be on its way to it from another node.
+#[tokio::test(start_paused = true)]
+async fn a_delete_does_not_wait_for_others_and_takes_along_those_that_do() {
+    let (gate, _redlock, handle) = crowded().await;
     ask(&handle);
     settle().await;
-    assert_eq!(*gate.writes.lock(), [1, 5, 1], "the second batch is in flight");
+    assert_eq!(gate.writes.lock().len(), 2);
+    submit(&handle, Action::Release { wakes: Places::NONE });
+    settle().await;
+    assert_eq!(*gate.writes.lock(), [1, 5, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_is_full_leaves() {
+    let (gate, _redlock, handle) = crowded().await;
+    (1..MAX_IN_BATCH).for_each(|_| ask(&handle));
+    settle().await;
+    assert_eq!(gate.writes.lock().len(), 2);
+    ask(&handle);
+    settle().await;
+    assert_eq!(*gate.writes.lock(), [1, 5, MAX_IN_BATCH]);
 }

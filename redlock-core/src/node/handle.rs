@@ -92,9 +92,11 @@ impl NodeHandle {
     pub(crate) fn submit(&self, job: Job, reply_to: ReplyTo, now: Moment) -> Vec<EarlyReply> {
         let shared = self.shared();
         let mut outbox = shared.outbox.lock();
-        // The job that waits already has woken the supervisor.
         let (first, quiet) = (outbox.lanes.nothing_waits(), outbox.lanes.is_quiet());
+        let may_gather = outbox.lanes.may_gather();
         let early = outbox.put(&shared.name, job, reply_to, now);
+        // A job that waits already has woken the supervisor, which may let the jobs gather.
+        let presses = first || may_gather && !outbox.lanes.may_gather();
         drop(outbox);
         if !early.is_empty() && first {
             // It was answered without being sent.
@@ -105,7 +107,7 @@ impl NodeHandle {
             // answer may be there at once.
             shared.task.expect(now + shared.context.node_timeout);
         }
-        if first && !(quiet && self.send_now(now)) {
+        if presses && !(quiet && self.send_now(now)) {
             shared.task.expect(now);
             shared.notify();
         }
@@ -115,7 +117,7 @@ impl NodeHandle {
     /// Sends the waiting jobs from here. False when the supervisor has to do it.
     fn send_now(&self, now: Moment) -> bool {
         let Some(mut pipe) = self.shared().pipe.try_lock() else { return false };
-        if pipe.is_crowded(now) {
+        if pipe.is_crowded(&&now) {
             return false;
         }
         let sent = pipe.send_waiting(&self.shared().outbox, &&now);

@@ -27,7 +27,7 @@ const MAX_UPKEEP: usize = 2 * MAX_IN_FLIGHT;
 
 /// How many of them go out as one batch, which is answered as a whole. An answer from time to time
 /// shows that a busy node is alive.
-const MAX_IN_BATCH: usize = 128;
+pub(super) const MAX_IN_BATCH: usize = 128;
 
 /// A job on its way to the node.
 #[derive(Debug)]
@@ -102,8 +102,12 @@ impl Lanes {
                     while withdraw(&mut self.watches, &job.claim, name, &mut early) {}
                 }
                 let may_wait = job.clean_up.is_some_and(|it| it.may_be_unsent);
-                if may_wait && withdraw(&mut self.grants, &job.claim, name, &mut early) {
-                    // A claim is granted once a node: nothing of it ever got here.
+                // A claim is granted once a node: nothing of it ever got here.
+                let is_nowhere =
+                    may_wait && withdraw(&mut self.grants, &job.claim, name, &mut early);
+                // Other nodes have granted it, and clients may wait here.
+                let wakes = matches!(job.action, Action::Release { wakes } if !wakes.is_none());
+                if is_nowhere && !wakes {
                     early.push((reply_to, Ok(Reply::Missing)));
                 } else {
                     self.deletes.push_back(Queued::new(job, reply_to, now));
@@ -219,6 +223,14 @@ impl Lanes {
     /// When the job that has waited longest was handed in.
     pub(super) fn oldest(&self) -> Option<Moment> {
         self.all().into_iter().filter_map(|lane| lane.front()).map(|item| item.queued).min()
+    }
+
+    /// Whether the jobs may wait for more to go out with them: there are no renewals and no deletes, and a
+    /// batch is not full.
+    pub(super) fn may_gather(&self) -> bool {
+        let Self { renewals, deletes, grants, watches, .. } = self;
+        let is_full = grants.len() + watches.len() >= MAX_IN_BATCH;
+        renewals.is_empty() && deletes.is_empty() && !is_full
     }
 
     pub(super) fn nothing_waits(&self) -> bool {

@@ -93,6 +93,19 @@ fn renewals_and_deletes_leave_first_grants_next_watches_last() {
     assert_eq!(actions(&sent), [EXTEND, release, GRANT, Action::Watch]);
 }
 
+/// Other nodes have granted the lock, and a client that waits for it may have no other notice.
+#[test]
+fn a_release_gives_the_turn_on_a_node_that_its_set_never_reached() {
+    let mut outbox = up();
+    let claim = claim("k");
+    assert!(put(&mut outbox, Job::new(&claim, GRANT)).is_empty());
+    let release = Action::Release { wakes: Places::FIRST };
+    let early = put(&mut outbox, Job { action: release, ..delete(&claim) });
+    assert!(matches!(&early[..], [(_, Err(_))]), "its SET is withdrawn: {early:?}");
+    assert_eq!(actions(&take(&mut outbox, 0)), [release]);
+    deliver(early);
+}
+
 #[test]
 fn a_delete_withdraws_its_own_set_and_only_that() {
     let mut outbox = up();

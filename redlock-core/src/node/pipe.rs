@@ -49,15 +49,15 @@ pub(super) struct Pipe {
     pub(super) is_timed: bool,
     /// Room for the next batch.
     spare: Vec<Queued>,
-    /// When the last crowd left.
+    /// When the last crowd left, or had its answers. `None` once that is long ago.
     crowd_at: Option<Moment>,
 }
 
 /// If this many jobs leave at once, more jobs are about to come.
 pub(super) const CROWD: usize = 4;
 
-/// For this long after a crowd, callers do not send their jobs themselves: together the jobs cost
-/// one write. No job waits longer than this for others.
+/// For this long after a crowd was sent or answered, callers do not send their jobs themselves: together the
+/// jobs cost one write. No job waits longer than this for others.
 pub(super) const CROWD_LASTS: Duration = Duration::from_millis(1);
 
 struct Batch {
@@ -146,9 +146,19 @@ impl Pipe {
         self.number == number
     }
 
-    /// Whether many callers have just asked, and are about to ask again.
-    pub(super) fn is_crowded(&self, now: Moment) -> bool {
-        self.crowd_at.is_some_and(|at| now.since(at) < CROWD_LASTS)
+    /// Many callers ask, or are about to.
+    pub(super) fn note_crowd(&mut self, now: Moment) {
+        self.crowd_at = Some(now);
+    }
+
+    /// Whether many callers have just asked or had their answers, and are about to ask again.
+    pub(super) fn is_crowded(&mut self, now: &impl Deref<Target = Moment>) -> bool {
+        let is_crowded = self.crowd_at.is_some_and(|at| now.since(at) < CROWD_LASTS);
+        if !is_crowded {
+            // The clock is not read again.
+            self.crowd_at = None;
+        }
+        is_crowded
     }
 
     /// By when the first batch must be answered.

@@ -30,6 +30,9 @@ use crate::{
     error::{NodeError, NodeErrorKind},
 };
 
+/// Commands wait for the answers of nodes that are this near.
+const NEAR: Duration = Duration::from_micros(500);
+
 /// One connection, from its opening to its end.
 pub(super) struct Session<'a> {
     task: Task<'a>,
@@ -40,8 +43,6 @@ pub(super) struct Session<'a> {
     closed: Fuse<BoxFuture<'static, NodeError>>,
     pings: FuturesUnordered<BoxFuture<'static, bool>>,
     strikes: Strikes,
-    /// The room that the largest batch needed last time.
-    crowded: bool,
     /// The node has answered a command, if only with an error.
     answered: bool,
 }
@@ -84,7 +85,6 @@ impl<'a> Session<'a> {
             closed,
             pings: FuturesUnordered::new(),
             strikes: Strikes::default(),
-            crowded: false,
             answered: false,
         }
     }
@@ -149,26 +149,27 @@ impl<'a> Session<'a> {
 
     /// Until when the waiting commands of a crowd wait for more. `None` when they leave now.
     ///
-    /// The answers to the batch in flight wake callers that are about to ask again, and all of them cost
-    /// one write. A node that is far away answers too late for that.
+    /// The answers to the batches in flight wake callers that are about to ask again, and all of them
+    /// cost one write. A node that is far away answers too late for that. Renewals and deletes do not
+    /// wait: the next client may have been given the turn already.
     fn gathers_until(&self) -> Option<Moment> {
-        if !self.crowded || self.shared.round_trip.get() > CROWD_LASTS {
+        if self.shared.round_trip.get() > NEAR {
             return None;
         }
-        if self.shared.pipe.lock().is_empty() {
+        let now = LazyCell::new(|| self.shared.context.clock.now());
+        let mut pipe = self.shared.pipe.lock();
+        if pipe.is_empty() || !pipe.is_crowded(&now) {
             return None;
         }
-        let until = self.shared.outbox.lock().lanes.oldest()? + CROWD_LASTS;
-        (until > self.shared.context.clock.now()).then_some(until)
+        let outbox = self.shared.outbox.lock();
+        let until = outbox.lanes.oldest().filter(|_| outbox.lanes.may_gather())? + CROWD_LASTS;
+        (until > *now).then_some(until)
     }
 
     /// Sends the waiting commands. Returns when there is something to do next.
     fn send_waiting(&mut self) -> Moment {
         let now = LazyCell::new(|| self.shared.context.clock.now());
-        let sent = self.shared.pipe.lock().send_waiting(&self.shared.outbox, &now);
-        if sent.largest > 0 {
-            self.crowded = sent.largest >= CROWD;
-        }
+        self.shared.pipe.lock().send_waiting(&self.shared.outbox, &now);
         self.wake(&self.shared.outbox.lock())
     }
 
@@ -235,9 +236,12 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Callers that are about to ask may join: one write for all of them.
+    /// Lets other tasks run once after a crowd. Callers that are about to ask may join: one write for all
+    /// of them.
     async fn let_a_crowd_ask(&mut self) {
-        if self.crowded {
+        let now = LazyCell::new(|| self.shared.context.clock.now());
+        let is_crowded = self.shared.pipe.lock().is_crowded(&now);
+        if is_crowded {
             tokio::task::yield_now().await;
         }
     }
@@ -247,6 +251,10 @@ impl<'a> Session<'a> {
             Ok(_) => true,
             Err(error) => error.kind == NodeErrorKind::Server,
         });
+        if answered.items.len() >= CROWD {
+            // Before the answers wake the callers.
+            self.shared.pipe.lock().note_crowd(self.shared.context.clock.now());
+        }
         let spare = conclude(self.shared, answered, &mut self.strikes)?;
         self.shared.pipe.lock().reuse(spare);
         Ok(())

@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::{reply, set, shared};
-use crate::node::{Command, Reply};
+use crate::node::{Action, Command, Reply};
 
 /// Reads the answer to commands that went out as one call. It is a list with one entry for each lock,
 /// unless there is only one lock, the number 1 is for all of them, or the call failed as a whole.
@@ -16,8 +16,10 @@ pub(super) fn decode_all(
         Value::Array(answers) if is_list => answers.as_slice(),
         _ => &[],
     };
-    let are_released = commands.len() > 1 && *answer == Value::Int(1);
-    let expected: usize = if is_list { commands.iter().map(|it| it.claim.len()).sum() } else { 0 };
+    let locks: usize = commands.iter().map(|it| it.claim.len()).sum();
+    let is_release = commands.iter().all(|it| matches!(it.action, Action::Release { .. }));
+    let are_released = is_release && locks > 1 && *answer == Value::Int(1);
+    let expected = if is_list { locks } else { 0 };
     let fits = rest.len() == expected;
     commands.iter().map(move |Command { claim, action }| {
         if are_released {

@@ -46,11 +46,11 @@ for i = 1, #KEYS do
     queues[#queues + 1] = ARGV[2 * i] .. ':queue'
   end
 end
-local are_deleted = are_ours
-  and (#queues == 0 or redis.pcall('EXISTS', unpack(queues)) == 0)
-  and redis.call('DEL', unpack(KEYS)) == #KEYS
-if are_deleted then
-  return 1
+if are_ours and (#queues == 0 or redis.pcall('EXISTS', unpack(queues)) == 0) then
+  if redis.call('DEL', unpack(KEYS)) == #KEYS then
+    return 1
+  end
+  -- A lock was named twice. What follows goes by what was there before.
 end
 local answers, ours, gone = {}, {}, {}
 for i = 1, #KEYS do

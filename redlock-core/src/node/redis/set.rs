@@ -66,7 +66,6 @@ pub(super) fn script(action: Action) -> Option<&'static Script> {
 pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Reply, String> {
     match (action, answer) {
         (Action::Release { .. }, Value::Array(answers)) => released(answers, secret),
-        (Action::Release { .. }, Value::Int(1)) => Ok(Reply::Done),
         (Action::Release { .. }, other) if !matches!(other, Value::ServerError(_)) => {
             Err(reply::unexpected(other, "one number for each lock"))
         }
@@ -120,7 +119,6 @@ mod tests {
             let answer = Value::Array(answers.map(Value::Int).to_vec());
             assert_eq!(decode(RELEASE, &answer, "v"), Ok(reply), "{answers:?}");
         }
-        assert_eq!(decode(RELEASE, &Value::Int(1), "v"), Ok(Reply::Done), "all of them");
         assert!(decode(RELEASE, &Value::Int(0), "v").is_err(), "one number for two locks");
     }
 

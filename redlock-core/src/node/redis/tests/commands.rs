@@ -339,6 +339,28 @@ async fn a_waiter_gets_its_turn_when_its_lock_is_released_together_with_others()
 }
 
 #[tokio::test]
+async fn a_set_and_a_lock_that_are_released_together_are_answered_one_by_one() {
+    let mut server = Server::start();
+    let (mut node, ours, _) = pair(&server.url("", "")).await;
+    let rest = ["c", "d"].map(Into::into).into();
+    let set = Arc::new(Claim { rest, ..Claim::new(&"b".into(), CANARY.to_owned()) });
+    for there in [true, false] {
+        for claim in [&ours, &set] {
+            assert_eq!(act(&mut *node, claim, GRANT).await, Ok(Reply::Done));
+        }
+        if !there {
+            server.admin("DEL c");
+        }
+        let answers = batch(&mut *node, &[(&ours, RELEASE), (&set, RELEASE)]).await;
+        let expected = if there { Reply::Done } else { Reply::Missing };
+        assert_eq!(answers, [Ok(Reply::Done), Ok(expected)]);
+        assert_eq!(server.number("DBSIZE"), 0);
+    }
+    assert_eq!(act(&mut *node, &set, GRANT).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *node, &set, RELEASE).await, Ok(Reply::Done), "alone");
+}
+
+#[tokio::test]
 async fn a_lock_that_is_released_twice_at_once_was_there_once() {
     let mut server = Server::start();
     let (mut node, ours, _) = pair(&server.url("", "")).await;
