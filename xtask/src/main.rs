@@ -20,6 +20,7 @@ mod package;
 mod postgres;
 mod races;
 mod redis_server;
+mod semver;
 mod shell;
 mod sim;
 mod soak;

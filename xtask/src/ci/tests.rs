@@ -44,7 +44,6 @@ fn every_job_installs_what_its_step_needs() {
                 Need::Target(name) => has(&format!("targets: {name}")),
                 Need::Tool(name) => has(&format!("tool: cargo-{name}")),
                 Need::Os(name) => os = name,
-                Need::Variable(name) => has(&format!("{name}: ${{{{ vars.{name} }}}}")),
             }
         }
         has(&format!("runs-on: {os}-latest"));
@@ -53,6 +52,32 @@ fn every_job_installs_what_its_step_needs() {
     for (name, component) in [("lint", "clippy, rustfmt"), ("features", "clippy")] {
         assert!(job(name).contains(&format!("components: {component}\n")), "{name}");
     }
+}
+
+#[test]
+fn the_comparison_has_the_commit_where_the_change_begins() {
+    let job = job("semver");
+    for line in [
+        "fetch-depth: 0".to_owned(),
+        format!("{}: ${{{{ vars.REDLOCK_BASELINE }}}}", semver::RELEASE),
+        // In this order: when a branch moves, `before` is where it was.
+        format!(
+            "{}: ${{{{ github.event.pull_request.base.sha || github.event.before }}}}",
+            semver::REVISION
+        ),
+    ] {
+        assert!(job.lines().any(|it| it.trim() == line), "no line {line:?} in\n{job}");
+    }
+}
+
+#[test]
+fn no_step_of_a_job_depends_on_a_condition() {
+    // The gate sees a job that was skipped; a step that was skipped is a success to it.
+    let jobs = WORKFLOW.split("\njobs:\n").nth(1).unwrap();
+    let (jobs, gate) = jobs.split_once("\n  gate:\n").unwrap();
+    let conditions =
+        |text: &str| text.lines().any(|it| it.trim().trim_start_matches("- ").starts_with("if:"));
+    assert!(!conditions(jobs) && conditions(gate), "{jobs}");
 }
 
 #[test]
@@ -79,7 +104,5 @@ fn the_oldest_toolchain_is_that_of_the_manifest() {
 fn what_a_machine_lacks_is_named_with_the_way_to_get_it() {
     let lack = Need::Tool("there-is-no-such-tool").lacks().unwrap();
     assert!(lack.contains("cargo install cargo-there-is-no-such-tool"), "{lack}");
-    let lack = Need::Variable("REDLOCK_NO_SUCH_VARIABLE").lacks().unwrap();
-    assert!(lack.contains("REDLOCK_NO_SUCH_VARIABLE"), "{lack}");
     assert!(Need::Os(std::env::consts::OS).lacks().is_none());
 }
