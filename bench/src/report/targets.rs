@@ -81,6 +81,9 @@ pub(crate) fn targets(results: &Results) -> Vec<Target> {
             add(format!("throughput, {case}: x bare"), figure, AtLeast(least));
         }
     }
+    let pace = |flavor| run.ours("throughput", &format!("64 tasks, {flavor}"), Metric::PerSecond);
+    let figure = pace("multi-thread").zip(pace("current-thread")).map(|(it, other)| it / other);
+    add("throughput, 64 tasks: multi-thread x current-thread".into(), figure, AtLeast(1.0));
     for tasks in [16, 128] {
         let case = format!("{tasks} tasks");
         let ours = |metric| run.ours("contended", &case, metric);
