@@ -191,3 +191,16 @@ async fn a_batch_that_is_full_leaves() {
     settle().await;
     assert_eq!(*gate.writes.lock(), [1, 5, MAX_IN_BATCH]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn callers_that_were_answered_together_ask_together() {
+    let (gate, _redlock, handle) = crowded().await;
+    sleep(10 * MS).await;
+    gate.answers.add_permits(2);
+    settle().await;
+    for _ in 0..2 {
+        ask(&handle);
+    }
+    settle().await;
+    assert_eq!(*gate.writes.lock(), [1, 5, 2]);
+}

@@ -44,3 +44,27 @@ pub(super) fn decode_all(
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use super::*;
+    use crate::node::{Claim, Places};
+
+    #[test]
+    fn one_number_stands_for_all_locks_of_a_release_and_of_no_other_command() {
+        let rest = ["b".into()].into();
+        let set = Arc::new(Claim { rest, ..Claim::new(&"a".into(), "v".to_owned()) });
+        let left = Duration::from_millis(1);
+        let extend = Action::Extend { ttl: Duration::from_secs(1) };
+        for (action, reply) in [
+            (Action::Release { wakes: Places::NONE }, Reply::Done),
+            (extend, Reply::There { left }),
+        ] {
+            let command = Command { claim: Arc::clone(&set), action };
+            let mut replies = decode_all(std::slice::from_ref(&command), &Value::Int(1));
+            assert_eq!(replies.next(), Some(Ok(reply)));
+        }
+    }
+}
