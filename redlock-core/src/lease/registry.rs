@@ -2,11 +2,12 @@
 //! that is taken out is not renewed again (rule 10).
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::BTreeSet,
     sync::{Arc, Weak},
     time::Duration,
 };
 
+use foldhash::HashMap;
 use tokio::{runtime::Id, sync::Notify};
 
 use super::{
@@ -64,6 +65,8 @@ pub(super) struct Inner {
     turns: BTreeSet<(Moment, HoldId)>,
     /// Until when the task sleeps.
     pub(super) asleep: Option<Moment>,
+    /// A hold was added since the task last went to sleep.
+    has_news: bool,
     /// Tells the task that something is due earlier than it sleeps. Each task has its own: a task
     /// that was taken over must not get a signal for the next task.
     pub(super) sooner: Arc<Notify>,
@@ -170,6 +173,7 @@ impl Registry {
             }
             let entry = Entry { hold: Arc::downgrade(hold), due: None, turn: None };
             inner.holds.insert(hold.id, entry);
+            inner.has_news = true;
             (inner.set_due(hold.id, Some(due)), inner.asleep.is_none())
         };
         if wake || is_awake {
@@ -325,8 +329,9 @@ impl Shared {
         taken
     }
 
-    /// Notes until when the task sleeps: for [`CLOCK_CHECK_INTERVAL`] at most as long as anything is held. None
-    /// when there is something to do at once.
+    /// Notes until when the task sleeps: for [`CLOCK_CHECK_INTERVAL`] at most as long as anything is held, or
+    /// was held since the task last slept. Otherwise each lock of a client that takes one after the other
+    /// would wake the task. None when there is something to do at once.
     pub(super) fn rest(&self, sooner: &Arc<Notify>, now: Moment) -> Option<Moment> {
         let mut inner = self.inner.lock();
         if !Arc::ptr_eq(&inner.sooner, sooner) {
@@ -337,10 +342,11 @@ impl Shared {
         if !inner.turns.is_empty() && has_room() {
             return None;
         }
-        let until = inner
-            .due
-            .first()
-            .map_or(Moment::NEVER, |(at, _)| (*at).min(now + CLOCK_CHECK_INTERVAL));
+        let has_news = std::mem::take(&mut inner.has_news);
+        let first_due = inner.due.first().map(|(at, _)| *at);
+        let is_in_use = has_news || first_due.is_some();
+        let next_check = if is_in_use { now + CLOCK_CHECK_INTERVAL } else { Moment::NEVER };
+        let until = first_due.unwrap_or(Moment::NEVER).min(next_check);
         inner.asleep = Some(until);
         (until > now).then_some(until)
     }

@@ -197,6 +197,26 @@ mod tests {
         runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn locks_taken_in_a_row_do_not_wake_the_task_one_by_one() {
+        const A_MOMENT: Duration = Duration::from_millis(10);
+        let redlock = crate::Redlock::in_memory(1);
+        let asleep = || redlock.client().leases.registry.shared.inner.lock().asleep;
+        let take = async || {
+            redlock.lock("r").await.unwrap().release().await.unwrap();
+            sleep(A_MOMENT).await;
+        };
+        take().await;
+        let until = asleep().unwrap();
+        assert!(until < Moment::NEVER, "it looks once more");
+        take().await;
+        assert_eq!(asleep(), Some(until));
+        sleep(3 * CLOCK_CHECK_INTERVAL).await;
+        assert_eq!(asleep(), Some(Moment::NEVER), "nothing is held any more");
+        take().await;
+        assert!(asleep().unwrap() < Moment::NEVER);
+    }
+
     /// The task was started on a runtime that never runs it.
     #[test]
     fn a_runtime_that_is_not_driven_is_taken_over() {

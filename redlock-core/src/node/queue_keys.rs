@@ -16,19 +16,28 @@ use super::Claim;
 /// The prefix of these keys. They share the hash slot of the lock, and they begin like its key, so
 /// that an account that may access the locks (`~redlock:*`) may access them too.
 pub(crate) fn prefix(key: &str) -> String {
+    prefix_parts(key).concat()
+}
+
+fn prefix_parts(key: &str) -> [&str; 4] {
     let key = line(key);
     if key.bytes().any(|it| matches!(it, b'{' | b'}')) {
         // Either the key has a tag, which servers hash instead of the whole key, or its brace would end
         // a tag around it too early.
-        return key.to_owned();
+        return [key, "", "", ""];
     }
-    // Each release needs it: `concat` allocates once.
-    [key, ":{", key, "}"].concat()
+    [key, ":{", key, "}"]
 }
 
 /// The key of the queue itself.
 pub(crate) fn queue(key: &str) -> String {
-    format!("{}:queue", prefix(key))
+    queue_parts(key).concat()
+}
+
+/// The key of the queue in parts. Each release writes it, and joins them on the way.
+pub(crate) fn queue_parts(key: &str) -> [&str; 5] {
+    let [line, open, tag, close] = prefix_parts(key);
+    [line, open, tag, close, ":queue"]
 }
 
 /// The key of one of the permits of a lock.
@@ -83,13 +92,15 @@ pub(crate) fn wake_keys(claim: &Claim) -> [String; 2] {
 
 #[cfg(test)]
 mod tests {
-    use super::{line, permit, prefix};
+    use super::{line, permit, prefix, queue};
 
     #[test]
     fn companions_share_the_slot_of_their_lock() {
         assert_eq!(prefix("redlock:a"), "redlock:a:{redlock:a}");
         assert_eq!(prefix("redlock:{a}:b"), "redlock:{a}:b", "it has a tag already");
         assert_eq!(prefix("a}b"), "a}b", "no tag can hold it");
+        assert_eq!(queue("redlock:a"), "redlock:a:{redlock:a}:queue");
+        assert_eq!(queue("redlock:{a}:b"), "redlock:{a}:b:queue");
         let permit = permit("redlock:a", 17);
         assert_eq!(permit, "redlock:a:{redlock:a}:permit:17");
         assert_eq!(prefix(&permit), "redlock:a:{redlock:a}:permit", "one queue for all");

@@ -14,7 +14,10 @@ use futures_util::{
     future::{BoxFuture, Fuse, FusedFuture},
     stream::FuturesUnordered,
 };
-use tokio::time::{Instant, Sleep};
+use tokio::{
+    sync::futures::Notified,
+    time::{Instant, Sleep},
+};
 
 use super::{
     Connection,
@@ -94,12 +97,17 @@ impl<'a> Session<'a> {
         // One timer for all batches. It is left to ring when the batch that it was set for has been
         // answered: a timer set and stopped for each batch costs more than the batch.
         let mut alarm = pin!(tokio::time::sleep(Duration::ZERO));
+        // It keeps its place among those that wait for mail, too.
+        let mut mail = pin!(self.task.mail.notified());
         let ended = loop {
             let Some(mut wake) = self.look() else { break None };
             if wake != Moment::NEVER && wake <= self.shared.context.clock.now() {
                 wake = self.gathers_until().unwrap_or_else(|| self.send_waiting());
             }
-            let event = self.next_event(&mut alarm, wake).await;
+            let event = self.next_event(&mut alarm, &mut mail, wake).await;
+            if let Event::Mail = event {
+                mail.set(self.task.mail.notified());
+            }
             if let Err(error) = self.handle(event).await {
                 break Some(Ended {
                     at_rest: error.kind == NodeErrorKind::Disconnected && self.is_at_rest(),
@@ -175,7 +183,12 @@ impl<'a> Session<'a> {
 
     /// Waits for something to do, at `wake` at the latest. Sets the timer for the first batch in
     /// flight, unless it is set already.
-    async fn next_event(&mut self, alarm: &mut Pin<&mut Sleep>, wake: Moment) -> Event {
+    async fn next_event(
+        &mut self,
+        alarm: &mut Pin<&mut Sleep>,
+        mail: &mut Pin<&mut Notified<'_>>,
+        wake: Moment,
+    ) -> Event {
         let clock = &*self.shared.context.clock;
         let number = self.number;
         let (timed, deadline) = {
@@ -196,8 +209,10 @@ impl<'a> Session<'a> {
             answered = poll_fn(|cx| self.shared.pipe.lock().poll_first(number, cx)) => {
                 Event::Answered(answered)
             }
-            () = self.task.mail.notified() => Event::Mail,
-            Some(timed_out) = self.pings.next() => Event::Ponged { timed_out },
+            () = mail.as_mut() => Event::Mail,
+            Some(timed_out) = self.pings.next(), if !self.pings.is_empty() => {
+                Event::Ponged { timed_out }
+            }
             () = alarm.as_mut(), if timed => Event::Alarm,
             () = sleep_until(clock, wake), if wake != Moment::NEVER => Event::Due,
         }

@@ -64,7 +64,9 @@ async fn wait_for(
     client.check_open(resources.name())?;
     let clock = &client.nodes.clock;
     let called = clock.now();
-    let begun = if client.is_ready()? {
+    // The future around this one has checked the runtime.
+    client.ensure_running();
+    let begun = if client.nodes.is_ready() {
         called
     } else {
         tokio::select! {

@@ -44,6 +44,15 @@ pub(crate) trait OnSettled: Send + Sync + 'static {
     fn late(&self, round: &Arc<Round>);
 }
 
+/// What a question has done on a node, as far as is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    None,
+    /// The node has not answered, or its answer was lost.
+    Possible,
+    Certain,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Answer {
     Awaited,
@@ -203,12 +212,13 @@ impl Round {
         self.state.lock().answers.get(node) == Some(&Answer::Yes)
     }
 
-    /// Whether the question may have taken effect on this node, or may still do so (rule 5).
-    pub(crate) fn may_have_happened(&self, node: usize) -> bool {
+    /// Whether the question has taken effect on this node, or may still do so (rule 5).
+    pub(crate) fn effect(&self, node: usize) -> Effect {
         match self.state.lock().answers.get(node) {
-            Some(Answer::Awaited | Answer::Yes | Answer::Healing) => true,
-            Some(Answer::Failed(error)) => error.may_have_run,
-            Some(Answer::Missing | Answer::Foreign) | None => false,
+            Some(Answer::Yes) => Effect::Certain,
+            Some(Answer::Awaited | Answer::Healing) => Effect::Possible,
+            Some(Answer::Failed(error)) if error.may_have_run => Effect::Possible,
+            Some(Answer::Failed(_) | Answer::Missing | Answer::Foreign) | None => Effect::None,
         }
     }
 
@@ -327,10 +337,10 @@ mod tests {
         }
         assert_eq!(round.take_missing(), [1]);
         assert_eq!(round.take_missing(), [0; 0], "once");
-        assert!(round.may_have_happened(1) && !round.may_have_happened(2));
+        assert_eq!([1, 2].map(|node| round.effect(node)), [Effect::Possible, Effect::None]);
         ReplyTo::new(&round, 1, &name()).deliver(Ok(Reply::Done));
         assert_eq!(round.yes(), 2);
-        assert!(round.has_yes(1));
+        assert!(round.has_yes(1) && round.effect(1) == Effect::Certain);
     }
 
     #[tokio::test(start_paused = true)]
@@ -347,7 +357,7 @@ mod tests {
         let round = Round::new(1, Tally::impossible);
         drop(ReplyTo::new(&round, 0, &name()));
         assert!(round.settled(&[], Duration::from_secs(1)).await.impossible_by_failures());
-        assert!(round.may_have_happened(0));
+        assert_eq!(round.effect(0), Effect::Possible);
         assert_eq!(round.failures().len(), 1);
     }
 

@@ -1,10 +1,8 @@
 //! The locks that other clients wanted a moment ago, as releases have told. Pure.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use foldhash::HashMap;
 
 use crate::clock::Moment;
 

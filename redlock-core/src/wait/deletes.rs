@@ -13,7 +13,7 @@ use crate::{
         Action, Claim, CleanUp, Job, NodeHandle, Places, Reply, ReplySink, ReplyTo, deliver,
         queue_keys,
     },
-    quorum::{Round, Tally},
+    quorum::{Effect, Round, Tally},
 };
 
 /// Whether a quorum has answered, or so many nodes failed that none will.
@@ -54,7 +54,8 @@ pub(crate) fn delete(
     };
     for (index, wakes) in keeping(false).chain(keeping(true)) {
         let Some(node) = nodes.get(index) else { continue };
-        let is_there = lease.set_round.may_have_happened(index);
+        let effect = lease.set_round.effect(index);
+        let is_there = effect != Effect::None;
         if !is_there && wakes.is_none() {
             early.push((ReplyTo::new(&round, index, node.name()), Ok(Reply::Missing)));
             continue;
@@ -65,7 +66,7 @@ pub(crate) fn delete(
             until: lease.expired_by,
             keep_until,
             repeated: false,
-            may_be_unsent: is_there && !lease.set_round.has_yes(index),
+            may_be_unsent: effect == Effect::Possible,
         };
         let action = Action::Release { wakes };
         let job = Job { clean_up: Some(clean_up), ..Job::new(&lease.claim, action) };

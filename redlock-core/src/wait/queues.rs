@@ -8,14 +8,14 @@ pub(super) mod all;
 mod others;
 
 use std::{
-    collections::{
-        HashMap,
-        hash_map::Entry::{Occupied, Vacant},
-    },
+    collections::hash_map::Entry::{Occupied, Vacant},
+    hash::BuildHasher,
     sync::{Arc, Weak},
     task::Waker,
     time::Duration,
 };
+
+use foldhash::{HashMap, fast::RandomState};
 
 use super::{
     contention::Contention,
@@ -29,7 +29,6 @@ use super::{
 use crate::{
     clock::{Moment, Reading},
     lease::{Hold, HoldId, InFlightGuard, LeaseInTransit, LeaseState, Leases, Waiters},
-    node::fnv1a,
     quorum::Nodes,
     sync::Mutex,
 };
@@ -45,6 +44,9 @@ pub(crate) struct Queues {
     /// The most waiters for one resource.
     max_waiters: usize,
     shards: [Mutex<Inner>; SHARDS],
+    /// Which shard a key is in. The maps of the shards have seeds of their own, as the keys of one shard
+    /// would have much of their hashes in common otherwise.
+    sharding: RandomState,
 }
 
 #[derive(Debug, Default)]
@@ -78,6 +80,7 @@ impl Queues {
                 leases: Arc::new(Leases::new(nodes, max_ttl, waiters)),
                 max_waiters,
                 shards: Default::default(),
+                sharding: RandomState::default(),
             }
         })
     }
@@ -97,7 +100,7 @@ impl Queues {
     }
 
     fn shard(&self, key: &str) -> &Mutex<Inner> {
-        let shard = fnv1a(key.as_bytes()) % SHARDS as u64;
+        let shard = self.sharding.hash_one(key) % SHARDS as u64;
         &self.shards[usize::try_from(shard).unwrap_or(0)]
     }
 
@@ -150,13 +153,19 @@ impl Queues {
     /// other clients have their chance first.
     pub(crate) fn pass_on(self: &Arc<Self>, key: &Arc<str>, id: HoldId, now: Moment) {
         self.locked(key, |inner| {
-            let Some(queue) = inner.by_key.get_mut(key) else { return };
-            if queue.is_held_by(id) {
-                queue.occupant = Occupant::Asking;
-                queue.waiting_since = now;
-                let none = inner.promote(self, key, now, None);
-                debug_assert!(none.is_none());
+            let Occupied(mut entry) = inner.by_key.entry(Arc::clone(key)) else { return };
+            let queue = entry.get_mut();
+            if !queue.is_held_by(id) {
+                return;
             }
+            if queue.waiting.is_empty() {
+                entry.remove();
+                return;
+            }
+            queue.occupant = Occupant::Asking;
+            queue.waiting_since = now;
+            let none = inner.promote(self, key, now, None);
+            debug_assert!(none.is_none());
         });
     }
 
@@ -358,7 +367,8 @@ impl Inner {
         let lets_others_in = queue.streak.is_contended() || !queue.streak.may_go_on(now);
         queue.streak.begin_anew();
         queue.front_since = next.since;
-        let front = Front::new(owner, key).standing_back(lets_others_in && entry.is_none());
+        let stands_back = lets_others_in && entry.is_none();
+        let front = Front::new(owner, key).following().standing_back(stands_back);
         self.wakes.extend(next.give(Ok(front.in_queue(entry))));
         None
     }

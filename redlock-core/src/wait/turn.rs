@@ -78,6 +78,8 @@ impl Drop for PendingTurn {
 pub(crate) struct Front {
     queues: Arc<Queues>,
     key: Arc<str>,
+    /// The front before it gave it the turn, and may have left the outcome of an attempt.
+    follows: bool,
     /// The lease of the hold before.
     lease: Option<LeaseInTransit>,
     /// The place among the clients that wait for the lock.
@@ -102,10 +104,16 @@ impl Front {
         Self {
             queues: Arc::clone(queues),
             key: Arc::clone(key),
+            follows: false,
             lease: None,
             entry: None,
             stage: Stage::Asks,
         }
+    }
+
+    pub(super) fn following(mut self) -> Self {
+        self.follows = true;
+        self
     }
 
     pub(super) fn with(mut self, lease: LeaseInTransit) -> Self {
@@ -185,6 +193,9 @@ impl Front {
     /// The outcome of the last attempt of the previous front. The nodes need not be asked again,
     /// unless it is too old for a request that tries only once.
     pub(crate) fn known(&self, wants: Wants) -> Option<Arc<FailedAttempt>> {
+        if !self.follows {
+            return None;
+        }
         self.queues.known(&self.key, wants)
     }
 

@@ -6,7 +6,7 @@ use super::{
     script::{How, Script, call},
     scripts::script,
     shared,
-    words::{Decimal, milliseconds, word, words, write},
+    words::{Decimal, joined, milliseconds, word, words, write},
 };
 use crate::node::{Action, Claim, Command, Draw, Raise, counter, queue_keys};
 
@@ -111,9 +111,11 @@ fn scripted(
                 let Action::Release { wakes } = action else { continue };
                 for (place, key) in claim.keys().enumerate() {
                     word(out, value(claim));
-                    let wakes = wakes.has(place);
-                    let prefix = if wakes { queue_keys::prefix(key) } else { String::new() };
-                    word(out, prefix.as_bytes());
+                    if wakes.has(place) {
+                        joined(out, &queue_keys::queue_parts(key).map(str::as_bytes));
+                    } else {
+                        word(out, b"");
+                    }
                 }
             }
         }
@@ -234,7 +236,7 @@ mod tests {
         for (action, time) in [
             (Action::Extend { ttl }, "30000"),
             (Action::Release { wakes: Places::NONE }, ""),
-            (Action::Release { wakes: Places::FIRST }, "key:{key}"),
+            (Action::Release { wakes: Places::FIRST }, "key:{key}:queue"),
             (Action::Shorten { rest: ttl }, "30000"),
         ] {
             let command = command(action);
@@ -295,7 +297,7 @@ mod tests {
         assert_eq!(together(&commands), 2);
         assert_eq!(together(&commands[2..]), 1);
         let read = read(&commands[..2], How::ByHash);
-        assert_eq!(read[2..], ["2", "key", "key", "value", "", "value", "key:{key}"]);
+        assert_eq!(read[2..], ["2", "key", "key", "value", "", "value", "key:{key}:queue"]);
     }
 
     #[test]

@@ -10,7 +10,8 @@ end
 
 -- Counts the waiter that gets the turn in with the answer.
 local function woken(i, answer)
-  if ARGV[2 * i] ~= '' and answer >= 0 and wake(ARGV[2 * i]) then
+  local queue = ARGV[2 * i]
+  if queue ~= '' and answer >= 0 and wake(string.sub(queue, 1, -#':queue' - 1)) then
     return answer + 2
   end
   return answer
@@ -43,7 +44,7 @@ for i = 1, #KEYS do
     break
   end
   if ARGV[2 * i] ~= '' then
-    queues[#queues + 1] = ARGV[2 * i] .. ':queue'
+    queues[#queues + 1] = ARGV[2 * i]
   end
 end
 if are_ours and (#queues == 0 or redis.pcall('EXISTS', unpack(queues)) == 0) then

@@ -14,9 +14,15 @@ pub(super) fn words(out: &mut Vec<u8>, all: &[&[u8]]) {
 }
 
 pub(super) fn word(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.reserve(bytes.len() + Decimal::MAX + 5);
-    head(out, b'$', bytes.len());
-    out.extend_from_slice(bytes);
+    joined(out, &[bytes]);
+}
+
+/// Writes one string that is made of these parts.
+pub(super) fn joined(out: &mut Vec<u8>, parts: &[&[u8]]) {
+    let length = parts.iter().map(|it| it.len()).sum();
+    out.reserve(length + Decimal::MAX + 5);
+    head(out, b'$', length);
+    parts.iter().for_each(|it| out.extend_from_slice(it));
     out.extend_from_slice(b"\r\n");
 }
 
