@@ -31,6 +31,18 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
+/// A request that tries once, so that no second attempt makes up for a first one without tasks.
+#[test]
+fn the_first_request_on_the_next_runtime_starts_the_tasks_again() {
+    let redlock = client(&nodes());
+    for _ in 0..3 {
+        runtime().block_on(async {
+            let guard = redlock.try_lock("r").await.unwrap();
+            assert_eq!(guard.release().await.unwrap(), Released::Ours);
+        });
+    }
+}
+
 #[test]
 fn a_release_that_is_under_way_when_its_runtime_ends_is_sent_again() {
     let nodes = nodes();
