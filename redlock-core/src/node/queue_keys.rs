@@ -34,7 +34,7 @@ pub(crate) fn queue(key: &str) -> String {
     queue_parts(key).concat()
 }
 
-/// The key of the queue in parts. Each release writes it, and joins them on the way.
+/// The key of the queue in parts. A release writes one after the other, without a string in between.
 pub(crate) fn queue_parts(key: &str) -> [&str; 5] {
     let [line, open, tag, close] = prefix_parts(key);
     [line, open, tag, close, ":queue"]
@@ -104,6 +104,7 @@ mod tests {
         let permit = permit("redlock:a", 17);
         assert_eq!(permit, "redlock:a:{redlock:a}:permit:17");
         assert_eq!(prefix(&permit), "redlock:a:{redlock:a}:permit", "one queue for all");
+        assert_eq!(queue(&permit), "redlock:a:{redlock:a}:permit:queue");
         assert_eq!(line("redlock:a:permit:"), "redlock:a:permit:");
     }
 }

@@ -97,7 +97,8 @@ impl<'a> Session<'a> {
         // One timer for all batches. It is left to ring when the batch that it was set for has been
         // answered: a timer set and stopped for each batch costs more than the batch.
         let mut alarm = pin!(tokio::time::sleep(Duration::ZERO));
-        // It keeps its place among those that wait for mail, too.
+        // One wait for mail, as well. A wait for each event would enter and leave the list of the `Notify`
+        // each time.
         let mut mail = pin!(self.task.mail.notified());
         let ended = loop {
             let Some(mut wake) = self.look() else { break None };

@@ -64,7 +64,7 @@ async fn wait_for(
     client.check_open(resources.name())?;
     let clock = &client.nodes.clock;
     let called = clock.now();
-    // The future around this one has checked the runtime.
+    // `Asked`, the future around this one, has checked the runtime.
     client.ensure_running();
     let begun = if client.nodes.is_ready() {
         called

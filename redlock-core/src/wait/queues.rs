@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use foldhash::{HashMap, fast::RandomState};
+use foldhash::{HashMap, fast::FixedState};
 
 use super::{
     contention::Contention,
@@ -44,9 +44,6 @@ pub(crate) struct Queues {
     /// The most waiters for one resource.
     max_waiters: usize,
     shards: [Mutex<Inner>; SHARDS],
-    /// Which shard a key is in. The maps of the shards have seeds of their own, as the keys of one shard
-    /// would have much of their hashes in common otherwise.
-    sharding: RandomState,
 }
 
 #[derive(Debug, Default)]
@@ -80,7 +77,6 @@ impl Queues {
                 leases: Arc::new(Leases::new(nodes, max_ttl, waiters)),
                 max_waiters,
                 shards: Default::default(),
-                sharding: RandomState::default(),
             }
         })
     }
@@ -100,7 +96,9 @@ impl Queues {
     }
 
     fn shard(&self, key: &str) -> &Mutex<Inner> {
-        let shard = self.sharding.hash_one(key) % SHARDS as u64;
+        // The same in every run, because a shutdown wakes the waiters of one shard after the other. The maps
+        // have seeds of their own: the hashes of the keys in one shard would be too much alike.
+        let shard = FixedState::default().hash_one(key) % SHARDS as u64;
         &self.shards[usize::try_from(shard).unwrap_or(0)]
     }
 

@@ -78,7 +78,7 @@ impl Drop for PendingTurn {
 pub(crate) struct Front {
     queues: Arc<Queues>,
     key: Arc<str>,
-    /// The front before it gave it the turn, and may have left the outcome of an attempt.
+    /// The turn came from another front, which may have left the outcome of an attempt.
     follows: bool,
     /// The lease of the hold before.
     lease: Option<LeaseInTransit>,

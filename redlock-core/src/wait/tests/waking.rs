@@ -1,5 +1,7 @@
 //! Waiters are woken, and wait no longer than they may.
 
+use parking_lot::Mutex;
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -82,6 +84,32 @@ async fn shutdown_tells_all_waiters_and_passes_nothing_on() {
     drop(first);
     shutdown.await.unwrap();
     assert!(are_empty(&nodes) && no_lines(&redlock));
+}
+
+/// Otherwise a schedule of the simulation would not replay.
+#[tokio::test(start_paused = true)]
+async fn shutdown_tells_the_waiters_in_the_same_order_in_each_run() {
+    let told = async || {
+        let redlock = client(&nodes(3));
+        let told = Arc::<Mutex<Vec<String>>>::default();
+        let mut holds = Vec::new();
+        for number in 0..8 {
+            let resource = format!("r{number}");
+            holds.push(redlock.lock(&resource).await.unwrap());
+            let (redlock, told) = (redlock.clone(), Arc::clone(&told));
+            tokio::spawn(async move {
+                redlock.lock(&resource).wait(MINUTE).await.unwrap_err();
+                told.lock().push(resource);
+            });
+        }
+        sleep(MS).await;
+        redlock.shutdown(MS).await;
+        sleep(MS).await;
+        std::mem::take(&mut *told.lock())
+    };
+    let first = told().await;
+    assert_eq!(first.len(), 8);
+    assert_eq!(told().await, first);
 }
 
 /// The time of an attempt is no retry: nodes that answer late leave as many retries as nodes that answer at
