@@ -117,12 +117,14 @@ impl Ledger {
     /// A claim has the keys of another one from now on. Whether an operator has deleted these before.
     pub(super) fn inherit(&self, before: &LockHandle, after: &LockHandle) -> bool {
         let mut inner = self.lock();
-        let (mut is_flushed, mut is_cleared) = (false, false);
+        let (mut is_flushed, mut is_regranted, mut is_cleared) = (false, false, false);
         if let Some(claim) = inner.claims.get(claim(before)) {
             (is_flushed, is_cleared) = (claim.flushed, claim.cleared);
+            is_regranted = claim.regranted;
         }
         inner.claims.get(claim(after)).is_some_and(|claim| {
             claim.flushed |= is_flushed;
+            claim.regranted |= is_regranted;
             claim.cleared |= is_cleared;
             claim.is_excused()
         })
