@@ -47,21 +47,23 @@ impl Leases {
         self.registry.shared.look(&*self.nodes.clock)
     }
 
-    /// A hold over a lease that was taken, or was taken over at `begun`. It counts from `now`.
+    /// A hold over a lease for which the nodes were asked at `begun`. Its `min_hold` and `max_hold` count
+    /// from `taken`. A process may stand still between `begun` and the first `SET`: a `min_hold` that
+    /// counted from `begun` would end before that of a key.
     pub(crate) fn hold(
         &self,
         resources: Resources,
         lease: LeaseState,
         terms: &Terms,
         begun: Moment,
-        now: Moment,
+        taken: Moment,
         token: Option<FencingToken>,
     ) -> Arc<Hold> {
-        let latest = terms.max_hold.map_or(Moment::NEVER, |max| now + max);
+        let latest = terms.max_hold.map_or(Moment::NEVER, |max| taken + max);
         // A doubt that no quorum clears within this is a loss (rule 2).
         let doubt_limit = self.nodes.node_timeout * 2;
         let state = HoldState::new(lease, terms, latest, doubt_limit);
-        let earliest = (begun + terms.min_hold, terms.min_hold);
+        let earliest = (taken + terms.min_hold, terms.min_hold);
         let id = self.registry.fresh_id();
         Arc::new(Hold::new(id, resources, terms.label, begun, state, earliest, token))
     }

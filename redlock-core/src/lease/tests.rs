@@ -235,6 +235,28 @@ async fn min_hold_keeps_the_key_for_the_rest() {
     let _ = redlock.try_lock("r").await.unwrap();
 }
 
+/// A process that stood still before it sent its first `SET` must not release the keys earlier than
+/// they would have gone after a crash.
+#[tokio::test(start_paused = true)]
+async fn min_hold_begins_with_the_hold() {
+    let nodes = nodes(3);
+    let redlock = Redlock::builder().nodes(&nodes).ttl(TTL).node_timeout(TTL / 3).build().unwrap();
+    drop(redlock.lock("warm").await.unwrap());
+    nodes.iter().for_each(MemoryNode::hang);
+    let taken = async {
+        sleep(Duration::from_secs(2)).await;
+        nodes.iter().for_each(MemoryNode::resume);
+    };
+    let request = redlock.lock("r").min_hold(Duration::from_secs(20)).into_future();
+    let (guard, ()) = tokio::join!(request, taken);
+    let begun = Instant::now();
+    assert_eq!(guard.unwrap().release().await.unwrap(), Released::Ours);
+    for node in &nodes {
+        let rest = node.remaining("redlock:r").unwrap() + begun.elapsed();
+        assert!(rest >= Duration::from_secs(20), "{rest:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn shutdown_drops_bodies_before_it_releases() {
     let nodes = nodes(3);

@@ -235,6 +235,18 @@ async fn the_settings_of_the_hold_go_along() {
     assert!(begun.elapsed() < TTL, "it is not renewed");
 }
 
+/// Else each hand-over in a row would lengthen `max_hold`.
+#[tokio::test(start_paused = true)]
+async fn the_time_that_an_adoption_takes_counts() {
+    let nodes = nodes(3);
+    let (old, new) = (client(&nodes), client(&nodes));
+    let lease = old.lock("r").max_hold(30 * SECOND).await.unwrap().into_lease();
+    nodes.iter().for_each(|node| node.slow(SECOND / 50));
+    let begun = Instant::now();
+    new.adopt(lease).await.unwrap().lost().await;
+    assert!(begun.elapsed() <= 30 * SECOND + SECOND / 100, "{:?}", begun.elapsed());
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_adoption_that_is_dropped_leaves_no_key() {
     for polls in 0..3 {
