@@ -9,7 +9,7 @@ use crate::{
     client::Client,
     error::{LockError, NodeError, NodeErrorKind},
     node::{Action, Claim, Job, Reply, ReplySink, deliver},
-    quorum::{Round, Tally, ask, twin},
+    quorum::{Tally, Vote, ask, twin},
     resources::check,
     runtime::check_runtime,
     status::LockStatus,
@@ -23,29 +23,19 @@ use crate::{
 pub(crate) async fn inspect(client: &Client, resource: &str) -> Result<LockStatus, LockError> {
     check(resource)?;
     client.ready().await?;
-    let nodes = &client.nodes;
     let key = client.key(resource);
-    let answers = Answers::new(nodes.len());
     let claim = Arc::new(Claim::new(&key, String::new()));
-    let job = Job::new(&claim, Action::Inspect);
-    deliver(ask(nodes, &answers, nodes.clock.now(), |_| Some(job.clone())));
-    // Each command is bounded where it is sent. This limit is for the case that no task is left to
-    // send it.
-    let _ = timeout(nodes.give_up_after(), answers.complete()).await;
+    let answers = ask_all(client, &claim, |_| Action::Inspect).await;
     check_runtime()?;
-    let given = answers.take();
-    let named = nodes.iter().zip(given).enumerate().map(|(index, (node, given))| {
-        let missing = || NodeError::new(node.name(), NodeErrorKind::Timeout, "it did not answer");
-        let seen = match given {
-            // Two names may have shown that they are one server when they were asked: it has one vote
-            // (rule 16).
-            Some(Ok(Reply::Seen(seen))) => twin(nodes, index).map_or(Ok(seen), Err),
-            Some(Err(error)) => Err(error),
-            Some(Ok(_)) | None => Err(missing()),
+    let seen = answers.into_iter().map(|(name, answer)| {
+        let seen = match answer {
+            Ok(Reply::Seen(seen)) => Ok(seen),
+            Err(error) => Err(error),
+            Ok(_) => Err(no_answer(&name)),
         };
-        (Arc::clone(node.name()), seen)
+        (name, seen)
     });
-    Ok(LockStatus::of(named.collect(), queue_node(nodes, &key)))
+    Ok(LockStatus::of(seen.collect(), queue_node(&client.nodes, &key)))
 }
 
 /// Takes the lock away from its holder, which loses it at its next renewal. The keys stay for the rest
@@ -72,11 +62,18 @@ async fn take_away(
     // No client has this value, so no client can renew or release a key that has it.
     let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
     let claim = Arc::new(Claim::new(&client.key(resource), value));
-    // All nodes are asked, not a quorum of them: a lock that stays on some nodes may block other
-    // clients for long.
-    let round = Round::new(nodes.len(), Tally::is_complete);
-    deliver(ask(nodes, &round, begun, |node| Some(Job::new(&claim, action(node)))));
-    let tally = round.settled(nodes, nodes.give_up_after()).await;
+    let mut tally = Tally::new(nodes.len());
+    let mut failures = Vec::new();
+    for (_, answer) in ask_all(client, &claim, action).await {
+        match answer {
+            Ok(Reply::Done | Reply::Woke { deleted: true, .. }) => tally.count(Vote::Yes),
+            Ok(_) => tally.count(Vote::No),
+            Err(error) => {
+                tally.count(Vote::Failed);
+                failures.push(error);
+            }
+        }
+    }
     telemetry::forced(resource, tally.yes(), nodes.len());
     if tally.answered() {
         return Ok(());
@@ -88,8 +85,44 @@ async fn take_away(
         waited: nodes.clock.now().since(begun),
         granted: tally.yes(),
         quorum: nodes.quorum(),
-        nodes: round.failures(),
+        nodes: failures,
     })
+}
+
+/// The answer of each node, beside its name. All nodes are asked and waited for, not a quorum of them:
+/// a lock that stays on some nodes may block other clients for long.
+async fn ask_all(
+    client: &Client,
+    claim: &Arc<Claim>,
+    action: impl Fn(usize) -> Action,
+) -> Vec<(Arc<str>, Result<Reply, NodeError>)> {
+    let nodes = &client.nodes;
+    let answers = Answers::new(nodes.len());
+    let job = |node| Some(Job::new(claim, action(node)));
+    deliver(ask(nodes, &answers, nodes.clock.now(), job));
+    // Each command is bounded where it is sent. This limit is for the case that no task is left to
+    // send it. The second one leaves time to read answers that arrived while this process stood still.
+    let limit = nodes.give_up_after();
+    for limit in [limit, limit / 4] {
+        if timeout(limit, answers.complete()).await.is_ok() {
+            break;
+        }
+    }
+    let given = nodes.iter().zip(answers.take()).enumerate();
+    let judged = given.map(|(index, (node, answer))| {
+        let answer = match answer.unwrap_or_else(|| Err(no_answer(node.name()))) {
+            // Two names may have shown that they are one server when they were asked: it has one vote
+            // (rule 16).
+            Ok(reply) => twin(nodes, index).map_or(Ok(reply), Err),
+            failed => failed,
+        };
+        (Arc::clone(node.name()), answer)
+    });
+    judged.collect()
+}
+
+fn no_answer(name: &Arc<str>) -> NodeError {
+    NodeError::new(name, NodeErrorKind::Timeout, "it did not answer")
 }
 
 /// The answers of all nodes.

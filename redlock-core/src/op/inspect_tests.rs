@@ -143,17 +143,22 @@ impl Connector for Slow {
     }
 }
 
+/// A client of two servers, the first of which has two names.
+fn with_an_alias(nodes: &[MemoryNode]) -> Redlock {
+    let alias = NodeSpec { name: "alias".into(), connector: Arc::new(Slow(nodes[0].clone())) };
+    let specs = vec![nodes[0].spec(), nodes[1].spec(), alias];
+    Redlock::builder()
+        .build_over(specs, Vec::new(), Arc::new(TokioClock), Arc::new(OsEntropy))
+        .unwrap()
+}
+
 /// While a client connects to a server under a second name, nothing shows yet that it is the same server
 /// (rule 16).
 #[tokio::test(start_paused = true)]
 async fn a_server_with_two_names_is_counted_once() {
     let nodes = nodes(2);
     let _guard = client("holder", &nodes[..1]).lock("r").await.unwrap();
-    let alias = NodeSpec { name: "alias".into(), connector: Arc::new(Slow(nodes[0].clone())) };
-    let specs = vec![nodes[0].spec(), nodes[1].spec(), alias];
-    let operator = Redlock::builder()
-        .build_over(specs, Vec::new(), Arc::new(TokioClock), Arc::new(OsEntropy))
-        .unwrap();
+    let operator = with_an_alias(&nodes);
     let status = operator.inspect("r").await.unwrap();
     assert_eq!(status.holder(), None, "one server is no quorum: {status:?}");
     let [LockState::Held { .. }, LockState::Free, LockState::Unknown { error, .. }] =
@@ -162,4 +167,23 @@ async fn a_server_with_two_names_is_counted_once() {
         panic!("{status:?}");
     };
     assert_eq!(error.kind, NodeErrorKind::Twin);
+}
+
+/// A holder that still has a quorum must not pass for one that has lost its lock.
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_not_taken_away_from_a_server_with_two_names_alone() {
+    for at_once in [false, true] {
+        let nodes = nodes(2);
+        let operator = with_an_alias(&nodes);
+        operator.client().ready().await.unwrap();
+        nodes[1].hang();
+        let taken_away = if at_once {
+            operator.force_release_now("r").await
+        } else {
+            operator.force_release("r").await
+        };
+        let Err(LockError::NoQuorum { nodes, .. }) = taken_away else { panic!("{taken_away:?}") };
+        let kinds: Vec<_> = nodes.iter().map(|error| error.kind).collect();
+        assert_eq!(kinds, [NodeErrorKind::Timeout, NodeErrorKind::Twin]);
+    }
 }

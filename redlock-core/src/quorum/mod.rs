@@ -12,4 +12,4 @@ pub(crate) use free_signal::FreeSignal;
 pub(crate) use nodes::Nodes;
 pub(crate) use numbering::{Agreement, Numbering, agree};
 pub(crate) use round::{Effect, OnSettled, Round};
-pub(crate) use votes::{Tally, quorum};
+pub(crate) use votes::{Tally, Vote, quorum};
