@@ -225,6 +225,10 @@ impl Request<'_> {
                 self.hesitate(fronts, !has_news || in_vain || at_once).await?;
             }
             Chance::Behind => return Err(self.out_of_time(failure)),
+            Chance::Turn if self.permits.is_some() => {
+                let was_asked = failure.is_some_and(|failure| failure.was_asked);
+                self.hesitate(fronts, was_asked && self.last == Some(chance)).await?;
+            }
             Chance::Turn | Chance::Free | Chance::Due | Chance::Hurried => {}
         }
         self.last = Some(chance);

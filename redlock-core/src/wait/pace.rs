@@ -116,7 +116,7 @@ impl Streak {
     }
 }
 
-/// How long to hesitate after a watch has notified a waiter.
+/// How long to hesitate after a watch has notified a waiter, or the turn for a permit has come.
 #[derive(Debug, Default)]
 pub(crate) struct WakeBackoff {
     /// The number of doubtful notifications in a row.
@@ -133,6 +133,10 @@ impl WakeBackoff {
     /// last attempt failed although perhaps no client holds the lock: the notification may come
     /// from other clients that try in vain. Each doubtful notification in a row doubles the random
     /// part.
+    ///
+    /// The turn for a permit is doubtful when the one before it was in vain, too. A node that has forgotten
+    /// the permits takes them for free and gives the turn away with each question, so that the waiters
+    /// would pass it round without a pause.
     pub(crate) fn hesitation(
         &mut self,
         doubtful: bool,

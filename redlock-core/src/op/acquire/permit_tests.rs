@@ -203,6 +203,38 @@ async fn a_client_that_leaves_without_a_quorum_does_not_ask_again_at_once() {
     waiting.abort();
 }
 
+/// To the node that keeps the queue, all permits look free.
+#[tokio::test(start_paused = true)]
+async fn waiters_do_not_pass_the_turn_round_at_a_node_that_forgot_the_permits() {
+    let nodes = nodes(3);
+    let clients = [(); 12].map(|()| client(&nodes));
+    for client in &clients {
+        drop(client.lock("warm").await.unwrap());
+    }
+    let holder = &clients[0];
+    // No renewal tells the node of the permits again.
+    let permit = || holder.lock("r").permits(2).ttl(20 * SECOND).auto_extend(false);
+    let [_kept, released] = [permit().await.unwrap(), permit().await.unwrap()];
+    let slot = queue_keys::permit(&holder.client().key("r"), 0);
+    let keeper = queue_node(&holder.client().nodes, queue_keys::line(&slot)).unwrap();
+    nodes[keeper].restart_empty();
+    sleep(SECOND).await;
+    nodes.iter().for_each(|node| node.slow(SECOND / 1000));
+    let request = |it: &Redlock| it.lock("r").permits(2).wait(5 * SECOND).into_future();
+    let release = async {
+        sleep(SECOND / 2).await;
+        // It begins the round.
+        drop(released);
+    };
+    let (outcomes, ()) = tokio::join!(join_all(clients[1..].iter().map(request)), release);
+    let refused: Vec<_> = outcomes.iter().filter_map(|it| it.as_ref().err()).collect();
+    assert_eq!(refused.len(), 10);
+    for error in refused {
+        let LockError::Held { attempts, .. } = error else { panic!("{error}") };
+        assert!(*attempts < 200, "{attempts} in 5 s");
+    }
+}
+
 /// A client that takes permits in a loop does not keep the others out.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_comes_back_at_once_goes_behind_those_that_wait() {
