@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::future::BoxFuture;
+use futures_util::FutureExt;
 use parking_lot::Mutex;
 use tokio::{
     sync::Semaphore,
@@ -11,86 +11,48 @@ use tokio::{
 };
 
 use super::{
-    Action, Claim, Command, Connection, Connector, Job, NodeHandle, NodeSpec, Opened, Places,
-    Reply, ReplyTo, Sender, Watchers, deliver, lanes::MAX_IN_BATCH,
+    Action, Claim, Job, NodeHandle, NodeSpec, Places, ReplyTo, deliver, intercepted::intercepted,
+    lanes::MAX_IN_BATCH,
 };
-use crate::{MemoryNode, NodeError, Redlock, quorum::Round};
+use crate::{Redlock, quorum::Round};
 
 const MS: Duration = Duration::from_millis(1);
 
 /// A node that holds its answers back until it is told to give them, and notes how many commands
 /// came with each write.
-#[derive(Clone)]
 struct Gated {
-    node: MemoryNode,
     writes: Arc<Mutex<Vec<usize>>>,
     answers: Arc<Semaphore>,
 }
 
-struct GatedConnection {
-    inner: Box<dyn Connection>,
-    gate: Gated,
-}
-
-struct GatedSender {
-    inner: Arc<dyn Sender>,
-    gate: Gated,
-}
-
-impl Connector for Gated {
-    fn connect(&self, watchers: &Arc<Watchers>) -> BoxFuture<'_, Result<Opened, NodeError>> {
-        let watchers = Arc::clone(watchers);
-        Box::pin(async move {
-            let (inner, identity) = self.node.connect(&watchers).await?;
-            let connection: Box<dyn Connection> =
-                Box::new(GatedConnection { inner, gate: self.clone() });
-            Ok((connection, identity))
-        })
-    }
-}
-
-impl Connection for GatedConnection {
-    fn sender(&self) -> Arc<dyn Sender> {
-        Arc::new(GatedSender { inner: self.inner.sender(), gate: self.gate.clone() })
+impl Gated {
+    fn new() -> (Self, NodeSpec) {
+        let writes = Arc::<Mutex<Vec<_>>>::default();
+        let answers = Arc::new(Semaphore::new(0));
+        let gate = Self { writes: Arc::clone(&writes), answers: Arc::clone(&answers) };
+        let spec = intercepted("n", move |sender, _, commands| {
+            writes.lock().push(commands.len());
+            let (answered, open) = (sender.send(commands), Arc::clone(&answers));
+            async move {
+                let answers = answered.await;
+                open.acquire().await.unwrap().forget();
+                answers
+            }
+            .boxed()
+        });
+        (gate, spec)
     }
 
-    fn tells(&self) -> bool {
-        self.inner.tells()
-    }
-
-    fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>> {
-        self.inner.ping()
-    }
-
-    fn closed(&mut self) -> BoxFuture<'static, NodeError> {
-        self.inner.closed()
-    }
-}
-
-impl Sender for GatedSender {
-    fn send(&self, commands: Vec<Command>) -> BoxFuture<'static, Vec<Result<Reply, NodeError>>> {
-        self.gate.writes.lock().push(commands.len());
-        let (answers, open) = (self.inner.send(commands), Arc::clone(&self.gate.answers));
-        Box::pin(async move {
-            let answers = answers.await;
-            open.acquire().await.unwrap().forget();
-            answers
-        })
-    }
-
-    fn wakes_reader(&self) -> bool {
-        false
+    /// Gives the answers to the two batches of a crowd.
+    async fn answer(&self) {
+        self.answers.add_permits(2);
+        settle().await;
     }
 }
 
 /// A node without answers that has just sent a crowd: a batch of one job, and one of five.
 async fn crowded() -> (Gated, Redlock, NodeHandle) {
-    let gate = Gated {
-        node: MemoryNode::new(),
-        writes: Arc::default(),
-        answers: Arc::new(Semaphore::new(0)),
-    };
-    let spec = NodeSpec { name: "n".into(), connector: Arc::new(gate.clone()) };
+    let (gate, spec) = Gated::new();
     let redlock = Redlock::builder().node_timeout(60_000 * MS).over(vec![spec]);
     assert!(redlock.health().await[0].is_up());
     let handle = redlock.client().nodes[0].clone();
@@ -98,6 +60,14 @@ async fn crowded() -> (Gated, Redlock, NodeHandle) {
     settle().await;
     assert_eq!(*gate.writes.lock(), [1, 5]);
     (gate, redlock, handle)
+}
+
+/// A node that has answered the crowd just now, after 10 ms.
+async fn crowded_far_away() -> (Gated, Redlock, NodeHandle) {
+    let crowded = crowded().await;
+    sleep(10 * MS).await;
+    crowded.0.answer().await;
+    crowded
 }
 
 fn ask(node: &NodeHandle) {
@@ -128,8 +98,7 @@ async fn the_commands_of_a_crowd_leave_together_when_the_batch_before_them_is_an
     ask(&handle);
     settle().await;
     assert_eq!(gate.writes.lock().len(), 2, "two batches are in flight");
-    gate.answers.add_permits(2);
-    settle().await;
+    gate.answer().await;
     assert_eq!(*gate.writes.lock(), [1, 5, 2]);
 }
 
@@ -146,10 +115,7 @@ async fn no_command_waits_long_for_others() {
 
 #[tokio::test(start_paused = true)]
 async fn commands_to_a_node_that_is_far_away_do_not_wait_for_others() {
-    let (gate, _redlock, handle) = crowded().await;
-    sleep(10 * MS).await;
-    gate.answers.add_permits(2);
-    settle().await;
+    let (gate, _redlock, handle) = crowded_far_away().await;
     for _ in 0..2 {
         ask(&handle);
         settle().await;
@@ -194,10 +160,7 @@ async fn a_batch_that_is_full_leaves() {
 
 #[tokio::test(start_paused = true)]
 async fn callers_that_were_answered_together_ask_together() {
-    let (gate, _redlock, handle) = crowded().await;
-    sleep(10 * MS).await;
-    gate.answers.add_permits(2);
-    settle().await;
+    let (gate, _redlock, handle) = crowded_far_away().await;
     for _ in 0..2 {
         ask(&handle);
     }

@@ -17,6 +17,8 @@ mod fingerprint;
 mod gathering_tests;
 mod handle;
 mod health;
+#[cfg(test)]
+pub(crate) mod intercepted;
 mod job;
 mod lanes;
 mod later;

@@ -58,80 +58,24 @@ impl Drop for Watch {
 
 #[cfg(test)]
 mod tests {
-    use futures_util::{FutureExt, future::BoxFuture};
-
     use super::*;
     use crate::{
-        MemoryNode, NodeError, Redlock,
-        node::{Action, Command, Connection, Connector, NodeSpec, Opened, Reply, Sender, Watchers},
+        Redlock,
+        node::{Action, NodeSpec, intercepted::intercepted},
     };
 
     /// A node that pushes the change of a key while the client that watches it still asks.
-    struct Eager(MemoryNode);
-
-    struct EagerConnection {
-        inner: Box<dyn Connection>,
-        watchers: Arc<Watchers>,
-    }
-
-    struct EagerSender {
-        inner: Arc<dyn Sender>,
-        watchers: Arc<Watchers>,
-    }
-
-    impl Connector for Eager {
-        fn connect(&self, watchers: &Arc<Watchers>) -> BoxFuture<'_, Result<Opened, NodeError>> {
-            let watchers = Arc::clone(watchers);
-            async move {
-                let (inner, identity) = self.0.connect(&watchers).await?;
-                let connection = EagerConnection { inner, watchers };
-                Ok((Box::new(connection) as Box<dyn Connection>, identity))
-            }
-            .boxed()
-        }
-    }
-
-    impl Connection for EagerConnection {
-        fn sender(&self) -> Arc<dyn Sender> {
-            let watchers = Arc::clone(&self.watchers);
-            Arc::new(EagerSender { inner: self.inner.sender(), watchers })
-        }
-
-        fn tells(&self) -> bool {
-            self.inner.tells()
-        }
-
-        fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>> {
-            self.inner.ping()
-        }
-
-        fn closed(&mut self) -> BoxFuture<'static, NodeError> {
-            self.inner.closed()
-        }
-    }
-
-    impl Sender for EagerSender {
-        fn send(
-            &self,
-            commands: Vec<Command>,
-        ) -> BoxFuture<'static, Vec<Result<Reply, NodeError>>> {
+    fn eager(name: &str) -> NodeSpec {
+        intercepted(name, |sender, watchers, commands| {
             for command in commands.iter().filter(|it| it.action == Action::Watch) {
-                self.watchers.changed(&command.claim.key);
+                watchers.changed(&command.claim.key);
             }
-            self.inner.send(commands)
-        }
-
-        fn wakes_reader(&self) -> bool {
-            self.inner.wakes_reader()
-        }
+            sender.send(commands)
+        })
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_change_right_behind_the_question_is_heard() {
-        let eager = |name: &str| NodeSpec {
-            name: name.into(),
-            connector: Arc::new(Eager(MemoryNode::new())),
-        };
         let redlock = Redlock::builder().over(vec![eager("a"), eager("b"), eager("c")]);
         drop(redlock.lock("warm").await.unwrap());
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;

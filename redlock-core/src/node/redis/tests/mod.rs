@@ -6,6 +6,7 @@ mod calls;
 mod commands;
 mod connecting;
 mod fence;
+mod released_together;
 mod server;
 mod shared;
 #[cfg(feature = "tls-rustls")]
