@@ -203,6 +203,24 @@ async fn a_client_that_leaves_without_a_quorum_does_not_ask_again_at_once() {
     waiting.abort();
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_waiter_takes_the_permit_at_once_when_its_turn_comes() {
+    let nodes = nodes(3);
+    let (one, other) = (client(&nodes), client(&nodes));
+    for _ in 0..20 {
+        let held = one.lock("r").permits(1).await.unwrap();
+        let waiting = other.lock("r").permits(1).wait(60 * SECOND).into_future();
+        let release = async {
+            sleep(SECOND).await;
+            drop(held);
+            Instant::now()
+        };
+        let (permit, released) = tokio::join!(waiting, release);
+        assert_eq!(released.elapsed(), Duration::ZERO);
+        drop(permit.unwrap());
+    }
+}
+
 /// To the node that keeps the queue, all permits look free.
 #[tokio::test(start_paused = true)]
 async fn waiters_do_not_pass_the_turn_round_at_a_node_that_forgot_the_permits() {
