@@ -129,6 +129,26 @@ async fn a_lock_that_is_deleted_goes_to_the_next_waiter_at_once() {
     drop(taken);
 }
 
+/// It does not watch the lock yet.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_relies_on_its_turn_gets_it_when_the_lock_is_deleted() {
+    let nodes = nodes(3);
+    let [holder, operator, next] = ["holder", "operator", "next"].map(|it| client(it, &nodes));
+    for client in [&operator, &next] {
+        drop(client.lock("warm").await.unwrap());
+    }
+    // Each node keeps the queues of some of them.
+    for resource in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        let _guard = holder.lock(resource).await.unwrap();
+        let waits = tokio::spawn(next.lock(resource).wait(60 * SECOND).into_future());
+        sleep(SECOND / 500).await;
+        let begun = Instant::now();
+        operator.force_release_now(resource).await.unwrap();
+        drop(waits.await.unwrap().unwrap());
+        assert!(begun.elapsed() < SECOND / 500, "{:?}", begun.elapsed());
+    }
+}
+
 /// A node to which each connection takes 10 ms.
 struct Slow(MemoryNode);
 
