@@ -235,8 +235,8 @@ async fn min_hold_keeps_the_key_for_the_rest() {
     let _ = redlock.try_lock("r").await.unwrap();
 }
 
-/// A process that stood still before it sent its first `SET` must not release the keys earlier than
-/// they would have gone after a crash.
+/// When the `SET`s reach the nodes late, a release must not free the keys earlier than they would have
+/// gone after a crash.
 #[tokio::test(start_paused = true)]
 async fn min_hold_begins_with_the_hold() {
     let nodes = nodes(3);

@@ -116,8 +116,8 @@ pub(crate) enum Action {
     /// give the turn to the front of the queue.
     Release { wakes: Places },
     /// If the key has our value, let it live for exactly this long: the release of a `min_hold`
-    /// that is not used up, the only action that may shorten (rule 7). Made of a
-    /// [`CleanUp`](super::CleanUp) when it is sent.
+    /// that is not used up, the only action that may shorten (rule 7). It may also lengthen the key, by
+    /// the time from its `SET` to the quorum. Made of a [`CleanUp`](super::CleanUp) when it is sent.
     Shorten { rest: Duration },
     /// Tell whether the key is there and for how long, and report the next change of it (once, to
     /// the [`Watchers`](super::Watchers)). Nothing is compared and nothing is set.

@@ -22,7 +22,7 @@ pub(crate) struct Job {
 pub(crate) struct CleanUp {
     /// When the first SET of the claim may have been sent.
     pub(crate) since: Moment,
-    /// When the key has expired by itself.
+    /// When the key has expired by itself, unless it is kept for longer.
     pub(crate) until: Moment,
     /// Until when `min_hold` keeps the key: it is shortened to that instead of deleted.
     pub(crate) keep_until: Option<Moment>,
@@ -47,7 +47,7 @@ impl Job {
     }
 
     /// The command to send at `now`. What is left of a `min_hold` is counted here and not
-    /// earlier: a job that is sent late, or once more, must not lengthen the key.
+    /// earlier: a job that is sent late, or once more, must not let the key live for longer.
     pub(super) fn command(&self, now: Moment) -> Command {
         let rest = self.clean_up.and_then(|it| it.keep_until).map(|until| until.since(now));
         let action = match rest {

@@ -226,6 +226,7 @@ impl Request<'_> {
             }
             Chance::Behind => return Err(self.out_of_time(failure)),
             Chance::Turn if self.permits.is_some() => {
+                // The node that gives the turns may have forgotten the permits.
                 let was_asked = failure.is_some_and(|failure| failure.was_asked);
                 self.hesitate(fronts, was_asked && self.last == Some(chance)).await?;
             }
@@ -241,7 +242,7 @@ impl Request<'_> {
         telemetry::woken(cause, waited);
     }
 
-    /// Lets waiters that have waited for longer go first.
+    /// Lets waiters that have waited for longer go first, and other clients when the news is doubtful.
     async fn hesitate(&mut self, fronts: &Fronts, doubtful: bool) -> Result<(), LockError> {
         let round_trip = self.client.nodes.round_trip();
         let (fixed, random) = self.wake_backoff.hesitation(doubtful, fronts.without(), round_trip);

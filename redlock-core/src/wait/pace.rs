@@ -135,8 +135,8 @@ impl WakeBackoff {
     /// part.
     ///
     /// The turn for a permit is doubtful when the one before it was in vain, too. A node that has forgotten
-    /// the permits takes them for free and gives the turn away with each question, so that the waiters
-    /// would pass it round without a pause.
+    /// the permits believes that they are free and gives the next turn with each question, so that the
+    /// waiters would pass it round without a pause.
     pub(crate) fn hesitation(
         &mut self,
         doubtful: bool,

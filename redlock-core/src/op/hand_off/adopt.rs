@@ -89,7 +89,7 @@ async fn take_over(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold>, Lock
     }
     client.nodes.note_quorum_seen();
     let (state, token) = (in_transit.lease.clone(), lease.fencing_token);
-    // The terms are what was left when the nodes were asked.
+    // The terms are what was left right before the nodes were asked.
     let hold = client.leases.hold(lease.resources, state, &terms, begun, begun, token);
     if !client.leases.add(&hold, reading) {
         return Err(LockError::ShuttingDown { resource: hold.resources.name().to_owned() });
