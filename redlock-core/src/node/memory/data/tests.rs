@@ -1,0 +1,67 @@
+//! What a node in memory does with commands, where it has to do as a server does.
+
+use super::*;
+use crate::node::Draw;
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_is_told_when_the_node_forgets_its_missing_key() {
+    let mut data = Data::new();
+    let mut told = 0;
+    for number in 0..MAX_WATCHED + 100 {
+        let claim = Claim::new(&number.to_string().into(), String::new());
+        let watch = Command { claim: Arc::new(claim), action: Action::Watch };
+        let (replies, pushes) = data.run(&[watch], 1);
+        assert_eq!(replies, [Reply::Missing]);
+        told += pushes.len();
+    }
+    assert_eq!((data.watched.len(), told), (100, MAX_WATCHED));
+}
+
+/// Under a second name, a node would have a second vote (rule 16).
+#[tokio::test(start_paused = true)]
+async fn a_reader_is_given_one_vote_by_a_node() {
+    let mut data = Data::new();
+    let claim = Claim { shared: true, ..Claim::new(&"r".into(), "v".to_owned()) };
+    let action = Action::Grant { ttl: Duration::from_secs(60) };
+    let grant = Command { claim: Arc::new(claim), action };
+    for (connection, reply) in [(1, Reply::Done), (2, Reply::Foreign)] {
+        assert_eq!(data.run(std::slice::from_ref(&grant), connection).0, [reply]);
+    }
+}
+
+/// As a server does: otherwise the two would wait for each other.
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_waits_keeps_no_reader_out_that_is_before_it_in_the_queue() {
+    let life = Duration::from_secs(60);
+    let mut data = Data::new();
+    let mut run = |place, value: &str, shared, action| {
+        let writer = Claim::new(&"r".into(), value.to_owned());
+        let claim = Arc::new(Claim { shared, place, ..writer });
+        let [reply] = &data.run(&[Command { claim, action }], 1).0[..] else { panic!() };
+        reply.clone()
+    };
+    let grant = Action::Grant { ttl: life };
+    assert_eq!(run(0, "reader", true, grant), Reply::Done);
+    for (sign, before) in [(7, Reply::Done), (0, Reply::Foreign)] {
+        assert_eq!(run(sign, "writer", false, Action::Bar { life }), Reply::Done);
+        assert_eq!(run(0, "new", true, grant), Reply::Foreign);
+        assert_eq!(run(8, "behind", true, grant), Reply::Foreign);
+        assert_eq!(run(6, "before", true, grant), before);
+        run(6, "before", true, Action::Release { wakes: Places::NONE });
+    }
+}
+
+/// Like a server that has lost its data.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_cleared_forgets_its_counters() {
+    let mut data = Data::new();
+    let claim = Arc::new(Claim::new(&"r".into(), "v".to_owned()));
+    let life = Duration::from_secs(60);
+    let draw = Draw { floor: 0, count: 5, life };
+    let grant = Command { claim, action: Action::GrantFenced { ttl: life, draw } };
+    for _ in 0..2 {
+        let (replies, _) = data.run(std::slice::from_ref(&grant), 1);
+        assert_eq!(replies, [Reply::Numbered { first: 1 }]);
+        data.clear();
+    }
+}
