@@ -44,9 +44,9 @@ impl Client {
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
     ) -> Self {
-        let Settings { node_timeout, connect_timeout, max_ttl, max_waiters, .. } = settings;
+        let Settings { node_timeout, connect_timeout, max_waiters, .. } = settings;
         let nodes = Arc::new(Nodes::new(nodes, clock, node_timeout, connect_timeout));
-        let queues = Queues::new(&nodes, max_ttl, max_waiters);
+        let queues = Queues::new(&nodes, max_waiters);
         Self {
             settings,
             nodes,

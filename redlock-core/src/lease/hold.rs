@@ -5,7 +5,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 use tokio::sync::futures::Notified;
 
 use super::{
-    LeaseState, Start,
+    LeaseState,
     phase::{End, Judgement},
     state::{HoldState, Kept, Todo},
 };
@@ -41,7 +41,7 @@ fn mode(claim: &Claim) -> &'static str {
 pub(crate) struct Hold {
     pub(crate) id: HoldId,
     pub(crate) resources: Resources,
-    /// When the holder got the lock.
+    /// When the holder began to take the lock, or was handed it.
     pub(crate) since: Moment,
     /// The metrics of this hold.
     pub(crate) metered: metrics::Held,
@@ -175,7 +175,7 @@ impl Hold {
     /// (rule 7). False when the renewal came too late.
     pub(super) fn renewed(
         &self,
-        start: &Start,
+        start: Reading,
         ttl: Duration,
         asked: Option<Duration>,
         round: Arc<Round>,

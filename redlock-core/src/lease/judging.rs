@@ -15,7 +15,7 @@ impl Leases {
 
     /// Judges a hold like [`judge`](Self::judge), and returns the reading that it was judged by.
     pub(crate) fn judge_now(self: &Arc<Self>, hold: &Arc<Hold>) -> (Judgement, Reading) {
-        let reading = self.look();
+        let reading = self.nodes.clock.read();
         let (judgement, todo) = hold.advance(reading);
         match todo {
             Todo::Nothing => {}

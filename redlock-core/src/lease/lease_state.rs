@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Start, validity};
+use super::validity;
 use crate::{
     clock::{Moment, Reading},
     fence::{FencingToken, Range},
@@ -22,10 +22,10 @@ pub(crate) struct LeaseState {
     pub(crate) clock_drift_factor: f64,
     /// The end of its validity (rule 2).
     pub(crate) deadline: Moment,
-    /// The round that the deadline counts from.
-    pub(crate) counts_from: Start,
-    /// The reading of the clock at the start of the last confirmed round.
-    pub(crate) confirmed: Reading,
+    /// The reading of the clock at the start of the round that the deadline counts from.
+    pub(crate) counts_from: Reading,
+    /// When the last confirmed round started.
+    pub(crate) confirmed: Moment,
     /// When the last renewal was sent, confirmed or not. Once this is later than `confirmed`, it is
     /// unknown what the nodes have, and the lease is not passed on.
     pub(crate) renewal_sent: Moment,
@@ -46,20 +46,19 @@ impl LeaseState {
     pub(crate) fn sought(
         claim: Arc<Claim>,
         terms: &Terms,
-        start: Start,
+        start: Reading,
         round: &Arc<Round>,
     ) -> Self {
-        let started = start.reading;
         Self {
             claim,
-            since: started.now,
+            since: start.now,
             ttl: terms.ttl,
             clock_drift_factor: terms.clock_drift_factor,
-            deadline: validity::deadline(started.now, terms.ttl, terms.clock_drift_factor),
+            deadline: validity::deadline(start.now, terms.ttl, terms.clock_drift_factor),
             counts_from: start,
-            confirmed: started,
-            renewal_sent: started.now,
-            expired_by: started.now + terms.key_ttl(),
+            confirmed: start.now,
+            renewal_sent: start.now,
+            expired_by: start.now + terms.key_ttl(),
             set_round: Arc::clone(round),
             confirmed_round: Arc::clone(round),
             range: None,
@@ -73,16 +72,15 @@ impl LeaseState {
 
     /// Notes that a quorum has renewed the keys by these terms, in a round that started at `start`.
     /// No hold had the lease meanwhile.
-    pub(crate) fn renewed(&mut self, terms: &Terms, start: Start, round: &Arc<Round>) {
-        let started = start.reading;
-        let deadline = validity::deadline(started.now, terms.ttl, self.clock_drift_factor);
+    pub(crate) fn renewed(&mut self, terms: &Terms, start: Reading, round: &Arc<Round>) {
+        let deadline = validity::deadline(start.now, terms.ttl, self.clock_drift_factor);
         // It never shortens (rule 7).
         if deadline > self.deadline {
             self.deadline = deadline;
             self.counts_from = start;
         }
         self.ttl = terms.ttl;
-        self.confirmed = started;
+        self.confirmed = start.now;
         self.confirmed_round = Arc::clone(round);
     }
 
@@ -91,9 +89,8 @@ impl LeaseState {
     /// on (rule 2).
     pub(crate) fn deadline_on(&self, clock: Reading) -> Option<Moment> {
         let Self { deadline, ttl, clock_drift_factor, .. } = *self;
-        let then = self.counts_from.lowest_lead();
-        let missed = validity::missed(then, clock.wall_ahead, ttl, clock_drift_factor)?;
-        Some(deadline - missed)
+        let missed = clock.missed_since(self.counts_from);
+        validity::deadline_by(deadline, missed, ttl, clock_drift_factor)
     }
 
     /// The end of the lease's validity. A lease in doubt counts to its deadline.

@@ -1,13 +1,10 @@
 //! The state that all leases of one client share.
 
-use std::{
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::sync::{Arc, Weak};
 
-use super::{End, Hold, LeaseState, Registry, Start, Waiters, state::HoldState};
+use super::{End, Hold, LeaseState, Registry, Waiters, state::HoldState};
 use crate::{
-    clock::{Moment, Reading},
+    clock::Moment,
     error::LostReason,
     fence::FencingToken,
     quorum::Nodes,
@@ -27,24 +24,13 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
-    /// For leases that live for `horizon` at most.
-    pub(crate) fn new(nodes: &Arc<Nodes>, horizon: Duration, waiters: Weak<dyn Waiters>) -> Self {
+    pub(crate) fn new(nodes: &Arc<Nodes>, waiters: Weak<dyn Waiters>) -> Self {
         Self {
             nodes: Arc::clone(nodes),
-            registry: Registry::new(horizon),
+            registry: Registry::new(),
             waiters,
             in_flight: AtomicUsize::new(0),
         }
-    }
-
-    /// Reads the clock to start a round.
-    pub(crate) fn start(&self) -> Start {
-        self.registry.shared.leads.begin(self.nodes.clock.read())
-    }
-
-    /// Reads the clock to judge by it, and notes what it shows (rule 2).
-    pub(crate) fn look(&self) -> Reading {
-        self.registry.shared.look(&*self.nodes.clock)
     }
 
     /// A hold over a lease for which the nodes were asked at `begun`. Its `min_hold` and `max_hold` count

@@ -10,7 +10,6 @@ mod crowds;
 mod hold;
 mod in_transit;
 mod judging;
-mod leads;
 mod lease_state;
 mod leases;
 mod phase;
@@ -26,7 +25,6 @@ mod waiters;
 
 pub(crate) use hold::{Hold, HoldId};
 pub(crate) use in_transit::LeaseInTransit;
-pub(crate) use leads::{Leads, Start};
 pub(crate) use lease_state::LeaseState;
 pub(crate) use leases::{InFlightGuard, Leases};
 pub(crate) use phase::{End, Judgement};

@@ -10,13 +10,10 @@ use std::{
 use foldhash::HashMap;
 use tokio::{runtime::Id, sync::Notify};
 
-use super::{
-    Leads,
-    hold::{Hold, HoldId},
-};
+use super::hold::{Hold, HoldId};
 use crate::{
     background::Background,
-    clock::{Clock, Moment, Reading},
+    clock::{Moment, Reading},
     sync::{
         Mutex,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -44,7 +41,6 @@ pub(crate) struct Registry {
 
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) leads: Arc<Leads>,
     pub(super) inner: Mutex<Inner>,
     /// The task has ended. Every runtime with holds may start it again.
     pub(super) ended: Notify,
@@ -145,10 +141,8 @@ impl Drop for Registry {
 }
 
 impl Registry {
-    /// For leases that live for `horizon` at most.
-    pub(crate) fn new(horizon: Duration) -> Self {
+    pub(crate) fn new() -> Self {
         let shared = Shared {
-            leads: Leads::new(horizon),
             inner: Mutex::default(),
             ended: Notify::new(),
             gone: Notify::new(),
@@ -263,12 +257,6 @@ impl Registry {
 }
 
 impl Shared {
-    pub(super) fn look(&self, clock: &dyn Clock) -> Reading {
-        let reading = clock.read();
-        self.leads.note(reading);
-        reading
-    }
-
     /// Has the task look at what is due.
     fn wake(&self) {
         // Wakes with nothing locked: a waker may run any code of its executor.

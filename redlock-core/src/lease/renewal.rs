@@ -7,8 +7,9 @@ use std::{
     time::Duration,
 };
 
-use super::{End, Hold, Leases, Room, Start};
+use super::{End, Hold, Leases, Room};
 use crate::{
+    clock::Reading,
     error::LostReason,
     node::{Action, Job, deliver},
     quorum::{OnSettled, Round, Tally, ask, ask_one},
@@ -26,18 +27,17 @@ impl Leases {
     pub(super) fn renew(self: &Arc<Self>, hold: &Arc<Hold>, room: Option<Room>) {
         // The nodes' tasks may have ended with a runtime that is not the scheduler's (rule 13).
         self.nodes.ensure_running();
-        let _ = self.send_renewal(hold, self.start(), None, room);
+        let _ = self.send_renewal(hold, self.nodes.clock.read(), None, room);
     }
 
     /// Asks all nodes to renew a hold, or none when the hold has ended.
     pub(crate) fn send_renewal(
         self: &Arc<Self>,
         hold: &Arc<Hold>,
-        start: Start,
+        start: Reading,
         asked: Option<Duration>,
         room: Option<Room>,
     ) -> Option<Arc<Round>> {
-        let started = start.reading;
         let (early, round, look_again) = hold.while_held(|state| {
             let ttl = asked.unwrap_or(state.renewal_ttl());
             let renewal = Renewal {
@@ -50,16 +50,16 @@ impl Leases {
             };
             let round = Round::with_on_settled(self.nodes.len(), settles, renewal);
             // An extension never shortens what is left of `min_hold` (api.md).
-            let key_ttl = ttl.max(hold.earliest.since(started.now));
+            let key_ttl = ttl.max(hold.earliest.since(start.now));
             let job = Job::new(&state.lease().claim, Action::Extend { ttl: key_ttl });
             let expected = state.expected();
-            let look_again = state.renewal_sent(started.now, key_ttl);
+            let look_again = state.renewal_sent(start.now, key_ttl);
             let confirmed = &state.lease().confirmed_round;
             let job = |node: usize| {
                 let expected = Some(expected).filter(|_| confirmed.has_yes(node));
                 Some(Job { expected, ..job.clone() })
             };
-            Some((ask(&self.nodes, &round, started.now, job), round, look_again))
+            Some((ask(&self.nodes, &round, start.now, job), round, look_again))
         })?;
         if let Some(at) = look_again {
             self.registry.schedule(hold.id, at);
@@ -98,7 +98,7 @@ impl Leases {
 struct Renewal {
     leases: Weak<Leases>,
     hold: Weak<Hold>,
-    start: Start,
+    start: Reading,
     ttl: Duration,
     /// The ttl that the holder asked for: later renewals keep it.
     asked: Option<Duration>,
@@ -109,7 +109,7 @@ struct Renewal {
 impl Renewal {
     fn apply(&self, leases: &Leases, hold: &Hold, round: &Arc<Round>) {
         let reading = leases.nodes.clock.read();
-        let in_time = hold.renewed(&self.start, self.ttl, self.asked, Arc::clone(round), reading);
+        let in_time = hold.renewed(self.start, self.ttl, self.asked, Arc::clone(round), reading);
         hold.metered.renewal(if in_time { "renewed" } else { "late" });
         if in_time {
             // The task would look again when this renewal had to be repeated. With a short ttl, the next

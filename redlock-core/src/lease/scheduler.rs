@@ -1,6 +1,9 @@
 //! The one task of a client that renews its holds. A hold has no task and no timer of its own.
 
-use std::sync::{Arc, Weak, atomic::Ordering};
+use std::{
+    sync::{Arc, Weak, atomic::Ordering},
+    time::Duration,
+};
 
 use tokio::{runtime::Id, sync::Notify};
 
@@ -17,7 +20,7 @@ use crate::{
 
 /// The wall clock has jumped when it has run ahead by this much between two looks. No lock's drift
 /// allowance is less.
-const JUMP: i64 = 2_000_000;
+const JUMP: Duration = Duration::from_millis(2);
 
 impl Leases {
     /// Makes sure that nodes are connected and holds are renewed (rule 13).
@@ -105,9 +108,9 @@ async fn tend(
 ) {
     let mut seen = clock.read();
     while !shared.orphaned.load(Ordering::Acquire) && pulse.is_current() {
-        let reading = shared.look(&*clock);
+        let reading = clock.read();
         pulse.sleeps_until(reading.now);
-        let has_jumped = reading.wall_ahead.saturating_sub(seen.wall_ahead) > JUMP;
+        let has_jumped = reading.missed_since(seen) > JUMP;
         seen = reading;
         if has_jumped {
             shared.doubt_all(reading).await;
@@ -149,7 +152,7 @@ impl Standby {
                 // Upgraded only for a moment: the leases go with their last user.
                 let Some(leases) = leases.upgrade() else { return };
                 leases.ensure_moving();
-                self.shared.look(&*leases.nodes.clock);
+                leases.nodes.clock.read();
                 if self.is_over(leases.registry.elsewhere()) {
                     return;
                 }
@@ -285,7 +288,7 @@ mod tests {
         let (first, second) = (runtime(), runtime());
         let nodes = Arc::new(Nodes::new(Vec::new(), Arc::new(TokioClock), SOON, SOON));
         let waiters = Arc::new_cyclic(|waiters: &Weak<StartsAgain>| StartsAgain {
-            leases: Arc::new(Leases::new(&nodes, SOON, Weak::clone(waiters) as Weak<dyn Waiters>)),
+            leases: Arc::new(Leases::new(&nodes, Weak::clone(waiters) as Weak<dyn Waiters>)),
             there: second.handle().clone(),
         });
         first.block_on(async {

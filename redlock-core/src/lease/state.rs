@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    LeaseState, Start,
+    LeaseState,
     phase::{End, Judgement, Phase},
     validity,
 };
@@ -60,7 +60,7 @@ impl HoldState {
         latest: Moment,
         doubt_limit: Duration,
     ) -> Self {
-        let renew_at = validity::renewal(lease.confirmed.now, terms.ttl, terms.clock_drift_factor);
+        let renew_at = validity::renewal(lease.confirmed, terms.ttl, terms.clock_drift_factor);
         Self {
             renewal_ttl: terms.ttl,
             phase: Phase::Held,
@@ -218,7 +218,7 @@ impl HoldState {
     /// (rule 7). False when the renewal came too late.
     pub(super) fn renewed(
         &mut self,
-        start: &Start,
+        start: Reading,
         ttl: Duration,
         asked: Option<Duration>,
         round: Arc<Round>,
@@ -227,19 +227,18 @@ impl HoldState {
         if self.is_over() || reading.now >= self.lease.ends_on(reading) {
             return false;
         }
-        let started = start.reading;
-        let deadline = validity::deadline(started.now, ttl, self.lease.clock_drift_factor);
+        let deadline = validity::deadline(start.now, ttl, self.lease.clock_drift_factor);
         // A round from before the doubt clears nothing.
         let clears = match self.phase {
-            Phase::Doubtful { renewal_sent } => renewal_sent.is_some_and(|at| at <= started.now),
+            Phase::Doubtful { renewal_sent } => renewal_sent.is_some_and(|at| at <= start.now),
             Phase::Held | Phase::Ended(_) | Phase::Releasing(_) => false,
         };
         // A later old deadline stays, unless it was in doubt when this round started.
-        if clears || self.lease.deadline_on(started).is_none_or(|old| deadline > old) {
+        if clears || self.lease.deadline_on(start).is_none_or(|old| deadline > old) {
             self.lease.deadline = deadline;
-            self.lease.counts_from = start.clone();
+            self.lease.counts_from = start;
         }
-        self.lease.confirmed = started;
+        self.lease.confirmed = start.now;
         self.lease.ttl = ttl;
         self.lease.confirmed_round = round;
         self.renewal_ttl = asked.unwrap_or(self.renewal_ttl);
@@ -247,7 +246,7 @@ impl HoldState {
             self.phase = Phase::Held;
         }
         if self.renew_at != Moment::NEVER {
-            self.renew_at = validity::renewal(started.now, ttl, self.lease.clock_drift_factor);
+            self.renew_at = validity::renewal(start.now, ttl, self.lease.clock_drift_factor);
         }
         true
     }
@@ -256,8 +255,8 @@ impl HoldState {
     pub(crate) fn expected(&self) -> Expected {
         let LeaseState { confirmed, expired_by, ttl, clock_drift_factor, .. } = &self.lease;
         Expected {
-            until: confirmed.now + *ttl,
-            longest: expired_by.since(confirmed.now),
+            until: *confirmed + *ttl,
+            longest: expired_by.since(*confirmed),
             allowance: validity::drift(*ttl, *clock_drift_factor),
         }
     }

@@ -365,7 +365,7 @@ fn runtime() -> Runtime {
 /// real time.
 fn assert_renewed(guard: &LockGuard, times: usize) {
     for _ in 0..times {
-        let confirmed = || guard.hold().lease().confirmed.now;
+        let confirmed = || guard.hold().lease().confirmed;
         let before = confirmed();
         let limit = std::time::Instant::now() + Duration::from_secs(30);
         while confirmed() == before {

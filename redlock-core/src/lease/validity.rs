@@ -24,12 +24,15 @@ pub(crate) fn renewal(start: Moment, ttl: Duration, factor: f64) -> Moment {
     start + ttl.saturating_sub(drift(ttl, factor)) / 3
 }
 
-/// How much time the clock of the deadline has missed since a round started. The wall clock tells:
-/// it was ahead by `then` nanoseconds at the least since then, and is ahead by `now` nanoseconds at
-/// present. `None` when more was missed than the drift allowance: the deadline is in doubt.
-pub(crate) fn missed(then: i64, now: i64, ttl: Duration, factor: f64) -> Option<Duration> {
-    let missed = Duration::from_nanos(u64::try_from(now.saturating_sub(then)).unwrap_or(0));
-    (missed <= drift(ttl, factor)).then_some(missed)
+/// The end of a validity by a clock that has `missed` this much time since the round that `deadline`
+/// counts from. `None` when it has missed more than the drift allowance: the deadline is in doubt.
+pub(crate) fn deadline_by(
+    deadline: Moment,
+    missed: Duration,
+    ttl: Duration,
+    factor: f64,
+) -> Option<Moment> {
+    (missed <= drift(ttl, factor)).then(|| deadline - missed)
 }
 
 #[cfg(test)]
@@ -55,12 +58,12 @@ mod tests {
 
     #[test]
     fn what_a_clock_has_missed_is_a_doubt_beyond_the_allowance() {
-        let missed = |then, now| missed(then, now, Duration::from_secs(10), 0.01);
-        assert_eq!(missed(5, 102_000_005), Some(Duration::from_millis(102)));
-        assert_eq!(missed(5, 102_000_006), None);
-        assert_eq!(missed(0, -5_000_000_000), Some(Duration::ZERO), "it was set back");
-        assert_eq!(missed(i64::MAX, i64::MIN), Some(Duration::ZERO));
-        assert_eq!(missed(i64::MIN, i64::MAX), None);
+        let end = Moment::ORIGIN + Duration::from_secs(9);
+        let deadline = |missed| deadline_by(end, missed, Duration::from_secs(10), 0.01);
+        let most = Duration::from_millis(102);
+        assert_eq!(deadline(Duration::ZERO), Some(end));
+        assert_eq!(deadline(most), Some(end - most));
+        assert_eq!(deadline(most + Duration::from_nanos(1)), None);
     }
 
     proptest! {

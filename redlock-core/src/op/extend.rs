@@ -20,8 +20,7 @@ pub(crate) async fn extend(
         return Err(hold.lost_error(end));
     }
     client.ready().await?;
-    let start = client.leases.start();
-    let started = start.reading;
+    let start = client.nodes.clock.read();
     let Some(round) = client.leases.send_renewal(hold, start, Some(ttl), None) else {
         let end = match client.leases.judge(hold) {
             Judgement::Ended(end) => end,
@@ -40,7 +39,7 @@ pub(crate) async fn extend(
     Err(LockError::NoQuorum {
         resource: hold.resources.name().to_owned(),
         attempts: 1,
-        waited: client.nodes.clock.now().since(started.now),
+        waited: client.nodes.clock.now().since(start.now),
         granted: tally.yes(),
         quorum: client.nodes.quorum(),
         nodes: round.failures(),

@@ -91,7 +91,7 @@ impl Plan {
     fn of(judged: Judgement, lease: &LeaseState, earliest: Moment, now: Moment) -> Self {
         let is_valid = matches!(judged, Judgement::Valid(_));
         // Without an answer to the last renewal, the state of the nodes is unknown.
-        let is_confirmed = lease.renewal_sent <= lease.confirmed.now;
+        let is_confirmed = lease.renewal_sent <= lease.confirmed;
         let keep_until = Some(earliest).filter(|earliest| *earliest > now);
         Self { may_pass_on: is_valid && is_confirmed && keep_until.is_none(), keep_until }
     }

@@ -58,7 +58,6 @@ struct Inner {
 }
 
 /// The answer to a request that joins.
-#[expect(clippy::large_enum_variant, reason = "the first is the usual, and lives for a moment")]
 pub(crate) enum Joined {
     /// The request is the first, and has its turn.
     First(Front),
@@ -69,12 +68,11 @@ pub(crate) enum Joined {
 }
 
 impl Queues {
-    /// For leases that live for `max_ttl` at most.
-    pub(crate) fn new(nodes: &Arc<Nodes>, max_ttl: Duration, max_waiters: usize) -> Arc<Self> {
+    pub(crate) fn new(nodes: &Arc<Nodes>, max_waiters: usize) -> Arc<Self> {
         Arc::new_cyclic(|this: &Weak<Self>| {
             let waiters = Weak::clone(this) as Weak<dyn Waiters>;
             Self {
-                leases: Arc::new(Leases::new(nodes, max_ttl, waiters)),
+                leases: Arc::new(Leases::new(nodes, waiters)),
                 max_waiters,
                 shards: Default::default(),
             }

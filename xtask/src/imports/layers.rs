@@ -37,6 +37,7 @@ const CORE: Layers = Layers {
                 "background.rs",
                 "runtime.rs",
                 "clock.rs",
+                "clock",
                 "error.rs",
                 "metrics",
                 "fence",

@@ -1,40 +1,39 @@
 //! Judges holds at chosen readings of the clock.
 
 use super::*;
-use crate::{Redlock, fence::Range, lease::Leads, node::Claim, options::LockOptions};
+use crate::{Redlock, fence::Range, node::Claim, options::LockOptions};
 
-const SECOND: i64 = 1_000_000_000;
+/// More than the drift allowance.
+const SECOND: Duration = Duration::from_secs(1);
+const NONE: Duration = Duration::ZERO;
 const DOUBT_LIMIT: Duration = Duration::from_millis(100);
 
 struct Held {
-    leads: Arc<Leads>,
     state: HoldState,
     round: Arc<Round>,
 }
 
-fn reading(ms: u64, wall_ahead: i64) -> Reading {
-    Reading { now: Moment::ORIGIN + Duration::from_millis(ms), wall_ahead }
+fn reading(ms: u64, missed: Duration) -> Reading {
+    Reading { now: Moment::ORIGIN + Duration::from_millis(ms), missed }
 }
 
 /// A hold since the origin of time, with a ttl of 10 s. Its renewal is due at a third of that.
 fn held() -> Held {
     let options = LockOptions::new().ttl(Duration::from_secs(10));
     let terms = Redlock::in_memory(1).client().settings.terms(&options).unwrap();
-    let leads = Leads::new(Duration::from_secs(60));
     let round = Round::new(3, |_| false);
     let claim = Arc::new(Claim::new(&"k".into(), "v".into()));
-    let lease = LeaseState::sought(claim, &terms, leads.begin(reading(0, 0)), &round);
+    let lease = LeaseState::sought(claim, &terms, reading(0, NONE), &round);
     let state = HoldState::new(lease, &terms, Moment::NEVER, DOUBT_LIMIT);
-    Held { leads, state, round }
+    Held { state, round }
 }
 
 impl Held {
     fn judge(&mut self, reading: Reading) -> (Judgement, Todo) {
-        self.leads.note(reading);
         self.state.advance(reading)
     }
 
-    fn renewed(&mut self, start: &Start, reading: Reading) -> bool {
+    fn renewed(&mut self, start: Reading, reading: Reading) -> bool {
         let ttl = self.state.renewal_ttl();
         self.state.renewed(start, ttl, None, Arc::clone(&self.round), reading)
     }
@@ -67,7 +66,6 @@ fn a_doubt_counts_from_its_own_renewal() {
 #[test]
 fn to_judge_changes_nothing_and_to_advance_keeps_what_was_seen() {
     let mut held = held();
-    held.leads.note(reading(1000, SECOND));
     assert_eq!(held.state.judge(reading(1000, SECOND)), DOUBTFUL);
     assert_eq!(held.state.phase, Phase::Held);
     held.judge(reading(1000, SECOND));
@@ -79,7 +77,7 @@ fn a_release_begins_once_and_ends_the_hold() {
     let mut held = held();
     assert!(held.state.end(End::Released) && !held.state.end(End::Lost(LostReason::Expired)));
     assert!(held.state.begin_release().is_some() && held.state.begin_release().is_none());
-    let judged = held.judge(reading(1000, 0));
+    let judged = held.judge(reading(1000, NONE));
     assert_eq!(judged, (Judgement::Ended(End::Released), Todo::Nothing));
 }
 
@@ -109,16 +107,15 @@ fn a_doubt_does_not_outlive_the_deadline() {
 #[test]
 fn only_a_round_from_after_the_freeze_clears_a_doubt() {
     let mut held = held();
-    let early = held.leads.begin(reading(900, 0));
-    held.state.renewal_sent(early.reading.now, Duration::from_secs(10));
+    let early = reading(900, NONE);
+    held.state.renewal_sent(early.now, Duration::from_secs(10));
     assert_eq!(held.judge(reading(1000, SECOND)).0, DOUBTFUL);
-    assert_eq!(held.judge(reading(1001, 0)).0, DOUBTFUL, "although it is set back");
-    let late = held.leads.begin(reading(1002, 0));
-    held.state.renewal_sent(late.reading.now, Duration::from_secs(10));
-    assert!(held.renewed(&early, reading(1010, 0)));
-    assert_eq!(held.judge(reading(1010, 0)), (DOUBTFUL, Todo::Nothing));
-    assert!(held.renewed(&late, reading(1020, 0)));
-    assert!(is_valid(held.judge(reading(1020, 0))));
+    let late = reading(1002, SECOND);
+    held.state.renewal_sent(late.now, Duration::from_secs(10));
+    assert!(held.renewed(early, reading(1010, SECOND)));
+    assert_eq!(held.judge(reading(1010, SECOND)), (DOUBTFUL, Todo::Nothing));
+    assert!(held.renewed(late, reading(1020, SECOND)));
+    assert!(is_valid(held.judge(reading(1020, SECOND))));
 }
 
 /// Another client may have drawn larger numbers meanwhile. Clearing the doubt does not bring the
@@ -127,11 +124,11 @@ fn only_a_round_from_after_the_freeze_clears_a_doubt() {
 fn the_numbers_of_a_lease_die_with_its_first_doubt() {
     let mut held = held();
     held.state.lease.range = Some(Box::new(Range::new(7, 3)));
-    assert!(is_valid(held.judge(reading(999, 0))) && held.state.lease.range.is_some());
+    assert!(is_valid(held.judge(reading(999, NONE))) && held.state.lease.range.is_some());
     assert_eq!(held.judge(reading(1000, SECOND)).0, DOUBTFUL);
-    let start = held.leads.begin(reading(1000, SECOND));
-    held.state.renewal_sent(start.reading.now, Duration::from_secs(10));
-    assert!(held.renewed(&start, reading(1010, SECOND)));
+    let start = reading(1000, SECOND);
+    held.state.renewal_sent(start.now, Duration::from_secs(10));
+    assert!(held.renewed(start, reading(1010, SECOND)));
     assert!(is_valid(held.judge(reading(1010, SECOND))));
     assert_eq!(held.state.begin_release().unwrap().next_number(), None);
 }
@@ -140,9 +137,9 @@ fn the_numbers_of_a_lease_die_with_its_first_doubt() {
 fn a_freeze_while_a_renewal_is_under_way_is_another_doubt() {
     let mut held = held();
     held.judge(reading(1000, SECOND));
-    let start = held.leads.begin(reading(1000, SECOND));
-    held.state.renewal_sent(start.reading.now, Duration::from_secs(10));
-    assert!(held.renewed(&start, reading(1010, 2 * SECOND)));
+    let start = reading(1000, SECOND);
+    held.state.renewal_sent(start.now, Duration::from_secs(10));
+    assert!(held.renewed(start, reading(1010, 2 * SECOND)));
     let end = held.state.lease.deadline;
     assert_eq!(held.judge(reading(1010, 2 * SECOND)), (DOUBTFUL, Todo::Renew(end)));
 }

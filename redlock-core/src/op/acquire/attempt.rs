@@ -46,7 +46,7 @@ impl Request<'_> {
         let place = fronts.first.place();
         let claim = Arc::new(Claim { key, rest, value, shared, place });
         let round = Round::new(client.nodes.len(), |tally| tally.reached() || tally.impossible());
-        let start = client.leases.start();
+        let start = client.nodes.clock.read();
         let sought = LeaseState::sought(Arc::clone(&claim), terms, start, &round);
         let mut in_transit = client.queues.in_transit(sought, in_flight);
         let drawing = terms.fenced.then(|| {

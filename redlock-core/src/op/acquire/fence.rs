@@ -133,8 +133,8 @@ impl Request<'_> {
         let lease = &mut in_transit.lease;
         let used = lease.range.take().map_or(0, |range| range.size());
         let claim = Arc::clone(&lease.claim);
-        let start = client.leases.start();
-        let sent = start.reading.now;
+        let start = client.nodes.clock.read();
+        let sent = start.now;
         lease.renewal_sent = sent;
         lease.expired_by = lease.expired_by.max(sent + terms.key_ttl());
         let round = Round::new(client.nodes.len(), settles);

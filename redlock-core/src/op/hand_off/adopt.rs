@@ -50,8 +50,8 @@ async fn take_over(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold>, Lock
     let (key, rest) = client.keys(&lease.resources);
     let claim = Arc::new(Claim { key, rest, value, shared: false, place: 0 });
     let round = Round::new(client.nodes.len(), settles);
-    let start = client.leases.start();
-    let begun = start.reading.now;
+    let start = client.nodes.clock.read();
+    let begun = start.now;
     let sought = LeaseState::sought(Arc::clone(&claim), &terms, start, &round);
     // Dropping it deletes the keys that were taken over.
     let in_transit = client.queues.in_transit(sought, in_flight);

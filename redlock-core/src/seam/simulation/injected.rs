@@ -5,7 +5,11 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 use crate::{
-    clock::{self, Moment, Reading, wall_at},
+    clock::{
+        self, Moment, Reading,
+        missed::{self, Missed},
+        wall_at,
+    },
     token,
 };
 
@@ -45,16 +49,37 @@ pub trait Entropy: fmt::Debug + Send + Sync + 'static {
 }
 
 #[derive(Debug)]
-pub(super) struct ClockAdapter<C>(pub(super) Arc<C>);
+pub(super) struct ClockAdapter<C> {
+    clock: Arc<C>,
+    missed: Missed,
+}
+
+impl<C: Clock> ClockAdapter<C> {
+    pub(super) fn new(clock: &Arc<C>) -> Self {
+        Self { clock: Arc::clone(clock), missed: Missed::new() }
+    }
+
+    fn show(&self) -> missed::Shown {
+        let Shown { now, wall_ahead } = self.clock.read();
+        missed::Shown { now: Moment::ORIGIN + now, wall_ahead }
+    }
+}
 
 impl<C: Clock> clock::Clock for ClockAdapter<C> {
     fn read(&self) -> Reading {
-        let Shown { now, wall_ahead } = self.0.read();
-        Reading { now: Moment::ORIGIN + now, wall_ahead }
+        self.missed.read(|| self.show())
+    }
+
+    fn now(&self) -> Moment {
+        self.show().now
+    }
+
+    fn peek(&self) -> Reading {
+        self.missed.peek(self.show())
     }
 
     fn wall(&self) -> Duration {
-        self.0.wall()
+        self.clock.wall()
     }
 }
 

@@ -41,14 +41,14 @@ pub fn build(
         name,
     };
     let specs = nodes.into_iter().map(spec).collect();
-    let clock = Arc::new(injected::ClockAdapter(Arc::clone(clock)));
+    let clock = Arc::new(injected::ClockAdapter::new(clock));
     builder.build_over(specs, Vec::new(), clock, Arc::new(injected::EntropyAdapter(entropy)))
 }
 
 /// What `is_valid()` would say now. Unlike `is_valid()`, this changes nothing.
 #[must_use]
 pub fn believes(handle: &LockHandle) -> bool {
-    let reading = handle.leases.nodes.clock.read();
+    let reading = handle.leases.nodes.clock.peek();
     matches!(handle.hold.glance(reading), Judgement::Valid(_))
 }
 

@@ -1,0 +1,70 @@
+//! What a clock shows.
+
+use std::{
+    ops::{Add, Sub},
+    time::Duration,
+};
+
+/// A moment on a clock of this process; those of all its clients can be compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment(Duration);
+
+impl Moment {
+    /// The moment that all others are counted from.
+    pub(crate) const ORIGIN: Self = Self(Duration::ZERO);
+    /// Later than any other.
+    pub(crate) const NEVER: Self = Self(Duration::MAX);
+
+    /// The moment as a number for atomics. [`NEVER`](Self::NEVER) is the largest.
+    pub(crate) fn as_nanos(self) -> u64 {
+        u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// The time from `earlier` to this moment; zero when it is not earlier.
+    pub(crate) fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl Add<Duration> for Moment {
+    type Output = Self;
+
+    fn add(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(span))
+    }
+}
+
+impl Sub<Duration> for Moment {
+    type Output = Self;
+
+    fn sub(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(span))
+    }
+}
+
+/// One reading of a clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reading {
+    pub(crate) now: Moment,
+    /// The time that the clock has missed since the process began to look, as far as its readings show
+    /// it (rule 2). Never shrinks.
+    pub(crate) missed: Duration,
+}
+
+impl Reading {
+    /// What the clock has missed since the `earlier` reading.
+    pub(crate) fn missed_since(self, earlier: Self) -> Duration {
+        self.missed.saturating_sub(earlier.missed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_never_overflow() {
+        assert_eq!(Moment::NEVER + Duration::from_secs(1), Moment::NEVER);
+        assert_eq!(Moment::ORIGIN.since(Moment::NEVER), Duration::ZERO);
+    }
+}
