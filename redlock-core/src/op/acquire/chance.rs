@@ -187,15 +187,15 @@ impl Request<'_> {
         front: &mut Front,
         waiting: &mut Waiting,
     ) -> Result<Conclusion, LockError> {
-        if self.permits.is_some()
-            && let Some(entry) = &mut front.entry
-        {
+        if let Some(entry) = &mut front.entry {
             if let Some(Signal::Turn) = entry.take_signal() {
-                // The turn came while the client asked. A report forgets it, and the permit is kept for
-                // this client all the same.
+                // The turn came while the client asked. Its question may have come to some nodes before the
+                // release did. A report forgets the turn, and its answer is doubted after a split vote.
                 return Ok(Conclusion::End(Chance::Turn));
             }
-            entry.listen_again();
+            if self.permits.is_some() {
+                entry.listen_again();
+            }
         }
         let position = self.position(front).await?;
         if let Some(QueuePosition { ahead, .. }) = position.filter(|_| waiting.joins()) {

@@ -23,7 +23,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{Entry, Joined, Signal, Wants};
+use super::{Entry, Joined, Signal, Wants, queue_node};
 use crate::{
     LockError, LockGuard, LockRequest, MemoryNode, Redlock, Released,
     op::{release, watch::watch},

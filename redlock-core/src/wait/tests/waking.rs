@@ -47,6 +47,32 @@ async fn a_waiter_is_woken_by_nodes_that_come_back() {
     let _next = timeout(Duration::from_secs(2), next).await.unwrap().unwrap().unwrap();
 }
 
+/// The first waiter asks because the lock was extended, and the release overtakes its question on the node
+/// that keeps the queue: that node grants the lock and gives the turn, and the others refuse.
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_comes_while_the_waiter_asks_is_used_after_a_split_vote() {
+    let nodes = nodes(3);
+    let (ours, theirs) = (client(&nodes), client(&nodes));
+    let guard = theirs.lock("r").await.unwrap();
+    let next = waiting(&ours, MINUTE).await;
+    // It watches the lock by now.
+    sleep(100 * MS).await;
+    nodes.iter().for_each(|node| node.slow(30 * MS));
+    guard.extend(MINUTE).await.unwrap();
+    // Its question is on its way.
+    sleep(5 * MS).await;
+    let keeper = queue_node(&ours.client().nodes, "redlock:r").unwrap();
+    for (index, node) in nodes.iter().enumerate() {
+        node.slow(if index == keeper { Duration::ZERO } else { 40 * MS });
+    }
+    let begun = Instant::now();
+    drop(guard);
+    let _next = timeout(MINUTE, next).await.unwrap().unwrap().unwrap();
+    // It hears the refusals after 25 ms or so, and asks once more.
+    let late = begun.elapsed();
+    assert!(late < 75 * MS, "{late:?}");
+}
+
 /// Two of three nodes are down. A lock that was set on the third node and deleted again would wake
 /// the clients that watch it.
 #[tokio::test(start_paused = true)]
