@@ -28,7 +28,7 @@ pub(crate) async fn extend(
         };
         return Err(hold.lost_error(end));
     };
-    let tally = round.settled(&client.nodes, client.nodes.give_up_after()).await;
+    let tally = round.settled(&client.nodes).await;
     if let Judgement::Ended(end) = client.leases.judge(hold) {
         return Err(hold.lost_error(end));
     }

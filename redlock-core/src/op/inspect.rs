@@ -13,9 +13,7 @@ use crate::{
     resources::check,
     runtime::check_runtime,
     status::LockStatus,
-    telemetry,
-    timer::timeout,
-    token,
+    telemetry, token,
     wait::queue_node,
 };
 
@@ -100,14 +98,8 @@ async fn ask_all(
     let answers = Answers::new(nodes.len());
     let job = |node| Some(Job::new(claim, action(node)));
     deliver(ask(nodes, &answers, nodes.clock.now(), job));
-    // Each command is bounded where it is sent. This limit is for the case that no task is left to
-    // send it. The second one leaves time to read answers that arrived while this process stood still.
-    let limit = nodes.give_up_after();
-    for limit in [limit, limit / 4] {
-        if timeout(limit, answers.complete()).await.is_ok() {
-            break;
-        }
-    }
+    // A node that is never heard has not answered.
+    let _ = nodes.in_time(answers.complete()).await;
     let given = nodes.iter().zip(answers.take()).enumerate();
     let judged = given.map(|(index, (node, answer))| {
         let answer = match answer.unwrap_or_else(|| Err(no_answer(node.name()))) {

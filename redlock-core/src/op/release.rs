@@ -35,7 +35,7 @@ pub(crate) async fn release(client: &Arc<Client>, hold: &Arc<Hold>) -> Result<Re
         Begun::Before => return Ok(Released::AlreadyLost),
     };
     let nodes = &client.nodes;
-    let tally = round.settled(nodes, nodes.give_up_after()).await;
+    let tally = round.settled(nodes).await;
     if !tally.answered() {
         check_runtime()?;
         return Err(LockError::NoQuorum {
@@ -179,7 +179,7 @@ impl EndedGuards {
             if self.in_flight.len() >= MAX_IN_FLIGHT
                 && let Some(first) = self.in_flight.pop_front()
             {
-                first.settled(&client.nodes, client.nodes.give_up_after()).await;
+                first.settled(&client.nodes).await;
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The nodes of one client, with its clock and its timeouts.
 
-use std::{fmt, ops::Deref, sync::Arc, time::Duration};
+use std::{fmt, ops::Deref, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
@@ -57,6 +57,21 @@ impl Nodes {
     /// How long to wait for an answer that `node_timeout` should have bounded.
     pub(crate) fn give_up_after(&self) -> Duration {
         self.node_timeout.saturating_mul(4)
+    }
+
+    /// Waits for answers of the nodes. `None` when they do not come: `node_timeout` bounds every command
+    /// where it is sent, and no task is left that sends it.
+    pub(crate) async fn in_time<F: Future>(&self, answers: F) -> Option<F::Output> {
+        let mut answers = pin!(answers);
+        let limit = self.give_up_after();
+        // If this process stood still until the limit was over, the answers have arrived and were
+        // not read yet. A second, shorter limit leaves time to read them.
+        for limit in [limit, limit / 4] {
+            if let Ok(answered) = timeout(limit, answers.as_mut()).await {
+                return Some(answered);
+            }
+        }
+        None
     }
 
     /// How long a quorum takes to answer; zero before its first answer.

@@ -5,13 +5,15 @@ use std::{
     future::poll_fn,
     sync::Arc,
     task::{Poll, Waker},
-    time::Duration,
 };
 
-use super::votes::{Tally, Vote};
+use super::{
+    Nodes,
+    votes::{Tally, Vote},
+};
 use crate::{
     error::{NodeError, NodeErrorKind},
-    node::{NodeHandle, Reply, ReplySink},
+    node::{Reply, ReplySink},
     sync::Mutex,
 };
 
@@ -155,34 +157,29 @@ impl Round {
         }
     }
 
-    /// Waits until the round is settled. For one asker at a time.
-    ///
-    /// `node_timeout` bounds every command where it is sent. `limit` is for the case that no task
-    /// is left to send the command: missing answers then count as failed.
-    pub(crate) async fn settled(self: &Arc<Self>, nodes: &[NodeHandle], limit: Duration) -> Tally {
-        // If this process stood still until the limit was over, the answers have arrived and were
-        // not read yet. A second, shorter limit leaves time to read them.
-        for limit in [limit, limit / 4] {
-            let settled = poll_fn(|cx| {
-                let before = {
-                    let mut state = self.state.lock();
-                    if state.concluded {
-                        return Poll::Ready(state.tally);
-                    }
-                    state.asker.replace(cx.waker().clone())
-                };
-                // Dropping a waker may run its executor's code: not under the lock.
-                drop(before);
-                Poll::Pending
-            });
-            if let Ok(tally) = crate::timer::timeout(limit, settled).await {
-                return tally;
-            }
+    /// Waits until the round is settled. Answers that do not come count as failed in the end. For one
+    /// asker at a time.
+    pub(crate) async fn settled(self: &Arc<Self>, nodes: &Nodes) -> Tally {
+        let settled = poll_fn(|cx| {
+            let before = {
+                let mut state = self.state.lock();
+                if state.concluded {
+                    return Poll::Ready(state.tally);
+                }
+                state.asker.replace(cx.waker().clone())
+            };
+            // Dropping a waker may run its executor's code: not under the lock.
+            drop(before);
+            Poll::Pending
+        });
+        match nodes.in_time(settled).await {
+            Some(tally) => tally,
+            None => self.give_up(nodes),
         }
-        self.give_up(nodes, limit)
     }
 
-    fn give_up(self: &Arc<Self>, nodes: &[NodeHandle], limit: Duration) -> Tally {
+    fn give_up(self: &Arc<Self>, nodes: &Nodes) -> Tally {
+        let limit = nodes.give_up_after();
         let awaited: Vec<usize> = {
             let state = self.state.lock();
             (0..state.answers.len())
@@ -279,13 +276,21 @@ impl ReplySink for Round {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use futures_util::FutureExt;
 
     use super::*;
-    use crate::node::ReplyTo;
+    use crate::{clock::TokioClock, node::ReplyTo};
 
     fn name() -> Arc<str> {
         "a:1".into()
+    }
+
+    /// No task sends to these nodes.
+    fn nobody() -> Nodes {
+        let second = Duration::from_secs(1);
+        Nodes::new(Vec::new(), Arc::new(TokioClock), second, second)
     }
 
     #[tokio::test(start_paused = true)]
@@ -308,7 +313,7 @@ mod tests {
         for node in 0..3 {
             ReplyTo::new(&round, node, &name()).deliver(Ok(Reply::Done));
         }
-        assert_eq!(round.settled(&[], Duration::from_secs(1)).await.yes(), 3);
+        assert_eq!(round.settled(&nobody()).await.yes(), 3);
         assert_eq!(*calls.0.lock(), ["settled with 2", "late, 3 in all"]);
     }
 
@@ -318,7 +323,7 @@ mod tests {
 
         impl OnSettled for Unheard {
             fn settled(&self, round: &Arc<Round>, _: Tally) {
-                assert!(round.settled(&[], Duration::from_secs(1)).now_or_never().is_none());
+                assert!(round.settled(&nobody()).now_or_never().is_none());
             }
 
             fn late(&self, _: &Arc<Round>) {}
@@ -326,7 +331,7 @@ mod tests {
 
         let round = Round::with_on_settled(1, Tally::reached, Unheard);
         ReplyTo::new(&round, 0, &name()).deliver(Ok(Reply::Done));
-        assert!(round.settled(&[], Duration::from_secs(1)).now_or_never().is_some());
+        assert!(round.settled(&nobody()).now_or_never().is_some());
     }
 
     #[tokio::test(start_paused = true)]
@@ -356,7 +361,7 @@ mod tests {
     async fn a_dropped_reply_is_a_failure_that_may_have_run() {
         let round = Round::new(1, Tally::impossible);
         drop(ReplyTo::new(&round, 0, &name()));
-        assert!(round.settled(&[], Duration::from_secs(1)).await.impossible_by_failures());
+        assert!(round.settled(&nobody()).await.impossible_by_failures());
         assert_eq!(round.effect(0), Effect::Possible);
         assert_eq!(round.failures().len(), 1);
     }
@@ -364,6 +369,6 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn silence_ends_at_the_limit() {
         let round = Round::new(3, |tally| tally.reached() || tally.impossible());
-        assert!(round.settled(&[], Duration::from_secs(1)).await.impossible_by_failures());
+        assert!(round.settled(&nobody()).await.impossible_by_failures());
     }
 }

@@ -61,7 +61,7 @@ impl Request<'_> {
                 deliver(ask(&client.nodes, &round, since, |_| Some(job.clone())));
             }
         }
-        let mut tally = round.settled(&client.nodes, client.nodes.give_up_after()).await;
+        let mut tally = round.settled(&client.nodes).await;
         telemetry::attempted(self.attempts, tally.yes(), tally.no(), || round.failures());
         if tally.reached() {
             if let Some(drawing) = &drawing {

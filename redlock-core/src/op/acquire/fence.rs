@@ -93,7 +93,7 @@ impl Drawing {
             Some(Job::new(claim, Action::Confirm(raise)))
         };
         deliver(ask(&client.nodes, &round, client.nodes.clock.now(), confirm));
-        let tally = round.settled(&client.nodes, client.nodes.give_up_after()).await;
+        let tally = round.settled(&client.nodes).await;
         if tally.reached() {
             return Ok(Range::new(largest, self.count));
         }
@@ -141,7 +141,7 @@ impl Request<'_> {
         let count = numbers_for(front.fenced_behind(), used);
         let drawing = Drawing::again(client, &round, terms.key_ttl(), count);
         drawing.send(client, &claim, sent);
-        if !round.settled(&client.nodes, client.nodes.give_up_after()).await.reached() {
+        if !round.settled(&client.nodes).await.reached() {
             return None;
         }
         let range = drawing.range(client, &claim).await.ok()?;

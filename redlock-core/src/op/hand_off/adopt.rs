@@ -66,7 +66,7 @@ async fn take_over(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold>, Lock
         .collect();
     let job = Job::new(&claim, Action::Adopt { ttl: terms.key_ttl(), from: lease.token });
     deliver(ask(&client.nodes, &round, begun, |_| Some(job.clone())));
-    let tally = round.settled(&client.nodes, client.nodes.give_up_after()).await;
+    let tally = round.settled(&client.nodes).await;
     if tally.impossible_by_refusals() {
         return Err(lost(&lease, LostReason::Refused));
     }

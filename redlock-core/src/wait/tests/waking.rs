@@ -256,3 +256,29 @@ async fn no_hesitation_is_added_to_wait() {
         sleep(10 * ROUND_TRIP).await;
     }
 }
+
+/// The node that keeps the queue has lost the key of a lock that is held: each attempt sets it there, and
+/// deletes it again.
+#[tokio::test(start_paused = true)]
+async fn waiters_do_not_hurry_where_the_keeper_of_the_queue_has_lost_the_key() {
+    for waiters in [1, 2, 5] {
+        let nodes = nodes(3);
+        let holder = client(&nodes);
+        let guard = holder.lock("r").auto_extend(false).await.unwrap();
+        let clients: Vec<_> = (0..waiters).map(|_| client(&nodes)).collect();
+        for client in &clients {
+            drop(client.lock("warm").await.unwrap());
+        }
+        let keeper = queue_node(&holder.client().nodes, "redlock:r").unwrap();
+        nodes[keeper].remove("redlock:r");
+        nodes.iter().for_each(|node| node.slow(MS));
+        let waiting = clients.iter().map(|it| it.lock("r").wait(5000 * MS).into_future());
+        let outcomes = futures_util::future::join_all(waiting).await;
+        for outcome in outcomes {
+            let error = outcome.map(drop).unwrap_err();
+            let LockError::Held { attempts, .. } = error else { panic!("{error}") };
+            assert!(attempts < 200, "{waiters}: {attempts} in 5 s");
+        }
+        drop(guard);
+    }
+}
