@@ -63,6 +63,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn nothing_is_missed_since_a_later_reading() {
+        let [early, late] =
+            [0, 1].map(|ms| Reading { now: Moment::ORIGIN, missed: Duration::from_millis(ms) });
+        assert_eq!(late.missed_since(early), Duration::from_millis(1));
+        assert_eq!(early.missed_since(late), Duration::ZERO);
+    }
+
+    #[test]
     fn moments_never_overflow() {
         assert_eq!(Moment::NEVER + Duration::from_secs(1), Moment::NEVER);
         assert_eq!(Moment::ORIGIN.since(Moment::NEVER), Duration::ZERO);

@@ -80,14 +80,16 @@ async fn row_09_a_judgement_sees_that_a_clock_is_set_back() {
 async fn row_09_a_renewal_forgets_what_the_clock_did_before_it() {
     let (redlock, clock) = doubter(&nodes(3));
     let guard = redlock.lock("r").await.unwrap();
-    clock.wall_ahead.store(SET_BACK, SeqCst);
-    assert!(guard.is_valid());
-    sleep(TTL / 3 + Duration::from_millis(10)).await;
     let before = guard.validity();
-    clock.wall_ahead.store(SET_BACK + 80_000_000, SeqCst);
+    clock.wall_ahead.store(80_000_000, SeqCst);
+    assert_eq!(before - guard.validity(), Duration::from_millis(80));
+    // Its renewal is due, and its validity is that of its first moment.
+    sleep(TTL / 3).await;
+    let moment = Duration::from_millis(100);
+    assert!(before - guard.validity() < moment, "{:?}", guard.validity());
+    let before = guard.validity();
+    clock.wall_ahead.store(160_000_000, SeqCst);
     assert_eq!(before - guard.validity(), Duration::from_millis(80), "and no doubt");
-    clock.wall_ahead.store(AFTER_THE_FREEZE, SeqCst);
-    assert!(!guard.is_valid(), "in doubt");
 }
 
 /// Neither of the freezes is a doubt, and both together are more than the allowance for drift.
@@ -100,7 +102,7 @@ async fn row_09_a_clock_that_is_set_back_between_two_freezes_hides_neither() {
     clock.wall_ahead.store(FREEZE, SeqCst);
     assert_eq!(before - guard.validity(), Duration::from_millis(60));
     clock.wall_ahead.store(SET_BACK, SeqCst);
-    assert_eq!(before - guard.validity(), Duration::from_millis(60), "as little as before");
+    assert_eq!(before - guard.validity(), Duration::from_millis(60), "nothing more comes off");
     clock.wall_ahead.store(SET_BACK + FREEZE, SeqCst);
     assert!(!guard.is_valid(), "in doubt");
 }
@@ -347,6 +349,23 @@ async fn a_lease_that_was_passed_on_through_a_freeze_is_not_relied_on() {
     // The next waiter has been given the lease, and has not looked yet.
     clock.wall_ahead.store(JUMP, SeqCst);
     assert!(next.await.unwrap().is_valid());
+}
+
+/// The doubt took the numbers, so that the lease is renewed as it is passed on.
+#[tokio::test(start_paused = true)]
+async fn row_09_a_lease_that_draws_new_numbers_forgets_what_the_clock_did_before() {
+    let (redlock, clock) = doubter(&nodes(3));
+    let first = redlock.lock("r").fenced().await.unwrap();
+    let full = first.validity();
+    clock.wall_ahead.store(JUMP, SeqCst);
+    assert!(!first.is_valid());
+    sleep(Duration::from_millis(10)).await;
+    assert!(first.is_valid(), "a quorum has renewed it");
+    let mut next = redlock.lock("r").fenced().into_future();
+    assert!((&mut next).now_or_never().is_none());
+    clock.wall_ahead.store(JUMP + 80_000_000, SeqCst);
+    drop(first);
+    assert_eq!(next.await.unwrap().validity(), full);
 }
 
 /// The deadline of a long extension counts from before the freeze, and the keys no longer live as

@@ -152,6 +152,7 @@ impl Standby {
                 // Upgraded only for a moment: the leases go with their last user.
                 let Some(leases) = leases.upgrade() else { return };
                 leases.ensure_moving();
+                // Counts what the clock has missed, which the task may not do now.
                 leases.nodes.clock.read();
                 if self.is_over(leases.registry.elsewhere()) {
                     return;
@@ -182,7 +183,7 @@ impl Drop for Standby {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::sync::atomic::Ordering::SeqCst;
 
     use tokio::{
         runtime::{self, Runtime},
@@ -191,7 +192,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        clock::TokioClock,
+        clock::{TokioClock, manual::ManualClock},
         lease::{HoldId, LeaseState, Waiters},
         quorum::Nodes,
     };
@@ -252,6 +253,31 @@ mod tests {
             while due() == before {
                 sleep(Duration::from_millis(5)).await;
             }
+        });
+    }
+
+    /// The runtime of the task is not driven, and it is too early to take the task over.
+    #[test]
+    fn a_standby_sees_where_a_clock_was_set_back_to() {
+        const SECOND: i64 = 1_000_000_000;
+        let clock = Arc::new(ManualClock::new());
+        let nodes = crate::testing::nodes(3);
+        let redlock = crate::Redlock::builder().nodes(&nodes).clock(Arc::clone(&clock) as _);
+        let redlock = redlock.build().unwrap();
+        let paused =
+            || runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+        let (first, second) = (paused().unwrap(), paused().unwrap());
+        let guard = first.block_on(async { redlock.lock("r").await.unwrap() });
+        second.block_on(async {
+            let lost = tokio::spawn(guard.lost());
+            // It starts the standby, and both look at the clock.
+            sleep(CLOCK_CHECK_INTERVAL / 2).await;
+            clock.wall_ahead.store(-20 * SECOND, SeqCst);
+            sleep(CLOCK_CHECK_INTERVAL * 3 / 2).await;
+            assert!(redlock.client().leases.registry.elsewhere().is_some());
+            clock.wall_ahead.store(-5 * SECOND, SeqCst);
+            assert!(!guard.is_valid(), "in doubt");
+            lost.abort();
         });
     }
 

@@ -59,8 +59,8 @@ impl Nodes {
         self.node_timeout.saturating_mul(4)
     }
 
-    /// Waits for answers of the nodes. `None` when they do not come: `node_timeout` bounds every command
-    /// where it is sent, and no task is left that sends it.
+    /// Waits for answers of the nodes. `None` when they do not come, which happens only when no task is
+    /// left that sends the commands: where it is sent, `node_timeout` bounds each.
     pub(crate) async fn in_time<F: Future>(&self, answers: F) -> Option<F::Output> {
         let mut answers = pin!(answers);
         let limit = self.give_up_after();
@@ -135,5 +135,21 @@ impl Nodes {
 impl fmt::Debug for Nodes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.all.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::clock::TokioClock;
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_that_came_while_the_process_stood_still_are_in_time() {
+        const SECOND: Duration = Duration::from_secs(1);
+        let nodes = Nodes::new(Vec::new(), Arc::new(TokioClock), SECOND, SECOND);
+        assert_eq!(nodes.in_time(sleep(SECOND * 9 / 2)).await, Some(()));
+        assert_eq!(nodes.in_time(sleep(SECOND * 11 / 2)).await, None);
     }
 }

@@ -279,6 +279,7 @@ mod tests {
     use std::time::Duration;
 
     use futures_util::FutureExt;
+    use tokio::time::Instant;
 
     use super::*;
     use crate::{clock::TokioClock, node::ReplyTo};
@@ -287,8 +288,7 @@ mod tests {
         "a:1".into()
     }
 
-    /// No task sends to these nodes.
-    fn nobody() -> Nodes {
+    fn no_nodes() -> Nodes {
         let second = Duration::from_secs(1);
         Nodes::new(Vec::new(), Arc::new(TokioClock), second, second)
     }
@@ -313,7 +313,7 @@ mod tests {
         for node in 0..3 {
             ReplyTo::new(&round, node, &name()).deliver(Ok(Reply::Done));
         }
-        assert_eq!(round.settled(&nobody()).await.yes(), 3);
+        assert_eq!(round.settled(&no_nodes()).await.yes(), 3);
         assert_eq!(*calls.0.lock(), ["settled with 2", "late, 3 in all"]);
     }
 
@@ -323,7 +323,7 @@ mod tests {
 
         impl OnSettled for Unheard {
             fn settled(&self, round: &Arc<Round>, _: Tally) {
-                assert!(round.settled(&nobody()).now_or_never().is_none());
+                assert!(round.settled(&no_nodes()).now_or_never().is_none());
             }
 
             fn late(&self, _: &Arc<Round>) {}
@@ -331,7 +331,7 @@ mod tests {
 
         let round = Round::with_on_settled(1, Tally::reached, Unheard);
         ReplyTo::new(&round, 0, &name()).deliver(Ok(Reply::Done));
-        assert!(round.settled(&nobody()).now_or_never().is_some());
+        assert!(round.settled(&no_nodes()).now_or_never().is_some());
     }
 
     #[tokio::test(start_paused = true)]
@@ -361,7 +361,7 @@ mod tests {
     async fn a_dropped_reply_is_a_failure_that_may_have_run() {
         let round = Round::new(1, Tally::impossible);
         drop(ReplyTo::new(&round, 0, &name()));
-        assert!(round.settled(&nobody()).await.impossible_by_failures());
+        assert!(round.settled(&no_nodes()).await.impossible_by_failures());
         assert_eq!(round.effect(0), Effect::Possible);
         assert_eq!(round.failures().len(), 1);
     }
@@ -369,6 +369,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn silence_ends_at_the_limit() {
         let round = Round::new(3, |tally| tally.reached() || tally.impossible());
-        assert!(round.settled(&nobody()).await.impossible_by_failures());
+        let begun = Instant::now();
+        assert!(round.settled(&no_nodes()).await.impossible_by_failures());
+        assert_eq!(begun.elapsed(), Duration::from_secs(4 + 1));
     }
 }

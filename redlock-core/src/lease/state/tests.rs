@@ -154,3 +154,14 @@ fn a_doubt_asks_for_its_renewal_once() {
     held.state.renewal_sent(due, Duration::from_secs(10));
     assert!(held.state.wants_renewal(due), "and tries again (rule 7)");
 }
+
+/// What the clock has missed comes off the old deadline and not off the new one.
+#[test]
+fn a_renewal_counts_when_it_lasts_longer_on_a_clock_that_has_missed_some_time() {
+    let mut held = held();
+    let ttl = Duration::from_millis(9950);
+    let start = reading(1, Duration::from_millis(80));
+    assert!(held.state.renewed(start, ttl, None, Arc::clone(&held.round), start));
+    let deadline = validity::deadline(start.now, ttl, held.state.lease.clock_drift_factor);
+    assert!(deadline < held.state.latest && held.state.end_at(start) == deadline);
+}

@@ -243,7 +243,9 @@ async fn the_time_that_an_adoption_takes_counts() {
     let lease = old.lock("r").max_hold(30 * SECOND).await.unwrap().into_lease();
     nodes.iter().for_each(|node| node.slow(SECOND / 50));
     let begun = Instant::now();
-    new.adopt(lease).await.unwrap().lost().await;
+    let adopted = new.adopt(lease).await.unwrap();
+    assert!(adopted.age() >= SECOND / 50, "{:?}", adopted.age());
+    adopted.lost().await;
     assert!(begun.elapsed() <= 30 * SECOND + SECOND / 100, "{:?}", begun.elapsed());
 }
 

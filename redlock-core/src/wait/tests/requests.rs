@@ -81,6 +81,16 @@ async fn the_age_of_a_hold_begins_anew_with_each_holder() {
     assert_eq!((second.age(), before.age()), (2 * MS, 12 * MS));
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_age_of_a_hold_begins_before_the_nodes_are_asked() {
+    let nodes = nodes(3);
+    let redlock = client(&nodes);
+    drop(redlock.lock("warm").await.unwrap());
+    sleep(MS).await;
+    nodes.iter().for_each(|node| node.slow(20 * MS));
+    assert_eq!(redlock.lock("r").await.unwrap().age(), 20 * MS);
+}
+
 /// A set lines up for one resource after the other, and keeps its place in each.
 #[tokio::test(start_paused = true)]
 async fn a_set_that_waits_is_seen_at_each_resource_for_which_it_stands_in_line() {
