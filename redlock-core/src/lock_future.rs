@@ -9,10 +9,10 @@ use std::{
 
 use futures_util::{
     FutureExt,
-    future::{BoxFuture, pending},
+    future::{BoxFuture, pending, ready},
 };
 
-use crate::{error::LockError, guard::LockGuard, runtime::check_runtime};
+use crate::{error::LockError, guard::LockGuard, runtime::check_runtime, settings::Terms};
 
 /// The future of a [`LockRequest`](crate::LockRequest).
 ///
@@ -25,10 +25,8 @@ use crate::{error::LockError, guard::LockGuard, runtime::check_runtime};
 pub struct LockFuture(Asked<LockGuard>);
 
 impl LockFuture {
-    pub(crate) fn new(
-        lock: impl Future<Output = Result<LockGuard, LockError>> + Send + 'static,
-    ) -> Self {
-        Self(Asked::new(lock))
+    pub(crate) fn new(asked: Asked<LockGuard>) -> Self {
+        Self(asked)
     }
 }
 
@@ -44,8 +42,16 @@ impl Future for LockFuture {
 pub(crate) struct Asked<T>(BoxFuture<'static, Result<T, LockError>>);
 
 impl<T: Send + 'static> Asked<T> {
-    pub(crate) fn new(lock: impl Future<Output = Result<T, LockError>> + Send + 'static) -> Self {
-        Self(lock.boxed())
+    /// Asks for a lock by these terms, when it is first polled. The terms are made before, so that the
+    /// future has no room for the options that they are made of.
+    pub(crate) fn new<F>(terms: Result<Terms, LockError>, ask: impl FnOnce(Terms) -> F) -> Self
+    where
+        F: Future<Output = Result<T, LockError>> + Send + 'static,
+    {
+        Self(match terms {
+            Ok(terms) => ask(terms).boxed(),
+            Err(error) => ready(Err(error)).boxed(),
+        })
     }
 
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, LockError>> {

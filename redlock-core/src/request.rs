@@ -7,7 +7,7 @@ use crate::{
     client::Client,
     error::LockError,
     guard::{LockGuard, LockHandle},
-    lock_future::LockFuture,
+    lock_future::{Asked, LockFuture},
     op::acquire,
     options::{LockOptions, call_settings, request_setters},
     resources::Resources,
@@ -149,8 +149,8 @@ impl LockRequest {
     #[doc(hidden)]
     pub fn for_body(self) -> BodyFuture {
         let Self { client, resources, options } = self;
-        BodyFuture::new(async move {
-            let terms = client.settings.terms(&options)?;
+        let terms = client.settings.terms(&options);
+        BodyFuture::new(Asked::new(terms, |terms| async move {
             if let Some(joined) = body::join(&client, &resources, &terms)? {
                 return Ok(joined);
             }
@@ -159,7 +159,7 @@ impl LockRequest {
             }
             let hold = acquire::acquire(&client, resources, &terms).await?;
             Ok(into_body(LockGuard::new(&client, hold)))
-        })
+        }))
     }
 }
 
@@ -169,13 +169,13 @@ impl IntoFuture for LockRequest {
 
     fn into_future(self) -> LockFuture {
         let Self { client, resources, options } = self;
-        LockFuture::new(async move {
-            let terms = client.settings.terms(&options)?;
+        let terms = client.settings.terms(&options);
+        LockFuture::new(Asked::new(terms, |terms| async move {
             if body::waits_for_itself(&client, &resources, &terms) {
                 return Err(acquire::held_around(&client, resources, &terms));
             }
             let hold = acquire::acquire(&client, resources, &terms).await?;
             Ok(LockGuard::new(&client, hold))
-        })
+        }))
     }
 }

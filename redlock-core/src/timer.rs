@@ -37,7 +37,6 @@ pub(crate) async fn timeout<F: Future>(limit: Duration, future: F) -> Result<F::
 
 /// A timer that continues on another runtime when its own has ended.
 struct Timer {
-    span: Duration,
     /// `None` when that time is too far away for an `Instant`.
     until: Option<Instant>,
     sleep: Option<Pin<Box<Sleep>>>,
@@ -45,7 +44,7 @@ struct Timer {
 
 impl Timer {
     fn new(span: Duration) -> Self {
-        Self { span, until: Instant::now().checked_add(span), sleep: None }
+        Self { until: Instant::now().checked_add(span), sleep: None }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -56,7 +55,7 @@ impl Timer {
                 None if !in_runtime() => return Poll::Ready(()),
                 none => none.insert(Box::pin(match self.until {
                     Some(until) => tokio::time::sleep_until(until),
-                    None => tokio::time::sleep(self.span),
+                    None => tokio::time::sleep(Duration::MAX),
                 })),
             };
             // Tokio has no other way to say that the runtime was shut down.

@@ -17,10 +17,8 @@ use crate::{error::LockError, lock_future::Asked};
 pub struct BodyFuture(Asked<BodyGuard>);
 
 impl BodyFuture {
-    pub(crate) fn new(
-        lock: impl Future<Output = Result<BodyGuard, LockError>> + Send + 'static,
-    ) -> Self {
-        Self(Asked::new(lock))
+    pub(crate) fn new(asked: Asked<BodyGuard>) -> Self {
+        Self(asked)
     }
 }
 

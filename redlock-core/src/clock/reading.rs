@@ -5,32 +5,37 @@ use std::{
     time::Duration,
 };
 
-/// A moment on a clock of this process; those of all its clients can be compared.
+/// A moment on a clock of this process; those of all its clients can be compared. In nanoseconds, which
+/// reach for 584 years: each command carries some, and a `Duration` takes twice the room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Moment(Duration);
+pub(crate) struct Moment(u64);
 
 impl Moment {
     /// The moment that all others are counted from.
-    pub(crate) const ORIGIN: Self = Self(Duration::ZERO);
+    pub(crate) const ORIGIN: Self = Self(0);
     /// Later than any other.
-    pub(crate) const NEVER: Self = Self(Duration::MAX);
+    pub(crate) const NEVER: Self = Self(u64::MAX);
 
     /// The moment as a number for atomics. [`NEVER`](Self::NEVER) is the largest.
     pub(crate) fn as_nanos(self) -> u64 {
-        u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
+        self.0
     }
 
     /// The time from `earlier` to this moment; zero when it is not earlier.
     pub(crate) fn since(self, earlier: Self) -> Duration {
-        self.0.saturating_sub(earlier.0)
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
+}
+
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Add<Duration> for Moment {
     type Output = Self;
 
     fn add(self, span: Duration) -> Self {
-        Self(self.0.saturating_add(span))
+        Self(self.0.saturating_add(nanos(span)))
     }
 }
 
@@ -38,7 +43,7 @@ impl Sub<Duration> for Moment {
     type Output = Self;
 
     fn sub(self, span: Duration) -> Self {
-        Self(self.0.saturating_sub(span))
+        Self(self.0.saturating_sub(nanos(span)))
     }
 }
 

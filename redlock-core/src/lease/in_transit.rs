@@ -7,6 +7,8 @@ use super::{LeaseState, Waiters, leases::InFlightGuard};
 /// A lease without a holder: an attempt for it is in progress, or it is on its way from one hold to
 /// the next. A shutdown waits for it. Dropping it deletes its key on every node to which a `SET` of
 /// it may have gone (rules 5 and 6).
+///
+/// On the heap: it passes through many hands.
 pub(crate) struct LeaseInTransit {
     pub(crate) lease: LeaseState,
     waiters: Arc<dyn Waiters>,
@@ -20,8 +22,8 @@ impl LeaseInTransit {
         lease: LeaseState,
         in_flight: InFlightGuard,
         waiters: Arc<dyn Waiters>,
-    ) -> Self {
-        Self { lease, waiters, held: false, _in_flight: in_flight }
+    ) -> Box<Self> {
+        Box::new(Self { lease, waiters, held: false, _in_flight: in_flight })
     }
 
     /// From now on a hold has the lease. A drop of this deletes nothing any more.

@@ -48,16 +48,18 @@ impl Leases {
                 asked,
                 room: Mutex::new(room),
             };
-            let round = Round::with_on_settled(self.nodes.len(), settles, renewal);
+            let round = Round::with_on_settled(&self.nodes.names, settles, renewal);
             // An extension never shortens what is left of `min_hold` (api.md).
             let key_ttl = ttl.max(hold.earliest.since(start.now));
-            let job = Job::new(&state.lease().claim, Action::Extend { ttl: key_ttl });
-            let expected = state.expected();
+            let (claim, action) = (&state.lease().claim, Action::Extend { ttl: key_ttl });
+            let job = Job::new(claim, action);
+            // For the nodes that have the key.
+            let confirming = Job::expecting(claim, action, Some(state.expected()));
             let look_again = state.renewal_sent(start.now, key_ttl);
             let confirmed = &state.lease().confirmed_round;
             let job = |node: usize| {
-                let expected = Some(expected).filter(|_| confirmed.has_yes(node));
-                Some(Job { expected, ..job.clone() })
+                let has_key = confirmed.has_yes(node);
+                Some(Arc::clone(if has_key { &confirming } else { &job }))
             };
             Some((ask(&self.nodes, &round, start.now, job), round, look_again))
         })?;
@@ -86,7 +88,7 @@ impl Leases {
             for node in round.take_missing() {
                 // A heal counts as a `SET`: the release has to go to this node (rule 5).
                 lease.set_round.set_again(node);
-                early.extend(ask_one(&self.nodes, round, node, job.clone()));
+                early.extend(ask_one(&self.nodes, round, node, Arc::clone(&job)));
             }
             Some(early)
         });

@@ -14,7 +14,10 @@ use super::{
     Action, Claim, Job, NodeHandle, NodeSpec, Places, ReplyTo, deliver, intercepted::intercepted,
     lanes::MAX_IN_BATCH,
 };
-use crate::{Redlock, quorum::Round};
+use crate::{
+    Redlock,
+    quorum::{Round, names},
+};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -76,9 +79,9 @@ fn ask(node: &NodeHandle) {
 
 fn submit(node: &NodeHandle, action: Action) {
     let claim = Arc::new(Claim::new(&"redlock:r".into(), "v".to_owned()));
-    let round = Round::new(1, |_| true);
+    let round = Round::new(&names(1), |_| true);
     let job = Job::new(&claim, action);
-    deliver(node.submit(job, ReplyTo::new(&round, 0, node.name()), node.now()));
+    deliver(node.submit(job, ReplyTo::new(&round, 0), node.now()));
 }
 
 /// Lets all tasks run that can, at this moment.

@@ -89,7 +89,7 @@ impl NodeHandle {
     /// Hands a job in at `now`. Returns the answers that are known at once.
     ///
     /// A job for an idle node is on its way when this returns, even if the caller's runtime ends.
-    pub(crate) fn submit(&self, job: Job, reply_to: ReplyTo, now: Moment) -> Vec<EarlyReply> {
+    pub(crate) fn submit(&self, job: Arc<Job>, reply_to: ReplyTo, now: Moment) -> Vec<EarlyReply> {
         let shared = self.shared();
         let mut outbox = shared.outbox.lock();
         let (first, quiet) = (outbox.lanes.nothing_waits(), outbox.lanes.is_quiet());

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::{Action, Claim, Command, Expected};
 use crate::clock::Moment;
 
-/// A command with what its node needs to know to see it through.
-#[derive(Debug, Clone)]
+/// A command with what its node needs to know to see it through. Behind an `Arc`, as it goes from hand to
+/// hand on its way, and most questions are the same for all nodes.
+#[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) claim: Arc<Claim>,
     pub(crate) action: Action,
@@ -42,8 +43,23 @@ impl CleanUp {
 
 impl Job {
     /// A job that is done once it is answered.
-    pub(crate) fn new(claim: &Arc<Claim>, action: Action) -> Self {
-        Self { claim: Arc::clone(claim), action, clean_up: None, expected: None }
+    pub(crate) fn new(claim: &Arc<Claim>, action: Action) -> Arc<Self> {
+        Self::expecting(claim, action, None)
+    }
+
+    /// An extension of a key that this node has confirmed before, if there is something to expect.
+    pub(crate) fn expecting(
+        claim: &Arc<Claim>,
+        action: Action,
+        expected: Option<Expected>,
+    ) -> Arc<Self> {
+        Arc::new(Self { claim: Arc::clone(claim), action, clean_up: None, expected })
+    }
+
+    /// A job that goes on until the key is gone.
+    pub(crate) fn cleaning(claim: &Arc<Claim>, action: Action, clean_up: CleanUp) -> Arc<Self> {
+        let clean_up = Some(clean_up);
+        Arc::new(Self { claim: Arc::clone(claim), action, clean_up, expected: None })
     }
 
     /// The command to send at `now`. What is left of a `min_hold` is counted here and not

@@ -32,7 +32,7 @@ pub(super) const MAX_IN_BATCH: usize = 128;
 /// A job on its way to the node.
 #[derive(Debug)]
 pub(super) struct Queued {
-    pub(super) job: Job,
+    pub(super) job: Arc<Job>,
     /// Where the answer goes. A delete that is tried again has no asker left.
     pub(super) reply_to: Option<ReplyTo>,
     pub(super) queued: Moment,
@@ -64,7 +64,7 @@ impl Lanes {
     pub(super) fn put(
         &mut self,
         name: &Arc<str>,
-        job: Job,
+        job: Arc<Job>,
         reply_to: ReplyTo,
         now: Moment,
     ) -> Vec<EarlyReply> {
@@ -248,7 +248,7 @@ impl Queued {
         self.reply_to.as_ref().is_none_or(ReplyTo::is_wanted)
     }
 
-    fn new(job: Job, reply_to: ReplyTo, queued: Moment) -> Self {
+    fn new(job: Arc<Job>, reply_to: ReplyTo, queued: Moment) -> Self {
         Self { job, reply_to: Some(reply_to), queued }
     }
 }

@@ -1,7 +1,7 @@
 //! The commands to one node that have to be sent again at some time: deletes that are not confirmed, and
 //! watches whose request has failed.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{Job, lanes::Queued};
 use crate::clock::Moment;
@@ -23,7 +23,7 @@ impl Later {
     }
 
     /// Adds a delete, and nothing for any other job.
-    pub(super) fn add_cleanup(&mut self, job: Job, due: Moment) {
+    pub(super) fn add_cleanup(&mut self, job: Arc<Job>, due: Moment) {
         if job.clean_up.is_some() {
             self.cleanups += 1;
             self.add(Queued { job, reply_to: None, queued: due }, due);

@@ -66,7 +66,7 @@ impl Outbox {
     pub(super) fn put(
         &mut self,
         name: &Arc<str>,
-        job: Job,
+        job: Arc<Job>,
         reply_to: ReplyTo,
         now: Moment,
     ) -> Vec<EarlyReply> {
@@ -150,13 +150,13 @@ impl Outbox {
 
     /// Remembers to do this delete at `due`, and again for as long as it takes. A node that does
     /// not answer may still have the `SET` before it, and may run that `SET` when it comes back.
-    pub(super) fn add_cleanup(&mut self, job: Job, due: Moment) {
+    pub(super) fn add_cleanup(&mut self, job: Arc<Job>, due: Moment) {
         self.later.add_cleanup(job, due);
     }
 
     /// Adds a clean-up for a node that answers, if only with an error. Such a node has run all
     /// earlier commands, so nothing is left to do once the key has expired.
-    pub(super) fn add_cleanup_until_expiry(&mut self, job: Job, due: Moment) {
+    pub(super) fn add_cleanup_until_expiry(&mut self, job: Arc<Job>, due: Moment) {
         if job.clean_up.is_some_and(|clean_up| due < clean_up.until) {
             self.add_cleanup(job, due);
         }
@@ -169,8 +169,8 @@ impl Outbox {
         let Some(clean_up @ CleanUp { repeated: false, .. }) = job.clean_up else { return };
         let may_be_behind = self.previous_ended.is_some_and(|ended| clean_up.since <= ended);
         if may_be_behind {
-            let clean_up = Some(CleanUp { repeated: true, ..clean_up });
-            self.add_cleanup(Job { clean_up, ..job.clone() }, now + PAUSE);
+            let again = CleanUp { repeated: true, ..clean_up };
+            self.add_cleanup(Job::cleaning(&job.claim, job.action, again), now + PAUSE);
         }
     }
 
@@ -190,7 +190,7 @@ impl Outbox {
     pub(super) fn take_deletes(&mut self, now: Moment) -> Vec<Queued> {
         let deletes = self.lanes.take_deletes();
         for item in &deletes {
-            self.add_cleanup(item.job.clone(), now);
+            self.add_cleanup(Arc::clone(&item.job), now);
         }
         deletes
     }
@@ -200,7 +200,7 @@ impl Outbox {
     pub(super) fn abandon(&mut self, unanswered: &[Queued], now: Moment) {
         self.lanes.answered(unanswered.len());
         for item in unanswered {
-            self.add_cleanup(item.job.clone(), now);
+            self.add_cleanup(Arc::clone(&item.job), now);
         }
     }
 

@@ -88,24 +88,21 @@ impl Run {
         self.put(key, |claim| {
             let clean_up =
                 CleanUp { since, until, keep_until: None, repeated: false, may_be_unsent: true };
-            Job {
-                clean_up: Some(clean_up),
-                ..Job::new(claim, Action::Release { wakes: Places::NONE })
-            }
+            Job::cleaning(claim, Action::Release { wakes: Places::NONE }, clean_up)
         });
         if let Some((_, fate)) = self.claims.get_mut(&key) {
             fate.released = true;
         }
     }
 
-    fn put(&mut self, key: u8, job: impl FnOnce(&Arc<Claim>) -> Job) {
+    fn put(&mut self, key: u8, job: impl FnOnce(&Arc<Claim>) -> Arc<Job>) {
         let name: Arc<str> = "a:1".into();
         let (claim, _) = self.claims.entry(key).or_insert_with(|| {
             let claim = Claim::new(&key.to_string().into(), "v".into());
             (Arc::new(claim), Fate::default())
         });
         let job = job(claim);
-        let reply_to = ReplyTo::new(&Round::new(1, |_| false), 0, &name);
+        let reply_to = ReplyTo::new(&Round::new(&[Arc::clone(&name)].into(), |_| false), 0);
         drop(self.outbox.put(&name, job, reply_to, self.now));
     }
 

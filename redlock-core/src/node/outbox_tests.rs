@@ -12,7 +12,7 @@ use super::{
 use crate::{
     clock::{Clock, Moment, TokioClock},
     error::NodeErrorKind,
-    quorum::{FreeSignal, Round},
+    quorum::{FreeSignal, Round, names},
 };
 
 const TTL: Duration = Duration::from_secs(1);
@@ -41,10 +41,10 @@ fn claim(key: impl ToString) -> Arc<Claim> {
 }
 
 fn reply_to() -> ReplyTo {
-    ReplyTo::new(&Round::new(1, |_| false), 0, &name())
+    ReplyTo::new(&Round::new(&names(1), |_| false), 0)
 }
 
-fn put(outbox: &mut Outbox, job: Job) -> Vec<EarlyReply> {
+fn put(outbox: &mut Outbox, job: Arc<Job>) -> Vec<EarlyReply> {
     outbox.put(&name(), job, reply_to(), at(0))
 }
 
@@ -58,9 +58,12 @@ fn clean_up(since: u64, until: u64) -> CleanUp {
     }
 }
 
-fn delete(claim: &Arc<Claim>) -> Job {
-    let release = Action::Release { wakes: Places::NONE };
-    Job { clean_up: Some(clean_up(0, 5000)), ..Job::new(claim, release) }
+fn delete(claim: &Arc<Claim>) -> Arc<Job> {
+    delete_of(claim, clean_up(0, 5000))
+}
+
+fn delete_of(claim: &Arc<Claim>, clean_up: CleanUp) -> Arc<Job> {
+    Job::cleaning(claim, Action::Release { wakes: Places::NONE }, clean_up)
 }
 
 fn take(outbox: &mut Outbox, ms: u64) -> Vec<Queued> {
@@ -81,9 +84,7 @@ fn renewals_and_deletes_leave_first_grants_next_watches_last() {
     let mut outbox = up();
     let free_signal = free_signal();
     assert!(
-        outbox
-            .put(&name(), free_signal.job(), ReplyTo::new(&free_signal, 0, &name()), at(0))
-            .is_empty()
+        outbox.put(&name(), free_signal.job(), ReplyTo::new(&free_signal, 0), at(0)).is_empty()
     );
     let release = Action::Release { wakes: Places::NONE };
     assert!(put(&mut outbox, Job::new(&claim("a"), GRANT)).is_empty());
@@ -100,7 +101,7 @@ fn a_release_gives_the_turn_on_a_node_that_its_set_never_reached() {
     let claim = claim("k");
     assert!(put(&mut outbox, Job::new(&claim, GRANT)).is_empty());
     let release = Action::Release { wakes: Places::FIRST };
-    let early = put(&mut outbox, Job { action: release, ..delete(&claim) });
+    let early = put(&mut outbox, Job::cleaning(&claim, release, clean_up(0, 5000)));
     assert!(matches!(&early[..], [(_, Err(_))]), "its SET is withdrawn: {early:?}");
     assert_eq!(actions(&take(&mut outbox, 0)), [release]);
     deliver(early);
@@ -213,7 +214,7 @@ fn renewals_find_room_beside_many_grants_and_grants_beside_many_watches() {
     let mut outbox = up();
     let free_signal = free_signal();
     for _ in 0..2 * MAX_IN_FLIGHT {
-        let reply_to = ReplyTo::new(&free_signal, 0, &name());
+        let reply_to = ReplyTo::new(&free_signal, 0);
         outbox.put(&name(), free_signal.job(), reply_to, at(0));
     }
     let drain = |outbox: &mut Outbox| {
@@ -237,7 +238,7 @@ fn renewals_find_room_beside_many_grants_and_grants_beside_many_watches() {
 fn a_watch_without_a_listener_is_not_sent() {
     let mut outbox = up();
     let free_signal = free_signal();
-    outbox.put(&name(), free_signal.job(), ReplyTo::new(&free_signal, 0, &name()), at(0));
+    outbox.put(&name(), free_signal.job(), ReplyTo::new(&free_signal, 0), at(0));
     free_signal.stop();
     assert!(take(&mut outbox, 0).is_empty());
 }
@@ -246,7 +247,7 @@ fn a_watch_without_a_listener_is_not_sent() {
 fn a_watch_that_failed_is_asked_again_until_the_connection_ends() {
     let mut outbox = up();
     let free_signal = free_signal();
-    outbox.put(&name(), free_signal.job(), ReplyTo::new(&free_signal, 0, &name()), at(0));
+    outbox.put(&name(), free_signal.job(), ReplyTo::new(&free_signal, 0), at(0));
     let item = take(&mut outbox, 0).remove(0);
     outbox.lanes.answered(1);
     outbox.ask_again(item, at(1000));
@@ -352,7 +353,7 @@ fn owed_deletes_come_due_in_order() {
 #[test]
 fn a_refused_delete_ends_with_its_key() {
     let mut outbox = up();
-    let job = || Job { clean_up: Some(clean_up(0, 1001)), ..delete(&claim("k")) };
+    let job = || delete_of(&claim("k"), clean_up(0, 1001));
     outbox.add_cleanup_until_expiry(job(), at(1001));
     assert!(outbox.has_no_cleanups());
     outbox.add_cleanup_until_expiry(job(), at(1000));
@@ -361,7 +362,7 @@ fn a_refused_delete_ends_with_its_key() {
 
 #[test]
 fn a_delete_on_a_newer_connection_than_its_set_is_repeated_once() {
-    let job = || Job { clean_up: Some(clean_up(1000, 60_000)), ..delete(&claim("k")) };
+    let job = || delete_of(&claim("k"), clean_up(1000, 60_000));
     let mut outbox = up();
     outbox.repeat(&job(), at(1500));
     assert!(outbox.has_no_cleanups(), "the first connection: first in, first out");

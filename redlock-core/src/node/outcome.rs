@@ -1,6 +1,6 @@
 //! The outcome of a batch, answered or not.
 
-use std::{cell::LazyCell, ops::Deref, time::Duration};
+use std::{cell::LazyCell, ops::Deref, sync::Arc, time::Duration};
 
 use super::{
     Action, Job, Reply, lanes::Queued, outbox, pipe::Answered, shared::Shared, strikes::Strikes,
@@ -93,9 +93,9 @@ fn note_cleanups(
         match result {
             Ok(_) => outbox.repeat(&item.job, **now),
             Err(error) if error.kind == NodeErrorKind::Server => {
-                outbox.add_cleanup_until_expiry(item.job.clone(), **now + outbox::PAUSE);
+                outbox.add_cleanup_until_expiry(Arc::clone(&item.job), **now + outbox::PAUSE);
             }
-            Err(_) => outbox.add_cleanup(item.job.clone(), **now + outbox::PAUSE),
+            Err(_) => outbox.add_cleanup(Arc::clone(&item.job), **now + outbox::PAUSE),
         }
     }
 }

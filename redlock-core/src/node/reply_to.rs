@@ -10,6 +10,17 @@ use crate::error::{NodeError, NodeErrorKind};
 pub(crate) trait ReplySink: Send + Sync + 'static {
     fn receive(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>);
 
+    /// What the nodes are called in errors. Empty where errors are not shown.
+    fn names(&self) -> &[Arc<str>] {
+        &[]
+    }
+
+    /// What this node is called in errors. A sink knows it, so that no answer carries it: with a name in
+    /// each, all tasks would write to the counter of that name all the time.
+    fn name_of(&self, node: usize) -> Arc<str> {
+        self.names().get(node).map_or_else(|| "a node".into(), Arc::clone)
+    }
+
     /// Whether a question that has not been sent yet is still worth it. An unwanted question may be
     /// dropped under the lock of a mailbox, so counting it must take no lock of the client.
     fn is_wanted(&self) -> bool {
@@ -23,13 +34,12 @@ pub(crate) trait ReplySink: Send + Sync + 'static {
 pub(crate) struct ReplyTo {
     sink: Option<Arc<dyn ReplySink>>,
     node: usize,
-    name: Arc<str>,
 }
 
 impl ReplyTo {
-    pub(crate) fn new<C: ReplySink>(sink: &Arc<C>, node: usize, name: &Arc<str>) -> Self {
+    pub(crate) fn new<C: ReplySink>(sink: &Arc<C>, node: usize) -> Self {
         let sink: Arc<dyn ReplySink> = Arc::<C>::clone(sink);
-        Self { sink: Some(sink), node, name: Arc::clone(name) }
+        Self { sink: Some(sink), node }
     }
 
     pub(crate) fn is_wanted(&self) -> bool {
@@ -47,7 +57,8 @@ impl Drop for ReplyTo {
     fn drop(&mut self) {
         if let Some(sink) = self.sink.take() {
             let reason = "the runtime that spoke to it ended";
-            let error = NodeError::new(&self.name, NodeErrorKind::Disconnected, reason);
+            let name = sink.name_of(self.node);
+            let error = NodeError::new(&name, NodeErrorKind::Disconnected, reason);
             sink.receive(self.node, Err(error));
         }
     }
@@ -55,7 +66,7 @@ impl Drop for ReplyTo {
 
 impl fmt::Debug for ReplyTo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReplyTo").field("node", &self.name).finish_non_exhaustive()
+        f.debug_struct("ReplyTo").field("node", &self.node).finish_non_exhaustive()
     }
 }
 

@@ -146,7 +146,7 @@ fn admit(shared: &Shared, identity: &Identity, replaced: bool, now: Moment) {
         telemetry::node_up(&shared.name);
     }
     // Changes that this node could have reported meanwhile were lost: the listeners ask again.
-    for (job, reply_to) in shared.watchers.reconnected(&shared.name) {
+    for (job, reply_to) in shared.watchers.reconnected() {
         let early = shared.outbox.lock().put(&shared.name, job, reply_to, now);
         deliver(early);
     }

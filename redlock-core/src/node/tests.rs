@@ -11,7 +11,8 @@ use super::{
     deliver, ending_by::ending_by,
 };
 use crate::{
-    LockError, MemoryNode, NodeError, NodeErrorKind, Redlock, Restarts, quorum::Round,
+    LockError, MemoryNode, NodeError, NodeErrorKind, Redlock, Restarts,
+    quorum::{Round, names},
     testing::nodes,
 };
 
@@ -50,7 +51,7 @@ impl Connector for Meddler {
 fn ask_for_lock(node: &NodeHandle, round: &Arc<Round>) {
     let claim = Arc::new(Claim::new(&"redlock:r".into(), "v".to_owned()));
     let grant = Job::new(&claim, Action::Grant { ttl: Duration::from_secs(30) });
-    deliver(node.submit(grant, ReplyTo::new(round, 0, node.name()), node.now()));
+    deliver(node.submit(grant, ReplyTo::new(round, 0), node.now()));
 }
 
 /// Rule 16: on another thread, a caller may ask while the node is being admitted.
@@ -63,7 +64,7 @@ async fn no_vote_is_asked_of_a_connection_whose_node_is_not_admitted_yet() {
     let spec = NodeSpec { name: "n".into(), connector };
     let redlock = Redlock::builder().restarts(Restarts::Strict).over(vec![spec]);
     let handle = redlock.client().nodes[0].clone();
-    let round = Round::new(1, |_| true);
+    let round = Round::new(&names(1), |_| true);
     let asked = Arc::clone(&round);
     *meddle.lock() = Some(Box::new(move || ask_for_lock(&handle, &asked)) as Meddle);
     assert!(redlock.health().await[0].sits_out.is_some(), "it is young");
@@ -218,7 +219,7 @@ impl Listener for Recorder {
         self.0.lock().push(node);
     }
 
-    fn reconnected(self: Arc<Self>, _: usize, _: &Arc<str>) -> Option<(Job, ReplyTo)> {
+    fn reconnected(self: Arc<Self>, _: usize) -> Option<(Arc<Job>, ReplyTo)> {
         None
     }
 }

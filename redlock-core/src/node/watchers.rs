@@ -19,7 +19,7 @@ pub(crate) trait Listener: Send + Sync + 'static {
 
     /// Is called when there is a new connection to this node. Changes in between were not pushed,
     /// and the returned job asks the node again.
-    fn reconnected(self: Arc<Self>, node: usize, name: &Arc<str>) -> Option<(Job, ReplyTo)>;
+    fn reconnected(self: Arc<Self>, node: usize) -> Option<(Arc<Job>, ReplyTo)>;
 }
 
 /// A listener, and the number that its client has for this node.
@@ -97,9 +97,9 @@ impl Watchers {
     }
 
     /// The questions of the listeners on a new connection.
-    pub(crate) fn reconnected(&self, name: &Arc<str>) -> Vec<(Job, ReplyTo)> {
+    pub(crate) fn reconnected(&self) -> Vec<(Arc<Job>, ReplyTo)> {
         let all: Vec<Registered> = self.listeners.lock().values().flatten().cloned().collect();
-        all.into_iter().filter_map(|(node, it)| it.reconnected(node, name)).collect()
+        all.into_iter().filter_map(|(node, it)| it.reconnected(node)).collect()
     }
 }
 

@@ -36,55 +36,80 @@ use crate::{
     settings::Terms,
     telemetry,
     timer::sleep,
-    wait::{FailedAttempt, Front, Joined, MIN_PAUSE, NoTurn},
+    wait::{FailedAttempt, Front, Joined, MIN_PAUSE, NoTurn, PendingTurn},
 };
 
 /// Takes the lock, waiting for it as the terms allow. The hold is the caller's to release.
-pub(crate) async fn acquire(
-    client: &Arc<Client>,
+///
+/// Each lock is had by one such future, so it is kept small. What most locks are had without is on the
+/// heap, and the blocks are there because an `async fn` keeps its arguments twice.
+#[expect(clippy::manual_async_fn, reason = "it keeps its arguments twice")]
+pub(crate) fn acquire<'a>(
+    client: &'a Arc<Client>,
     resources: Resources,
-    terms: &Terms,
-) -> Result<Arc<Hold>, LockError> {
-    let span = telemetry::acquiring(resources.name(), terms.label);
-    let metered = metrics::acquiring(&*client.nodes.clock, terms.label);
-    let acquired = wait_for(client, resources, terms).instrument(span).await;
-    metered.done(metrics::outcome(&acquired));
-    if let Err(error) = &acquired {
-        telemetry::refused(error);
+    terms: &'a Terms,
+) -> impl Future<Output = Result<Arc<Hold>, LockError>> + Send + 'a {
+    async move {
+        let span = telemetry::acquiring(resources.name(), terms.label);
+        let metered = metrics::acquiring(&*client.nodes.clock, terms.label);
+        let acquired = wait_for(client, resources, terms).instrument(span).await;
+        metered.done(metrics::outcome(&acquired));
+        if let Err(error) = &acquired {
+            telemetry::refused(error);
+        }
+        acquired
     }
-    acquired
 }
 
-async fn wait_for(
-    client: &Arc<Client>,
+#[expect(clippy::manual_async_fn, reason = "it keeps its arguments twice")]
+fn wait_for<'a>(
+    client: &'a Arc<Client>,
     resources: Resources,
-    terms: &Terms,
-) -> Result<Arc<Hold>, LockError> {
-    resources.check()?;
-    client.check_open(resources.name())?;
-    let clock = &client.nodes.clock;
-    let called = clock.now();
-    // `Asked`, the future around this one, has checked the runtime.
-    client.ensure_running();
-    let begun = if client.nodes.is_ready() {
-        called
-    } else {
-        tokio::select! {
-            biased;
-            ready = client.ready() => ready?,
-            () = client.closed() => client.check_open(resources.name())?,
+    terms: &'a Terms,
+) -> impl Future<Output = Result<Arc<Hold>, LockError>> + Send + 'a {
+    async move {
+        resources.check()?;
+        client.check_open(resources.name())?;
+        let clock = &client.nodes.clock;
+        let called = clock.now();
+        // `Asked`, the future around this one, has checked the runtime.
+        client.ensure_running();
+        let begun = if client.nodes.is_ready() {
+            called
+        } else {
+            Box::pin(until_ready(client, &resources)).await?;
+            clock.now()
+        };
+        let mut request = Request::new(client, resources, terms, called, begun);
+        if let Some(count) = terms.permits {
+            return Box::pin(request.permit(count)).await;
         }
-        clock.now()
-    };
-    let mut request = Request::new(client, resources, terms, called, begun);
-    if let Some(count) = terms.permits {
-        return Box::pin(request.permit(count)).await;
+        if terms.shared {
+            return Box::pin(request.read()).await;
+        }
+        let mut fronts = request.turns().await?;
+        let granted = request.ask(&mut fronts, None).await?;
+        request.admit(fronts, granted)
     }
-    if terms.shared {
-        return Box::pin(request.read()).await;
+}
+
+/// Waits until the nodes are connected, or until the client is closed.
+async fn until_ready(client: &Arc<Client>, resources: &Resources) -> Result<(), LockError> {
+    tokio::select! {
+        biased;
+        ready = client.ready() => ready,
+        () = client.closed() => client.check_open(resources.name()),
     }
-    let fronts = request.turns().await?;
-    request.ask(fronts, None).await
+}
+
+/// A lease that the nodes have granted, or that the hold before has handed over.
+struct Granted {
+    in_transit: Box<LeaseInTransit>,
+    /// When the hold begins.
+    begun: Moment,
+    /// The reading of the clock that found the lease valid.
+    reading: Reading,
+    token: Option<FencingToken>,
 }
 
 impl Request<'_> {
@@ -100,59 +125,63 @@ impl Request<'_> {
 
     /// Waits for the turn in the queue before one key.
     async fn turn(&mut self, key: &Arc<str>, now: Moment) -> Result<Front, LockError> {
-        let wants = self.wants();
-        let turn = match self.client.queues.join(key, wants, now) {
-            Joined::First(front) => return Ok(front),
+        match self.client.queues.join(key, self.wants(), now) {
+            Joined::First(front) => Ok(front),
             Joined::Refused(no_turn) => {
                 self.attempts = 1;
-                Err(no_turn)
+                Err(self.no_turn(&no_turn))
             }
-            Joined::Waiting(pending) => {
-                let limit = if wants.tries_once {
-                    // The outcome of the attempt in progress is this request's answer, too.
-                    self.client.nodes.give_up_after()
-                } else {
-                    self.retries.limit_in_queue()
-                };
-                // The queues before the other keys of a set have taken some of it.
-                let limit = limit.saturating_sub(now.since(self.begun));
-                let turn = {
-                    let _waiting = metrics::waiting(self.terms.label);
-                    pending.turn(limit).await
-                };
-                let now = self.now();
-                self.retries.waited_in_queue(now);
-                if let Ok(front) = &turn {
-                    let cause = if front.has_lease() { "handed_over" } else { "front" };
-                    self.woken(cause, now.since(self.begun));
-                }
-                // As many attempts as a client that polls would have made.
-                self.attempts = self.retries.spent().saturating_add(1);
-                turn
-            }
+            Joined::Waiting(pending) => Box::pin(self.wait_in_queue(pending, now)).await,
+        }
+    }
+
+    /// Waits in a queue of this process that the request joined at `joined`.
+    async fn wait_in_queue(
+        &mut self,
+        pending: PendingTurn,
+        joined: Moment,
+    ) -> Result<Front, LockError> {
+        let limit = if self.wants().tries_once {
+            // The outcome of the attempt in progress is this request's answer, too.
+            self.client.nodes.give_up_after()
+        } else {
+            self.retries.limit_in_queue()
         };
+        // The queues before the other keys of a set have taken some of it.
+        let limit = limit.saturating_sub(joined.since(self.begun));
+        let turn = {
+            let _waiting = metrics::waiting(self.terms.label);
+            pending.turn(limit).await
+        };
+        let now = self.now();
+        self.retries.waited_in_queue(now);
+        if let Ok(front) = &turn {
+            let cause = if front.has_lease() { "handed_over" } else { "front" };
+            self.woken(cause, now.since(self.begun));
+        }
+        // As many attempts as a client that polls would have made.
+        self.attempts = self.retries.spent().saturating_add(1);
         turn.map_err(|no_turn| self.no_turn(&no_turn))
     }
 
     /// Takes over the lease that the front was given, or asks the nodes until they grant the lock.
     /// `refused` is why a reader was refused already.
     async fn ask(
-        mut self,
-        mut fronts: Fronts,
+        &mut self,
+        fronts: &mut Fronts,
         refused: Option<Arc<FailedAttempt>>,
-    ) -> Result<Arc<Hold>, LockError> {
+    ) -> Result<Granted, LockError> {
         let wants = self.wants();
         if let Some(in_transit) = fronts.first.take_lease(wants)
-            && let Some((in_transit, token)) = self.numbered(&fronts.first, in_transit).await
+            && let Some(granted) = self.handed_over(&fronts.first, in_transit).await
         {
-            let reading = self.client.nodes.clock.read();
-            return self.admit(fronts, in_transit, reading.now, reading, token);
+            return Ok(granted);
         }
         let known = if self.terms.has_several() { refused } else { fronts.known(wants) };
         // A reader whose turn has come asks at once, as the reader before it may hold the lock with it.
         let stands_back = !self.terms.shared && fronts.stand_back() && !wants.tries_once;
         if known.is_some() || stands_back {
-            let chance = self.pause(&mut fronts, known.as_deref()).await?;
+            let chance = Box::pin(self.pause(fronts, known.as_deref())).await?;
             if chance != Chance::Free {
                 fronts.challenged();
             }
@@ -166,17 +195,12 @@ impl Request<'_> {
                 self.client.ensure_moving();
             }
             self.attempts = self.attempts.saturating_add(1);
-            let attempt = if self.find_number(&fronts.first).await? {
-                self.attempt(&fronts).await?
-            } else {
-                Err(FailedAttempt::full())
-            };
+            let may_ask =
+                self.permits.is_none() || Box::pin(self.find_number(&fronts.first)).await?;
+            let attempt =
+                if may_ask { self.attempt(fronts).await? } else { Err(FailedAttempt::full()) };
             match attempt {
-                Ok((mut in_transit, reading)) => {
-                    let begun = in_transit.lease.since;
-                    let token = in_transit.lease.next_number();
-                    return self.admit(fronts, in_transit, begun, reading, token);
-                }
+                Ok(granted) => return Ok(granted),
                 Err(failure) => {
                     self.retries.failed(self.now());
                     let failure = Arc::new(failure);
@@ -185,7 +209,7 @@ impl Request<'_> {
                         // A node does not push this client's own changes to it.
                         self.watch = None;
                     }
-                    self.pause(&mut fronts, Some(&failure)).await?;
+                    Box::pin(self.pause(fronts, Some(&failure))).await?;
                 }
             }
         }
@@ -193,6 +217,8 @@ impl Request<'_> {
 
     /// Waits until it is worth asking, if there is time for that. Without a `failure`, nothing was
     /// asked yet, and other clients go first.
+    ///
+    /// Its future is large, and most locks are had without it.
     async fn pause(
         &mut self,
         fronts: &mut Fronts,
@@ -203,19 +229,18 @@ impl Request<'_> {
         if limit.is_zero() {
             return Err(self.out_of_time(failure));
         }
-        // On the heap: most locks are had without it, and pay for its size otherwise.
         let chance = {
             let _waiting = metrics::waiting(self.terms.label);
             let (end, last) = (begun + limit, self.last);
             if fronts.are_several() {
                 Box::pin(self.chances(fronts, failure, end)).await?
             } else {
-                Box::pin(self.chance(&mut fronts.first, failure, last, end)).await?
+                self.chance(&mut fronts.first, failure, last, end).await?
             }
         };
         let now = self.now();
         self.woken(chance.name(), now.since(begun));
-        let has_news = self.watch.as_ref().is_none_or(Watch::has_news);
+        let has_news = self.watch.as_deref().is_none_or(Watch::has_news);
         self.retries.note(chance, has_news, now);
         match chance {
             Chance::Notified => {
@@ -256,14 +281,8 @@ impl Request<'_> {
     }
 
     /// Makes a hold of a lease, unless the client was closed meanwhile.
-    fn admit(
-        self,
-        fronts: Fronts,
-        in_transit: LeaseInTransit,
-        begun: Moment,
-        reading: Reading,
-        token: Option<FencingToken>,
-    ) -> Result<Arc<Hold>, LockError> {
+    fn admit(self, fronts: Fronts, granted: Granted) -> Result<Arc<Hold>, LockError> {
+        let Granted { in_transit, begun, reading, token } = granted;
         metrics::waited(self.terms.label, begun.since(self.called));
         let Self { client, resources, terms, .. } = self;
         let lease = in_transit.lease.clone();
@@ -295,4 +314,24 @@ pub(crate) fn held_around(client: &Arc<Client>, resources: Resources, terms: &Te
     metered.done(metrics::outcome_of(&error));
     telemetry::refused(&error);
     error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Redlock, options::LockOptions};
+
+    /// glibc has pieces of up to 1,008 bytes at hand, and searches for larger ones. The feature `metrics`
+    /// takes the room of its measures beside that.
+    #[test]
+    fn a_lock_takes_little_room_while_it_is_asked_for() {
+        let redlock = Redlock::in_memory(1);
+        let client = redlock.client();
+        let terms = client.settings.terms(&LockOptions::new()).unwrap();
+        let asking = size_of_val(&acquire(client, Resources::One("r".to_owned()), &terms));
+        // `Asked` has the client, the resource and the terms beside it.
+        let beside = size_of::<(Arc<Client>, Resources, Terms)>() + 8;
+        let measured = if cfg!(feature = "metrics") { 56 } else { 0 };
+        assert!(asking + beside <= 1008 + measured, "{asking} + {beside}");
+    }
 }

@@ -95,7 +95,7 @@ async fn ask_all(
     action: impl Fn(usize) -> Action,
 ) -> Vec<(Arc<str>, Result<Reply, NodeError>)> {
     let nodes = &client.nodes;
-    let answers = Answers::new(nodes.len());
+    let answers = Answers::new(&nodes.names);
     let job = |node| Some(Job::new(claim, action(node)));
     deliver(ask(nodes, &answers, nodes.clock.now(), job));
     // A node that is never heard has not answered.
@@ -119,14 +119,16 @@ fn no_answer(name: &Arc<str>) -> NodeError {
 
 /// The answers of all nodes.
 struct Answers {
+    names: Arc<[Arc<str>]>,
     given: Mutex<Vec<Option<Result<Reply, NodeError>>>>,
     changed: Notify,
 }
 
 impl Answers {
-    fn new(nodes: usize) -> Arc<Self> {
-        let given = std::iter::repeat_with(|| None).take(nodes).collect();
-        Arc::new(Self { given: Mutex::new(given), changed: Notify::new() })
+    fn new(names: &Arc<[Arc<str>]>) -> Arc<Self> {
+        let given = std::iter::repeat_with(|| None).take(names.len()).collect();
+        let names = Arc::clone(names);
+        Arc::new(Self { names, given: Mutex::new(given), changed: Notify::new() })
     }
 
     async fn complete(&self) {
@@ -146,5 +148,9 @@ impl ReplySink for Answers {
             *slot = Some(result);
         }
         self.changed.notify_one();
+    }
+
+    fn names(&self) -> &[Arc<str>] {
+        &self.names
     }
 }

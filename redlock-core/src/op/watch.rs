@@ -25,7 +25,7 @@ pub(crate) fn watch(nodes: &Arc<Nodes>, key: &Arc<str>) -> Watch {
     }
     let watch = Watch { nodes: Arc::clone(nodes), key: Arc::clone(key), signal };
     let job = watch.signal.job();
-    deliver(ask(nodes, &watch.signal, nodes.clock.now(), |_| Some(job.clone())));
+    deliver(ask(nodes, &watch.signal, nodes.clock.now(), |_| Some(Arc::clone(&job))));
     watch
 }
 

@@ -15,13 +15,13 @@ pub(crate) fn ask<C: ReplySink>(
     nodes: &[NodeHandle],
     sink: &Arc<C>,
     now: Moment,
-    job: impl Fn(usize) -> Option<Job>,
+    job: impl Fn(usize) -> Option<Arc<Job>>,
 ) -> Vec<EarlyReply> {
     let mut early = Vec::new();
-    for (index, node) in nodes.iter().enumerate() {
+    for index in 0..nodes.len() {
         match job(index) {
             Some(job) => early.extend(ask_at(now, nodes, sink, index, job)),
-            None => early.push((ReplyTo::new(sink, index, node.name()), Ok(Reply::Missing))),
+            None => early.push((ReplyTo::new(sink, index), Ok(Reply::Missing))),
         }
     }
     early
@@ -33,7 +33,7 @@ pub(crate) fn ask_one<C: ReplySink>(
     nodes: &[NodeHandle],
     sink: &Arc<C>,
     index: usize,
-    job: Job,
+    job: Arc<Job>,
 ) -> Vec<EarlyReply> {
     let Some(node) = nodes.get(index) else { return Vec::new() };
     ask_at(node.now(), nodes, sink, index, job)
@@ -44,10 +44,10 @@ fn ask_at<C: ReplySink>(
     nodes: &[NodeHandle],
     sink: &Arc<C>,
     index: usize,
-    job: Job,
+    job: Arc<Job>,
 ) -> Vec<EarlyReply> {
     let Some(node) = nodes.get(index) else { return Vec::new() };
-    let reply_to = ReplyTo::new(sink, index, node.name());
+    let reply_to = ReplyTo::new(sink, index);
     // The answer to a clean-up is no vote.
     if job.clean_up.is_none()
         && let Some(error) = twin(nodes, index)

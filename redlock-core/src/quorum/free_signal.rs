@@ -79,7 +79,7 @@ impl FreeSignal {
     }
 
     /// The job that has a node report the state of the key and its next change.
-    pub(crate) fn job(&self) -> Job {
+    pub(crate) fn job(&self) -> Arc<Job> {
         Job::new(&self.claim, Action::Watch)
     }
 
@@ -172,11 +172,11 @@ impl Listener for FreeSignal {
         self.signal.notify_one();
     }
 
-    fn reconnected(self: Arc<Self>, node: usize, name: &Arc<str>) -> Option<(Job, ReplyTo)> {
+    fn reconnected(self: Arc<Self>, node: usize) -> Option<(Arc<Job>, ReplyTo)> {
         if !self.is_wanted() {
             return None;
         }
-        Some((self.job(), ReplyTo::new(&self, node, name)))
+        Some((self.job(), ReplyTo::new(&self, node)))
     }
 }
 
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn a_signal_that_was_stopped_asks_no_node() {
         let free_signal = free_signal();
-        let reply_to = ReplyTo::new(&free_signal, 0, &"a:1".into());
+        let reply_to = ReplyTo::new(&free_signal, 0);
         assert!(reply_to.is_wanted());
         free_signal.stop();
         assert!(!reply_to.is_wanted());
@@ -268,13 +268,13 @@ mod tests {
         free_signal.changed(0, "k");
         free_signal.changed(1, "k");
         free_signal.disconnected(1);
-        let (job, reply_to) = Arc::clone(&free_signal).reconnected(1, &"a:1".into()).unwrap();
+        let (job, reply_to) = Arc::clone(&free_signal).reconnected(1).unwrap();
         assert_eq!((job.action, free_signal.known()), (Action::Watch, 2));
         free_signal.changed(2, "k");
         assert!(!free_signal.is_free(), "node 1 is not known to be free");
         reply_to.deliver(Ok(Reply::Missing));
         assert!(free_signal.is_free());
         free_signal.stop();
-        assert!(Arc::clone(&free_signal).reconnected(1, &"a:1".into()).is_none());
+        assert!(Arc::clone(&free_signal).reconnected(1).is_none());
     }
 }

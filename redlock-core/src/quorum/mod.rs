@@ -11,5 +11,7 @@ pub(crate) use ask::{ask, ask_one, twin};
 pub(crate) use free_signal::FreeSignal;
 pub(crate) use nodes::Nodes;
 pub(crate) use numbering::{Agreement, Numbering, agree};
+#[cfg(test)]
+pub(crate) use round::names;
 pub(crate) use round::{Effect, OnSettled, Round};
 pub(crate) use votes::{Tally, Vote, quorum};

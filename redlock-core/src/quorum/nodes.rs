@@ -15,6 +15,8 @@ use crate::{
 /// All nodes of a client, with its clock and its timeouts. Derefs to the nodes.
 pub(crate) struct Nodes {
     all: Box<[NodeHandle]>,
+    /// What errors call them.
+    pub(crate) names: Arc<[Arc<str>]>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) node_timeout: Duration,
     connect_timeout: Duration,
@@ -40,6 +42,7 @@ impl Nodes {
         connect_timeout: Duration,
     ) -> Self {
         Self {
+            names: all.iter().map(|node| Arc::clone(node.name())).collect(),
             all: all.into_boxed_slice(),
             clock,
             node_timeout,
@@ -66,12 +69,10 @@ impl Nodes {
         let limit = self.give_up_after();
         // If this process stood still until the limit was over, the answers have arrived and were
         // not read yet. A second, shorter limit leaves time to read them.
-        for limit in [limit, limit / 4] {
-            if let Ok(answered) = timeout(limit, answers.as_mut()).await {
-                return Some(answered);
-            }
+        if let Ok(answered) = timeout(limit, answers.as_mut()).await {
+            return Some(answered);
         }
-        None
+        timeout(limit / 4, answers).await.ok()
     }
 
     /// How long a quorum takes to answer; zero before its first answer.

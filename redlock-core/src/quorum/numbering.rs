@@ -48,6 +48,10 @@ impl ReplySink for Numbering {
         }
         Arc::clone(&self.round).receive(node, result);
     }
+
+    fn names(&self) -> &[Arc<str>] {
+        self.round.names()
+    }
 }
 
 /// The outcome of the numbers from the nodes.
@@ -74,7 +78,10 @@ pub(crate) fn agree(first: &[Option<u64>]) -> Option<Agreement> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::Tally, *};
+    use super::{
+        super::{Tally, names},
+        *,
+    };
 
     #[test]
     fn a_number_is_final_when_a_quorum_has_given_it_and_no_node_a_larger_one() {
@@ -95,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_number_that_comes_late_does_not_count() {
-        let round = Round::new(3, Tally::reached);
+        let round = Round::new(&names(3), Tally::reached);
         let numbering = Numbering::new(&round, 3);
         let give =
             |node, first| Arc::clone(&numbering).receive(node, Ok(Reply::Numbered { first }));
@@ -110,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_node_gives_one_number() {
-        let round = Round::new(3, Tally::reached);
+        let round = Round::new(&names(3), Tally::reached);
         let numbering = Numbering::new(&round, 3);
         for first in [7, 8] {
             Arc::clone(&numbering).receive(0, Ok(Reply::Numbered { first }));

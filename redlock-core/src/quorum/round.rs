@@ -5,7 +5,10 @@ use std::{
     future::poll_fn,
     sync::Arc,
     task::{Poll, Waker},
+    time::Duration,
 };
+
+use smallvec::{SmallVec, smallvec};
 
 use super::{
     Nodes,
@@ -20,6 +23,8 @@ use crate::{
 /// A question in progress. It outlives its asker: late votes count for as long as a lease or a
 /// renewal refers to the round.
 pub(crate) struct Round {
+    /// What errors call the nodes.
+    names: Arc<[Arc<str>]>,
     settles: fn(&Tally) -> bool,
     state: Mutex<State>,
     on_settled: Option<Box<dyn OnSettled>>,
@@ -27,7 +32,8 @@ pub(crate) struct Round {
 
 struct State {
     tally: Tally,
-    answers: Vec<Answer>,
+    /// By node. As most clients have five nodes at most, they are in one piece with the round.
+    answers: SmallVec<[Answer; 5]>,
     settled: bool,
     /// The consequences of the outcome have run, too: the asker may hear of it.
     concluded: bool,
@@ -65,37 +71,38 @@ enum Answer {
     Healing,
     /// Another client has the key.
     Foreign,
-    Failed(NodeError),
+    Failed(Box<NodeError>),
 }
 
 impl Round {
-    /// A round over `nodes` nodes, settled as soon as `settles` says so.
-    pub(crate) fn new(nodes: usize, settles: fn(&Tally) -> bool) -> Arc<Self> {
-        Self::build(nodes, settles, None)
+    /// A round over the nodes with these `names`, settled as soon as `settles` says so.
+    pub(crate) fn new(names: &Arc<[Arc<str>]>, settles: fn(&Tally) -> bool) -> Arc<Self> {
+        Self::build(names, settles, None)
     }
 
     /// Like [`new`](Self::new), with the consequences to run when the round is settled.
     pub(crate) fn with_on_settled(
-        nodes: usize,
+        names: &Arc<[Arc<str>]>,
         settles: fn(&Tally) -> bool,
         on_settled: impl OnSettled,
     ) -> Arc<Self> {
-        Self::build(nodes, settles, Some(Box::new(on_settled)))
+        Self::build(names, settles, Some(Box::new(on_settled)))
     }
 
     fn build(
-        nodes: usize,
+        names: &Arc<[Arc<str>]>,
         settles: fn(&Tally) -> bool,
         on_settled: Option<Box<dyn OnSettled>>,
     ) -> Arc<Self> {
         let state = State {
-            tally: Tally::new(nodes),
-            answers: vec![Answer::Awaited; nodes],
+            tally: Tally::new(names.len()),
+            answers: smallvec![Answer::Awaited; names.len()],
             settled: false,
             concluded: false,
             asker: None,
         };
-        Arc::new(Self { settles, state: Mutex::new(state), on_settled })
+        let names = Arc::clone(names);
+        Arc::new(Self { names, settles, state: Mutex::new(state), on_settled })
     }
 
     fn vote(self: &Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
@@ -111,7 +118,7 @@ impl Round {
             Ok(Reply::Foreign | Reply::Queued { .. } | Reply::Full | Reply::Permit { .. }) => {
                 (Vote::No, Answer::Foreign)
             }
-            Err(error) => (Vote::Failed, Answer::Failed(error)),
+            Err(error) => (Vote::Failed, Answer::Failed(Box::new(error))),
         };
         let mut state = self.state.lock();
         let State { tally, answers, settled, concluded, asker } = &mut *state;
@@ -159,7 +166,7 @@ impl Round {
 
     /// Waits until the round is settled. Answers that do not come count as failed in the end. For one
     /// asker at a time.
-    pub(crate) async fn settled(self: &Arc<Self>, nodes: &Nodes) -> Tally {
+    pub(crate) fn settled(self: &Arc<Self>, nodes: &Nodes) -> impl Future<Output = Tally> {
         let settled = poll_fn(|cx| {
             let before = {
                 let mut state = self.state.lock();
@@ -172,14 +179,16 @@ impl Round {
             drop(before);
             Poll::Pending
         });
-        match nodes.in_time(settled).await {
-            Some(tally) => tally,
-            None => self.give_up(nodes),
+        // A block: an `async fn` would keep its arguments twice (`op::acquire`).
+        async move {
+            match nodes.in_time(settled).await {
+                Some(tally) => tally,
+                None => self.give_up(nodes.give_up_after()),
+            }
         }
     }
 
-    fn give_up(self: &Arc<Self>, nodes: &Nodes) -> Tally {
-        let limit = nodes.give_up_after();
+    fn give_up(self: &Arc<Self>, limit: Duration) -> Tally {
         let awaited: Vec<usize> = {
             let state = self.state.lock();
             (0..state.answers.len())
@@ -188,8 +197,8 @@ impl Round {
         };
         for node in awaited {
             let reason = format!("nothing was heard for {limit:?}");
-            let name = nodes.get(node).map_or_else(|| "a node".into(), |it| Arc::clone(it.name()));
-            self.vote(node, Err(NodeError::new(&name, NodeErrorKind::Timeout, reason)));
+            let error = NodeError::new(&self.name_of(node), NodeErrorKind::Timeout, reason);
+            self.vote(node, Err(error));
         }
         self.tally()
     }
@@ -253,7 +262,7 @@ impl Round {
     pub(crate) fn failures(&self) -> Vec<NodeError> {
         let state = self.state.lock();
         let failed = |answer: &Answer| match answer {
-            Answer::Failed(error) => Some(error.clone()),
+            Answer::Failed(error) => Some(NodeError::clone(error)),
             Answer::Awaited | Answer::Yes | Answer::Missing | Answer::Healing | Answer::Foreign => {
                 None
             }
@@ -272,6 +281,16 @@ impl ReplySink for Round {
     fn receive(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
         self.vote(node, result);
     }
+
+    fn names(&self) -> &[Arc<str>] {
+        &self.names
+    }
+}
+
+/// The names of so many nodes: `a:0` and so on.
+#[cfg(test)]
+pub(crate) fn names(nodes: usize) -> Arc<[Arc<str>]> {
+    (0..nodes).map(|node| format!("a:{node}").into()).collect()
 }
 
 #[cfg(test)]
@@ -283,10 +302,6 @@ mod tests {
 
     use super::*;
     use crate::{clock::TokioClock, node::ReplyTo};
-
-    fn name() -> Arc<str> {
-        "a:1".into()
-    }
 
     fn no_nodes() -> Nodes {
         let second = Duration::from_secs(1);
@@ -309,9 +324,9 @@ mod tests {
         }
 
         let calls = Calls::default();
-        let round = Round::with_on_settled(3, Tally::reached, calls.clone());
+        let round = Round::with_on_settled(&names(3), Tally::reached, calls.clone());
         for node in 0..3 {
-            ReplyTo::new(&round, node, &name()).deliver(Ok(Reply::Done));
+            ReplyTo::new(&round, node).deliver(Ok(Reply::Done));
         }
         assert_eq!(round.settled(&no_nodes()).await.yes(), 3);
         assert_eq!(*calls.0.lock(), ["settled with 2", "late, 3 in all"]);
@@ -329,46 +344,46 @@ mod tests {
             fn late(&self, _: &Arc<Round>) {}
         }
 
-        let round = Round::with_on_settled(1, Tally::reached, Unheard);
-        ReplyTo::new(&round, 0, &name()).deliver(Ok(Reply::Done));
+        let round = Round::with_on_settled(&names(1), Tally::reached, Unheard);
+        ReplyTo::new(&round, 0).deliver(Ok(Reply::Done));
         assert!(round.settled(&no_nodes()).now_or_never().is_some());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_node_that_is_healed_has_another_vote() {
-        let round = Round::new(3, Tally::reached);
+        let round = Round::new(&names(3), Tally::reached);
         for (node, reply) in [(0, Reply::Done), (1, Reply::Missing), (2, Reply::Foreign)] {
-            ReplyTo::new(&round, node, &name()).deliver(Ok(reply));
+            ReplyTo::new(&round, node).deliver(Ok(reply));
         }
         assert_eq!(round.take_missing(), [1]);
         assert_eq!(round.take_missing(), [0; 0], "once");
         assert_eq!([1, 2].map(|node| round.effect(node)), [Effect::Possible, Effect::None]);
-        ReplyTo::new(&round, 1, &name()).deliver(Ok(Reply::Done));
+        ReplyTo::new(&round, 1).deliver(Ok(Reply::Done));
         assert_eq!(round.yes(), 2);
         assert!(round.has_yes(1) && round.effect(1) == Effect::Certain);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_node_has_one_vote() {
-        let round = Round::new(3, Tally::reached);
+        let round = Round::new(&names(3), Tally::reached);
         for _ in 0..3 {
-            ReplyTo::new(&round, 0, &name()).deliver(Ok(Reply::Done));
+            ReplyTo::new(&round, 0).deliver(Ok(Reply::Done));
         }
         assert_eq!(round.yes(), 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_dropped_reply_is_a_failure_that_may_have_run() {
-        let round = Round::new(1, Tally::impossible);
-        drop(ReplyTo::new(&round, 0, &name()));
+        let round = Round::new(&names(1), Tally::impossible);
+        drop(ReplyTo::new(&round, 0));
         assert!(round.settled(&no_nodes()).await.impossible_by_failures());
         assert_eq!(round.effect(0), Effect::Possible);
-        assert_eq!(round.failures().len(), 1);
+        assert_eq!(round.failures().iter().map(|it| &*it.node).collect::<Vec<_>>(), ["a:0"]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn silence_ends_at_the_limit() {
-        let round = Round::new(3, |tally| tally.reached() || tally.impossible());
+        let round = Round::new(&names(3), |tally| tally.reached() || tally.impossible());
         let begun = Instant::now();
         assert!(round.settled(&no_nodes()).await.impossible_by_failures());
         assert_eq!(begun.elapsed(), Duration::from_secs(4 + 1));

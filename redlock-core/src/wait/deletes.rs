@@ -2,7 +2,7 @@
 //! that may have the key gets a compare-and-delete, until a delete is confirmed or the key has
 //! expired (rules 5, 11 and 12).
 
-use std::sync::Arc;
+use std::{cell::LazyCell, sync::Arc};
 
 use super::{keeper::queue_node, pace::grace, queues::Queues};
 use crate::{
@@ -38,7 +38,7 @@ pub(crate) fn delete(
     settles: fn(&Tally) -> bool,
 ) -> (Arc<Round>, usize) {
     let nodes = queues.nodes();
-    let round = Round::new(nodes.len(), settles);
+    let round = Round::new(&nodes.names, settles);
     let claim = &lease.claim;
     // A lease that no quorum granted kept no other client from the lock.
     let was_held = lease.confirmed_round.yes() >= nodes.quorum();
@@ -52,33 +52,33 @@ pub(crate) fn delete(
         let numbered = (0..nodes.len()).map(|index| (index, queue_nodes.kept_by(index)));
         numbered.filter(move |(_, wakes)| wakes.is_none() != keeps)
     };
+    let job = |wakes: Places, may_be_unsent: bool| {
+        let (since, until) = (lease.since, lease.expired_by);
+        let clean_up = CleanUp { since, until, keep_until, repeated: false, may_be_unsent };
+        Job::cleaning(claim, Action::Release { wakes }, clean_up)
+    };
+    // The nodes without a queue are told the same.
+    let [sent, unsent] = [false, true].map(|it| LazyCell::new(move || job(Places::NONE, it)));
     for (index, wakes) in keeping(false).chain(keeping(true)) {
         let Some(node) = nodes.get(index) else { continue };
         let effect = lease.set_round.effect(index);
         let is_there = effect != Effect::None;
         if !is_there && wakes.is_none() {
-            early.push((ReplyTo::new(&round, index, node.name()), Ok(Reply::Missing)));
+            early.push((ReplyTo::new(&round, index), Ok(Reply::Missing)));
             continue;
         }
         asked += usize::from(is_there);
-        let clean_up = CleanUp {
-            since: lease.since,
-            until: lease.expired_by,
-            keep_until,
-            repeated: false,
-            may_be_unsent: effect == Effect::Possible,
-        };
-        let action = Action::Release { wakes };
-        let job = Job { clean_up: Some(clean_up), ..Job::new(&lease.claim, action) };
-        let reply_to = if wakes.is_none() {
-            ReplyTo::new(&round, index, node.name())
+        let may_be_unsent = effect == Effect::Possible;
+        let (job, reply_to) = if wakes.is_none() {
+            let job = if may_be_unsent { &unsent } else { &sent };
+            (Arc::clone(job), ReplyTo::new(&round, index))
         } else {
             for (_, key) in kept(claim, wakes) {
                 queues.released(&line(key), now, || now + grace(nodes.round_trip()));
             }
             let (round, queues) = (Arc::clone(&round), Arc::clone(queues));
             let telling = Telling { round, queues, claim: Arc::clone(claim), wakes, now };
-            ReplyTo::new(&Arc::new(telling), index, node.name())
+            (job(wakes, may_be_unsent), ReplyTo::new(&Arc::new(telling), index))
         };
         early.extend(node.submit(job, reply_to, now));
     }
@@ -152,5 +152,9 @@ impl ReplySink for Telling {
             }
         }
         Arc::clone(round).receive(node, result);
+    }
+
+    fn names(&self) -> &[Arc<str>] {
+        self.round.names()
     }
 }

@@ -178,7 +178,7 @@ impl Entry {
         let action = Action::Join { place: self.place, life: LIFE, listens };
         let answer = Arc::<Answer>::default();
         let Some(handle) = self.nodes.get(node) else { return answer.wait().await };
-        let reply_to = ReplyTo::new(&answer, node, handle.name());
+        let reply_to = ReplyTo::new(&answer, node);
         let early = handle.submit(Job::new(&self.claim, action), reply_to, handle.now());
         deliver(early);
         answer.wait().await
@@ -240,7 +240,7 @@ impl Drop for Entry {
             let Some(handle) = self.nodes.get(node) else { continue };
             // The leave follows a join that is still on its way, on the same connection. An entry
             // that cannot be reached expires by itself.
-            let reply_to = ReplyTo::new(&self.left, node, handle.name());
+            let reply_to = ReplyTo::new(&self.left, node);
             deliver(handle.submit(Job::new(&self.claim, Action::Leave), reply_to, handle.now()));
         }
     }

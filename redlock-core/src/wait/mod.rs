@@ -52,5 +52,5 @@ pub(crate) use pace::{MIN_PAUSE, REFRESH, WakeBackoff, grace, watches_after};
 pub(crate) use pushes::Signal;
 pub(crate) use queues::{Joined, Queues, all::Requests};
 pub(crate) use readers::{line_of_one, line_of_one_permit, line_of_readers};
-pub(crate) use turn::Front;
+pub(crate) use turn::{Front, PendingTurn};
 pub(crate) use wants::{NoTurn, Wants};

@@ -76,7 +76,7 @@ impl Listener for Wake {
         self.tell(Signal::Moved);
     }
 
-    fn reconnected(self: Arc<Self>, _: usize, _: &Arc<str>) -> Option<(Job, ReplyTo)> {
+    fn reconnected(self: Arc<Self>, _: usize) -> Option<(Arc<Job>, ReplyTo)> {
         None
     }
 }

@@ -89,7 +89,7 @@ impl Queues {
         self: &Arc<Self>,
         lease: LeaseState,
         in_flight: InFlightGuard,
-    ) -> LeaseInTransit {
+    ) -> Box<LeaseInTransit> {
         LeaseInTransit::new(lease, in_flight, Arc::<Self>::clone(self))
     }
 

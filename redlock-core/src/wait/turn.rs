@@ -81,7 +81,7 @@ pub(crate) struct Front {
     /// The turn came from another front, which may have left the outcome of an attempt.
     follows: bool,
     /// The lease of the hold before.
-    lease: Option<LeaseInTransit>,
+    lease: Option<Box<LeaseInTransit>>,
     /// The place among the clients that wait for the lock.
     pub(crate) entry: Option<Box<Entry>>,
     stage: Stage,
@@ -116,7 +116,7 @@ impl Front {
         self
     }
 
-    pub(super) fn with(mut self, lease: LeaseInTransit) -> Self {
+    pub(super) fn with(mut self, lease: Box<LeaseInTransit>) -> Self {
         self.lease = Some(lease);
         self
     }
@@ -137,7 +137,7 @@ impl Front {
     }
 
     /// The lease of the hold before, if it still suits the request.
-    pub(crate) fn take_lease(&mut self, wants: Wants) -> Option<LeaseInTransit> {
+    pub(crate) fn take_lease(&mut self, wants: Wants) -> Option<Box<LeaseInTransit>> {
         let in_transit = self.lease.take()?;
         let reading = self.queues.nodes().clock.read();
         wants.fits(&in_transit.lease, reading).then_some(in_transit)

@@ -1,7 +1,7 @@
 //! Judges holds at chosen readings of the clock.
 
 use super::*;
-use crate::{Redlock, fence::Range, node::Claim, options::LockOptions};
+use crate::{Redlock, fence::Range, node::Claim, options::LockOptions, quorum::names};
 
 /// More than the drift allowance.
 const SECOND: Duration = Duration::from_secs(1);
@@ -21,7 +21,7 @@ fn reading(ms: u64, missed: Duration) -> Reading {
 fn held() -> Held {
     let options = LockOptions::new().ttl(Duration::from_secs(10));
     let terms = Redlock::in_memory(1).client().settings.terms(&options).unwrap();
-    let round = Round::new(3, |_| false);
+    let round = Round::new(&names(3), |_| false);
     let claim = Arc::new(Claim::new(&"k".into(), "v".into()));
     let lease = LeaseState::sought(claim, &terms, reading(0, NONE), &round);
     let state = HoldState::new(lease, &terms, Moment::NEVER, DOUBT_LIMIT);

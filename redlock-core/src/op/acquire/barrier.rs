@@ -77,7 +77,7 @@ impl Barrier {
         let Self { nodes, claim, answers, .. } = self;
         answers.awaited.fetch_add(nodes.len(), AcqRel);
         let job = Job::new(claim, action);
-        deliver(ask(nodes, answers, nodes.clock.now(), |_| Some(job.clone())));
+        deliver(ask(nodes, answers, nodes.clock.now(), |_| Some(Arc::clone(&job))));
     }
 }
 

@@ -74,7 +74,7 @@ impl Request<'_> {
                     Conclusion::LeaveQueue => front.entry = None,
                 },
                 Step::Watch => {
-                    self.watch = Some(watch(&client.nodes, &key));
+                    self.watch = Some(Box::new(watch(&client.nodes, &key)));
                     self.bar(&key, front.place())?;
                     waiting.watching(around.now);
                 }
@@ -109,7 +109,7 @@ impl Request<'_> {
         if !(is_up || self.terms.has_several() || self.wants().tries_once) {
             let Client { entropy, settings, nodes, .. } = &**self.client;
             let value = token::fresh_value(&**entropy, &settings.client_name)?;
-            self.barrier = Some(Barrier::raise(nodes, key, place, value));
+            self.barrier = Some(Box::new(Barrier::raise(nodes, key, place, value)));
         }
         Ok(())
     }

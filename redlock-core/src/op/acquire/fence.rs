@@ -10,11 +10,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::request::Request;
+use super::{Granted, request::Request};
 use crate::{
     client::Client,
     clock::Moment,
-    fence::{FencingToken, Range, numbers_for},
+    fence::{Range, numbers_for},
     lease::LeaseInTransit,
     node::{Action, Claim, Draw, Job, Raise, counter, deliver},
     quorum::{Agreement, Numbering, Round, Tally, agree, ask},
@@ -36,38 +36,27 @@ fn draw(client: &Client, count: u32) -> Draw {
     Draw { floor, count, life: life(client) }
 }
 
-/// A question for a lock and this many numbers.
+/// A question for a lock and this many numbers, which was sent.
 pub(super) struct Drawing {
-    pub(super) action: Action,
     numbering: Arc<Numbering>,
     count: u32,
 }
 
 impl Drawing {
-    /// Asks for a free lock.
-    pub(super) fn grant(client: &Client, round: &Arc<Round>, ttl: Duration, count: u32) -> Self {
-        Self::new(client, round, count, |draw| Action::GrantFenced { ttl, draw })
-    }
-
-    /// Asks for more numbers for a lock that is held.
-    fn again(client: &Client, round: &Arc<Round>, ttl: Duration, count: u32) -> Self {
-        Self::new(client, round, count, |draw| Action::Redraw { ttl, draw })
-    }
-
-    fn new(
+    /// Asks for the lock with numbers, as `action` says. The question goes to each node once: a node that
+    /// ran it twice would give two numbers.
+    pub(super) fn send(
         client: &Client,
+        claim: &Arc<Claim>,
         round: &Arc<Round>,
+        now: Moment,
         count: u32,
         action: impl FnOnce(Draw) -> Action,
     ) -> Self {
         let numbering = Numbering::new(round, client.nodes.len());
-        Self { action: action(draw(client, count)), numbering, count }
-    }
-
-    /// Sends the question. It goes to each node once: a node that ran it twice would give two numbers.
-    pub(super) fn send(&self, client: &Client, claim: &Arc<Claim>, now: Moment) {
-        let job = Job::new(claim, self.action);
-        deliver(ask(&client.nodes, &self.numbering, now, |_| Some(job.clone())));
+        let job = Job::new(claim, action(draw(client, count)));
+        deliver(ask(&client.nodes, &numbering, now, |_| Some(Arc::clone(&job))));
+        Self { numbering, count }
     }
 
     /// The range that a quorum of nodes has granted, once its answers have been read.
@@ -77,13 +66,25 @@ impl Drawing {
         claim: &Arc<Claim>,
     ) -> Result<Range, FailedAttempt> {
         let first = self.numbering.close();
-        let largest = match agree(&first) {
-            Some(Agreement::Final(number)) => return Ok(Range::new(number, self.count)),
-            Some(Agreement::Split(number)) => number,
+        match agree(&first) {
+            Some(Agreement::Final(number)) => Ok(Range::new(number, self.count)),
+            Some(Agreement::Split(largest)) => {
+                Box::pin(self.confirm(client, claim, first, largest)).await
+            }
             // A quorum of votes comes with a quorum of numbers.
-            None => return Err(FailedAttempt::too_late(0)),
-        };
-        let round = Round::new(client.nodes.len(), settles);
+            None => Err(FailedAttempt::too_late(0)),
+        }
+    }
+
+    /// Has the nodes confirm the range from `largest` on. They gave these `first` numbers.
+    async fn confirm(
+        &self,
+        client: &Client,
+        claim: &Arc<Claim>,
+        first: Vec<Option<u64>>,
+        largest: u64,
+    ) -> Result<Range, FailedAttempt> {
+        let round = Round::new(&client.nodes.names, settles);
         let after_first = u64::from(self.count) - 1;
         // All numbers of the range are taken, not only its first.
         let to = largest + after_first;
@@ -102,34 +103,35 @@ impl Drawing {
 }
 
 impl Request<'_> {
-    /// A lease from the hold before, with a number if this request is fenced. `None` when the nodes gave
-    /// none: the lease is given back.
-    pub(super) async fn numbered(
+    /// Takes a lease over from the hold before, with a number if this request is fenced. `None` when the
+    /// nodes gave none: the lease is given back.
+    pub(super) async fn handed_over(
         &mut self,
         front: &Front,
-        mut in_transit: LeaseInTransit,
-    ) -> Option<(LeaseInTransit, Option<FencingToken>)> {
-        if !self.terms.fenced {
-            return Some((in_transit, None));
+        mut in_transit: Box<LeaseInTransit>,
+    ) -> Option<Granted> {
+        let mut token = None;
+        if self.terms.fenced {
+            token = in_transit.lease.next_number();
+            if token.is_none() {
+                // Most leases come with enough numbers.
+                in_transit = Box::pin(self.draw_again(front, in_transit)).await?;
+                token = Some(in_transit.lease.next_number()?);
+            }
         }
-        if let Some(token) = in_transit.lease.next_number() {
-            return Some((in_transit, Some(token)));
-        }
-        self.attempts = self.attempts.saturating_add(1);
-        self.client.ensure_running();
-        // On the heap: most leases come with enough numbers.
-        let mut in_transit = Box::pin(self.draw_again(front, in_transit)).await?;
-        let token = in_transit.lease.next_number()?;
-        Some((in_transit, Some(token)))
+        let reading = self.client.nodes.clock.read();
+        Some(Granted { in_transit, begun: reading.now, reading, token })
     }
 
     /// Draws new numbers for a lease, which renews it as well.
     async fn draw_again(
-        &self,
+        &mut self,
         front: &Front,
-        mut in_transit: LeaseInTransit,
-    ) -> Option<LeaseInTransit> {
+        mut in_transit: Box<LeaseInTransit>,
+    ) -> Option<Box<LeaseInTransit>> {
+        self.attempts = self.attempts.saturating_add(1);
         let Self { client, terms, .. } = *self;
+        client.ensure_running();
         let lease = &mut in_transit.lease;
         let used = lease.range.take().map_or(0, |range| range.size());
         let claim = Arc::clone(&lease.claim);
@@ -137,10 +139,11 @@ impl Request<'_> {
         let sent = start.now;
         lease.renewal_sent = sent;
         lease.expired_by = lease.expired_by.max(sent + terms.key_ttl());
-        let round = Round::new(client.nodes.len(), settles);
+        let round = Round::new(&client.nodes.names, settles);
         let count = numbers_for(front.fenced_behind(), used);
-        let drawing = Drawing::again(client, &round, terms.key_ttl(), count);
-        drawing.send(client, &claim, sent);
+        let ttl = terms.key_ttl();
+        let drawing =
+            Drawing::send(client, &claim, &round, sent, count, |draw| Action::Redraw { ttl, draw });
         if !round.settled(&client.nodes).await.reached() {
             return None;
         }

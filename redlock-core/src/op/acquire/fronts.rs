@@ -12,17 +12,17 @@ use crate::{
 pub(super) struct Fronts {
     pub(super) first: Front,
     /// Those of the other keys of a set, in the order of the keys.
-    rest: Vec<Front>,
+    rest: Box<[Front]>,
 }
 
 impl Fronts {
     /// The turn of a request for one key.
     pub(super) fn one(first: Front) -> Self {
-        Self { first, rest: Vec::new() }
+        Self { first, rest: Box::default() }
     }
 
     pub(super) fn several(first: Front, rest: Vec<Front>) -> Self {
-        Self { first, rest }
+        Self { first, rest: rest.into_boxed_slice() }
     }
 
     pub(super) fn are_several(&self) -> bool {

@@ -69,7 +69,7 @@ impl Request<'_> {
         }
         let slot = queue_keys::permit(&self.key, 0);
         let line: Arc<str> = queue_keys::line(&slot).into();
-        self.permits = Some(Permits { line: Arc::clone(&line), count });
+        self.permits = Some(Box::new(Permits { line: Arc::clone(&line), count }));
         self.take_number(self.random(count));
         let mut refused = None;
         let queues = Arc::clone(&self.client.queues);
@@ -85,10 +85,7 @@ impl Request<'_> {
             self.attempts = 1;
             for _ in 0..MAX_TRIES {
                 let failure = match self.attempt(&fronts).await? {
-                    Ok((in_transit, reading)) => {
-                        let begun = in_transit.lease.since;
-                        return self.admit(fronts, in_transit, begun, reading, None);
-                    }
+                    Ok(granted) => return self.admit(fronts, granted),
                     Err(failure) => refused.insert(Arc::new(failure)),
                 };
                 if failure.no_quorum || !self.find_number(&fronts.first).await? {
@@ -108,16 +105,17 @@ impl Request<'_> {
         }
         // After waiting for the turn, what the nodes said before is out of date.
         let waited = self.now() > now;
-        self.ask(Fronts::one(front), refused.filter(|_| !waited)).await
+        let mut fronts = Fronts::one(front);
+        let granted = self.ask(&mut fronts, refused.filter(|_| !waited)).await?;
+        self.admit(fronts, granted)
     }
 
-    /// Chooses a permit that is free. False when there is none, as far as one node knows; true for a
-    /// request that is for no permit.
+    /// Chooses a permit that is free. False when there is none, as far as one node knows.
     ///
     /// A node keeps permits for the waiters that it gave their turns. `front` is the place of this request
     /// among them, if it has one.
     pub(super) async fn find_number(&mut self, front: &Front) -> Result<bool, LockError> {
-        let Some(Permits { line, count }) = &self.permits else { return Ok(true) };
+        let Some(Permits { line, count }) = self.permits.as_deref() else { return Ok(true) };
         let (line, count) = (Arc::clone(line), *count);
         let from = self.random(count);
         let nodes = Arc::clone(&self.client.nodes);
@@ -130,7 +128,7 @@ impl Request<'_> {
         let waiter = front.entry.as_ref().map(|entry| entry.waiter().to_owned());
         let claim = Arc::new(Claim::new(&self.key, waiter.unwrap_or_default()));
         let job = Job::new(&claim, Action::FindPermit { count, from });
-        deliver(node.submit(job, ReplyTo::new(&found, index, node.name()), self.now()));
+        deliver(node.submit(job, ReplyTo::new(&found, index), self.now()));
         match self.unless_closed(found.wait()).await? {
             Ok(Reply::Permit { free: None }) => Ok(false),
             Ok(Reply::Permit { free: Some(number) }) if number < count => {
@@ -147,7 +145,7 @@ impl Request<'_> {
 
     /// Lets the next attempt be for the permit with this number.
     fn take_number(&mut self, number: u32) {
-        let Some(Permits { line, .. }) = &self.permits else { return };
+        let Some(Permits { line, .. }) = self.permits.as_deref() else { return };
         let key = format!("{line}:{number}");
         if *self.key != *key {
             self.key = key.into();

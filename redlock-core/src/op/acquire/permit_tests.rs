@@ -145,7 +145,7 @@ fn permit_request<'a>(
     let mut request = Request::new(client, Resources::One("r".to_owned()), terms, now, now);
     request.key = queue_keys::permit(&request.key, 0).into();
     let line: Arc<str> = queue_keys::line(&request.key).into();
-    request.permits = Some(Permits { line: Arc::clone(&line), count: 1 });
+    request.permits = Some(Box::new(Permits { line: Arc::clone(&line), count: 1 }));
     let Joined::First(front) = client.queues.join(&line, request.wants(), now) else {
         panic!("another request is before it");
     };

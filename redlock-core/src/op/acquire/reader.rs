@@ -35,10 +35,7 @@ impl Request<'_> {
         self.attempts = 1;
         let fronts = Fronts::one(front);
         let failure = match self.attempt(&fronts).await? {
-            Ok((in_transit, reading)) => {
-                let begun = in_transit.lease.since;
-                return self.admit(fronts, in_transit, begun, reading, None);
-            }
+            Ok(granted) => return self.admit(fronts, granted),
             Err(failure) => Arc::new(failure),
         };
         drop(fronts);
@@ -53,6 +50,8 @@ impl Request<'_> {
         front.failed(&failure);
         let waited = self.now() > now;
         // After waiting for the turn, what the nodes said before is out of date.
-        self.ask(Fronts::one(front), (!waited).then_some(failure)).await
+        let mut fronts = Fronts::one(front);
+        let granted = self.ask(&mut fronts, (!waited).then_some(failure)).await?;
+        self.admit(fronts, granted)
     }
 }

@@ -36,14 +36,14 @@ pub(super) struct Request<'a> {
     /// When the nodes were connected, or connecting had failed.
     pub(super) begun: Moment,
     pub(super) attempts: u32,
-    pub(super) retries: Retries,
+    pub(super) retries: Retries<'a>,
     pub(super) wake_backoff: WakeBackoff,
     /// The watch on all nodes, until it has notified.
-    pub(super) watch: Option<Watch>,
+    pub(super) watch: Option<Box<Watch>>,
     /// The permits that the request is for, if it is for one.
-    pub(super) permits: Option<Permits>,
+    pub(super) permits: Option<Box<Permits>>,
     /// The sign to readers that this writer waits.
-    pub(super) barrier: Option<Barrier>,
+    pub(super) barrier: Option<Box<Barrier>>,
     /// Why the last attempt was made. None before the second.
     pub(super) last: Option<Chance>,
 }

@@ -44,11 +44,8 @@ impl Chance {
 /// every `retry_delay` in the queue of this process. The time that an attempt takes is none of them:
 /// nodes that are slow leave as many retries as nodes that are fast.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Retries {
-    wait: Duration,
-    /// The most retries, if they are limited.
-    most: Option<u32>,
-    retry_delay: Duration,
+pub(super) struct Retries<'a> {
+    terms: &'a Terms,
     /// When the nodes were connected, or connecting had failed. `wait` counts from here.
     begun: Moment,
     /// When the last retry was counted, later by the time that attempts have taken since.
@@ -58,17 +55,9 @@ pub(super) struct Retries {
     spent: u32,
 }
 
-impl Retries {
-    pub(super) fn new(terms: &Terms, begun: Moment) -> Self {
-        Self {
-            wait: terms.wait,
-            most: terms.retry_count,
-            retry_delay: terms.retry_delay,
-            begun,
-            counted: begun,
-            asks_since: begun,
-            spent: 0,
-        }
+impl<'a> Retries<'a> {
+    pub(super) fn new(terms: &'a Terms, begun: Moment) -> Self {
+        Self { terms, begun, counted: begun, asks_since: begun, spent: 0 }
     }
 
     /// How many retries were counted.
@@ -78,13 +67,13 @@ impl Retries {
 
     /// The time that one retry stands for. Zero delay would spin on the nodes.
     pub(super) fn pace(&self) -> Duration {
-        self.retry_delay.max(MIN_PAUSE)
+        self.terms.retry_delay.max(MIN_PAUSE)
     }
 
     /// How long the request may wait in the queue of this process.
     pub(super) fn limit_in_queue(&self) -> Duration {
-        let retries = self.most.map(|most| self.pace().saturating_mul(most));
-        retries.map_or(self.wait, |retries| retries.min(self.wait))
+        let retries = self.terms.retry_count.map(|most| self.pace().saturating_mul(most));
+        retries.map_or(self.terms.wait, |retries| retries.min(self.terms.wait))
     }
 
     /// Counts the time that the request has waited in the queue of this process until now.
@@ -101,14 +90,14 @@ impl Retries {
 
     /// The rest of `wait`.
     pub(super) fn left(&self, now: Moment) -> Duration {
-        self.wait.saturating_sub(now.since(self.begun))
+        self.terms.wait.saturating_sub(now.since(self.begun))
     }
 
     /// How long the request may wait for its next attempt: what is left of `wait` and of the
     /// retries.
     pub(super) fn limit(&self, now: Moment) -> Duration {
         let left = self.left(now);
-        let Some(most) = self.most else { return left };
+        let Some(most) = self.terms.retry_count else { return left };
         let retries = self.pace().saturating_mul(most.saturating_sub(self.spent));
         left.min((self.counted + retries).since(now))
     }
@@ -118,7 +107,7 @@ impl Retries {
     /// An attempt that another client's action caused, or that follows nothing new, is no retry
     /// before `retry_delay`. It does not put a retry off.
     pub(super) fn note(&mut self, chance: Chance, has_news: bool, now: Moment) {
-        let is_late = now.since(self.counted) >= self.retry_delay;
+        let is_late = now.since(self.counted) >= self.terms.retry_delay;
         if chance == Chance::Due || is_late && (chance != Chance::Notified || !has_news) {
             self.spend(now.since(self.counted).max(self.pace()));
             self.counted = now;
@@ -131,7 +120,7 @@ impl Retries {
     fn spend(&mut self, span: Duration) {
         let paces = span.as_nanos() / self.pace().as_nanos();
         let spent = self.spent.saturating_add(u32::try_from(paces).unwrap_or(u32::MAX));
-        self.spent = self.most.map_or(spent, |most| spent.min(most));
+        self.spent = self.terms.retry_count.map_or(spent, |most| spent.min(most));
     }
 }
 
@@ -149,10 +138,9 @@ mod tests {
     }
 
     /// Waits for 10 s, and tries again three times, every 100 ms.
-    fn retries() -> Retries {
+    fn terms() -> Terms {
         let options = LockOptions::new().wait(ms(10_000)).retry_count(3).retry_delay(ms(100));
-        let terms = Redlock::in_memory(1).client().settings.terms(&options).unwrap();
-        Retries::new(&terms, at(0))
+        Redlock::in_memory(1).client().settings.terms(&options).unwrap()
     }
 
     #[test]
@@ -169,7 +157,8 @@ mod tests {
             (Chance::Notified, false, 99, 0),
             (Chance::Notified, false, 100, 1),
         ] {
-            let mut retries = retries();
+            let terms = terms();
+            let mut retries = Retries::new(&terms, at(0));
             retries.note(chance, has_news, at(now));
             assert_eq!(retries.spent(), counted, "{chance:?} {has_news} {now}");
         }
@@ -177,7 +166,8 @@ mod tests {
 
     #[test]
     fn an_attempt_that_counts_for_nothing_does_not_put_a_retry_off() {
-        let mut retries = retries();
+        let terms = terms();
+        let mut retries = Retries::new(&terms, at(0));
         retries.note(Chance::Turn, true, at(90));
         retries.note(Chance::Turn, true, at(100));
         assert_eq!(retries.spent(), 1);
@@ -185,7 +175,8 @@ mod tests {
 
     #[test]
     fn the_time_of_an_attempt_is_no_retry() {
-        let mut retries = retries();
+        let terms = terms();
+        let mut retries = Retries::new(&terms, at(0));
         retries.failed(at(500));
         assert_eq!((retries.spent(), retries.limit(at(500))), (0, ms(300)));
         retries.note(Chance::Due, false, at(600));
@@ -196,16 +187,18 @@ mod tests {
 
     #[test]
     fn no_more_retries_are_counted_than_are_allowed() {
-        let mut late = retries();
+        let terms = terms();
+        let mut late = Retries::new(&terms, at(0));
         late.note(Chance::Due, false, at(5000));
-        let mut late_in_queue = retries();
+        let mut late_in_queue = Retries::new(&terms, at(0));
         late_in_queue.waited_in_queue(at(5000));
         assert_eq!([late.spent(), late_in_queue.spent()], [3, 3]);
     }
 
     #[test]
     fn every_delay_in_the_queue_is_a_retry() {
-        let mut retries = retries();
+        let terms = terms();
+        let mut retries = Retries::new(&terms, at(0));
         assert_eq!(retries.limit_in_queue(), ms(300));
         retries.waited_in_queue(at(250));
         assert_eq!((retries.spent(), retries.limit(at(250))), (2, ms(100)));
@@ -215,7 +208,8 @@ mod tests {
 
     #[test]
     fn wait_bounds_the_whole_request() {
-        let retries = Retries { most: None, ..retries() };
+        let terms = Terms { retry_count: None, ..terms() };
+        let retries = Retries::new(&terms, at(0));
         assert_eq!(retries.limit_in_queue(), ms(10_000));
         assert_eq!(retries.limit(at(9990)), ms(10));
         assert_eq!(retries.left(at(10_001)), Duration::ZERO);

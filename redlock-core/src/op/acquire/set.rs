@@ -56,7 +56,7 @@ impl Request<'_> {
             if matches!(chance, Chance::Due | Chance::Hurried | Chance::Behind) {
                 break;
             }
-            let has_news = || self.watch.as_ref().is_some_and(Watch::has_news);
+            let has_news = || self.watch.as_deref().is_some_and(Watch::has_news);
             has_waited |= match chance {
                 Chance::Turn => true,
                 Chance::Notified if has_news() => true,

@@ -49,7 +49,7 @@ async fn take_over(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold>, Lock
     let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
     let (key, rest) = client.keys(&lease.resources);
     let claim = Arc::new(Claim { key, rest, value, shared: false, place: 0 });
-    let round = Round::new(client.nodes.len(), settles);
+    let round = Round::new(&client.nodes.names, settles);
     let start = client.nodes.clock.read();
     let begun = start.now;
     let sought = LeaseState::sought(Arc::clone(&claim), &terms, start, &round);
@@ -65,7 +65,7 @@ async fn take_over(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold>, Lock
         })
         .collect();
     let job = Job::new(&claim, Action::Adopt { ttl: terms.key_ttl(), from: lease.token });
-    deliver(ask(&client.nodes, &round, begun, |_| Some(job.clone())));
+    deliver(ask(&client.nodes, &round, begun, |_| Some(Arc::clone(&job))));
     let tally = round.settled(&client.nodes).await;
     if tally.impossible_by_refusals() {
         return Err(lost(&lease, LostReason::Refused));
