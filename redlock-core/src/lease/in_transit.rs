@@ -8,7 +8,7 @@ use super::{LeaseState, Waiters, leases::InFlightGuard};
 /// the next. A shutdown waits for it. Dropping it deletes its key on every node to which a `SET` of
 /// it may have gone (rules 5 and 6).
 ///
-/// On the heap: it passes through many hands.
+/// It is on the heap, because it is moved often.
 pub(crate) struct LeaseInTransit {
     pub(crate) lease: LeaseState,
     waiters: Arc<dyn Waiters>,

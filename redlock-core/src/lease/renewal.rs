@@ -3,6 +3,7 @@
 //! not renewed, and a renewal does not keep its hold alive (rule 10).
 
 use std::{
+    cell::LazyCell,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -51,15 +52,15 @@ impl Leases {
             let round = Round::with_on_settled(&self.nodes.names, settles, renewal);
             // An extension never shortens what is left of `min_hold` (api.md).
             let key_ttl = ttl.max(hold.earliest.since(start.now));
-            let (claim, action) = (&state.lease().claim, Action::Extend { ttl: key_ttl });
-            let job = Job::new(claim, action);
-            // For the nodes that have the key.
-            let confirming = Job::expecting(claim, action, Some(state.expected()));
+            let action = Action::Extend { ttl: key_ttl };
+            // For the nodes that have the key: usually all of them.
+            let expecting = Job::expecting(&state.lease().claim, action, state.expected());
             let look_again = state.renewal_sent(start.now, key_ttl);
-            let confirmed = &state.lease().confirmed_round;
+            let lease = state.lease();
+            let others = LazyCell::new(|| Job::new(&lease.claim, action));
             let job = |node: usize| {
-                let has_key = confirmed.has_yes(node);
-                Some(Arc::clone(if has_key { &confirming } else { &job }))
+                let has_key = lease.confirmed_round.has_yes(node);
+                Some(Arc::clone(if has_key { &expecting } else { &others }))
             };
             Some((ask(&self.nodes, &round, start.now, job), round, look_again))
         })?;

@@ -1,6 +1,6 @@
 //! A command, with the data that a node needs to see it through.
 
-use std::sync::Arc;
+use std::{ops::Deref, sync::Arc};
 
 use super::{Action, Claim, Command, Expected};
 use crate::clock::Moment;
@@ -14,7 +14,7 @@ pub(crate) struct Job {
     /// Set for a job that removes a key, whose action is [`Action::Release`]: the job goes on after
     /// its asker has its answer (rule 5).
     pub(crate) clean_up: Option<CleanUp>,
-    /// Set for an extension of a key that this node has confirmed before.
+    /// Set for an extension of a key that the asked nodes have confirmed before.
     pub(crate) expected: Option<Expected>,
 }
 
@@ -35,31 +35,31 @@ pub(crate) struct CleanUp {
 }
 
 impl CleanUp {
-    /// Whether the key goes at once, as nothing is left of a `min_hold`.
-    pub(super) fn deletes(&self, now: Moment) -> bool {
-        self.keep_until.is_none_or(|until| until <= now)
+    /// Whether the key goes at once, as nothing is left of a `min_hold`. `now` is looked at only if there
+    /// was one.
+    pub(super) fn deletes(&self, now: &impl Deref<Target = Moment>) -> bool {
+        self.keep_until.is_none_or(|until| until <= **now)
     }
 }
 
 impl Job {
     /// A job that is done once it is answered.
     pub(crate) fn new(claim: &Arc<Claim>, action: Action) -> Arc<Self> {
-        Self::expecting(claim, action, None)
+        Arc::new(Self::of(claim, action))
     }
 
-    /// An extension of a key that this node has confirmed before, if there is something to expect.
-    pub(crate) fn expecting(
-        claim: &Arc<Claim>,
-        action: Action,
-        expected: Option<Expected>,
-    ) -> Arc<Self> {
-        Arc::new(Self { claim: Arc::clone(claim), action, clean_up: None, expected })
+    /// An extension of a key that the asked nodes have confirmed before.
+    pub(crate) fn expecting(claim: &Arc<Claim>, action: Action, expected: Expected) -> Arc<Self> {
+        Arc::new(Self { expected: Some(expected), ..Self::of(claim, action) })
     }
 
     /// A job that goes on until the key is gone.
     pub(crate) fn cleaning(claim: &Arc<Claim>, action: Action, clean_up: CleanUp) -> Arc<Self> {
-        let clean_up = Some(clean_up);
-        Arc::new(Self { claim: Arc::clone(claim), action, clean_up, expected: None })
+        Arc::new(Self { clean_up: Some(clean_up), ..Self::of(claim, action) })
+    }
+
+    fn of(claim: &Arc<Claim>, action: Action) -> Self {
+        Self { claim: Arc::clone(claim), action, clean_up: None, expected: None }
     }
 
     /// The command to send at `now`. What is left of a `min_hold` is counted here and not

@@ -111,8 +111,7 @@ fn note_findings(shared: &Shared, job: &Job, reply: &Reply, now: &impl Deref<Tar
     let done = matches!(reply, Reply::Done | Reply::Woke { deleted: true, .. });
     let clears = matches!(job.action, Action::Clear { .. });
     // Some keys of a set may be gone where others were not there: to look in vain does no harm.
-    if (done || job.claim.is_set()) && (clears || job.clean_up.is_some_and(|it| it.deletes(**now)))
-    {
+    if (done || job.claim.is_set()) && (clears || job.clean_up.is_some_and(|it| it.deletes(now))) {
         job.claim.keys().for_each(|key| shared.watchers.freed(key));
     }
 }

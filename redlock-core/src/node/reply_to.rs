@@ -15,8 +15,8 @@ pub(crate) trait ReplySink: Send + Sync + 'static {
         &[]
     }
 
-    /// What this node is called in errors. A sink knows it, so that no answer carries it: with a name in
-    /// each, all tasks would write to the counter of that name all the time.
+    /// What this node is called in errors. The sink knows the names: if each answer carried one, all tasks
+    /// would write to its reference count.
     fn name_of(&self, node: usize) -> Arc<str> {
         self.names().get(node).map_or_else(|| "a node".into(), Arc::clone)
     }

@@ -67,11 +67,11 @@ impl Nodes {
     pub(crate) async fn in_time<F: Future>(&self, answers: F) -> Option<F::Output> {
         let mut answers = pin!(answers);
         let limit = self.give_up_after();
-        // If this process stood still until the limit was over, the answers have arrived and were
-        // not read yet. A second, shorter limit leaves time to read them.
         if let Ok(answered) = timeout(limit, answers.as_mut()).await {
             return Some(answered);
         }
+        // If this process stood still until the limit was over, the answers have arrived and were
+        // not read yet. A second, shorter limit leaves time to read them.
         timeout(limit / 4, answers).await.ok()
     }
 

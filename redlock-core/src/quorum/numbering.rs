@@ -22,8 +22,8 @@ struct Drawn {
 }
 
 impl Numbering {
-    pub(crate) fn new(round: &Arc<Round>, nodes: usize) -> Arc<Self> {
-        let drawn = Drawn { first: vec![None; nodes], is_closed: false };
+    pub(crate) fn new(round: &Arc<Round>) -> Arc<Self> {
+        let drawn = Drawn { first: vec![None; round.names().len()], is_closed: false };
         Arc::new(Self { round: Arc::clone(round), drawn: Mutex::new(drawn) })
     }
 
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn a_number_that_comes_late_does_not_count() {
         let round = Round::new(&names(3), Tally::reached);
-        let numbering = Numbering::new(&round, 3);
+        let numbering = Numbering::new(&round);
         let give =
             |node, first| Arc::clone(&numbering).receive(node, Ok(Reply::Numbered { first }));
         give(0, 7);
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_node_gives_one_number() {
         let round = Round::new(&names(3), Tally::reached);
-        let numbering = Numbering::new(&round, 3);
+        let numbering = Numbering::new(&round);
         for first in [7, 8] {
             Arc::clone(&numbering).receive(0, Ok(Reply::Numbered { first }));
         }

@@ -57,8 +57,9 @@ pub(crate) fn delete(
         let clean_up = CleanUp { since, until, keep_until, repeated: false, may_be_unsent };
         Job::cleaning(claim, Action::Release { wakes }, clean_up)
     };
-    // The nodes without a queue are told the same.
-    let [sent, unsent] = [false, true].map(|it| LazyCell::new(move || job(Places::NONE, it)));
+    // The nodes without a queue share a job: one where the `SET` was answered, and one where it may be
+    // unsent.
+    let [answered, unsent] = [false, true].map(|it| LazyCell::new(move || job(Places::NONE, it)));
     for (index, wakes) in keeping(false).chain(keeping(true)) {
         let Some(node) = nodes.get(index) else { continue };
         let effect = lease.set_round.effect(index);
@@ -70,7 +71,7 @@ pub(crate) fn delete(
         asked += usize::from(is_there);
         let may_be_unsent = effect == Effect::Possible;
         let (job, reply_to) = if wakes.is_none() {
-            let job = if may_be_unsent { &unsent } else { &sent };
+            let job = if may_be_unsent { &unsent } else { &answered };
             (Arc::clone(job), ReplyTo::new(&round, index))
         } else {
             for (_, key) in kept(claim, wakes) {

@@ -57,7 +57,7 @@ impl Batch {
         if answers.missing > 0 {
             return Poll::Pending;
         }
-        // In place, as `flatten` would not do it. None of them is missing.
+        // This collects in place, and `flatten` does not. No answer is missing.
         Poll::Ready(std::mem::take(&mut answers.given).into_iter().map_while(|it| it).collect())
     }
 }

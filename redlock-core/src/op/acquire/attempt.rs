@@ -23,7 +23,7 @@ const MIN_ADMISSION_WAIT: Duration = Duration::from_secs(10);
 
 impl<'a> Request<'a> {
     /// Asks all nodes once.
-    #[expect(clippy::manual_async_fn, reason = "it keeps its arguments twice")]
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
     pub(super) fn attempt(
         &self,
         fronts: &Fronts,

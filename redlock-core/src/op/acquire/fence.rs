@@ -36,7 +36,7 @@ fn draw(client: &Client, count: u32) -> Draw {
     Draw { floor, count, life: life(client) }
 }
 
-/// A question for a lock and this many numbers, which was sent.
+/// A question for a lock and `count` numbers that was sent.
 pub(super) struct Drawing {
     numbering: Arc<Numbering>,
     count: u32,
@@ -53,7 +53,7 @@ impl Drawing {
         count: u32,
         action: impl FnOnce(Draw) -> Action,
     ) -> Self {
-        let numbering = Numbering::new(round, client.nodes.len());
+        let numbering = Numbering::new(round);
         let job = Job::new(claim, action(draw(client, count)));
         deliver(ask(&client.nodes, &numbering, now, |_| Some(Arc::clone(&job))));
         Self { numbering, count }
@@ -76,7 +76,7 @@ impl Drawing {
         }
     }
 
-    /// Has the nodes confirm the range from `largest` on. They gave these `first` numbers.
+    /// Has the nodes confirm the range from `largest` on. `first` are the numbers that they gave.
     async fn confirm(
         &self,
         client: &Client,

@@ -105,12 +105,11 @@ impl Request<'_> {
         }
         // After waiting for the turn, what the nodes said before is out of date.
         let waited = self.now() > now;
-        let mut fronts = Fronts::one(front);
-        let granted = self.ask(&mut fronts, refused.filter(|_| !waited)).await?;
-        self.admit(fronts, granted)
+        self.take(front, refused.filter(|_| !waited)).await
     }
 
-    /// Chooses a permit that is free. False when there is none, as far as one node knows.
+    /// Chooses a permit that is free. False when there is none, as far as one node knows; true for a
+    /// request that is for no permit.
     ///
     /// A node keeps permits for the waiters that it gave their turns. `front` is the place of this request
     /// among them, if it has one.

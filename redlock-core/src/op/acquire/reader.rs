@@ -48,10 +48,8 @@ impl Request<'_> {
         let now = self.now();
         let mut front: Front = self.turn(&line, now).await?;
         front.failed(&failure);
-        let waited = self.now() > now;
         // After waiting for the turn, what the nodes said before is out of date.
-        let mut fronts = Fronts::one(front);
-        let granted = self.ask(&mut fronts, (!waited).then_some(failure)).await?;
-        self.admit(fronts, granted)
+        let waited = self.now() > now;
+        self.take(front, (!waited).then_some(failure)).await
     }
 }
