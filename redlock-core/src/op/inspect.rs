@@ -154,3 +154,20 @@ impl ReplySink for Answers {
         &self.names
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{node::ReplyTo, quorum::names};
+
+    #[test]
+    fn an_answer_that_never_comes_is_an_error_of_its_node() {
+        let answers = Answers::new(&names(2));
+        drop(ReplyTo::new(&answers, 1));
+        let given = answers.take();
+        assert!(
+            matches!(&given[..], [None, Some(Err(error))] if &*error.node == "a:1"),
+            "{given:?}"
+        );
+    }
+}

@@ -159,3 +159,23 @@ impl ReplySink for Telling {
         self.round.names()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Redlock, quorum::names};
+
+    #[tokio::test]
+    async fn an_answer_that_never_comes_from_the_node_of_a_queue_is_an_error_of_that_node() {
+        let round = Round::new(&names(2), settles);
+        let telling = Telling {
+            round: Arc::clone(&round),
+            queues: Arc::clone(&Redlock::in_memory(1).client().queues),
+            claim: Arc::new(Claim::new(&"k".into(), "v".to_owned())),
+            wakes: Places::FIRST,
+            now: Moment::ORIGIN,
+        };
+        drop(ReplyTo::new(&Arc::new(telling), 1));
+        assert_eq!(&*round.failures()[0].node, "a:1");
+    }
+}

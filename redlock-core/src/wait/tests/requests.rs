@@ -107,6 +107,19 @@ async fn a_set_that_waits_is_seen_at_each_resource_for_which_it_stands_in_line()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_set_waits_no_longer_before_all_its_keys_than_before_one() {
+    let redlock = client(&nodes(3));
+    let first = redlock.lock("a").await.unwrap();
+    let _second = redlock.lock("b").await.unwrap();
+    let begun = Instant::now();
+    let set = tokio::spawn(redlock.lock_all(["a", "b"]).wait(1000 * MS).into_future());
+    sleep(600 * MS).await;
+    drop(first);
+    assert!(set.await.unwrap().unwrap_err().is_held());
+    assert_eq!(begun.elapsed(), 1000 * MS);
+}
+
+#[tokio::test(start_paused = true)]
 async fn readers_that_wait_are_seen_by_their_resource() {
     let redlock = client(&nodes(3));
     let writer = redlock.lock("r").await.unwrap();

@@ -73,6 +73,26 @@ async fn no_caller_is_refused_a_free_key_in_a_crowd() {
     assert!(held.iter().all(LockGuard::is_valid));
 }
 
+/// Rule 5, also on the node that keeps the queue of a lock: more commands are asked of one node than it
+/// answers at once, and locks are released before their `SET`s have left for it.
+#[tokio::test(start_paused = true)]
+async fn no_set_follows_the_release_of_its_lock_to_a_slow_node() {
+    let nodes = nodes(3);
+    let redlock = client(&nodes);
+    drop(redlock.lock("warm").await.unwrap());
+    nodes[2].slow(20 * MS);
+    let mut tasks = Vec::new();
+    for it in 0..3000 {
+        let redlock = redlock.clone();
+        tasks.push(tokio::spawn(async move { redlock.lock(format!("r-{it}")).await.map(drop) }));
+    }
+    for task in join_all(tasks).await {
+        task.unwrap().unwrap();
+    }
+    sleep(5000 * MS).await;
+    assert!(are_empty(&nodes), "{} keys", nodes[2].keys().len());
+}
+
 #[tokio::test(start_paused = true)]
 async fn all_keys_go_when_very_many_locks_are_released_at_once() {
     let nodes = distant(5);
