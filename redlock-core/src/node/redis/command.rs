@@ -1,6 +1,8 @@
 //! [`Command`]s as the bytes of Redis commands. They are arguments only: nothing is ever formatted
 //! into a script.
 
+use std::sync::Arc;
+
 use super::{
     acknowledged::Wait,
     script::{How, Script, call},
@@ -8,7 +10,7 @@ use super::{
     shared,
     words::{Decimal, joined, milliseconds, word, words, write},
 };
-use crate::node::{Action, Claim, Command, Draw, Raise, counter, queue_keys};
+use crate::node::{Action, Claim, Command, Draw, Places, Raise, counter, queue_keys};
 
 /// How many waiters may stand in one queue. A waiter beyond them asks from time to time.
 const MAX_IN_QUEUE: u64 = 10_000;
@@ -105,18 +107,16 @@ fn scripted(
         }
         Action::Release { .. } => {
             let count = commands.iter().map(|it| it.claim.len()).sum();
-            call(script, how, count, 2 * count, out);
+            call(script, how, count, count + 2 * kept_queues(commands).count(), out);
             commands.iter().for_each(|command| keys(&command.claim, out));
-            for Command { claim, action } in commands {
-                let Action::Release { wakes } = action else { continue };
-                for (place, key) in claim.keys().enumerate() {
-                    word(out, value(claim));
-                    if wakes.has(place) {
-                        joined(out, &queue_keys::queue_parts(key).map(str::as_bytes));
-                    } else {
-                        word(out, b"");
-                    }
-                }
+            for Command { claim, .. } in commands {
+                claim.keys().for_each(|_| word(out, value(claim)));
+            }
+            for (_, key) in kept_queues(commands) {
+                joined(out, &queue_keys::queue_parts(key).map(str::as_bytes));
+            }
+            for (number, _) in kept_queues(commands) {
+                word(out, Decimal::of(number).digits());
             }
         }
         Action::Join { place, .. } => {
@@ -141,6 +141,18 @@ fn scripted(
         // Written by `plain` and by `shared`.
         Action::Watch | Action::TakeAway | Action::Bar { .. } | Action::Unbar => {}
     }
+}
+
+/// The locks that are released here whose queues this node keeps, each with its number in the call.
+fn kept_queues(commands: &[Command]) -> impl Iterator<Item = (u64, &Arc<str>)> {
+    let locks = commands.iter().flat_map(|Command { claim, action }| {
+        let wakes = match action {
+            Action::Release { wakes } => *wakes,
+            _ => Places::NONE,
+        };
+        claim.keys().enumerate().map(move |(place, key)| (wakes.has(place), key))
+    });
+    (1..).zip(locks).filter_map(|(number, (is_kept, key))| is_kept.then_some((number, key)))
 }
 
 /// Writes a call with the locks, their counters and our value, and room for the other arguments.
@@ -204,10 +216,9 @@ fn time_of(command: &Command) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::Arc, time::Duration};
+    use std::time::Duration;
 
     use super::*;
-    use crate::node::Places;
 
     fn command(action: Action) -> Command {
         let claim = Arc::new(Claim::new(&"key".into(), "value".to_owned()));
@@ -233,16 +244,17 @@ mod tests {
     #[test]
     fn scripts_go_by_hash_and_on_demand_in_full() {
         let ttl = Duration::from_secs(30);
-        for (action, time) in [
-            (Action::Extend { ttl }, "30000"),
-            (Action::Release { wakes: Places::NONE }, ""),
-            (Action::Release { wakes: Places::FIRST }, "key:{key}:queue"),
-            (Action::Shorten { rest: ttl }, "30000"),
+        for (action, words) in [
+            (Action::Extend { ttl }, &["30000"][..]),
+            (Action::Release { wakes: Places::NONE }, &[]),
+            (Action::Release { wakes: Places::FIRST }, &["key:{key}:queue", "1"]),
+            (Action::Shorten { rest: ttl }, &["30000"]),
         ] {
             let command = command(action);
             let source = script(&command).unwrap().source;
             let hash = redis::Script::new(source).get_hash().to_owned();
-            let mut expected = vec!["EVALSHA", &hash, "1", "key", "value", time];
+            let mut expected = ["EVALSHA", &hash, "1", "key", "value"].to_vec();
+            expected.extend(words);
             assert_eq!(read(std::slice::from_ref(&command), How::ByHash), expected);
             expected[0] = "EVAL";
             expected[1] = source;
@@ -297,7 +309,7 @@ mod tests {
         assert_eq!(together(&commands), 2);
         assert_eq!(together(&commands[2..]), 1);
         let read = read(&commands[..2], How::ByHash);
-        assert_eq!(read[2..], ["2", "key", "key", "value", "", "value", "key:{key}:queue"]);
+        assert_eq!(read[2..], ["2", "key", "key", "value", "value", "key:{key}:queue", "2"]);
     }
 
     #[test]

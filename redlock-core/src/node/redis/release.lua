@@ -1,8 +1,23 @@
 -- The rest of a release, for locks that clients wait for and for several locks at once.
 
+-- How many queues are kept here.
+local kept = (#ARGV - #KEYS) / 2
+local queues = {}
+
+local function find_queues()
+  for at = #KEYS + 1, #KEYS + kept do
+    queues[tonumber(ARGV[at + kept])] = ARGV[at]
+  end
+end
+
+-- Whether clients wait for any of the locks, as far as is known here.
+local function is_waited_for()
+  return kept > 0 and redis.pcall('EXISTS', unpack(ARGV, #KEYS + 1, #KEYS + kept)) ~= 0
+end
+
 -- The state of one key: our value, another value, or nothing.
 local function look(i, holder)
-  if holder == ARGV[2 * i - 1] then
+  if holder == ARGV[i] then
     return 1
   end
   return holder and -1 or 0
@@ -10,8 +25,8 @@ end
 
 -- Counts the waiter that gets the turn in with the answer.
 local function woken(i, answer)
-  local queue = ARGV[2 * i]
-  if queue ~= '' and answer >= 0 and wake(string.sub(queue, 1, -#':queue' - 1)) then
+  local queue = queues[i]
+  if queue and answer >= 0 and wake(string.sub(queue, 1, -#':queue' - 1)) then
     return answer + 2
   end
   return answer
@@ -31,28 +46,26 @@ local function release(i)
 end
 
 if one then
+  find_queues()
   return woken(1, one)
 end
 local holders = redis.pcall('MGET', unpack(KEYS))
 -- The usual case: all of them are ours, and no client waits for any. Each call is for all of them,
 -- because the calls take most of the time.
 local are_ours = true
-local queues = {}
 for i = 1, #KEYS do
-  if holders[i] ~= ARGV[2 * i - 1] then
+  if holders[i] ~= ARGV[i] then
     are_ours = false
     break
   end
-  if ARGV[2 * i] ~= '' then
-    queues[#queues + 1] = ARGV[2 * i]
-  end
 end
-if are_ours and (#queues == 0 or redis.pcall('EXISTS', unpack(queues)) == 0) then
+if are_ours and not is_waited_for() then
   if redis.call('DEL', unpack(KEYS)) == #KEYS then
     return 1
   end
   -- A lock was named twice. What follows goes by what was there before.
 end
+find_queues()
 local answers, ours, gone = {}, {}, {}
 for i = 1, #KEYS do
   if gone[KEYS[i]] then

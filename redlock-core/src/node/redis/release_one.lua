@@ -1,7 +1,8 @@
 -- Deletes locks that are still ours, and gives the turn to the first waiter in the queue of each
 -- whose queue is kept here.
 --
--- KEYS[i] a lock   ARGV[2i-1] our value   ARGV[2i] its queue, or empty
+-- KEYS the locks   ARGV our value of each; then the queues that are kept here; then, for each of these, the
+-- number of its lock
 -- Answers for each lock: 1 if it is deleted, 0 if there was no such lock, -1 if it has another value; 2
 -- more when a waiter got the turn. One lock is answered by the number alone, and so are several when the
 -- number is 1 for all of them.
@@ -18,7 +19,7 @@ if #KEYS == 1 then
     end
     one = redis.call('DEL', key)
   end
-  if queue == '' or redis.pcall('EXISTS', queue) == 0 then
+  if not queue or redis.pcall('EXISTS', queue) == 0 then
     return one
   end
 end

@@ -32,14 +32,15 @@ async fn a_waiter_gets_its_turn_when_its_lock_is_released_together_with_others()
     let wakes = Action::Release { wakes: Places::FIRST };
     let woke = Ok(Reply::Woke { deleted: true, woken: Places::FIRST });
     let waiter = claim("redlock:b", "waiter");
-    for kept in [wakes, RELEASE] {
+    // The locks whose queues this node keeps.
+    for kept in [[wakes; 3], [RELEASE, wakes, RELEASE], [wakes, RELEASE, wakes]] {
         for lock in &locks {
             assert_eq!(act(&mut *node, lock, GRANT).await, Ok(Reply::Done));
         }
         assert!(matches!(act(&mut *node, &waiter, join).await, Ok(Reply::Queued { .. })));
         let [a, b, c] = &locks;
-        let answers = batch(&mut *node, &[(a, wakes), (b, kept), (c, wakes)]).await;
-        let expected = if kept == wakes { woke.clone() } else { Ok(Reply::Done) };
+        let answers = batch(&mut *node, &[(a, kept[0]), (b, kept[1]), (c, kept[2])]).await;
+        let expected = if kept[1] == wakes { woke.clone() } else { Ok(Reply::Done) };
         assert_eq!(answers, [Ok(Reply::Done), expected, Ok(Reply::Done)]);
     }
     assert_eq!(act(&mut *node, &waiter, Action::Leave).await, Ok(Reply::Done), "it still waits");
