@@ -13,6 +13,7 @@ mod credentials;
 mod ending_by;
 mod expiry;
 mod fingerprint;
+mod gathering;
 #[cfg(test)]
 mod gathering_tests;
 mod handle;

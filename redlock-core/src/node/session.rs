@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::{
-    Connection,
+    Connection, gathering,
     outbox::Outbox,
     outcome::conclude,
     pipe::{Answered, CROWD, CROWD_LASTS},
@@ -48,6 +48,8 @@ pub(super) struct Session<'a> {
     strikes: Strikes,
     /// The node has answered a command, if only with an error.
     answered: bool,
+    /// How often other tasks run before the commands of a crowd are sent.
+    turns: usize,
 }
 
 /// How a connection ended.
@@ -89,6 +91,7 @@ impl<'a> Session<'a> {
             pings: FuturesUnordered::new(),
             strikes: Strikes::default(),
             answered: false,
+            turns: gathering::turns(),
         }
     }
 
@@ -252,13 +255,13 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Lets other tasks run once after a crowd. Callers that are about to ask may join: one write for all
+    /// Lets other tasks run after a crowd. Callers that are about to ask may join: one write for all
     /// of them.
     async fn let_a_crowd_ask(&mut self) {
         let now = LazyCell::new(|| self.shared.context.clock.now());
         let is_crowded = self.shared.pipe.lock().is_crowded(&now);
         if is_crowded {
-            tokio::task::yield_now().await;
+            gathering::gather(self.turns, || self.shared.outbox.lock().lanes.gathered()).await;
         }
     }
 
