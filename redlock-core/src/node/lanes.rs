@@ -233,15 +233,15 @@ impl Lanes {
         renewals.is_empty() && deletes.is_empty() && !is_full
     }
 
+    pub(super) fn nothing_waits(&self) -> bool {
+        self.all().iter().all(|lane| lane.is_empty())
+    }
+
     /// How many jobs have come together. `None` when they should leave: a renewal is among them, or a
     /// batch is full.
     pub(super) fn gathered(&self) -> Option<usize> {
         let waiting = self.all().iter().map(|lane| lane.len()).sum();
         (self.renewals.is_empty() && waiting < MAX_IN_BATCH).then_some(waiting)
-    }
-
-    pub(super) fn nothing_waits(&self) -> bool {
-        self.all().iter().all(|lane| lane.is_empty())
     }
 
     /// Whether nothing waits or is in flight: a new job may leave at once.
