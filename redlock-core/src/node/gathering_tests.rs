@@ -161,6 +161,20 @@ async fn a_batch_that_is_full_leaves() {
     assert_eq!(*gate.writes.lock(), [1, 5, MAX_IN_BATCH]);
 }
 
+/// The node's task is woken by the first caller of a crowd, before the others have asked.
+#[tokio::test(start_paused = true)]
+async fn callers_that_are_about_to_ask_join_the_first() {
+    let (gate, _redlock, handle) = crowded().await;
+    gate.answer().await;
+    ask(&handle);
+    for _ in 0..3 {
+        let handle = handle.clone();
+        tokio::spawn(async move { ask(&handle) });
+    }
+    settle().await;
+    assert_eq!(*gate.writes.lock(), [1, 5, 4]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn callers_that_were_answered_together_ask_together() {
     let (gate, _redlock, handle) = crowded_far_away().await;

@@ -291,6 +291,10 @@ mod tests {
         for action in [Action::Grant { ttl }, Action::Heal { ttl }, Action::Extend { ttl }] {
             assert_eq!(of_set(action), ["2", "a", "b", "v", "30000"]);
         }
+        let mut wakes = Places::NONE;
+        wakes.add(1);
+        let released = ["2", "a", "b", "v", "v", "b:{b}:queue", "2"];
+        assert_eq!(of_set(Action::Release { wakes }), released);
         let draw = Draw { floor: 7, count: 2, life: ttl };
         for action in [Action::GrantFenced { ttl, draw }, Action::Redraw { ttl, draw }] {
             let drawn =

@@ -99,3 +99,22 @@ async fn locks_of_different_slots_are_released_by_calls_of_their_own() {
     }
     assert_eq!(server.number("DBSIZE"), 0);
 }
+
+/// A release must not fail because the user may not look for waiters.
+#[tokio::test]
+async fn a_user_that_may_not_see_queues_releases_its_locks() {
+    let mut server = Server::start();
+    server.admin(&format!("ACL SETUSER locks on >{CANARY} ~redlock:* +@all -exists -zrange"));
+    let mut node = connected(&server.url(&format!("locks:{CANARY}@"), "")).await;
+    let locks = ["redlock:a", "redlock:b"].map(|key| claim(key, CANARY));
+    let wakes = Action::Release { wakes: Places::FIRST };
+    for released in [&locks[..1], &locks] {
+        for lock in released {
+            assert_eq!(act(&mut *node, lock, GRANT).await, Ok(Reply::Done));
+        }
+        let commands: Vec<_> = released.iter().map(|lock| (lock, wakes)).collect();
+        let answers = batch(&mut *node, &commands).await;
+        assert!(answers.iter().all(|it| *it == Ok(Reply::Done)), "{answers:?}");
+        assert_eq!(server.number("DBSIZE"), 0);
+    }
+}
