@@ -161,6 +161,22 @@ async fn a_batch_that_is_full_leaves() {
     assert_eq!(*gate.writes.lock(), [1, 5, MAX_IN_BATCH]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_crowd_gathers_until_a_batch_is_full_or_a_renewal_is_there() {
+    let (_gate, _redlock, handle) = crowded().await;
+    let gathered = || handle.shared().outbox.lock().lanes.gathered();
+    submit(&handle, Action::Release { wakes: Places::NONE });
+    for others in 1..MAX_IN_BATCH {
+        assert_eq!(gathered(), Some(others));
+        ask(&handle);
+    }
+    assert_eq!(gathered(), None);
+
+    let (_gate, _redlock, handle) = crowded().await;
+    submit(&handle, Action::Extend { ttl: MS });
+    assert_eq!(handle.shared().outbox.lock().lanes.gathered(), None);
+}
+
 /// The node's task is woken by the first caller of a crowd, before the others have asked.
 #[tokio::test(start_paused = true)]
 async fn callers_that_are_about_to_ask_join_the_first() {

@@ -94,21 +94,6 @@ fn renewals_and_deletes_leave_first_grants_next_watches_last() {
     assert_eq!(actions(&sent), [EXTEND, release, GRANT, Action::Watch]);
 }
 
-#[test]
-fn a_crowd_gathers_until_a_batch_is_full_or_a_renewal_is_there() {
-    let mut outbox = up();
-    assert!(put(&mut outbox, delete(&claim("b"))).is_empty());
-    for others in 1..MAX_IN_BATCH {
-        assert_eq!(outbox.lanes.gathered(), Some(others));
-        assert!(put(&mut outbox, Job::new(&claim(others), GRANT)).is_empty());
-    }
-    assert_eq!(outbox.lanes.gathered(), None);
-    assert_eq!(take(&mut outbox, 0).len(), MAX_IN_BATCH);
-    assert_eq!(outbox.lanes.gathered(), Some(0));
-    assert!(put(&mut outbox, Job::new(&claim("c"), EXTEND)).is_empty());
-    assert_eq!(outbox.lanes.gathered(), None);
-}
-
 /// Other nodes have granted the lock, and a client that waits for it may have no other notice.
 #[test]
 fn a_release_gives_the_turn_on_a_node_that_its_set_never_reached() {
