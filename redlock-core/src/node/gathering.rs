@@ -2,10 +2,10 @@
 
 use tokio::{runtime::Handle, task::yield_now};
 
-/// How often other tasks run where some of them run on other threads.
+/// How often other tasks run at most where some of them run on other threads.
 const TURNS: usize = 4;
 
-/// How often other tasks run before the commands of a crowd are sent. On one thread, each of them
+/// How often other tasks run at most before the commands of a crowd are sent. On one thread, each of them
 /// has had its turn after the first time.
 pub(super) fn turns() -> usize {
     match Handle::try_current().map(|runtime| runtime.metrics().num_workers()) {
@@ -15,13 +15,13 @@ pub(super) fn turns() -> usize {
 }
 
 /// Lets other tasks run once, and again while they send more commands, up to `turns` times. `gathered` is
-/// how many commands wait; `None` when they should leave.
+/// how many commands wait; `None` when they should wait for no more than one turn.
 pub(super) async fn gather(turns: usize, gathered: impl Fn() -> Option<usize>) {
     let mut before = gathered();
     for _ in 0..turns {
         yield_now().await;
         let now = gathered();
-        if now.is_none() || now == before {
+        if now <= before {
             break;
         }
         before = now;
@@ -47,11 +47,12 @@ mod tests {
         assert_eq!(asked(1, &grows).await, 2);
         assert_eq!(asked(4, &grows).await, 5);
         assert_eq!(asked(4, &[Some(3), Some(3), Some(4)]).await, 2, "all of them had asked");
+        assert_eq!(asked(4, &[Some(3), Some(2), Some(4)]).await, 2, "a caller sent some itself");
         assert_eq!(asked(4, &[Some(3), Some(4), Some(4), Some(5)]).await, 3);
     }
 
     #[tokio::test]
-    async fn a_full_batch_and_a_renewal_are_not_held_back() {
+    async fn a_full_batch_and_a_renewal_wait_for_one_turn_at_most() {
         assert_eq!(asked(4, &[Some(127), None, Some(3)]).await, 2);
         assert_eq!(asked(4, &[None, Some(3), Some(4), None]).await, 4, "they left meanwhile");
     }

@@ -48,7 +48,7 @@ pub(super) struct Session<'a> {
     strikes: Strikes,
     /// The node has answered a command, if only with an error.
     answered: bool,
-    /// How often other tasks run before the commands of a crowd are sent.
+    /// How often other tasks run at most before the commands of a crowd are sent.
     turns: usize,
 }
 
@@ -256,7 +256,7 @@ impl<'a> Session<'a> {
     }
 
     /// Lets other tasks run after a crowd. Callers that are about to ask may join: one write for all
-    /// of them.
+    /// of them. Deletes wait for these turns too, and renewals for one.
     async fn let_a_crowd_ask(&mut self) {
         let now = LazyCell::new(|| self.shared.context.clock.now());
         let is_crowded = self.shared.pipe.lock().is_crowded(&now);

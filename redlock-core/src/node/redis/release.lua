@@ -10,7 +10,7 @@ local function find_queues()
   end
 end
 
--- Whether clients wait for any of the locks, as far as is known here.
+-- Whether clients may wait for any of the locks.
 local function is_waited_for()
   return kept > 0 and redis.pcall('EXISTS', unpack(ARGV, #KEYS + 1, #KEYS + kept)) ~= 0
 end
