@@ -3,44 +3,43 @@
 use redis::Value;
 
 use super::{reply, set, shared};
-use crate::node::{Action, Command, Reply};
+use crate::node::{Command, Reply};
 
-/// Reads the answer to commands that went out as one call. It is a list with one entry for each lock,
-/// unless there is only one lock, the number 1 is for all of them, or the call failed as a whole.
+/// Reads the answer to a command that went out by itself, or the answer to a whole call that is not a list.
+pub(super) fn decode(command: &Command, answer: &Value) -> Result<Reply, String> {
+    let Command { claim, action } = command;
+    if claim.shared {
+        shared::decode(*action, answer, &claim.value)
+    } else if claim.is_set() {
+        set::decode(*action, answer, &claim.value)
+    } else {
+        reply::decode(*action, answer, &claim.value)
+    }
+}
+
+/// Reads the answer to several commands that went out as one call. It is a list with one entry for each
+/// lock, unless one number is for all of them, or the call failed as a whole.
 pub(super) fn decode_all(
     commands: &[Command],
     answer: &Value,
 ) -> impl Iterator<Item = Result<Reply, String>> {
-    let is_list = matches!(commands, [_, _, ..]) && matches!(answer, Value::Array(_));
     let mut rest = match answer {
-        Value::Array(answers) if is_list => answers.as_slice(),
-        _ => &[],
+        Value::Array(answers) => Some(answers.as_slice()),
+        _ => None,
     };
     let locks: usize = commands.iter().map(|it| it.claim.len()).sum();
-    let is_release = commands.iter().all(|it| matches!(it.action, Action::Release { .. }));
-    let are_released = is_release && locks > 1 && *answer == Value::Int(1);
-    let expected = if is_list { locks } else { 0 };
-    let fits = rest.len() == expected;
-    commands.iter().map(move |Command { claim, action }| {
-        if are_released {
-            return Ok(Reply::Done);
-        }
+    let fits = rest.is_none_or(|answers| answers.len() == locks);
+    commands.iter().map(move |command| {
+        let claim = &command.claim;
         if !fits {
             return Err(reply::unexpected(answer, "one number for each lock"));
         }
-        let secret = &claim.value;
-        match (is_list, claim.is_set()) {
-            (false, _) if claim.shared => shared::decode(*action, answer, secret),
-            (false, false) => reply::decode(*action, answer, secret),
-            (false, true) => set::decode(*action, answer, secret),
-            (true, is_set) => {
-                let (mine, others) = rest.split_at(claim.len());
-                rest = others;
-                match mine {
-                    [answer] if !is_set => reply::decode(*action, answer, secret),
-                    answers => set::released(answers, secret),
-                }
-            }
+        let Some(answers) = &mut rest else { return decode(command, answer) };
+        let (mine, others) = answers.split_at(claim.len());
+        *answers = others;
+        match mine {
+            [answer] if !claim.is_set() => decode(command, answer),
+            answers => set::released(answers, &claim.value),
         }
     })
 }
@@ -50,7 +49,7 @@ mod tests {
     use std::{sync::Arc, time::Duration};
 
     use super::*;
-    use crate::node::{Claim, Places};
+    use crate::node::{Action, Claim, Places};
 
     #[test]
     fn one_number_stands_for_all_locks_of_a_release_and_of_no_other_command() {
@@ -63,8 +62,7 @@ mod tests {
             (extend, Reply::There { left }),
         ] {
             let command = Command { claim: Arc::clone(&set), action };
-            let mut replies = decode_all(std::slice::from_ref(&command), &Value::Int(1));
-            assert_eq!(replies.next(), Some(Ok(reply)));
+            assert_eq!(decode(&command, &Value::Int(1)), Ok(reply));
         }
     }
 }

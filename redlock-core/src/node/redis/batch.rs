@@ -33,13 +33,25 @@ impl Batch {
     }
 
     pub(super) fn answer(&self, place: usize, result: Result<Reply, NodeError>) {
+        self.answer_all(place, std::iter::once(result));
+    }
+
+    /// Answers the commands from `first` on.
+    pub(super) fn answer_all(
+        &self,
+        first: usize,
+        results: impl Iterator<Item = Result<Reply, NodeError>>,
+    ) {
         let complete = {
             let mut answers = self.answers.lock();
-            if let Some(slot @ None) = answers.given.get_mut(place) {
-                *slot = Some(result);
-                answers.missing -= 1;
+            let Answers { given, missing } = &mut *answers;
+            for (slot, result) in given.iter_mut().skip(first).zip(results) {
+                if slot.is_none() {
+                    *slot = Some(result);
+                    *missing -= 1;
+                }
             }
-            answers.missing == 0
+            *missing == 0
         };
         if complete {
             self.asker.wake();

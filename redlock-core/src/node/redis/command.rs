@@ -52,7 +52,11 @@ fn plain(command: &Command, time: &Decimal, out: &mut Vec<u8>) {
         }
         action => {
             debug_assert!(matches!(action, Action::Grant { .. } | Action::Heal { .. }));
-            write(out, &[b"SET", key(claim), value(claim), b"NX", b"PX", time.digits()]);
+            // The words of every grant are in one piece each: each word by itself takes as long.
+            out.extend_from_slice(b"*6\r\n$3\r\nSET\r\n");
+            words(out, &[key(claim), value(claim)]);
+            out.extend_from_slice(b"$2\r\nNX\r\n$2\r\nPX\r\n");
+            word(out, time.digits());
         }
     }
 }

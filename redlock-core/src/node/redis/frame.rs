@@ -9,12 +9,18 @@ use redis::Value;
 /// not a Redis server, and the reply is not stored (rule 18).
 pub(super) const MAX_FRAME: usize = 1 << 20;
 
+/// The reply to a grant.
+const OK: &[u8] = b"+OK\r\n";
+
 /// The bytes are no reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NotRedis;
 
 /// How many bytes the first reply takes; `None` when it is not complete yet.
 pub(super) fn length(bytes: &[u8]) -> Result<Option<usize>, NotRedis> {
+    if bytes.starts_with(OK) {
+        return Ok(Some(OK.len()));
+    }
     // Values that are still to come: those of an array, and of arrays in it.
     let (mut at, mut open) = (0_usize, 1_usize);
     while open > 0 {
@@ -67,7 +73,7 @@ fn integer(digits: &[u8]) -> Option<i64> {
 /// Reads a reply that is complete.
 pub(super) fn read(frame: &[u8]) -> Result<Value, NotRedis> {
     match frame {
-        b"+OK\r\n" => Ok(Value::Okay),
+        OK => Ok(Value::Okay),
         b"$-1\r\n" | b"_\r\n" => Ok(Value::Nil),
         [b':', digits @ .., b'\r', b'\n'] => integer(digits).map(Value::Int).ok_or(NotRedis),
         _ => redis::parse_redis_value(frame).map_err(|_| NotRedis),

@@ -65,6 +65,7 @@ pub(super) fn script(action: Action) -> Option<&'static Script> {
 /// Reads the answer to an action on a set.
 pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Reply, String> {
     match (action, answer) {
+        (Action::Release { .. }, Value::Int(1)) => Ok(Reply::Done),
         (Action::Release { .. }, Value::Array(answers)) => released(answers, secret),
         (Action::Release { .. }, other) if !matches!(other, Value::ServerError(_)) => {
             Err(reply::unexpected(other, "one number for each lock"))

@@ -13,19 +13,21 @@ pub(super) fn words(out: &mut Vec<u8>, all: &[&[u8]]) {
     all.iter().for_each(|it| word(out, it));
 }
 
+#[inline]
 pub(super) fn word(out: &mut Vec<u8>, bytes: &[u8]) {
-    joined(out, &[bytes]);
+    head(out, b'$', bytes.len());
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
 }
 
 /// Writes one string that is made of these parts.
 pub(super) fn joined(out: &mut Vec<u8>, parts: &[&[u8]]) {
-    let length = parts.iter().map(|it| it.len()).sum();
-    out.reserve(length + Decimal::MAX + 5);
-    head(out, b'$', length);
+    head(out, b'$', parts.iter().map(|it| it.len()).sum());
     parts.iter().for_each(|it| out.extend_from_slice(it));
     out.extend_from_slice(b"\r\n");
 }
 
+#[inline]
 pub(super) fn head(out: &mut Vec<u8>, kind: u8, count: usize) {
     let digit = |number: usize| b'0' + number as u8;
     // Nearly all words are that short, and each command has seven.
@@ -73,8 +75,8 @@ impl Decimal {
 /// ends allows two holders, and a key that outlives the validity by part of a millisecond does no
 /// harm.
 pub(super) fn milliseconds(duration: Duration, least: u64) -> u64 {
-    let rounded_up = duration.as_nanos().div_ceil(1_000_000);
-    u64::try_from(rounded_up).unwrap_or(u64::MAX).max(least)
+    let part = u64::from(duration.subsec_nanos().div_ceil(1_000_000));
+    duration.as_secs().saturating_mul(1000).saturating_add(part).max(least)
 }
 
 #[cfg(test)]

@@ -99,7 +99,7 @@ impl Calls {
         }
         match (call.means, call.stage, commands) {
             (Means::Native(_), Stage::First, [command]) => match native::read(command, answers) {
-                native::Next::Answer(result) => self.settle(&call, 0, answer, result),
+                native::Next::Answer(result) => self.settle(&call, answer, result),
                 native::Next::Prolong { left } => {
                     self.again(Call { stage: Stage::Prolong { left }, ..call }, out);
                 }
@@ -114,12 +114,12 @@ impl Calls {
                 }
                 native::Next::Unknown => {
                     let why = reply::decode(command.action, answer, &command.claim.value);
-                    self.settle(&call, 0, answer, why);
+                    self.settle(&call, answer, why);
                 }
             },
             (_, Stage::Prolong { left }, [command]) => {
                 let result = native::prolonged(command, answer, left);
-                self.settle(&call, 0, answer, result);
+                self.settle(&call, answer, result);
             }
             (_, Stage::Wake { deleted }, [command]) => {
                 // The native delete was confirmed. A waiter that was not woken looks for itself.
@@ -129,25 +129,23 @@ impl Calls {
                     _ if deleted => Reply::Done,
                     _ => Reply::Missing,
                 };
-                self.settle(&call, 0, answer, Ok(result));
+                self.settle(&call, answer, Ok(result));
             }
+            (_, _, [command]) => {
+                self.settle(&call, answer, answers::decode(command, answer));
+            }
+            // Releases, which wait for no replicas.
             (_, _, commands) => {
-                for (offset, result) in answers::decode_all(commands, answer).enumerate() {
-                    self.settle(&call, offset, answer, result);
-                }
+                let results = answers::decode_all(commands, answer);
+                let results = results.map(|result| self.explained(answer, result));
+                call.batch.answer_all(call.first, results);
             }
         }
     }
 
-    /// Delivers the result of one command of a call. A vote may still wait for replicas.
-    fn settle(
-        &mut self,
-        call: &Call,
-        offset: usize,
-        answer: &Value,
-        result: Result<Reply, String>,
-    ) {
-        let place = call.first + offset;
+    /// Delivers the result of a call of one command. A vote may still wait for replicas.
+    fn settle(&mut self, call: &Call, answer: &Value, result: Result<Reply, String>) {
+        let place = call.first;
         let action = call.batch.commands.get(place).map(|it| it.action);
         match (result, action, &mut self.acknowledged) {
             (Ok(reply), Some(action), Some(acknowledged))
@@ -155,15 +153,16 @@ impl Calls {
             {
                 acknowledged.hold(&call.batch, place, reply);
             }
-            (result, _, _) => {
-                let may_have_run = !reply::is_refusal(answer);
-                let result = result.map_err(|reason| NodeError {
-                    cause: reply::cause(answer),
-                    ..self.failed(reason, may_have_run)
-                });
-                call.batch.answer(place, result);
-            }
+            (result, _, _) => call.batch.answer(place, self.explained(answer, result)),
         }
+    }
+
+    /// The error in the words of this answer, as an error of the node.
+    fn explained(&self, answer: &Value, result: Result<Reply, String>) -> Result<Reply, NodeError> {
+        result.map_err(|reason| NodeError {
+            cause: reply::cause(answer),
+            ..self.failed(reason, !reply::is_refusal(answer))
+        })
     }
 
     /// Delivers votes that have waited for replicas. A vote that failed may have been given all the
