@@ -1,6 +1,6 @@
 //! A command, with the data that a node needs to see it through.
 
-use std::{ops::Deref, sync::Arc};
+use std::sync::Arc;
 
 use super::{Action, Claim, Command, Expected};
 use crate::clock::Moment;
@@ -11,11 +11,18 @@ use crate::clock::Moment;
 pub(crate) struct Job {
     pub(crate) claim: Arc<Claim>,
     pub(crate) action: Action,
-    /// Set for a job that removes a key, whose action is [`Action::Release`]: the job goes on after
-    /// its asker has its answer (rule 5).
-    pub(crate) clean_up: Option<CleanUp>,
-    /// Set for an extension of a key that the asked nodes have confirmed before.
-    pub(crate) expected: Option<Expected>,
+    purpose: Purpose,
+}
+
+/// What a job is for, beside its answer.
+#[derive(Debug)]
+enum Purpose {
+    /// Nothing: the job is done once it is answered.
+    Answer,
+    /// Extends a key that the asked nodes have confirmed before.
+    Extension(Expected),
+    /// Removes a key with [`Action::Release`]. The job goes on after its asker has its answer (rule 5).
+    CleanUp(CleanUp),
 }
 
 /// How long and how thoroughly to clean up.
@@ -25,8 +32,9 @@ pub(crate) struct CleanUp {
     pub(crate) since: Moment,
     /// When the key has expired by itself, unless it is kept for longer.
     pub(crate) until: Moment,
-    /// Until when `min_hold` keeps the key: it is shortened to that instead of deleted.
-    pub(crate) keep_until: Option<Moment>,
+    /// Until when `min_hold` keeps the key: it is shortened to that instead of deleted. Long ago if
+    /// nothing keeps it.
+    pub(crate) keep_until: Moment,
     /// The delete was confirmed on a newer connection than that of its `SET`. This is the second
     /// delete there, and the last.
     pub(crate) repeated: bool,
@@ -35,41 +43,69 @@ pub(crate) struct CleanUp {
 }
 
 impl CleanUp {
-    /// Whether the key goes at once, as nothing is left of a `min_hold`. `now` is looked at only if there
-    /// was one.
-    pub(super) fn deletes(&self, now: &impl Deref<Target = Moment>) -> bool {
-        self.keep_until.is_none_or(|until| until <= **now)
+    /// Whether the key goes at once, as nothing is left of a `min_hold`.
+    pub(super) fn deletes(&self, now: Moment) -> bool {
+        self.keep_until <= now
     }
 }
 
 impl Job {
     /// A job that is done once it is answered.
     pub(crate) fn new(claim: &Arc<Claim>, action: Action) -> Arc<Self> {
-        Arc::new(Self::of(claim, action))
+        Self::of(claim, action, Purpose::Answer)
     }
 
     /// An extension of a key that the asked nodes have confirmed before.
     pub(crate) fn expecting(claim: &Arc<Claim>, action: Action, expected: Expected) -> Arc<Self> {
-        Arc::new(Self { expected: Some(expected), ..Self::of(claim, action) })
+        Self::of(claim, action, Purpose::Extension(expected))
     }
 
     /// A job that goes on until the key is gone.
     pub(crate) fn cleaning(claim: &Arc<Claim>, action: Action, clean_up: CleanUp) -> Arc<Self> {
-        Arc::new(Self { clean_up: Some(clean_up), ..Self::of(claim, action) })
+        Self::of(claim, action, Purpose::CleanUp(clean_up))
     }
 
-    fn of(claim: &Arc<Claim>, action: Action) -> Self {
-        Self { claim: Arc::clone(claim), action, clean_up: None, expected: None }
+    fn of(claim: &Arc<Claim>, action: Action, purpose: Purpose) -> Arc<Self> {
+        Arc::new(Self { claim: Arc::clone(claim), action, purpose })
+    }
+
+    /// What is known about the key before it is extended.
+    pub(super) fn expected(&self) -> Option<&Expected> {
+        match &self.purpose {
+            Purpose::Extension(expected) => Some(expected),
+            Purpose::Answer | Purpose::CleanUp(_) => None,
+        }
+    }
+
+    /// How to see a removal through.
+    pub(crate) fn clean_up(&self) -> Option<&CleanUp> {
+        match &self.purpose {
+            Purpose::CleanUp(clean_up) => Some(clean_up),
+            Purpose::Answer | Purpose::Extension(_) => None,
+        }
     }
 
     /// The command to send at `now`. What is left of a `min_hold` is counted here and not
     /// earlier: a job that is sent late, or once more, must not let the key live for longer.
     pub(super) fn command(&self, now: Moment) -> Command {
-        let rest = self.clean_up.and_then(|it| it.keep_until).map(|until| until.since(now));
-        let action = match rest {
-            Some(rest) if !rest.is_zero() => Action::Shorten { rest },
+        let action = match self.clean_up() {
+            Some(clean_up) if !clean_up.deletes(now) => {
+                Action::Shorten { rest: clean_up.keep_until.since(now) }
+            }
             Some(_) | None => self.action,
         };
         Command { claim: Arc::clone(&self.claim), action }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// glibc has pieces of up to 120 bytes at hand, however many are used at once. The two counts of the `Arc`
+    /// are among them.
+    #[test]
+    fn a_job_takes_little_room() {
+        assert!(size_of::<Job>() + 2 * size_of::<usize>() <= 120, "{}", size_of::<Job>());
     }
 }

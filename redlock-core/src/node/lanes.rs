@@ -26,8 +26,9 @@ const MAX_WATCHING: usize = MAX_IN_FLIGHT / 2;
 const MAX_UPKEEP: usize = 2 * MAX_IN_FLIGHT;
 
 /// How many of them go out as one batch, which is answered as a whole. An answer from time to time
-/// shows that a busy node is alive.
-pub(super) const MAX_IN_BATCH: usize = 128;
+/// shows that a busy node is alive, and the node works on one batch while the answers to the one before
+/// it wake their callers.
+pub(super) const MAX_IN_BATCH: usize = MAX_IN_FLIGHT / 2;
 
 /// A job on its way to the node.
 #[derive(Debug)]
@@ -101,7 +102,7 @@ impl Lanes {
                     // may be several: a place that is handed on is joined for again.
                     while withdraw(&mut self.watches, &job.claim, name, &mut early) {}
                 }
-                let may_wait = job.clean_up.is_some_and(|it| it.may_be_unsent);
+                let may_wait = job.clean_up().is_some_and(|it| it.may_be_unsent);
                 // A claim is granted once a node: nothing of it ever got here.
                 let is_nowhere =
                     may_wait && withdraw(&mut self.grants, &job.claim, name, &mut early);
@@ -129,7 +130,8 @@ impl Lanes {
 
     /// Takes in a job that was sent before. It replaces no other job.
     pub(super) fn put_again(&mut self, item: Queued) {
-        let lane = if item.job.clean_up.is_some() { &mut self.deletes } else { &mut self.watches };
+        let lane =
+            if item.job.clean_up().is_some() { &mut self.deletes } else { &mut self.watches };
         lane.push_back(item);
     }
 

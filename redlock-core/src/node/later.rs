@@ -24,7 +24,7 @@ impl Later {
 
     /// Adds a delete, and nothing for any other job.
     pub(super) fn add_cleanup(&mut self, job: Arc<Job>, due: Moment) {
-        if job.clean_up.is_some() {
+        if job.clean_up().is_some() {
             self.cleanups += 1;
             self.add(Queued { job, reply_to: None, queued: due }, due);
         }
@@ -43,7 +43,7 @@ impl Later {
     pub(super) fn take_due(&mut self, now: Moment) -> Option<Queued> {
         let first = self.jobs.first_entry().filter(|first| first.key().0 <= now)?;
         let item = first.remove();
-        self.cleanups -= usize::from(item.job.clean_up.is_some());
+        self.cleanups -= usize::from(item.job.clean_up().is_some());
         Some(item)
     }
 
@@ -54,6 +54,6 @@ impl Later {
 
     /// Drops the watches. The next connection asks for all listeners.
     pub(super) fn drop_watches(&mut self) {
-        self.jobs.retain(|_, item| item.job.clean_up.is_some());
+        self.jobs.retain(|_, item| item.job.clean_up().is_some());
     }
 }

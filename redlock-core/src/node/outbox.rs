@@ -157,7 +157,7 @@ impl Outbox {
     /// Adds a clean-up for a node that answers, if only with an error. Such a node has run all
     /// earlier commands, so nothing is left to do once the key has expired.
     pub(super) fn add_cleanup_until_expiry(&mut self, job: Arc<Job>, due: Moment) {
-        if job.clean_up.is_some_and(|clean_up| due < clean_up.until) {
+        if job.clean_up().is_some_and(|clean_up| due < clean_up.until) {
             self.add_cleanup(job, due);
         }
     }
@@ -166,7 +166,7 @@ impl Outbox {
     /// its `SET`. The delete may have overtaken the `SET`, because a server may run the commands of
     /// the old socket after the first ones of the new socket (rule 5).
     pub(super) fn repeat(&mut self, job: &Job, now: Moment) {
-        let Some(clean_up @ CleanUp { repeated: false, .. }) = job.clean_up else { return };
+        let Some(&clean_up @ CleanUp { repeated: false, .. }) = job.clean_up() else { return };
         let may_be_behind = self.previous_ended.is_some_and(|ended| clean_up.since <= ended);
         if may_be_behind {
             let again = CleanUp { repeated: true, ..clean_up };

@@ -87,7 +87,7 @@ impl Run {
         let (since, until) = (Moment::ORIGIN, self.now + TTL * 100);
         self.put(key, |claim| {
             let clean_up =
-                CleanUp { since, until, keep_until: None, repeated: false, may_be_unsent: true };
+                CleanUp { since, until, keep_until: since, repeated: false, may_be_unsent: true };
             Job::cleaning(claim, Action::Release { wakes: Places::NONE }, clean_up)
         });
         if let Some((_, fate)) = self.claims.get_mut(&key) {
@@ -108,7 +108,7 @@ impl Run {
 
     fn take(&mut self) {
         let (items, _) = self.outbox.take(&&self.now, Vec::new());
-        assert!(items.len() <= 128, "a batch of {}", items.len());
+        assert!(items.len() <= 256, "a batch of {}", items.len());
         for item in &items {
             let Some(fate) = self.fate_of(item) else { continue };
             match item.job.action {

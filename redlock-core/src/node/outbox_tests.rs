@@ -20,7 +20,7 @@ const GRANT: Action = Action::Grant { ttl: TTL };
 const EXTEND: Action = Action::Extend { ttl: TTL };
 const HEAL: Action = Action::Heal { ttl: TTL };
 const MAX_IN_FLIGHT: usize = 512;
-const MAX_IN_BATCH: usize = 128;
+const MAX_IN_BATCH: usize = 256;
 
 fn at(ms: u64) -> Moment {
     Moment::ORIGIN + Duration::from_millis(ms)
@@ -52,7 +52,7 @@ fn clean_up(since: u64, until: u64) -> CleanUp {
     CleanUp {
         since: at(since),
         until: at(until),
-        keep_until: None,
+        keep_until: Moment::ORIGIN,
         repeated: false,
         may_be_unsent: true,
     }

@@ -87,7 +87,7 @@ fn note_cleanups(
     let mut outbox = shared.outbox.lock();
     outbox.lanes.answered(items.len());
     for (item, result) in items.iter().zip(results) {
-        if item.job.clean_up.is_none() {
+        if item.job.clean_up().is_none() {
             continue;
         }
         match result {
@@ -104,14 +104,16 @@ fn note_cleanups(
 /// has gone.
 fn note_findings(shared: &Shared, job: &Job, reply: &Reply, now: &impl Deref<Target = Moment>) {
     let key = &job.claim.key;
-    if let Some(anomaly) = job.expected.and_then(|it| it.anomaly(reply, **now)) {
+    if let Some(anomaly) = job.expected().and_then(|it| it.anomaly(reply, **now)) {
         telemetry::odd_expiry(&shared.name, key, &anomaly);
     }
     // A node does not push our own changes to us.
     let done = matches!(reply, Reply::Done | Reply::Woke { deleted: true, .. });
     let clears = matches!(job.action, Action::Clear { .. });
     // Some keys of a set may be gone where others were not there: to look in vain does no harm.
-    if (done || job.claim.is_set()) && (clears || job.clean_up.is_some_and(|it| it.deletes(now))) {
+    if (done || job.claim.is_set())
+        && (clears || job.clean_up().is_some_and(|it| it.deletes(**now)))
+    {
         job.claim.keys().for_each(|key| shared.watchers.freed(key));
     }
 }

@@ -75,26 +75,14 @@ fn was_ours(judged: Judgement, asked: usize, tally: &Tally, nodes: usize) -> boo
     }
 }
 
-/// The plan of a release for the lease of its hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Plan {
-    /// The lease may pass to the next waiter as it is.
-    may_pass_on: bool,
-    /// Until when the keys stay, if they are not passed on. A `min_hold` that is not over keeps
-    /// them for the rest of it, whatever ended the hold.
-    keep_until: Option<Moment>,
-}
-
-impl Plan {
-    /// The plan for a hold that was `judged` at `now`, and whose `min_hold` runs until `earliest`.
-    /// Pure.
-    fn of(judged: Judgement, lease: &LeaseState, earliest: Moment, now: Moment) -> Self {
-        let is_valid = matches!(judged, Judgement::Valid(_));
-        // Without an answer to the last renewal, the state of the nodes is unknown.
-        let is_confirmed = lease.renewal_sent <= lease.confirmed;
-        let keep_until = Some(earliest).filter(|earliest| *earliest > now);
-        Self { may_pass_on: is_valid && is_confirmed && keep_until.is_none(), keep_until }
-    }
+/// Whether the lease of a hold that was `judged` at `now` may pass to the next waiter as it is. A
+/// `min_hold` that runs until a later `earliest` keeps the keys from all clients, whatever ended the
+/// hold. Pure.
+fn may_pass_on(judged: Judgement, lease: &LeaseState, earliest: Moment, now: Moment) -> bool {
+    let is_valid = matches!(judged, Judgement::Valid(_));
+    // Without an answer to the last renewal, the state of the nodes is unknown.
+    let is_confirmed = lease.renewal_sent <= lease.confirmed;
+    is_valid && is_confirmed && earliest <= now
 }
 
 /// The step that a release has begun.
@@ -122,12 +110,12 @@ fn begin_release(client: &Arc<Client>, hold: &Arc<Hold>, settles: fn(&Tally) -> 
     let now = reading.now;
     leases.end(hold, End::Released);
     let Some(lease) = hold.begin_release() else { return Begun::Before };
-    let plan = Plan::of(judged, &lease, hold.earliest, now);
-    if plan.may_pass_on && queues.hand_over(hold.id, &lease, reading) {
+    if may_pass_on(judged, &lease, hold.earliest, now) && queues.hand_over(hold.id, &lease, reading)
+    {
         forget(client, hold);
         return Begun::PassedOn;
     }
-    let (round, asked) = delete(queues, &lease, plan.keep_until, now, settles);
+    let (round, asked) = delete(queues, &lease, hold.earliest, now, settles);
     // After the deletes were handed over: a shutdown that no longer finds the hold finds its
     // deletes.
     forget(client, hold);
@@ -215,17 +203,16 @@ mod tests {
         let now = lease.since + Duration::from_secs(1);
         let (past, later) = (lease.since, now + Duration::from_secs(1));
         let unanswered = LeaseState { renewal_sent: now, ..lease.clone() };
-        let plan = |may_pass_on, keep_until| Plan { may_pass_on, keep_until };
-        for (judged, lease, earliest, planned) in [
-            (VALID, &lease, past, plan(true, None)),
-            (VALID, &lease, now, plan(true, None)),
-            (VALID, &lease, later, plan(false, Some(later))),
-            (VALID, &unanswered, past, plan(false, None)),
-            (Judgement::Doubtful, &lease, past, plan(false, None)),
-            (LOST, &lease, past, plan(false, None)),
-            (LOST, &lease, later, plan(false, Some(later))),
+        for (judged, lease, earliest, passes) in [
+            (VALID, &lease, past, true),
+            (VALID, &lease, now, true),
+            (VALID, &lease, later, false),
+            (VALID, &unanswered, past, false),
+            (Judgement::Doubtful, &lease, past, false),
+            (LOST, &lease, past, false),
+            (LOST, &lease, later, false),
         ] {
-            assert_eq!(Plan::of(judged, lease, earliest, now), planned, "{judged:?}");
+            assert_eq!(may_pass_on(judged, lease, earliest, now), passes, "{judged:?}");
         }
     }
 

@@ -49,7 +49,7 @@ fn ask_at<C: ReplySink>(
     let Some(node) = nodes.get(index) else { return Vec::new() };
     let reply_to = ReplyTo::new(sink, index);
     // The answer to a clean-up is no vote.
-    if job.clean_up.is_none()
+    if job.clean_up().is_none()
         && let Some(error) = twin(nodes, index)
     {
         return vec![(reply_to, Err(error))];

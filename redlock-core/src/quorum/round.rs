@@ -218,14 +218,15 @@ impl Round {
         self.state.lock().answers.get(node) == Some(&Answer::Yes)
     }
 
-    /// Whether the question has taken effect on this node, or may still do so (rule 5).
-    pub(crate) fn effect(&self, node: usize) -> Effect {
-        match self.state.lock().answers.get(node) {
-            Some(Answer::Yes) => Effect::Certain,
-            Some(Answer::Awaited | Answer::Healing) => Effect::Possible,
-            Some(Answer::Failed(error)) if error.may_have_run => Effect::Possible,
-            Some(Answer::Failed(_) | Answer::Missing | Answer::Foreign) | None => Effect::None,
-        }
+    /// For each node, whether the question has taken effect there, or may still do so (rule 5).
+    pub(crate) fn effects(&self) -> SmallVec<[Effect; 5]> {
+        let effect = |answer: &Answer| match answer {
+            Answer::Yes => Effect::Certain,
+            Answer::Awaited | Answer::Healing => Effect::Possible,
+            Answer::Failed(error) if error.may_have_run => Effect::Possible,
+            Answer::Failed(_) | Answer::Missing | Answer::Foreign => Effect::None,
+        };
+        self.state.lock().answers.iter().map(effect).collect()
     }
 
     /// The nodes where the key is missing. Each is returned once, and then has another vote.
@@ -357,10 +358,10 @@ mod tests {
         }
         assert_eq!(round.take_missing(), [1]);
         assert_eq!(round.take_missing(), [0; 0], "once");
-        assert_eq!([1, 2].map(|node| round.effect(node)), [Effect::Possible, Effect::None]);
+        assert_eq!(round.effects()[1..], [Effect::Possible, Effect::None]);
         ReplyTo::new(&round, 1).deliver(Ok(Reply::Done));
         assert_eq!(round.yes(), 2);
-        assert!(round.has_yes(1) && round.effect(1) == Effect::Certain);
+        assert!(round.has_yes(1) && round.effects()[1] == Effect::Certain);
     }
 
     #[tokio::test(start_paused = true)]
@@ -377,7 +378,7 @@ mod tests {
         let round = Round::new(&names(1), Tally::impossible);
         drop(ReplyTo::new(&round, 0));
         assert!(round.settled(&no_nodes()).await.impossible_by_failures());
-        assert_eq!(round.effect(0), Effect::Possible);
+        assert_eq!(round.effects()[0], Effect::Possible);
         assert_eq!(round.failures().iter().map(|it| &*it.node).collect::<Vec<_>>(), ["a:0"]);
     }
 

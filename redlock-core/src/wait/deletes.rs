@@ -25,7 +25,7 @@ pub(crate) fn settles(tally: &Tally) -> bool {
 /// the `SET`s of the attempt, and the caller does not wait for them (rule 5).
 pub(super) fn give_back(queues: &Arc<Queues>, lease: &LeaseState) {
     queues.leases.ensure_running();
-    delete(queues, lease, None, queues.nodes().clock.now(), settles);
+    delete(queues, lease, lease.since, queues.nodes().clock.now(), settles);
 }
 
 /// Asks every node that may have the keys to delete them, and returns the number of these nodes. The
@@ -33,7 +33,7 @@ pub(super) fn give_back(queues: &Arc<Queues>, lease: &LeaseState) {
 pub(crate) fn delete(
     queues: &Arc<Queues>,
     lease: &LeaseState,
-    keep_until: Option<Moment>,
+    keep_until: Moment,
     now: Moment,
     settles: fn(&Tally) -> bool,
 ) -> (Arc<Round>, usize) {
@@ -60,9 +60,9 @@ pub(crate) fn delete(
     // The nodes without a queue share a job: one where the `SET` was answered, and one where it may be
     // unsent.
     let [answered, unsent] = [false, true].map(|it| LazyCell::new(move || job(Places::NONE, it)));
+    let effects = lease.set_round.effects();
     for (index, wakes) in keeping(false).chain(keeping(true)) {
-        let Some(node) = nodes.get(index) else { continue };
-        let effect = lease.set_round.effect(index);
+        let (Some(node), Some(&effect)) = (nodes.get(index), effects.get(index)) else { continue };
         let is_there = effect != Effect::None;
         if !is_there && wakes.is_none() {
             early.push((ReplyTo::new(&round, index), Ok(Reply::Missing)));
