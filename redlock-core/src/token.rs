@@ -54,12 +54,17 @@ impl Token {
 
     /// The token as it stands in a value.
     pub(crate) fn text(self) -> String {
-        self.digits().as_flattened().iter().map(|it| char::from(*it)).collect()
+        let mut text = String::with_capacity(2 * TOKEN_BYTES);
+        self.write(&mut text);
+        text
     }
 
-    fn digits(self) -> [[u8; 2]; TOKEN_BYTES] {
-        let digit = |it: u8| b"0123456789abcdef"[usize::from(it)];
-        self.0.map(|byte| [digit(byte >> 4), digit(byte & 15)])
+    fn write(self, text: &mut String) {
+        for byte in self.0 {
+            let digit = |it: u8| char::from(b"0123456789abcdef"[usize::from(it)]);
+            text.push(digit(byte >> 4));
+            text.push(digit(byte & 15));
+        }
     }
 }
 
@@ -75,9 +80,11 @@ pub(crate) fn fresh_value(entropy: &dyn Entropy, client_name: &str) -> Result<St
     entropy.fill(&mut token).map_err(|why| {
         LockError::config(format!("no lock without random bytes from the operating system: {why}"))
     })?;
-    let digits = Token(token).digits();
-    let value = [digits.as_flattened(), b".", client_name.as_bytes()].concat();
-    String::from_utf8(value).map_err(|why| LockError::config(format!("the client's name: {why}")))
+    let mut value = String::with_capacity(2 * TOKEN_BYTES + 1 + client_name.len());
+    Token(token).write(&mut value);
+    value.push('.');
+    value.push_str(client_name);
+    Ok(value)
 }
 
 /// A random duration from zero to `max`, evenly spread. Zero when there are no random numbers: then

@@ -32,8 +32,8 @@ pub(crate) struct CleanUp {
     pub(crate) since: Moment,
     /// When the key has expired by itself, unless it is kept for longer.
     pub(crate) until: Moment,
-    /// Until when `min_hold` keeps the key: it is shortened to that instead of deleted. Long ago if
-    /// nothing keeps it.
+    /// Until when `min_hold` keeps the key: it is shortened to that instead of deleted.
+    /// [`Moment::ORIGIN`] if nothing keeps it.
     pub(crate) keep_until: Moment,
     /// The delete was confirmed on a newer connection than that of its `SET`. This is the second
     /// delete there, and the last.

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     LockError, MemoryNode, NodeError, NodeErrorKind, Redlock, Restarts,
+    clock::Moment,
     quorum::{Round, names},
     testing::nodes,
 };
@@ -282,4 +283,23 @@ fn a_delete_that_waits_in_vain_for_a_connection_on_another_runtime_is_owed() {
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
+}
+
+/// A job is sent by any task, with a reading of the clock that may be older than the release.
+#[tokio::test(start_paused = true)]
+async fn a_release_is_a_delete_whenever_the_clock_was_read_unless_a_min_hold_keeps_the_key() {
+    for (min_hold, is_kept) in [(Duration::ZERO, false), (MS, false), (60_000 * MS, true)] {
+        let node = MemoryNode::new();
+        let redlock = trusting(std::slice::from_ref(&node));
+        let guard = redlock.lock("r").min_hold(min_hold).await.unwrap();
+        node.stop();
+        sleep(MS).await;
+        drop(guard);
+        let (shared, now) =
+            (redlock.client().nodes[0].shared(), redlock.client().nodes.clock.now());
+        let (sent, _) = shared.outbox.lock().take(&&now, Vec::new());
+        let [item] = &sent[..] else { panic!("{sent:?}") };
+        let early = item.job.command(Moment::ORIGIN).action;
+        assert_eq!(matches!(early, Action::Shorten { .. }), is_kept, "{min_hold:?}: {early:?}");
+    }
 }

@@ -25,11 +25,12 @@ pub(crate) fn settles(tally: &Tally) -> bool {
 /// the `SET`s of the attempt, and the caller does not wait for them (rule 5).
 pub(super) fn give_back(queues: &Arc<Queues>, lease: &LeaseState) {
     queues.leases.ensure_running();
-    delete(queues, lease, lease.since, queues.nodes().clock.now(), settles);
+    delete(queues, lease, Moment::ORIGIN, queues.nodes().clock.now(), settles);
 }
 
-/// Asks every node that may have the keys to delete them, and returns the number of these nodes. The
-/// node that keeps the queue before a key also gives the next waiter its turn.
+/// Asks every node that may have the keys to delete them, or to keep them until `keep_until` if that is
+/// still to come. Returns the number of these nodes. The node that keeps the queue before a key also
+/// gives the next waiter its turn.
 pub(crate) fn delete(
     queues: &Arc<Queues>,
     lease: &LeaseState,

@@ -5,7 +5,7 @@ use redis::Value;
 use super::{reply, set, shared};
 use crate::node::{Command, Reply};
 
-/// Reads the answer to a command that went out by itself, or the answer to a whole call that is not a list.
+/// Reads the answer to one command: its own, its entry in a list, or one for a whole call.
 pub(super) fn decode(command: &Command, answer: &Value) -> Result<Reply, String> {
     let Command { claim, action } = command;
     if claim.shared {
@@ -51,18 +51,41 @@ mod tests {
     use super::*;
     use crate::node::{Action, Claim, Places};
 
+    const RELEASE: Action = Action::Release { wakes: Places::NONE };
+
+    fn lock(action: Action) -> Command {
+        Command { claim: Arc::new(Claim::new(&"a".into(), "v".to_owned())), action }
+    }
+
+    fn set(action: Action) -> Command {
+        let rest = ["c".into()].into();
+        let claim = Claim { rest, ..Claim::new(&"b".into(), "v".to_owned()) };
+        Command { claim: Arc::new(claim), action }
+    }
+
     #[test]
     fn one_number_stands_for_all_locks_of_a_release_and_of_no_other_command() {
-        let rest = ["b".into()].into();
-        let set = Arc::new(Claim { rest, ..Claim::new(&"a".into(), "v".to_owned()) });
         let left = Duration::from_millis(1);
         let extend = Action::Extend { ttl: Duration::from_secs(1) };
-        for (action, reply) in [
-            (Action::Release { wakes: Places::NONE }, Reply::Done),
-            (extend, Reply::There { left }),
-        ] {
-            let command = Command { claim: Arc::clone(&set), action };
-            assert_eq!(decode(&command, &Value::Int(1)), Ok(reply));
+        for (action, reply) in [(RELEASE, Reply::Done), (extend, Reply::There { left })] {
+            assert_eq!(decode(&set(action), &Value::Int(1)), Ok(reply));
+        }
+    }
+
+    #[test]
+    fn releases_that_share_a_call_are_read_one_by_one_or_not_at_all() {
+        let commands = [lock(RELEASE), set(RELEASE), lock(RELEASE)];
+        let read = |answer: &Value| decode_all(&commands, answer).collect::<Vec<_>>();
+        let list =
+            |numbers: &[i64]| Value::Array(numbers.iter().map(|it| Value::Int(*it)).collect());
+
+        assert_eq!(read(&Value::Int(1)), [Reply::Done, Reply::Done, Reply::Done].map(Ok));
+        let one_by_one = [Reply::Missing, Reply::Foreign, Reply::Done].map(Ok);
+        assert_eq!(read(&list(&[0, 1, -1, 1])), one_by_one);
+        let error = redis::parse_redis_value(b"-OOM no room\r\n").unwrap();
+        for wrong in [list(&[1, 1, 1]), list(&[1, 1, 1, 1, 1]), list(&[]), error] {
+            let read = read(&wrong);
+            assert!(read.len() == 3 && read.iter().all(Result::is_err), "{wrong:?}: {read:?}");
         }
     }
 }

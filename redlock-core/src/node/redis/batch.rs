@@ -36,7 +36,7 @@ impl Batch {
         self.answer_all(place, std::iter::once(result));
     }
 
-    /// Answers the commands from `first` on.
+    /// Answers the commands from `first` on. A command that was answered before keeps its answer.
     pub(super) fn answer_all(
         &self,
         first: usize,

@@ -5,7 +5,7 @@
 
 mod answered;
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::VecDeque, iter::repeat_n, sync::Arc, time::Duration};
 
 use redis::Value;
 use tokio::sync::oneshot;
@@ -162,9 +162,7 @@ impl Calls {
                 Action::Leave | Action::Bar { .. } | Action::Unbar => Ok(Reply::Missing),
                 _ => Err(self.failed(NO_SCRIPTS.to_owned(), false)),
             };
-            for place in first..first + count {
-                batch.answer(place, refused.clone());
-            }
+            batch.answer_all(first, repeat_n(refused, count));
             return;
         };
         self.track(command, asking, out);

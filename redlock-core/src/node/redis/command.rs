@@ -52,7 +52,8 @@ fn plain(command: &Command, time: &Decimal, out: &mut Vec<u8>) {
         }
         action => {
             debug_assert!(matches!(action, Action::Grant { .. } | Action::Heal { .. }));
-            // The words of every grant are in one piece each: each word by itself takes as long.
+            // The words that all grants share are written in two pieces: a word by itself takes as long as a
+            // piece.
             out.extend_from_slice(b"*6\r\n$3\r\nSET\r\n");
             words(out, &[key(claim), value(claim)]);
             out.extend_from_slice(b"$2\r\nNX\r\n$2\r\nPX\r\n");
@@ -117,7 +118,7 @@ fn scripted(
                 claim.keys().for_each(|_| word(out, value(claim)));
             }
             for (_, key) in kept_queues(commands) {
-                joined(out, &queue_keys::queue_parts(key).map(str::as_bytes));
+                joined(out, queue_keys::queue_parts(key).map(str::as_bytes));
             }
             for (number, _) in kept_queues(commands) {
                 word(out, Decimal::of(number).digits());

@@ -65,10 +65,11 @@ pub(super) fn script(action: Action) -> Option<&'static Script> {
 /// Reads the answer to an action on a set.
 pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Reply, String> {
     match (action, answer) {
+        // All locks of the call were deleted, and no client waited for any.
         (Action::Release { .. }, Value::Int(1)) => Ok(Reply::Done),
         (Action::Release { .. }, Value::Array(answers)) => released(answers, secret),
         (Action::Release { .. }, other) if !matches!(other, Value::ServerError(_)) => {
-            Err(reply::unexpected(other, "one number for each lock"))
+            Err(reply::unexpected(other, "1, or one number for each lock"))
         }
         (_, Value::ServerError(error)) if error.code() == "CROSSSLOT" => Err(format!(
             "{} (this node is a cluster, and the resources of the set are in different slots: put \

@@ -15,13 +15,12 @@ pub(super) fn words(out: &mut Vec<u8>, all: &[&[u8]]) {
 
 #[inline]
 pub(super) fn word(out: &mut Vec<u8>, bytes: &[u8]) {
-    head(out, b'$', bytes.len());
-    out.extend_from_slice(bytes);
-    out.extend_from_slice(b"\r\n");
+    joined(out, [bytes]);
 }
 
 /// Writes one string that is made of these parts.
-pub(super) fn joined(out: &mut Vec<u8>, parts: &[&[u8]]) {
+#[inline]
+pub(super) fn joined<const PARTS: usize>(out: &mut Vec<u8>, parts: [&[u8]; PARTS]) {
     head(out, b'$', parts.iter().map(|it| it.len()).sum());
     parts.iter().for_each(|it| out.extend_from_slice(it));
     out.extend_from_slice(b"\r\n");
@@ -30,7 +29,7 @@ pub(super) fn joined(out: &mut Vec<u8>, parts: &[&[u8]]) {
 #[inline]
 pub(super) fn head(out: &mut Vec<u8>, kind: u8, count: usize) {
     let digit = |number: usize| b'0' + number as u8;
-    // Nearly all words are that short, and each command has seven.
+    // Nearly all words are that short.
     match count {
         0..10 => out.extend_from_slice(&[kind, digit(count), b'\r', b'\n']),
         10..100 => {
@@ -93,9 +92,9 @@ mod tests {
     #[test]
     fn a_word_has_its_length_in_front() {
         for length in [0, 9, 10, 99, 100, 12_345] {
-            let mut out = Vec::new();
-            word(&mut out, "x".repeat(length).as_bytes());
-            assert_eq!(out, format!("${length}\r\n{}\r\n", "x".repeat(length)).as_bytes());
+            let (mut out, text) = (Vec::new(), "x".repeat(length));
+            word(&mut out, text.as_bytes());
+            assert_eq!(out, format!("${length}\r\n{text}\r\n").as_bytes());
         }
     }
 

@@ -1,6 +1,6 @@
 //! What follows from the answers to calls: a result for each command, or another call.
 
-use std::sync::Arc;
+use std::{iter::repeat_n, sync::Arc};
 
 use redis::{ServerErrorKind, Value};
 
@@ -134,7 +134,7 @@ impl Calls {
             (_, _, [command]) => {
                 self.settle(&call, answer, answers::decode(command, answer));
             }
-            // Releases, which wait for no replicas.
+            // Only releases share a call (`command::together`), and they wait for no replicas.
             (_, _, commands) => {
                 let results = answers::decode_all(commands, answer);
                 let results = results.map(|result| self.explained(answer, result));
@@ -178,9 +178,7 @@ impl Calls {
         for awaited in std::mem::take(&mut self.awaited) {
             match awaited {
                 Awaited::Call(Call { batch, first, count, .. }) => {
-                    for place in first..first + count {
-                        batch.answer(place, Err(error.clone()));
-                    }
+                    batch.answer_all(first, repeat_n(Err(error.clone()), count));
                 }
                 // The caller may not wait any more.
                 Awaited::Pong(tell) => drop(tell.send(Err(error.clone()))),
