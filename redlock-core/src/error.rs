@@ -269,8 +269,9 @@ pub enum NodeErrorKind {
     Server,
     /// Too much was waiting to be sent to this node already: nothing was sent.
     Overloaded,
-    /// It may have restarted without its data and gives no votes for new locks yet: nothing was
-    /// sent. See [`Restarts`](crate::Restarts).
+    /// It gives no vote. It may have restarted without its data and gives no votes for new locks yet:
+    /// nothing was sent (see [`Restarts`](crate::Restarts)). Or a lock is adopted that it had not confirmed
+    /// when it was handed over.
     SitsOut,
     /// It is the same server as another node of this client, and has no vote of its own: nothing
     /// was sent.

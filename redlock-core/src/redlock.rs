@@ -181,7 +181,8 @@ impl Redlock {
     /// of both clients are the same.
     ///
     /// One round trip. The lock counts from now on as if it were acquired with the same settings, but
-    /// without a label. A node that may have forgotten locks gives no vote.
+    /// without a label. A node that may have forgotten locks gives no vote, nor does a node that had not
+    /// confirmed the lock when it was handed over: no other client held the lock in between.
     ///
     /// Give a lease to one client. Of several that try to adopt it at once, at most one gets the lock, and
     /// possibly none of them.

@@ -3,7 +3,8 @@
 //!
 //! The client that adopts replaces the value of the keys by a fresh one, on each node where the keys
 //! still have the old value. With a quorum of such nodes it holds the lock. Two clients cannot both have
-//! a quorum, and no renewal of the old holder finds its value any more.
+//! a quorum, and no renewal of the old holder finds its value any more. A node that had not confirmed the
+//! lock when it was handed over does not count ([`votes`]).
 
 mod adopt;
 mod lease;
@@ -11,6 +12,7 @@ mod lease;
 mod serial;
 #[cfg(test)]
 mod tests;
+mod votes;
 
 use std::sync::Arc;
 
@@ -35,11 +37,12 @@ pub(crate) fn hand_off(client: &Arc<Client>, hold: &Arc<Hold>) -> Lease {
         queues.pass_on(key, hold.id, reading.now);
     }
     // A lock that is lost, in doubt, or released before, cannot be adopted.
-    let left = match (judged, begun) {
+    let left = match (judged, &begun) {
         (Judgement::Valid(left), Some(lease)) if is_alone(&lease.claim) => Some(left),
         _ => None,
     };
-    Lease::of(hold, reading.now, nodes.clock.wall(), left)
+    let unconfirmed = begun.map_or_else(Vec::new, |lease| votes::unconfirmed(nodes, &lease));
+    Lease::of(hold, reading.now, nodes.clock.wall(), left, unconfirmed)
 }
 
 /// Whether no other holder can have the keys of a claim, or another key for the same purpose.

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::Lease;
+use super::{Lease, votes::Votes};
 use crate::{
     client::Client,
     error::{LockError, LostReason},
@@ -31,7 +31,7 @@ pub(crate) async fn adopt(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold
     adopted
 }
 
-async fn take_over(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold>, LockError> {
+async fn take_over(client: &Arc<Client>, mut lease: Lease) -> Result<Arc<Hold>, LockError> {
     lease.resources.check()?;
     client.check_open(lease.resources.name())?;
     if !client.is_ready()? {
@@ -65,7 +65,12 @@ async fn take_over(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold>, Lock
         })
         .collect();
     let job = Job::new(&claim, Action::Adopt { ttl: terms.key_ttl(), from: lease.token });
-    deliver(ask(&client.nodes, &round, begun, |_| Some(Arc::clone(&job))));
+    let votes = Arc::new(Votes {
+        round: Arc::clone(&round),
+        nodes: Arc::clone(&client.nodes),
+        unconfirmed: std::mem::take(&mut lease.unconfirmed),
+    });
+    deliver(ask(&client.nodes, &votes, begun, |_| Some(Arc::clone(&job))));
     let tally = round.settled(&client.nodes).await;
     if tally.impossible_by_refusals() {
         return Err(lost(&lease, LostReason::Refused));

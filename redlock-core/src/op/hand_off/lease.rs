@@ -25,12 +25,20 @@ pub struct Lease {
     /// The ends of `min_hold` and `max_hold` by that clock.
     pub(super) min_hold_until: Option<Duration>,
     pub(super) max_hold_until: Option<Duration>,
+    /// The servers that had not confirmed it then, by their fingerprints. They do not vote on an adoption.
+    pub(super) unconfirmed: Vec<u64>,
 }
 
 impl Lease {
     /// The lease of a hold at `now`, when the wall clock shows `wall`, that is valid for as long as
     /// `left`.
-    pub(super) fn of(hold: &Hold, now: Moment, wall: Duration, left: Option<Duration>) -> Self {
+    pub(super) fn of(
+        hold: &Hold,
+        now: Moment,
+        wall: Duration,
+        left: Option<Duration>,
+        unconfirmed: Vec<u64>,
+    ) -> Self {
         let kept = hold.kept();
         let on_wall = |moment: Moment| wall.saturating_add(moment.since(now));
         Self {
@@ -43,6 +51,7 @@ impl Lease {
             fencing_token: hold.token,
             min_hold_until: (hold.earliest > now).then(|| on_wall(hold.earliest)),
             max_hold_until: (kept.latest != Moment::NEVER).then(|| on_wall(kept.latest)),
+            unconfirmed,
         }
     }
 

@@ -11,11 +11,12 @@ use super::Lease;
 use crate::{fence::FencingToken, resources::Resources, token::Token};
 
 /// Changes when the fields do.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// The fields in a fixed order, so that formats without names can carry them. Times are in
 /// milliseconds. There is one resource, or a set.
-type Fields = (u8, Vec<String>, String, u64, u64, f64, bool, Option<u64>, Option<u64>, Option<u64>);
+type Fields =
+    (u8, Vec<String>, String, u64, u64, f64, bool, Option<u64>, Option<u64>, Option<u64>, Vec<u64>);
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
@@ -35,6 +36,7 @@ impl Serialize for Lease {
             // Rounded up: a `min_hold` is never cut short.
             self.min_hold_until.map(|until| millis(until).saturating_add(1)),
             self.max_hold_until.map(millis),
+            &self.unconfirmed,
         )
             .serialize(serializer)
     }
@@ -42,8 +44,9 @@ impl Serialize for Lease {
 
 impl<'de> Deserialize<'de> for Lease {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (version, resources, token, valid_until, ttl, drift, auto_extend, fence, min, max) =
-            Fields::deserialize(deserializer)?;
+        let fields = Fields::deserialize(deserializer)?;
+        let (version, resources, token, valid_until, ttl, drift, auto_extend, ..) = fields;
+        let (.., fence, min, max, unconfirmed) = fields;
         if version != VERSION {
             return Err(D::Error::custom(format_args!(
                 "a lease of version {version}, and this release reads version {VERSION}: use one \
@@ -68,6 +71,7 @@ impl<'de> Deserialize<'de> for Lease {
             fencing_token,
             min_hold_until: min.map(Duration::from_millis),
             max_hold_until: max.map(Duration::from_millis),
+            unconfirmed,
         })
     }
 }

@@ -28,7 +28,7 @@ fn reason(outcome: Result<crate::LockGuard, LockError>) -> LostReason {
 fn copy(lease: &Lease) -> Lease {
     let Lease { token, valid_until, ttl, clock_drift_factor, auto_extend, .. } = *lease;
     let Lease { fencing_token, min_hold_until, max_hold_until, .. } = *lease;
-    let resources = lease.resources.clone();
+    let (resources, unconfirmed) = (lease.resources.clone(), lease.unconfirmed.clone());
     Lease {
         resources,
         token,
@@ -39,6 +39,7 @@ fn copy(lease: &Lease) -> Lease {
         fencing_token,
         min_hold_until,
         max_hold_until,
+        unconfirmed,
     }
 }
 
@@ -154,6 +155,62 @@ async fn without_a_quorum_the_lock_is_given_back() {
     assert!(*granted < *quorum, "{error}");
     sleep(SECOND).await;
     assert!(nodes[2].keys().is_empty());
+}
+
+/// Its `SET` may have waited for as long as another client had the lock.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_had_not_confirmed_the_lock_gives_no_vote_for_an_adoption() {
+    for late in [true, false] {
+        let nodes = nodes(3);
+        let (old, new) = (client(&nodes), client(&nodes));
+        for client in [&old, &new] {
+            drop(client.lock("warm").await.unwrap());
+        }
+        sleep(SECOND).await;
+        nodes[0].slow(SECOND / 100);
+        let guard = old.lock("r").await.unwrap();
+        sleep(if late { Duration::ZERO } else { SECOND / 10 }).await;
+        let lease = guard.into_lease();
+        sleep(SECOND).await;
+        nodes[0].slow(Duration::ZERO);
+        nodes[1].remove("redlock:r");
+        assert_eq!(nodes[0].keys(), ["redlock:r"], "late or not, it is there");
+        let adopted = new.adopt(lease).await;
+        if late {
+            let Err(LockError::NoQuorum { granted, nodes, .. }) = &adopted else {
+                panic!("{adopted:?}")
+            };
+            assert_eq!((*granted, nodes.len()), (1, 1));
+            assert!(nodes[0].to_string().contains("had not confirmed the lock"), "{}", nodes[0]);
+        } else {
+            assert_eq!(adopted.as_ref().unwrap().votes(), 2);
+        }
+        drop(adopted);
+        sleep(SECOND).await;
+        assert!(are_empty(&nodes), "what was taken over is given back");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_without_a_vote_for_an_adoption_renews_the_lock_with_the_others() {
+    let nodes = nodes(3);
+    let (old, new) = (client(&nodes), client(&nodes));
+    drop(new.lock("warm").await.unwrap());
+    let guard = old.lock("r").await.unwrap();
+    nodes[0].hang();
+    sleep(TTL).await;
+    // It had confirmed the lock, and has not answered the last renewals.
+    let lease = guard.into_lease();
+    nodes[0].resume();
+    sleep(SECOND).await;
+    let adopted = new.adopt(lease).await.unwrap();
+    sleep(SECOND / 10).await;
+    assert_eq!(adopted.votes(), 2);
+    sleep(TTL).await;
+    assert_eq!(adopted.votes(), 3);
+    assert_eq!(adopted.release().await.unwrap(), Released::Ours);
+    sleep(SECOND).await;
+    assert!(are_empty(&nodes));
 }
 
 /// A node that may have forgotten locks may also remember one that was handed on before.
@@ -287,7 +344,7 @@ async fn a_lease_can_be_sent_as_text_and_nothing_else_is_read_as_one() {
     assert_eq!((guard.resource(), guard.fencing_token()), ("r", token));
     let hex = text.split('"').find(|word| word.len() == 40).unwrap().to_owned();
     for (what, with, told) in [
-        ("[1,", "[2,", "version 2"),
+        ("[2,", "[3,", "version 3"),
         ("[\"r\"]", "[]", "the set is empty"),
         ("[\"r\"]", "[\"r\",\"\"]", "it is empty"),
         (&*hex, "secret", "no lease"),

@@ -5,7 +5,7 @@ use stateright::{Model, Property};
 use super::{
     properties,
     rules::{Role, Roles},
-    state::{CLIENTS, Client, Leg, Node, Phase, State},
+    state::{CLIENTS, Client, Leg, Node, State},
 };
 use crate::check::Told;
 
@@ -53,7 +53,7 @@ impl Model for Roles {
             self.choices(state, client, actions);
         }
         for (index, node) in state.nodes.iter().enumerate() {
-            self.arrivals(state, index, node, actions);
+            self.arrivals(index, node, actions);
             let expiring = self.all().filter(|it| self.may_expire(state, node, *it));
             actions.extend(expiring.map(|client| Action::Expire { node: index, client }));
             if state.restarts > 0 {
@@ -77,13 +77,13 @@ impl Model for Roles {
 }
 
 impl Roles {
-    fn arrivals(&self, state: &State, node: usize, it: &Node, actions: &mut Vec<Action>) {
+    fn arrivals(&self, node: usize, it: &Node, actions: &mut Vec<Action>) {
         for client in self.all() {
             match it.legs[client] {
                 Leg::Asked => actions.push(Action::Grant { node, client }),
                 Leg::Renewing => actions.push(Action::Extend { node, client }),
                 // Behind what was sent before, on the same connection (rule 5).
-                _ if it.deletes[client] && self.may_delete(state, client) => {
+                _ if it.deletes[client] => {
                     actions.push(Action::Delete { node, client });
                 }
                 _ => {}
@@ -100,7 +100,7 @@ impl Roles {
             Action::Extend { node, client } => Self::extend(state, node, client),
             Action::Rely(client) => Self::rely(state, client),
             Action::End(client) => state.clients[client].over = true,
-            Action::HandOver(client) => state.clients[client].phase = Phase::Handed,
+            Action::HandOver(client) => Self::hand_over(state, client),
             Action::LetGo(client) => Self::let_go(state, client),
             Action::Delete { node, client } => self.delete(state, node, client),
             Action::Expire { node, client } => self.expire(state, node, client),

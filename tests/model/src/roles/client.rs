@@ -78,13 +78,6 @@ impl Roles {
             && (!adopts || self.is_lease_valid(state) || self.omits(Omission::AdoptInTime))
     }
 
-    /// Whether what a client has may be deleted now. What stays until the lease has ended goes by itself
-    /// then: that is a delete which comes late.
-    pub(super) fn may_delete(&self, state: &State, client: usize) -> bool {
-        let has_failed = self.role(client) == Role::Adopter && !state.clients[client].served;
-        !(self.bounds.keeps && has_failed && self.is_lease_valid(state))
-    }
-
     fn is_lease_valid(&self, state: &State) -> bool {
         let giver = self.giver().map(|giver| &state.clients[giver]);
         giver.is_some_and(|giver| giver.phase == Phase::Handed && !giver.over)
@@ -129,6 +122,12 @@ impl Roles {
     pub(super) fn rely(state: &mut State, client: usize) {
         state.clients[client].renewed = true;
         state.clients[client].over = false;
+    }
+
+    /// The client hands its lock over, with the nodes that have not answered it.
+    pub(super) fn hand_over(state: &mut State, client: usize) {
+        state.clients[client].phase = Phase::Handed;
+        state.nodes.iter_mut().for_each(|node| node.unconfirmed = node.legs[client] == Leg::Asked);
     }
 
     /// The client relies on nothing any more, and deletes what it has.

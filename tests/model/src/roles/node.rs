@@ -15,13 +15,16 @@ impl Roles {
             Role::Reader => votes && self.is_free_for_reader(node),
             Role::Adopter => self.adopts(node),
         };
+        let counts = self.role(client) != Role::Adopter
+            || !node.unconfirmed
+            || self.omits(Omission::AdoptCountsConfirmed);
         if granted {
             node.entries[client] = Entry::Set;
             if self.omits(Omission::OwnExpiry) && self.role(client) == Role::Reader {
                 node.last = client as u8;
             }
         }
-        node.legs[client] = if granted { Leg::Granted } else { Leg::Refused };
+        node.legs[client] = if granted && counts { Leg::Granted } else { Leg::Refused };
     }
 
     fn is_free_for_writer(&self, node: &Node) -> bool {
@@ -83,7 +86,7 @@ impl Roles {
         }
         let together = self.omits(Omission::OwnExpiry) && self.role(client) == Role::Reader;
         let decides = if together { usize::from(node.last) } else { client };
-        !state.is_kept(decides, node.entries[decides]) && self.may_delete(state, decides)
+        !state.is_kept(decides, node.entries[decides])
     }
 
     pub(super) fn expire(&self, state: &mut State, node: usize, client: usize) {

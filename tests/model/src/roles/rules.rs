@@ -31,6 +31,8 @@ pub(crate) enum Omission {
     AdoptReplaces,
     /// A lock is taken over after the validity of the giver has ended.
     AdoptInTime,
+    /// A node votes for an adoption that had not answered the giver when it handed the lock over.
+    AdoptCountsConfirmed,
     /// The giver relies on its lock after it has handed it over.
     GiverEnds,
     /// The giver goes on with renewing what it has handed over.
@@ -63,15 +65,12 @@ pub(crate) struct Bounds {
     pub(super) restarts: u8,
     /// Keys expire. Without, every key has to be deleted.
     pub(super) expiry: bool,
-    /// What a client has taken over when its adoption fails stays until the lease has ended. Without, it is
-    /// deleted at once, as rule 6 wants it.
-    pub(super) keeps: bool,
 }
 
 impl Bounds {
     /// These clients, and nothing but what they ask for and the end of it.
     pub(super) const fn of(roles: &'static [Role]) -> Self {
-        Self { roles, renewals: 0, restarts: 0, expiry: true, keeps: false }
+        Self { roles, renewals: 0, restarts: 0, expiry: true }
     }
 }
 
@@ -91,7 +90,6 @@ impl fmt::Display for Bounds {
                 write!(f, ", {what} {count}")?;
             }
         }
-        f.write_str(if self.keeps { ", failures keep keys" } else { "" })?;
         f.write_str(if self.expiry { ", any expiry" } else { "" })
     }
 }

@@ -51,6 +51,8 @@ pub(super) struct Node {
     /// Deletes on their way, behind the requests of the same client.
     pub(super) deletes: [bool; CLIENTS],
     pub(super) awaited: [Awaited; CLIENTS],
+    /// It had not answered the giver when the lock was handed over.
+    pub(super) unconfirmed: bool,
     /// The reader that was set last, where that matters.
     pub(super) last: u8,
 }

@@ -1,0 +1,62 @@
+//! Which nodes have a vote on an adoption.
+//!
+//! A node that had not confirmed the lock when it was handed over has none: the `SET` of the giver may
+//! still be on its way there, and run after another client has had the lock. On every node that had
+//! confirmed it, the old value has been there since, for nothing sets it a second time. A client that
+//! held the lock in between had a quorum, and shares a node with a quorum of these (rule 7).
+
+use std::sync::Arc;
+
+use crate::{
+    error::{NodeError, NodeErrorKind},
+    lease::LeaseState,
+    node::{Reply, ReplySink},
+    quorum::{Nodes, Round},
+};
+
+/// The servers that have not confirmed this lease, by their fingerprints.
+pub(super) fn unconfirmed(nodes: &Nodes, lease: &LeaseState) -> Vec<u64> {
+    let confirmed = |index: &usize| lease.confirmed_round.has_yes(*index);
+    let (with, without): (Vec<_>, Vec<_>) = (0..nodes.len()).partition(confirmed);
+    let of = |indices: Vec<usize>| -> Vec<u64> {
+        indices.into_iter().filter_map(|it| Some(nodes.get(it)?.fingerprint())).collect()
+    };
+    let (with, mut without) = (of(with), of(without));
+    // A server under two names is asked under one of them.
+    without.retain(|it| !with.contains(it));
+    without
+}
+
+/// Counts the votes on an adoption in its round.
+pub(super) struct Votes {
+    pub(super) round: Arc<Round>,
+    pub(super) nodes: Arc<Nodes>,
+    pub(super) unconfirmed: Vec<u64>,
+}
+
+impl Votes {
+    fn has_vote(&self, node: usize) -> bool {
+        // As late as possible: the process that has answered may be new.
+        self.nodes.get(node).is_none_or(|node| !self.unconfirmed.contains(&node.fingerprint()))
+    }
+}
+
+impl ReplySink for Votes {
+    fn receive(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
+        let result = match result {
+            Ok(Reply::Done) if !self.has_vote(node) => {
+                let reason = "it had not confirmed the lock when it was handed over, and may have set \
+                              it after another client held it";
+                let error = NodeError::new(&self.name_of(node), NodeErrorKind::SitsOut, reason);
+                // The value there is ours all the same (rule 5).
+                Err(NodeError { may_have_run: true, ..error })
+            }
+            result => result,
+        };
+        Arc::clone(&self.round).receive(node, result);
+    }
+
+    fn names(&self) -> &[Arc<str>] {
+        self.round.names()
+    }
+}
