@@ -1,5 +1,5 @@
-//! The commands to one node that have to be sent again at some time: deletes that are not confirmed, and
-//! watches whose request has failed.
+//! The commands to one node that have to be sent again at some time: deletes that are not confirmed, waiters
+//! that leave a queue which cannot be reached, and watches whose request has failed.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -22,10 +22,10 @@ impl Later {
         self.numbered += 1;
     }
 
-    /// Adds a delete, and nothing for any other job.
+    /// Adds a job that is owed to the node, and no other job.
     pub(super) fn add_cleanup(&mut self, job: Arc<Job>, due: Moment) {
-        if job.clean_up().is_some() {
-            self.cleanups += 1;
+        if job.is_owed(due) {
+            self.cleanups += usize::from(job.clean_up().is_some());
             self.add(Queued { job, reply_to: None, queued: due }, due);
         }
     }
@@ -52,8 +52,8 @@ impl Later {
         self.jobs.first_key_value().map(|((due, _), _)| *due)
     }
 
-    /// Drops the watches. The next connection asks for all listeners.
-    pub(super) fn drop_watches(&mut self) {
-        self.jobs.retain(|_, item| item.job.clean_up().is_some());
+    /// Drops the watches, for which the next connection asks all listeners, and what is too late at `now`.
+    pub(super) fn drop_watches(&mut self, now: Moment) {
+        self.jobs.retain(|_, item| item.job.is_owed(now));
     }
 }

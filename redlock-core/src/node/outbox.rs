@@ -133,7 +133,7 @@ impl Outbox {
     ) -> (Vec<Queued>, bool) {
         if !self.later.is_empty() {
             while let Some(item) = self.later.take_due(**now) {
-                self.lanes.put_again(item);
+                self.lanes.put_again(item, **now);
             }
         }
         self.lanes.take(spare)
@@ -182,7 +182,7 @@ impl Outbox {
     /// Notes that the connection has ended, and returns the jobs that were not sent.
     pub(super) fn disconnect(&mut self, now: Moment) -> Vec<Queued> {
         self.previous_ended = Some(now);
-        self.later.drop_watches();
+        self.later.drop_watches(now);
         self.lanes.take_all()
     }
 
@@ -195,8 +195,7 @@ impl Outbox {
         deletes
     }
 
-    /// Gives up the answers to these jobs, which were sent. The deletes among them become
-    /// clean-ups.
+    /// Gives up the answers to these jobs, which were sent. What is owed among them is sent again.
     pub(super) fn abandon(&mut self, unanswered: &[Queued], now: Moment) {
         self.lanes.answered(unanswered.len());
         for item in unanswered {

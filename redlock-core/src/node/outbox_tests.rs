@@ -1,12 +1,14 @@
 //! Which commands leave an outbox, in which order, and which do not leave at all.
 
+mod owed;
+
 use std::{sync::Arc, time::Duration};
 
 use super::{
     Action, Claim, CleanUp, Draw, EarlyReply, Identity, Job, Places, Raise, Reply, ReplyTo,
     Restarts, deliver,
     lanes::Queued,
-    outbox::{Link, Outbox, PAUSE},
+    outbox::{Link, Outbox},
     quarantine::Quarantine,
 };
 use crate::{
@@ -312,70 +314,6 @@ fn a_node_that_sits_out_draws_no_numbers() {
     }
     let later = outbox.put(&name(), Job::new(&claim("new"), redraw), reply_to(), at(0) + span);
     assert!(later.is_empty());
-}
-
-#[test]
-fn no_number_of_deletes_is_too_large_to_be_owed() {
-    let mut outbox = up();
-    let most = 200_000;
-    for number in 0..most {
-        assert!(put(&mut outbox, delete(&claim(number))).is_empty());
-    }
-    let unsent = outbox.disconnect(at(0));
-    for item in unsent {
-        outbox.add_cleanup(item.job, at(0));
-    }
-    assert_eq!(outbox.cleanups(), most);
-    let mut paid = 0;
-    while !outbox.is_idle() {
-        let items = take(&mut outbox, 0);
-        paid += items.len();
-        outbox.lanes.answered(items.len());
-    }
-    assert_eq!(paid, most);
-}
-
-#[test]
-fn owed_deletes_come_due_in_order() {
-    let mut outbox = up();
-    outbox.add_cleanup(delete(&claim("late")), at(2000));
-    outbox.add_cleanup(delete(&claim("early")), at(1000));
-    assert_eq!((outbox.cleanups(), outbox.next(&&at(0))), (2, Some(at(1000))));
-    assert!(!outbox.has_no_cleanups() && !outbox.is_idle());
-    assert!(take(&mut outbox, 999).is_empty());
-    assert_eq!(&*take(&mut outbox, 1000)[0].job.claim.key, "early");
-    assert_eq!(take(&mut outbox, 9000).len(), 1, "it may have been set late, too");
-    assert!(outbox.has_no_cleanups());
-    outbox.add_cleanup(Job::new(&claim("k"), GRANT), at(1));
-    assert!(outbox.has_no_cleanups(), "only deletes are owed");
-}
-
-#[test]
-fn a_refused_delete_ends_with_its_key() {
-    let mut outbox = up();
-    let job = || delete_of(&claim("k"), clean_up(0, 1001));
-    outbox.add_cleanup_until_expiry(job(), at(1001));
-    assert!(outbox.has_no_cleanups());
-    outbox.add_cleanup_until_expiry(job(), at(1000));
-    assert_eq!(outbox.cleanups(), 1);
-}
-
-#[test]
-fn a_delete_on_a_newer_connection_than_its_set_is_repeated_once() {
-    let job = || delete_of(&claim("k"), clean_up(1000, 60_000));
-    let mut outbox = up();
-    outbox.repeat(&job(), at(1500));
-    assert!(outbox.has_no_cleanups(), "the first connection: first in, first out");
-    outbox.disconnect(at(999));
-    outbox.repeat(&job(), at(1500));
-    assert!(outbox.has_no_cleanups(), "the SET went out on this one");
-    outbox.disconnect(at(1200));
-    outbox.repeat(&job(), at(1500));
-    assert_eq!(outbox.cleanups(), 1, "the SET may be on the old socket");
-    let again = take(&mut outbox, 2500).remove(0).job;
-    assert_eq!(PAUSE, Duration::from_secs(1));
-    outbox.repeat(&again, at(2500));
-    assert!(outbox.has_no_cleanups(), "once is enough");
 }
 
 #[test]

@@ -42,6 +42,16 @@ pub(crate) struct QueuePosition {
     pub(crate) left: Option<Duration>,
 }
 
+/// The outcome of a report to the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Report {
+    At(QueuePosition),
+    /// The node is too busy to answer in time. It may have taken the entry, and give it its turn.
+    Unanswered,
+    /// No node takes the entry.
+    NoQueue,
+}
+
 /// An entry in the queue. Dropping it takes it out and passes on a turn that was given.
 pub(crate) struct Entry {
     nodes: Arc<Nodes>,
@@ -61,8 +71,8 @@ pub(crate) struct Entry {
     declined: Vec<usize>,
     /// When the client came to the queue.
     pub(super) joined: Moment,
-    /// The turn came: the entry is out of the queue already.
-    has_turn: bool,
+    /// The node that gave it the turn: the entry is out of the queue there already.
+    turn_from: Option<usize>,
     /// The turn came while the waiter was reported alive, which put the entry back.
     is_back: bool,
     left: Arc<Left>,
@@ -102,7 +112,7 @@ impl Entry {
             asked: Vec::new(),
             declined: Vec::new(),
             joined: nodes.clock.now(),
-            has_turn: false,
+            turn_from: None,
             is_back: false,
             left: Arc::new(Left { turn_given: Box::new(turn_given) }),
             _metered: metrics::queued(),
@@ -115,26 +125,32 @@ impl Entry {
         self.reports = 0;
     }
 
-    /// Joins the queue, or reports that the waiter is alive. `None` when no node takes the entry.
-    pub(crate) async fn report(&mut self) -> Option<QueuePosition> {
+    /// Joins the queue, or reports that the waiter is alive.
+    pub(crate) async fn report(&mut self) -> Report {
         let mut refused = Vec::new();
         loop {
             // A node that comes back, or is first reached after the waiter has joined, keeps the
             // queue from then on. An entry that stayed where it is would be the front of a separate
             // queue, ahead of all clients that joined since.
-            let node = self.keeper(&refused)?;
+            let Some(node) = self.keeper(&refused) else { return Report::NoQueue };
             if self.node != Some(node) {
                 self.move_to(node);
             }
             match self.ask(node).await {
                 Ok(Reply::Queued { place, ahead, left }) => {
                     self.place = place;
-                    self.has_turn = false;
+                    self.turn_from = None;
                     // A push comes before the answers to later commands.
                     self.is_back = self.wake.has_turn();
-                    return Some(QueuePosition { ahead, left });
+                    return Report::At(QueuePosition { ahead, left });
                 }
-                Ok(_) => return None,
+                Ok(_) => return Report::NoQueue,
+                // A crowd that asks the next node at once makes all of them late, one after the other. A
+                // node that hangs loses its connection soon (rule 15).
+                Err(error) if self.is_busy(node, error.kind) => {
+                    self.reports = 0;
+                    return Report::Unanswered;
+                }
                 Err(error) => {
                     refused.push(node);
                     if error.kind == NodeErrorKind::Server {
@@ -155,25 +171,31 @@ impl Entry {
         Some(stays.filter(|_| declined.contains(&best)).unwrap_or(best))
     }
 
+    /// Whether an error of this kind says that the node has much to do, and no more than that.
+    fn is_busy(&self, node: usize, kind: NodeErrorKind) -> bool {
+        let is_late = matches!(kind, NodeErrorKind::Timeout | NodeErrorKind::Overloaded);
+        is_late && self.nodes.get(node).is_some_and(NodeHandle::is_up)
+    }
+
     /// Moves the entry to another node, where it keeps its place. The node before is told when the
-    /// waiter goes, if it has not forgotten the entry by then: the waiter may come back to it.
+    /// waiter goes, if it has not forgotten the entry by then: the waiter may come back to it, and until
+    /// then that node may give it the turn.
     fn move_to(&mut self, node: usize) {
-        if let Some(before) = self.node.replace(node).and_then(|it| self.nodes.get(it)) {
-            self.keys.iter().for_each(|key| before.stop_listening(key, &self.wake));
+        self.node = Some(node);
+        self.reports = 0;
+        if self.asked.contains(&node) {
+            return;
         }
+        self.asked.push(node);
         if let Some(handle) = self.nodes.get(node) {
             let wake = || -> Arc<dyn Listener> { Arc::<Wake>::clone(&self.wake) };
             self.keys.iter().for_each(|key| handle.listen(key, node, wake()));
         }
-        if !self.asked.contains(&node) {
-            self.asked.push(node);
-        }
-        self.reports = 0;
     }
 
     async fn ask(&mut self, node: usize) -> Result<Reply, NodeError> {
         let told = self.wake.take_all();
-        let listens = self.reports == 0 || told || self.has_turn;
+        let listens = self.reports == 0 || told || self.has_turn();
         self.reports = if listens { 1 } else { (self.reports + 1) % LISTEN_AGAIN };
         let action = Action::Join { place: self.place, life: LIFE, listens };
         let answer = Arc::<Answer>::default();
@@ -200,14 +222,14 @@ impl Entry {
         // A node pushes each key once. The next report has to listen again.
         self.reports = 0;
         if signal == Signal::Turn {
-            self.has_turn = !std::mem::take(&mut self.is_back);
+            self.turn_from = self.wake.giver().filter(|_| !std::mem::take(&mut self.is_back));
         }
         signal
     }
 
     /// Whether the turn came, so that the entry is out of the queue.
     pub(crate) fn has_turn(&self) -> bool {
-        self.has_turn
+        self.turn_from.is_some()
     }
 
     /// Whether the node that keeps the entry pushes to this client.
@@ -223,25 +245,29 @@ impl Entry {
 
     /// Ends the entry without passing its turn on, because the waiter has the lock.
     pub(crate) fn acquired(mut self) {
-        if self.has_turn {
-            // The release that gave the turn took the entry out.
-            let node = self.node;
-            self.asked.retain(|asked| Some(*asked) != node);
+        // The release that gave the turn took the entry out.
+        if let Some(index) = self.turn_from {
+            self.asked.retain(|asked| *asked != index);
+            self.stop_listening(index);
+        }
+    }
+
+    fn stop_listening(&self, node: usize) {
+        if let Some(node) = self.nodes.get(node) {
+            self.keys.iter().for_each(|key| node.stop_listening(key, &self.wake));
         }
     }
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        if let Some(node) = self.node.and_then(|node| self.nodes.get(node)) {
-            self.keys.iter().for_each(|key| node.stop_listening(key, &self.wake));
-        }
         for node in std::mem::take(&mut self.asked) {
+            self.stop_listening(node);
             let Some(handle) = self.nodes.get(node) else { continue };
             // The leave follows a join that is still on its way, on the same connection. An entry
-            // that cannot be reached expires by itself.
-            let reply_to = ReplyTo::new(&self.left, node);
-            deliver(handle.submit(Job::new(&self.claim, Action::Leave), reply_to, handle.now()));
+            // that cannot be reached until then expires by itself.
+            let (reply_to, now) = (ReplyTo::new(&self.left, node), handle.now());
+            deliver(handle.submit(Job::leaving(&self.claim, now + LIFE), reply_to, now));
         }
     }
 }

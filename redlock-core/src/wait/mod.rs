@@ -45,7 +45,7 @@ mod waiters;
 mod wants;
 
 pub(crate) use deletes::{delete, settles};
-pub(crate) use entry::{Entry, QueuePosition};
+pub(crate) use entry::{Entry, QueuePosition, Report};
 pub(crate) use failed_attempt::FailedAttempt;
 pub(crate) use keeper::queue_node;
 pub(crate) use pace::{MIN_PAUSE, REFRESH, WakeBackoff, grace, watches_after};

@@ -27,12 +27,19 @@ pub(super) struct Wake {
     turn: Arc<str>,
     /// Signals that were not looked at yet, by importance.
     told: Mutex<[bool; 3]>,
+    /// The node that gave the last turn.
+    giver: Mutex<Option<usize>>,
     notify: Notify,
 }
 
 impl Wake {
     pub(super) fn new(turn: &Arc<str>) -> Self {
-        Self { turn: Arc::clone(turn), told: Mutex::default(), notify: Notify::new() }
+        Self {
+            turn: Arc::clone(turn),
+            told: Mutex::default(),
+            giver: Mutex::default(),
+            notify: Notify::new(),
+        }
     }
 
     fn tell(&self, signal: Signal) {
@@ -47,6 +54,10 @@ impl Wake {
 
     pub(super) fn has_turn(&self) -> bool {
         self.told.lock()[Signal::Turn as usize]
+    }
+
+    pub(super) fn giver(&self) -> Option<usize> {
+        *self.giver.lock()
     }
 
     pub(super) fn take(&self) -> Option<Signal> {
@@ -66,8 +77,13 @@ impl Wake {
 }
 
 impl Listener for Wake {
-    fn changed(&self, _: usize, key: &str) {
-        self.tell(if *key == *self.turn { Signal::Turn } else { Signal::Next });
+    fn changed(&self, node: usize, key: &str) {
+        if *key == *self.turn {
+            *self.giver.lock() = Some(node);
+            self.tell(Signal::Turn);
+        } else {
+            self.tell(Signal::Next);
+        }
     }
 
     fn freed(&self, _: usize) {}

@@ -21,7 +21,7 @@ use crate::{
     telemetry,
     timer::sleep,
     token,
-    wait::{Entry, FailedAttempt, Front, MIN_PAUSE, QueuePosition, Signal},
+    wait::{Entry, FailedAttempt, Front, MIN_PAUSE, QueuePosition, Report, Signal},
 };
 
 /// The events that end the sleep of a waiting client.
@@ -197,8 +197,10 @@ impl Request<'_> {
                 entry.listen_again();
             }
         }
-        let position = self.position(front).await?;
-        if let Some(QueuePosition { ahead, .. }) = position.filter(|_| waiting.joins()) {
+        let report = self.ask_queue(front).await?;
+        if let Report::At(QueuePosition { ahead, .. }) = report
+            && waiting.joins()
+        {
             metrics::queue_ahead(self.terms.label, ahead);
         }
         let yields = front.yields();
@@ -207,7 +209,7 @@ impl Request<'_> {
         let signal = entry.and_then(|entry| entry.take_signal());
         let has_watch = self.watch.is_some();
         let now = self.now();
-        Ok(waiting.reported(&Reported { now, position, signal, has_pushes, yields, has_watch }))
+        Ok(waiting.reported(&Reported { now, report, signal, has_pushes, yields, has_watch }))
     }
 
     /// An entry for the queue between clients, which no node has yet.
@@ -224,14 +226,12 @@ impl Request<'_> {
         Ok(Entry::new(nodes, key, value, turn_given))
     }
 
-    /// The place in the queue between clients, which the report has shown. `None` when no node keeps
-    /// the queue.
-    async fn position(&self, front: &mut Front) -> Result<Option<QueuePosition>, LockError> {
-        let Some(entry) = &mut front.entry else { return Ok(None) };
-        let position = self.unless_closed(entry.report()).await?;
-        if position.is_none() {
+    async fn ask_queue(&self, front: &mut Front) -> Result<Report, LockError> {
+        let Some(entry) = &mut front.entry else { return Ok(Report::NoQueue) };
+        let report = self.unless_closed(entry.report()).await?;
+        if report == Report::NoQueue {
             telemetry::no_queue(self.resources.name());
         }
-        Ok(position)
+        Ok(report)
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     error::LockError,
     op::watch::Watch,
     timer::timeout,
-    wait::{FailedAttempt, Front, REFRESH, grace},
+    wait::{FailedAttempt, Front, REFRESH, Report, grace},
 };
 
 impl Request<'_> {
@@ -85,7 +85,7 @@ async fn keep_place(front: &mut Front, round_trip: Duration) {
         let mut pause = if entry.has_turn() { round_trip * 2 } else { REFRESH };
         loop {
             let _ = timeout(pause, entry.signal()).await;
-            if entry.report().await.is_none() {
+            if entry.report().await == Report::NoQueue {
                 // No node keeps it. The set joins again when it waits there next.
                 return pending().await;
             }

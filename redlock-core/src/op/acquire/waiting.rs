@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{retries::Chance, target::Target};
 use crate::{
     clock::Moment,
-    wait::{MIN_PAUSE, QueuePosition, REFRESH, Signal, grace, watches_after},
+    wait::{MIN_PAUSE, QueuePosition, REFRESH, Report, Signal, grace, watches_after},
 };
 
 /// The circumstances in which a client begins to wait. They stay as they are.
@@ -53,8 +53,7 @@ pub(super) enum WatchState {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reported {
     pub(super) now: Moment,
-    /// The place. `None` when no node keeps the queue.
-    pub(super) position: Option<QueuePosition>,
+    pub(super) report: Report,
     /// A push that came before the answer. It says more than the answer: a free lock may be on its way
     /// to the waiter before this one.
     pub(super) signal: Option<Signal>,
@@ -94,8 +93,11 @@ pub(super) enum Conclusion {
 #[derive(Debug)]
 pub(super) struct Waiting {
     given: Circumstances,
-    /// The place in the queue. `None` before the first report, and without a queue.
+    /// The place in the queue. `None` before the first answer, and without a queue.
     position: Option<QueuePosition>,
+    /// The node that keeps the queue has not answered in time, and the place is not known: other clients may
+    /// be before this one.
+    is_unanswered: bool,
     /// How often in a row the lock was free although other clients are before this one.
     looked_free: u32,
     /// When the next report to the queue is due.
@@ -119,6 +121,7 @@ impl Waiting {
         Self {
             given,
             position: None,
+            is_unanswered: false,
             looked_free: 0,
             report_at: begun,
             watch_at,
@@ -132,7 +135,7 @@ impl Waiting {
     }
 
     fn is_front(&self) -> bool {
-        self.position.is_none_or(|position| position.ahead == 0)
+        self.position.map_or(!self.is_unanswered, |position| position.ahead == 0)
     }
 
     pub(super) fn next(&self, around: &Surroundings) -> Step {
@@ -179,16 +182,25 @@ impl Waiting {
 
     /// Draws the conclusion from the answer of the queue to a report.
     pub(super) fn reported(&mut self, reported: &Reported) -> Conclusion {
-        let Reported { now, position, signal, yields, .. } = *reported;
+        let Reported { now, report, signal, yields, .. } = *reported;
         let Circumstances { end, round_trip, is_split, was_misled, target, .. } = self.given;
         let is_first_report = self.joins();
-        self.position = position;
+        self.is_unanswered = report == Report::Unanswered && self.position.is_none();
+        match report {
+            Report::At(position) => self.position = Some(position),
+            Report::NoQueue => self.position = None,
+            Report::Unanswered => self.report_at = now + grace(round_trip),
+        }
         if let Some(signal) = signal {
             return self.told(signal, now).map_or(Conclusion::Wait, Conclusion::End);
         }
-        let Some(position) = position else {
-            self.watch_at = now;
-            return Conclusion::LeaveQueue;
+        let position = match report {
+            Report::At(position) => position,
+            Report::Unanswered => return Conclusion::Wait,
+            Report::NoQueue => {
+                self.watch_at = now;
+                return Conclusion::LeaveQueue;
+            }
         };
         if position.ahead == 0 && target.front_asks(position, is_first_report) {
             return Conclusion::End(Chance::Due);
@@ -245,6 +257,7 @@ impl Waiting {
                 if let Some(position) = &mut self.position {
                     position.ahead = 0;
                 }
+                self.is_unanswered = false;
                 self.report_at = now + grace(self.given.round_trip);
                 self.watch_at = self.report_at;
             }

@@ -1,6 +1,22 @@
 //! Places in the queue between clients.
 
 use super::*;
+use crate::wait::{QueuePosition, Report};
+
+fn entry(redlock: &Redlock) -> Entry {
+    Entry::new(&redlock.client().nodes, &"redlock:r".into(), "waiter".to_owned(), || ())
+}
+
+async fn position(entry: &mut Entry) -> QueuePosition {
+    match entry.report().await {
+        Report::At(position) => position,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn keeper(redlock: &Redlock) -> usize {
+    queue_node(&redlock.client().nodes, "redlock:r").unwrap()
+}
 
 /// A node pushes a key once, and it has pushed the key for this turn already.
 #[tokio::test(start_paused = true)]
@@ -10,20 +26,74 @@ async fn a_waiter_whose_turn_crossed_its_report_hears_of_its_next_turn() {
     let guard = holder.lock("r").await.unwrap();
     drop(ours.lock("warm").await.unwrap());
     drop(next.lock("warm").await.unwrap());
-    let value = "waiter".to_owned();
-    let mut entry = Entry::new(&ours.client().nodes, &"redlock:r".into(), value, || ());
-    assert_eq!(entry.report().await.unwrap().ahead, 0);
+    let mut entry = entry(&ours);
+    assert_eq!(position(&mut entry).await.ahead, 0);
     nodes.iter().for_each(|node| node.slow(10 * MS));
     let released = tokio::spawn(guard.release());
     sleep(5 * MS).await;
     // The release takes the entry out, and the report puts it back.
-    assert_eq!(entry.report().await.unwrap().left, None);
+    assert_eq!(position(&mut entry).await.left, None);
     assert_eq!(entry.take_signal(), Some(Signal::Turn));
     assert!(!entry.has_turn());
     assert_eq!(released.await.unwrap().unwrap(), Released::Ours);
 
     let guard = next.try_lock("r").await.unwrap();
-    entry.report().await.unwrap();
+    position(&mut entry).await;
     drop(guard);
     assert_eq!(timeout(MINUTE, entry.signal()).await, Ok(Signal::Turn));
+}
+
+/// A crowd that moves on from node to node makes each of them late, and no client hears its turn.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_too_busy_to_answer_keeps_the_queue() {
+    let nodes = nodes(3);
+    let [ours, holder] = [client(&nodes), client(&nodes)];
+    let guard = holder.lock("r").await.unwrap();
+    drop(ours.lock("warm").await.unwrap());
+    let mut entry = entry(&ours);
+    nodes[keeper(&ours)].slow(60 * MS);
+    assert_eq!(entry.report().await, Report::Unanswered);
+    nodes[keeper(&ours)].slow(Duration::ZERO);
+    sleep(100 * MS).await;
+    assert_eq!(guard.release().await.unwrap(), Released::Ours);
+    assert_eq!(timeout(MINUTE, entry.signal()).await, Ok(Signal::Turn));
+    assert!(entry.has_turn());
+
+    let guard = holder.lock("r").await.unwrap();
+    nodes[keeper(&ours)].slow(60 * MS);
+    assert_eq!(entry.report().await, Report::Unanswered);
+    // The third timeout in a row ends the connection (rule 15).
+    let before = keeper(&ours);
+    assert_eq!(position(&mut entry).await.ahead, 0);
+    assert_ne!(keeper(&ours), before);
+    drop((entry, guard));
+    nodes[before].slow(Duration::ZERO);
+    sleep(MINUTE).await;
+    assert!(are_empty(&nodes));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_counts_that_comes_from_a_node_where_the_entry_was_before() {
+    let nodes = nodes(3);
+    let ours = client(&nodes);
+    drop(ours.lock("warm").await.unwrap());
+    let mut entry = entry(&ours);
+    let best = keeper(&ours);
+    nodes[best].hang();
+    for _ in 0..2 {
+        assert_eq!(entry.report().await, Report::Unanswered);
+    }
+    position(&mut entry).await;
+    let other = keeper(&ours);
+    assert_ne!(other, best);
+    // To this client, the other node is all there is.
+    let holder = client(std::slice::from_ref(&nodes[other]));
+    let guard = holder.lock("r").await.unwrap();
+    nodes[best].resume();
+    sleep(1000 * MS).await;
+    assert_eq!(keeper(&ours), best);
+    position(&mut entry).await;
+    assert_eq!(guard.release().await.unwrap(), Released::Ours);
+    assert_eq!(timeout(MINUTE, entry.signal()).await, Ok(Signal::Turn));
+    assert!(entry.has_turn());
 }

@@ -1,6 +1,7 @@
 //! Thousands of resources and callers, and nodes that are far away.
 
 use super::*;
+use crate::sync::Mutex;
 
 fn distant(one_way: u64) -> Vec<MemoryNode> {
     let nodes = nodes(5);
@@ -121,4 +122,68 @@ async fn the_validity_of_a_caller_in_a_crowd_starts_with_its_own_attempt() {
     let left: Vec<_> = guards.iter().map(LockGuard::validity).collect();
     let spread = *left.iter().max().unwrap() - *left.iter().min().unwrap();
     assert!(spread >= 20 * MS, "{spread:?}: all clocks started at once");
+}
+
+/// Turns are given to clients that do not hear of them if a client whose join is answered late goes to
+/// another node: each then lasts until the next waiter looks for itself, a tenth of a second.
+#[tokio::test(start_paused = true)]
+async fn a_crowd_that_begins_at_a_busy_node_is_served_in_no_time() {
+    let nodes = nodes(5);
+    let clients: Vec<_> = (0..64).map(|_| client(&nodes)).collect();
+    for client in &clients {
+        drop(client.lock("warm").await.unwrap());
+    }
+    let held = clients[0].lock("r").await.unwrap();
+    let keeper = queue_node(&clients[0].client().nodes, "redlock:r").unwrap();
+    // It answers later than `node_timeout`.
+    nodes[keeper].slow(60 * MS);
+    let waiters: Vec<_> = clients[1..]
+        .iter()
+        .map(|client| {
+            let client = client.clone();
+            tokio::spawn(async move {
+                let guard = client.lock("r").await.unwrap();
+                sleep(MS).await;
+                drop(guard);
+            })
+        })
+        .collect();
+    sleep(80 * MS).await;
+    nodes[keeper].slow(Duration::ZERO);
+    sleep(100 * MS).await;
+    let begun = Instant::now();
+    drop(held);
+    join_all(waiters).await.into_iter().for_each(Result::unwrap);
+    assert!(begun.elapsed() < 500 * MS, "{:?}", begun.elapsed());
+}
+
+/// The waiters that stood there when it began to hang have long had the lock, and have gone.
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_hung_for_a_while_gives_no_turns_to_clients_that_have_gone() {
+    let nodes = nodes(5);
+    nodes.iter().for_each(|node| node.slow(MS / 4));
+    let clients: Vec<_> = (0..16).map(|_| client(&nodes)).collect();
+    for client in &clients {
+        drop(client.lock("warm").await.unwrap());
+    }
+    let (end, turns) = (Instant::now() + 5000 * MS, Arc::<Mutex<Vec<Instant>>>::default());
+    let tasks = clients.iter().map(|client| {
+        let (client, turns) = (client.clone(), Arc::clone(&turns));
+        tokio::spawn(async move {
+            while Instant::now() < end {
+                let _guard = client.lock("r").await.unwrap();
+                turns.lock().push(Instant::now());
+                sleep(MS).await;
+            }
+        })
+    });
+    let tasks: Vec<_> = tasks.collect();
+    sleep(1000 * MS).await;
+    let keeper = queue_node(&clients[0].client().nodes, "redlock:r").unwrap();
+    nodes[keeper].hang();
+    sleep(2000 * MS).await;
+    nodes[keeper].resume();
+    join_all(tasks).await.into_iter().for_each(Result::unwrap);
+    let longest = turns.lock().windows(2).map(|it| it[1] - it[0]).max().unwrap();
+    assert!(longest < 500 * MS, "{longest:?} without a holder");
 }

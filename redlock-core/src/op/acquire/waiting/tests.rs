@@ -38,12 +38,17 @@ fn place(ahead: u64, left: Option<u64>) -> Option<QueuePosition> {
 fn answer(position: Option<QueuePosition>) -> Reported {
     Reported {
         now: at(1),
-        position,
+        report: position.map_or(Report::NoQueue, Report::At),
         signal: None,
         has_pushes: true,
         yields: false,
         has_watch: false,
     }
+}
+
+/// No answer in time, at 51 ms.
+fn no_answer() -> Reported {
+    Reported { now: at(51), report: Report::Unanswered, ..answer(None) }
 }
 
 /// Where the client stands: no queue, or a place in it after one report.
@@ -90,6 +95,33 @@ fn the_next_step() {
     assert_eq!(second().next(&late), Step::End(Chance::Behind));
     let joining = Surroundings { now: at(0), in_queue: true, watch: Unwatched };
     assert_eq!(waiting(true).next(&joining), Step::Report);
+}
+
+/// A crowd that a busy node has not answered must not ask all nodes to watch the lock.
+#[test]
+fn a_client_whose_report_is_not_answered_in_time_stays_in_the_queue_and_asks_again() {
+    let again = 51 + 108;
+    let sleep = |until| Step::Sleep { until: at(until), quiet: ms(0) };
+    for (mut waiting, watches) in [
+        (waiting(true), false),
+        (after(place(1, Some(5000))), false),
+        (after(place(0, Some(5000))), true),
+    ] {
+        assert_eq!(waiting.reported(&no_answer()), Conclusion::Wait, "{waiting:?}");
+        let around = |now| Surroundings { now: at(now), in_queue: true, watch: WatchState::None };
+        let next = if watches { Step::Watch } else { sleep(again) };
+        assert_eq!(waiting.next(&around(60)), next, "{waiting:?}");
+        assert_eq!(waiting.next(&around(again)), Step::Report, "{waiting:?}");
+    }
+    let mut waiting = waiting(true);
+    waiting.reported(&no_answer());
+    let turn = Reported { signal: Some(Signal::Turn), ..no_answer() };
+    assert_eq!(waiting.reported(&turn), Conclusion::End(Chance::Turn));
+    assert_eq!(waiting.told(Signal::Next, at(60)), None);
+    let around = Surroundings { now: at(60 + 108), in_queue: true, watch: WatchState::None };
+    assert_eq!(waiting.next(&around), Step::Report);
+    waiting.report_at = Moment::NEVER;
+    assert_eq!(waiting.next(&around), Step::Watch, "it is the front");
 }
 
 #[test]

@@ -1,0 +1,93 @@
+//! What an outbox owes to its node, and sends again.
+
+use super::*;
+use crate::{error::NodeError, node::outbox::PAUSE};
+
+#[test]
+fn no_number_of_deletes_is_too_large_to_be_owed() {
+    let mut outbox = up();
+    let most = 200_000;
+    for number in 0..most {
+        assert!(put(&mut outbox, delete(&claim(number))).is_empty());
+    }
+    let unsent = outbox.disconnect(at(0));
+    for item in unsent {
+        outbox.add_cleanup(item.job, at(0));
+    }
+    assert_eq!(outbox.cleanups(), most);
+    let mut paid = 0;
+    while !outbox.is_idle() {
+        let items = take(&mut outbox, 0);
+        paid += items.len();
+        outbox.lanes.answered(items.len());
+    }
+    assert_eq!(paid, most);
+}
+
+#[test]
+fn owed_deletes_come_due_in_order() {
+    let mut outbox = up();
+    outbox.add_cleanup(delete(&claim("late")), at(2000));
+    outbox.add_cleanup(delete(&claim("early")), at(1000));
+    assert_eq!((outbox.cleanups(), outbox.next(&&at(0))), (2, Some(at(1000))));
+    assert!(!outbox.has_no_cleanups() && !outbox.is_idle());
+    assert!(take(&mut outbox, 999).is_empty());
+    assert_eq!(&*take(&mut outbox, 1000)[0].job.claim.key, "early");
+    assert_eq!(take(&mut outbox, 9000).len(), 1, "it may have been set late, too");
+    assert!(outbox.has_no_cleanups());
+    outbox.add_cleanup(Job::new(&claim("k"), GRANT), at(1));
+    assert!(outbox.has_no_cleanups(), "only deletes are owed");
+}
+
+/// Otherwise a queue that could not be reached would give its turns to waiters that have gone.
+#[test]
+fn a_waiter_that_leaves_is_taken_out_when_the_node_is_back_unless_the_queue_has_forgotten_it() {
+    let leave = || Job::leaving(&claim("k"), at(5000));
+    let mut outbox = up();
+    outbox.put(&name(), leave(), reply_to(), at(0));
+    let sent = take(&mut outbox, 0);
+    assert_eq!(actions(&sent), [Action::Leave]);
+    outbox.abandon(&sent, at(100));
+    outbox.disconnect(at(100));
+    outbox.link = Link::Down(NodeError::new(&name(), NodeErrorKind::Down, "it is down"));
+    assert_eq!(outbox.put(&name(), leave(), reply_to(), at(200)).len(), 1);
+    outbox.add_cleanup(leave(), at(5000));
+    outbox.link = Link::Up;
+    assert!(outbox.has_no_cleanups(), "these are no keys");
+    assert_eq!(actions(&take(&mut outbox, 300)), [Action::Leave, Action::Leave]);
+    assert!(take(&mut outbox, 4999).is_empty());
+
+    outbox.add_cleanup(leave(), at(4000));
+    assert!(take(&mut outbox, 5000).is_empty(), "too late");
+    outbox.add_cleanup(leave(), at(4000));
+    outbox.disconnect(at(5000));
+    assert_eq!(outbox.next(&&at(5000)), None);
+}
+
+#[test]
+fn a_refused_delete_ends_with_its_key() {
+    let mut outbox = up();
+    let job = || delete_of(&claim("k"), clean_up(0, 1001));
+    outbox.add_cleanup_until_expiry(job(), at(1001));
+    assert!(outbox.has_no_cleanups());
+    outbox.add_cleanup_until_expiry(job(), at(1000));
+    assert_eq!(outbox.cleanups(), 1);
+}
+
+#[test]
+fn a_delete_on_a_newer_connection_than_its_set_is_repeated_once() {
+    let job = || delete_of(&claim("k"), clean_up(1000, 60_000));
+    let mut outbox = up();
+    outbox.repeat(&job(), at(1500));
+    assert!(outbox.has_no_cleanups(), "the first connection: first in, first out");
+    outbox.disconnect(at(999));
+    outbox.repeat(&job(), at(1500));
+    assert!(outbox.has_no_cleanups(), "the SET went out on this one");
+    outbox.disconnect(at(1200));
+    outbox.repeat(&job(), at(1500));
+    assert_eq!(outbox.cleanups(), 1, "the SET may be on the old socket");
+    let again = take(&mut outbox, 2500).remove(0).job;
+    assert_eq!(PAUSE, Duration::from_secs(1));
+    outbox.repeat(&again, at(2500));
+    assert!(outbox.has_no_cleanups(), "once is enough");
+}
