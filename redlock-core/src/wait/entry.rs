@@ -147,10 +147,7 @@ impl Entry {
                 Ok(_) => return Report::NoQueue,
                 // A crowd that asks the next node at once makes all of them late, one after the other. A
                 // node that hangs loses its connection soon (rule 15).
-                Err(error) if self.is_busy(node, error.kind) => {
-                    self.reports = 0;
-                    return Report::Unanswered;
-                }
+                Err(error) if self.is_busy(node, error.kind) => return Report::Unanswered,
                 Err(error) => {
                     refused.push(node);
                     if error.kind == NodeErrorKind::Server {
@@ -173,8 +170,7 @@ impl Entry {
 
     /// Whether an error of this kind says that the node has much to do, and no more than that.
     fn is_busy(&self, node: usize, kind: NodeErrorKind) -> bool {
-        let is_late = matches!(kind, NodeErrorKind::Timeout | NodeErrorKind::Overloaded);
-        is_late && self.nodes.get(node).is_some_and(NodeHandle::is_up)
+        kind == NodeErrorKind::Timeout && self.nodes.get(node).is_some_and(NodeHandle::is_up)
     }
 
     /// Moves the entry to another node, where it keeps its place. The node before is told when the

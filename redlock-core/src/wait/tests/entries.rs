@@ -1,10 +1,23 @@
 //! Places in the queue between clients.
 
 use super::*;
-use crate::wait::{QueuePosition, Report};
+use crate::{
+    node::{NodeHandle, Watchers},
+    wait::{QueuePosition, Report},
+};
 
 fn entry(redlock: &Redlock) -> Entry {
-    Entry::new(&redlock.client().nodes, &"redlock:r".into(), "waiter".to_owned(), || ())
+    let value = format!("{}.waiter", "0".repeat(40));
+    Entry::new(&redlock.client().nodes, &"redlock:r".into(), value, || ())
+}
+
+fn listens(redlock: &Redlock) -> bool {
+    !redlock.client().nodes.iter().map(NodeHandle::watchers).all(Watchers::is_empty)
+}
+
+/// The waiters on the node that keeps the queue.
+async fn waiters(redlock: &Redlock) -> usize {
+    redlock.inspect("r").await.unwrap().waiting().len()
 }
 
 async fn position(entry: &mut Entry) -> QueuePosition {
@@ -66,7 +79,9 @@ async fn a_node_that_is_too_busy_to_answer_keeps_the_queue() {
     let before = keeper(&ours);
     assert_eq!(position(&mut entry).await.ahead, 0);
     assert_ne!(keeper(&ours), before);
+    assert!(listens(&ours));
     drop((entry, guard));
+    assert!(!listens(&ours));
     nodes[before].slow(Duration::ZERO);
     sleep(MINUTE).await;
     assert!(are_empty(&nodes));
@@ -96,4 +111,9 @@ async fn a_turn_counts_that_comes_from_a_node_where_the_entry_was_before() {
     assert_eq!(guard.release().await.unwrap(), Released::Ours);
     assert_eq!(timeout(MINUTE, entry.signal()).await, Ok(Signal::Turn));
     assert!(entry.has_turn());
+    assert_eq!(waiters(&ours).await, 1);
+    entry.acquired();
+    assert!(!listens(&ours));
+    sleep(MS).await;
+    assert_eq!(waiters(&ours).await, 0);
 }
