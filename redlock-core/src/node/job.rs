@@ -23,9 +23,8 @@ enum Purpose {
     Extension(Expected),
     /// Removes a key with [`Action::Release`]. The job goes on after its asker has its answer (rule 5).
     CleanUp(CleanUp),
-    /// Takes a waiter out of a queue, which forgets it at this moment. Until then a node that cannot be
-    /// reached would give it turns.
-    Leave(Moment),
+    /// Takes a waiter out of a queue. A node that could not be reached would give it turns.
+    Leave,
 }
 
 /// How long and how thoroughly to clean up.
@@ -68,9 +67,9 @@ impl Job {
         Self::of(claim, action, Purpose::CleanUp(clean_up))
     }
 
-    /// A [`Leave`](Action::Leave) of a queue that forgets the waiter at `until`.
-    pub(crate) fn leaving(claim: &Arc<Claim>, until: Moment) -> Arc<Self> {
-        Self::of(claim, Action::Leave, Purpose::Leave(until))
+    /// A [`Leave`](Action::Leave) of a queue.
+    pub(crate) fn leaving(claim: &Arc<Claim>) -> Arc<Self> {
+        Self::of(claim, Action::Leave, Purpose::Leave)
     }
 
     fn of(claim: &Arc<Claim>, action: Action, purpose: Purpose) -> Arc<Self> {
@@ -81,7 +80,7 @@ impl Job {
     pub(super) fn expected(&self) -> Option<&Expected> {
         match &self.purpose {
             Purpose::Extension(expected) => Some(expected),
-            Purpose::Answer | Purpose::CleanUp(_) | Purpose::Leave(_) => None,
+            Purpose::Answer | Purpose::CleanUp(_) | Purpose::Leave => None,
         }
     }
 
@@ -89,17 +88,13 @@ impl Job {
     pub(crate) fn clean_up(&self) -> Option<&CleanUp> {
         match &self.purpose {
             Purpose::CleanUp(clean_up) => Some(clean_up),
-            Purpose::Answer | Purpose::Extension(_) | Purpose::Leave(_) => None,
+            Purpose::Answer | Purpose::Extension(_) | Purpose::Leave => None,
         }
     }
 
-    /// Whether it has to be sent again if the connection has ended, and may be sent until `now`.
-    pub(super) fn is_owed(&self, now: Moment) -> bool {
-        match self.purpose {
-            Purpose::CleanUp(_) => true,
-            Purpose::Leave(until) => now < until,
-            Purpose::Answer | Purpose::Extension(_) => false,
-        }
+    /// Whether it is sent again on the next connection if this one has ended.
+    pub(super) fn is_owed(&self) -> bool {
+        matches!(self.purpose, Purpose::CleanUp(_) | Purpose::Leave)
     }
 
     /// The command to send at `now`. What is left of a `min_hold` is counted here and not

@@ -129,13 +129,10 @@ impl Lanes {
     }
 
     /// Takes in a job that was sent before, or should have been. It replaces no other job.
-    pub(super) fn put_again(&mut self, item: Queued, now: Moment) {
-        let has_been_forgotten = item.job.action == Action::Leave && !item.job.is_owed(now);
-        let is_delete = item.job.clean_up().is_some();
-        let lane = if is_delete { &mut self.deletes } else { &mut self.watches };
-        if !has_been_forgotten {
-            lane.push_back(item);
-        }
+    pub(super) fn put_again(&mut self, item: Queued) {
+        let lane =
+            if item.job.clean_up().is_some() { &mut self.deletes } else { &mut self.watches };
+        lane.push_back(item);
     }
 
     /// Takes out the jobs that the node must not be asked any more, with the reason.

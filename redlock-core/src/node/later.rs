@@ -24,7 +24,7 @@ impl Later {
 
     /// Adds a job that is owed to the node, and no other job.
     pub(super) fn add_cleanup(&mut self, job: Arc<Job>, due: Moment) {
-        if job.is_owed(due) {
+        if job.is_owed() {
             self.cleanups += usize::from(job.clean_up().is_some());
             self.add(Queued { job, reply_to: None, queued: due }, due);
         }
@@ -52,8 +52,8 @@ impl Later {
         self.jobs.first_key_value().map(|((due, _), _)| *due)
     }
 
-    /// Drops the watches, for which the next connection asks all listeners, and what is too late at `now`.
-    pub(super) fn drop_watches(&mut self, now: Moment) {
-        self.jobs.retain(|_, item| item.job.is_owed(now));
+    /// Drops the watches. The next connection asks for all listeners.
+    pub(super) fn drop_watches(&mut self) {
+        self.jobs.retain(|_, item| item.job.is_owed());
     }
 }

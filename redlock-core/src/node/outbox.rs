@@ -133,7 +133,7 @@ impl Outbox {
     ) -> (Vec<Queued>, bool) {
         if !self.later.is_empty() {
             while let Some(item) = self.later.take_due(**now) {
-                self.lanes.put_again(item, **now);
+                self.lanes.put_again(item);
             }
         }
         self.lanes.take(spare)
@@ -182,7 +182,7 @@ impl Outbox {
     /// Notes that the connection has ended, and returns the jobs that were not sent.
     pub(super) fn disconnect(&mut self, now: Moment) -> Vec<Queued> {
         self.previous_ended = Some(now);
-        self.later.drop_watches(now);
+        self.later.drop_watches();
         self.lanes.take_all()
     }
 

@@ -87,11 +87,14 @@ fn note_cleanups(
     let mut outbox = shared.outbox.lock();
     outbox.lanes.answered(items.len());
     for (item, result) in items.iter().zip(results) {
-        if item.job.clean_up().is_none() {
+        if !item.job.is_owed() {
             continue;
         }
+        let is_key = item.job.clean_up().is_some();
         match result {
             Ok(_) => outbox.repeat(&item.job, **now),
+            // On this connection, a waiter leaves behind its join, however late.
+            Err(error) if !is_key && error.kind != NodeErrorKind::Disconnected => {}
             Err(error) if error.kind == NodeErrorKind::Server => {
                 outbox.add_cleanup_until_expiry(Arc::clone(&item.job), **now + outbox::PAUSE);
             }

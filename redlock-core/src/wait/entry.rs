@@ -75,6 +75,8 @@ pub(crate) struct Entry {
     turn_from: Option<usize>,
     /// The turn came while the waiter was reported alive, which put the entry back.
     is_back: bool,
+    /// A report is not answered. It may put the entry back at any moment.
+    may_be_back: bool,
     left: Arc<Left>,
     _metered: metrics::Counted,
 }
@@ -114,6 +116,7 @@ impl Entry {
             joined: nodes.clock.now(),
             turn_from: None,
             is_back: false,
+            may_be_back: false,
             left: Arc::new(Left { turn_given: Box::new(turn_given) }),
             _metered: metrics::queued(),
         }
@@ -140,6 +143,7 @@ impl Entry {
                 Ok(Reply::Queued { place, ahead, left }) => {
                     self.place = place;
                     self.turn_from = None;
+                    self.may_be_back = false;
                     // A push comes before the answers to later commands.
                     self.is_back = self.wake.has_turn();
                     return Report::At(QueuePosition { ahead, left });
@@ -178,6 +182,7 @@ impl Entry {
     /// then that node may give it the turn.
     fn move_to(&mut self, node: usize) {
         self.node = Some(node);
+        self.wake.kept_by(node);
         self.reports = 0;
         if self.asked.contains(&node) {
             return;
@@ -194,6 +199,7 @@ impl Entry {
         let listens = self.reports == 0 || told || self.has_turn();
         self.reports = if listens { 1 } else { (self.reports + 1) % LISTEN_AGAIN };
         let action = Action::Join { place: self.place, life: LIFE, listens };
+        self.may_be_back = true;
         let answer = Arc::<Answer>::default();
         let Some(handle) = self.nodes.get(node) else { return answer.wait().await };
         let reply_to = ReplyTo::new(&answer, node);
@@ -242,7 +248,7 @@ impl Entry {
     /// Ends the entry without passing its turn on, because the waiter has the lock.
     pub(crate) fn acquired(mut self) {
         // The release that gave the turn took the entry out.
-        if let Some(index) = self.turn_from {
+        if let Some(index) = self.turn_from.filter(|_| !self.may_be_back) {
             self.asked.retain(|asked| *asked != index);
             self.stop_listening(index);
         }
@@ -260,10 +266,9 @@ impl Drop for Entry {
         for node in std::mem::take(&mut self.asked) {
             self.stop_listening(node);
             let Some(handle) = self.nodes.get(node) else { continue };
-            // The leave follows a join that is still on its way, on the same connection. An entry
-            // that cannot be reached until then expires by itself.
-            let (reply_to, now) = (ReplyTo::new(&self.left, node), handle.now());
-            deliver(handle.submit(Job::leaving(&self.claim, now + LIFE), reply_to, now));
+            // The leave follows a join that is still on its way, on the same connection.
+            let reply_to = ReplyTo::new(&self.left, node);
+            deliver(handle.submit(Job::leaving(&self.claim), reply_to, handle.now()));
         }
     }
 }

@@ -25,45 +25,48 @@ pub(crate) enum Signal {
 pub(super) struct Wake {
     /// The key whose push gives the turn; the other one says that it is next.
     turn: Arc<str>,
-    /// Signals that were not looked at yet, by importance.
-    told: Mutex<[bool; 3]>,
-    /// The node that gave the last turn.
-    giver: Mutex<Option<usize>>,
+    state: Mutex<State>,
     notify: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Signals that were not looked at yet, by importance.
+    told: [bool; 3],
+    /// The node that gave the last turn.
+    giver: Option<usize>,
+    /// The node that keeps the entry.
+    keeper: Option<usize>,
 }
 
 impl Wake {
     pub(super) fn new(turn: &Arc<str>) -> Self {
-        Self {
-            turn: Arc::clone(turn),
-            told: Mutex::default(),
-            giver: Mutex::default(),
-            notify: Notify::new(),
-        }
+        Self { turn: Arc::clone(turn), state: Mutex::default(), notify: Notify::new() }
     }
 
-    fn tell(&self, signal: Signal) {
-        self.told.lock()[signal as usize] = true;
-        self.notify.notify_one();
+    /// Notes which node keeps the entry from now on. Others may still give it the turn.
+    pub(super) fn kept_by(&self, node: usize) {
+        self.state.lock().keeper = Some(node);
     }
 
     /// Forgets all signals, since the node is about to be asked. Returns whether there were any.
     pub(super) fn take_all(&self) -> bool {
-        std::mem::take(&mut *self.told.lock()).contains(&true)
+        std::mem::take(&mut self.state.lock().told).contains(&true)
     }
 
     pub(super) fn has_turn(&self) -> bool {
-        self.told.lock()[Signal::Turn as usize]
+        self.state.lock().told[Signal::Turn as usize]
     }
 
+    /// The node that gave the last turn.
     pub(super) fn giver(&self) -> Option<usize> {
-        *self.giver.lock()
+        self.state.lock().giver
     }
 
     pub(super) fn take(&self) -> Option<Signal> {
-        let mut told = self.told.lock();
+        let mut state = self.state.lock();
         let mut by_importance = [Signal::Turn, Signal::Next, Signal::Moved].into_iter();
-        by_importance.find(|signal| std::mem::take(&mut told[*signal as usize]))
+        by_importance.find(|signal| std::mem::take(&mut state.told[*signal as usize]))
     }
 
     pub(super) async fn signal(&self) -> Signal {
@@ -78,21 +81,52 @@ impl Wake {
 
 impl Listener for Wake {
     fn changed(&self, node: usize, key: &str) {
-        if *key == *self.turn {
-            *self.giver.lock() = Some(node);
-            self.tell(Signal::Turn);
-        } else {
-            self.tell(Signal::Next);
+        let is_turn = *key == *self.turn;
+        {
+            let mut state = self.state.lock();
+            let signal = if is_turn { Signal::Turn } else { Signal::Next };
+            state.told[signal as usize] = true;
+            state.giver = if is_turn { Some(node) } else { state.giver };
         }
+        self.notify.notify_one();
     }
 
     fn freed(&self, _: usize) {}
 
-    fn disconnected(&self, _: usize) {
-        self.tell(Signal::Moved);
+    fn disconnected(&self, node: usize) {
+        {
+            let mut state = self.state.lock();
+            if state.keeper != Some(node) {
+                return;
+            }
+            state.told[Signal::Moved as usize] = true;
+        }
+        self.notify.notify_one();
     }
 
     fn reconnected(self: Arc<Self>, _: usize) -> Option<(Arc<Job>, ReplyTo)> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A node that is down ends its connection again at each try to connect.
+    #[test]
+    fn a_waiter_is_told_of_a_lost_connection_by_the_node_that_keeps_its_entry() {
+        let wake = Wake::new(&"turn".into());
+        wake.disconnected(0);
+        wake.kept_by(0);
+        wake.kept_by(1);
+        wake.disconnected(0);
+        assert_eq!(wake.take(), None);
+        wake.disconnected(1);
+        assert_eq!(wake.take(), Some(Signal::Moved));
+        wake.changed(0, "next");
+        assert_eq!((wake.take(), wake.giver()), (Some(Signal::Next), None));
+        wake.changed(0, "turn");
+        assert_eq!((wake.take(), wake.giver()), (Some(Signal::Turn), Some(0)));
     }
 }

@@ -95,9 +95,8 @@ pub(super) struct Waiting {
     given: Circumstances,
     /// The place in the queue. `None` before the first answer, and without a queue.
     position: Option<QueuePosition>,
-    /// The node that keeps the queue has not answered in time, and the place is not known: other clients may
-    /// be before this one.
-    is_unanswered: bool,
+    /// How often in a row the node that keeps the queue has not answered in time.
+    unanswered: u32,
     /// How often in a row the lock was free although other clients are before this one.
     looked_free: u32,
     /// When the next report to the queue is due.
@@ -121,7 +120,7 @@ impl Waiting {
         Self {
             given,
             position: None,
-            is_unanswered: false,
+            unanswered: 0,
             looked_free: 0,
             report_at: begun,
             watch_at,
@@ -134,8 +133,10 @@ impl Waiting {
         self.position.is_none()
     }
 
+    /// Whether no other client is known to be before this one. A crowd whose first reports come at once must
+    /// not watch: its node is too busy to answer, and answers soon.
     fn is_front(&self) -> bool {
-        self.position.map_or(!self.is_unanswered, |position| position.ahead == 0)
+        self.position.map_or(self.unanswered != 1, |position| position.ahead == 0)
     }
 
     pub(super) fn next(&self, around: &Surroundings) -> Step {
@@ -151,7 +152,8 @@ impl Waiting {
             return Step::Watch;
         }
         if now >= end {
-            return Step::End(if is_front { Chance::Due } else { Chance::Behind });
+            let may_be_first = is_front || self.position.is_none();
+            return Step::End(if may_be_first { Chance::Due } else { Chance::Behind });
         }
         let asks_itself = target.asks_without_queue() && self.position.is_none();
         if asks_itself && now >= begun + REFRESH {
@@ -185,7 +187,7 @@ impl Waiting {
         let Reported { now, report, signal, yields, .. } = *reported;
         let Circumstances { end, round_trip, is_split, was_misled, target, .. } = self.given;
         let is_first_report = self.joins();
-        self.is_unanswered = report == Report::Unanswered && self.position.is_none();
+        self.unanswered = if report == Report::Unanswered { self.unanswered + 1 } else { 0 };
         match report {
             Report::At(position) => self.position = Some(position),
             Report::NoQueue => self.position = None,
@@ -257,7 +259,7 @@ impl Waiting {
                 if let Some(position) = &mut self.position {
                     position.ahead = 0;
                 }
-                self.is_unanswered = false;
+                self.unanswered = 0;
                 self.report_at = now + grace(self.given.round_trip);
                 self.watch_at = self.report_at;
             }

@@ -11,12 +11,23 @@ use super::Lease;
 use crate::{fence::FencingToken, resources::Resources, token::Token};
 
 /// Changes when the fields do.
-const VERSION: u8 = 2;
+const VERSION: u8 = 1;
 
 /// The fields in a fixed order, so that formats without names can carry them. Times are in
-/// milliseconds. There is one resource, or a set.
-type Fields =
-    (u8, Vec<String>, String, u64, u64, f64, bool, Option<u64>, Option<u64>, Option<u64>, Vec<u64>);
+/// milliseconds. There is one resource, or a set. Fingerprints are text: not every format carries 64 bits.
+type Fields = (
+    u8,
+    Vec<String>,
+    String,
+    u64,
+    u64,
+    f64,
+    bool,
+    Option<u64>,
+    Option<u64>,
+    Option<u64>,
+    Vec<String>,
+);
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
@@ -36,7 +47,7 @@ impl Serialize for Lease {
             // Rounded up: a `min_hold` is never cut short.
             self.min_hold_until.map(|until| millis(until).saturating_add(1)),
             self.max_hold_until.map(millis),
-            &self.unconfirmed,
+            self.unconfirmed.iter().map(|it| format!("{it:016x}")).collect::<Vec<_>>(),
         )
             .serialize(serializer)
     }
@@ -71,7 +82,10 @@ impl<'de> Deserialize<'de> for Lease {
             fencing_token,
             min_hold_until: min.map(Duration::from_millis),
             max_hold_until: max.map(Duration::from_millis),
-            unconfirmed,
+            unconfirmed: unconfirmed
+                .iter()
+                .map(|it| u64::from_str_radix(it, 16).map_err(|_| broken()))
+                .collect::<Result<_, _>>()?,
         })
     }
 }

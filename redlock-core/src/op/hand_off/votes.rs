@@ -1,9 +1,9 @@
 //! Which nodes have a vote on an adoption.
 //!
-//! A node that had not confirmed the lock when it was handed over has none: the `SET` of the giver may
-//! still be on its way there, and run after another client has had the lock. On every node that had
-//! confirmed it, the old value has been there since, for nothing sets it a second time. A client that
-//! held the lock in between had a quorum, and shares a node with a quorum of these (rule 7).
+//! A node that had not answered for the lock when it was handed over has none: the `SET` of the giver may
+//! still be on its way there, and run after another client has had the lock. On all other nodes the old
+//! value has been there since. A client that held the lock in between had a quorum, and shares a node
+//! with a quorum of these (rule 7).
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
     quorum::{Nodes, Round},
 };
 
-/// The servers that have not confirmed this lease, by their fingerprints.
+/// The servers that said no yes in the last confirmed round of this lease, by their fingerprints.
 pub(super) fn unconfirmed(nodes: &Nodes, lease: &LeaseState) -> Vec<u64> {
     let confirmed = |index: &usize| lease.confirmed_round.has_yes(*index);
     let (with, without): (Vec<_>, Vec<_>) = (0..nodes.len()).partition(confirmed);
@@ -45,8 +45,8 @@ impl ReplySink for Votes {
     fn receive(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
         let result = match result {
             Ok(Reply::Done) if !self.has_vote(node) => {
-                let reason = "it had not confirmed the lock when it was handed over, and may have set \
-                              it after another client held it";
+                let reason = "the client that handed the lock over had no answer from it: it may have \
+                              set the key after another client held the lock";
                 let error = NodeError::new(&self.name_of(node), NodeErrorKind::SitsOut, reason);
                 // The value there is ours all the same (rule 5).
                 Err(NodeError { may_have_run: true, ..error })

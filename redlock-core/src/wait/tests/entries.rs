@@ -117,3 +117,46 @@ async fn a_turn_counts_that_comes_from_a_node_where_the_entry_was_before() {
     sleep(MS).await;
     assert_eq!(waiters(&ours).await, 0);
 }
+
+/// The waiter would stay in the queue for as long as an entry lives, and be given another turn.
+#[tokio::test(start_paused = true)]
+async fn a_report_that_runs_behind_the_turn_of_its_waiter_leaves_no_entry() {
+    let nodes = nodes(3);
+    let [ours, holder] = [client(&nodes), client(&nodes)];
+    let guard = holder.lock("r").await.unwrap();
+    drop(ours.lock("warm").await.unwrap());
+    let mut entry = entry(&ours);
+    position(&mut entry).await;
+    nodes[keeper(&ours)].slow(60 * MS);
+    drop(guard);
+    sleep(MS).await;
+    assert_eq!(entry.report().await, Report::Unanswered);
+    assert_eq!(entry.signal().await, Signal::Turn);
+    nodes[keeper(&ours)].slow(Duration::ZERO);
+    let _guard = ours.try_lock("r").await.unwrap();
+    sleep(100 * MS).await;
+    assert_eq!(waiters(&ours).await, 1, "it is back");
+    entry.acquired();
+    sleep(100 * MS).await;
+    assert_eq!(waiters(&ours).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_leaves_as_the_connection_ends_is_taken_out_on_the_next_one() {
+    let nodes = nodes(3);
+    let ours = client(&nodes);
+    drop(ours.lock("warm").await.unwrap());
+    let mut entry = entry(&ours);
+    position(&mut entry).await;
+    let keeper = keeper(&ours);
+    nodes[keeper].slow(10 * MS);
+    drop(entry);
+    sleep(MS).await;
+    nodes[keeper].stop();
+    nodes[keeper].slow(Duration::ZERO);
+    nodes[keeper].start();
+    let alone = client(std::slice::from_ref(&nodes[keeper]));
+    assert_eq!(waiters(&alone).await, 1);
+    sleep(2000 * MS).await;
+    assert_eq!(waiters(&alone).await, 0);
+}

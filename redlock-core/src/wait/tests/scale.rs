@@ -160,13 +160,20 @@ async fn a_crowd_that_begins_at_a_busy_node_is_served_in_no_time() {
 /// The waiters that stood there when it began to hang have long had the lock, and have gone.
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_hung_for_a_while_gives_no_turns_to_clients_that_have_gone() {
+    // Less and more than an entry outlives its waiter.
+    for hung in [2000, 7000] {
+        hang_for(hung * MS).await;
+    }
+}
+
+async fn hang_for(hung: Duration) {
     let nodes = nodes(5);
     nodes.iter().for_each(|node| node.slow(MS / 4));
     let clients: Vec<_> = (0..16).map(|_| client(&nodes)).collect();
     for client in &clients {
         drop(client.lock("warm").await.unwrap());
     }
-    let (end, turns) = (Instant::now() + 5000 * MS, Arc::<Mutex<Vec<Instant>>>::default());
+    let (end, turns) = (Instant::now() + hung + 3000 * MS, Arc::<Mutex<Vec<Instant>>>::default());
     let tasks = clients.iter().map(|client| {
         let (client, turns) = (client.clone(), Arc::clone(&turns));
         tokio::spawn(async move {
@@ -181,7 +188,7 @@ async fn a_queue_that_hung_for_a_while_gives_no_turns_to_clients_that_have_gone(
     sleep(1000 * MS).await;
     let keeper = queue_node(&clients[0].client().nodes, "redlock:r").unwrap();
     nodes[keeper].hang();
-    sleep(2000 * MS).await;
+    sleep(hung).await;
     nodes[keeper].resume();
     join_all(tasks).await.into_iter().for_each(Result::unwrap);
     let longest = turns.lock().windows(2).map(|it| it[1] - it[0]).max().unwrap();

@@ -49,8 +49,7 @@ fn whole() -> Vec<Case> {
         holds(Full, "adopt: beside a writer, a restart", restarted(BESIDE)),
         holds(Full, "adopt: two clients, renewed before", renewed(TWO_ADOPTERS)),
         holds(Full, "adopt: two clients, a writer", CROWD),
-        // Votes of nodes that had confirmed the lease show by themselves that no other client had the lock: its
-        // end bounds what clients rely on.
+        // A quorum of nodes that had confirmed the lock shows by itself that no other client had it since.
         Case {
             rule: "adoption",
             ..Case::holds(

@@ -118,10 +118,23 @@ fn a_client_whose_report_is_not_answered_in_time_stays_in_the_queue_and_asks_aga
     let turn = Reported { signal: Some(Signal::Turn), ..no_answer() };
     assert_eq!(waiting.reported(&turn), Conclusion::End(Chance::Turn));
     assert_eq!(waiting.told(Signal::Next, at(60)), None);
-    let around = Surroundings { now: at(60 + 108), in_queue: true, watch: WatchState::None };
-    assert_eq!(waiting.next(&around), Step::Report);
+    let around = |now| Surroundings { now: at(now), in_queue: true, watch: WatchState::None };
+    assert_eq!(waiting.next(&around(60 + 108)), Step::Report);
     waiting.report_at = Moment::NEVER;
-    assert_eq!(waiting.next(&around), Step::Watch, "it is the front");
+    assert_eq!(waiting.next(&around(60 + 108)), Step::Watch, "it is the front");
+}
+
+/// The node may hang: the client must not sleep until it stops waiting.
+#[test]
+fn a_client_that_never_hears_its_place_watches_and_asks_in_the_end() {
+    let around = |now| Surroundings { now: at(now), in_queue: true, watch: WatchState::None };
+    let given = Circumstances { end: at(150), ..GIVEN };
+    let mut waiting = Waiting::new(given, true);
+    waiting.reported(&no_answer());
+    assert_eq!(waiting.next(&around(60)), Step::Sleep { until: at(150), quiet: ms(0) });
+    assert_eq!(waiting.next(&around(150)), Step::End(Chance::Due));
+    waiting.reported(&no_answer());
+    assert_eq!(waiting.next(&around(60)), Step::Watch);
 }
 
 #[test]
