@@ -16,7 +16,8 @@ pub(crate) enum Signal {
     Turn,
     /// The turn went to the waiter before this one.
     Next,
-    /// The connection to the node that keeps the queue has ended.
+    /// The connection to the node that keeps the queue has ended, or a node that has kept the entry can be
+    /// reached again: another node may keep the queue from now on.
     Moved,
 }
 
@@ -47,6 +48,11 @@ impl Wake {
     /// Notes which node keeps the entry from now on. Others may still give it the turn.
     pub(super) fn kept_by(&self, node: usize) {
         self.state.lock().keeper = Some(node);
+    }
+
+    fn tell(&self, signal: Signal) {
+        self.state.lock().told[signal as usize] = true;
+        self.notify.notify_one();
     }
 
     /// Forgets all signals, since the node is about to be asked. Returns whether there were any.
@@ -81,30 +87,25 @@ impl Wake {
 
 impl Listener for Wake {
     fn changed(&self, node: usize, key: &str) {
-        let is_turn = *key == *self.turn;
-        {
-            let mut state = self.state.lock();
-            let signal = if is_turn { Signal::Turn } else { Signal::Next };
-            state.told[signal as usize] = true;
-            state.giver = if is_turn { Some(node) } else { state.giver };
+        if *key == *self.turn {
+            self.state.lock().giver = Some(node);
+            self.tell(Signal::Turn);
+        } else {
+            self.tell(Signal::Next);
         }
-        self.notify.notify_one();
     }
 
     fn freed(&self, _: usize) {}
 
     fn disconnected(&self, node: usize) {
-        {
-            let mut state = self.state.lock();
-            if state.keeper != Some(node) {
-                return;
-            }
-            state.told[Signal::Moved as usize] = true;
+        if self.state.lock().keeper == Some(node) {
+            self.tell(Signal::Moved);
         }
-        self.notify.notify_one();
     }
 
+    /// The node still has the entry, and gives it turns that nothing pushes to this client any more.
     fn reconnected(self: Arc<Self>, _: usize) -> Option<(Arc<Job>, ReplyTo)> {
+        self.tell(Signal::Moved);
         None
     }
 }
@@ -115,14 +116,16 @@ mod tests {
 
     /// A node that is down ends its connection again at each try to connect.
     #[test]
-    fn a_waiter_is_told_of_a_lost_connection_by_the_node_that_keeps_its_entry() {
-        let wake = Wake::new(&"turn".into());
+    fn a_waiter_is_told_that_another_node_may_keep_its_entry() {
+        let wake = Arc::new(Wake::new(&"turn".into()));
         wake.disconnected(0);
         wake.kept_by(0);
         wake.kept_by(1);
         wake.disconnected(0);
         assert_eq!(wake.take(), None);
         wake.disconnected(1);
+        assert_eq!(wake.take(), Some(Signal::Moved));
+        wake.clone().reconnected(0);
         assert_eq!(wake.take(), Some(Signal::Moved));
         wake.changed(0, "next");
         assert_eq!((wake.take(), wake.giver()), (Some(Signal::Next), None));

@@ -107,6 +107,7 @@ async fn a_turn_counts_that_comes_from_a_node_where_the_entry_was_before() {
     nodes[best].resume();
     sleep(1000 * MS).await;
     assert_eq!(keeper(&ours), best);
+    assert_eq!(entry.take_signal(), Some(Signal::Moved));
     position(&mut entry).await;
     assert_eq!(guard.release().await.unwrap(), Released::Ours);
     assert_eq!(timeout(MINUTE, entry.signal()).await, Ok(Signal::Turn));
