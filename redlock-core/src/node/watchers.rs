@@ -56,6 +56,11 @@ impl Watchers {
         self.listeners.lock().is_empty()
     }
 
+    #[cfg(test)]
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.listeners.lock().contains_key(key)
+    }
+
     fn of(&self, key: &str) -> Vec<Registered> {
         self.listeners.lock().get(key).cloned().unwrap_or_default()
     }

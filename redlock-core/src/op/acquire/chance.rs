@@ -65,6 +65,8 @@ impl Request<'_> {
             }
             match waiting.next(&around) {
                 Step::Report => match self.report(front, &mut waiting).await? {
+                    // It began to watch before it had its place.
+                    Conclusion::Wait if waiting.is_behind() => self.watch = None,
                     Conclusion::Wait => {}
                     Conclusion::End(chance) => return Ok(chance),
                     Conclusion::EndAfter(pause) => {

@@ -139,6 +139,11 @@ impl Waiting {
         self.position.map_or(self.unanswered != 1, |position| position.ahead == 0)
     }
 
+    /// Whether other clients are before this one, which watch the lock.
+    pub(super) fn is_behind(&self) -> bool {
+        self.given.target.front_watches() && !self.is_front()
+    }
+
     pub(super) fn next(&self, around: &Surroundings) -> Step {
         let Surroundings { now, in_queue, watch } = *around;
         let Circumstances { begun, end, round_trip, pace, polls, target, .. } = self.given;

@@ -161,3 +161,24 @@ async fn a_waiter_that_leaves_as_the_connection_ends_is_taken_out_on_the_next_on
     sleep(2000 * MS).await;
     assert_eq!(waiters(&alone).await, 0);
 }
+
+/// Only the front of the queue watches the lock.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_learns_its_place_late_watches_no_more() {
+    let nodes = nodes(3);
+    let [holder, first, ours] = [client(&nodes), client(&nodes), client(&nodes)];
+    let _guard = holder.lock("r").await.unwrap();
+    drop(ours.lock("warm").await.unwrap());
+    let _first = waiting(&first, MINUTE).await;
+    sleep(100 * MS).await;
+    let keeper = keeper(&ours);
+    nodes[keeper].slow(60 * MS);
+    let _ours = waiting(&ours, MINUTE).await;
+    let watches = || ours.client().nodes.iter().any(|node| node.watchers().has("redlock:r"));
+    // It was not answered in time, twice.
+    sleep(250 * MS).await;
+    assert!(watches());
+    nodes[keeper].slow(Duration::ZERO);
+    sleep(300 * MS).await;
+    assert!(!watches());
+}

@@ -128,6 +128,14 @@ async fn the_validity_of_a_caller_in_a_crowd_starts_with_its_own_attempt() {
 /// another node: each then lasts until the next waiter looks for itself, a tenth of a second.
 #[tokio::test(start_paused = true)]
 async fn a_crowd_that_begins_at_a_busy_node_is_served_in_no_time() {
+    // One report that is not answered in time, and two.
+    for busy in [80, 250] {
+        let elapsed = begin_at_a_busy_node(busy * MS).await;
+        assert!(elapsed < 500 * MS, "{elapsed:?}");
+    }
+}
+
+async fn begin_at_a_busy_node(busy: Duration) -> Duration {
     let nodes = nodes(5);
     let clients: Vec<_> = (0..64).map(|_| client(&nodes)).collect();
     for client in &clients {
@@ -148,13 +156,13 @@ async fn a_crowd_that_begins_at_a_busy_node_is_served_in_no_time() {
             })
         })
         .collect();
-    sleep(80 * MS).await;
-    nodes[keeper].slow(Duration::ZERO);
-    sleep(100 * MS).await;
+    sleep(busy).await;
+    nodes.iter().for_each(|node| node.slow(MS / 4));
+    sleep(200 * MS).await;
     let begun = Instant::now();
     drop(held);
     join_all(waiters).await.into_iter().for_each(Result::unwrap);
-    assert!(begun.elapsed() < 500 * MS, "{:?}", begun.elapsed());
+    begun.elapsed()
 }
 
 /// The waiters that stood there when it began to hang have long had the lock, and have gone.

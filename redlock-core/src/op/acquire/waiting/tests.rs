@@ -135,6 +135,9 @@ fn a_client_that_never_hears_its_place_watches_and_asks_in_the_end() {
     assert_eq!(waiting.next(&around(150)), Step::End(Chance::Due));
     waiting.reported(&no_answer());
     assert_eq!(waiting.next(&around(60)), Step::Watch);
+    assert!(!waiting.is_behind());
+    waiting.reported(&answer(place(1, Some(5000))));
+    assert!(waiting.is_behind(), "others watch");
 }
 
 #[test]
