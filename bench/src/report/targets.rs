@@ -162,13 +162,16 @@ fn growth(run: &Run<'_>, add: &mut impl FnMut(String, Option<f64>, Limit)) {
     add(format!("growth, {many}: {commands} x {few}"), ratio(Metric::Sent), AtMost(1.2));
     add(format!("growth, {many}: turns x {few}"), ratio(Metric::PerSecond), AtLeast(0.9));
     add(format!("growth, {many}: Jain"), ours(many, Metric::Jain), AtLeast(0.95));
-    let wait = || {
-        let cycle = 64.0 / ours(many, Metric::PerSecond)?;
-        Some(ours(many, Metric::LongestWait)? / 1000.0 / cycle)
+    let wait = |clients: f64, case| {
+        let cycle = clients / ours(case, Metric::PerSecond)?;
+        Some(ours(case, Metric::LongestWait)? / 1000.0 / cycle)
     };
-    add(format!("growth, {many}: longest wait by clients / pace"), wait(), AtMost(2.0));
-    let processes = "16 processes";
+    let longest = "longest wait by clients / pace";
+    add(format!("growth, {many}: {longest}"), wait(64.0, many), AtMost(2.0));
+    let processes = "100 processes";
     add(format!("growth, {processes}: {commands}"), ours(processes, Metric::Sent), AtMost(20.0));
+    add(format!("growth, {processes}: Jain"), ours(processes, Metric::Jain), AtLeast(0.95));
+    add(format!("growth, {processes}: {longest}"), wait(100.0, processes), AtMost(2.0));
     let waiter = ours("50 idle waiters", Metric::WaiterCommands);
     add("growth: commands a second of a client that waits".into(), waiter, AtMost(1.0));
 }

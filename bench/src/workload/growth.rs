@@ -33,7 +33,7 @@ pub(super) const WORKLOAD: Workload = Workload {
 const CLIENTS: [usize; 4] = [4, 16, 64, 128];
 /// How many processes of one task contend. This shows that clients in one process behave like
 /// processes.
-const PROCESSES: usize = 16;
+const PROCESSES: usize = 100;
 /// How many clients wait for a lock that another client holds all the time.
 const IDLE: usize = 50;
 
