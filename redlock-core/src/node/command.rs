@@ -132,8 +132,9 @@ pub(crate) enum Action {
         /// The node is to push the turn (once, to the [`Watchers`](super::Watchers)).
         listens: bool,
     },
-    /// Leave the queue before the key, and pass on a turn that came.
-    Leave,
+    /// Leave the queue before the key, and pass on a turn that came. A waiter that leaves `again` has
+    /// nothing to pass on if it is not in the queue: it may have done so before.
+    Leave { again: bool },
     /// Find one of `count` permits that is free on this node, the permit with the number `from` first.
     FindPermit { count: u32, from: u32 },
     /// Say that a writer waits for the readers of the key, for this long: no more readers are added.
@@ -165,7 +166,7 @@ impl Action {
             | Self::Release { .. }
             | Self::Watch
             | Self::Join { .. }
-            | Self::Leave
+            | Self::Leave { .. }
             | Self::FindPermit { .. }
             | Self::Bar { .. }
             | Self::Unbar

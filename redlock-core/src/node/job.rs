@@ -23,8 +23,9 @@ enum Purpose {
     Extension(Expected),
     /// Removes a key with [`Action::Release`]. The job goes on after its asker has its answer (rule 5).
     CleanUp(CleanUp),
-    /// Takes a waiter out of a queue. A node that could not be reached would give it turns.
-    Leave,
+    /// Takes a waiter out of a queue. A node that could not be reached would give it turns. Its entry lives
+    /// until then, unless the node hangs and puts it there later.
+    Leave { until: Moment },
 }
 
 /// How long and how thoroughly to clean up.
@@ -67,9 +68,19 @@ impl Job {
         Self::of(claim, action, Purpose::CleanUp(clean_up))
     }
 
-    /// A [`Leave`](Action::Leave) of a queue.
-    pub(crate) fn leaving(claim: &Arc<Claim>) -> Arc<Self> {
-        Self::of(claim, Action::Leave, Purpose::Leave)
+    /// A [`Leave`](Action::Leave) of a queue, in which the entry lives until then.
+    pub(crate) fn leaving(claim: &Arc<Claim>, until: Moment) -> Arc<Self> {
+        Self::of(claim, Action::Leave { again: false }, Purpose::Leave { until })
+    }
+
+    /// The job as it is sent later. What was sent before may have run.
+    pub(super) fn again(self: Arc<Self>) -> Arc<Self> {
+        match self.purpose {
+            Purpose::Leave { until } => {
+                Self::of(&self.claim, Action::Leave { again: true }, Purpose::Leave { until })
+            }
+            Purpose::Answer | Purpose::Extension(_) | Purpose::CleanUp(_) => self,
+        }
     }
 
     fn of(claim: &Arc<Claim>, action: Action, purpose: Purpose) -> Arc<Self> {
@@ -80,7 +91,7 @@ impl Job {
     pub(super) fn expected(&self) -> Option<&Expected> {
         match &self.purpose {
             Purpose::Extension(expected) => Some(expected),
-            Purpose::Answer | Purpose::CleanUp(_) | Purpose::Leave => None,
+            Purpose::Answer | Purpose::CleanUp(_) | Purpose::Leave { .. } => None,
         }
     }
 
@@ -88,13 +99,19 @@ impl Job {
     pub(crate) fn clean_up(&self) -> Option<&CleanUp> {
         match &self.purpose {
             Purpose::CleanUp(clean_up) => Some(clean_up),
-            Purpose::Answer | Purpose::Extension(_) | Purpose::Leave => None,
+            Purpose::Answer | Purpose::Extension(_) | Purpose::Leave { .. } => None,
         }
     }
 
     /// Whether it is sent again on the next connection if this one has ended.
     pub(super) fn is_owed(&self) -> bool {
-        matches!(self.purpose, Purpose::CleanUp(_) | Purpose::Leave)
+        matches!(self.purpose, Purpose::CleanUp(_) | Purpose::Leave { .. })
+    }
+
+    /// Whether this takes a waiter out of a queue whose entries have expired, as far as they were not renewed
+    /// since.
+    pub(super) fn leaves_late(&self, now: Moment) -> bool {
+        matches!(self.purpose, Purpose::Leave { until } if until <= now)
     }
 
     /// The command to send at `now`. What is left of a `min_hold` is counted here and not

@@ -95,9 +95,12 @@ impl Lanes {
             Action::Grant { .. } | Action::GrantFenced { .. } | Action::Adopt { .. } => {
                 self.grants.push_back(Queued::new(job, reply_to, now))
             }
-            Action::Release { .. } | Action::Shorten { .. } | Action::Leave | Action::Unbar => {
+            Action::Release { .. }
+            | Action::Shorten { .. }
+            | Action::Leave { .. }
+            | Action::Unbar => {
                 withdraw(&mut self.renewals, &job.claim, name, &mut early);
-                if matches!(job.action, Action::Leave | Action::Unbar) {
+                if matches!(job.action, Action::Leave { .. } | Action::Unbar) {
                     // Sent behind this, it would stand in the queue for a waiter that has gone. There
                     // may be several: a place that is handed on is joined for again.
                     while withdraw(&mut self.watches, &job.claim, name, &mut early) {}

@@ -6,6 +6,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{Job, lanes::Queued};
 use crate::clock::Moment;
 
+/// Below this many commands, it is not worth looking for watches that nothing waits for.
+const FEW: usize = 64;
+
 #[derive(Debug, Default)]
 pub(super) struct Later {
     /// The commands, by when they are due. The number keeps the order.
@@ -13,21 +16,45 @@ pub(super) struct Later {
     numbered: u64,
     /// How many of them are deletes.
     cleanups: usize,
+    /// How many commands there were when watches that nothing waits for were last looked for.
+    swept: usize,
+    /// Waiters that have left, where the node did not answer in time. It takes them out when it goes on,
+    /// unless the connection ends first.
+    unheard: Vec<Arc<Job>>,
 }
 
 impl Later {
-    /// Adds a watch.
-    pub(super) fn add(&mut self, item: Queued, due: Moment) {
-        self.jobs.insert((due, self.numbered), item);
-        self.numbered += 1;
+    /// Adds a watch. A node that sits out is asked when it votes again: until then its watches would
+    /// pile up, most of which nothing waits for any more (rule 18).
+    pub(super) fn add_watch(&mut self, item: Queued, due: Moment) {
+        if self.jobs.len() >= 2 * self.swept.max(FEW) {
+            self.jobs.retain(|_, item| item.is_wanted());
+            self.swept = self.jobs.len();
+        }
+        self.add(item, due);
     }
 
     /// Adds a job that is owed to the node, and no other job.
-    pub(super) fn add_cleanup(&mut self, job: Arc<Job>, due: Moment) {
+    pub(super) fn add_owed(&mut self, job: Arc<Job>, due: Moment) {
         if job.is_owed() {
             self.cleanups += usize::from(job.clean_up().is_some());
-            self.add(Queued { job, reply_to: None, queued: due }, due);
+            self.add(Queued { job: job.again(), reply_to: None, queued: due }, due);
         }
+    }
+
+    /// Notes that the node did not answer in time as a waiter left.
+    pub(super) fn add_unheard(&mut self, job: Arc<Job>) {
+        self.unheard.push(job);
+    }
+
+    /// Notes that the node has answered. It runs commands in order, so it has run the earlier ones.
+    pub(super) fn heard(&mut self) {
+        self.unheard.clear();
+    }
+
+    fn add(&mut self, item: Queued, due: Moment) {
+        self.jobs.insert((due, self.numbered), item);
+        self.numbered += 1;
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -52,8 +79,15 @@ impl Later {
         self.jobs.first_key_value().map(|((due, _), _)| *due)
     }
 
-    /// Drops the watches. The next connection asks for all listeners.
+    /// Drops the watches, since the next connection asks for all listeners.
     pub(super) fn drop_watches(&mut self) {
         self.jobs.retain(|_, item| item.job.is_owed());
+    }
+
+    /// Owes to the next connection what may not have arrived on this one.
+    pub(super) fn owe_unheard(&mut self, now: Moment) {
+        for job in std::mem::take(&mut self.unheard) {
+            self.add_owed(job, now);
+        }
     }
 }

@@ -72,7 +72,7 @@ impl Outbox {
     ) -> Vec<EarlyReply> {
         if let Link::Down(error) = &self.link {
             let error = error.clone();
-            self.add_cleanup(job, now);
+            self.owe(job, now);
             return vec![(reply_to, Err(error))];
         }
         if let Some(refusal) = self.bars(name, &job, now) {
@@ -148,17 +148,18 @@ impl Outbox {
         self.later.next_due().filter(|_| self.lanes.has_room_for_watches())
     }
 
-    /// Remembers to do this delete at `due`, and again for as long as it takes. A node that does
-    /// not answer may still have the `SET` before it, and may run that `SET` when it comes back.
-    pub(super) fn add_cleanup(&mut self, job: Arc<Job>, due: Moment) {
-        self.later.add_cleanup(job, due);
+    /// Remembers to send this at `due`, and again for as long as it takes, if it is owed to the node. A
+    /// node that does not answer a delete may still have the `SET` before it, and may run that `SET`
+    /// when it comes back.
+    pub(super) fn owe(&mut self, job: Arc<Job>, due: Moment) {
+        self.later.add_owed(job, due);
     }
 
-    /// Adds a clean-up for a node that answers, if only with an error. Such a node has run all
-    /// earlier commands, so nothing is left to do once the key has expired.
-    pub(super) fn add_cleanup_until_expiry(&mut self, job: Arc<Job>, due: Moment) {
+    /// Owes a delete to a node that answers, if only with an error. Such a node has run all earlier
+    /// commands, so nothing is left to do once the key has expired.
+    pub(super) fn owe_until_expiry(&mut self, job: Arc<Job>, due: Moment) {
         if job.clean_up().is_some_and(|clean_up| due < clean_up.until) {
-            self.add_cleanup(job, due);
+            self.owe(job, due);
         }
     }
 
@@ -170,19 +171,30 @@ impl Outbox {
         let may_be_behind = self.previous_ended.is_some_and(|ended| clean_up.since <= ended);
         if may_be_behind {
             let again = CleanUp { repeated: true, ..clean_up };
-            self.add_cleanup(Job::cleaning(&job.claim, job.action, again), now + PAUSE);
+            self.owe(Job::cleaning(&job.claim, job.action, again), now + PAUSE);
         }
+    }
+
+    /// Notes that the node did not answer in time as a waiter left its queue.
+    pub(super) fn leave_unheard(&mut self, job: Arc<Job>) {
+        self.later.add_unheard(job);
+    }
+
+    /// Notes that the node has answered a command.
+    pub(super) fn heard(&mut self) {
+        self.later.heard();
     }
 
     /// Asks this again later: a watch whose request failed.
     pub(super) fn ask_again(&mut self, item: Queued, due: Moment) {
-        self.later.add(item, due);
+        self.later.add_watch(item, due);
     }
 
     /// Notes that the connection has ended, and returns the jobs that were not sent.
     pub(super) fn disconnect(&mut self, now: Moment) -> Vec<Queued> {
         self.previous_ended = Some(now);
         self.later.drop_watches();
+        self.later.owe_unheard(now);
         self.lanes.take_all()
     }
 
@@ -190,7 +202,7 @@ impl Outbox {
     pub(super) fn take_deletes(&mut self, now: Moment) -> Vec<Queued> {
         let deletes = self.lanes.take_deletes();
         for item in &deletes {
-            self.add_cleanup(Arc::clone(&item.job), now);
+            self.owe(Arc::clone(&item.job), now);
         }
         deletes
     }
@@ -198,8 +210,9 @@ impl Outbox {
     /// Gives up the answers to these jobs, which were sent. What is owed among them is sent again.
     pub(super) fn abandon(&mut self, unanswered: &[Queued], now: Moment) {
         self.lanes.answered(unanswered.len());
+        self.later.owe_unheard(now);
         for item in unanswered {
-            self.add_cleanup(Arc::clone(&item.job), now);
+            self.owe(Arc::clone(&item.job), now);
         }
     }
 

@@ -169,8 +169,12 @@ fn a_waiter_that_leaves_does_not_join_afterwards() {
     let join = Action::Join { place: 0, life: TTL, listens: true };
     put(&mut outbox, Job::new(&ours, join));
     put(&mut outbox, Job::new(&other, join));
-    assert_eq!(put(&mut outbox, Job::new(&ours, Action::Leave)).len(), 1, "it is told");
-    assert_eq!(actions(&take(&mut outbox, 0)), [Action::Leave, join]);
+    assert_eq!(
+        put(&mut outbox, Job::new(&ours, Action::Leave { again: false })).len(),
+        1,
+        "it is told"
+    );
+    assert_eq!(actions(&take(&mut outbox, 0)), [Action::Leave { again: false }, join]);
 }
 
 /// A place in the queue may be handed on while its first join still waits: the next waiter joins again.
@@ -182,9 +186,9 @@ fn no_join_of_a_waiter_that_leaves_is_sent_after_it() {
     for claim in [&ours, &other, &ours, &ours] {
         assert!(put(&mut outbox, Job::new(claim, join)).is_empty());
     }
-    let early = put(&mut outbox, Job::new(&ours, Action::Leave));
+    let early = put(&mut outbox, Job::new(&ours, Action::Leave { again: false }));
     assert_eq!(early.len(), 3);
-    assert_eq!(actions(&take(&mut outbox, 0)), [Action::Leave, join]);
+    assert_eq!(actions(&take(&mut outbox, 0)), [Action::Leave { again: false }, join]);
     deliver(early);
 }
 

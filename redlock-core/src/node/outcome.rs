@@ -27,7 +27,7 @@ pub(super) fn conclude(
         metrics::node_round_trip(&shared.name, took);
     }
     // Before the votes: a vote may wake a caller that checks whether all is done.
-    note_cleanups(shared, &items, &results, &now);
+    note_owed(shared, &items, &results, &now);
     metrics::node_cleanups(&shared.name, || shared.outbox.lock().cleanups());
     let mut over = None;
     for (item, result) in items.iter().zip(&results) {
@@ -78,7 +78,7 @@ fn again_at(
 }
 
 /// Makes room for others, and notes what is still owed.
-fn note_cleanups(
+fn note_owed(
     shared: &Shared,
     items: &[Queued],
     results: &[Result<Reply, NodeError>],
@@ -86,6 +86,9 @@ fn note_cleanups(
 ) {
     let mut outbox = shared.outbox.lock();
     outbox.lanes.answered(items.len());
+    if results.iter().any(Result::is_ok) {
+        outbox.heard();
+    }
     for (item, result) in items.iter().zip(results) {
         if !item.job.is_owed() {
             continue;
@@ -94,11 +97,17 @@ fn note_cleanups(
         match result {
             Ok(_) => outbox.repeat(&item.job, **now),
             // On this connection, a waiter leaves behind its join, however late.
-            Err(error) if !is_key && error.kind != NodeErrorKind::Disconnected => {}
-            Err(error) if error.kind == NodeErrorKind::Server => {
-                outbox.add_cleanup_until_expiry(Arc::clone(&item.job), **now + outbox::PAUSE);
+            Err(error) if !is_key && error.kind == NodeErrorKind::Timeout => {
+                outbox.leave_unheard(Arc::clone(&item.job));
             }
-            Err(_) => outbox.add_cleanup(Arc::clone(&item.job), **now + outbox::PAUSE),
+            // A server that cannot run it has no queue.
+            Err(error) if !is_key && error.kind == NodeErrorKind::Server => {}
+            // A member of the cluster is away, and the connections to the others go on.
+            Err(error) if error.kind == NodeErrorKind::Down && item.job.leaves_late(**now) => {}
+            Err(error) if error.kind == NodeErrorKind::Server => {
+                outbox.owe_until_expiry(Arc::clone(&item.job), **now + outbox::PAUSE);
+            }
+            Err(_) => outbox.owe(Arc::clone(&item.job), **now + outbox::PAUSE),
         }
     }
 }

@@ -45,6 +45,9 @@ pub(super) struct Pipe {
     /// Puts commands onto the connection; `None` without one.
     sender: Option<Arc<dyn Sender>>,
     batches: VecDeque<Batch>,
+    /// The answers to the oldest batch that ran out of time. They tell a node that is slow from one that is
+    /// silent.
+    late: Option<BoxFuture<'static, Vec<Result<Reply, NodeError>>>>,
     /// The supervisor wakes up in time to see the first batch expire.
     pub(super) is_timed: bool,
     /// Room for the next batch.
@@ -86,6 +89,7 @@ impl Pipe {
     pub(super) fn connect(&mut self, sender: Arc<dyn Sender>) -> u64 {
         self.sender = Some(sender);
         self.is_timed = false;
+        self.late = None;
         self.number += 1;
         self.number
     }
@@ -94,6 +98,7 @@ impl Pipe {
     pub(super) fn disconnect(&mut self, number: u64) {
         if self.number == number {
             self.sender = None;
+            self.late = None;
         }
     }
 
@@ -182,7 +187,9 @@ impl Pipe {
             None => return Poll::Pending,
         };
         match self.batches.pop_front() {
-            Some(batch) => Poll::Ready(batch.answered(results, true)),
+            Some(Batch { items, sent, .. }) => {
+                Poll::Ready(Answered { items, results, sent, in_time: true })
+            }
             None => Poll::Pending,
         }
     }
@@ -190,11 +197,26 @@ impl Pipe {
     /// Gives the first batch up, if its time has run out.
     pub(super) fn expire(&mut self, name: &Arc<str>, node_timeout: Duration) -> Option<Answered> {
         self.deadline(node_timeout).filter(|deadline| *deadline <= Instant::now())?;
-        let batch = self.batches.pop_front()?;
+        let Batch { items, answers, sent } = self.batches.pop_front()?;
+        if let (Answers::Awaited(answers), None) = (answers, &self.late) {
+            self.late = Some(answers);
+        }
         let reason = format!("no answer within {node_timeout:?}");
         let error = NodeError::new(name, NodeErrorKind::Timeout, reason);
-        let results = vec![Err(error); batch.items.len()];
-        Some(batch.answered(results, false))
+        let results = vec![Err(error); items.len()];
+        Some(Answered { items, results, sent, in_time: false })
+    }
+
+    /// Resolves when the node has answered a batch after its time ran out.
+    pub(super) fn poll_late(&mut self, number: u64, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(late) = self.late.as_mut().filter(|_| self.number == number) else {
+            return Poll::Pending;
+        };
+        let results = std::task::ready!(late.as_mut().poll(cx));
+        self.late = None;
+        let is_gone = |error: &NodeError| error.kind == NodeErrorKind::Disconnected;
+        let answered = results.iter().any(|it| !it.as_ref().is_err_and(is_gone));
+        if answered { Poll::Ready(()) } else { Poll::Pending }
     }
 
     /// Keeps the vector of a batch that is done, for the next batch.
@@ -215,12 +237,7 @@ impl Pipe {
     /// Everything that was sent over any connection and has no answer.
     pub(super) fn abandon_any(&mut self) -> Vec<Queued> {
         self.sender = None;
+        self.late = None;
         std::mem::take(&mut self.batches).into_iter().flat_map(|batch| batch.items).collect()
-    }
-}
-
-impl Batch {
-    fn answered(self, results: Vec<Result<Reply, NodeError>>, in_time: bool) -> Answered {
-        Answered { items: self.items, results, sent: self.sent, in_time }
     }
 }

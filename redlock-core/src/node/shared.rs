@@ -139,7 +139,7 @@ impl Shared {
             self.relink(&mut outbox, Link::Opening);
             let abandoned = outbox.disconnect(now);
             for item in &abandoned {
-                outbox.add_cleanup(Arc::clone(&item.job), now);
+                outbox.owe(Arc::clone(&item.job), now);
             }
             abandoned
         };

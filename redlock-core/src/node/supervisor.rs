@@ -189,7 +189,7 @@ fn go_down(shared: &Shared, error: NodeError) {
 fn fail(shared: &Shared, items: impl IntoIterator<Item = Queued>, error: &NodeError) {
     let now = shared.context.clock.now();
     for item in items {
-        shared.outbox.lock().add_cleanup(item.job, now);
+        shared.outbox.lock().owe(item.job, now);
         if let Some(reply_to) = item.reply_to {
             reply_to.deliver(Err(error.clone()));
         }

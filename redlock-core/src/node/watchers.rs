@@ -10,6 +10,9 @@ pub(crate) trait Listener: Send + Sync + 'static {
     /// Is called when the key was deleted or changed on this node, or has expired there.
     fn changed(&self, node: usize, key: &str);
 
+    /// Is called when this node may have failed to report changes of the key.
+    fn missed(&self, node: usize, key: &str);
+
     /// Is called when this client has deleted the key on this node.
     fn freed(&self, node: usize);
 
@@ -79,8 +82,8 @@ impl Watchers {
         }
     }
 
-    /// Tells all listeners that their keys may have changed.
-    pub(crate) fn all_changed(&self) {
+    /// Tells all listeners that changes of their keys may not have been reported.
+    pub(crate) fn missed(&self) {
         let all: Vec<_> = {
             let listeners = self.listeners.lock();
             let each = listeners.iter().flat_map(|(key, registered)| {
@@ -91,7 +94,7 @@ impl Watchers {
             each.collect()
         };
         for (key, node, listener) in all {
-            listener.changed(node, &key);
+            listener.missed(node, &key);
         }
     }
 

@@ -58,6 +58,8 @@ impl Drop for Watch {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::{
         Redlock,
@@ -78,8 +80,31 @@ mod tests {
     async fn a_change_right_behind_the_question_is_heard() {
         let redlock = Redlock::builder().over(vec![eager("a"), eager("b"), eager("c")]);
         drop(redlock.lock("warm").await.unwrap());
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
         let watch = watch(&redlock.client().nodes, &"k".into());
         assert!(watch.has_news() && watch.signal.is_free(), "all three pushed at once");
+    }
+
+    /// A node that sits out is asked again when it votes, which may be in an hour (rule 18).
+    #[tokio::test(start_paused = true)]
+    async fn watches_that_nothing_waits_for_do_not_pile_up_at_a_node_that_sits_out() {
+        let nodes = crate::testing::nodes(3);
+        let redlock = Redlock::builder().nodes(&nodes).build().unwrap();
+        drop(redlock.lock("warm").await.unwrap());
+        nodes[0].restart_empty();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let waits = watch(&redlock.client().nodes, &"k".into());
+        let mut gone = Vec::new();
+        for _ in 0..2000 {
+            let watch = watch(&redlock.client().nodes, &"k".into());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            gone.push(Arc::downgrade(&watch.signal));
+        }
+        let kept = gone.iter().filter(|it| it.upgrade().is_some()).count();
+        assert!(kept <= 128, "{kept}");
+        assert_eq!(waits.signal.known(), 2);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(waits.signal.known(), 3, "the others were kept");
+        assert_eq!(gone.iter().filter(|it| it.upgrade().is_some()).count(), 0);
     }
 }

@@ -159,6 +159,10 @@ impl Listener for FreeSignal {
         self.freed(node);
     }
 
+    fn missed(&self, node: usize, key: &str) {
+        self.changed(node, key);
+    }
+
     /// Notes that the key is not there on this node.
     fn freed(&self, node: usize) {
         self.see(node, KeyState::Free);

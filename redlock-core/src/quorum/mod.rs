@@ -1,5 +1,6 @@
 //! Asking all nodes at once, and knowing the outcome as early as possible (rule 3).
 
+mod answer;
 mod ask;
 mod free_signal;
 mod nodes;
@@ -7,6 +8,7 @@ mod numbering;
 mod round;
 mod votes;
 
+pub(crate) use answer::answer_of;
 pub(crate) use ask::{ask, ask_one, twin};
 pub(crate) use free_signal::FreeSignal;
 pub(crate) use nodes::Nodes;

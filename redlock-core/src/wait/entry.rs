@@ -10,8 +10,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::sync::Notify;
-
 use super::{
     keeper::keeper,
     pace::LIFE,
@@ -24,13 +22,15 @@ use crate::{
     node::{
         Action, Claim, Job, Listener, NodeHandle, Reply, ReplySink, ReplyTo, deliver, queue_keys,
     },
-    quorum::Nodes,
-    sync::Mutex,
+    quorum::{Nodes, answer_of},
 };
 
 /// A waiter listens to its keys anew after this many refreshes, because the keys expire. A push
 /// that was lost without a trace costs no more than this.
 const LISTEN_AGAIN: u32 = 8;
+
+/// A waiter goes to another node when so many reports in a row were not answered in time.
+const PATIENCE: u32 = 4;
 
 /// The position of a waiter in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,8 +65,13 @@ pub(crate) struct Entry {
     place: u64,
     /// How often the waiter was reported alive since it last began to listen.
     reports: u32,
+    /// How many reports in a row were not answered in time.
+    unanswered: u32,
     /// Every node that may have an entry.
     asked: Vec<usize>,
+    /// The nodes that are listened to: those, and those that could not be reached when the entry was put
+    /// where it is. One of them may be the one to keep it.
+    heard: Vec<usize>,
     /// The nodes that have refused to take the entry.
     declined: Vec<usize>,
     /// When the client came to the queue.
@@ -111,7 +116,9 @@ impl Entry {
             node: None,
             place: 0,
             reports: 0,
+            unanswered: 0,
             asked: Vec::new(),
+            heard: Vec::new(),
             declined: Vec::new(),
             joined: nodes.clock.now(),
             turn_from: None,
@@ -142,6 +149,7 @@ impl Entry {
             match self.ask(node).await {
                 Ok(Reply::Queued { place, ahead, left }) => {
                     self.place = place;
+                    self.unanswered = 0;
                     self.turn_from = None;
                     self.may_be_back = false;
                     // A push comes before the answers to later commands.
@@ -150,13 +158,17 @@ impl Entry {
                 }
                 Ok(_) => return Report::NoQueue,
                 // A crowd that asks the next node at once makes all of them late, one after the other. A
-                // node that hangs loses its connection soon (rule 15).
-                Err(error) if self.is_busy(node, error.kind) => return Report::Unanswered,
+                // node that hangs loses its connection soon (rule 15), and one that is slow answers at last.
+                Err(error) if self.is_busy(node, error.kind) && self.unanswered + 1 < PATIENCE => {
+                    self.unanswered += 1;
+                    return Report::Unanswered;
+                }
                 Err(error) => {
                     refused.push(node);
-                    if error.kind == NodeErrorKind::Server {
+                    if error.kind == NodeErrorKind::Server || self.is_busy(node, error.kind) {
                         self.declined.push(node);
                     }
+                    self.unanswered = 0;
                 }
             }
         }
@@ -184,13 +196,15 @@ impl Entry {
         self.node = Some(node);
         self.wake.kept_by(node);
         self.reports = 0;
-        if self.asked.contains(&node) {
-            return;
+        if !self.asked.contains(&node) {
+            self.asked.push(node);
         }
-        self.asked.push(node);
-        if let Some(handle) = self.nodes.get(node) {
-            let wake = || -> Arc<dyn Listener> { Arc::<Wake>::clone(&self.wake) };
-            self.keys.iter().for_each(|key| handle.listen(key, node, wake()));
+        for (index, handle) in self.nodes.iter().enumerate() {
+            if (index == node || !handle.is_up()) && !self.heard.contains(&index) {
+                self.heard.push(index);
+                let wake = || -> Arc<dyn Listener> { Arc::<Wake>::clone(&self.wake) };
+                self.keys.iter().for_each(|key| handle.listen(key, index, wake()));
+            }
         }
     }
 
@@ -200,12 +214,7 @@ impl Entry {
         self.reports = if listens { 1 } else { (self.reports + 1) % LISTEN_AGAIN };
         let action = Action::Join { place: self.place, life: LIFE, listens };
         self.may_be_back = true;
-        let answer = Arc::<Answer>::default();
-        let Some(handle) = self.nodes.get(node) else { return answer.wait().await };
-        let reply_to = ReplyTo::new(&answer, node);
-        let early = handle.submit(Job::new(&self.claim, action), reply_to, handle.now());
-        deliver(early);
-        answer.wait().await
+        answer_of(&self.nodes, node, Job::new(&self.claim, action)).await
     }
 
     /// Waits for a signal. Cancel safe.
@@ -250,25 +259,21 @@ impl Entry {
         // The release that gave the turn took the entry out.
         if let Some(index) = self.turn_from.filter(|_| !self.may_be_back) {
             self.asked.retain(|asked| *asked != index);
-            self.stop_listening(index);
-        }
-    }
-
-    fn stop_listening(&self, node: usize) {
-        if let Some(node) = self.nodes.get(node) {
-            self.keys.iter().for_each(|key| node.stop_listening(key, &self.wake));
         }
     }
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
+        for handle in self.heard.iter().filter_map(|node| self.nodes.get(*node)) {
+            self.keys.iter().for_each(|key| handle.stop_listening(key, &self.wake));
+        }
         for node in std::mem::take(&mut self.asked) {
-            self.stop_listening(node);
             let Some(handle) = self.nodes.get(node) else { continue };
             // The leave follows a join that is still on its way, on the same connection.
             let reply_to = ReplyTo::new(&self.left, node);
-            deliver(handle.submit(Job::leaving(&self.claim), reply_to, handle.now()));
+            let now = handle.now();
+            deliver(handle.submit(Job::leaving(&self.claim, now + LIFE), reply_to, now));
         }
     }
 }
@@ -283,31 +288,5 @@ impl ReplySink for Left {
         if let Ok(Reply::Woke { .. }) = result {
             (self.turn_given)();
         }
-    }
-}
-
-/// The answer to one command. The task that waits for it may have gone.
-#[derive(Debug, Default)]
-struct Answer {
-    result: Mutex<Option<Result<Reply, NodeError>>>,
-    there: Notify,
-}
-
-impl Answer {
-    /// `node_timeout` bounds every command where it is sent.
-    async fn wait(&self) -> Result<Reply, NodeError> {
-        loop {
-            if let Some(result) = self.result.lock().take() {
-                return result;
-            }
-            self.there.notified().await;
-        }
-    }
-}
-
-impl ReplySink for Answer {
-    fn receive(self: Arc<Self>, _: usize, result: Result<Reply, NodeError>) {
-        *self.result.lock() = Some(result);
-        self.there.notify_one();
     }
 }

@@ -14,10 +14,10 @@ use crate::{
 pub(crate) enum Signal {
     /// The lock was released, and this waiter may take it.
     Turn,
-    /// The turn went to the waiter before this one.
+    /// The turn went to the waiter before this one, or to one a few places before it.
     Next,
     /// The connection to the node that keeps the queue has ended, or a node that has kept the entry can be
-    /// reached again: another node may keep the queue from now on.
+    /// reached again: another node may keep the queue from now on. Or a push was lost.
     Moved,
 }
 
@@ -93,6 +93,11 @@ impl Listener for Wake {
         } else {
             self.tell(Signal::Next);
         }
+    }
+
+    /// A turn may be among what was not told. The entry is where it was, if it is not.
+    fn missed(&self, _: usize, _: &str) {
+        self.tell(Signal::Moved);
     }
 
     fn freed(&self, _: usize) {}

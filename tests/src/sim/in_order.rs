@@ -22,6 +22,9 @@ const LONG: u64 = 60_000;
 /// How long the entry of a waiter outlives it (design.md, "Across processes").
 const LIFE: u64 = 5000;
 
+/// How often a waiter reports.
+const REFRESH: u64 = 1500;
+
 /// How long a waiter may leave its turn unused before the next waiter looks for itself.
 const GRACE: u64 = 500;
 
@@ -192,7 +195,8 @@ impl Scene<'_> {
             Loss::LeavesAtItsTurn if crossed => GRACE + 4 * world.round_trip(),
             Loss::Nothing | Loss::Leaves | Loss::LeavesAtItsTurn => 0,
             Loss::Dies => GRACE + 4 * world.round_trip(),
-            Loss::TwoDie => LIFE + GRACE + 4 * world.round_trip(),
+            // The next one reports, looks once more, and asks behind those that may be before it.
+            Loss::TwoDie => REFRESH + 4 * (GRACE + 4 * world.round_trip()),
         };
         let mut last = released;
         let mut longest = 0;

@@ -141,7 +141,7 @@ impl Data {
                 let (place, ahead) = self.queues.join(claim, place, life, now);
                 Reply::Queued { place, ahead, left }
             }
-            Action::Leave => {
+            Action::Leave { again } => {
                 let is_free = self.remaining(&claim.key).is_none();
                 let has_readers = self.readers.until(&claim.key, now).is_some();
                 let held = match (is_free, has_readers) {
@@ -149,7 +149,7 @@ impl Data {
                     (_, true) => Held::ByReaders,
                     _ => Held::ByWriter,
                 };
-                self.queues.leave(claim, held, now, &mut self.watched, told)
+                self.queues.leave(claim, again, held, now, &mut self.watched, told)
             }
             Action::Bar { life } => self.readers.bar(claim, life, now),
             Action::Unbar => self.readers.unbar(claim),
@@ -271,7 +271,7 @@ impl Data {
             // Seen to before.
             (
                 Action::Join { .. }
-                | Action::Leave
+                | Action::Leave { .. }
                 | Action::Inspect
                 | Action::Watch
                 | Action::Bar { .. }

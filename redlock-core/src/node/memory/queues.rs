@@ -19,6 +19,11 @@ pub(super) struct Queues {
 /// How long a permit is kept for a waiter that has its turn, in seconds: as in `wake.lua`.
 const PROMISE: f64 = 1.0;
 
+/// A waiter whose entry lives for less than this has crashed, and one with more is there for sure, in
+/// seconds: as in `wake.lua`.
+const SILENT: f64 = 2.5;
+const FRESH: f64 = 4.7;
+
 struct Waiter {
     /// The value of its claim.
     name: String,
@@ -74,6 +79,7 @@ impl Queues {
     pub(super) fn leave(
         &mut self,
         claim: &Claim,
+        again: bool,
         held: Held,
         now: f64,
         watched: &mut Watched,
@@ -90,7 +96,7 @@ impl Queues {
         }
         let next = first_of(queue);
         let is_kept = self.was_promised(queue_keys::line(&claim.key), &claim.value);
-        let was_next = was_first || place.is_none();
+        let was_next = was_first || place.is_none() && !again;
         let mut is_woken = false;
         if is_kept || was_next && held == Held::Not {
             // It had the turn and did not use it, or the lock became free before it left.
@@ -123,15 +129,17 @@ impl Queues {
     ) -> bool {
         let line = queue_keys::line(key);
         let first = self.pop_alive(line, now);
-        let next = self.waiting.get(line).and_then(first_of);
+        let told_next = first.as_ref().map_or(0, |(_, alive)| if *alive > FRESH { 1 } else { 3 });
+        let behind = self.waiting.get(line).into_iter().flat_map(BTreeMap::values);
+        let behind: Vec<_> = behind.take(told_next).map(|waiter| waiter.name.clone()).collect();
         self.drop_empty(line);
-        let Some(first) = first else { return false };
+        let Some((first, _)) = first else { return false };
         let keys =
             |waiter: &str| queue_keys::wake_keys(&Claim::new(key, waiter.into())).map(Arc::from);
         let [turn, done] = keys(&first);
         watched.unwatch(&done);
         watched.changed(&turn, told);
-        if let Some([_, next]) = next.as_deref().map(keys) {
+        for [_, next] in behind.iter().map(|waiter| keys(waiter)) {
             watched.changed(&next, told);
         }
         if queue_keys::is_line_of_permits(line) {
@@ -140,12 +148,13 @@ impl Queues {
         true
     }
 
-    /// Takes the first waiter that is alive out of the queue, with the dead waiters before it.
-    fn pop_alive(&mut self, line: &str, now: f64) -> Option<String> {
+    /// Takes the first waiter that is alive out of the queue, with the dead waiters before it. Also returns
+    /// how long its entry would have lived.
+    fn pop_alive(&mut self, line: &str, now: f64) -> Option<(String, f64)> {
         let queue = self.waiting.get_mut(line)?;
         let mut waiters = std::iter::from_fn(|| queue.pop_first());
-        let (_, alive) = waiters.find(|(_, waiter)| waiter.dead_at > now)?;
-        Some(alive.name)
+        let (_, alive) = waiters.find(|(_, waiter)| waiter.dead_at - now > SILENT)?;
+        Some((alive.name, alive.dead_at - now))
     }
 
     /// Whether a permit was kept for `asker`, which it is no longer, and how many are kept for other

@@ -12,7 +12,7 @@ fn no_number_of_deletes_is_too_large_to_be_owed() {
     }
     let unsent = outbox.disconnect(at(0));
     for item in unsent {
-        outbox.add_cleanup(item.job, at(0));
+        outbox.owe(item.job, at(0));
     }
     assert_eq!(outbox.cleanups(), most);
     let mut paid = 0;
@@ -27,43 +27,45 @@ fn no_number_of_deletes_is_too_large_to_be_owed() {
 #[test]
 fn owed_deletes_come_due_in_order() {
     let mut outbox = up();
-    outbox.add_cleanup(delete(&claim("late")), at(2000));
-    outbox.add_cleanup(delete(&claim("early")), at(1000));
+    outbox.owe(delete(&claim("late")), at(2000));
+    outbox.owe(delete(&claim("early")), at(1000));
     assert_eq!((outbox.cleanups(), outbox.next(&&at(0))), (2, Some(at(1000))));
     assert!(!outbox.has_no_cleanups() && !outbox.is_idle());
     assert!(take(&mut outbox, 999).is_empty());
     assert_eq!(&*take(&mut outbox, 1000)[0].job.claim.key, "early");
     assert_eq!(take(&mut outbox, 9000).len(), 1, "it may have been set late, too");
     assert!(outbox.has_no_cleanups());
-    outbox.add_cleanup(Job::new(&claim("k"), GRANT), at(1));
+    outbox.owe(Job::new(&claim("k"), GRANT), at(1));
     assert!(outbox.has_no_cleanups(), "only deletes are owed");
 }
 
 /// Otherwise a queue that could not be reached would give its turns to waiters that have gone.
 #[test]
 fn a_waiter_that_leaves_is_taken_out_when_the_node_is_back() {
-    let leave = || Job::leaving(&claim("k"));
+    let leave = || Job::leaving(&claim("k"), at(5000));
     let mut outbox = up();
     outbox.put(&name(), leave(), reply_to(), at(0));
     let sent = take(&mut outbox, 0);
-    assert_eq!(actions(&sent), [Action::Leave]);
+    assert_eq!(actions(&sent), [Action::Leave { again: false }]);
     outbox.abandon(&sent, at(100));
     outbox.disconnect(at(100));
     outbox.link = Link::Down(NodeError::new(&name(), NodeErrorKind::Down, "it is down"));
     assert_eq!(outbox.put(&name(), leave(), reply_to(), at(200)).len(), 1);
     outbox.link = Link::Up;
     assert!(outbox.has_no_cleanups(), "these are no keys");
-    assert_eq!(actions(&take(&mut outbox, 300)), [Action::Leave, Action::Leave]);
+    assert_eq!(actions(&take(&mut outbox, 300)), [Action::Leave { again: true }; 2]);
     assert!(take(&mut outbox, 9000).is_empty());
+    outbox.owe(leave(), at(9001));
+    assert_eq!(take(&mut outbox, 9001).len(), 1, "the node may have run the join just now");
 }
 
 #[test]
 fn a_refused_delete_ends_with_its_key() {
     let mut outbox = up();
     let job = || delete_of(&claim("k"), clean_up(0, 1001));
-    outbox.add_cleanup_until_expiry(job(), at(1001));
+    outbox.owe_until_expiry(job(), at(1001));
     assert!(outbox.has_no_cleanups());
-    outbox.add_cleanup_until_expiry(job(), at(1000));
+    outbox.owe_until_expiry(job(), at(1000));
     assert_eq!(outbox.cleanups(), 1);
 }
 

@@ -139,9 +139,10 @@ fn scripted(
             words(out, &[key(claim), keys.as_bytes(), count.digits(), from.digits()]);
             word(out, value(claim));
         }
-        Action::Leave => {
-            call(script, how, 1, 2, out);
+        Action::Leave { again } => {
+            call(script, how, 1, 3, out);
             words(out, &[key(claim), queue_keys::prefix(&claim.key).as_bytes(), value(claim)]);
+            word(out, if again { b"1" } else { b"0" });
         }
         // Written by `plain` and by `shared`.
         Action::Watch | Action::TakeAway | Action::Bar { .. } | Action::Unbar => {}

@@ -107,7 +107,7 @@ impl Channel {
             for told in pushed {
                 match told {
                     Pushed::Key(key) => watchers.changed(&key),
-                    Pushed::All => watchers.all_changed(),
+                    Pushed::All => watchers.missed(),
                 }
             }
         }

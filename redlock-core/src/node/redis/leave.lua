@@ -2,6 +2,7 @@
 -- a reader that has the lock.
 --
 -- KEYS[1] the lock   ARGV[1] the prefix of the queue's keys   ARGV[2] the waiter
+-- ARGV[3] 1 if it may have left before. It passes nothing on then, unless it is still there.
 -- Answers 1 if it stood in the queue, 0 if it did not; 2 more when a waiter was told that it has the turn.
 local queue = ARGV[1] .. ':queue'
 
@@ -15,7 +16,7 @@ if place then
 end
 local was_first = place == 0
 local is_kept = string.sub(ARGV[1], -7) == ':permit' and redis.pcall('ZREM', ARGV[1] .. ':given', ARGV[2]) == 1
-local was_next = was_first or not place
+local was_next = was_first or not place and ARGV[3] ~= '1'
 local is_woken = false
 if is_kept or was_next and redis.call('EXISTS', KEYS[1]) == 0 then
   -- The waiter had the turn and did not use it, or the lock became free before the waiter left.

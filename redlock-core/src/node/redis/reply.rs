@@ -55,7 +55,7 @@ pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Rep
         }
         (Action::Inspect, other) => Err(unexpected(other, "the state of a lock")),
         (
-            Action::Release { .. } | Action::Clear { .. } | Action::Leave,
+            Action::Release { .. } | Action::Clear { .. } | Action::Leave { .. },
             Value::Int(answer @ 2..=3),
         ) => Ok(Reply::Woke { deleted: *answer == 3, woken: Places::FIRST }),
         (_, Value::Int(1)) => Ok(Reply::Done),

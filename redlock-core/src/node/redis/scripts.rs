@@ -56,7 +56,7 @@ pub(super) fn script(command: &Command) -> Option<&'static Script> {
         Action::Confirm(_) => &CONFIRM,
         Action::Adopt { .. } => &ADOPT,
         Action::Join { .. } => &JOIN,
-        Action::Leave => &LEAVE,
+        Action::Leave { .. } => &LEAVE,
         Action::FindPermit { .. } => &SLOTS,
         Action::Inspect => &INSPECT,
         Action::Clear { .. } => &CLEAR,

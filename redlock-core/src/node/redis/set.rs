@@ -52,7 +52,7 @@ pub(super) fn script(action: Action) -> Option<&'static Script> {
         Action::Release { .. }
         | Action::Watch
         | Action::Join { .. }
-        | Action::Leave
+        | Action::Leave { .. }
         | Action::Bar { .. }
         | Action::Unbar
         | Action::FindPermit { .. }

@@ -20,21 +20,29 @@ local function keep_permit(prefix, waiter)
   end
 end
 
+-- A waiter says every 1.5 s that it is alive, and the key with that lives for 5 s. One that has missed this by
+-- a second has crashed, or comes back to its place.
+local SILENT = 2500
+-- One that has said it a moment ago is there.
+local FRESH = 4700
+
 local function wake(prefix)
   local queue = prefix .. ':queue'
   -- A user without permission to read queues has no queue. That must not fail the release.
   local first = redis.pcall('ZRANGE', queue, 0, 0)[1]
   while first do
     redis.call('ZREM', queue, first)
-    -- A waiter without this key has said nothing for as long as an entry lives.
-    if redis.call('DEL', prefix .. ':alive:' .. first) == 1 then
+    local alive = redis.call('PTTL', prefix .. ':alive:' .. first)
+    redis.call('DEL', prefix .. ':alive:' .. first)
+    if alive > SILENT then
       keep_permit(prefix, first)
       -- A server keeps what a client tracks until it is written: both keys are, for good.
       tell(prefix .. ':next:' .. first)
       tell(prefix .. ':turn:' .. first)
-      local second = redis.call('ZRANGE', queue, 0, 0)[1]
-      if second then
-        tell(prefix .. ':next:' .. second)
+      -- A waiter that is next looks for itself when the turn is not used. Several waiters that have
+      -- crashed, one after the other, would have none that looks.
+      for _, behind in ipairs(redis.call('ZRANGE', queue, 0, alive > FRESH and 0 or 2)) do
+        tell(prefix .. ':next:' .. behind)
       end
       return true
     end

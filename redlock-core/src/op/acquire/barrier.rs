@@ -60,9 +60,9 @@ impl Barrier {
         barrier
     }
 
-    /// Whether it is for this key.
-    pub(super) fn is_before(&self, key: &str) -> bool {
-        *self.claim.key == *key
+    /// Whether it is for this key, and for this place in its queue.
+    pub(super) fn is_at(&self, key: &str, place: u64) -> bool {
+        *self.claim.key == *key && self.claim.place == place
     }
 
     /// Says it once more, if there are readers and it is time.
@@ -86,5 +86,46 @@ impl Drop for Barrier {
         if self.answers.is_up.load(Acquire) || self.answers.awaited.load(Acquire) > 0 {
             self.ask(Action::Unbar);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::IntoFuture;
+
+    use tokio::time::{Instant, sleep, timeout};
+
+    use super::*;
+    use crate::{Redlock, Restarts, testing::nodes};
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    /// Otherwise the reader would wait for the sign of the writer, and the writer for the reader.
+    #[tokio::test(start_paused = true)]
+    async fn a_writer_that_lost_its_place_does_not_bar_the_readers_that_are_before_it_now() {
+        let nodes = nodes(1);
+        let clients = [(); 3].map(|()| {
+            let builder = Redlock::builder().nodes(&nodes).ttl(9 * SECOND);
+            builder.wait(10 * MINUTE).restarts(Restarts::Trusted).build().unwrap()
+        });
+        for client in &clients {
+            drop(client.lock("warm").await.unwrap());
+        }
+        let [holder, reader, writer] = &clients;
+        let _reading = holder.lock("r").shared().await.unwrap();
+        let writes = tokio::spawn(writer.lock("r").into_future());
+        sleep(SECOND).await;
+        let reads = tokio::spawn(reader.lock("r").shared().into_future());
+        sleep(SECOND).await;
+        assert!(!reads.is_finished(), "it waits behind the writer");
+        nodes[0].stop();
+        sleep(Duration::from_millis(1)).await;
+        nodes[0].start();
+        let begun = Instant::now();
+        // Whichever comes back first is the first of the two.
+        let is_before = timeout(5 * SECOND, reads).await;
+        assert!(is_before.is_ok(), "it waits for {:?}", begun.elapsed());
+        assert!(!writes.is_finished());
     }
 }

@@ -65,14 +65,14 @@ impl Request<'_> {
             }
             match waiting.next(&around) {
                 Step::Report => match self.report(front, &mut waiting).await? {
-                    // It began to watch before it had its place.
-                    Conclusion::Wait if waiting.is_behind() => self.watch = None,
+                    // It began to watch before it had its place. A sign for a place further in front would
+                    // hold up the readers that it waits for.
+                    Conclusion::Wait if waiting.is_behind() => {
+                        self.watch = None;
+                        self.barrier = None;
+                    }
                     Conclusion::Wait => {}
                     Conclusion::End(chance) => return Ok(chance),
-                    Conclusion::EndAfter(pause) => {
-                        self.unless_closed(sleep(pause)).await?;
-                        return Ok(Chance::Due);
-                    }
                     Conclusion::LeaveQueue => front.entry = None,
                 },
                 Step::Watch => {
@@ -107,7 +107,7 @@ impl Request<'_> {
     /// Has new readers wait behind this request, which is the first in the queue, if it is a
     /// writer.
     fn bar(&mut self, key: &Arc<str>, place: u64) -> Result<(), LockError> {
-        let is_up = self.barrier.as_ref().is_some_and(|barrier| barrier.is_before(key));
+        let is_up = self.barrier.as_ref().is_some_and(|barrier| barrier.is_at(key, place));
         if !(is_up || self.terms.has_several() || self.wants().tries_once) {
             let Client { entropy, settings, nodes, .. } = &**self.client;
             let value = token::fresh_value(&**entropy, &settings.client_name)?;

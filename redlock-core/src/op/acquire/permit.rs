@@ -13,17 +13,15 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::Mutex;
-use tokio::sync::Notify;
-
 use super::{
     fronts::Fronts,
     request::{Permits, Request},
 };
 use crate::{
-    error::{LockError, NodeError},
+    error::LockError,
     lease::Hold,
-    node::{Action, Claim, Job, Reply, ReplySink, ReplyTo, deliver, queue_keys},
+    node::{Action, Claim, Job, Reply, queue_keys},
+    quorum::answer_of,
     wait::{FailedAttempt, Front, Joined, line_of_one_permit, queue_node},
 };
 
@@ -32,32 +30,6 @@ const MAX_TRIES: usize = 4;
 
 /// Numbers the requests that ask by themselves, so that each has a queue of its own.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
-
-/// The answer of one node.
-#[derive(Default)]
-struct Found {
-    result: Mutex<Option<Result<Reply, NodeError>>>,
-    there: Notify,
-}
-
-impl ReplySink for Found {
-    fn receive(self: Arc<Self>, _: usize, result: Result<Reply, NodeError>) {
-        *self.result.lock() = Some(result);
-        self.there.notify_one();
-    }
-}
-
-impl Found {
-    /// `node_timeout` bounds the command where it is sent.
-    async fn wait(&self) -> Result<Reply, NodeError> {
-        loop {
-            if let Some(result) = self.result.lock().take() {
-                return result;
-            }
-            self.there.notified().await;
-        }
-    }
-}
 
 impl Request<'_> {
     /// Takes one of `count` permits.
@@ -119,16 +91,14 @@ impl Request<'_> {
         let from = self.random(count);
         let nodes = Arc::clone(&self.client.nodes);
         let keeper = queue_node(&nodes, &line);
-        let Some((index, node)) = keeper.and_then(|it| Some((it, nodes.get(it)?))) else {
+        let Some(node) = keeper else {
             self.take_number(from);
             return Ok(true);
         };
-        let found = Arc::<Found>::default();
         let waiter = front.entry.as_ref().map(|entry| entry.waiter().to_owned());
         let claim = Arc::new(Claim::new(&self.key, waiter.unwrap_or_default()));
         let job = Job::new(&claim, Action::FindPermit { count, from });
-        deliver(node.submit(job, ReplyTo::new(&found, index), self.now()));
-        match self.unless_closed(found.wait()).await? {
+        match self.unless_closed(answer_of(&nodes, node, job)).await? {
             Ok(Reply::Permit { free: None }) => Ok(false),
             Ok(Reply::Permit { free: Some(number) }) if number < count => {
                 self.take_number(number);

@@ -12,6 +12,9 @@ use crate::{
     wait::{MIN_PAUSE, QueuePosition, REFRESH, Report, Signal, grace, watches_after},
 };
 
+/// A client watches the lock when more reports in a row than this were not answered in time.
+const PATIENCE: u32 = 2;
+
 /// The circumstances in which a client begins to wait. They stay as they are.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Circumstances {
@@ -83,8 +86,6 @@ pub(super) enum Step {
 pub(super) enum Conclusion {
     Wait,
     End(Chance),
-    /// The client asks for the lock after this pause.
-    EndAfter(Duration),
     /// No node keeps the queue.
     LeaveQueue,
 }
@@ -97,8 +98,8 @@ pub(super) struct Waiting {
     position: Option<QueuePosition>,
     /// How often in a row the node that keeps the queue has not answered in time.
     unanswered: u32,
-    /// How often in a row the lock was free although other clients are before this one.
-    looked_free: u32,
+    /// How many clients were before this one when the lock was last found free all the same.
+    free_behind: Option<u64>,
     /// When the next report to the queue is due.
     report_at: Moment,
     /// When the first in the queue begins to watch.
@@ -121,7 +122,7 @@ impl Waiting {
             given,
             position: None,
             unanswered: 0,
-            looked_free: 0,
+            free_behind: None,
             report_at: begun,
             watch_at,
             watched_at: begun,
@@ -136,12 +137,13 @@ impl Waiting {
     /// Whether no other client is known to be before this one. A crowd whose first reports come at once must
     /// not watch: its node is too busy to answer, and answers soon.
     fn is_front(&self) -> bool {
-        self.position.map_or(self.unanswered != 1, |position| position.ahead == 0)
+        let is_patient = (1..=PATIENCE).contains(&self.unanswered);
+        self.position.map_or(!is_patient, |position| position.ahead == 0)
     }
 
-    /// Whether other clients are before this one, which watch the lock.
+    /// Whether other clients are known to be before this one, which watch the lock.
     pub(super) fn is_behind(&self) -> bool {
-        self.given.target.front_watches() && !self.is_front()
+        self.given.target.front_watches() && self.position.is_some_and(|it| it.ahead > 0)
     }
 
     pub(super) fn next(&self, around: &Surroundings) -> Step {
@@ -190,7 +192,7 @@ impl Waiting {
     /// Draws the conclusion from the answer of the queue to a report.
     pub(super) fn reported(&mut self, reported: &Reported) -> Conclusion {
         let Reported { now, report, signal, yields, .. } = *reported;
-        let Circumstances { end, round_trip, is_split, was_misled, target, .. } = self.given;
+        let Circumstances { round_trip, is_split, was_misled, target, .. } = self.given;
         let is_first_report = self.joins();
         self.unanswered = if report == Report::Unanswered { self.unanswered + 1 } else { 0 };
         match report {
@@ -220,15 +222,12 @@ impl Waiting {
                     return Conclusion::End(Chance::Free);
                 }
                 QueuePosition { ahead, left: None } if ahead > 0 => {
-                    self.looked_free += 1;
-                    if self.looked_free > 1 {
-                        // The front does not take the lock: the other waiters try one after the other.
-                        let turn = u32::try_from(ahead).unwrap_or(u32::MAX);
-                        let pause = grace(round_trip).saturating_mul(turn).min(REFRESH);
-                        return Conclusion::EndAfter(pause.min(end.since(now)));
+                    if self.free_behind.replace(ahead) == Some(ahead) {
+                        // The clients before this one do not take the lock: they may have crashed.
+                        return Conclusion::End(Chance::Due);
                     }
                 }
-                _ => self.looked_free = 0,
+                _ => self.free_behind = None,
             }
         }
         self.report_at = now + self.refresh(position, reported);
@@ -237,7 +236,7 @@ impl Waiting {
 
     /// When the next report is due.
     fn refresh(&self, position: QueuePosition, reported: &Reported) -> Duration {
-        let Circumstances { round_trip, polls, .. } = self.given;
+        let Circumstances { round_trip, polls, target, .. } = self.given;
         let QueuePosition { ahead, left } = position;
         let refresh = if reported.has_pushes {
             REFRESH
@@ -251,6 +250,12 @@ impl Waiting {
             Some(left) if ahead == 0 => refresh.min(left.saturating_add(MIN_PAUSE)),
             // Another client has its turn, or had it.
             None if ahead == 0 && !reported.has_watch => refresh.min(grace(round_trip)),
+            // A queue that has not moved by then does not move at all. The waiters find out one after the
+            // other.
+            None if ahead > 0 && target.shows_in_queue() => {
+                let places = u32::try_from(ahead).unwrap_or(u32::MAX);
+                refresh.min(grace(round_trip).saturating_mul(places))
+            }
             _ => refresh,
         }
     }
@@ -259,18 +264,23 @@ impl Waiting {
     pub(super) fn told(&mut self, signal: Signal, now: Moment) -> Option<Chance> {
         match signal {
             Signal::Turn => return Some(Chance::Turn),
-            Signal::Next if self.given.target.next_asks() => return Some(Chance::Turn),
             Signal::Next => {
+                let asks = self.given.target.next_asks();
+                if asks && self.position.is_none_or(|position| position.ahead <= 1) {
+                    return Some(Chance::Turn);
+                }
                 if let Some(position) = &mut self.position {
                     position.ahead = 0;
                 }
                 self.unanswered = 0;
-                self.report_at = now + grace(self.given.round_trip);
-                self.watch_at = self.report_at;
+                // There may be one or two clients in between.
+                let pause = if asks { Duration::ZERO } else { grace(self.given.round_trip) };
+                self.report_at = now + pause;
+                self.watch_at = now + grace(self.given.round_trip);
             }
             // The node that kept the queue cannot be reached any more.
             Signal::Moved => {
-                self.looked_free = 0;
+                self.free_behind = None;
                 self.report_at = now;
             }
         }

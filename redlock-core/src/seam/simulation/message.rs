@@ -70,7 +70,7 @@ impl Command {
             Action::Shorten { .. } => Kind::Shorten,
             Action::Release { .. } => Kind::Release,
             Action::Join { .. } => Kind::Join,
-            Action::Leave => Kind::Leave,
+            Action::Leave { .. } => Kind::Leave,
             Action::Bar { .. } | Action::Unbar | Action::FindPermit { .. } => Kind::Watch,
             Action::Watch => Kind::Watch,
             Action::Inspect => Kind::Inspect,

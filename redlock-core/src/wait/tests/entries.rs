@@ -1,13 +1,23 @@
 //! Places in the queue between clients.
 
+use std::{
+    future::{pending, ready},
+    sync::atomic::AtomicBool,
+};
+
 use super::*;
 use crate::{
-    node::{NodeHandle, Watchers},
+    error::{NodeError, NodeErrorKind},
+    node::{Action, NodeHandle, Watchers, intercepted::intercepted},
     wait::{QueuePosition, Report},
 };
 
 fn entry(redlock: &Redlock) -> Entry {
-    let value = format!("{}.waiter", "0".repeat(40));
+    entry_of(redlock, 0)
+}
+
+fn entry_of(redlock: &Redlock, number: u64) -> Entry {
+    let value = format!("{number:040}.waiter");
     Entry::new(&redlock.client().nodes, &"redlock:r".into(), value, || ())
 }
 
@@ -74,11 +84,13 @@ async fn a_node_that_is_too_busy_to_answer_keeps_the_queue() {
 
     let guard = holder.lock("r").await.unwrap();
     nodes[keeper(&ours)].slow(60 * MS);
-    assert_eq!(entry.report().await, Report::Unanswered);
-    // The third timeout in a row ends the connection (rule 15).
+    // The node is alive, since it answers at last. It may be so slow for long.
     let before = keeper(&ours);
-    assert_eq!(position(&mut entry).await.ahead, 0);
-    assert_ne!(keeper(&ours), before);
+    assert_eq!(entry.report().await, Report::Unanswered);
+    for _ in 0..2 {
+        assert_eq!(position(&mut entry).await.ahead, 0, "another node has it");
+    }
+    assert_eq!(keeper(&ours), before, "it is connected");
     assert!(listens(&ours));
     drop((entry, guard));
     assert!(!listens(&ours));
@@ -175,10 +187,127 @@ async fn a_client_that_learns_its_place_late_watches_no_more() {
     nodes[keeper].slow(60 * MS);
     let _ours = waiting(&ours, MINUTE).await;
     let watches = || ours.client().nodes.iter().any(|node| node.watchers().has("redlock:r"));
-    // It was not answered in time, twice.
-    sleep(250 * MS).await;
+    // It was not answered in time, three times.
+    sleep(400 * MS).await;
     assert!(watches());
     nodes[keeper].slow(Duration::ZERO);
     sleep(300 * MS).await;
     assert!(!watches());
+}
+
+/// A cut network loses what was sent. A node that hangs runs it later.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_left_unheard_is_taken_out_on_the_next_connection() {
+    for ends in [true, false] {
+        let cut = Arc::new(AtomicBool::new(false));
+        let leaves = Arc::new(AtomicUsize::new(0));
+        let (is_cut, counted) = (Arc::clone(&cut), Arc::clone(&leaves));
+        let node = intercepted("a", move |sender, _, commands| {
+            let leaves =
+                commands.iter().filter(|it| matches!(it.action, Action::Leave { .. })).count();
+            counted.fetch_add(leaves, SeqCst);
+            if is_cut.load(SeqCst) { pending().boxed() } else { sender.send(commands) }
+        });
+        let ours = Redlock::builder().over(vec![node]);
+        drop(ours.lock("warm").await.unwrap());
+        let mut entry = entry(&ours);
+        position(&mut entry).await;
+        cut.store(true, SeqCst);
+        drop(entry);
+        sleep(60 * MS).await;
+        if ends {
+            // The third timeout in a row ends the connection (rule 15).
+            for _ in 0..2 {
+                ours.try_lock("other").await.unwrap_err();
+            }
+        }
+        cut.store(false, SeqCst);
+        sleep(1000 * MS).await;
+        drop(ours.lock("warm").await.unwrap());
+        sleep(2000 * MS).await;
+        assert_eq!(leaves.load(SeqCst), if ends { 2 } else { 1 });
+        assert_eq!(waiters(&ours).await, if ends { 0 } else { 1 });
+    }
+}
+
+/// A member of a cluster that has ended answers so, while the others go on.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_could_not_leave_leaves_again_while_its_entry_lives() {
+    for (downs, sent) in [(1, 2), (100, 6)] {
+        let leaves = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&leaves);
+        let node = intercepted("a", move |sender, _, commands| {
+            let leaves = commands.iter().any(|it| matches!(it.action, Action::Leave { .. }));
+            if !leaves || counted.fetch_add(1, SeqCst) >= downs {
+                return sender.send(commands);
+            }
+            let down = NodeError::new(&"a".into(), NodeErrorKind::Down, "the member is away");
+            ready(vec![Err(down); commands.len()]).boxed()
+        });
+        let ours = Redlock::builder().over(vec![node]);
+        drop(ours.lock("warm").await.unwrap());
+        let mut entry = entry(&ours);
+        position(&mut entry).await;
+        drop(entry);
+        sleep(MINUTE).await;
+        assert_eq!(leaves.load(SeqCst), sent);
+    }
+}
+
+/// A turn would make all waiters of this client ask at once.
+#[tokio::test(start_paused = true)]
+async fn a_push_that_may_have_been_lost_is_no_turn() {
+    let nodes = nodes(3);
+    let ours = client(&nodes);
+    drop(ours.lock("warm").await.unwrap());
+    let mut entry = entry(&ours);
+    position(&mut entry).await;
+    ours.client().nodes[keeper(&ours)].watchers().missed();
+    assert_eq!(entry.signal().await, Signal::Moved);
+    assert!(!entry.has_turn());
+}
+
+/// Otherwise it would be the front of a queue of its own until its next report.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_reaches_the_best_node_late_moves_there_at_once() {
+    let nodes = nodes(3);
+    let (other, ours) = (client(&nodes), client(&nodes));
+    drop(other.lock("warm").await.unwrap());
+    let best = keeper(&other);
+    nodes[best].slow(20 * MS);
+    drop(ours.lock("warm").await.unwrap());
+    assert!(!ours.client().nodes[best].is_up(), "a quorum is enough to begin");
+    let mut entry = entry(&ours);
+    position(&mut entry).await;
+    assert_ne!(keeper(&ours), best);
+    nodes[best].slow(Duration::ZERO);
+    assert_eq!(timeout(1000 * MS, entry.signal()).await, Ok(Signal::Moved));
+    assert_eq!(keeper(&ours), best);
+    drop(entry);
+    assert!(!listens(&ours));
+}
+
+/// Clients that were killed say nothing, and the first that is alive looks for itself.
+#[tokio::test(start_paused = true)]
+async fn waiters_that_crashed_together_do_not_hold_the_others_up() {
+    for (crashed, most) in [(1, 120), (2, 400), (3, 600), (10, 3500)] {
+        let nodes = nodes(5);
+        nodes.iter().for_each(|node| node.slow(MS / 4));
+        let [holder, killed, ours] = [client(&nodes), client(&nodes), client(&nodes)];
+        let held = holder.lock("r").await.unwrap();
+        drop(killed.lock("warm").await.unwrap());
+        for number in 0..crashed {
+            let mut entry = entry_of(&killed, number);
+            assert_eq!(position(&mut entry).await.ahead, number);
+            std::mem::forget(entry);
+        }
+        let waits = waiting(&ours, 5 * MINUTE).await;
+        // A while after they said that they are alive.
+        sleep(1000 * MS).await;
+        let begun = Instant::now();
+        drop(held);
+        drop(waits.await.unwrap().unwrap());
+        let elapsed = begun.elapsed();
+        assert!(elapsed < most * MS, "{elapsed:?} after {crashed} crashed");
+    }
 }

@@ -135,3 +135,26 @@ async fn readers_that_wait_are_seen_by_their_resource() {
     }
     assert_eq!(seen(&redlock), []);
 }
+
+/// Nothing is late until the client reports again, so no task has been taken over by then (rule 13).
+#[test]
+fn a_report_of_a_client_whose_runtime_stands_still_does_not_outlast_its_wait() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let nodes = nodes(3);
+    let (holder, ours) = (client(&nodes), client(&nodes));
+    let (first, second) = (runtime(), runtime());
+    first.block_on(async { drop(ours.lock("warm").await.unwrap()) });
+    let guard = second.block_on(async { holder.lock("r").await.unwrap() });
+    std::thread::scope(|scope| {
+        // The runtime with the tasks of the nodes is driven while the waiter joins, and no more.
+        scope.spawn(|| first.block_on(async { sleep(500 * MS).await }));
+        second.block_on(async {
+            let waits = || timeout(MINUTE, ours.lock("r").wait(2500 * MS).into_future());
+            // The other nodes are found out by its last attempt.
+            waits().await.expect("it ends").unwrap_err();
+            let error = waits().await.unwrap().unwrap_err();
+            assert!(error.is_held(), "{error}");
+        });
+    });
+    second.block_on(async { drop(guard) });
+}

@@ -67,7 +67,7 @@ mod tests {
         let (reply, told) = act(&mut data, holder, 0, release);
         assert!(matches!(reply, Reply::Woke { deleted: true, .. }), "{reply:?}");
         assert_eq!(told, [first, second], "its turn, and that it is next");
-        let (_, told) = act(&mut data, first, 1, Action::Leave);
+        let (_, told) = act(&mut data, first, 1, Action::Leave { again: false });
         assert_eq!(told, [second]);
         assert_eq!(act(&mut data, other, 0, FIND).0, NONE, "it is kept");
         assert_eq!(act(&mut data, second, 1, FIND).0, free(0));

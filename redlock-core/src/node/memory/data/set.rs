@@ -60,7 +60,7 @@ impl Data {
             Action::Heal { .. }
             | Action::Watch
             | Action::Join { .. }
-            | Action::Leave
+            | Action::Leave { .. }
             | Action::Bar { .. }
             | Action::Unbar
             | Action::FindPermit { .. }

@@ -196,7 +196,7 @@ impl Calls {
         let removes = |later: &Command| {
             let releases = matches!(
                 later.action,
-                Action::Release { .. } | Action::Shorten { .. } | Action::Leave
+                Action::Release { .. } | Action::Shorten { .. } | Action::Leave { .. }
             );
             releases && commands.iter().any(|it| Arc::ptr_eq(&it.claim, &later.claim))
         };

@@ -159,7 +159,7 @@ impl Driver {
                 for told in pushed {
                     match told {
                         Pushed::Key(key) => watchers.changed(&key),
-                        Pushed::All => watchers.all_changed(),
+                        Pushed::All => watchers.missed(),
                     }
                 }
             }

@@ -43,7 +43,11 @@ async fn a_waiter_gets_its_turn_when_its_lock_is_released_together_with_others()
         let expected = if kept[1] == wakes { woke.clone() } else { Ok(Reply::Done) };
         assert_eq!(answers, [Ok(Reply::Done), expected, Ok(Reply::Done)]);
     }
-    assert_eq!(act(&mut *node, &waiter, Action::Leave).await, Ok(Reply::Done), "it still waits");
+    assert_eq!(
+        act(&mut *node, &waiter, Action::Leave { again: false }).await,
+        Ok(Reply::Done),
+        "it still waits"
+    );
 }
 
 #[tokio::test]

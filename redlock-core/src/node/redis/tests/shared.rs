@@ -133,17 +133,17 @@ async fn a_reader_with_the_lock_passes_its_turn_on_and_the_next_waiter_keeps_its
     // A writer has the lock.
     assert_eq!(act(&mut *node, &claim("redlock:a", "held"), GRANT).await, Ok(Reply::Done));
     assert_eq!(
-        act(&mut *node, &claim("redlock:a", "none"), Action::Leave).await,
+        act(&mut *node, &claim("redlock:a", "none"), Action::Leave { again: false }).await,
         Ok(Reply::Missing)
     );
     let release = Action::Release { wakes: Places::FIRST };
     assert_eq!(act(&mut *node, &claim("redlock:a", "held"), release).await, woke(true));
     assert_eq!(server.number(queue), 2, "the first reader has its turn");
     assert_eq!(act(&mut *node, &one, SHARE).await, Ok(Reply::Done));
-    assert_eq!(act(&mut *node, &one, Action::Leave).await, woke(false));
+    assert_eq!(act(&mut *node, &one, Action::Leave { again: false }).await, woke(false));
     assert_eq!(act(&mut *node, &other, SHARE).await, Ok(Reply::Done));
     let monitor = server.monitor();
-    assert_eq!(act(&mut *node, &other, Action::Leave).await, woke(true));
+    assert_eq!(act(&mut *node, &other, Action::Leave { again: false }).await, woke(true));
     let told = monitor.set_inside(&mut server);
     assert_eq!(told.last().unwrap(), "redlock:a:{redlock:a}:turn:writer", "{told:?}");
     assert_eq!(server.number(queue), 1, "the writer");
@@ -270,7 +270,7 @@ async fn a_turn_that_a_waiter_does_not_use_and_a_permit_that_lies_idle_go_to_the
     }
     let release = Action::Release { wakes: Places::FIRST };
     assert!(matches!(act(&mut *node, &slot(0, CANARY), release).await, Ok(Reply::Woke { .. })));
-    let _ = act(&mut *node, &first, Action::Leave).await;
+    let _ = act(&mut *node, &first, Action::Leave { again: false }).await;
     assert_eq!(act(&mut *node, &slot(1, "other"), find).await, free(None), "it is kept");
     assert_eq!(act(&mut *node, &second, find).await, free(Some(0)));
 
