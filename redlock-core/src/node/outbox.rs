@@ -194,7 +194,6 @@ impl Outbox {
     pub(super) fn disconnect(&mut self, now: Moment) -> Vec<Queued> {
         self.previous_ended = Some(now);
         self.later.drop_watches();
-        self.later.owe_unheard(now);
         self.lanes.take_all()
     }
 

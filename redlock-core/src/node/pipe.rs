@@ -98,7 +98,6 @@ impl Pipe {
     pub(super) fn disconnect(&mut self, number: u64) {
         if self.number == number {
             self.sender = None;
-            self.late = None;
         }
     }
 
@@ -207,16 +206,14 @@ impl Pipe {
         Some(Answered { items, results, sent, in_time: false })
     }
 
-    /// Resolves when the node has answered a batch after its time ran out.
+    /// Resolves when the node has answered a batch after its time ran out, or the connection has ended.
     pub(super) fn poll_late(&mut self, number: u64, cx: &mut Context<'_>) -> Poll<()> {
         let Some(late) = self.late.as_mut().filter(|_| self.number == number) else {
             return Poll::Pending;
         };
-        let results = std::task::ready!(late.as_mut().poll(cx));
+        std::task::ready!(late.as_mut().poll(cx));
         self.late = None;
-        let is_gone = |error: &NodeError| error.kind == NodeErrorKind::Disconnected;
-        let answered = results.iter().any(|it| !it.as_ref().is_err_and(is_gone));
-        if answered { Poll::Ready(()) } else { Poll::Pending }
+        Poll::Ready(())
     }
 
     /// Keeps the vector of a batch that is done, for the next batch.

@@ -19,10 +19,14 @@ pub(super) struct Queues {
 /// How long a permit is kept for a waiter that has its turn, in seconds: as in `wake.lua`.
 const PROMISE: f64 = 1.0;
 
-/// A waiter whose entry lives for less than this has crashed, and one with more is there for sure, in
-/// seconds: as in `wake.lua`.
+/// A waiter whose entry lives for less than this has crashed or is late, in seconds: as in `wake.lua`.
 const SILENT: f64 = 2.5;
+
+/// A waiter whose entry lives for more than this is there, in seconds: as in `wake.lua`.
 const FRESH: f64 = 4.7;
+
+/// How many of the waiters that are late are passed over: as in `wake.lua`.
+const MOST: usize = 16;
 
 struct Waiter {
     /// The value of its claim.
@@ -128,7 +132,7 @@ impl Queues {
         told: &mut Pushes,
     ) -> bool {
         let line = queue_keys::line(key);
-        let first = self.pop_alive(line, now);
+        let first = self.choose(line, now);
         let told_next = first.as_ref().map_or(0, |(_, alive)| if *alive > FRESH { 1 } else { 3 });
         let behind = self.waiting.get(line).into_iter().flat_map(BTreeMap::values);
         let behind: Vec<_> = behind.take(told_next).map(|waiter| waiter.name.clone()).collect();
@@ -148,13 +152,23 @@ impl Queues {
         true
     }
 
-    /// Takes the first waiter that is alive out of the queue, with the dead waiters before it. Also returns
-    /// how long its entry would have lived.
-    fn pop_alive(&mut self, line: &str, now: f64) -> Option<(String, f64)> {
+    /// Takes out the waiter that gets the turn, and the dead waiters before it. Also returns for how long its
+    /// entry would live. Without any other, it is one that is late.
+    fn choose(&mut self, line: &str, now: f64) -> Option<(String, f64)> {
         let queue = self.waiting.get_mut(line)?;
-        let mut waiters = std::iter::from_fn(|| queue.pop_first());
-        let (_, alive) = waiters.find(|(_, waiter)| waiter.dead_at - now > SILENT)?;
-        Some((alive.name, alive.dead_at - now))
+        while let Some(first) = queue.first_entry()
+            && first.get().dead_at <= now
+        {
+            first.remove();
+        }
+        let alive = |waiter: &Waiter| waiter.dead_at - now;
+        let mut first = queue.iter().take(MOST);
+        let in_time = first.find(|(_, waiter)| alive(waiter) > SILENT);
+        let (place, left) = match in_time {
+            Some((place, waiter)) => (*place, alive(waiter)),
+            None => (*queue.first_key_value()?.0, 0.0),
+        };
+        Some((queue.remove(&place)?.name, left))
     }
 
     /// Whether a permit was kept for `asker`, which it is no longer, and how many are kept for other

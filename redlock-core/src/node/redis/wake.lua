@@ -20,33 +20,51 @@ local function keep_permit(prefix, waiter)
   end
 end
 
--- A waiter says every 1.5 s that it is alive, and the key with that lives for 5 s. One that has missed this by
--- a second has crashed, or comes back to its place.
+-- A waiter says every 1.5 s that it is alive, and the key with that lives for 5 s. With less than this left, it
+-- has crashed or is late: it keeps its place, and others go before it.
 local SILENT = 2500
--- One that has said it a moment ago is there.
+-- With more than this left, it is there: it has said so just now.
 local FRESH = 4700
+-- How many of the waiters that are late are passed over.
+local MOST = 16
+
+-- The waiter that gets the turn, and for how long its entry would live. Without any other, it is one that is
+-- late.
+local function choose(prefix, queue)
+  -- A user without permission to read queues has no queue. That must not fail the release.
+  local waiter = redis.pcall('ZRANGE', queue, 0, 0)[1]
+  local late, passed = nil, 0
+  while waiter and passed < MOST do
+    local alive = redis.call('PTTL', prefix .. ':alive:' .. waiter)
+    if alive > SILENT then
+      return waiter, alive
+    elseif alive > 0 then
+      late = late or waiter
+      passed = passed + 1
+    else
+      redis.call('ZREM', queue, waiter)
+    end
+    waiter = redis.call('ZRANGE', queue, passed, passed)[1]
+  end
+  return late, 0
+end
 
 local function wake(prefix)
   local queue = prefix .. ':queue'
-  -- A user without permission to read queues has no queue. That must not fail the release.
-  local first = redis.pcall('ZRANGE', queue, 0, 0)[1]
-  while first do
-    redis.call('ZREM', queue, first)
-    local alive = redis.call('PTTL', prefix .. ':alive:' .. first)
-    redis.call('DEL', prefix .. ':alive:' .. first)
-    if alive > SILENT then
-      keep_permit(prefix, first)
-      -- A server keeps what a client tracks until it is written: both keys are, for good.
-      tell(prefix .. ':next:' .. first)
-      tell(prefix .. ':turn:' .. first)
-      -- A waiter that is next looks for itself when the turn is not used. Several waiters that have
-      -- crashed, one after the other, would have none that looks.
-      for _, behind in ipairs(redis.call('ZRANGE', queue, 0, alive > FRESH and 0 or 2)) do
-        tell(prefix .. ':next:' .. behind)
-      end
-      return true
-    end
-    first = redis.call('ZRANGE', queue, 0, 0)[1]
+  local waiter, alive = choose(prefix, queue)
+  if not waiter then
+    return false
   end
-  return false
+  redis.call('ZREM', queue, waiter)
+  redis.call('DEL', prefix .. ':alive:' .. waiter)
+  keep_permit(prefix, waiter)
+  -- A server keeps what a client tracks until it is written: both keys are, for good.
+  tell(prefix .. ':next:' .. waiter)
+  tell(prefix .. ':turn:' .. waiter)
+  -- A waiter that is next looks for itself when the turn is not used. Several waiters that have crashed, one
+  -- after the other, would have none that looks.
+  for _, behind in ipairs(redis.call('ZRANGE', queue, 0, alive > FRESH and 0 or 2)) do
+    tell(prefix .. ':next:' .. behind)
+  end
+  return true
 end

@@ -295,6 +295,29 @@ async fn a_missing_permission_is_named() {
     assert!(error.reason.starts_with("NOPERM") && error.reason.contains("key"), "{error}");
 }
 
+/// A waiter that has missed a report may be alive: it keeps its place.
+#[tokio::test]
+async fn a_release_passes_over_waiters_that_are_late() {
+    let mut server = Server::start();
+    let (mut node, ours, _) = pair(&server.url("", "")).await;
+    let waiters = ["first", "second", "third"].map(|waiter| claim("redlock:a", waiter));
+    let join = Action::Join { place: 0, life: Duration::from_secs(60), listens: false };
+    for waiter in &waiters {
+        act(&mut *node, waiter, join).await.unwrap();
+    }
+    let alive = "redlock:a:{redlock:a}:alive:";
+    server.admin(&format!("PEXPIRE {alive}first 2000"));
+    for (left, late) in [("first third", "third"), ("third", "none")] {
+        assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Done));
+        let woke = act(&mut *node, &ours, Action::Release { wakes: Places::FIRST }).await;
+        assert_eq!(woke, Ok(Reply::Woke { deleted: true, woken: Places::FIRST }));
+        let queue = server.admin("ZRANGE redlock:a:{redlock:a}:queue 0 -1");
+        let queue: Vec<String> = redis::from_redis_value(queue).unwrap();
+        assert_eq!(queue.join(" "), left);
+        server.admin(&format!("PEXPIRE {alive}{late} 2000"));
+    }
+}
+
 /// The first waiter in a queue gets the turn, and the waiter behind it is told that it is next.
 #[tokio::test]
 async fn a_release_gives_the_turn_to_the_first_that_is_alive() {
