@@ -45,9 +45,6 @@ pub(super) struct Pipe {
     /// Puts commands onto the connection; `None` without one.
     sender: Option<Arc<dyn Sender>>,
     batches: VecDeque<Batch>,
-    /// The answers to the oldest batch that ran out of time. They tell a node that is slow from one that is
-    /// silent.
-    late: Option<BoxFuture<'static, Vec<Result<Reply, NodeError>>>>,
     /// The supervisor wakes up in time to see the first batch expire.
     pub(super) is_timed: bool,
     /// Room for the next batch.
@@ -89,7 +86,6 @@ impl Pipe {
     pub(super) fn connect(&mut self, sender: Arc<dyn Sender>) -> u64 {
         self.sender = Some(sender);
         self.is_timed = false;
-        self.late = None;
         self.number += 1;
         self.number
     }
@@ -186,9 +182,7 @@ impl Pipe {
             None => return Poll::Pending,
         };
         match self.batches.pop_front() {
-            Some(Batch { items, sent, .. }) => {
-                Poll::Ready(Answered { items, results, sent, in_time: true })
-            }
+            Some(batch) => Poll::Ready(batch.answered(results, true)),
             None => Poll::Pending,
         }
     }
@@ -196,24 +190,11 @@ impl Pipe {
     /// Gives the first batch up, if its time has run out.
     pub(super) fn expire(&mut self, name: &Arc<str>, node_timeout: Duration) -> Option<Answered> {
         self.deadline(node_timeout).filter(|deadline| *deadline <= Instant::now())?;
-        let Batch { items, answers, sent } = self.batches.pop_front()?;
-        if let (Answers::Awaited(answers), None) = (answers, &self.late) {
-            self.late = Some(answers);
-        }
+        let batch = self.batches.pop_front()?;
         let reason = format!("no answer within {node_timeout:?}");
         let error = NodeError::new(name, NodeErrorKind::Timeout, reason);
-        let results = vec![Err(error); items.len()];
-        Some(Answered { items, results, sent, in_time: false })
-    }
-
-    /// Resolves when the node has answered a batch after its time ran out, or the connection has ended.
-    pub(super) fn poll_late(&mut self, number: u64, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(late) = self.late.as_mut().filter(|_| self.number == number) else {
-            return Poll::Pending;
-        };
-        std::task::ready!(late.as_mut().poll(cx));
-        self.late = None;
-        Poll::Ready(())
+        let results = vec![Err(error); batch.items.len()];
+        Some(batch.answered(results, false))
     }
 
     /// Keeps the vector of a batch that is done, for the next batch.
@@ -234,7 +215,12 @@ impl Pipe {
     /// Everything that was sent over any connection and has no answer.
     pub(super) fn abandon_any(&mut self) -> Vec<Queued> {
         self.sender = None;
-        self.late = None;
         std::mem::take(&mut self.batches).into_iter().flat_map(|batch| batch.items).collect()
+    }
+}
+
+impl Batch {
+    fn answered(self, results: Vec<Result<Reply, NodeError>>, in_time: bool) -> Answered {
+        Answered { items: self.items, results, sent: self.sent, in_time }
     }
 }

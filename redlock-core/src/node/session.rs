@@ -66,8 +66,6 @@ enum Event {
     /// The connection has ended.
     Closed(NodeError),
     Answered(Answered),
-    /// The node has answered a batch after its time ran out.
-    AnsweredLate,
     /// Something was put into the outbox, or sent by its caller.
     Mail,
     Ponged {
@@ -212,11 +210,9 @@ impl<'a> Session<'a> {
             biased;
             // Polled first, because it carries the answers.
             error = &mut self.closed => Event::Closed(error),
-            event = poll_fn(|cx| {
-                let mut pipe = self.shared.pipe.lock();
-                let late = pipe.poll_late(number, cx).map(|()| Event::AnsweredLate);
-                if late.is_ready() { late } else { pipe.poll_first(number, cx).map(Event::Answered) }
-            }) => event,
+            answered = poll_fn(|cx| self.shared.pipe.lock().poll_first(number, cx)) => {
+                Event::Answered(answered)
+            }
             () = mail.as_mut() => Event::Mail,
             Some(timed_out) = self.pings.next(), if !self.pings.is_empty() => {
                 Event::Ponged { timed_out }
@@ -235,7 +231,7 @@ impl<'a> Session<'a> {
                 self.let_a_crowd_ask().await;
             }
             Event::Mail => self.let_a_crowd_ask().await,
-            Event::AnsweredLate | Event::Ponged { timed_out: false } => self.strikes.clear(),
+            Event::Ponged { timed_out: false } => self.strikes.clear(),
             // A ping is a command like any other (rule 15).
             Event::Ponged { timed_out: true } => {
                 let limit = self.shared.context.node_timeout;

@@ -29,9 +29,6 @@ use crate::{
 /// that was lost without a trace costs no more than this.
 const LISTEN_AGAIN: u32 = 8;
 
-/// A waiter goes to another node when so many reports in a row were not answered in time.
-const PATIENCE: u32 = 4;
-
 /// The position of a waiter in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QueuePosition {
@@ -65,8 +62,6 @@ pub(crate) struct Entry {
     place: u64,
     /// How often the waiter was reported alive since it last began to listen.
     reports: u32,
-    /// How many reports in a row were not answered in time.
-    unanswered: u32,
     /// Every node that may have an entry.
     asked: Vec<usize>,
     /// The nodes that are listened to: those, and those that could not be reached when the entry was put
@@ -116,7 +111,6 @@ impl Entry {
             node: None,
             place: 0,
             reports: 0,
-            unanswered: 0,
             asked: Vec::new(),
             heard: Vec::new(),
             declined: Vec::new(),
@@ -149,7 +143,6 @@ impl Entry {
             match self.ask(node).await {
                 Ok(Reply::Queued { place, ahead, left }) => {
                     self.place = place;
-                    self.unanswered = 0;
                     self.turn_from = None;
                     self.may_be_back = false;
                     // A push comes before the answers to later commands.
@@ -158,17 +151,13 @@ impl Entry {
                 }
                 Ok(_) => return Report::NoQueue,
                 // A crowd that asks the next node at once makes all of them late, one after the other. A
-                // node that hangs loses its connection soon (rule 15), and one that is slow answers at last.
-                Err(error) if self.is_busy(node, error.kind) && self.unanswered + 1 < PATIENCE => {
-                    self.unanswered += 1;
-                    return Report::Unanswered;
-                }
+                // node that hangs loses its connection soon (rule 15).
+                Err(error) if self.is_busy(node, error.kind) => return Report::Unanswered,
                 Err(error) => {
                     refused.push(node);
-                    if error.kind == NodeErrorKind::Server || self.is_busy(node, error.kind) {
+                    if error.kind == NodeErrorKind::Server {
                         self.declined.push(node);
                     }
-                    self.unanswered = 0;
                 }
             }
         }

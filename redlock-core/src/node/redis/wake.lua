@@ -20,7 +20,7 @@ local function keep_permit(prefix, waiter)
   end
 end
 
--- A waiter says every 1.5 s that it is alive, and the key with that lives for 5 s. With less than this left, it
+-- A waiter says about every 1.5 s that it is alive, and the key with that lives for 5 s. With less than this left, it
 -- has crashed or is late: it keeps its place, and others go before it.
 local SILENT = 2500
 -- With more than this left, it is there: it has said so just now.

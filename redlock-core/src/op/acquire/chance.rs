@@ -65,8 +65,8 @@ impl Request<'_> {
             }
             match waiting.next(&around) {
                 Step::Report => match self.report(front, &mut waiting).await? {
-                    // It began to watch before it had its place. A sign for a place further in front would
-                    // hold up the readers that it waits for.
+                    // It has lost a place further in front. A sign for that place would hold up the readers
+                    // that it waits for.
                     Conclusion::Wait if waiting.is_behind() => {
                         self.watch = None;
                         self.barrier = None;
@@ -139,6 +139,7 @@ impl Request<'_> {
             polls: pace.saturating_add(self.up_to(self.terms.retry_jitter)),
             is_split: failure.is_some_and(|failure| failure.granted > 0),
             was_misled: matches!(last, Some(Chance::Turn | Chance::Free | Chance::Hurried)),
+            was_due: last == Some(Chance::Due),
             target,
         }
     }

@@ -31,6 +31,8 @@ pub(super) struct Circumstances {
     pub(super) is_split: bool,
     /// The last attempt followed from a word of the queue, and failed.
     pub(super) was_misled: bool,
+    /// It was made because it was time, and failed.
+    pub(super) was_due: bool,
     pub(super) target: Target,
 }
 
@@ -236,7 +238,7 @@ impl Waiting {
 
     /// When the next report is due.
     fn refresh(&self, position: QueuePosition, reported: &Reported) -> Duration {
-        let Circumstances { round_trip, polls, target, .. } = self.given;
+        let Circumstances { round_trip, polls, was_due, target, .. } = self.given;
         let QueuePosition { ahead, left } = position;
         let refresh = if reported.has_pushes {
             REFRESH
@@ -251,8 +253,8 @@ impl Waiting {
             // Another client has its turn, or had it.
             None if ahead == 0 && !reported.has_watch => refresh.min(grace(round_trip)),
             // A queue that has not moved by then does not move at all. The waiters find out one after the
-            // other.
-            None if ahead > 0 && target.shows_in_queue() => {
+            // other. If asking was of no use, the node may have forgotten the lock.
+            None if ahead > 0 && target.shows_in_queue() && !was_due => {
                 let places = u32::try_from(ahead).unwrap_or(u32::MAX);
                 refresh.min(grace(round_trip).saturating_mul(places))
             }

@@ -21,6 +21,7 @@ const GIVEN: Circumstances = Circumstances {
     polls: Duration::from_millis(150),
     is_split: false,
     was_misled: false,
+    was_due: false,
     target: Target::Lock,
 };
 
@@ -207,8 +208,10 @@ fn a_client_whose_last_attempt_failed_does_not_believe_the_first_answer() {
 
 #[test]
 fn waiters_behind_a_front_that_does_not_take_the_lock_try_one_after_the_other() {
-    for (ahead, pause) in [(1, 108), (3, 324), (99, 1500)] {
-        let mut waiting = waiting(true);
+    for (ahead, was_due, pause) in
+        [(1, false, 108), (3, false, 324), (99, false, 1500), (1, true, 1500)]
+    {
+        let mut waiting = Waiting::new(Circumstances { was_due, ..GIVEN }, true);
         let free = answer(place(ahead, None));
         assert_eq!(waiting.reported(&free), Conclusion::Wait, "the front may be asking");
         assert_eq!(waiting.report_at, at(1 + pause));
