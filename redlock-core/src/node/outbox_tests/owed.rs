@@ -86,3 +86,16 @@ fn a_delete_on_a_newer_connection_than_its_set_is_repeated_once() {
     outbox.repeat(&again, at(2500));
     assert!(outbox.has_no_cleanups(), "once is enough");
 }
+
+/// Watches that nothing waits for are swept now and then, and a delete is not one of them.
+#[test]
+fn deletes_outlive_any_number_of_watches_that_failed() {
+    let mut outbox = up();
+    outbox.owe(delete(&claim("k")), at(1000));
+    for _ in 0..1000 {
+        let job = Job::new(&claim("other"), Action::Watch);
+        outbox.ask_again(Queued { job, reply_to: None, queued: at(0) }, at(2000));
+    }
+    assert_eq!(outbox.cleanups(), 1);
+    assert_eq!(&*take(&mut outbox, 1000)[0].job.claim.key, "k");
+}
