@@ -6,10 +6,12 @@
 //! | `LOCK:{LOCK}:alive:WAITER` | there while the waiter says that it is alive |
 //! | `LOCK:{LOCK}:turn:WAITER` | written when it is the waiter's turn |
 //! | `LOCK:{LOCK}:next:WAITER` | written when the waiter is the next to get the turn |
+//! | `LOCK:{LOCK}:near:WAITER` | written when the waiter is the second or third behind a turn that may not be used |
 //! | `LOCK:{LOCK}:permit:given` | a ZSET of the waiters for a permit that have their turns and have not asked yet, by when their turns are over |
 //! | `LOCK:{LOCK}:writer` | there while a writer waits for readers: its place, and its name |
 //!
-//! The two before the last are pushed to the waiter that tracks them, and are deleted as soon as they are written.
+//! `turn`, `next` and `near` are pushed to the waiter that tracks them, and are deleted as soon as they are
+//! written.
 
 use super::Claim;
 
@@ -84,10 +86,11 @@ pub(crate) fn writer(key: &str) -> String {
     format!("{}:writer", prefix(key))
 }
 
-/// The keys through which the waiter of this claim is told of its turn, and that it is the next.
-pub(crate) fn wake_keys(claim: &Claim) -> [String; 2] {
+/// The keys through which the waiter of this claim is told of its turn, that it is the next, and that it is
+/// near.
+pub(crate) fn wake_keys(claim: &Claim) -> [String; 3] {
     let (prefix, waiter) = (prefix(&claim.key), &claim.value);
-    [format!("{prefix}:turn:{waiter}"), format!("{prefix}:next:{waiter}")]
+    ["turn", "next", "near"].map(|what| format!("{prefix}:{what}:{waiter}"))
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@
 //! that is lost, split or wrong disturbs the order for a moment and nothing else, so all of it is
 //! soft state. Entries expire, refusals are passed over, and no answer of a queue is ever a vote.
 //!
-//! All clients compute the same node ([`keeper`]). A release gives the turn to the first waiter there, and tells the waiter behind it that it is
-//! next. Both are pushed, so the others need not ask. A waiter that is next looks for itself when
-//! the turn was not used (`pace::grace`).
+//! All clients compute the same node ([`keeper`]). A release gives the turn to the first waiter there, and tells
+//! the waiter behind it that it is next. Both are pushed, so the others need not ask. A waiter that is next
+//! looks for itself when the turn was not used (`pace::grace`). Where the first waiter may have crashed, two
+//! more are told that they are near.
 
 use std::{sync::Arc, time::Duration};
 
@@ -54,7 +55,6 @@ pub(crate) struct Entry {
     nodes: Arc<Nodes>,
     /// The key of the lock, and the name of this waiter.
     claim: Arc<Claim>,
-    keys: [Arc<str>; 2],
     wake: Arc<Wake>,
     /// Which node keeps the entry.
     node: Option<usize>,
@@ -101,12 +101,10 @@ impl Entry {
         turn_given: impl Fn() + Send + Sync + 'static,
     ) -> Self {
         let claim = Arc::new(Claim::new(key, value));
-        let keys = queue_keys::wake_keys(&claim).map(Arc::from);
-        let wake = Arc::new(Wake::new(&keys[0]));
+        let wake = Arc::new(Wake::new(queue_keys::wake_keys(&claim).map(Arc::from)));
         Self {
             nodes: Arc::clone(nodes),
             claim,
-            keys,
             wake,
             node: None,
             place: 0,
@@ -192,7 +190,7 @@ impl Entry {
             if (index == node || !handle.is_up()) && !self.heard.contains(&index) {
                 self.heard.push(index);
                 let wake = || -> Arc<dyn Listener> { Arc::<Wake>::clone(&self.wake) };
-                self.keys.iter().for_each(|key| handle.listen(key, index, wake()));
+                self.wake.keys().iter().for_each(|key| handle.listen(key, index, wake()));
             }
         }
     }
@@ -255,7 +253,7 @@ impl Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         for handle in self.heard.iter().filter_map(|node| self.nodes.get(*node)) {
-            self.keys.iter().for_each(|key| handle.stop_listening(key, &self.wake));
+            self.wake.keys().iter().for_each(|key| handle.stop_listening(key, &self.wake));
         }
         for node in std::mem::take(&mut self.asked) {
             let Some(handle) = self.nodes.get(node) else { continue };

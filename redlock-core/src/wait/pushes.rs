@@ -14,8 +14,10 @@ use crate::{
 pub(crate) enum Signal {
     /// The lock was released, and this waiter may take it.
     Turn,
-    /// The turn went to the waiter before this one, or to one a few places before it.
+    /// The turn went to the waiter before this one.
     Next,
+    /// The turn went to a waiter two or three places before this one. It may have crashed.
+    Near,
     /// The connection to the node that keeps the queue has ended, or a node that has kept the entry can be
     /// reached again: another node may keep the queue from now on. Or a push was lost.
     Moved,
@@ -24,8 +26,8 @@ pub(crate) enum Signal {
 /// The pushes that a waiter has received.
 #[derive(Debug)]
 pub(super) struct Wake {
-    /// The key whose push gives the turn; the other one says that it is next.
-    turn: Arc<str>,
+    /// The keys whose pushes give the turn, say that it is next, and that it is near.
+    keys: [Arc<str>; 3],
     state: Mutex<State>,
     notify: Notify,
 }
@@ -33,7 +35,7 @@ pub(super) struct Wake {
 #[derive(Debug, Default)]
 struct State {
     /// Signals that were not looked at yet, by importance.
-    told: [bool; 3],
+    told: [bool; 4],
     /// The node that gave the last turn.
     giver: Option<usize>,
     /// The node that keeps the entry.
@@ -41,8 +43,12 @@ struct State {
 }
 
 impl Wake {
-    pub(super) fn new(turn: &Arc<str>) -> Self {
-        Self { turn: Arc::clone(turn), state: Mutex::default(), notify: Notify::new() }
+    pub(super) fn new(keys: [Arc<str>; 3]) -> Self {
+        Self { keys, state: Mutex::default(), notify: Notify::new() }
+    }
+
+    pub(super) fn keys(&self) -> &[Arc<str>] {
+        &self.keys
     }
 
     /// Notes which node keeps the entry from now on. Others may still give it the turn.
@@ -71,7 +77,8 @@ impl Wake {
 
     pub(super) fn take(&self) -> Option<Signal> {
         let mut state = self.state.lock();
-        let mut by_importance = [Signal::Turn, Signal::Next, Signal::Moved].into_iter();
+        let mut by_importance =
+            [Signal::Turn, Signal::Next, Signal::Near, Signal::Moved].into_iter();
         by_importance.find(|signal| std::mem::take(&mut state.told[*signal as usize]))
     }
 
@@ -87,12 +94,13 @@ impl Wake {
 
 impl Listener for Wake {
     fn changed(&self, node: usize, key: &str) {
-        if *key == *self.turn {
+        let signals = [Signal::Turn, Signal::Next, Signal::Near];
+        let mut each = self.keys.iter().zip(signals);
+        let Some((_, signal)) = each.find(|(it, _)| ***it == *key) else { return };
+        if signal == Signal::Turn {
             self.state.lock().giver = Some(node);
-            self.tell(Signal::Turn);
-        } else {
-            self.tell(Signal::Next);
         }
+        self.tell(signal);
     }
 
     /// A turn may be among what was not told. The entry is where it was, if it is not.
@@ -122,7 +130,7 @@ mod tests {
     /// A node that is down ends its connection again at each try to connect.
     #[test]
     fn a_waiter_is_told_that_another_node_may_keep_its_entry() {
-        let wake = Arc::new(Wake::new(&"turn".into()));
+        let wake = Arc::new(Wake::new(["turn", "next", "near"].map(Arc::from)));
         wake.disconnected(0);
         wake.kept_by(0);
         wake.kept_by(1);
@@ -132,8 +140,10 @@ mod tests {
         assert_eq!(wake.take(), Some(Signal::Moved));
         wake.clone().reconnected(0);
         assert_eq!(wake.take(), Some(Signal::Moved));
+        wake.changed(0, "near");
         wake.changed(0, "next");
         assert_eq!((wake.take(), wake.giver()), (Some(Signal::Next), None));
+        assert_eq!((wake.take(), wake.giver()), (Some(Signal::Near), None));
         wake.changed(0, "turn");
         assert_eq!((wake.take(), wake.giver()), (Some(Signal::Turn), Some(0)));
     }

@@ -106,7 +106,7 @@ impl Queues {
             // It had the turn and did not use it, or the lock became free before it left.
             is_woken = self.wake(&claim.key, now, watched, told);
         } else if let Some(next) = next.filter(|_| was_next) {
-            let [turn, is_next] = queue_keys::wake_keys(&Claim::new(&claim.key, next));
+            let [turn, is_next, _] = queue_keys::wake_keys(&Claim::new(&claim.key, next));
             is_woken = held == Held::ByReaders;
             if is_woken {
                 // A reader that is next shares the lock, and a writer has later readers wait.
@@ -140,11 +140,12 @@ impl Queues {
         let Some((first, _)) = first else { return false };
         let keys =
             |waiter: &str| queue_keys::wake_keys(&Claim::new(key, waiter.into())).map(Arc::from);
-        let [turn, done] = keys(&first);
-        watched.unwatch(&done);
+        let [turn, done @ ..] = keys(&first);
+        done.iter().for_each(|key| watched.unwatch(key));
         watched.changed(&turn, told);
-        for [_, next] in behind.iter().map(|waiter| keys(waiter)) {
-            watched.changed(&next, told);
+        for (place, waiter) in behind.iter().enumerate() {
+            let [_, next, near] = keys(waiter);
+            watched.changed(if place == 0 { &next } else { &near }, told);
         }
         if queue_keys::is_line_of_permits(line) {
             self.promised.entry(line.into()).or_default().push((first, now + PROMISE));

@@ -172,8 +172,8 @@ fn numbered(script: &Script, how: How, claim: &Claim, arguments: usize, out: &mu
 /// Writes a read of the keys that are pushed to the waiter of an [`Action::Join`]. Behind
 /// [`track`], the server tracks them.
 pub(super) fn listen(claim: &Claim, out: &mut Vec<u8>) {
-    let [turn, next] = queue_keys::wake_keys(claim);
-    write(out, &[b"MGET", turn.as_bytes(), next.as_bytes()]);
+    let [turn, next, near] = queue_keys::wake_keys(claim);
+    write(out, &[b"MGET", turn.as_bytes(), next.as_bytes(), near.as_bytes()]);
 }
 
 /// Has the server track the key of the next command, if that command reads, until the key changes
@@ -332,7 +332,9 @@ mod tests {
         listen(&command.claim, &mut bytes);
         let listens: Vec<String> =
             redis::from_redis_value(redis::parse_redis_value(&bytes).unwrap()).unwrap();
-        assert_eq!(listens, ["MGET", "key:{key}:turn:value", "key:{key}:next:value"]);
+        let [turn, next, near] =
+            ["turn", "next", "near"].map(|what| format!("key:{{key}}:{what}:value"));
+        assert_eq!(listens, ["MGET", &turn, &next, &near]);
     }
 
     #[test]

@@ -7,9 +7,7 @@
 local queue = ARGV[1] .. ':queue'
 
 redis.call('DEL', ARGV[1] .. ':alive:' .. ARGV[2])
--- A server keeps what a client tracks until it is written.
-tell(ARGV[1] .. ':next:' .. ARGV[2])
-tell(ARGV[1] .. ':turn:' .. ARGV[2])
+tell_all(ARGV[1], ARGV[2])
 local place = redis.call('ZRANK', queue, ARGV[2])
 if place then
   redis.call('ZREM', queue, ARGV[2])

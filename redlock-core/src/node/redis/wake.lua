@@ -6,6 +6,14 @@ local function tell(key)
   redis.call('DEL', key)
 end
 
+-- A waiter that gets its turn, or leaves. A server keeps what a client tracks until it is written: all keys
+-- of the waiter are, for good.
+local function tell_all(prefix, waiter)
+  tell(prefix .. ':near:' .. waiter)
+  tell(prefix .. ':next:' .. waiter)
+  tell(prefix .. ':turn:' .. waiter)
+end
+
 -- A permit that is free is kept for the waiter that has its turn, for a second. Without this, clients that
 -- happen to ask before it would take its permit again and again.
 local function keep_permit(prefix, waiter)
@@ -58,13 +66,12 @@ local function wake(prefix)
   redis.call('ZREM', queue, waiter)
   redis.call('DEL', prefix .. ':alive:' .. waiter)
   keep_permit(prefix, waiter)
-  -- A server keeps what a client tracks until it is written: both keys are, for good.
-  tell(prefix .. ':next:' .. waiter)
-  tell(prefix .. ':turn:' .. waiter)
+  tell_all(prefix, waiter)
   -- A waiter that is next looks for itself when the turn is not used. Several waiters that have crashed, one
-  -- after the other, would have none that looks.
-  for _, behind in ipairs(redis.call('ZRANGE', queue, 0, alive > FRESH and 0 or 2)) do
-    tell(prefix .. ':next:' .. behind)
+  -- after the other, would have none that looks: two more are told then. They have a key of their own for
+  -- this, because a push ends the tracking of its key, and each of them has yet to hear that it is next.
+  for place, behind in ipairs(redis.call('ZRANGE', queue, 0, alive > FRESH and 0 or 2)) do
+    tell(prefix .. (place == 1 and ':next:' or ':near:') .. behind)
   end
   return true
 end

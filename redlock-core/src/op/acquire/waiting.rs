@@ -275,11 +275,12 @@ impl Waiting {
                     position.ahead = 0;
                 }
                 self.unanswered = 0;
-                // There may be one or two clients in between.
                 let pause = if asks { Duration::ZERO } else { grace(self.given.round_trip) };
                 self.report_at = now + pause;
                 self.watch_at = now + grace(self.given.round_trip);
             }
+            // It keeps its place behind the next one, and looks whether the queue moves.
+            Signal::Near => self.report_at = now + grace(self.given.round_trip),
             // The node that kept the queue cannot be reached any more.
             Signal::Moved => {
                 self.free_behind = None;

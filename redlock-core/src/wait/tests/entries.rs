@@ -323,6 +323,35 @@ async fn waiters_that_crashed_together_do_not_hold_the_others_up() {
     }
 }
 
+/// A waiter that is told that it is near still hears that it is next: otherwise its next report would take a
+/// turn that was just given for one that is not used.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_was_told_that_it_is_near_hears_that_it_is_next() {
+    let nodes = nodes(3);
+    let ours = client(&nodes);
+    let mut held = client(&nodes).lock("r").await.unwrap();
+    drop(ours.lock("warm").await.unwrap());
+    let mut entries: Vec<Entry> = (0..6).map(|number| entry_of(&ours, number)).collect();
+    for entry in &mut entries {
+        position(entry).await;
+    }
+    // A while after they said that they are alive.
+    sleep(1000 * MS).await;
+    let [turn, next, near] = [Signal::Turn, Signal::Next, Signal::Near].map(Some);
+    for told in [
+        [turn, next, near, near, None, None],
+        [None, turn, next, None, near, None],
+        [None, None, turn, next, None, near],
+    ] {
+        drop(held);
+        sleep(MS).await;
+        let heard: Vec<_> = entries.iter_mut().map(Entry::take_signal).collect();
+        assert_eq!(heard, told);
+        // Another client does not know that others wait.
+        held = client(&nodes).try_lock("r").await.unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
 /// It may be alive on a busy machine. It keeps its place, and a turn is not lost.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_is_late_to_report_is_passed_over_and_keeps_its_place() {

@@ -59,6 +59,8 @@ impl Witness for Ledger {
                 "its turn"
             } else if key.contains(":next:") {
                 "that it is next"
+            } else if key.contains(":near:") {
+                "that it is near"
             } else {
                 key
             };

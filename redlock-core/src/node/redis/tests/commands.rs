@@ -318,6 +318,33 @@ async fn a_release_passes_over_waiters_that_are_late() {
     }
 }
 
+/// Each hears once through each of its keys, and has yet to hear that it is next.
+#[tokio::test]
+async fn a_release_tells_three_that_wait_when_the_first_may_have_crashed() {
+    let mut server = Server::start();
+    let (mut node, ours, _) = pair(&server.url("", "")).await;
+    let join = Action::Join { place: 0, life: Duration::from_millis(5000), listens: false };
+    for (first_lives_for, expected) in [
+        (4600, "turn:first next:second near:third near:fourth"),
+        (60_000, "turn:first next:second"),
+    ] {
+        for waiter in ["first", "second", "third", "fourth", "fifth"] {
+            act(&mut *node, &claim("redlock:a", waiter), join).await.unwrap();
+        }
+        server.admin(&format!("PEXPIRE redlock:a:{{redlock:a}}:alive:first {first_lives_for}"));
+        assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Done));
+        let monitor = server.monitor();
+        act(&mut *node, &ours, Action::Release { wakes: Places::FIRST }).await.unwrap();
+        let told = monitor.set_inside(&mut server);
+        let told = told.iter().filter_map(|key| key.strip_prefix("redlock:a:{redlock:a}:"));
+        // What the first waiter tracks besides its turn is written so that the server forgets it.
+        let told: Vec<&str> =
+            told.filter(|key| !["near:first", "next:first"].contains(key)).collect();
+        assert_eq!(told.join(" "), expected);
+        server.admin("DEL redlock:a:{redlock:a}:queue");
+    }
+}
+
 /// The first waiter in a queue gets the turn, and the waiter behind it is told that it is next.
 #[tokio::test]
 async fn a_release_gives_the_turn_to_the_first_that_is_alive() {

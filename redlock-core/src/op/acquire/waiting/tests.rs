@@ -169,6 +169,7 @@ fn what_follows_from_an_answer_of_the_queue() {
         (told(Signal::Turn, answer(place(0, None))), Conclusion::End(Chance::Turn), 0),
         (told(Signal::Turn, answer(None)), Conclusion::End(Chance::Turn), 0),
         (told(Signal::Next, answer(place(1, None))), Conclusion::Wait, 1 + 108),
+        (told(Signal::Near, answer(place(0, None))), Conclusion::Wait, 1 + 108),
         (told(Signal::Moved, answer(place(1, None))), Conclusion::Wait, 1),
     ] {
         let mut waiting = waiting(true);
@@ -241,6 +242,20 @@ fn the_next_waiter_looks_for_itself_when_the_turn_is_not_used() {
         Conclusion::Wait
     );
     assert_eq!(waiting.next(&around(159)), Step::Watch);
+}
+
+/// The client before it may be about to take the lock.
+#[test]
+fn a_waiter_that_is_near_looks_whether_the_queue_moves_and_keeps_behind() {
+    let mut waiting = after(place(2, Some(5000)));
+    assert_eq!(waiting.told(Signal::Near, at(50)), None);
+    let around = |now| Surroundings { now: at(now), in_queue: true, watch: WatchState::None };
+    assert_eq!(waiting.next(&around(157)), Step::Sleep { until: at(158), quiet: ms(0) });
+    assert_eq!(waiting.next(&around(158)), Step::Report);
+    assert_eq!(waiting.reported(&Reported { now: at(159), ..no_answer() }), Conclusion::Wait);
+    let sleeps = Step::Sleep { until: at(159 + 108), quiet: ms(0) };
+    assert_eq!(waiting.next(&around(159)), sleeps, "a watch is for the front");
+    assert!(waiting.is_behind());
 }
 
 #[test]
