@@ -88,6 +88,17 @@ pub(crate) struct Command {
     pub(crate) action: Action,
 }
 
+/// What a node pushes to a waiter, each once, to the [`Watchers`](super::Watchers).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Listens {
+    /// Nothing more than it was asked for before.
+    Nothing,
+    /// That it is the waiter's turn, or will be soon.
+    Turn,
+    /// The same, and that the lock has changed.
+    TurnAndLock,
+}
+
 /// The action of a [`Command`] on its claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
@@ -129,8 +140,8 @@ pub(crate) enum Action {
         place: u64,
         /// How long the entry outlives a waiter that has stopped reporting.
         life: Duration,
-        /// The node is to push the turn (once, to the [`Watchers`](super::Watchers)).
-        listens: bool,
+        /// What the node is to push from now on.
+        listens: Listens,
     },
     /// Leave the queue before the key, and pass on a turn that came. A waiter that leaves `again` has
     /// nothing to pass on if it is not in the queue: it may have done so before.

@@ -51,7 +51,9 @@ mod watchers;
 
 #[cfg(any(test, fuzzing))]
 pub use self::{outbox_fuzz::outbox as fuzz_outbox, redis::fuzz_frames};
-pub(crate) use command::{Action, Claim, Command, Draw, Places, Raise, Reply, Secret, Seen};
+pub(crate) use command::{
+    Action, Claim, Command, Draw, Listens, Places, Raise, Reply, Secret, Seen,
+};
 pub(crate) use connection::{Connection, Connector, Opened, Sender};
 pub use credentials::Credentials;
 pub(crate) use expiry::Expected;

@@ -5,8 +5,8 @@ mod owed;
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Action, Claim, CleanUp, Draw, EarlyReply, Identity, Job, Places, Raise, Reply, ReplyTo,
-    Restarts, deliver,
+    Action, Claim, CleanUp, Draw, EarlyReply, Identity, Job, Listens, Places, Raise, Reply,
+    ReplyTo, Restarts, deliver,
     lanes::Queued,
     outbox::{Link, Outbox},
     quarantine::Quarantine,
@@ -166,7 +166,7 @@ fn a_renewal_does_not_overtake_the_set_of_its_own_lock() {
 fn a_waiter_that_leaves_does_not_join_afterwards() {
     let mut outbox = up();
     let (ours, other) = (claim("k"), claim("k"));
-    let join = Action::Join { place: 0, life: TTL, listens: true };
+    let join = Action::Join { place: 0, life: TTL, listens: Listens::Turn };
     put(&mut outbox, Job::new(&ours, join));
     put(&mut outbox, Job::new(&other, join));
     assert_eq!(
@@ -182,7 +182,7 @@ fn a_waiter_that_leaves_does_not_join_afterwards() {
 fn no_join_of_a_waiter_that_leaves_is_sent_after_it() {
     let mut outbox = up();
     let (ours, other) = (claim("k"), claim("k"));
-    let join = Action::Join { place: 0, life: TTL, listens: true };
+    let join = Action::Join { place: 0, life: TTL, listens: Listens::Turn };
     for claim in [&ours, &other, &ours, &ours] {
         assert!(put(&mut outbox, Job::new(claim, join)).is_empty());
     }

@@ -20,9 +20,7 @@ use crate::{
     clock::Moment,
     error::{NodeError, NodeErrorKind},
     metrics,
-    node::{
-        Action, Claim, Job, Listener, NodeHandle, Reply, ReplySink, ReplyTo, deliver, queue_keys,
-    },
+    node::{Action, Claim, Job, Listener, Listens, NodeHandle, Reply, ReplySink, ReplyTo, deliver},
     quorum::{Nodes, answer_of},
 };
 
@@ -62,6 +60,8 @@ pub(crate) struct Entry {
     place: u64,
     /// How often the waiter was reported alive since it last began to listen.
     reports: u32,
+    /// The node that keeps the entry is to push changes of the lock.
+    follows_lock: bool,
     /// Every node that may have an entry.
     asked: Vec<usize>,
     /// The nodes that are listened to: those, and those that could not be reached when the entry was put
@@ -101,7 +101,7 @@ impl Entry {
         turn_given: impl Fn() + Send + Sync + 'static,
     ) -> Self {
         let claim = Arc::new(Claim::new(key, value));
-        let wake = Arc::new(Wake::new(queue_keys::wake_keys(&claim).map(Arc::from)));
+        let wake = Arc::new(Wake::new(&claim));
         Self {
             nodes: Arc::clone(nodes),
             claim,
@@ -109,6 +109,7 @@ impl Entry {
             node: None,
             place: 0,
             reports: 0,
+            follows_lock: false,
             asked: Vec::new(),
             heard: Vec::new(),
             declined: Vec::new(),
@@ -125,6 +126,25 @@ impl Entry {
     /// may have given this waiter the turn for a permit that another task of this client released.
     pub(crate) fn listen_again(&mut self) {
         self.reports = 0;
+    }
+
+    /// Has the node that keeps the entry push changes of the lock, from the next report on, or not any more.
+    pub(crate) fn follow_lock(&mut self, follows: bool) {
+        let was = std::mem::replace(&mut self.follows_lock, follows);
+        let Some((index, handle)) = self.node.and_then(|it| Some((it, self.nodes.get(it)?))) else {
+            return;
+        };
+        if follows && !was {
+            handle.listen(&self.claim.key, index, Arc::<Wake>::clone(&self.wake));
+            self.reports = 0;
+        } else if was && !follows {
+            handle.stop_listening(&self.claim.key, &self.wake);
+        }
+    }
+
+    /// Whether it does.
+    pub(crate) fn follows_lock(&self) -> bool {
+        self.follows_lock
     }
 
     /// Joins the queue, or reports that the waiter is alive.
@@ -180,6 +200,7 @@ impl Entry {
     /// waiter goes, if it has not forgotten the entry by then: the waiter may come back to it, and until
     /// then that node may give it the turn.
     fn move_to(&mut self, node: usize) {
+        self.follow_lock(false);
         self.node = Some(node);
         self.wake.kept_by(node);
         self.reports = 0;
@@ -199,6 +220,11 @@ impl Entry {
         let told = self.wake.take_all();
         let listens = self.reports == 0 || told || self.has_turn();
         self.reports = if listens { 1 } else { (self.reports + 1) % LISTEN_AGAIN };
+        let listens = match (listens, self.follows_lock) {
+            (false, _) => Listens::Nothing,
+            (true, false) => Listens::Turn,
+            (true, true) => Listens::TurnAndLock,
+        };
         let action = Action::Join { place: self.place, life: LIFE, listens };
         self.may_be_back = true;
         answer_of(&self.nodes, node, Job::new(&self.claim, action)).await
@@ -252,6 +278,7 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
+        self.follow_lock(false);
         for handle in self.heard.iter().filter_map(|node| self.nodes.get(*node)) {
             self.wake.keys().iter().for_each(|key| handle.stop_listening(key, &self.wake));
         }

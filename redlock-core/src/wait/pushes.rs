@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use crate::{
-    node::{Job, Listener, ReplyTo},
+    node::{Claim, Job, Listener, ReplyTo, queue_keys},
     sync::Mutex,
 };
 
@@ -18,6 +18,8 @@ pub(crate) enum Signal {
     Next,
     /// The turn went to a waiter two or three places before this one. It may have crashed.
     Near,
+    /// The lock was taken, renewed or released on the node that keeps the queue.
+    Changed,
     /// The connection to the node that keeps the queue has ended, or a node that has kept the entry can be
     /// reached again: another node may keep the queue from now on. Or a push was lost.
     Moved,
@@ -35,7 +37,7 @@ pub(super) struct Wake {
 #[derive(Debug, Default)]
 struct State {
     /// Signals that were not looked at yet, by importance.
-    told: [bool; 4],
+    told: [bool; 5],
     /// The node that gave the last turn.
     giver: Option<usize>,
     /// The node that keeps the entry.
@@ -43,7 +45,8 @@ struct State {
 }
 
 impl Wake {
-    pub(super) fn new(keys: [Arc<str>; 3]) -> Self {
+    pub(super) fn new(claim: &Claim) -> Self {
+        let keys = queue_keys::wake_keys(claim).map(Arc::from);
         Self { keys, state: Mutex::default(), notify: Notify::new() }
     }
 
@@ -78,7 +81,7 @@ impl Wake {
     pub(super) fn take(&self) -> Option<Signal> {
         let mut state = self.state.lock();
         let mut by_importance =
-            [Signal::Turn, Signal::Next, Signal::Near, Signal::Moved].into_iter();
+            [Signal::Turn, Signal::Next, Signal::Near, Signal::Changed, Signal::Moved].into_iter();
         by_importance.find(|signal| std::mem::take(&mut state.told[*signal as usize]))
     }
 
@@ -96,7 +99,7 @@ impl Listener for Wake {
     fn changed(&self, node: usize, key: &str) {
         let signals = [Signal::Turn, Signal::Next, Signal::Near];
         let mut each = self.keys.iter().zip(signals);
-        let Some((_, signal)) = each.find(|(it, _)| ***it == *key) else { return };
+        let signal = each.find(|(it, _)| ***it == *key).map_or(Signal::Changed, |(_, it)| it);
         if signal == Signal::Turn {
             self.state.lock().giver = Some(node);
         }
@@ -108,7 +111,9 @@ impl Listener for Wake {
         self.tell(Signal::Moved);
     }
 
-    fn freed(&self, _: usize) {}
+    fn freed(&self, _: usize) {
+        self.tell(Signal::Changed);
+    }
 
     fn disconnected(&self, node: usize) {
         if self.state.lock().keeper == Some(node) {
@@ -130,7 +135,9 @@ mod tests {
     /// A node that is down ends its connection again at each try to connect.
     #[test]
     fn a_waiter_is_told_that_another_node_may_keep_its_entry() {
-        let wake = Arc::new(Wake::new(["turn", "next", "near"].map(Arc::from)));
+        let claim = Claim::new(&"lock".into(), "waiter".into());
+        let [turn, next, near] = queue_keys::wake_keys(&claim);
+        let wake = Arc::new(Wake::new(&claim));
         wake.disconnected(0);
         wake.kept_by(0);
         wake.kept_by(1);
@@ -140,11 +147,13 @@ mod tests {
         assert_eq!(wake.take(), Some(Signal::Moved));
         wake.clone().reconnected(0);
         assert_eq!(wake.take(), Some(Signal::Moved));
-        wake.changed(0, "near");
-        wake.changed(0, "next");
-        assert_eq!((wake.take(), wake.giver()), (Some(Signal::Next), None));
-        assert_eq!((wake.take(), wake.giver()), (Some(Signal::Near), None));
-        wake.changed(0, "turn");
+        for key in ["lock", &near, &next] {
+            wake.changed(0, key);
+        }
+        for signal in [Signal::Next, Signal::Near, Signal::Changed] {
+            assert_eq!((wake.take(), wake.giver()), (Some(signal), None));
+        }
+        wake.changed(0, &turn);
         assert_eq!((wake.take(), wake.giver()), (Some(Signal::Turn), Some(0)));
     }
 }

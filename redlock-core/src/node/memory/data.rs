@@ -14,7 +14,7 @@ use super::{
     watched::{MAX_WATCHED, Pushes, Watched},
 };
 use crate::{
-    node::{Action, Claim, Command, Places, Reply, Secret, Seen, queue_keys},
+    node::{Action, Claim, Command, Listens, Places, Reply, Secret, Seen, queue_keys},
     token::Token,
 };
 
@@ -132,7 +132,10 @@ impl Data {
         let now = self.clock.now();
         match command.action {
             Action::Join { place, life, listens } => {
-                if listens {
+                if listens == Listens::TurnAndLock {
+                    self.watched.watch(Arc::clone(&claim.key), connection);
+                }
+                if listens != Listens::Nothing {
                     for key in queue_keys::wake_keys(claim) {
                         self.watched.watch(key.into(), connection);
                     }

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     error::{NodeError, NodeErrorKind},
-    node::{Action, Command, Reply},
+    node::{Action, Command, Listens, Reply},
 };
 
 /// The receiver of the next answer.
@@ -228,9 +228,9 @@ impl Calls {
                 command::track(out);
                 self.awaited.push_back(Awaited::Nothing);
             }
-            Action::Join { listens: true, .. } => {
+            Action::Join { listens: listens @ (Listens::Turn | Listens::TurnAndLock), .. } => {
                 command::track(out);
-                command::listen(&command.claim, out);
+                command::listen(&command.claim, listens == Listens::TurnAndLock, out);
                 self.awaited.extend([Awaited::Nothing, Awaited::Nothing]);
             }
             _ => {}

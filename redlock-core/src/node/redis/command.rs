@@ -169,11 +169,13 @@ fn numbered(script: &Script, how: How, claim: &Claim, arguments: usize, out: &mu
     word(out, value(claim));
 }
 
-/// Writes a read of the keys that are pushed to the waiter of an [`Action::Join`]. Behind
-/// [`track`], the server tracks them.
-pub(super) fn listen(claim: &Claim, out: &mut Vec<u8>) {
+/// Writes a read of the keys that are pushed to the waiter of an [`Action::Join`], and of the key of the lock
+/// if that is pushed to it, too. Behind [`track`], the server tracks them.
+pub(super) fn listen(claim: &Claim, with_lock: bool, out: &mut Vec<u8>) {
     let [turn, next, near] = queue_keys::wake_keys(claim);
-    write(out, &[b"MGET", turn.as_bytes(), next.as_bytes(), near.as_bytes()]);
+    let words: [&[u8]; 5] =
+        [b"MGET", turn.as_bytes(), next.as_bytes(), near.as_bytes(), claim.key.as_bytes()];
+    write(out, if with_lock { &words } else { &words[..4] });
 }
 
 /// Has the server track the key of the next command, if that command reads, until the key changes
@@ -225,6 +227,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::node::Listens;
 
     fn command(action: Action) -> Command {
         let claim = Arc::new(Claim::new(&"key".into(), "value".to_owned()));
@@ -324,17 +327,19 @@ mod tests {
 
     #[test]
     fn a_waiter_joins_a_queue_beside_the_lock_and_listens_to_keys_of_its_own() {
-        let join = Action::Join { place: 7, life: Duration::from_secs(5), listens: true };
+        let join = Action::Join { place: 7, life: Duration::from_secs(5), listens: Listens::Turn };
         let command = command(join);
         let joined = read(std::slice::from_ref(&command), How::ByHash);
         assert_eq!(joined[2..], ["1", "key", "key:{key}", "value", "7", "5000", "10000"]);
-        let mut bytes = Vec::new();
-        listen(&command.claim, &mut bytes);
-        let listens: Vec<String> =
-            redis::from_redis_value(redis::parse_redis_value(&bytes).unwrap()).unwrap();
         let [turn, next, near] =
             ["turn", "next", "near"].map(|what| format!("key:{{key}}:{what}:value"));
-        assert_eq!(listens, ["MGET", &turn, &next, &near]);
+        for (with_lock, lock) in [(false, &[][..]), (true, &["key"])] {
+            let mut bytes = Vec::new();
+            listen(&command.claim, with_lock, &mut bytes);
+            let listens: Vec<String> =
+                redis::from_redis_value(redis::parse_redis_value(&bytes).unwrap()).unwrap();
+            assert_eq!(listens, [&["MGET", &turn, &next, &near], lock].concat());
+        }
     }
 
     #[test]

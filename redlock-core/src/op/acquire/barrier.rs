@@ -91,9 +91,9 @@ impl Drop for Barrier {
 
 #[cfg(test)]
 mod tests {
-    use std::future::IntoFuture;
+    use std::{future::IntoFuture, pin::pin};
 
-    use tokio::time::{Instant, sleep, timeout};
+    use tokio::time::{sleep, timeout};
 
     use super::*;
     use crate::{Redlock, Restarts, testing::nodes};
@@ -114,18 +114,19 @@ mod tests {
         }
         let [holder, reader, writer] = &clients;
         let _reading = holder.lock("r").shared().await.unwrap();
-        let writes = tokio::spawn(writer.lock("r").into_future());
-        sleep(SECOND).await;
+        let mut writes = pin!(writer.lock("r").into_future());
+        assert!(timeout(SECOND, &mut writes).await.is_err());
         let reads = tokio::spawn(reader.lock("r").shared().into_future());
-        sleep(SECOND).await;
+        assert!(timeout(SECOND, &mut writes).await.is_err());
         assert!(!reads.is_finished(), "it waits behind the writer");
         nodes[0].stop();
-        sleep(Duration::from_millis(1)).await;
+        assert!(timeout(Duration::from_millis(1), &mut writes).await.is_err());
         nodes[0].start();
-        let begun = Instant::now();
-        // Whichever comes back first is the first of the two.
-        let is_before = timeout(5 * SECOND, reads).await;
-        assert!(is_before.is_ok(), "it waits for {:?}", begun.elapsed());
-        assert!(!writes.is_finished());
+        // The writer comes back later than the reader.
+        sleep(SECOND).await;
+        assert!(!reads.is_finished(), "it waits because of the sign");
+        // A sign that it could not take back counts for five seconds.
+        assert!(timeout(5 * SECOND, &mut writes).await.is_err());
+        assert!(reads.is_finished());
     }
 }

@@ -68,6 +68,9 @@ impl Request<'_> {
                     // It has lost a place further in front. A sign for that place would hold up the readers
                     // that it waits for.
                     Conclusion::Wait if waiting.is_behind() => {
+                        if let Some(entry) = &mut front.entry {
+                            entry.follow_lock(false);
+                        }
                         self.watch = None;
                         self.barrier = None;
                     }
@@ -75,7 +78,17 @@ impl Request<'_> {
                     Conclusion::End(chance) => return Ok(chance),
                     Conclusion::LeaveQueue => front.entry = None,
                 },
+                Step::Follow => {
+                    if let Some(entry) = &mut front.entry {
+                        entry.follow_lock(true);
+                    }
+                    self.bar(&key, front.place())?;
+                    waiting.following(around.now);
+                }
                 Step::Watch => {
+                    if let Some(entry) = &mut front.entry {
+                        entry.follow_lock(false);
+                    }
                     self.watch = Some(Box::new(watch(&client.nodes, &key)));
                     self.bar(&key, front.place())?;
                     waiting.watching(around.now);
@@ -145,7 +158,9 @@ impl Request<'_> {
     }
 
     fn surroundings(&self, front: &Front) -> Surroundings {
+        let follows_lock = front.entry.as_ref().is_some_and(|entry| entry.follows_lock());
         let watch = match &self.watch {
+            None if follows_lock => WatchState::Keeper,
             None => WatchState::None,
             Some(watch) if watch.is_armed() => WatchState::Armed,
             Some(_) => WatchState::Unarmed,

@@ -33,6 +33,15 @@ impl Target {
         }
     }
 
+    /// Whether the node that keeps the queue tells the front all that it needs to know of the lock.
+    pub(super) fn keeper_suffices(self) -> bool {
+        match self {
+            Self::Lock => true,
+            // A reader asks at each report.
+            Self::Part | Self::Permit { .. } => false,
+        }
+    }
+
     /// Whether a client without a queue asks by itself from time to time, although it watches the lock:
     /// no push tells that a writer has given up, or that another permit is free.
     pub(super) fn asks_without_queue(self) -> bool {

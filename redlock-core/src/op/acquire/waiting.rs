@@ -45,10 +45,12 @@ pub(super) struct Surroundings {
     pub(super) watch: WatchState,
 }
 
-/// The watch on all nodes.
+/// How the client hears of changes of the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WatchState {
     None,
+    /// The node that keeps the queue tells of them, and no other node.
+    Keeper,
     /// A quorum of nodes will not report a change.
     Unarmed,
     Armed,
@@ -66,6 +68,7 @@ pub(super) struct Reported {
     pub(super) has_pushes: bool,
     /// Another client has its turn now.
     pub(super) yields: bool,
+    /// The client watches the lock on all nodes.
     pub(super) has_watch: bool,
 }
 
@@ -74,6 +77,8 @@ pub(super) struct Reported {
 pub(super) enum Step {
     /// Report to the queue between clients that this client is alive, and read its state.
     Report,
+    /// Have the node that keeps the queue tell of changes of the lock.
+    Follow,
     /// Have all nodes report when the lock is free.
     Watch,
     /// Stop waiting.
@@ -92,6 +97,14 @@ pub(super) enum Conclusion {
     LeaveQueue,
 }
 
+/// A queue that does not move.
+#[derive(Debug, Clone, Copy)]
+struct StandsStill {
+    /// How many clients are before this one. `None` before it has looked.
+    ahead: Option<u64>,
+    since: Moment,
+}
+
 /// A client that waits.
 #[derive(Debug)]
 pub(super) struct Waiting {
@@ -100,14 +113,18 @@ pub(super) struct Waiting {
     position: Option<QueuePosition>,
     /// How often in a row the node that keeps the queue has not answered in time.
     unanswered: u32,
-    /// How many clients were before this one when the lock was last found free all the same.
-    free_behind: Option<u64>,
+    /// The lock is free although other clients are before this one.
+    stands_still: Option<StandsStill>,
     /// When the next report to the queue is due.
     report_at: Moment,
     /// When the first in the queue begins to watch.
     watch_at: Moment,
     /// When the watch began.
     watched_at: Moment,
+    /// The longest remaining time that the node that keeps the queue has told.
+    longest_left: Duration,
+    /// The node that keeps the queue tells enough of the holder.
+    trusts_keeper: bool,
 }
 
 impl Waiting {
@@ -124,10 +141,12 @@ impl Waiting {
             given,
             position: None,
             unanswered: 0,
-            free_behind: None,
+            stands_still: None,
             report_at: begun,
             watch_at,
             watched_at: begun,
+            longest_left: Duration::ZERO,
+            trusts_keeper: false,
         }
     }
 
@@ -156,9 +175,14 @@ impl Waiting {
         }
         let is_front = self.is_front();
         let watches = is_front && (target.front_watches() || !in_queue);
-        let will_watch = watches && watch == WatchState::None;
+        let will_watch = watches
+            && match watch {
+                WatchState::None => true,
+                WatchState::Keeper => !self.trusts_keeper,
+                WatchState::Unarmed | WatchState::Armed => false,
+            };
         if will_watch && now >= self.watch_at {
-            return Step::Watch;
+            return if self.trusts_keeper { Step::Follow } else { Step::Watch };
         }
         if now >= end {
             let may_be_first = is_front || self.position.is_none();
@@ -186,6 +210,11 @@ impl Waiting {
         }
     }
 
+    /// Notes that the node that keeps the queue is to tell of changes. The next report asks for it.
+    pub(super) fn following(&mut self, now: Moment) {
+        self.report_at = now;
+    }
+
     /// Notes that the watch has begun.
     pub(super) fn watching(&mut self, now: Moment) {
         self.watched_at = now;
@@ -202,6 +231,7 @@ impl Waiting {
             Report::NoQueue => self.position = None,
             Report::Unanswered => self.report_at = now + grace(round_trip),
         }
+        self.trusts_keeper = self.is_trusted(reported);
         if let Some(signal) = signal {
             return self.told(signal, now).map_or(Conclusion::Wait, Conclusion::End);
         }
@@ -224,16 +254,44 @@ impl Waiting {
                     return Conclusion::End(Chance::Free);
                 }
                 QueuePosition { ahead, left: None } if ahead > 0 => {
-                    if self.free_behind.replace(ahead) == Some(ahead) {
+                    if self.stands_still_for_long(ahead, now) {
                         // The clients before this one do not take the lock: they may have crashed.
                         return Conclusion::End(Chance::Due);
                     }
                 }
-                _ => self.free_behind = None,
+                _ => self.stands_still = None,
             }
         }
         self.report_at = now + self.refresh(position, reported);
         Conclusion::Wait
+    }
+
+    /// Notes that the lock is free although so many clients are before this one. Returns whether all of them
+    /// have had the time to take it.
+    fn stands_still_for_long(&mut self, ahead: u64, now: Moment) -> bool {
+        let known = self.stands_still.filter(|it| it.ahead.is_none_or(|it| it == ahead));
+        let since = known.map_or(now, |it| it.since);
+        self.stands_still = Some(StandsStill { ahead: Some(ahead), since });
+        now >= since + self.patience(ahead)
+    }
+
+    /// How long a queue stands still before a client with so many others before it asks: they find out one
+    /// after the other, and the first of them after a grace.
+    fn patience(&self, ahead: u64) -> Duration {
+        let places = u32::try_from(ahead.saturating_add(1)).unwrap_or(u32::MAX);
+        grace(self.given.round_trip).saturating_mul(places).min(REFRESH)
+    }
+
+    /// Whether the node that keeps the queue tells enough of the holder: a holder that renews the lock there
+    /// can reach the node, and releases the lock there, too. A key that lives on without being renewed may
+    /// be the rest of a hold that ended, and the other nodes know.
+    fn is_trusted(&mut self, reported: &Reported) -> bool {
+        let Reported { report, has_pushes, .. } = *reported;
+        let Report::At(QueuePosition { left: Some(left), .. }) = report else { return false };
+        self.longest_left = self.longest_left.max(left);
+        let is_renewed = left >= self.longest_left / 2;
+        let Circumstances { is_split, was_misled, target, .. } = self.given;
+        target.keeper_suffices() && has_pushes && is_renewed && !is_split && !was_misled
     }
 
     /// When the next report is due.
@@ -252,11 +310,10 @@ impl Waiting {
             Some(left) if ahead == 0 => refresh.min(left.saturating_add(MIN_PAUSE)),
             // Another client has its turn, or had it.
             None if ahead == 0 && !reported.has_watch => refresh.min(grace(round_trip)),
-            // A queue that has not moved by then does not move at all. The waiters find out one after the
-            // other. If asking was of no use, the node may have forgotten the lock.
+            // If asking was of no use, the node may have forgotten the lock.
             None if ahead > 0 && target.shows_in_queue() && !was_due => {
-                let places = u32::try_from(ahead).unwrap_or(u32::MAX);
-                refresh.min(grace(round_trip).saturating_mul(places))
+                let since = self.stands_still.map_or(reported.now, |it| it.since);
+                refresh.min((since + self.patience(ahead)).since(reported.now))
             }
             _ => refresh,
         }
@@ -279,11 +336,16 @@ impl Waiting {
                 self.report_at = now + pause;
                 self.watch_at = now + grace(self.given.round_trip);
             }
+            // The turn may follow.
+            Signal::Changed => self.report_at = now + MIN_PAUSE,
             // It keeps its place behind the next one, and looks whether the queue moves.
-            Signal::Near => self.report_at = now + grace(self.given.round_trip),
+            Signal::Near => {
+                self.stands_still = Some(StandsStill { ahead: None, since: now });
+                self.report_at = now + grace(self.given.round_trip);
+            }
             // The node that kept the queue cannot be reached any more.
             Signal::Moved => {
-                self.free_behind = None;
+                self.stands_still = None;
                 self.report_at = now;
             }
         }

@@ -3,6 +3,7 @@
 mod across;
 mod answers;
 mod entries;
+mod following;
 mod passing_on;
 mod requests;
 mod scale;

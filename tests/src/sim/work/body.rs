@@ -56,7 +56,8 @@ impl Worker {
                 self.refused(&error);
                 let LockError::Lost { reason, .. } = error else { return };
                 self.world.log.count(|stats| stats.losses += 1);
-                let renewed = take.auto_extend && reason == LostReason::Expired;
+                let renewed =
+                    take.auto_extend && reason == LostReason::Expired && self.has_time(take);
                 if self.is_calm(take) && (renewed || reason == LostReason::Refused) {
                     self.violation(format!("lost although nothing is wrong: {error}"));
                 }

@@ -224,6 +224,14 @@ impl Worker {
         self.world.drift_of(self.world.plan_of(&self.client))
     }
 
+    /// Whether a lock lives for long enough to be renewed. Its token may take a second round trip, and a
+    /// request that allows for much drift relies on less than half of its ttl.
+    fn has_time(&self, take: &Take) -> bool {
+        let drift = take.drift.unwrap_or(1.0) * self.drift();
+        let relies_for = ms(take.ttl).mul_f64((1.0 - drift).max(0.0));
+        relies_for > 2 * ms(self.world.plan.settings.node_timeout)
+    }
+
     fn begin(&self, take: &Take, handle: LockHandle, body: bool, call: Vec<Call>) -> u64 {
         let drift = take.drift.unwrap_or(1.0) * self.drift();
         let most = ms(take.ttl).mul_f64(1.0 - drift);

@@ -30,12 +30,12 @@ mod tests {
     use std::{sync::Arc, time::Duration};
 
     use super::*;
-    use crate::node::{Action, Command, Places};
+    use crate::node::{Action, Command, Listens, Places};
 
     const LIFE: Duration = Duration::from_secs(5);
     const FIND: Action = Action::FindPermit { count: 2, from: 0 };
     const GRANT: Action = Action::Grant { ttl: Duration::from_secs(60) };
-    const JOIN: Action = Action::Join { place: 0, life: LIFE, listens: true };
+    const JOIN: Action = Action::Join { place: 0, life: LIFE, listens: Listens::Turn };
 
     /// Has a client do this, for the permit with this number. The clients that are told have their names as
     /// connections.

@@ -127,7 +127,7 @@ fn a_native_delete_that_finds_a_queue_wakes_by_script() {
 #[test]
 fn without_scripts_nothing_of_a_queue_is_sent() {
     let mut line = Line::new(PLAIN, 0);
-    let join = Action::Join { place: 0, life: TTL, listens: true };
+    let join = Action::Join { place: 0, life: TTL, listens: Listens::Turn };
     let batch = line.ask(&[RELEASE, RELEASE, join, Action::Leave { again: false }]);
     assert_eq!(line.sent(), ["DELIFEQ", "DELIFEQ"]);
     line.answer(":1\r\n");

@@ -26,7 +26,7 @@ use crate::{
     clock::SystemClock,
     error::{Cause, LockError, NodeError, NodeErrorKind},
     node::{
-        Action, Claim, Command, Connection, Context, NodeSpec, Places, Reply, Restarts,
+        Action, Claim, Command, Connection, Context, Listens, NodeSpec, Places, Reply, Restarts,
         ending_by::ending_by, settings::NodeSettings,
     },
     token::OsEntropy,

@@ -124,7 +124,7 @@ async fn a_reader_with_the_lock_passes_its_turn_on_and_the_next_waiter_keeps_its
     let mut server = Server::start();
     let mut node = connected(&server.url("", "")).await;
     let (one, other, writer) = (reader(CANARY), reader("other"), claim("redlock:a", "writer"));
-    let join = Action::Join { place: 0, life: TTL, listens: false };
+    let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
     let woke = |deleted| Ok(Reply::Woke { deleted, woken: Places::FIRST });
     let queue = "ZCARD redlock:a:{redlock:a}:queue";
     for reader in [&one, &other, &writer] {
@@ -158,7 +158,7 @@ async fn the_last_reader_gives_the_turn_to_the_first_waiter() {
     let server = Server::start();
     let mut node = connected(&server.url("", "")).await;
     let (one, other, writer) = (reader(CANARY), reader("other"), claim("redlock:a", "writer"));
-    let join = Action::Join { place: 0, life: TTL, listens: false };
+    let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
     let wakes = Action::Release { wakes: Places::FIRST };
     for reader in [&one, &other] {
         assert_eq!(act(&mut *node, reader, SHARE).await, Ok(Reply::Done));
@@ -240,7 +240,7 @@ async fn a_free_permit_is_kept_for_the_waiter_that_has_its_turn() {
     let slot =
         |number: u32, value| claim(&crate::node::queue_keys::permit("redlock:a", number), value);
     let find = Action::FindPermit { count: 1, from: 0 };
-    let join = Action::Join { place: 0, life: TTL, listens: false };
+    let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
     let free = |number| Ok(Reply::Permit { free: number });
     let holder = slot(0, CANARY);
     assert_eq!(act(&mut *node, &holder, GRANT).await, Ok(Reply::Done));
@@ -259,7 +259,7 @@ async fn a_turn_that_a_waiter_does_not_use_and_a_permit_that_lies_idle_go_to_the
     let slot =
         |number: u32, value| claim(&crate::node::queue_keys::permit("redlock:a", number), value);
     let find = Action::FindPermit { count: 2, from: 0 };
-    let join = Action::Join { place: 0, life: TTL, listens: false };
+    let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
     let free = |number| Ok(Reply::Permit { free: number });
     let (first, second) = (slot(1, "first"), slot(1, "second"));
     for number in 0..2 {

@@ -63,7 +63,7 @@ fn after(position: Option<QueuePosition>) -> Waiting {
 
 #[test]
 fn the_next_step() {
-    use WatchState::{Armed, None as Unwatched, Unarmed};
+    use WatchState::{Armed, Keeper, None as Unwatched, Unarmed};
     let front = || after(place(0, Some(5000)));
     let second = || after(place(1, Some(5000)));
     let without = || after(None);
@@ -80,7 +80,8 @@ fn the_next_step() {
         (without(), 10_000, Armed, Step::End(Chance::Due)),
         // The front of the queue relies on its turn before it watches.
         (front(), 2, Unwatched, sleep(14, 0)),
-        (front(), 14, Unwatched, Step::Watch),
+        (front(), 14, Unwatched, Step::Follow),
+        (front(), 20, Keeper, sleep(refresh, 0)),
         (front(), 20, Armed, sleep(refresh, 0)),
         (front(), 20, Unarmed, sleep(150, 0)),
         (front(), refresh, Armed, Step::Report),
@@ -164,7 +165,7 @@ fn what_follows_from_an_answer_of_the_queue() {
         (yields(answer(place(0, None))), Conclusion::Wait, 1 + 108),
         (answer(place(0, Some(5000))), Conclusion::Wait, 1 + 1500),
         (answer(place(0, Some(300))), Conclusion::Wait, 1 + 300 + 1),
-        (answer(place(2, None)), Conclusion::Wait, 1 + 216),
+        (answer(place(2, None)), Conclusion::Wait, 1 + 324),
         (answer(place(2, Some(300))), Conclusion::Wait, 1 + 1500),
         (told(Signal::Turn, answer(place(0, None))), Conclusion::End(Chance::Turn), 0),
         (told(Signal::Turn, answer(None)), Conclusion::End(Chance::Turn), 0),
@@ -210,13 +211,30 @@ fn a_client_whose_last_attempt_failed_does_not_believe_the_first_answer() {
 #[test]
 fn waiters_behind_a_front_that_does_not_take_the_lock_try_one_after_the_other() {
     for (ahead, was_due, pause) in
-        [(1, false, 108), (3, false, 324), (99, false, 1500), (1, true, 1500)]
+        [(1, false, 216), (3, false, 432), (99, false, 1500), (1, true, 1500)]
     {
+        let free = |now| Reported { now: at(now), ..answer(place(ahead, None)) };
         let mut waiting = Waiting::new(Circumstances { was_due, ..GIVEN }, true);
-        let free = answer(place(ahead, None));
-        assert_eq!(waiting.reported(&free), Conclusion::Wait, "the front may be asking");
+        assert_eq!(waiting.reported(&free(1)), Conclusion::Wait, "the front may be asking");
         assert_eq!(waiting.report_at, at(1 + pause));
-        assert_eq!(waiting.reported(&free), Conclusion::End(Chance::Due));
+        // A push from another node had it look early.
+        assert_eq!(waiting.reported(&free(100)), Conclusion::Wait);
+        assert_eq!(waiting.reported(&free(1 + pause)), Conclusion::End(Chance::Due));
+        // The queue may have moved in between.
+        let mut moved = Waiting::new(Circumstances { was_due, ..GIVEN }, true);
+        assert_eq!(moved.reported(&free(1)), Conclusion::Wait);
+        assert_eq!(moved.told(Signal::Moved, at(1 + pause)), None);
+        assert_eq!(moved.reported(&free(1 + pause)), Conclusion::Wait);
+    }
+    // A client that is told that it is near knows since when the queue stands still.
+    let mut near = after(place(2, Some(5000)));
+    assert_eq!(near.told(Signal::Near, at(50)), None);
+    for (now, report_at) in [(159, 50 + 216), (267, 0)] {
+        let free = Reported { now: at(now), ..answer(place(1, None)) };
+        let asks = report_at == 0;
+        let conclusion = if asks { Conclusion::End(Chance::Due) } else { Conclusion::Wait };
+        assert_eq!(near.reported(&free), conclusion);
+        assert!(asks || near.report_at == at(report_at), "{near:?}");
     }
     let mut waiting = waiting(true);
     for _ in 0..5 {
@@ -241,7 +259,7 @@ fn the_next_waiter_looks_for_itself_when_the_turn_is_not_used() {
         waiting.reported(&Reported { now: at(159), ..answer(place(0, Some(5000))) }),
         Conclusion::Wait
     );
-    assert_eq!(waiting.next(&around(159)), Step::Watch);
+    assert_eq!(waiting.next(&around(159)), Step::Follow);
 }
 
 /// The client before it may be about to take the lock.
@@ -330,4 +348,46 @@ fn a_client_that_is_not_told_of_every_chance_asks_by_itself_without_a_queue() {
         let around = Surroundings { now: at(1500), in_queue: false, watch: WatchState::Armed };
         assert_eq!(Waiting::new(given, false).next(&around), step, "{target:?}");
     }
+}
+
+/// The node that keeps the queue tells of a release. A watch on all nodes would have the client ask at each
+/// renewal.
+#[test]
+fn the_front_watches_all_nodes_only_where_the_keeper_of_the_queue_may_not_know() {
+    let held = |now, left| Reported { now: at(now), ..answer(place(0, Some(left))) };
+    let follows = |given, reports: &[Reported]| {
+        let mut waiting = Waiting::new(Circumstances { end: at(90_000), ..given }, true);
+        for report in reports {
+            assert_eq!(waiting.reported(report), Conclusion::Wait);
+        }
+        let now = waiting.watch_at.max(reports.last().unwrap().now);
+        let around = |watch| Surroundings { now, in_queue: true, watch };
+        let unwatched = waiting.next(&around(WatchState::None));
+        // A client that follows the lock begins to watch as soon as that is not enough.
+        let following = waiting.next(&around(WatchState::Keeper));
+        assert_eq!(unwatched == Step::Watch, following == Step::Watch, "{waiting:?}");
+        unwatched == Step::Follow
+    };
+    let renewed = [held(1, 5000), held(1500, 3600), held(3000, 5000), held(4500, 3500)];
+    assert!(follows(GIVEN, &renewed));
+    let forgotten = [held(1, 5000), held(1500, 3500), held(3000, 2000)];
+    assert!(!follows(GIVEN, &forgotten), "its holder would have renewed it");
+    assert!(!follows(GIVEN, &[held(1, 5000), no_answer()]), "the node may hang");
+    let unheard = Reported { has_pushes: false, ..held(1, 5000) };
+    assert!(!follows(GIVEN, &[unheard]), "it pushes nothing");
+    assert!(!follows(Circumstances { is_split: true, ..GIVEN }, &[held(1, 5000)]));
+    assert!(!follows(Circumstances { was_misled: true, ..GIVEN }, &[held(1, 5000)]));
+    let reader = Circumstances { target: Target::Part, ..GIVEN };
+    assert!(!follows(reader, &[held(1, 5000)]), "it would ask at each report");
+}
+
+/// The turn may be right behind the change.
+#[test]
+fn a_change_of_the_lock_has_its_client_report() {
+    let mut waiting = after(place(0, Some(5000)));
+    assert_eq!(waiting.told(Signal::Changed, at(50)), None);
+    let around = |now| Surroundings { now: at(now), in_queue: true, watch: WatchState::Keeper };
+    assert_eq!(waiting.next(&around(50)), Step::Sleep { until: at(51), quiet: ms(0) });
+    assert_eq!(waiting.next(&around(51)), Step::Report);
+    assert_eq!(waiting.told(Signal::Turn, at(51)), Some(Chance::Turn));
 }

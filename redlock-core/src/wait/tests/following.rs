@@ -1,0 +1,127 @@
+//! The front of the queue follows the lock on the node that keeps the queue.
+
+use super::*;
+use crate::{
+    node::{NodeHandle, Watchers},
+    wait::Report,
+};
+
+fn entry(redlock: &Redlock) -> Entry {
+    let value = format!("{:040}.waiter", 0);
+    Entry::new(&redlock.client().nodes, &"redlock:r".into(), value, || ())
+}
+
+fn keeper(redlock: &Redlock) -> usize {
+    queue_node(&redlock.client().nodes, "redlock:r").unwrap()
+}
+
+/// The nodes on which this client listens to the lock.
+fn followed(redlock: &Redlock) -> Vec<usize> {
+    followed_at(redlock, "redlock:r")
+}
+
+fn followed_at(redlock: &Redlock, key: &str) -> Vec<usize> {
+    let follows = |watchers: &Watchers| watchers.has(key);
+    let nodes = redlock.client().nodes.iter().map(NodeHandle::watchers).enumerate();
+    nodes.filter(|(_, watchers)| follows(watchers)).map(|(node, _)| node).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_follows_the_lock_hears_of_each_change_where_its_entry_is() {
+    let nodes = nodes(3);
+    let ours = client(&nodes);
+    let held = client(&nodes).lock("r").await.unwrap();
+    drop(ours.lock("warm").await.unwrap());
+    let mut entry = entry(&ours);
+    assert!(matches!(entry.report().await, Report::At(_)));
+    held.extend(40_000 * MS).await.unwrap();
+    sleep(MS).await;
+    assert_eq!(entry.take_signal(), None, "it does not follow the lock");
+
+    entry.follow_lock(true);
+    let before = keeper(&ours);
+    assert_eq!(followed(&ours), [before]);
+    for ttl in [50_000, 60_000] {
+        assert!(matches!(entry.report().await, Report::At(_)));
+        held.extend(ttl * MS).await.unwrap();
+        sleep(MS).await;
+        assert_eq!(entry.take_signal(), Some(Signal::Changed));
+    }
+
+    nodes[before].stop();
+    assert_eq!(timeout(MINUTE, entry.signal()).await, Ok(Signal::Moved));
+    assert!(matches!(entry.report().await, Report::At(_)));
+    assert_ne!(keeper(&ours), before);
+    assert!(!entry.follows_lock(), "its client has yet to say so for the node where it is now");
+    assert!(followed(&ours).is_empty());
+    entry.follow_lock(true);
+    assert_eq!(followed(&ours), [keeper(&ours)]);
+    drop(entry);
+    assert!(followed(&ours).is_empty());
+}
+
+/// As by another library, or by an operator.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_deleted_without_a_turn_goes_to_the_first_waiter() {
+    let nodes = nodes(5);
+    nodes.iter().for_each(|node| node.slow(MS));
+    let [holder, ours] = [client(&nodes), client(&nodes)];
+    let _held = holder.lock("r").await.unwrap();
+    let waits = waiting(&ours, MINUTE).await;
+    sleep(5000 * MS).await;
+    assert_eq!(followed(&ours), [keeper(&ours)]);
+    let begun = Instant::now();
+    nodes.iter().for_each(|node| assert!(node.remove("redlock:r")));
+    drop(waits.await.unwrap().unwrap());
+    assert!(begun.elapsed() < 20 * MS, "{:?}", begun.elapsed());
+}
+
+/// The holder releases the lock on the other nodes alone.
+#[tokio::test(start_paused = true)]
+async fn a_release_while_the_node_of_the_queue_hangs_is_noticed_at_the_next_report() {
+    let nodes = nodes(5);
+    let [holder, ours] = [client(&nodes), client(&nodes)];
+    let held = holder.lock("r").await.unwrap();
+    let waits = waiting(&ours, MINUTE).await;
+    sleep(5000 * MS).await;
+    nodes[keeper(&ours)].hang();
+    let begun = Instant::now();
+    drop(held);
+    drop(waits.await.unwrap().unwrap());
+    assert!(begun.elapsed() < 2000 * MS, "{:?}", begun.elapsed());
+}
+
+/// A change of a lock that the set has had its turn for concerns it no more.
+#[tokio::test(start_paused = true)]
+async fn a_set_follows_the_lock_that_it_waits_for() {
+    let nodes = nodes(3);
+    let [holder, ours] = [client(&nodes), client(&nodes)];
+    let first = holder.lock("a").await.unwrap();
+    let _second = holder.lock("b").await.unwrap();
+    let set = ours.lock_all(["a", "b"]).wait(MINUTE).into_future();
+    let _waits = tokio::spawn(set);
+    sleep(1000 * MS).await;
+    let followed = || ["redlock:a", "redlock:b"].map(|key| followed_at(&ours, key).len());
+    assert_eq!(followed(), [1, 0]);
+    drop(first);
+    sleep(1000 * MS).await;
+    assert_eq!(followed(), [0, 1]);
+}
+
+/// Only the front follows the lock.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_is_no_longer_the_first_follows_the_lock_no_more() {
+    let nodes = nodes(3);
+    let [holder, other, ours] = [client(&nodes), client(&nodes), client(&nodes)];
+    let _held = holder.lock("r").await.unwrap();
+    drop(other.lock("warm").await.unwrap());
+    let mut first = entry(&other);
+    assert!(matches!(first.report().await, Report::At(_)));
+    let _waits = waiting(&ours, MINUTE).await;
+    // The first waiter says nothing for so long that it counts as crashed.
+    sleep(8000 * MS).await;
+    assert_eq!(followed(&ours), [keeper(&ours)]);
+    assert!(matches!(first.report().await, Report::At(place) if place.ahead == 0));
+    sleep(2000 * MS).await;
+    assert!(followed(&ours).is_empty());
+}
