@@ -240,6 +240,7 @@ impl Request<'_> {
         if limit.is_zero() {
             return Err(self.out_of_time(failure));
         }
+        fronts.follow_none();
         let chance = {
             let _waiting = metrics::waiting(self.terms.label);
             let (end, last) = (begun + limit, self.last);

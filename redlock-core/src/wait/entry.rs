@@ -15,6 +15,7 @@ use super::{
     keeper::keeper,
     pace::LIFE,
     pushes::{Signal, Wake},
+    renewals::Renewals,
 };
 use crate::{
     clock::Moment,
@@ -36,6 +37,8 @@ pub(crate) struct QueuePosition {
     /// The remaining time of the lock on the node that keeps the queue. `None` when it is free
     /// there.
     pub(crate) left: Option<Duration>,
+    /// The holder renews the lock there, and is not late.
+    pub(crate) is_renewed: bool,
 }
 
 /// The outcome of a report to the queue.
@@ -62,6 +65,7 @@ pub(crate) struct Entry {
     reports: u32,
     /// The node that keeps the entry is to push changes of the lock.
     follows_lock: bool,
+    renewals: Renewals,
     /// Every node that may have an entry.
     asked: Vec<usize>,
     /// The nodes that are listened to: those, and those that could not be reached when the entry was put
@@ -110,6 +114,7 @@ impl Entry {
             place: 0,
             reports: 0,
             follows_lock: false,
+            renewals: Renewals::default(),
             asked: Vec::new(),
             heard: Vec::new(),
             declined: Vec::new(),
@@ -165,7 +170,8 @@ impl Entry {
                     self.may_be_back = false;
                     // A push comes before the answers to later commands.
                     self.is_back = self.wake.has_turn();
-                    return Report::At(QueuePosition { ahead, left });
+                    let is_renewed = self.renewals.saw(left, self.nodes.clock.now());
+                    return Report::At(QueuePosition { ahead, left, is_renewed });
                 }
                 Ok(_) => return Report::NoQueue,
                 // A crowd that asks the next node at once makes all of them late, one after the other. A
@@ -201,6 +207,7 @@ impl Entry {
     /// then that node may give it the turn.
     fn move_to(&mut self, node: usize) {
         self.follow_lock(false);
+        self.renewals = Renewals::default();
         self.node = Some(node);
         self.wake.kept_by(node);
         self.reports = 0;

@@ -37,6 +37,7 @@ mod pushes;
 mod queue;
 mod queues;
 mod readers;
+mod renewals;
 #[cfg(test)]
 mod tests;
 mod turn;

@@ -34,8 +34,8 @@ pub(crate) fn grace(round_trip: Duration) -> Duration {
     round_trip.saturating_mul(4).saturating_add(Duration::from_millis(100))
 }
 
-/// How long the front of the queue relies on being given its turn, before it also watches the lock
-/// on all nodes: a holder that does not know the queue gives no turns. It is longer than a
+/// How long the front of the queue relies on being given its turn, before it also looks at the lock:
+/// a holder that does not know the queue gives no turns. It is longer than a
 /// hand-over takes, so that short holds cost no watches.
 pub(crate) fn watches_after(round_trip: Duration) -> Duration {
     round_trip.saturating_mul(2).saturating_add(Duration::from_millis(10))

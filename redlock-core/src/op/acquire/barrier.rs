@@ -129,4 +129,20 @@ mod tests {
         assert!(timeout(5 * SECOND, &mut writes).await.is_err());
         assert!(reads.is_finished());
     }
+    /// A task takes over the place of the task before it, and what that followed.
+    #[tokio::test(start_paused = true)]
+    async fn a_writer_behind_a_writer_that_gave_up_has_new_readers_wait() {
+        let nodes = nodes(3);
+        let [holder, reader, writer] =
+            [(); 3].map(|()| Redlock::builder().nodes(&nodes).wait(MINUTE).build().unwrap());
+        let _reading = holder.lock("r").shared().await.unwrap();
+        let gives_up = tokio::spawn(writer.lock("r").wait(30 * SECOND).into_future());
+        sleep(SECOND).await;
+        let _writes = tokio::spawn(writer.lock("r").into_future());
+        gives_up.await.unwrap().unwrap_err();
+        for _ in 0..5 {
+            sleep(SECOND).await;
+            reader.lock("r").shared().wait(Duration::ZERO).await.unwrap_err();
+        }
+    }
 }

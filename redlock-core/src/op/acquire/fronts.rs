@@ -45,6 +45,11 @@ impl Fronts {
         (chosen, others.into_iter().map(|(_, front)| front).collect())
     }
 
+    /// Follows no lock any more. What was followed may be that of another request, or of another key.
+    pub(super) fn follow_none(&mut self) {
+        self.each().filter_map(|front| front.entry.as_mut()).for_each(|it| it.follow_lock(false));
+    }
+
     /// The outcome of the last attempt in one of the queues, if the nodes need not be asked again.
     pub(super) fn known(&self, wants: Wants) -> Option<Arc<FailedAttempt>> {
         let others = || self.rest.iter().find_map(|front| front.known(wants));

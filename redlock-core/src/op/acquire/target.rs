@@ -24,8 +24,7 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// Whether the front of the queue watches the lock on all nodes. A client without a queue always
-    /// does.
+    /// Whether the front of the queue looks at the lock itself. A client without a queue always does.
     pub(super) fn front_watches(self) -> bool {
         match self {
             Self::Lock | Self::Part => true,

@@ -1,8 +1,8 @@
 //! What a client that waits for a lock does next. Pure.
 //!
 //! The client stands in the queue between clients, where a node keeps one, and waits for its turn. The
-//! front of that queue, and a client without a queue, also watch the lock on all nodes: a holder that
-//! crashed, or that does not know the queue, gives no turns.
+//! front of that queue also follows the lock on the node that keeps the queue, or watches it on all nodes:
+//! a holder that crashed, or that does not know the queue, gives no turns. A client without a queue watches.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// A client watches the lock when more reports in a row than this were not answered in time.
-const PATIENCE: u32 = 2;
+const MOST_UNANSWERED: u32 = 2;
 
 /// The circumstances in which a client begins to wait. They stay as they are.
 #[derive(Debug, Clone, Copy)]
@@ -117,12 +117,10 @@ pub(super) struct Waiting {
     stands_still: Option<StandsStill>,
     /// When the next report to the queue is due.
     report_at: Moment,
-    /// When the first in the queue begins to watch.
+    /// When the first in the queue begins to follow the lock, or to watch it.
     watch_at: Moment,
     /// When the watch began.
     watched_at: Moment,
-    /// The longest remaining time that the node that keeps the queue has told.
-    longest_left: Duration,
     /// The node that keeps the queue tells enough of the holder.
     trusts_keeper: bool,
 }
@@ -145,7 +143,6 @@ impl Waiting {
             report_at: begun,
             watch_at,
             watched_at: begun,
-            longest_left: Duration::ZERO,
             trusts_keeper: false,
         }
     }
@@ -158,7 +155,7 @@ impl Waiting {
     /// Whether no other client is known to be before this one. A crowd whose first reports come at once must
     /// not watch: its node is too busy to answer, and answers soon.
     fn is_front(&self) -> bool {
-        let is_patient = (1..=PATIENCE).contains(&self.unanswered);
+        let is_patient = (1..=MOST_UNANSWERED).contains(&self.unanswered);
         self.position.map_or(!is_patient, |position| position.ahead == 0)
     }
 
@@ -250,10 +247,10 @@ impl Waiting {
             // A client whose last attempt failed is not told twice.
             let is_doubted = yields || is_first_report && (is_split || was_misled);
             match position {
-                QueuePosition { ahead: 0, left: None } if !is_doubted => {
+                QueuePosition { ahead: 0, left: None, .. } if !is_doubted => {
                     return Conclusion::End(Chance::Free);
                 }
-                QueuePosition { ahead, left: None } if ahead > 0 => {
+                QueuePosition { ahead, left: None, .. } if ahead > 0 => {
                     if self.stands_still_for_long(ahead, now) {
                         // The clients before this one do not take the lock: they may have crashed.
                         return Conclusion::End(Chance::Due);
@@ -282,14 +279,10 @@ impl Waiting {
         grace(self.given.round_trip).saturating_mul(places).min(REFRESH)
     }
 
-    /// Whether the node that keeps the queue tells enough of the holder: a holder that renews the lock there
-    /// can reach the node, and releases the lock there, too. A key that lives on without being renewed may
-    /// be the rest of a hold that ended, and the other nodes know.
-    fn is_trusted(&mut self, reported: &Reported) -> bool {
+    /// Whether the node that keeps the queue tells enough of the holder.
+    fn is_trusted(&self, reported: &Reported) -> bool {
         let Reported { report, has_pushes, .. } = *reported;
-        let Report::At(QueuePosition { left: Some(left), .. }) = report else { return false };
-        self.longest_left = self.longest_left.max(left);
-        let is_renewed = left >= self.longest_left / 2;
+        let is_renewed = matches!(report, Report::At(position) if position.is_renewed);
         let Circumstances { is_split, was_misled, target, .. } = self.given;
         target.keeper_suffices() && has_pushes && is_renewed && !is_split && !was_misled
     }
@@ -297,7 +290,7 @@ impl Waiting {
     /// When the next report is due.
     fn refresh(&self, position: QueuePosition, reported: &Reported) -> Duration {
         let Circumstances { round_trip, polls, was_due, target, .. } = self.given;
-        let QueuePosition { ahead, left } = position;
+        let QueuePosition { ahead, left, .. } = position;
         let refresh = if reported.has_pushes {
             REFRESH
         } else {

@@ -32,7 +32,12 @@ fn waiting(in_queue: bool) -> Waiting {
 }
 
 fn place(ahead: u64, left: Option<u64>) -> Option<QueuePosition> {
-    Some(QueuePosition { ahead, left: left.map(ms) })
+    Some(QueuePosition { ahead, left: left.map(ms), is_renewed: false })
+}
+
+/// The place before a lock that its holder renews.
+fn renewed(ahead: u64, left: u64) -> Option<QueuePosition> {
+    place(ahead, Some(left)).map(|place| QueuePosition { is_renewed: true, ..place })
 }
 
 /// An answer at 1 ms from a node that pushes.
@@ -65,6 +70,7 @@ fn after(position: Option<QueuePosition>) -> Waiting {
 fn the_next_step() {
     use WatchState::{Armed, Keeper, None as Unwatched, Unarmed};
     let front = || after(place(0, Some(5000)));
+    let renewed = || after(renewed(0, 5000));
     let second = || after(place(1, Some(5000)));
     let without = || after(None);
     let sleep = |until, quiet| Step::Sleep { until: at(until), quiet: ms(quiet) };
@@ -80,8 +86,10 @@ fn the_next_step() {
         (without(), 10_000, Armed, Step::End(Chance::Due)),
         // The front of the queue relies on its turn before it watches.
         (front(), 2, Unwatched, sleep(14, 0)),
-        (front(), 14, Unwatched, Step::Follow),
-        (front(), 20, Keeper, sleep(refresh, 0)),
+        (front(), 14, Unwatched, Step::Watch),
+        (front(), 20, Keeper, Step::Watch),
+        (renewed(), 14, Unwatched, Step::Follow),
+        (renewed(), 20, Keeper, sleep(refresh, 0)),
         (front(), 20, Armed, sleep(refresh, 0)),
         (front(), 20, Unarmed, sleep(150, 0)),
         (front(), refresh, Armed, Step::Report),
@@ -132,7 +140,7 @@ fn a_client_that_never_hears_its_place_watches_and_asks_in_the_end() {
     let around = |now| Surroundings { now: at(now), in_queue: true, watch: WatchState::None };
     let given = Circumstances { end: at(150), ..GIVEN };
     let mut waiting = Waiting::new(given, true);
-    for _ in 0..PATIENCE {
+    for _ in 0..MOST_UNANSWERED {
         waiting.reported(&no_answer());
         assert_eq!(waiting.next(&around(60)), Step::Sleep { until: at(150), quiet: ms(0) });
         assert_eq!(waiting.next(&around(150)), Step::End(Chance::Due));
@@ -259,7 +267,7 @@ fn the_next_waiter_looks_for_itself_when_the_turn_is_not_used() {
         waiting.reported(&Reported { now: at(159), ..answer(place(0, Some(5000))) }),
         Conclusion::Wait
     );
-    assert_eq!(waiting.next(&around(159)), Step::Follow);
+    assert_eq!(waiting.next(&around(159)), Step::Watch);
 }
 
 /// The client before it may be about to take the lock.
@@ -354,7 +362,7 @@ fn a_client_that_is_not_told_of_every_chance_asks_by_itself_without_a_queue() {
 /// renewal.
 #[test]
 fn the_front_watches_all_nodes_only_where_the_keeper_of_the_queue_may_not_know() {
-    let held = |now, left| Reported { now: at(now), ..answer(place(0, Some(left))) };
+    let held = answer(renewed(0, 5000));
     let follows = |given, reports: &[Reported]| {
         let mut waiting = Waiting::new(Circumstances { end: at(90_000), ..given }, true);
         for report in reports {
@@ -368,23 +376,21 @@ fn the_front_watches_all_nodes_only_where_the_keeper_of_the_queue_may_not_know()
         assert_eq!(unwatched == Step::Watch, following == Step::Watch, "{waiting:?}");
         unwatched == Step::Follow
     };
-    let renewed = [held(1, 5000), held(1500, 3600), held(3000, 5000), held(4500, 3500)];
-    assert!(follows(GIVEN, &renewed));
-    let forgotten = [held(1, 5000), held(1500, 3500), held(3000, 2000)];
-    assert!(!follows(GIVEN, &forgotten), "its holder would have renewed it");
-    assert!(!follows(GIVEN, &[held(1, 5000), no_answer()]), "the node may hang");
-    let unheard = Reported { has_pushes: false, ..held(1, 5000) };
+    assert!(follows(GIVEN, &[held]));
+    assert!(!follows(GIVEN, &[held, answer(place(0, Some(2000)))]), "it is late");
+    assert!(!follows(GIVEN, &[held, no_answer()]), "the node may hang");
+    let unheard = Reported { has_pushes: false, ..held };
     assert!(!follows(GIVEN, &[unheard]), "it pushes nothing");
-    assert!(!follows(Circumstances { is_split: true, ..GIVEN }, &[held(1, 5000)]));
-    assert!(!follows(Circumstances { was_misled: true, ..GIVEN }, &[held(1, 5000)]));
+    assert!(!follows(Circumstances { is_split: true, ..GIVEN }, &[held]));
+    assert!(!follows(Circumstances { was_misled: true, ..GIVEN }, &[held]));
     let reader = Circumstances { target: Target::Part, ..GIVEN };
-    assert!(!follows(reader, &[held(1, 5000)]), "it would ask at each report");
+    assert!(!follows(reader, &[held]), "it would ask at each report");
 }
 
 /// The turn may be right behind the change.
 #[test]
 fn a_change_of_the_lock_has_its_client_report() {
-    let mut waiting = after(place(0, Some(5000)));
+    let mut waiting = after(renewed(0, 5000));
     assert_eq!(waiting.told(Signal::Changed, at(50)), None);
     let around = |now| Surroundings { now: at(now), in_queue: true, watch: WatchState::Keeper };
     assert_eq!(waiting.next(&around(50)), Step::Sleep { until: at(51), quiet: ms(0) });
