@@ -70,13 +70,15 @@ fn a_key_that_goes_wakes_the_client_that_watches_it() {
         let (holder, waiter) = (world.client(&nodes), world.client(&nodes));
         let held = holder.run(async |redlock| redlock.lock("r").await.unwrap());
         let waits = move || waiter.run(async |redlock| drop(redlock.lock("r").await.unwrap()));
-        let (world, node) = (world.clone(), nodes[0].clone());
+        let node = nodes[0].clone();
         let removes = move || {
-            // The front watches from then on.
-            (0..20).for_each(|_| world.step(Duration::from_millis(10)));
+            // The front watches by then, or is about to.
+            (0..1000).for_each(|_| shuttle::thread::yield_now());
             node.remove("redlock:r");
         };
-        all([Box::new(waits) as Thread, Box::new(removes)]);
+        // It would look at the lock by itself after a second and a half.
+        world
+            .pass_until_done(Duration::from_millis(1200), vec![Box::new(waits), Box::new(removes)]);
         std::mem::forget(held);
     });
 }
