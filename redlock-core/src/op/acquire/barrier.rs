@@ -73,6 +73,15 @@ impl Barrier {
         }
     }
 
+    /// Says it once more, if there were no readers when it was said last. Readers may have come as the lock
+    /// was free for a moment.
+    pub(super) fn repeat(&mut self, now: Moment) {
+        if !self.answers.is_up.load(Acquire) {
+            self.said = now;
+            self.ask(Action::Bar { life: LIFE });
+        }
+    }
+
     fn ask(&self, action: Action) {
         let Self { nodes, claim, answers, .. } = self;
         answers.awaited.fetch_add(nodes.len(), AcqRel);
@@ -129,6 +138,7 @@ mod tests {
         assert!(timeout(5 * SECOND, &mut writes).await.is_err());
         assert!(reads.is_finished());
     }
+
     /// A task takes over the place of the task before it, and what that followed.
     #[tokio::test(start_paused = true)]
     async fn a_writer_behind_a_writer_that_gave_up_has_new_readers_wait() {
@@ -140,6 +150,27 @@ mod tests {
         sleep(SECOND).await;
         let _writes = tokio::spawn(writer.lock("r").into_future());
         gives_up.await.unwrap().unwrap_err();
+        for _ in 0..5 {
+            sleep(SECOND).await;
+            reader.lock("r").shared().wait(Duration::ZERO).await.unwrap_err();
+        }
+    }
+
+    /// The writer has said that it waits, and there were no readers.
+    #[tokio::test(start_paused = true)]
+    async fn a_writer_bars_readers_that_came_as_the_lock_was_free_for_a_moment() {
+        let nodes = nodes(3);
+        nodes.iter().for_each(|node| node.slow(Duration::from_millis(1)));
+        let [holder, reader, writer] =
+            [(); 3].map(|()| Redlock::builder().nodes(&nodes).wait(MINUTE).build().unwrap());
+        drop(reader.lock("warm").await.unwrap());
+        let _held = holder.lock("r").await.unwrap();
+        let writes = tokio::spawn(writer.lock("r").into_future());
+        sleep(SECOND).await;
+        nodes.iter().for_each(|node| assert!(node.remove("redlock:r")));
+        let _reading = reader.lock("r").shared().await.unwrap();
+        sleep(SECOND).await;
+        assert!(!writes.is_finished());
         for _ in 0..5 {
             sleep(SECOND).await;
             reader.lock("r").shared().wait(Duration::ZERO).await.unwrap_err();

@@ -120,12 +120,17 @@ impl Request<'_> {
     /// Has new readers wait behind this request, which is the first in the queue, if it is a
     /// writer.
     fn bar(&mut self, key: &Arc<str>, place: u64) -> Result<(), LockError> {
-        let is_up = self.barrier.as_ref().is_some_and(|barrier| barrier.is_at(key, place));
-        if !(is_up || self.terms.has_several() || self.wants().tries_once) {
-            let Client { entropy, settings, nodes, .. } = &**self.client;
-            let value = token::fresh_value(&**entropy, &settings.client_name)?;
-            self.barrier = Some(Box::new(Barrier::raise(nodes, key, place, value)));
+        if self.terms.has_several() || self.wants().tries_once {
+            return Ok(());
         }
+        let now = self.now();
+        if let Some(barrier) = self.barrier.as_mut().filter(|it| it.is_at(key, place)) {
+            barrier.repeat(now);
+            return Ok(());
+        }
+        let Client { entropy, settings, nodes, .. } = &**self.client;
+        let value = token::fresh_value(&**entropy, &settings.client_name)?;
+        self.barrier = Some(Box::new(Barrier::raise(nodes, key, place, value)));
         Ok(())
     }
 
