@@ -4,6 +4,7 @@
 mod attempt;
 mod barrier;
 mod chance;
+mod doubt;
 mod fence;
 mod fronts;
 mod permit;
@@ -267,8 +268,9 @@ impl Request<'_> {
                 let was_asked = failure.is_some_and(|failure| failure.was_asked);
                 self.hesitate(fronts, was_asked && self.last == Some(chance)).await?;
             }
-            Chance::Turn | Chance::Free | Chance::Due | Chance::Hurried => {}
+            Chance::Turn | Chance::Free | Chance::StandsStill | Chance::Due | Chance::Hurried => {}
         }
+        self.doubt.asks(chance);
         self.last = Some(chance);
         Ok(chance)
     }

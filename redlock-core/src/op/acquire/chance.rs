@@ -157,7 +157,6 @@ impl Request<'_> {
             polls: pace.saturating_add(self.up_to(self.terms.retry_jitter)),
             is_split: failure.is_some_and(|failure| failure.granted > 0),
             was_misled: matches!(last, Some(Chance::Turn | Chance::Free | Chance::Hurried)),
-            was_due: last == Some(Chance::Due),
             target,
         }
     }
@@ -206,7 +205,7 @@ impl Request<'_> {
 
     /// Joins the queue between clients, or reports that this client is alive.
     async fn report(
-        &self,
+        &mut self,
         front: &mut Front,
         waiting: &mut Waiting,
     ) -> Result<Conclusion, LockError> {
@@ -221,18 +220,27 @@ impl Request<'_> {
             }
         }
         let report = self.ask_queue(front).await?;
-        if let Report::At(QueuePosition { ahead, .. }) = report
-            && waiting.joins()
-        {
-            metrics::queue_ahead(self.terms.label, ahead);
+        if let Report::At(QueuePosition { ahead, is_renewed, .. }) = report {
+            if waiting.joins() {
+                metrics::queue_ahead(self.terms.label, ahead);
+            }
+            if is_renewed {
+                self.doubt.clear();
+            }
         }
         let yields = front.yields();
         let entry = front.entry.as_mut();
         let has_pushes = entry.as_ref().is_some_and(|entry| entry.is_told());
         let signal = entry.and_then(|entry| entry.take_signal());
-        let has_watch = self.watch.is_some();
-        let now = self.now();
-        Ok(waiting.reported(&Reported { now, report, signal, has_pushes, yields, has_watch }))
+        Ok(waiting.reported(&Reported {
+            now: self.now(),
+            report,
+            signal,
+            has_pushes,
+            yields,
+            has_watch: self.watch.is_some(),
+            doubt: self.doubt,
+        }))
     }
 
     /// An entry for the queue between clients, which no node has yet.

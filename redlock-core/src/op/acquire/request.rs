@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     barrier::Barrier,
+    doubt::Doubt,
     retries::{Chance, Retries},
 };
 use crate::{
@@ -46,6 +47,7 @@ pub(super) struct Request<'a> {
     pub(super) barrier: Option<Box<Barrier>>,
     /// Why the last attempt was made. None before the second.
     pub(super) last: Option<Chance>,
+    pub(super) doubt: Doubt,
 }
 
 impl<'a> Request<'a> {
@@ -72,6 +74,7 @@ impl<'a> Request<'a> {
             permits: None,
             barrier: None,
             last: None,
+            doubt: Doubt::default(),
         }
     }
 

@@ -13,6 +13,9 @@ pub(super) enum Chance {
     /// This client is the first in the queue, and the node that keeps the queue says that the lock
     /// is free.
     Free,
+    /// The node that keeps the queue says that the lock is free, and the clients before this one do not
+    /// take it: they may have crashed.
+    StandsStill,
     /// The lock became free on a quorum of nodes.
     Notified,
     /// It is time: no node pushes, or this is the last attempt.
@@ -29,6 +32,7 @@ impl Chance {
         match self {
             Self::Turn => "turn",
             Self::Free => "free",
+            Self::StandsStill => "stands_still",
             Self::Notified => "notified",
             Self::Due => "due",
             Self::Hurried => "hurried",
@@ -108,7 +112,8 @@ impl<'a> Retries<'a> {
     /// before `retry_delay`. It does not put a retry off.
     pub(super) fn note(&mut self, chance: Chance, has_news: bool, now: Moment) {
         let is_late = now.since(self.counted) >= self.terms.retry_delay;
-        if chance == Chance::Due || is_late && (chance != Chance::Notified || !has_news) {
+        let is_due = matches!(chance, Chance::Due | Chance::StandsStill);
+        if is_due || is_late && (chance != Chance::Notified || !has_news) {
             self.spend(now.since(self.counted).max(self.pace()));
             self.counted = now;
         }
@@ -148,6 +153,7 @@ mod tests {
         for (chance, has_news, now, counted) in [
             (Chance::Due, false, 1, 1),
             (Chance::Due, false, 350, 3),
+            (Chance::StandsStill, false, 1, 1),
             (Chance::Turn, true, 99, 0),
             (Chance::Turn, true, 100, 1),
             (Chance::Free, false, 99, 0),

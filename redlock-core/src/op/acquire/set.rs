@@ -53,14 +53,12 @@ impl Request<'_> {
                 chance = self.chance(front, failure, last, end) => chance?,
                 () = keep_places(others, round_trip) => Chance::Hurried,
             };
-            if matches!(chance, Chance::Due | Chance::Hurried | Chance::Behind) {
-                break;
-            }
             let has_news = || self.watch.as_deref().is_some_and(Watch::has_news);
             has_waited |= match chance {
                 Chance::Turn => true,
                 Chance::Notified if has_news() => true,
-                _ => self.now().since(begun) >= grace(round_trip),
+                Chance::Notified | Chance::Free => self.now().since(begun) >= grace(round_trip),
+                Chance::StandsStill | Chance::Due | Chance::Hurried | Chance::Behind => break,
             };
             if !is_last {
                 self.watch = None;

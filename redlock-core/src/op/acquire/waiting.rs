@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::{retries::Chance, target::Target};
+use super::{doubt::Doubt, retries::Chance, target::Target};
 use crate::{
     clock::Moment,
     wait::{MIN_PAUSE, QueuePosition, REFRESH, Report, Signal, grace, watches_after},
@@ -31,8 +31,6 @@ pub(super) struct Circumstances {
     pub(super) is_split: bool,
     /// The last attempt followed from a word of the queue, and failed.
     pub(super) was_misled: bool,
-    /// It was made because it was time, and failed.
-    pub(super) was_due: bool,
     pub(super) target: Target,
 }
 
@@ -70,6 +68,8 @@ pub(super) struct Reported {
     pub(super) yields: bool,
     /// The client watches the lock on all nodes.
     pub(super) has_watch: bool,
+    /// How far to rely on the answer if it says that the lock is free.
+    pub(super) doubt: Doubt,
 }
 
 /// The next step of a client that waits.
@@ -219,8 +219,8 @@ impl Waiting {
 
     /// Draws the conclusion from the answer of the queue to a report.
     pub(super) fn reported(&mut self, reported: &Reported) -> Conclusion {
-        let Reported { now, report, signal, yields, .. } = *reported;
-        let Circumstances { round_trip, is_split, was_misled, target, .. } = self.given;
+        let Reported { now, report, signal, yields, doubt, .. } = *reported;
+        let Circumstances { begun, round_trip, is_split, was_misled, target, .. } = self.given;
         let is_first_report = self.joins();
         self.unanswered = if report == Report::Unanswered { self.unanswered + 1 } else { 0 };
         match report {
@@ -245,15 +245,16 @@ impl Waiting {
         }
         if target.shows_in_queue() {
             // A client whose last attempt failed is not told twice.
-            let is_doubted = yields || is_first_report && (is_split || was_misled);
+            let is_doubted = yields
+                || is_first_report && (is_split || was_misled)
+                || now < begun + doubt.pause(round_trip, target);
             match position {
                 QueuePosition { ahead: 0, left: None, .. } if !is_doubted => {
                     return Conclusion::End(Chance::Free);
                 }
                 QueuePosition { ahead, left: None, .. } if ahead > 0 => {
-                    if self.stands_still_for_long(ahead, now) {
-                        // The clients before this one do not take the lock: they may have crashed.
-                        return Conclusion::End(Chance::Due);
+                    if self.stands_still_for_long(ahead, reported) {
+                        return Conclusion::End(Chance::StandsStill);
                     }
                 }
                 _ => self.stands_still = None,
@@ -265,18 +266,20 @@ impl Waiting {
 
     /// Notes that the lock is free although so many clients are before this one. Returns whether all of them
     /// have had the time to take it.
-    fn stands_still_for_long(&mut self, ahead: u64, now: Moment) -> bool {
+    fn stands_still_for_long(&mut self, ahead: u64, reported: &Reported) -> bool {
+        let Reported { now, doubt, .. } = *reported;
         let known = self.stands_still.filter(|it| it.ahead.is_none_or(|it| it == ahead));
         let since = known.map_or(now, |it| it.since);
         self.stands_still = Some(StandsStill { ahead: Some(ahead), since });
-        now >= since + self.patience(ahead)
+        now >= since + self.patience(ahead, doubt)
     }
 
     /// How long a queue stands still before a client with so many others before it asks: they find out one
     /// after the other, and the first of them after a grace.
-    fn patience(&self, ahead: u64) -> Duration {
+    fn patience(&self, ahead: u64, doubt: Doubt) -> Duration {
         let places = u32::try_from(ahead.saturating_add(1)).unwrap_or(u32::MAX);
-        grace(self.given.round_trip).saturating_mul(places).min(REFRESH)
+        let patience = grace(self.given.round_trip).saturating_mul(places).min(REFRESH);
+        patience.max(doubt.patience(self.given.target))
     }
 
     /// Whether the node that keeps the queue tells enough of the holder.
@@ -289,7 +292,7 @@ impl Waiting {
 
     /// When the next report is due.
     fn refresh(&self, position: QueuePosition, reported: &Reported) -> Duration {
-        let Circumstances { round_trip, polls, was_due, target, .. } = self.given;
+        let Circumstances { round_trip, polls, target, .. } = self.given;
         let QueuePosition { ahead, left, .. } = position;
         let refresh = if reported.has_pushes {
             REFRESH
@@ -303,10 +306,9 @@ impl Waiting {
             Some(left) if ahead == 0 => refresh.min(left.saturating_add(MIN_PAUSE)),
             // Another client has its turn, or had it.
             None if ahead == 0 && !reported.has_watch => refresh.min(grace(round_trip)),
-            // If asking was of no use, the node may have forgotten the lock.
-            None if ahead > 0 && target.shows_in_queue() && !was_due => {
+            None if ahead > 0 && target.shows_in_queue() => {
                 let since = self.stands_still.map_or(reported.now, |it| it.since);
-                refresh.min((since + self.patience(ahead)).since(reported.now))
+                refresh.min((since + self.patience(ahead, reported.doubt)).since(reported.now))
             }
             _ => refresh,
         }

@@ -7,7 +7,8 @@ use crate::{
 };
 
 fn entry(redlock: &Redlock) -> Entry {
-    let value = format!("{:040}.waiter", 0);
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let value = format!("{:040}.waiter", COUNT.fetch_add(1, SeqCst));
     Entry::new(&redlock.client().nodes, &"redlock:r".into(), value, || ())
 }
 
@@ -147,4 +148,76 @@ async fn a_waiter_that_is_no_longer_the_first_follows_the_lock_no_more() {
     assert!(matches!(first.report().await, Report::At(place) if place.ahead == 0));
     sleep(2000 * MS).await;
     assert!(followed(&ours).is_empty());
+}
+
+/// It restarted empty and is trusted, or the holder's `SET` did not reach it.
+#[tokio::test(start_paused = true)]
+async fn waiters_at_a_node_that_has_forgotten_the_lock_ask_less_and_less() {
+    let nodes = nodes(5);
+    let holder = Redlock::builder().nodes(&nodes).ttl(MINUTE).build().unwrap();
+    let _held = holder.lock("r").await.unwrap();
+    let clients = [(); 10].map(|()| client(&nodes));
+    let mut waits = Vec::new();
+    for ours in &clients {
+        waits.push(waiting(ours, 15_000 * MS).await);
+    }
+    assert!(nodes[keeper(&holder)].remove("redlock:r"));
+    let outcomes = join_all(waits).await.into_iter().map(|waits| waits.unwrap().unwrap_err());
+    let attempts = |error| match error {
+        LockError::Held { attempts, .. } => attempts,
+        error => panic!("{error}"),
+    };
+    let attempts: Vec<_> = outcomes.map(attempts).collect();
+    let behind = attempts[1..].iter().max().unwrap();
+    assert!(attempts[0] <= 12 && *behind <= 8, "{attempts:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_the_node_of_the_queue_has_forgotten_passes_on_when_it_is_released() {
+    let nodes = nodes(5);
+    let holder = Redlock::builder().nodes(&nodes).ttl(MINUTE).build().unwrap();
+    let held = holder.lock("r").await.unwrap();
+    let clients = [(); 3].map(|()| client(&nodes));
+    let [first, second, third] = &clients;
+    let waits = [waiting(first, MINUTE), waiting(second, MINUTE), waiting(third, MINUTE)];
+    let waits = join_all(waits).await;
+    assert!(nodes[keeper(&holder)].remove("redlock:r"));
+    sleep(12_000 * MS).await;
+    let begun = Instant::now();
+    drop(held);
+    for waits in waits {
+        drop(waits.await.unwrap().unwrap());
+    }
+    assert!(begun.elapsed() < 300 * MS, "{:?}", begun.elapsed());
+}
+
+/// Those before it crash after that.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_relies_on_a_node_that_knows_the_holder_again() {
+    let nodes = nodes(5);
+    let [other, ours] = [client(&nodes), client(&nodes)];
+    let holder = Redlock::builder().nodes(&nodes).ttl(MINUTE).build().unwrap();
+    let held = holder.lock("r").await.unwrap();
+    drop(other.lock("warm").await.unwrap());
+    let mut before = [entry(&other), entry(&other)];
+    let mut report_for = async |seconds: u32| {
+        for _ in 0..seconds {
+            for entry in &mut before {
+                assert!(matches!(entry.report().await, Report::At(_)));
+            }
+            sleep(1000 * MS).await;
+        }
+    };
+    report_for(1).await;
+    let waits = waiting(&ours, MINUTE).await;
+    assert!(nodes[keeper(&holder)].remove("redlock:r"));
+    report_for(12).await;
+    for _ in 0..2 {
+        held.extend(MINUTE).await.unwrap();
+        report_for(9).await;
+    }
+    let begun = Instant::now();
+    drop(held);
+    drop(waits.await.unwrap().unwrap());
+    assert!(begun.elapsed() < 2000 * MS, "{:?}", begun.elapsed());
 }

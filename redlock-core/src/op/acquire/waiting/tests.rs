@@ -21,7 +21,6 @@ const GIVEN: Circumstances = Circumstances {
     polls: Duration::from_millis(150),
     is_split: false,
     was_misled: false,
-    was_due: false,
     target: Target::Lock,
 };
 
@@ -49,6 +48,7 @@ fn answer(position: Option<QueuePosition>) -> Reported {
         has_pushes: true,
         yields: false,
         has_watch: false,
+        doubt: Doubt::default(),
     }
 }
 
@@ -218,18 +218,20 @@ fn a_client_whose_last_attempt_failed_does_not_believe_the_first_answer() {
 
 #[test]
 fn waiters_behind_a_front_that_does_not_take_the_lock_try_one_after_the_other() {
-    for (ahead, was_due, pause) in
-        [(1, false, 216), (3, false, 432), (99, false, 1500), (1, true, 1500)]
+    for (ahead, in_vain, pause) in
+        [(1, 0, 216), (3, 0, 432), (99, 0, 1500), (1, 1, 1500), (1, 2, 3000)]
     {
-        let free = |now| Reported { now: at(now), ..answer(place(ahead, None)) };
-        let mut waiting = Waiting::new(Circumstances { was_due, ..GIVEN }, true);
+        let mut doubt = Doubt::default();
+        (0..in_vain).for_each(|_| doubt.asks(Chance::StandsStill));
+        let free = |now| Reported { now: at(now), doubt, ..answer(place(ahead, None)) };
+        let mut waiting = Waiting::new(GIVEN, true);
         assert_eq!(waiting.reported(&free(1)), Conclusion::Wait, "the front may be asking");
-        assert_eq!(waiting.report_at, at(1 + pause));
+        assert_eq!(waiting.report_at, at(1 + pause.min(1500)));
         // A push from another node had it look early.
         assert_eq!(waiting.reported(&free(100)), Conclusion::Wait);
-        assert_eq!(waiting.reported(&free(1 + pause)), Conclusion::End(Chance::Due));
+        assert_eq!(waiting.reported(&free(1 + pause)), Conclusion::End(Chance::StandsStill));
         // The queue may have moved in between.
-        let mut moved = Waiting::new(Circumstances { was_due, ..GIVEN }, true);
+        let mut moved = Waiting::new(GIVEN, true);
         assert_eq!(moved.reported(&free(1)), Conclusion::Wait);
         assert_eq!(moved.told(Signal::Moved, at(1 + pause)), None);
         assert_eq!(moved.reported(&free(1 + pause)), Conclusion::Wait);
@@ -240,7 +242,8 @@ fn waiters_behind_a_front_that_does_not_take_the_lock_try_one_after_the_other() 
     for (now, report_at) in [(159, 50 + 216), (267, 0)] {
         let free = Reported { now: at(now), ..answer(place(1, None)) };
         let asks = report_at == 0;
-        let conclusion = if asks { Conclusion::End(Chance::Due) } else { Conclusion::Wait };
+        let stands_still = Conclusion::End(Chance::StandsStill);
+        let conclusion = if asks { stands_still } else { Conclusion::Wait };
         assert_eq!(near.reported(&free), conclusion);
         assert!(asks || near.report_at == at(report_at), "{near:?}");
     }
@@ -251,7 +254,7 @@ fn waiters_behind_a_front_that_does_not_take_the_lock_try_one_after_the_other() 
         assert_eq!(waiting.reported(&held), Conclusion::Wait, "another client took it");
     }
     for ahead in [9, 8, 7, 6] {
-        let free = answer(place(ahead, None));
+        let free = Reported { now: at(10_000 - ahead * 1000), ..answer(place(ahead, None)) };
         assert_eq!(waiting.reported(&free), Conclusion::Wait, "the queue moves on");
     }
 }
