@@ -115,6 +115,11 @@ async fn tend(
         if has_jumped {
             shared.doubt_all(reading).await;
         }
+        {
+            // The tasks of the nodes may stand still on another runtime. No answer to a renewal would be read.
+            let Some(leases) = leases.upgrade() else { return };
+            leases.nodes.ensure_moving();
+        }
         for hold in shared.take_due(&sooner, reading.now) {
             let Some(leases) = leases.upgrade() else { return };
             if let Some(next) = leases.tend(&hold) {
@@ -133,6 +138,15 @@ async fn tend(
                 }
             }
         }
+    }
+    if shared.orphaned.load(Ordering::Acquire) {
+        return;
+    }
+    // Another runtime has taken over, which may stand still, too. The holds of this one are its own again
+    // then, and the tasks here that wait for a loss set a timer of their own.
+    if let Some(leases) = leases.upgrade() {
+        leases.stand_by();
+        shared.all().iter().for_each(|hold| hold.nudge());
     }
 }
 

@@ -31,6 +31,11 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
+/// A runtime that has a thread of its own.
+fn driven() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
 /// A request that tries once, so that no second attempt makes up for a first one without tasks.
 #[test]
 fn the_first_request_on_the_next_runtime_starts_the_tasks_again() {

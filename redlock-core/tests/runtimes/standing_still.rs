@@ -9,15 +9,16 @@ use futures_util::FutureExt;
 use redlock_core::{MemoryNode, Redlock, Released};
 use tokio::time::sleep;
 
-use crate::{client, nodes, runtime};
+use crate::{client, driven, nodes, runtime};
 
-/// The clock alone ends a lock (rule 9), even if the runtime that renews it has ended.
+/// The clock alone ends a lock (rule 9).
 #[test]
 fn a_loss_is_told_although_the_runtime_of_the_scheduler_stands_still() {
     let (first, second) = (runtime(), runtime());
     let redlock = Redlock::in_memory(3);
     let ttl = Duration::from_secs(3);
-    let guard = first.block_on(async { redlock.lock("r").ttl(ttl).await.unwrap() });
+    let request = redlock.lock("r").ttl(ttl).auto_extend(false);
+    let guard = first.block_on(request.into_future()).unwrap();
     let mut lost = Box::pin(guard.lost());
     second.block_on(async {
         assert!((&mut lost).now_or_never().is_none());
@@ -68,6 +69,42 @@ fn a_loss_is_told_on_another_runtime_than_the_one_where_it_was_first_waited_for(
         });
         assert!(!guard.is_valid());
     }
+}
+
+/// The node answers, and no task reads the answers: the tasks of the nodes are on the first runtime.
+#[test]
+fn a_lock_is_renewed_on_its_runtime_while_that_of_the_nodes_stands_still() {
+    let redlock = Redlock::builder().nodes(nodes()).ttl(Duration::from_secs(3)).build().unwrap();
+    let (first, second) = (driven(), runtime());
+    let client = redlock.clone();
+    let warm = async move { drop(client.lock("warm").await.unwrap()) };
+    first.block_on(first.spawn(warm)).unwrap();
+    second.block_on(async {
+        let guard = redlock.lock("r").await.unwrap();
+        sleep(Duration::from_millis(50)).await;
+        first.spawn(async { std::thread::sleep(Duration::from_secs(8)) });
+        let lost = tokio::time::timeout(Duration::from_secs(6), guard.lost()).await;
+        assert!(lost.is_err() && guard.is_valid());
+    });
+}
+
+/// The second runtime took the task that renews over when the first stood still for a moment.
+#[test]
+fn a_lock_is_renewed_on_its_runtime_when_the_one_that_took_the_renewals_over_stands_still() {
+    let redlock = Redlock::builder().nodes(nodes()).ttl(Duration::from_secs(6)).build().unwrap();
+    let (first, second) = (driven(), runtime());
+    let client = redlock.clone();
+    let guard =
+        first.block_on(first.spawn(async move { client.lock("r").await.unwrap() })).unwrap();
+    let lost = first.spawn(guard.lost());
+    second.block_on(async {
+        let _other = redlock.lock("other").await.unwrap();
+        first.spawn(async { std::thread::sleep(Duration::from_millis(1000)) });
+        sleep(Duration::from_millis(1400)).await;
+    });
+    // From here on the second runtime is not driven.
+    std::thread::sleep(Duration::from_secs(8));
+    assert!(guard.is_valid() && !lost.is_finished());
 }
 
 /// Nothing runs while a runtime is blocked, so all questions run out of time at once.
