@@ -88,7 +88,13 @@ impl BodyGuard {
         if self.started && on_lost == OnLost::Continue {
             return self.poll_on(cx, poll);
         }
-        self.poll_body(cx, poll)
+        match self.poll_body(cx, poll) {
+            // It was polled just now, and the lock ended meanwhile.
+            Poll::Ready(Err(_)) if self.started && on_lost == OnLost::Continue => {
+                self.poll_on(cx, |_| Poll::Pending)
+            }
+            polled => polled,
+        }
     }
 
     /// Polls a body that goes on when its lock is lost.

@@ -1,12 +1,15 @@
 //! Bodies under locks of in-memory nodes.
 
-use std::{future::poll_fn, panic::AssertUnwindSafe, task::Poll, time::Duration};
+use std::{future::poll_fn, panic::AssertUnwindSafe, sync::Arc, task::Poll, time::Duration};
 
 use futures_util::FutureExt;
 use tokio::time::sleep;
 
 use super::*;
-use crate::{LockError, LockHandle, LostReason, Redlock, op::release};
+use crate::{
+    LockError, LockHandle, LostReason, Redlock, clock::manual::ManualClock, op::release,
+    testing::nodes,
+};
 
 /// The result of a body that is polled for the first time now.
 async fn first_poll(mut guard: BodyGuard) -> Result<(), LockError> {
@@ -31,6 +34,23 @@ async fn a_body_that_is_to_finish_keeps_its_key_until_it_has() {
     });
     assert_eq!(running.await.unwrap().unwrap(), ["redlock:r"], "while it ran");
     assert_eq!(keys(&redlock), [""; 0]);
+}
+
+/// Work before the first await may take longer than the lock lasts.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_to_finish_goes_on_when_its_lock_ends_while_it_is_first_polled() {
+    let clock = Arc::new(ManualClock::new());
+    let builder = Redlock::builder().nodes(nodes(3)).clock(Arc::clone(&clock) as _);
+    let redlock = builder.build().unwrap();
+    for (on_lost, finishes) in [(OnLost::Continue, true), (OnLost::Cancel, false)] {
+        let guard = redlock.lock("r").max_hold(Duration::from_secs(1)).await.unwrap();
+        let body = async |_| {
+            clock.sleep(Duration::from_secs(2));
+            sleep(Duration::from_millis(1)).await;
+        };
+        let outcome = run(into_body(guard), on_lost, body).await;
+        assert_eq!(outcome.is_ok(), finishes, "{outcome:?}");
+    }
 }
 
 /// Rule 13: a shutdown returns when nothing runs under its locks any more, and `release_all` too. The
