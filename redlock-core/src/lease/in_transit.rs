@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{LeaseState, Waiters, leases::InFlightGuard};
+use crate::clock::Moment;
 
 /// A lease without a holder: an attempt for it is in progress, or it is on its way from one hold to
 /// the next. A shutdown waits for it. Dropping it deletes its key on every node to which a `SET` of
@@ -13,6 +14,7 @@ pub(crate) struct LeaseInTransit {
     pub(crate) lease: LeaseState,
     waiters: Arc<dyn Waiters>,
     held: bool,
+    keep_until: Moment,
     // The last field: a shutdown that finds nothing in flight finds the deletes.
     _in_flight: InFlightGuard,
 }
@@ -23,7 +25,19 @@ impl LeaseInTransit {
         in_flight: InFlightGuard,
         waiters: Arc<dyn Waiters>,
     ) -> Box<Self> {
-        Box::new(Self { lease, waiters, held: false, _in_flight: in_flight })
+        Box::new(Self {
+            lease,
+            waiters,
+            held: false,
+            keep_until: Moment::ORIGIN,
+            _in_flight: in_flight,
+        })
+    }
+
+    /// Has the keys stay until then if no hold comes to have the lease: the rest of the `min_hold` of the hold
+    /// before.
+    pub(crate) fn keep_until(&mut self, keep_until: Moment) {
+        self.keep_until = keep_until;
     }
 
     /// From now on a hold has the lease. A drop of this deletes nothing any more.
@@ -35,7 +49,7 @@ impl LeaseInTransit {
 impl Drop for LeaseInTransit {
     fn drop(&mut self) {
         if !self.held {
-            Arc::clone(&self.waiters).give_back(&self.lease);
+            Arc::clone(&self.waiters).give_back(&self.lease, self.keep_until);
         }
     }
 }

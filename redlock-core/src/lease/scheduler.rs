@@ -322,7 +322,7 @@ mod tests {
 
             fn holder_gone(self: Arc<Self>, _: &Arc<str>, _: HoldId, _: Moment) {}
 
-            fn give_back(self: Arc<Self>, _: &LeaseState) {}
+            fn give_back(self: Arc<Self>, _: &LeaseState, _: Moment) {}
         }
 
         let (first, second) = (runtime(), runtime());

@@ -15,6 +15,7 @@ pub(crate) trait Waiters: Debug + Send + Sync {
     /// on a living runtime starts them again there (rule 13).
     fn tasks_ended(&self);
 
-    /// Deletes the keys of a lease that came to no holder (rules 5 and 6).
-    fn give_back(self: Arc<Self>, lease: &LeaseState);
+    /// Deletes the keys of a lease that came to no holder (rules 5 and 6), or keeps them until `keep_until` if
+    /// that is still to come.
+    fn give_back(self: Arc<Self>, lease: &LeaseState, keep_until: Moment);
 }

@@ -115,10 +115,7 @@ fn begin_release(client: &Arc<Client>, hold: &Arc<Hold>, settles: fn(&Tally) -> 
         forget(client, hold);
         return Begun::PassedOn;
     }
-    // A job may be sent by a task that read the clock before this one: it must not find a `min_hold` where
-    // there is none.
-    let keep_until = if hold.earliest > now { hold.earliest } else { Moment::ORIGIN };
-    let (round, asked) = delete(queues, &lease, keep_until, now, settles);
+    let (round, asked) = delete(queues, &lease, hold.earliest, now, settles);
     // After the deletes were handed over: a shutdown that no longer finds the hold finds its
     // deletes.
     forget(client, hold);

@@ -23,9 +23,9 @@ pub(crate) fn settles(tally: &Tally) -> bool {
 
 /// Gives back a lease that is not held, or the keys that an attempt has left. The deletes follow
 /// the `SET`s of the attempt, and the caller does not wait for them (rule 5).
-pub(super) fn give_back(queues: &Arc<Queues>, lease: &LeaseState) {
+pub(super) fn give_back(queues: &Arc<Queues>, lease: &LeaseState, keep_until: Moment) {
     queues.leases.ensure_running();
-    delete(queues, lease, Moment::ORIGIN, queues.nodes().clock.now(), settles);
+    delete(queues, lease, keep_until, queues.nodes().clock.now(), settles);
 }
 
 /// Asks every node that may have the keys to delete them, or to keep them until `keep_until` if that is
@@ -41,6 +41,9 @@ pub(crate) fn delete(
     let nodes = queues.nodes();
     let round = Round::new(&nodes.names, settles);
     let claim = &lease.claim;
+    // A job may be sent by a task that read the clock before this one: it must not find a `min_hold` where
+    // there is none.
+    let keep_until = if keep_until > now { keep_until } else { Moment::ORIGIN };
     // A lease that no quorum granted kept no other client from the lock.
     let was_held = lease.confirmed_round.yes() >= nodes.quorum();
     let queue_nodes = QueueNodes::of(nodes, if was_held { Some(claim) } else { None });

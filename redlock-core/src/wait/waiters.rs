@@ -17,7 +17,7 @@ impl Waiters for Queues {
         self.nudge();
     }
 
-    fn give_back(self: Arc<Self>, lease: &LeaseState) {
-        give_back(&self, lease);
+    fn give_back(self: Arc<Self>, lease: &LeaseState, keep_until: Moment) {
+        give_back(&self, lease, keep_until);
     }
 }

@@ -37,7 +37,9 @@ async fn take_over(client: &Arc<Client>, mut lease: Lease) -> Result<Arc<Hold>, 
     if !client.is_ready()? {
         client.ready().await?;
     }
-    let called = client.nodes.clock.now();
+    // All that is left counts from here.
+    let start = client.nodes.clock.read();
+    let begun = start.now;
     let wall = client.nodes.clock.wall();
     let Some(left) = lease.valid_until.checked_sub(wall).filter(|left| !left.is_zero()) else {
         return Err(lost(&lease, LostReason::Expired));
@@ -50,11 +52,6 @@ async fn take_over(client: &Arc<Client>, mut lease: Lease) -> Result<Arc<Hold>, 
     let (key, rest) = client.keys(&lease.resources);
     let claim = Arc::new(Claim { key, rest, value, shared: false, place: 0 });
     let round = Round::new(&client.nodes.names, settles);
-    let start = client.nodes.clock.read();
-    let begun = start.now;
-    let sought = LeaseState::sought(Arc::clone(&claim), &terms, start, &round);
-    // Dropping it deletes the keys that were taken over.
-    let in_transit = client.queues.in_transit(sought, in_flight);
     // The tasks of this client wait in its queue, unless another task asks the nodes already.
     let wants = Wants::new(&terms, claim.is_set());
     let joined = claim.keys().map(|key| client.queues.join(key, wants, begun));
@@ -64,6 +61,10 @@ async fn take_over(client: &Arc<Client>, mut lease: Lease) -> Result<Arc<Hold>, 
             Joined::Refused(_) | Joined::Waiting(_) => None,
         })
         .collect();
+    let sought = LeaseState::sought(Arc::clone(&claim), &terms, start, &round);
+    // Dropping it deletes the keys that were taken over, before the next waiter has its turn.
+    let mut in_transit = client.queues.in_transit(sought, in_flight);
+    in_transit.keep_until(begun + terms.min_hold);
     let job = Job::new(&claim, Action::Adopt { ttl: terms.key_ttl(), from: lease.token });
     let votes = Arc::new(Votes {
         round: Arc::clone(&round),
@@ -80,7 +81,7 @@ async fn take_over(client: &Arc<Client>, mut lease: Lease) -> Result<Arc<Hold>, 
         return Err(LockError::NoQuorum {
             resource: lease.resources.name().to_owned(),
             attempts: 1,
-            waited: client.nodes.clock.now().since(called),
+            waited: client.nodes.clock.now().since(begun),
             granted: tally.yes(),
             quorum: client.nodes.quorum(),
             nodes: round.failures(),

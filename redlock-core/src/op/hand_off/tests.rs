@@ -345,6 +345,23 @@ async fn an_adoption_that_is_dropped_leaves_no_key() {
     }
 }
 
+/// The job of the old holder ran.
+#[tokio::test(start_paused = true)]
+async fn an_adoption_that_is_dropped_leaves_the_keys_until_min_hold_is_over() {
+    let nodes = nodes(3);
+    let (old, new) = (client(&nodes), client(&nodes));
+    drop(new.lock("warm").await.unwrap());
+    let lease = old.lock("r").min_hold(50 * SECOND).await.unwrap().into_lease();
+    nodes.iter().for_each(|node| node.slow(Duration::from_millis(5)));
+    tokio::time::timeout(Duration::from_millis(2), new.adopt(lease)).await.unwrap_err();
+    for _ in 0..48 {
+        sleep(SECOND).await;
+        assert!(new.try_lock("r").await.unwrap_err().is_held());
+    }
+    sleep(2 * SECOND).await;
+    drop(new.try_lock("r").await.unwrap());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_client_that_shuts_down_adopts_nothing() {
     let nodes = nodes(3);
