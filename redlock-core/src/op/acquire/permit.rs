@@ -50,8 +50,10 @@ impl Request<'_> {
         if !queues.is_wanted(&line) && !queues.is_contended(&line, self.now()) {
             let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
             let own = line_of_one_permit(&line, number);
-            let Joined::First(front) = queues.join(&own, self.wants(), self.begun) else {
-                return Err(self.held(false, Vec::new()));
+            let front = match queues.join(&own, self.wants(), self.begun) {
+                Joined::First(front) => front,
+                Joined::Refused(no_turn) => return Err(self.no_turn(&no_turn)),
+                Joined::Waiting(_) => return Err(self.held(false, Vec::new())),
             };
             let fronts = Fronts::one(front);
             self.attempts = 1;

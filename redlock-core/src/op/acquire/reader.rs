@@ -29,8 +29,10 @@ impl Request<'_> {
         }
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let own = line_of_one(&self.key, number);
-        let Joined::First(front) = self.client.queues.join(&own, self.wants(), self.begun) else {
-            return Err(self.held(false, Vec::new()));
+        let front = match self.client.queues.join(&own, self.wants(), self.begun) {
+            Joined::First(front) => front,
+            Joined::Refused(no_turn) => return Err(self.no_turn(&no_turn)),
+            Joined::Waiting(_) => return Err(self.held(false, Vec::new())),
         };
         self.attempts = 1;
         let fronts = Fronts::one(front);

@@ -158,3 +158,24 @@ fn a_report_of_a_client_whose_runtime_stands_still_does_not_outlast_its_wait() {
     });
     second.block_on(async { drop(guard) });
 }
+
+/// The nodes were reached in between.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_waits_for_the_nodes_as_its_client_is_closed_is_told_so() {
+    let kinds: [fn(LockRequest) -> LockRequest; 3] =
+        [|plain| plain, |reader| reader.shared(), |permit| permit.permits(2)];
+    for kind in kinds {
+        let node = MemoryNode::new();
+        let redlock = client(std::slice::from_ref(&node));
+        node.hang();
+        let mut asks = kind(redlock.lock("r")).into_future();
+        assert!((&mut asks).now_or_never().is_none());
+        node.resume();
+        while !redlock.client().nodes[0].is_up() {
+            sleep(MS).await;
+        }
+        redlock.shutdown(Duration::ZERO).await;
+        let error = asks.await.unwrap_err();
+        assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
+    }
+}
