@@ -166,7 +166,7 @@ impl Campaign {
                  the term with max_hold",
             ));
         }
-        if body::own_hold(&client, |hold| hold.resources.has(&role)).is_some() {
+        if body::waits_for_itself(&client, &Resources::One(role.clone()), &terms) {
             return Err(LockError::config(format!(
                 "the lock of the role {role:?} is held by the body that campaigns for it, which could \
                  never win: campaign outside of that body, or under another name"

@@ -19,4 +19,3 @@ pub(crate) use joining::{join, waits_for_itself};
 pub use refusal::Refusal;
 pub use running::Running;
 pub(crate) use running::{Run, run};
-pub(crate) use scope::own_hold;

@@ -65,7 +65,7 @@ impl LockHandle {
 
 /// The innermost hold of this client that `is_wanted` and whose body this is inside of, however far
 /// inside.
-pub(crate) fn own_hold(
+pub(super) fn own_hold(
     client: &Client,
     is_wanted: impl Fn(&Arc<Hold>) -> bool,
 ) -> Option<Arc<LockGuard>> {

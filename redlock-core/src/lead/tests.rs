@@ -231,6 +231,10 @@ async fn settings_that_cannot_work_are_refused_at_once() {
     assert!(matches!(refused, LockError::Config { .. }), "{refused}");
     // Another client's lock of the same name is a separate lock.
     let other = Redlock::in_memory(1);
+    // Permits are other locks.
+    let beside = redlock.lock("r").permits(2);
+    let beside = beside.run(async |_| redlock.lead("r").run(async |_| Break(7)).await);
+    assert_eq!(beside.await.unwrap().unwrap(), 7);
     let inside = redlock.lock("r").run(async |_| other.lead("r").run(async |_| Break(7)).await);
     assert_eq!(inside.await.unwrap().unwrap(), 7);
 
