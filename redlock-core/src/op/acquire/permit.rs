@@ -46,8 +46,14 @@ impl Request<'_> {
         let mut refused = None;
         let queues = Arc::clone(&self.client.queues);
         // The waiters of this process go first, and those of other clients too, when this client has just
-        // released a permit.
-        if !queues.is_wanted(&line) && !queues.is_contended(&line, self.now()) {
+        // released a permit. A request that does not wait lets only the client go first that has its turn now.
+        let now = self.now();
+        let others_first = if self.wants().tries_once {
+            queues.yields(&line, now)
+        } else {
+            queues.is_contended(&line, now)
+        };
+        if !queues.is_wanted(&line) && !others_first {
             let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
             let own = line_of_one_permit(&line, number);
             let front = match queues.join(&own, self.wants(), self.begun) {

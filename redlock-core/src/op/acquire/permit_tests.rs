@@ -165,7 +165,7 @@ async fn a_turn_that_came_while_the_client_asked_is_used_without_a_report() {
     let (mut request, mut front) = permit_request(client, &terms, now);
     let (end, full) = (now + 60 * SECOND, FailedAttempt::full());
     let chance = request.chance(&mut front, Some(&full), None, end).await.unwrap();
-    assert_eq!(chance, Chance::Due, "it has joined the queue");
+    assert_eq!(chance, Chance::Free, "it has joined the queue");
     assert!(!request.find_number(&front).await.unwrap());
     held.release().await.unwrap();
     sleep(SECOND / 2).await;
@@ -189,7 +189,7 @@ async fn a_client_that_leaves_without_a_quorum_does_not_ask_again_at_once() {
     let (mut request, mut front) = permit_request(client, &terms, now);
     let (end, full) = (now + 60 * SECOND, FailedAttempt::full());
     let chance = request.chance(&mut front, Some(&full), None, end).await.unwrap();
-    assert_eq!(chance, Chance::Due, "it has joined the queue");
+    assert_eq!(chance, Chance::Free, "it has joined the queue");
     let waiting = tokio::spawn(next.lock("r").permits(1).wait(60 * SECOND).into_future());
     sleep(SECOND / 2).await;
     let keeper = queue_node(&client.nodes, &request.key).unwrap();
@@ -361,4 +361,20 @@ async fn a_request_for_a_permit_that_is_dropped_at_any_await_leaves_nothing() {
         assert!(are_empty(&nodes), "{held} {polls}");
         drop(client(&nodes).try_lock("r").permits(1).await.unwrap());
     }
+}
+
+/// It has released a permit to a waiter, and lets waiters go first for a while.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_does_not_wait_gets_a_permit_that_is_free() {
+    let nodes = nodes(3);
+    let [ours, theirs, next] = [client(&nodes), client(&nodes), client(&nodes)];
+    let held = ours.lock("r").permits(2).await.unwrap();
+    let other = theirs.lock("r").permits(2).await.unwrap();
+    let waiting = tokio::spawn(next.lock("r").permits(2).wait(60 * SECOND).into_future());
+    sleep(SECOND / 2).await;
+    held.release().await.unwrap();
+    let third = waiting.await.unwrap().unwrap();
+    drop((other, third));
+    sleep(SECOND / 2).await;
+    drop(ours.lock("r").permits(2).wait(Duration::ZERO).await.unwrap());
 }

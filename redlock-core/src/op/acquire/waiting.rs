@@ -241,7 +241,8 @@ impl Waiting {
             }
         };
         if position.ahead == 0 && target.front_asks(position, is_first_report) {
-            return Conclusion::End(Chance::Due);
+            // A permit may have been released before the client joined. To look is no retry.
+            return Conclusion::End(if is_first_report { Chance::Free } else { Chance::Due });
         }
         if target.shows_in_queue() {
             // A client whose last attempt failed is not told twice.

@@ -163,6 +163,19 @@ async fn slow_nodes_are_asked_again_as_often_as_fast_nodes() {
     }
 }
 
+/// A client that joins the queue of the permits looks whether one was released before it joined.
+#[tokio::test(start_paused = true)]
+async fn to_look_once_more_is_no_retry() {
+    let nodes = nodes(3);
+    let (redlock, other) = (client(&nodes), client(&nodes));
+    let _held = other.lock("r").permits(1).await.unwrap();
+    drop(redlock.lock("warm").await.unwrap());
+    let begun = Instant::now();
+    let request = redlock.lock("r").permits(1).retry_count(1).retry_delay(1000 * MS);
+    assert!(request.await.unwrap_err().is_held());
+    assert!(begun.elapsed() >= 1000 * MS, "{:?}", begun.elapsed());
+}
+
 #[tokio::test(start_paused = true)]
 async fn time_in_the_queue_counts_as_retries() {
     let redlock = client(&nodes(3));

@@ -313,7 +313,7 @@ fn a_waiter_for_a_permit_watches_only_without_a_queue() {
 #[test]
 fn the_front_of_the_waiters_for_permits_asks_at_each_report() {
     for (was_refused_in_queue, first) in
-        [(false, Conclusion::End(Chance::Due)), (true, Conclusion::Wait)]
+        [(false, Conclusion::End(Chance::Free)), (true, Conclusion::Wait)]
     {
         let given = Circumstances { target: Target::Permit { was_refused_in_queue }, ..GIVEN };
         let front = answer(place(0, Some(5000)));
