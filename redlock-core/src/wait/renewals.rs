@@ -14,8 +14,8 @@ const MOST: Duration = Duration::from_secs(15);
 /// reach the node, and gives the turn there when it releases the lock.
 #[derive(Debug, Default)]
 pub(super) struct Renewals {
-    /// When the node last told the remaining time, and what it was.
-    last: Option<(Moment, Duration)>,
+    /// The end of the lock that later reports are compared with. The renewals of many readers add up.
+    end: Option<Moment>,
     /// The remaining time after the last renewal that was seen.
     full: Option<Duration>,
 }
@@ -28,12 +28,15 @@ impl Renewals {
             *self = Self::default();
             return false;
         };
-        if let Some((at, before)) = self.last.replace((now, left)) {
-            // Answers that take longer at one time than at another look like a small gain.
-            let gain = left.saturating_sub(before.saturating_sub(now.since(at)));
-            if gain > left / 8 {
+        let end = now + left;
+        // Answers that take longer at one time than at another look like a small gain.
+        match self.end {
+            Some(before) if end > before && end.since(before) <= left / 8 => {}
+            Some(before) if end > before => {
                 self.full = Some(left);
+                self.end = Some(end);
             }
+            _ => self.end = Some(end),
         }
         self.full.is_some_and(|full| {
             let without = full.saturating_sub(left);
@@ -62,6 +65,8 @@ mod tests {
         assert_eq!(saw(&renewed), [false, false, true, true, true]);
         let crashed = [(0, Some(9)), (1, Some(11)), (6, Some(6)), (7, Some(5)), (8, Some(4))];
         assert_eq!(saw(&crashed), [false, true, true, false, false]);
+        let by_readers: Vec<_> = (0..9).map(|second| (second, Some(30))).collect();
+        assert_eq!(saw(&by_readers)[3..], [false, true, true, true, true, true]);
         let long = [(0, Some(40)), (1, Some(60)), (16, Some(45)), (17, Some(44))];
         assert_eq!(saw(&long), [false, true, true, false]);
     }

@@ -107,6 +107,7 @@ impl Request<'_> {
                                 // 13).
                                 client.ensure_running();
                             }
+                            self.heard(signal);
                             if let Some(chance) = waiting.told(signal, self.now()) {
                                 return Ok(chance);
                             }
@@ -232,6 +233,7 @@ impl Request<'_> {
         let entry = front.entry.as_mut();
         let has_pushes = entry.as_ref().is_some_and(|entry| entry.is_told());
         let signal = entry.and_then(|entry| entry.take_signal());
+        signal.into_iter().for_each(|signal| self.heard(signal));
         Ok(waiting.reported(&Reported {
             now: self.now(),
             report,
@@ -241,6 +243,15 @@ impl Request<'_> {
             has_watch: self.watch.is_some(),
             doubt: self.doubt,
         }))
+    }
+
+    /// Notes a push of the node that keeps the queue.
+    fn heard(&mut self, signal: Signal) {
+        match signal {
+            // A client has released the lock, or has left.
+            Signal::Turn | Signal::Next | Signal::Near => self.doubt.clear(),
+            Signal::Changed | Signal::Moved => {}
+        }
     }
 
     /// An entry for the queue between clients, which no node has yet.

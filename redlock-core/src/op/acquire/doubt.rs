@@ -29,7 +29,7 @@ impl Doubt {
         }
     }
 
-    /// Notes that the node knows the holder.
+    /// Notes that the node knows the holder, or that a client has released the lock.
     pub(super) fn clear(&mut self) {
         self.in_vain = 0;
     }

@@ -221,3 +221,38 @@ async fn a_waiter_relies_on_a_node_that_knows_the_holder_again() {
     drop(waits.await.unwrap().unwrap());
     assert!(begun.elapsed() < 2000 * MS, "{:?}", begun.elapsed());
 }
+
+/// The set has each turn for the lock, and waits for the other lock.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_behind_a_set_relies_on_a_node_that_gives_turns() {
+    let nodes = nodes(5);
+    let [other, set, ours] = [client(&nodes), client(&nodes), client(&nodes)];
+    let _other = other.lock("s").await.unwrap();
+    let holder = Redlock::builder().nodes(&nodes).ttl(MINUTE).build().unwrap();
+    let held = holder.lock("r").await.unwrap();
+    let _set = tokio::spawn(set.lock_all(["r", "s"]).wait(5 * MINUTE).into_future());
+    sleep(MS).await;
+    let waits = waiting(&ours, MINUTE).await;
+    assert!(nodes[keeper(&holder)].remove("redlock:r"));
+    sleep(13_000 * MS).await;
+    let begun = Instant::now();
+    drop(held);
+    drop(waits.await.unwrap().unwrap());
+    assert!(begun.elapsed() < 2000 * MS, "{:?}", begun.elapsed());
+}
+
+/// Each of them renews its part: a watch would have the writer ask at each of these renewals.
+#[tokio::test(start_paused = true)]
+async fn a_writer_behind_many_readers_does_not_ask_at_each_renewal() {
+    let nodes = nodes(5);
+    let readers = [(); 10].map(|()| client(&nodes));
+    let mut reading = Vec::new();
+    for reader in &readers {
+        reading.push(reader.lock("r").shared().await.unwrap());
+        sleep(1000 * MS).await;
+    }
+    let writer = client(&nodes);
+    let error = writer.lock("r").wait(60_000 * MS).await.unwrap_err();
+    let LockError::Held { attempts, .. } = &error else { panic!("{error}") };
+    assert!(*attempts <= 20, "{attempts}");
+}
