@@ -24,6 +24,34 @@ use crate::{
 /// How long a sign counts if it is not repeated, on the clock of its node.
 const LIFE: Duration = Duration::from_secs(5);
 
+/// The signs of one writer. A set has one before each key that it had to wait for. It repeats the one where it
+/// waits now. The others count until they expire: readers that came there in the meantime would hold the set up
+/// when it has its turn before the last key.
+#[derive(Default)]
+pub(super) struct Barriers(Vec<Barrier>);
+
+impl Barriers {
+    /// Says the sign before this key once more, if there are readers and it is time.
+    pub(super) fn keep_up(&mut self, key: &str, now: Moment) {
+        self.0.iter_mut().filter(|it| it.is_before(key)).for_each(|it| it.keep_up(now));
+    }
+
+    /// Takes the sign before this key back.
+    pub(super) fn lower(&mut self, key: &str) {
+        self.0.retain(|it| !it.is_before(key));
+    }
+
+    /// The sign at this place of the queue before this key. One at another place is taken back.
+    pub(super) fn at(&mut self, key: &str, place: u64) -> Option<&mut Barrier> {
+        self.0.retain(|it| !it.is_before(key) || it.claim.place == place);
+        self.0.iter_mut().find(|it| it.is_before(key))
+    }
+
+    pub(super) fn add(&mut self, barrier: Barrier) {
+        self.0.push(barrier);
+    }
+}
+
 /// The sign on all nodes. Dropping this takes it back.
 pub(super) struct Barrier {
     nodes: Arc<Nodes>,
@@ -60,13 +88,12 @@ impl Barrier {
         barrier
     }
 
-    /// Whether it is for this key, and for this place in its queue.
-    pub(super) fn is_at(&self, key: &str, place: u64) -> bool {
-        *self.claim.key == *key && self.claim.place == place
+    fn is_before(&self, key: &str) -> bool {
+        *self.claim.key == *key
     }
 
     /// Says it once more, if there are readers and it is time.
-    pub(super) fn keep_up(&mut self, now: Moment) {
+    fn keep_up(&mut self, now: Moment) {
         if self.answers.is_up.load(Acquire) && now.since(self.said) >= REFRESH {
             self.said = now;
             self.ask(Action::Bar { life: LIFE });

@@ -60,9 +60,7 @@ impl Request<'_> {
         let mut waiting = Waiting::new(given, front.entry.is_some());
         loop {
             let around = self.surroundings(front);
-            if let Some(barrier) = &mut self.barrier {
-                barrier.keep_up(around.now);
-            }
+            self.barriers.keep_up(&key, around.now);
             match waiting.next(&around) {
                 Step::Report => match self.report(front, &mut waiting).await? {
                     // It has lost a place further in front. A sign for that place would hold up the readers
@@ -72,7 +70,7 @@ impl Request<'_> {
                             entry.follow_lock(false);
                         }
                         self.watch = None;
-                        self.barrier = None;
+                        self.barriers.lower(&key);
                     }
                     Conclusion::Wait => {}
                     Conclusion::End(chance) => return Ok(chance),
@@ -125,13 +123,13 @@ impl Request<'_> {
             return Ok(());
         }
         let now = self.now();
-        if let Some(barrier) = self.barrier.as_mut().filter(|it| it.is_at(key, place)) {
+        if let Some(barrier) = self.barriers.at(key, place) {
             barrier.repeat(now);
             return Ok(());
         }
         let Client { entropy, settings, nodes, .. } = &**self.client;
         let value = token::fresh_value(&**entropy, &settings.client_name)?;
-        self.barrier = Some(Box::new(Barrier::raise(nodes, key, place, value)));
+        self.barriers.add(Barrier::raise(nodes, key, place, value));
         Ok(())
     }
 

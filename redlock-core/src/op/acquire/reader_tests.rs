@@ -10,7 +10,10 @@ use std::{
 };
 
 use futures_util::future::{join_all, try_join_all};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, sleep, timeout},
+};
 
 use super::barrier::Barrier;
 use crate::{
@@ -105,25 +108,32 @@ async fn readers_that_waited_for_a_writer_get_the_lock_together() {
 }
 
 /// Readers that come all the time, each before the last one has gone.
+fn flood(
+    clients: &[Redlock],
+    resource: &'static str,
+    reads: &Arc<AtomicU32>,
+) -> Vec<JoinHandle<()>> {
+    let reader = |number: usize| {
+        let (client, reads) = (clients[number % 2].clone(), Arc::clone(reads));
+        tokio::spawn(async move {
+            sleep(SECOND * u32::try_from(number).unwrap() / 3).await;
+            loop {
+                let reader = client.lock(resource).shared().wait(600 * SECOND).await.unwrap();
+                sleep(2 * SECOND).await;
+                drop(reader);
+                reads.fetch_add(1, SeqCst);
+            }
+        })
+    };
+    (0..6).map(reader).collect()
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_flood_of_readers_does_not_starve_a_writer() {
     let nodes = nodes(3);
     let clients = [client(&nodes), client(&nodes), client(&nodes)];
     let reads = Arc::new(AtomicU32::new(0));
-    let flood: Vec<_> = (0..6)
-        .map(|number| {
-            let (client, reads) = (clients[number % 2].clone(), Arc::clone(&reads));
-            tokio::spawn(async move {
-                sleep(SECOND * u32::try_from(number).unwrap() / 3).await;
-                loop {
-                    let reader = client.lock("r").shared().wait(600 * SECOND).await.unwrap();
-                    sleep(2 * SECOND).await;
-                    drop(reader);
-                    reads.fetch_add(1, SeqCst);
-                }
-            })
-        })
-        .collect();
+    let flood = flood(&clients, "r", &reads);
     sleep(10 * SECOND).await;
     for round in 0..5 {
         let begun = Instant::now();
@@ -137,6 +147,28 @@ async fn a_flood_of_readers_does_not_starve_a_writer() {
         assert!(reads.load(SeqCst) > before + 6, "the readers go on");
     }
     flood.iter().for_each(|reader| reader.abort());
+}
+
+/// It has its turn at one lock, and then has to wait for the readers of the other.
+#[tokio::test(start_paused = true)]
+async fn floods_of_readers_do_not_starve_a_set() {
+    let nodes = nodes(3);
+    let clients = [client(&nodes), client(&nodes), client(&nodes)];
+    let reads = Arc::new(AtomicU32::new(0));
+    let floods = ["a", "b", "c"].map(|resource| flood(&clients, resource, &reads));
+    sleep(10 * SECOND).await;
+    for round in 0..5 {
+        let begun = Instant::now();
+        let set = clients[2].lock_all(["a", "b", "c"]).wait(60 * SECOND).await.unwrap();
+        assert!(begun.elapsed() < 20 * SECOND, "{:?} in round {round}", begun.elapsed());
+        let before = reads.load(SeqCst);
+        sleep(5 * SECOND).await;
+        assert_eq!(reads.load(SeqCst), before, "readers beside a writer");
+        drop(set);
+        sleep(10 * SECOND).await;
+        assert!(reads.load(SeqCst) > before + 18, "the readers go on");
+    }
+    floods.iter().flatten().for_each(|reader| reader.abort());
 }
 
 /// Clients that take a lock for 5 ms again and again for two seconds, each in one task. Returns how often

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    barrier::Barrier,
+    barrier::Barriers,
     doubt::Doubt,
     retries::{Chance, Retries},
 };
@@ -43,8 +43,8 @@ pub(super) struct Request<'a> {
     pub(super) watch: Option<Box<Watch>>,
     /// The permits that the request is for, if it is for one.
     pub(super) permits: Option<Box<Permits>>,
-    /// The sign to readers that this writer waits.
-    pub(super) barrier: Option<Box<Barrier>>,
+    /// The signs to readers that this writer waits.
+    pub(super) barriers: Barriers,
     /// Why the last attempt was made. None before the second.
     pub(super) last: Option<Chance>,
     pub(super) doubt: Doubt,
@@ -72,7 +72,7 @@ impl<'a> Request<'a> {
             wake_backoff: WakeBackoff::default(),
             watch: None,
             permits: None,
-            barrier: None,
+            barriers: Barriers::default(),
             last: None,
             doubt: Doubt::default(),
         }
