@@ -268,6 +268,11 @@ impl Entry {
         self.node.and_then(|node| self.nodes.get(node)).is_some_and(NodeHandle::tells_changes)
     }
 
+    /// Whether each node has refused to take the entry, as one does whose user may not run the scripts.
+    pub(crate) fn is_declined(&self) -> bool {
+        self.nodes.iter().enumerate().all(|(node, _)| self.declined.contains(&node))
+    }
+
     /// Leaves the queue to other clients. No task of this client looks whether it has the turn that this
     /// entry passes on: clients without a quorum would pass it round without a pause.
     pub(crate) fn leave_to_others(mut self) {

@@ -24,6 +24,9 @@ use crate::{
     wait::{Entry, FailedAttempt, Front, MIN_PAUSE, QueuePosition, Report, Signal},
 };
 
+/// How long a request goes without a queue that no node lets it join. A server may log each refusal.
+const DECLINED: Duration = Duration::from_secs(30);
+
 /// The events that end the sleep of a waiting client.
 enum Event {
     Told(Signal),
@@ -54,13 +57,15 @@ impl Request<'_> {
             }
         } else if self.wants().tries_once {
             front.entry = None;
-        } else if front.entry.is_none() && end.since(given.begun) >= given.round_trip * 2 {
+        } else if front.entry.is_none() && self.may_queue(&given) {
             front.entry = Some(Box::new(self.entry(&key)?));
         }
         let mut waiting = Waiting::new(given, front.entry.is_some());
         loop {
             let around = self.surroundings(front);
-            self.barriers.keep_up(&key, around.now);
+            if let Some(barriers) = &mut self.barriers {
+                barriers.keep_up(&key, around.now);
+            }
             match waiting.next(&around) {
                 Step::Report => match self.report(front, &mut waiting).await? {
                     // It has lost a place further in front. A sign for that place would hold up the readers
@@ -70,11 +75,17 @@ impl Request<'_> {
                             entry.follow_lock(false);
                         }
                         self.watch = None;
-                        self.barriers.lower(&key);
+                        if let Some(barriers) = &mut self.barriers {
+                            barriers.lower(&key);
+                        }
                     }
                     Conclusion::Wait => {}
                     Conclusion::End(chance) => return Ok(chance),
-                    Conclusion::LeaveQueue => front.entry = None,
+                    Conclusion::LeaveQueue => {
+                        if front.entry.take().is_some_and(|entry| entry.is_declined()) {
+                            self.without_queue_until = around.now + DECLINED;
+                        }
+                    }
                 },
                 Step::Follow => {
                     if let Some(entry) = &mut front.entry {
@@ -116,6 +127,12 @@ impl Request<'_> {
         }
     }
 
+    /// Whether it is worth asking for a place in the queue between clients.
+    fn may_queue(&self, given: &Circumstances) -> bool {
+        let has_time = given.end.since(given.begun) >= given.round_trip * 2;
+        has_time && given.begun >= self.without_queue_until
+    }
+
     /// Has new readers wait behind this request, which is the first in the queue, if it is a
     /// writer.
     fn bar(&mut self, key: &Arc<str>, place: u64) -> Result<(), LockError> {
@@ -123,13 +140,14 @@ impl Request<'_> {
             return Ok(());
         }
         let now = self.now();
-        if let Some(barrier) = self.barriers.at(key, place) {
+        let barriers = self.barriers.get_or_insert_default();
+        if let Some(barrier) = barriers.at(key, place) {
             barrier.repeat(now);
             return Ok(());
         }
         let Client { entropy, settings, nodes, .. } = &**self.client;
         let value = token::fresh_value(&**entropy, &settings.client_name)?;
-        self.barriers.add(Barrier::raise(nodes, key, place, value));
+        barriers.add(Barrier::raise(nodes, key, place, value));
         Ok(())
     }
 

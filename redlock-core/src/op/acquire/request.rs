@@ -44,10 +44,12 @@ pub(super) struct Request<'a> {
     /// The permits that the request is for, if it is for one.
     pub(super) permits: Option<Box<Permits>>,
     /// The signs to readers that this writer waits.
-    pub(super) barriers: Barriers,
+    pub(super) barriers: Option<Box<Barriers>>,
     /// Why the last attempt was made. None before the second.
     pub(super) last: Option<Chance>,
     pub(super) doubt: Doubt,
+    /// Until then the request does not ask for a place in the queue between clients: no node gives one.
+    pub(super) without_queue_until: Moment,
 }
 
 impl<'a> Request<'a> {
@@ -72,9 +74,10 @@ impl<'a> Request<'a> {
             wake_backoff: WakeBackoff::default(),
             watch: None,
             permits: None,
-            barriers: Barriers::default(),
+            barriers: None,
             last: None,
             doubt: Doubt::default(),
+            without_queue_until: begun,
         }
     }
 

@@ -372,3 +372,27 @@ async fn a_waiter_that_is_late_to_report_is_passed_over_and_keeps_its_place() {
         held = client(&nodes).try_lock("r").await.unwrap_or_else(|error| panic!("{error}"));
     }
 }
+
+/// Its user may not run the scripts of the queue.
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_each_node_refuses_is_not_asked_for_at_each_pause() {
+    let joins = Arc::new(AtomicUsize::new(0));
+    let nodes = ["a", "b", "c"].map(|name| {
+        let joins = Arc::clone(&joins);
+        intercepted(name, move |sender, _, commands| {
+            if !commands.iter().any(|it| matches!(it.action, Action::Join { .. })) {
+                return sender.send(commands);
+            }
+            joins.fetch_add(1, SeqCst);
+            let refused = NodeError::new(&name.into(), NodeErrorKind::Server, "NOPERM");
+            ready(vec![Err(refused); commands.len()]).boxed()
+        })
+    });
+    let [holder, ours] = [(); 2].map(|()| Redlock::builder().over(nodes.to_vec()));
+    let _held = holder.lock("r").ttl(3000 * MS).await.unwrap();
+    // Each renewal has it ask, and pause once more.
+    ours.lock("r").wait(20_000 * MS).await.unwrap_err();
+    assert_eq!(joins.load(SeqCst), 3);
+    ours.lock("r").wait(40_000 * MS).await.unwrap_err();
+    assert_eq!(joins.load(SeqCst), 9, "it asks once more after a while");
+}
