@@ -252,6 +252,8 @@ pub(crate) enum Cause {
     Replica,
     /// The server refuses user and password, or misses them.
     Login,
+    /// The server cannot run it now, and may run it a moment later.
+    Passing,
 }
 
 /// The kinds of [`NodeError`].

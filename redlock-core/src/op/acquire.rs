@@ -144,12 +144,10 @@ impl Request<'_> {
     ) -> Result<Front, LockError> {
         let limit = if self.wants().tries_once {
             // The outcome of the attempt in progress is this request's answer, too.
-            self.client.nodes.give_up_after()
+            self.client.nodes.give_up_after().saturating_sub(joined.since(self.begun))
         } else {
-            self.retries.limit_in_queue()
+            self.retries.limit(joined)
         };
-        // The queues before the other keys of a set have taken some of it.
-        let limit = limit.saturating_sub(joined.since(self.begun));
         let turn = {
             let _waiting = metrics::waiting(self.terms.label);
             pending.turn(limit).await

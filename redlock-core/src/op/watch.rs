@@ -30,9 +30,19 @@ pub(crate) fn watch(nodes: &Arc<Nodes>, key: &Arc<str>) -> Watch {
 }
 
 impl Watch {
+    /// Whether it watches this key.
+    pub(crate) fn is_for(&self, key: &str) -> bool {
+        *self.key == *key
+    }
+
     /// Resolves when it is worth asking for the lock.
     pub(crate) async fn notified(&self) {
         self.signal.notified().await;
+    }
+
+    /// Resolves when a node has pushed a change and it is worth asking for the lock.
+    pub(crate) async fn told(&self) {
+        self.signal.told().await;
     }
 
     /// Whether a quorum of nodes will report a change.

@@ -120,6 +120,13 @@ impl FreeSignal {
             .count()
     }
 
+    /// Resolves when a node has pushed a change and the key is free on a quorum. For one listener.
+    pub(crate) async fn told(&self) {
+        while !(self.has_news() && self.is_free()) {
+            self.signal.notified().await;
+        }
+    }
+
     /// Resolves when it is worth asking for the lock. For one listener.
     pub(crate) async fn notified(&self) {
         while !self.is_free() {
@@ -157,6 +164,8 @@ impl Listener for FreeSignal {
     fn changed(&self, node: usize, _: &str) {
         self.state.lock().news = true;
         self.freed(node);
+        // The key may have been free before: that it has changed is news.
+        self.signal.notify_one();
     }
 
     fn missed(&self, node: usize, key: &str) {

@@ -22,7 +22,8 @@ pub(super) struct Contention {
 struct Contended {
     /// When the turn of another client ends.
     turn: Moment,
-    /// When the turn ends that a node confirmed: that client is in no queue until it has asked.
+    /// Until when the client has its turn that a node said it gave. That client is in no queue until it has
+    /// asked.
     given: Moment,
     remembered: Moment,
 }
@@ -88,9 +89,14 @@ impl Contention {
         self.get_mut(key, now).is_some()
     }
 
+    /// Until when another client has its turn, if one has it now.
+    pub(super) fn turn(&mut self, key: &str, now: Moment) -> Option<Moment> {
+        self.get_mut(key, now).map(|contended| contended.turn).filter(|turn| now < *turn)
+    }
+
     /// Whether another client has its turn now.
     pub(super) fn yields(&mut self, key: &str, now: Moment) -> bool {
-        self.get_mut(key, now).is_some_and(|contended| now < contended.turn)
+        self.turn(key, now).is_some()
     }
 }
 

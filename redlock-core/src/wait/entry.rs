@@ -19,14 +19,14 @@ use super::{
 };
 use crate::{
     clock::Moment,
-    error::{NodeError, NodeErrorKind},
+    error::{Cause, NodeError, NodeErrorKind},
     metrics,
     node::{Action, Claim, Job, Listener, Listens, NodeHandle, Reply, ReplySink, ReplyTo, deliver},
     quorum::{Nodes, answer_of},
 };
 
-/// A waiter listens to its keys anew after this many refreshes, because the keys expire. A push
-/// that was lost without a trace costs no more than this.
+/// A waiter listens to its keys anew after this many refreshes: a push that was lost without a trace costs
+/// no more than that.
 const LISTEN_AGAIN: u32 = 8;
 
 /// The position of a waiter in the queue.
@@ -45,7 +45,8 @@ pub(crate) struct QueuePosition {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Report {
     At(QueuePosition),
-    /// The node is too busy to answer in time. It may have taken the entry, and give it its turn.
+    /// The node is too busy to answer in time, or refuses for a moment. It may have taken the entry, and give
+    /// it its turn.
     Unanswered,
     /// No node takes the entry.
     NoQueue,
@@ -71,7 +72,7 @@ pub(crate) struct Entry {
     /// The nodes that are listened to: those, and those that could not be reached when the entry was put
     /// where it is. One of them may be the one to keep it.
     heard: Vec<usize>,
-    /// The nodes that have refused to take the entry.
+    /// The nodes that have refused to take the entry, and would refuse it again.
     declined: Vec<usize>,
     /// When the client came to the queue.
     pub(super) joined: Moment,
@@ -155,11 +156,14 @@ impl Entry {
     /// Joins the queue, or reports that the waiter is alive.
     pub(crate) async fn report(&mut self) -> Report {
         let mut refused = Vec::new();
+        let mut may_be_taken = false;
         loop {
             // A node that comes back, or is first reached after the waiter has joined, keeps the
             // queue from then on. An entry that stayed where it is would be the front of a separate
             // queue, ahead of all clients that joined since.
-            let Some(node) = self.keeper(&refused) else { return Report::NoQueue };
+            let Some(node) = self.keeper(&refused) else {
+                return if may_be_taken { Report::Unanswered } else { Report::NoQueue };
+            };
             if self.node != Some(node) {
                 self.move_to(node);
             }
@@ -179,7 +183,9 @@ impl Entry {
                 Err(error) if self.is_busy(node, error.kind) => return Report::Unanswered,
                 Err(error) => {
                     refused.push(node);
-                    if error.kind == NodeErrorKind::Server {
+                    if error.cause == Cause::Passing {
+                        may_be_taken = true;
+                    } else if error.kind == NodeErrorKind::Server {
                         self.declined.push(node);
                     }
                 }

@@ -190,6 +190,11 @@ impl Front {
         self.queues.yields(&self.key, self.queues.nodes().clock.now())
     }
 
+    /// Until when another client has its turn, if one surely has it now.
+    pub(crate) fn turn_of_others(&self) -> Option<Moment> {
+        self.queues.turn_of_others(&self.key, self.queues.nodes().clock.now())
+    }
+
     /// The outcome of the last attempt of the previous front. The nodes need not be asked again,
     /// unless it is too old for a request that tries only once.
     pub(crate) fn known(&self, wants: Wants) -> Option<Arc<FailedAttempt>> {

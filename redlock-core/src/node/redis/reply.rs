@@ -152,6 +152,9 @@ pub(super) fn cause(answer: &Value) -> Cause {
     match error.code() {
         "MASTERDOWN" | "READONLY" => Cause::Replica,
         "NOAUTH" | "WRONGPASS" => Cause::Login,
+        "BUSY" | "CLUSTERDOWN" | "LOADING" | "MISCONF" | "NOREPLICAS" | "OOM" | "TRYAGAIN" => {
+            Cause::Passing
+        }
         _ => Cause::Other,
     }
 }

@@ -19,7 +19,7 @@ use crate::{
     metrics,
     op::watch::watch,
     telemetry,
-    timer::sleep,
+    timer::{sleep, timeout},
     token,
     wait::{Entry, FailedAttempt, Front, MIN_PAUSE, QueuePosition, Report, Signal},
 };
@@ -48,6 +48,10 @@ impl Request<'_> {
         let client = Arc::clone(self.client);
         // The queue of readers in this process has a name of its own.
         let key = Arc::clone(if self.terms.has_several() { &self.key } else { front.key() });
+        if self.watch.as_ref().is_some_and(|watch| !watch.is_for(&key)) {
+            // A set was told to ask while it waited for another of its locks.
+            self.watch = None;
+        }
         let given = self.circumstances(failure, last, end, front.entry.is_some());
         let has_quorum = failure.is_none_or(|failure| !failure.no_quorum);
         if !has_quorum {
@@ -67,7 +71,7 @@ impl Request<'_> {
                 barriers.keep_up(&key, around.now);
             }
             match waiting.next(&around) {
-                Step::Report => match self.report(front, &mut waiting).await? {
+                Step::Report => match self.report_by(end, front, &mut waiting).await? {
                     // It has lost a place further in front. A sign for that place would hold up the readers
                     // that it waits for.
                     Conclusion::Wait if waiting.is_behind() => {
@@ -196,6 +200,7 @@ impl Request<'_> {
         pause: Duration,
         hurried: impl Future<Output = ()>,
     ) -> Result<Event, LockError> {
+        let turn_of_others = front.turn_of_others();
         let signal = async {
             match &mut front.entry {
                 Some(entry) => entry.signal().await,
@@ -203,10 +208,18 @@ impl Request<'_> {
             }
         };
         let notified = async {
-            match &self.watch {
-                Some(watch) => watch.notified().await,
-                None => pending().await,
+            let Some(watch) = &self.watch else { return pending().await };
+            // While another client has its turn, a free lock is about to be taken. That client may be far
+            // away: it would lose each of its turns to a client that is near.
+            if let Some(turn) = turn_of_others {
+                let clock = &*self.client.nodes.clock;
+                tokio::select! {
+                    biased;
+                    () = watch.told() => return,
+                    () = sleep(turn.since(clock.now())) => {}
+                }
             }
+            watch.notified().await;
         };
         self.unless_closed(async {
             tokio::select! {
@@ -218,6 +231,18 @@ impl Request<'_> {
             }
         })
         .await
+    }
+
+    /// Reports to the queue, and waits for the answer until `end` at the latest: an attempt that followed
+    /// from a later answer would start after the request's `wait`.
+    async fn report_by(
+        &mut self,
+        end: Moment,
+        front: &mut Front,
+        waiting: &mut Waiting,
+    ) -> Result<Conclusion, LockError> {
+        let left = end.since(self.now());
+        timeout(left, self.report(front, waiting)).await.unwrap_or(Ok(Conclusion::Wait))
     }
 
     /// Joins the queue between clients, or reports that this client is alive.

@@ -194,6 +194,24 @@ async fn holds(clients: Vec<Redlock>, shared: bool) -> (u32, Duration) {
     all.fold((0, Duration::ZERO), |(sum, most), (count, longest)| (sum + count, most.max(longest)))
 }
 
+/// The set waits for its second lock as it is told to ask, and is refused the first one.
+#[tokio::test(start_paused = true)]
+async fn a_set_that_was_told_to_ask_has_readers_of_its_first_lock_wait() {
+    let nodes = nodes(3);
+    let [holder, reader, ours] = [(); 3].map(|()| client(&nodes));
+    let _second = holder.lock("b").await.unwrap();
+    drop(ours.lock("warm").await.unwrap());
+    let set = tokio::spawn(ours.lock_all(["a", "b"]).wait(60 * SECOND).into_future());
+    sleep(SECOND).await;
+    let _first = reader.lock("a").shared().await.unwrap();
+    let hurries = ours.lock("b").retry_delay(Duration::from_millis(10)).wait(Duration::ZERO);
+    hurries.await.unwrap_err();
+    sleep(SECOND / 2).await;
+    let late = reader.lock("a").shared().wait(Duration::ZERO).await;
+    assert!(late.is_err_and(|error| error.is_held()));
+    set.abort();
+}
+
 /// A node tells a client nothing of what the client has done itself, so it matters which clients read and
 /// which write.
 #[tokio::test(start_paused = true)]

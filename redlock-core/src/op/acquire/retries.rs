@@ -74,15 +74,9 @@ impl<'a> Retries<'a> {
         self.terms.retry_delay.max(MIN_PAUSE)
     }
 
-    /// How long the request may wait in the queue of this process.
-    pub(super) fn limit_in_queue(&self) -> Duration {
-        let retries = self.terms.retry_count.map(|most| self.pace().saturating_mul(most));
-        retries.map_or(self.terms.wait, |retries| retries.min(self.terms.wait))
-    }
-
-    /// Counts the time that the request has waited in the queue of this process until now.
+    /// Counts the time since the last retry, which the request has waited in a queue of this process.
     pub(super) fn waited_in_queue(&mut self, now: Moment) {
-        self.spend(now.since(self.begun));
+        self.spend(now.since(self.counted));
         (self.counted, self.asks_since) = (now, now);
     }
 
@@ -97,8 +91,8 @@ impl<'a> Retries<'a> {
         self.terms.wait.saturating_sub(now.since(self.begun))
     }
 
-    /// How long the request may wait for its next attempt: what is left of `wait` and of the
-    /// retries.
+    /// How long the request may wait for its turn in a queue of this process, or for its next attempt: what
+    /// is left of `wait` and of the retries.
     pub(super) fn limit(&self, now: Moment) -> Duration {
         let left = self.left(now);
         let Some(most) = self.terms.retry_count else { return left };
@@ -205,7 +199,7 @@ mod tests {
     fn every_delay_in_the_queue_is_a_retry() {
         let terms = terms();
         let mut retries = Retries::new(&terms, at(0));
-        assert_eq!(retries.limit_in_queue(), ms(300));
+        assert_eq!(retries.limit(at(0)), ms(300));
         retries.waited_in_queue(at(250));
         assert_eq!((retries.spent(), retries.limit(at(250))), (2, ms(100)));
         retries.note(Chance::Due, false, at(350));
@@ -213,10 +207,24 @@ mod tests {
     }
 
     #[test]
+    fn the_time_in_each_queue_counts_once_and_an_attempt_before_it_does_not() {
+        let terms = terms();
+        let mut set = Retries::new(&terms, at(0));
+        set.waited_in_queue(at(150));
+        set.waited_in_queue(at(250));
+        assert_eq!((set.spent(), set.limit(at(250))), (2, ms(100)));
+        let mut reader = Retries::new(&terms, at(0));
+        reader.failed(at(500));
+        assert_eq!(reader.limit(at(500)), ms(300), "the queue behind another reader");
+        reader.waited_in_queue(at(600));
+        assert_eq!(reader.spent(), 1);
+    }
+
+    #[test]
     fn wait_bounds_the_whole_request() {
         let terms = Terms { retry_count: None, ..terms() };
         let retries = Retries::new(&terms, at(0));
-        assert_eq!(retries.limit_in_queue(), ms(10_000));
+        assert_eq!(retries.limit(at(0)), ms(10_000));
         assert_eq!(retries.limit(at(9990)), ms(10));
         assert_eq!(retries.left(at(10_001)), Duration::ZERO);
     }

@@ -43,8 +43,8 @@ impl Request<'_> {
         for place in 0..places {
             let is_last = place + 1 == places;
             // An earlier lock that looks free is believed: another lock of the set may have been
-            // refused a moment ago. If all of them look free, the wait for the last lock makes
-            // sure.
+            // refused a moment ago. If all of them look free, the first answer for the last lock is
+            // doubted, should the attempt before have followed from such an answer.
             let last = self.last.filter(|_| is_last && !has_waited);
             let begun = self.now();
             let (Some(front), others) = fronts.split(place) else { continue };

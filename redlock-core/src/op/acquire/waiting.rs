@@ -59,8 +59,8 @@ pub(super) enum WatchState {
 pub(super) struct Reported {
     pub(super) now: Moment,
     pub(super) report: Report,
-    /// A push that came before the answer. It says more than the answer: a free lock may be on its way
-    /// to the waiter before this one.
+    /// A push that came before the answer. It says more than the answer: the lock reads as free also when
+    /// the waiter before this one was given it and has not set it yet.
     pub(super) signal: Option<Signal>,
     /// The node that keeps the queue pushes to this client.
     pub(super) has_pushes: bool,
@@ -121,7 +121,8 @@ pub(super) struct Waiting {
     watch_at: Moment,
     /// When the watch began.
     watched_at: Moment,
-    /// The node that keeps the queue tells enough of the holder.
+    /// The holder renews the lock on the node that keeps the queue, which pushes to this client: no other
+    /// node need be watched.
     trusts_keeper: bool,
 }
 
@@ -167,10 +168,14 @@ impl Waiting {
     pub(super) fn next(&self, around: &Surroundings) -> Step {
         let Surroundings { now, in_queue, watch } = *around;
         let Circumstances { begun, end, round_trip, pace, polls, target, .. } = self.given;
+        let is_front = self.is_front();
+        if now >= end {
+            let may_be_first = is_front || self.position.is_none();
+            return Step::End(if may_be_first { Chance::Due } else { Chance::Behind });
+        }
         if in_queue && now >= self.report_at {
             return Step::Report;
         }
-        let is_front = self.is_front();
         let watches = is_front && (target.front_watches() || !in_queue);
         let will_watch = watches
             && match watch {
@@ -180,10 +185,6 @@ impl Waiting {
             };
         if will_watch && now >= self.watch_at {
             return if self.trusts_keeper { Step::Follow } else { Step::Watch };
-        }
-        if now >= end {
-            let may_be_first = is_front || self.position.is_none();
-            return Step::End(if may_be_first { Chance::Due } else { Chance::Behind });
         }
         let asks_itself = target.asks_without_queue() && self.position.is_none();
         if asks_itself && now >= begun + REFRESH {
@@ -226,7 +227,12 @@ impl Waiting {
         match report {
             Report::At(position) => self.position = Some(position),
             Report::NoQueue => self.position = None,
-            Report::Unanswered => self.report_at = now + grace(round_trip),
+            // Soon, and less and less often.
+            Report::Unanswered => {
+                let times = self.unanswered.saturating_sub(MOST_UNANSWERED).max(1);
+                let pause = grace(round_trip).saturating_mul(times);
+                self.report_at = now + pause.min(REFRESH);
+            }
         }
         self.trusts_keeper = self.is_trusted(reported);
         if let Some(signal) = signal {

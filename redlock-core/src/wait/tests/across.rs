@@ -2,6 +2,7 @@
 //! nodes are.
 
 use super::*;
+use crate::node::intercepted::far_away;
 
 /// The counts of a task that takes the lock again and again.
 #[derive(Debug, Clone, Copy, Default)]
@@ -128,6 +129,36 @@ async fn a_client_that_never_waits_lets_a_waiter_in() {
             drop(theirs.lock("r").await.unwrap());
             assert!(begun.elapsed() < 1000 * MS, "{:?} at {delay} ms", begun.elapsed());
             sleep(100 * MS).await;
+        }
+        assert!(!looping.is_finished());
+        looping.abort();
+    }
+}
+
+/// The far client needs several times as long to use its turn as the near one needs to ask again.
+#[tokio::test(start_paused = true)]
+async fn a_far_client_gets_its_turns_beside_a_near_one() {
+    for (delay, hold) in [(10, 1), (10, 100), (20, 20), (20, 100), (20, 1000)] {
+        let nodes = nodes(3);
+        let far = nodes.iter().zip(["a", "b", "c"]);
+        let far = far.map(|(node, name)| far_away(name, node, delay * MS)).collect();
+        let far = Redlock::builder().node_timeout(200 * MS).wait(MINUTE).over(far);
+        let near = client(&nodes);
+        drop(far.lock("warm").await.unwrap());
+        let looping = tokio::spawn(async move {
+            loop {
+                let guard = near.lock("r").await.unwrap();
+                sleep(hold * MS).await;
+                guard.release().await.unwrap();
+            }
+        });
+        sleep(50 * MS).await;
+        for _ in 0..5 {
+            let begun = Instant::now();
+            drop(far.lock("r").await.unwrap());
+            // It comes while the other holds the lock, and has the next turn.
+            let most = hold * MS * 2 + delay * MS * 10;
+            assert!(begun.elapsed() < most, "{delay} ms, {hold} ms: {:?}", begun.elapsed());
         }
         assert!(!looping.is_finished());
         looping.abort();

@@ -7,7 +7,7 @@ use std::{
 
 use super::*;
 use crate::{
-    error::{NodeError, NodeErrorKind},
+    error::{Cause, NodeError, NodeErrorKind},
     node::{Action, NodeHandle, Watchers, intercepted::intercepted},
     wait::{QueuePosition, Report},
 };
@@ -395,4 +395,41 @@ async fn a_queue_that_each_node_refuses_is_not_asked_for_at_each_pause() {
     assert_eq!(joins.load(SeqCst), 3);
     ours.lock("r").wait(40_000 * MS).await.unwrap_err();
     assert_eq!(joins.load(SeqCst), 9, "it asks once more after a while");
+}
+
+/// A script of another program keeps the only node busy for a moment.
+#[tokio::test(start_paused = true)]
+async fn waiters_keep_their_places_while_the_node_of_the_queue_refuses_for_a_moment() {
+    let refuses = Arc::new(AtomicBool::new(false));
+    let node = {
+        let refuses = Arc::clone(&refuses);
+        intercepted("a", move |sender, _, commands| {
+            let joins = commands.iter().any(|it| matches!(it.action, Action::Join { .. }));
+            if !joins || !refuses.load(SeqCst) {
+                return sender.send(commands);
+            }
+            let busy = NodeError::new(&"a".into(), NodeErrorKind::Server, "BUSY");
+            let busy = NodeError { cause: Cause::Passing, ..busy };
+            ready(vec![Err(busy); commands.len()]).boxed()
+        })
+    };
+    let clients: [_; 4] = std::array::from_fn(|_| {
+        Redlock::builder().wait(MINUTE).retry_delay(MINUTE).over(vec![node.clone()])
+    });
+    for redlock in &clients {
+        drop(redlock.lock("warm").await.unwrap());
+    }
+    let guard = clients[0].lock("r").await.unwrap();
+    let first = waiting(&clients[1], MINUTE).await;
+    let second = waiting(&clients[2], MINUTE).await;
+    refuses.store(true, SeqCst);
+    sleep(10_000 * MS).await;
+    refuses.store(false, SeqCst);
+    sleep(1600 * MS).await;
+    let third = waiting(&clients[3], MINUTE).await;
+    assert_eq!(waiters(&clients[0]).await, 3);
+    drop(guard);
+    for next in [first, second, third] {
+        drop(timeout(50 * MS, next).await.unwrap().unwrap().unwrap());
+    }
 }

@@ -179,3 +179,43 @@ async fn a_request_that_waits_for_the_nodes_as_its_client_is_closed_is_told_so()
         assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn no_attempt_follows_a_report_that_is_answered_after_wait() {
+    let nodes = nodes(3);
+    let [holder, ours] =
+        [(); 2].map(|()| Redlock::builder().nodes(&nodes).node_timeout(500 * MS).build().unwrap());
+    let _held = holder.lock("r").await.unwrap();
+    drop(ours.lock("warm").await.unwrap());
+    nodes.iter().for_each(|node| node.slow(300 * MS));
+    sleep(1000 * MS).await;
+    for wait in (2000..2500).step_by(50) {
+        let begun = Instant::now();
+        assert!(ours.lock("r").wait(wait * MS).await.unwrap_err().is_held());
+        // The last attempt takes a round trip.
+        assert!(begun.elapsed() <= wait * MS + 310 * MS, "{wait}: {:?}", begun.elapsed());
+        sleep(3000 * MS).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_has_the_retries_that_its_queues_have_left() {
+    let nodes = nodes(3);
+    let [ours, theirs] = [(); 2].map(|()| client(&nodes));
+    let first = ours.lock("a").await.unwrap();
+    let second = ours.lock("b").await.unwrap();
+    drop(theirs.lock("warm").await.unwrap());
+    let set = ours.lock_all(["a", "b"]).wait(MINUTE).retry_count(10).retry_delay(100 * MS);
+    let set = tokio::spawn(set.retry_jitter(Duration::ZERO).into_future());
+    sleep(100 * MS).await;
+    let other = tokio::spawn(theirs.lock("b").into_future());
+    sleep(400 * MS).await;
+    drop(first);
+    sleep(100 * MS).await;
+    drop(second);
+    let other = other.await.unwrap().unwrap();
+    sleep(200 * MS).await;
+    assert!(!set.is_finished(), "six of its ten retries are spent");
+    drop(other);
+    drop(set.await.unwrap().unwrap());
+}
