@@ -158,6 +158,12 @@ struct Campaign {
 impl Campaign {
     fn new(request: LeadRequest) -> Result<Self, LockError> {
         let LeadRequest { client, role, options } = request;
+        let own = client.settings.terms(&options)?;
+        if own.shared || own.permits.is_some() {
+            return Err(LockError::config(
+                "a role has one leader at a time: remove shared, or permits, from the campaign",
+            ));
+        }
         let options = options.fenced().wait(Duration::MAX).retry_count(u32::MAX);
         let terms = client.settings.terms(&options)?;
         if !terms.auto_extend {

@@ -220,6 +220,8 @@ async fn settings_that_cannot_work_are_refused_at_once() {
     let never = async |_: LockHandle| -> ControlFlow<()> { unreachable!("it does not lead") };
     for (request, expected) in [
         (lead("r").auto_extend(false), "auto_extend(false)"),
+        (lead("r").shared(), "remove shared"),
+        (lead("r").permits(3), "or permits"),
         (lead("r").ttl(Duration::ZERO), "ttl is 0ns"),
         (lead(""), "empty"),
     ] {

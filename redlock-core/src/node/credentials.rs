@@ -66,7 +66,8 @@ impl<T: 'static> Provider<T> {
 }
 
 fn one_line(text: &str) -> String {
-    text.chars().filter(|it| !it.is_control()).take(MAX_REASON).collect()
+    let visible = |it: char| if it.is_control() { ' ' } else { it };
+    text.chars().map(visible).take(MAX_REASON).collect()
 }
 
 impl<T> Clone for Provider<T> {
@@ -82,7 +83,7 @@ mod tests {
     #[tokio::test]
     async fn a_provider_that_fails_or_panics_is_told_in_one_line() {
         let failing = Provider::<()>::new(|| async { Err("no\nvault".into()) });
-        assert_eq!(failing.ask("the provider").await, Err("the provider failed: novault".into()));
+        assert_eq!(failing.ask("the provider").await, Err("the provider failed: no vault".into()));
         let panicking = Provider::<()>::new(|| async { panic!("at work") });
         assert_eq!(panicking.ask("the provider").await, Err("the provider panicked".into()));
         #[allow(unreachable_code)]

@@ -106,6 +106,12 @@ impl<T> Queue<T> {
         is_fresh.then(|| Arc::clone(failure))
     }
 
+    /// How many requests wait for it: the front, too, once it was refused.
+    pub(super) fn waiters(&self) -> usize {
+        let front_waits = matches!(self.occupant, Occupant::Asking) && self.last.is_some();
+        self.waiting.len() + usize::from(front_waits)
+    }
+
     /// How many wait for it with a token.
     pub(super) fn waiting_fenced(&self) -> usize {
         self.waiting.iter().filter(|waiter| waiter.wants.fenced).count()

@@ -335,7 +335,7 @@ impl Inner {
         if wants.tries_once && queue.knows(wants.retry_delay, owner.nodes().clock.now()) {
             return Joined::Refused(queue.no_turn());
         }
-        if queue.waiting.len() >= owner.max_waiters {
+        if queue.waiters() >= owner.max_waiters {
             return Joined::Refused(queue.no_room());
         }
         let waiter = Waiter::new(wants, now);

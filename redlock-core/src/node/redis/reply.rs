@@ -187,7 +187,10 @@ pub(super) fn explain(error: &ServerError, secret: &str) -> String {
         text.push(' ');
         text.extend(line.chars().filter(|c| !c.is_control()));
     }
-    if !secret.is_empty() {
+    // The words of these errors are known and repeat nothing: a password that is part of them by chance would
+    // be told by the gap.
+    let is_known = matches!(code, "NOAUTH" | "WRONGPASS");
+    if !secret.is_empty() && !is_known {
         text = text.replace(secret, "***");
     }
     if let Some((end, _)) = text.char_indices().nth(MAX_REASON) {
@@ -389,6 +392,12 @@ mod tests {
         assert_eq!(reason, "ERR bad value *** here");
         let echo = "-ERR unknown command 'SET', with args beginning with: 'key' 's3cr\r\n";
         assert_eq!(read(GRANT, echo).unwrap_err(), "ERR unknown command 'SET'");
+        // A gap in words that every user knows would tell the password.
+        let known = parse("-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+        for password in ["password", "e"] {
+            let reason = decode(GRANT, &known, password).unwrap_err();
+            assert!(reason.contains("username-password pair"), "{reason}");
+        }
     }
 
     #[test]

@@ -26,10 +26,17 @@ async fn a_full_queue_refuses_more_waiters() {
     assert!(error.is_held(), "{error}");
     assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
 
+    // Where another client holds the lock, the first waiter asks for the others.
+    let others = Redlock::builder().nodes(&nodes).max_waiters(2).build().unwrap();
+    let others_wait = [waiting(&others, MINUTE).await, waiting(&others, MINUTE).await];
+    let error = others.lock("r").into_future().now_or_never().unwrap().unwrap_err();
+    assert!(error.is_held(), "{error}");
+    assert!(others_wait.iter().all(|waiter| !waiter.is_finished()));
+
     // The queue is full whatever the nodes said last.
     let nodes = self::nodes(3);
     nodes.iter().for_each(MemoryNode::stop);
-    let redlock = Redlock::builder().nodes(&nodes).max_waiters(1).build().unwrap();
+    let redlock = Redlock::builder().nodes(&nodes).max_waiters(2).build().unwrap();
     let _waiters = [waiting(&redlock, MINUTE).await, waiting(&redlock, MINUTE).await];
     let error = redlock.lock("r").into_future().now_or_never().unwrap().unwrap_err();
     assert!(error.is_held(), "{error}");
