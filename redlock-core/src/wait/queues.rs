@@ -332,8 +332,14 @@ impl Inner {
         now: Moment,
     ) -> Joined {
         let Some(queue) = self.by_key.get_mut(key) else { return Joined::Refused(NoTurn::Busy) };
-        if wants.tries_once && queue.knows(wants.retry_delay, owner.nodes().clock.now()) {
-            return Joined::Refused(queue.no_turn());
+        if wants.tries_once {
+            if queue.knows(wants.retry_delay, owner.nodes().clock.now()) {
+                return Joined::Refused(queue.no_turn());
+            }
+            if self.contention.yields(key, now) {
+                // The front would ask on its behalf, and take the lock from the client that has its turn.
+                return Joined::Refused(NoTurn::Busy);
+            }
         }
         if queue.waiters() >= owner.max_waiters {
             return Joined::Refused(queue.no_room());

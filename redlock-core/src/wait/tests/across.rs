@@ -165,6 +165,22 @@ async fn a_far_client_gets_its_turns_beside_a_near_one() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_request_that_does_not_wait_leaves_another_client_its_turn() {
+    let nodes = nodes(3);
+    let ours = client(&nodes);
+    let _theirs = client(&nodes).lock("r").await.unwrap();
+    let front = waiting(&ours, MINUTE).await;
+    sleep(10_000 * MS).await;
+    let now = ours.client().nodes.clock.now();
+    ours.client().queues.others_wait(&"redlock:r".into(), now, now + 100 * MS);
+    let hurried = || ours.try_lock("r").retry_delay(10 * MS).into_future();
+    assert!(hurried().now_or_never().unwrap().unwrap_err().is_held());
+    sleep(100 * MS).await;
+    assert!(hurried().now_or_never().is_none(), "the turn is over: it asks");
+    assert!(!front.is_finished());
+}
+
 /// The front dies with its process: here, its task is never polled again, and its connections end.
 #[tokio::test(start_paused = true)]
 async fn a_front_that_died_costs_the_next_waiter_a_moment() {
