@@ -48,11 +48,16 @@ pub(crate) async fn release_all(client: &Arc<Client>) {
 }
 
 /// Waits until the bodies that were told have gone, every release has asked the nodes, `all_here`
-/// says that no more releases come, and every node that answers has confirmed.
+/// says that no more releases come, and every node that answers has confirmed. Does not wait where no
+/// time passes.
 async fn finish(client: &Client, all_here: impl Fn() -> bool) {
     client.leases.registry.until(|hold| !hold.is_leaving()).await;
     while !(all_here() && client.nodes.iter().all(NodeHandle::is_drained)) {
         sleep(DRAIN_POLL_INTERVAL).await;
+        if !in_runtime() {
+            // The runtime was shut down, and the pause was none: this would spin for ever.
+            return;
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::{
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering::SeqCst},
+        mpsc,
     },
     task::{Context, Poll, Wake, Waker},
     thread::Thread,
@@ -132,6 +133,30 @@ fn a_future_on_a_runtime_that_was_shut_down_ends_with_an_error() {
         redlock.health().await;
         drop(client(&nodes).lock("r").await.unwrap());
     });
+}
+
+/// No time passes there, so that a pause between two looks at the nodes is none.
+#[test]
+fn release_all_and_shutdown_return_on_a_runtime_that_was_shut_down() {
+    for all in [true, false] {
+        let redlock = client(&nodes());
+        let dead = runtime();
+        let handle = dead.handle().clone();
+        let guard = dead.block_on(async { redlock.lock("r").await.unwrap() });
+        drop(dead);
+        let (done, returned) = mpsc::channel();
+        std::thread::spawn(move || {
+            if all {
+                handle.block_on(redlock.release_all());
+            } else {
+                drop(guard);
+                handle.block_on(redlock.shutdown(Duration::ZERO));
+            }
+            done.send(()).unwrap();
+        });
+        let returned = returned.recv_timeout(Duration::from_secs(60));
+        assert_eq!(returned, Ok(()), "release_all: {all}");
+    }
 }
 
 /// An executor may poll a task at once when it is woken.
