@@ -13,7 +13,7 @@ use crate::{
     body::{self, OnLost},
     client::Client,
     error::LockError,
-    guard::LockHandle,
+    guard::{LockGuard, LockHandle},
     node::NodeHandle,
     options::{LockOptions, call_settings, request_setters},
     quorum::quorum,
@@ -190,9 +190,25 @@ impl Campaign {
     where
         Fut: Future<Output = ControlFlow<T>>,
     {
-        let guard =
-            LockRequest::new(&self.client, Resources::One(self.role.clone()), self.options.clone())
-                .await?;
+        let guard = self.win().await?;
+        self.lead(guard, body).await
+    }
+
+    /// Waits for the lock of the role.
+    async fn win(&self) -> Result<LockGuard, LockError> {
+        LockRequest::new(&self.client, Resources::One(self.role.clone()), self.options.clone())
+            .await
+    }
+
+    /// Runs the body for as long as the lock lasts.
+    async fn lead<T, Fut>(
+        &self,
+        guard: LockGuard,
+        body: &mut impl FnMut(LockHandle) -> Fut,
+    ) -> Result<ControlFlow<T>, LockError>
+    where
+        Fut: Future<Output = ControlFlow<T>>,
+    {
         telemetry::leads(&self.role, guard.fencing_token());
         self.client.queues.expects_others(&guard.hold().claim().key);
         let outcome = body::run(body::into_body(guard), OnLost::Cancel, body).await;
@@ -214,6 +230,14 @@ impl Campaign {
         }
     }
 
+    /// How many nodes give votes, as far as is known without asking.
+    fn votes(&self) -> usize {
+        let nodes = &self.client.nodes;
+        let now = nodes.clock.now();
+        let gives_votes = |node: &&NodeHandle| node.is_up() && node.refuses_votes(now).is_none();
+        nodes.iter().filter(gives_votes).count()
+    }
+
     /// Tells when too few nodes give votes, and when enough do again.
     async fn watch_quorum(&self) -> Infallible {
         let nodes = &self.client.nodes;
@@ -224,7 +248,7 @@ impl Campaign {
                 // No time passes here: the campaign ends at its next attempt.
                 return pending().await;
             }
-            let votes = nodes.iter().filter(|node| NodeHandle::gives_votes(node)).count();
+            let votes = self.votes();
             let was_missing = std::mem::replace(&mut is_missing, votes < quorum(nodes.len()));
             match (was_missing, is_missing) {
                 (false, true) => telemetry::quorum_missing(&self.role, votes, nodes.len()),

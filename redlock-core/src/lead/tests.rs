@@ -153,6 +153,27 @@ async fn a_campaign_outlives_an_hour_without_a_quorum() {
     led.abort();
 }
 
+/// Nothing has to be sent to such a node for it to count again.
+#[tokio::test(start_paused = true)]
+async fn a_campaign_counts_nodes_that_have_sat_out() {
+    let nodes = nodes(3);
+    let redlock = client(&nodes);
+    let campaign = Campaign::new(redlock.lead("r")).unwrap();
+    drop(redlock.lock("warm").await.unwrap());
+    sleep(SECOND).await;
+    assert_eq!(campaign.votes(), 3);
+    for node in &nodes[..2] {
+        node.restart_empty();
+        sleep(2 * SECOND).await;
+        assert_eq!(campaign.votes(), 2, "it sits out");
+        sleep(6 * SECOND).await;
+        assert_eq!(campaign.votes(), 3, "it has sat out");
+    }
+    nodes[2].stop();
+    sleep(SECOND).await;
+    assert_eq!(campaign.votes(), 2, "it is down");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_term_that_is_lost_drops_its_body_before_the_next_one() {
     struct Leads(Arc<Mutex<usize>>);

@@ -131,8 +131,8 @@ impl NodeHandle {
     }
 
     /// Whether the node surely gives votes, so that [`refuses_votes`](Self::refuses_votes) need not
-    /// look.
-    pub(crate) fn gives_votes(&self) -> bool {
+    /// look. False says nothing: it stays false after a node has sat out, until the next connection.
+    pub(crate) fn surely_gives_votes(&self) -> bool {
         self.is_up() && !self.shared().is_suspect.load(Ordering::Acquire)
     }
 

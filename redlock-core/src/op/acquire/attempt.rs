@@ -113,7 +113,7 @@ impl<'a> Request<'a> {
     fn in_vain(&self) -> Option<FailedAttempt> {
         let nodes = &self.client.nodes;
         let enough = nodes.quorum();
-        if nodes.iter().filter(|node| node.gives_votes()).count() >= enough {
+        if nodes.iter().filter(|node| node.surely_gives_votes()).count() >= enough {
             return None;
         }
         let now = self.now();
