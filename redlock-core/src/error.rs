@@ -21,7 +21,8 @@ use std::{fmt, sync::Arc, time::Duration};
 #[non_exhaustive]
 pub enum LockError {
     /// Another client, or another task, holds the lock, or the attempts to take it split the nodes'
-    /// votes.
+    /// votes. Or the lock was taken, and taken away before its body began, by
+    /// [`release_all`](crate::Redlock::release_all), by `max_hold` or from outside: nothing ran.
     #[non_exhaustive]
     Held {
         /// The resource that was asked for.

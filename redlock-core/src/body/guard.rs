@@ -125,7 +125,8 @@ impl BodyGuard {
         poll: impl FnOnce(&mut Context<'_>) -> Poll<R>,
     ) -> Poll<Result<R, LockError>> {
         let hold = self.guard.hold();
-        let leases = &self.guard.client().leases;
+        let client = self.guard.client();
+        let leases = &client.leases;
         let mut poll = Some(poll);
         loop {
             let judged = leases.judge(hold);
@@ -134,7 +135,8 @@ impl BodyGuard {
                     return Poll::Ready(Err(hold.lost_error(end)));
                 }
                 Judgement::Ended(end) => {
-                    return Poll::Ready(Err(hold.unused_error(end, &leases.nodes)));
+                    let is_closed = client.is_closed();
+                    return Poll::Ready(Err(hold.unused_error(end, &leases.nodes, is_closed)));
                 }
                 Judgement::Valid(_) => {
                     if let Some(poll) = poll.take() {

@@ -137,17 +137,33 @@ async fn a_body_that_is_to_finish_does_not_start_without_its_lock() {
     drop(release::end_all(redlock.client()));
     let body = async |_| panic!("it ran");
     let error = run::<(), _>(into_body(guard), OnLost::Continue, body).await.unwrap_err();
-    assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
+    assert!(matches!(error, LockError::Held { .. }), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_ends_before_its_body_starts_is_not_lost() {
-    let redlock = Redlock::in_memory(3);
+    let pause = Duration::from_secs(7);
+    let redlock = Redlock::builder().nodes(nodes(3)).retry_delay(pause).build().unwrap();
     let late = into_body(redlock.lock("late").auto_extend(false).await.unwrap());
     sleep(Duration::from_secs(31)).await;
     let error = first_poll(late).await.unwrap_err();
     assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
     assert!(error.to_string().contains("came too late"), "{error}");
+
+    let short = redlock.lock("short").max_hold(Duration::from_secs(1)).await.unwrap();
+    let taken = redlock.lock("taken").await.unwrap();
+    let ended = redlock.lock("ended").await.unwrap();
+    let [short, taken, ended] = [short, taken, ended].map(into_body);
+    redlock.force_release_now("taken").await.unwrap();
+    // By then it was to be renewed.
+    sleep(Duration::from_secs(15)).await;
+    redlock.release_all().await;
+    for (lock, by_itself) in [(short, true), (taken, false), (ended, true)] {
+        let error = first_poll(lock).await.unwrap_err();
+        let LockError::Held { by_this_client, .. } = error else { panic!("{error}") };
+        assert_eq!(by_this_client, by_itself, "{error}");
+        assert_eq!(error.retry_after(), Some(pause));
+    }
 
     let closed = into_body(redlock.lock("closed").await.unwrap());
     redlock.shutdown(Duration::ZERO).await;

@@ -174,6 +174,23 @@ async fn a_campaign_counts_nodes_that_have_sat_out() {
     assert_eq!(campaign.votes(), 2, "it is down");
 }
 
+/// On another thread, `release_all` may end the lock of a term before the body is polled.
+#[tokio::test(start_paused = true)]
+async fn release_all_between_the_lock_and_its_body_ends_no_campaign() {
+    let redlock = Redlock::in_memory(3);
+    let campaign = Campaign::new(redlock.lead("r")).unwrap();
+    let mut never = async |_: LockHandle| -> ControlFlow<()> { unreachable!("it does not lead") };
+    let guard = campaign.win().await.unwrap();
+    redlock.release_all().await;
+    let error = campaign.lead(guard, &mut never).await.unwrap_err();
+    assert!(!ends(&error), "{error}");
+
+    let guard = campaign.win().await.unwrap();
+    redlock.shutdown(Duration::ZERO).await;
+    let error = campaign.lead(guard, &mut never).await.unwrap_err();
+    assert!(ends(&error), "{error}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_term_that_is_lost_drops_its_body_before_the_next_one() {
     struct Leads(Arc<Mutex<usize>>);

@@ -17,6 +17,7 @@ use crate::{
     node::{Claim, queue_keys},
     quorum::{Nodes, Round},
     resources::Resources,
+    settings::Terms,
     sync::{
         Mutex, Notify,
         atomic::{AtomicBool, Ordering},
@@ -57,30 +58,32 @@ pub(crate) struct Hold {
     /// Until when `min_hold` keeps the key.
     pub(crate) earliest: Moment,
     pub(crate) min_hold: Duration,
+    retry_delay: Duration,
 }
 
 impl Hold {
     pub(super) fn new(
         id: HoldId,
         resources: Resources,
-        label: &'static str,
+        terms: &Terms,
         since: Moment,
         state: HoldState,
-        (earliest, min_hold): (Moment, Duration),
+        earliest: Moment,
         token: Option<FencingToken>,
     ) -> Self {
         Self {
             id,
             resources,
             since,
-            metered: metrics::Held::new(label, since, || mode(&state.lease().claim)),
+            metered: metrics::Held::new(terms.label, since, || mode(&state.lease().claim)),
             has_body: AtomicBool::new(false),
             is_dismissed: AtomicBool::new(false),
             state: Mutex::new(state),
             changed: Notify::new(),
             token,
             earliest,
-            min_hold,
+            min_hold: terms.min_hold,
+            retry_delay: terms.retry_delay,
         }
     }
 
@@ -226,21 +229,33 @@ impl Hold {
     }
 
     /// The error when the hold ended before any work ran under it. The lock was never given, so
-    /// this is no loss.
-    pub(crate) fn unused_error(&self, end: End, nodes: &Nodes) -> LockError {
+    /// this is no loss. `is_closed` when the client gives no locks any more.
+    pub(crate) fn unused_error(&self, end: End, nodes: &Nodes, is_closed: bool) -> LockError {
         let resource = self.resources.name().to_owned();
-        if end == End::Lost(LostReason::Shutdown) {
-            return LockError::ShuttingDown { resource };
-        }
         let LeaseState { since, confirmed_round, .. } = self.lease();
-        LockError::NoQuorum {
-            resource,
-            attempts: 1,
-            waited: nodes.clock.now().since(since),
-            granted: confirmed_round.yes(),
-            quorum: nodes.quorum(),
-            nodes: Vec::new(),
-        }
+        let (attempts, waited) = (1, nodes.clock.now().since(since));
+        let by_this_client = match end {
+            End::Lost(LostReason::Shutdown) if is_closed => {
+                return LockError::ShuttingDown { resource };
+            }
+            // The quorum came too late for this body.
+            End::Lost(LostReason::Expired) | End::Released => {
+                return LockError::NoQuorum {
+                    resource,
+                    attempts,
+                    waited,
+                    granted: confirmed_round.yes(),
+                    quorum: nodes.quorum(),
+                    nodes: Vec::new(),
+                };
+            }
+            // No node has failed. This client itself ended the lock, or it was taken over.
+            End::Lost(LostReason::Shutdown | LostReason::MaxHold) => true,
+            End::Lost(LostReason::Refused) => false,
+        };
+        let retry_after = self.retry_delay;
+        let nodes = Vec::new();
+        LockError::Held { resource, attempts, waited, by_this_client, retry_after, nodes }
     }
 
     /// The votes of the last confirmed round, if the hold has not ended.

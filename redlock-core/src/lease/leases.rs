@@ -49,9 +49,9 @@ impl Leases {
         // A doubt that no quorum clears within this is a loss (rule 2).
         let doubt_limit = self.nodes.node_timeout * 2;
         let state = HoldState::new(lease, terms, latest, doubt_limit);
-        let earliest = (taken + terms.min_hold, terms.min_hold);
+        let earliest = taken + terms.min_hold;
         let id = self.registry.fresh_id();
-        Arc::new(Hold::new(id, resources, terms.label, begun, state, earliest, token))
+        Arc::new(Hold::new(id, resources, terms, begun, state, earliest, token))
     }
 
     /// Ends a hold. False when it had ended before.
