@@ -149,12 +149,15 @@ pub(super) fn is_of_another_type(error: &ServerError) -> bool {
 /// The cause of a server's error.
 pub(super) fn cause(answer: &Value) -> Cause {
     let Value::ServerError(error) = answer else { return Cause::Other };
+    // Redis before 7 writes the whole error of a command into the text of the script's error.
+    let within = |code| error.details().is_some_and(|it| it.contains(code));
     match error.code() {
         "MASTERDOWN" | "READONLY" => Cause::Replica,
         "NOAUTH" | "WRONGPASS" => Cause::Login,
         "BUSY" | "CLUSTERDOWN" | "LOADING" | "MISCONF" | "NOREPLICAS" | "OOM" | "TRYAGAIN" => {
             Cause::Passing
         }
+        "ERR" if within("-READONLY ") || within("-MASTERDOWN ") => Cause::Replica,
         _ => Cause::Other,
     }
 }
@@ -301,6 +304,21 @@ mod tests {
             assert_eq!(cause(&parse(&format!("-{error}\r\n"))), expected, "{error}");
         }
         assert_eq!(cause(&parse("+READONLY\r\n")), Cause::Other);
+    }
+
+    /// There the code is in the words: the script was at this line.
+    #[test]
+    fn a_script_of_redis_6_tells_that_its_server_is_a_replica() {
+        let within = "ERR Error running script (call to f_0): @user_script:1: @user_script: 1: ";
+        for words in [
+            "-READONLY You can't write against a read only replica.",
+            "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+        ] {
+            let answer = parse(&format!("-{within}{words}\r\n"));
+            assert_eq!(cause(&answer), Cause::Replica, "{words}");
+        }
+        let other = parse(&format!("-{within}-OOM command not allowed\r\n"));
+        assert_eq!(cause(&other), Cause::Other);
     }
 
     #[test]
