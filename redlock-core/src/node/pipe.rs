@@ -141,9 +141,9 @@ impl Pipe {
         }
     }
 
-    /// Whether this is the connection that commands are sent on.
-    pub(super) fn is_connection(&self, number: u64) -> bool {
-        self.number == number
+    /// Whether commands are sent over this connection.
+    pub(super) fn sends_over(&self, number: u64) -> bool {
+        self.number == number && self.sender.is_some()
     }
 
     /// Many callers ask, or are about to.

@@ -312,9 +312,11 @@ impl Drop for Session<'_> {
         let now = self.shared.context.clock.now();
         let (deletes, unanswered) = {
             let mut pipe = self.shared.pipe.lock();
-            let is_ours = pipe.is_connection(self.number);
+            // A connection that was given up sends nothing any more: the deletes wait for the end of it,
+            // which fails them with its reason.
+            let sends = pipe.sends_over(self.number);
             let mut outbox = self.shared.outbox.lock();
-            let deletes = if is_ours { outbox.take_deletes(now) } else { Vec::new() };
+            let deletes = if sends { outbox.take_deletes(now) } else { Vec::new() };
             // Guards may have been dropped as the last act of `main`: no other task runs after
             // this.
             pipe.send_last(deletes.iter().map(|item| item.job.command(now)).collect());

@@ -1,6 +1,6 @@
 //! The promises of a node's task, over nodes in memory on paused time.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::IntoFuture, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -120,6 +120,34 @@ async fn answers_between_timeouts_keep_the_connection() {
                 sleep(5 * MS).await;
             }
         }
+    }
+}
+
+/// The third timeout ends a connection while later commands are in flight. Nothing is sent then, and a
+/// release waits to be failed.
+#[tokio::test(start_paused = true)]
+async fn a_release_while_a_hung_connection_is_given_up_names_the_hang() {
+    for at in (0..260).step_by(10) {
+        let node = MemoryNode::new();
+        let redlock = trusting(std::slice::from_ref(&node));
+        let guard = redlock.lock("r").await.unwrap();
+        node.hang();
+        let asking = tokio::spawn({
+            let redlock = redlock.clone();
+            async move {
+                for number in 0..8 {
+                    tokio::spawn(redlock.try_lock(format!("r{number}")).into_future());
+                    sleep(30 * MS).await;
+                }
+            }
+        });
+        sleep(at * MS).await;
+        let error = guard.release().await.unwrap_err().to_string();
+        assert!(error.contains("no answer within 50ms"), "after {at} ms: {error}");
+        asking.await.unwrap();
+        node.resume();
+        sleep(2000 * MS).await;
+        assert!(node.keys().is_empty(), "{:?}", node.keys());
     }
 }
 
