@@ -13,7 +13,7 @@ use super::{
 use crate::node::{Action, Claim, Command, Draw, Places, Raise, counter, queue_keys};
 
 /// How many waiters may stand in one queue. A waiter beyond them asks from time to time.
-const MAX_IN_QUEUE: u64 = 10_000;
+pub(super) const MAX_IN_QUEUE: u64 = 10_000;
 
 /// The most keys that go out as one call. Scripts can pass on some thousands of values at once.
 const MAX_KEYS: usize = 1024;

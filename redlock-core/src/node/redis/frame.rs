@@ -5,9 +5,10 @@
 
 use redis::Value;
 
-/// No reply to a lock's command and no push is longer. A server that announces a longer reply is
-/// not a Redis server, and the reply is not stored (rule 18).
-pub(super) const MAX_FRAME: usize = 1 << 20;
+/// No reply to a lock's command and no push is longer: the longest, a full queue of clients with the
+/// longest names, takes 1.1 MiB. A server that announces a longer reply is not a Redis server, and the reply
+/// is not stored (rule 18).
+pub(super) const MAX_FRAME: usize = 2 << 20;
 
 /// The reply to a grant.
 const OK: &[u8] = b"+OK\r\n";
@@ -83,6 +84,10 @@ pub(super) fn read(frame: &[u8]) -> Result<Value, NotRedis> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        node::redis::command::MAX_IN_QUEUE,
+        token::{OsEntropy, ascii_name, fresh_value},
+    };
 
     /// One reply of each kind, with nothing after it.
     const REPLIES: [&str; 20] = [
@@ -126,6 +131,17 @@ mod tests {
             let ours = read(reply.as_bytes()).unwrap();
             assert_eq!(ours, redis::parse_redis_value(reply.as_bytes()).unwrap(), "{reply:?}");
         }
+    }
+
+    /// The longest of all replies.
+    #[test]
+    fn a_full_queue_of_clients_with_long_names_can_be_looked_at() {
+        let name = ascii_name(&"x".repeat(1000));
+        let value = fresh_value(&OsEntropy, &name).unwrap();
+        let value = format!("${}\r\n{value}\r\n", value.len());
+        let waiting = value.repeat(usize::try_from(MAX_IN_QUEUE).unwrap());
+        let reply = format!("*3\r\n{value}:30000\r\n*{MAX_IN_QUEUE}\r\n{waiting}");
+        assert_eq!(length(reply.as_bytes()), Ok(Some(reply.len())));
     }
 
     #[test]
