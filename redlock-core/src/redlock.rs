@@ -290,6 +290,10 @@ impl Redlock {
     /// For a holder that hangs and renews all the same. A lock that is free stays free. A holder that is
     /// gone needs none of this: its lock expires by itself.
     ///
+    /// Nodes that run Redis 5 refuse this as a syntax error, because they do not know `SET .. KEEPTTL`. If
+    /// they are a majority, end the holder and wait, or use
+    /// [`force_release_now`](Self::force_release_now).
+    ///
     /// # Errors
     ///
     /// [`NoQuorum`](LockError::NoQuorum) when too few nodes have answered: the holder may keep the lock,
