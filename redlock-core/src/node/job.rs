@@ -23,8 +23,8 @@ enum Purpose {
     Extension(Expected),
     /// Removes a key with [`Action::Release`]. The job goes on after its asker has its answer (rule 5).
     CleanUp(CleanUp),
-    /// Takes a waiter out of a queue. A node that could not be reached would give it turns. Its entry lives
-    /// until then, unless the node hangs and puts it there later.
+    /// Takes a waiter out of a queue. A node that could not be reached would give it turns. By `until` the
+    /// entry has expired by itself, unless a join that was still on its way puts it there afterwards.
     Leave { until: Moment },
 }
 

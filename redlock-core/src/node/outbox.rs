@@ -148,9 +148,9 @@ impl Outbox {
         self.later.next_due().filter(|_| self.lanes.has_room_for_watches())
     }
 
-    /// Remembers to send this at `due`, and again for as long as it takes, if it is owed to the node. A
-    /// node that does not answer a delete may still have the `SET` before it, and may run that `SET`
-    /// when it comes back.
+    /// Sends this job at `due`, and again until the node has confirmed it. Ignores jobs that need not be
+    /// repeated. A node that does not answer a delete may still have the `SET` before it, and may run that
+    /// `SET` when it comes back.
     pub(super) fn owe(&mut self, job: Arc<Job>, due: Moment) {
         self.later.add_owed(job, due);
     }

@@ -329,7 +329,7 @@ impl Drop for Session<'_> {
     }
 }
 
-/// Whether the time of the batch ran out.
+/// Asks the node for a sign of life and tells the asker. The output says whether the time ran out.
 fn answer_ping(
     shared: &Shared,
     connection: &mut dyn Connection,

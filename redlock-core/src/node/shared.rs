@@ -52,7 +52,7 @@ pub(super) struct Shared {
     /// Whether the link in the outbox is up, for reading without the lock.
     /// [`relink`](Self::relink) alone sets both.
     pub(super) is_up: AtomicBool,
-    /// The process at its other end is suspected of having forgotten locks, and may sit out.
+    /// It had to sit out when it was last connected. Not cleared when that time is over.
     pub(super) is_suspect: AtomicBool,
     /// Whether the node pushes changes of keys over the present connection.
     pub(super) tells: AtomicBool,

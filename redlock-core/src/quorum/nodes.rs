@@ -62,8 +62,9 @@ impl Nodes {
         self.node_timeout.saturating_mul(4)
     }
 
-    /// Waits for answers of the nodes. `None` when they do not come, which happens only when no task is
-    /// left that sends the commands: where it is sent, `node_timeout` bounds each.
+    /// Waits for answers of the nodes. `None` when they do not come, which happens only when no task sends
+    /// the commands, or when more wait than the node answers in that time. Once a command is sent,
+    /// `node_timeout` bounds its answer.
     pub(crate) async fn in_time<F: Future>(&self, answers: F) -> Option<F::Output> {
         let mut answers = pin!(answers);
         let limit = self.give_up_after();

@@ -149,7 +149,8 @@ impl Opener {
         let native = !self.asks_no_native.load(Ordering::Relaxed);
         let asked = Asked { native, replicas: self.replicas > 0 };
         let met = introduction.learn(login, version, asked).await.inspect_err(|_| {
-            // Some proxies hang up when they get an unknown command: the next try is without them.
+            // Whatever failed, the next try is the other way round: some proxies hang up at an unknown
+            // command.
             self.asks_no_native.store(native, Ordering::Relaxed);
         })?;
         // When it is not polled any more, redis-rs leaves the transport open.
