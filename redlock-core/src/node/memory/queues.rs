@@ -98,22 +98,17 @@ impl Queues {
         if let Some(place) = place {
             queue.remove(&place);
         }
-        let next = first_of(queue);
         let is_kept = self.was_promised(queue_keys::line(&claim.key), &claim.value);
         let was_next = was_first || place.is_none() && !again;
         let mut is_woken = false;
         if is_kept || was_next && held == Held::Not {
             // It had the turn and did not use it, or the lock became free before it left.
             is_woken = self.wake(&claim.key, now, watched, told);
-        } else if let Some(next) = next.filter(|_| was_next) {
-            let [turn, is_next, _] = queue_keys::wake_keys(&Claim::new(&claim.key, next));
-            is_woken = held == Held::ByReaders;
-            if is_woken {
-                // A reader that is next shares the lock, and a writer has later readers wait.
-                watched.changed(&turn.into(), told);
-            } else if was_first {
-                watched.changed(&is_next.into(), told);
-            }
+        } else if held == Held::ByReaders && (was_next || place.is_some()) {
+            is_woken = self.tell_reader(&claim.key, place, was_next, now, watched, told);
+        } else if was_first && let Some(next) = self.first_of(queue_keys::line(&claim.key)) {
+            let [_, is_next, _] = queue_keys::wake_keys(&Claim::new(&claim.key, next));
+            watched.changed(&is_next.into(), told);
         }
         self.drop_empty(queue_keys::line(&claim.key));
         match place {
@@ -132,7 +127,11 @@ impl Queues {
         told: &mut Pushes,
     ) -> bool {
         let line = queue_keys::line(key);
-        let first = self.choose(line, now);
+        let queue = self.waiting.get_mut(line);
+        let first = queue.and_then(|queue| {
+            let (place, alive) = choose(queue, 0, now)?;
+            Some((queue.remove(&place)?.name, alive))
+        });
         let told_next = first.as_ref().map_or(0, |(_, alive)| if *alive > FRESH { 1 } else { 3 });
         let behind = self.waiting.get(line).into_iter().flat_map(BTreeMap::values);
         let behind: Vec<_> = behind.take(told_next).map(|waiter| waiter.name.clone()).collect();
@@ -153,23 +152,31 @@ impl Queues {
         true
     }
 
-    /// Takes out the waiter that gets the turn, and the dead waiters before it. Also returns for how long its
-    /// entry would live. Without any other, it is one that is late.
-    fn choose(&mut self, line: &str, now: f64) -> Option<(String, f64)> {
-        let queue = self.waiting.get_mut(line)?;
-        while let Some(first) = queue.first_entry()
-            && first.get().dead_at <= now
-        {
-            first.remove();
-        }
-        let alive = |waiter: &Waiter| waiter.dead_at - now;
-        let mut first = queue.iter().take(MOST);
-        let in_time = first.find(|(_, waiter)| alive(waiter) > SILENT);
-        let (place, left) = match in_time {
-            Some((place, waiter)) => (*place, alive(waiter)),
-            None => (*queue.first_key_value()?.0, 0.0),
+    /// The part of `leave.lua` for a lock that has readers. Returns whether a waiter was told that it has the
+    /// turn.
+    fn tell_reader(
+        &mut self,
+        key: &Arc<str>,
+        place: Option<u64>,
+        was_next: bool,
+        now: f64,
+        watched: &mut Watched,
+        told: &mut Pushes,
+    ) -> bool {
+        let Some(queue) = self.waiting.get_mut(queue_keys::line(key)) else { return false };
+        let Some((first, _)) = choose(queue, place.unwrap_or(0), now) else { return false };
+        let behind = if was_next { choose(queue, first + 1, now) } else { Some((first, 0.0)) };
+        let keys = |place: u64| {
+            let name = queue.get(&place).map(|waiter| waiter.name.clone());
+            name.map(|name| queue_keys::wake_keys(&Claim::new(key, name)).map(Arc::from))
         };
-        Some((queue.remove(&place)?.name, left))
+        if was_next && let Some([turn, ..]) = keys(first) {
+            watched.changed(&turn, told);
+        }
+        if let Some([_, next, _]) = behind.and_then(|(place, _)| keys(place)) {
+            watched.changed(&next, told);
+        }
+        was_next
     }
 
     /// Whether a permit was kept for `asker`, which it is no longer, and how many are kept for other
@@ -217,6 +224,12 @@ impl Queues {
         });
     }
 
+    /// The name of the waiter in front.
+    fn first_of(&self, line: &str) -> Option<String> {
+        let first = self.waiting.get(line)?.first_key_value();
+        first.map(|(_, waiter)| waiter.name.clone())
+    }
+
     fn drop_empty(&mut self, line: &str) {
         if self.waiting.get(line).is_some_and(BTreeMap::is_empty) {
             self.waiting.remove(line);
@@ -224,7 +237,22 @@ impl Queues {
     }
 }
 
-/// The name of the waiter in front.
-fn first_of(queue: &BTreeMap<u64, Waiter>) -> Option<String> {
-    queue.first_key_value().map(|(_, waiter)| waiter.name.clone())
+/// The place of the waiter that is told, of those from this place on, and for how long its entry would live. Takes
+/// out dead waiters before it. Without any other, it is one that is late.
+fn choose(queue: &mut BTreeMap<u64, Waiter>, from: u64, now: f64) -> Option<(u64, f64)> {
+    let (mut late, mut passed) = (None, 0);
+    while passed < MOST
+        && let Some((place, waiter)) = queue.range(from..).nth(passed)
+    {
+        let (place, alive) = (*place, waiter.dead_at - now);
+        if alive > SILENT {
+            return Some((place, alive));
+        } else if alive > 0.0 {
+            late = late.or(Some((place, 0.0)));
+            passed += 1;
+        } else {
+            queue.remove(&place);
+        }
+    }
+    late
 }

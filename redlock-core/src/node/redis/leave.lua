@@ -19,16 +19,26 @@ local is_woken = false
 if is_kept or was_next and redis.call('EXISTS', KEYS[1]) == 0 then
   -- The waiter had the turn and did not use it, or the lock became free before the waiter left.
   is_woken = wake(ARGV[1])
-elseif was_next then
-  local first = redis.call('ZRANGE', queue, 0, 0)[1]
-  -- Without permission for TYPE, there are no readers.
-  if first and redis.pcall('TYPE', KEYS[1]).ok == 'zset' then
-    -- A reader that is next shares the lock, and a writer has later readers wait. The writer keeps its
-    -- place: nothing else gives it the turn when the lock is free.
-    tell(ARGV[1] .. ':turn:' .. first)
+elseif (was_next or place) and redis.pcall('TYPE', KEYS[1]).ok == 'zset' then
+  -- Without permission for TYPE, there are no readers. A reader that is told shares the lock, and a writer has
+  -- later readers wait. Each keeps its place: nothing else gives a writer the turn when the lock is free.
+  local told, _, at = choose(ARGV[1], queue, place or 0)
+  local behind = told
+  if told and was_next then
+    tell(ARGV[1] .. ':turn:' .. told)
     is_woken = true
-  elseif first and was_first then
-    -- The next waiter is the first from now on.
+    -- The waiter may have crashed just now. The one behind it would wait until the entry has expired.
+    behind = choose(ARGV[1], queue, at + 1)
+  end
+  -- A waiter that leaves a place behind others may be a reader that has the lock: those before it may have
+  -- crashed.
+  if behind then
+    tell(ARGV[1] .. ':next:' .. behind)
+  end
+elseif was_first then
+  -- The next waiter is the first from now on.
+  local first = redis.call('ZRANGE', queue, 0, 0)[1]
+  if first then
     tell(ARGV[1] .. ':next:' .. first)
   end
 end

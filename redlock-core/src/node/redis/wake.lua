@@ -36,30 +36,30 @@ local FRESH = 4700
 -- How many of the waiters that are late are passed over.
 local MOST = 16
 
--- The waiter that gets the turn, and for how long its entry would live. Without any other, it is one that is
--- late.
-local function choose(prefix, queue)
+-- The waiter that is told, of those from this place on, for how long its entry would live, and its place.
+-- Without any other, it is one that is late.
+local function choose(prefix, queue, from)
+  local place, late = from
   -- A user without permission to read queues has no queue. That must not fail the release.
-  local waiter = redis.pcall('ZRANGE', queue, 0, 0)[1]
-  local late, passed = nil, 0
-  while waiter and passed < MOST do
+  local waiter = redis.pcall('ZRANGE', queue, place, place)[1]
+  while waiter and place < from + MOST do
     local alive = redis.call('PTTL', prefix .. ':alive:' .. waiter)
     if alive > SILENT then
-      return waiter, alive
+      return waiter, alive, place
     elseif alive > 0 then
       late = late or waiter
-      passed = passed + 1
+      place = place + 1
     else
       redis.call('ZREM', queue, waiter)
     end
-    waiter = redis.call('ZRANGE', queue, passed, passed)[1]
+    waiter = redis.call('ZRANGE', queue, place, place)[1]
   end
-  return late, 0
+  return late, 0, from
 end
 
 local function wake(prefix)
   local queue = prefix .. ':queue'
-  local waiter, alive = choose(prefix, queue)
+  local waiter, alive = choose(prefix, queue, 0)
   if not waiter then
     return false
   end

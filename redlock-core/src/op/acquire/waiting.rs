@@ -325,18 +325,16 @@ impl Waiting {
     pub(super) fn told(&mut self, signal: Signal, now: Moment) -> Option<Chance> {
         match signal {
             Signal::Turn => return Some(Chance::Turn),
+            // A node tells this to the waiter behind the turn alone, and may keep the place of a waiter that has
+            // crashed before it.
+            Signal::Next if self.given.target.next_asks() => return Some(Chance::Turn),
             Signal::Next => {
-                let asks = self.given.target.next_asks();
-                if asks && self.position.is_none_or(|position| position.ahead <= 1) {
-                    return Some(Chance::Turn);
-                }
                 if let Some(position) = &mut self.position {
                     position.ahead = 0;
                 }
                 self.unanswered = 0;
-                let pause = if asks { Duration::ZERO } else { grace(self.given.round_trip) };
-                self.report_at = now + pause;
-                self.watch_at = now + grace(self.given.round_trip);
+                self.report_at = now + grace(self.given.round_trip);
+                self.watch_at = self.report_at;
             }
             // The turn may follow.
             Signal::Changed => self.report_at = now + MIN_PAUSE,

@@ -323,6 +323,37 @@ async fn waiters_that_crashed_together_do_not_hold_the_others_up() {
     }
 }
 
+/// A reader that has the lock passes its turn on to the next waiter, which says nothing more.
+#[tokio::test(start_paused = true)]
+async fn a_reader_behind_a_waiter_that_crashed_shares_the_lock() {
+    for (crashed, silent_for) in [(0, 1000), (1, 0), (1, 1000), (1, 3000), (2, 3000)] {
+        let nodes = nodes(3);
+        let [holder, killed] = [client(&nodes), client(&nodes)];
+        let held = holder.lock("r").await.unwrap();
+        drop(killed.lock("warm").await.unwrap());
+        let mut reads = Vec::new();
+        for number in 0..4 {
+            let reader = client(&nodes);
+            reads.push(tokio::spawn(reader.lock("r").shared().into_future()));
+            sleep(MS).await;
+            if number == 0 {
+                for number in 0..crashed {
+                    let mut entry = entry_of(&killed, number);
+                    assert_eq!(position(&mut entry).await.ahead, number + 1);
+                    std::mem::forget(entry);
+                }
+            }
+        }
+        sleep(silent_for * MS).await;
+        let begun = Instant::now();
+        drop(held);
+        let reading = join_all(reads).await;
+        let elapsed = begun.elapsed();
+        assert!(elapsed < 120 * MS, "{elapsed:?} after {crashed} crashed {silent_for} ms ago");
+        drop(reading);
+    }
+}
+
 /// A waiter that is told that it is near still hears that it is next: otherwise its next report would take a
 /// turn that was just given for one that is not used.
 #[tokio::test(start_paused = true)]

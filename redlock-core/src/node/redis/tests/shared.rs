@@ -153,6 +153,46 @@ async fn a_reader_with_the_lock_passes_its_turn_on_and_the_next_waiter_keeps_its
     assert_eq!(act(&mut *node, &writer, GRANT).await, Ok(Reply::Done));
 }
 
+/// The waiter that is told that it has the turn says nothing more if it has crashed.
+#[tokio::test]
+async fn a_reader_with_the_lock_tells_two_and_passes_over_waiters_that_are_late() {
+    let mut server = Server::start();
+    let mut node = connected(&server.url("", "")).await;
+    let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
+    assert_eq!(act(&mut *node, &reader(CANARY), SHARE).await, Ok(Reply::Done));
+    let names = ["first", "second", "third", "fourth", "fifth"];
+    for (leaver, late, expected) in [
+        // It had its turn.
+        ("none", &[] as &[&str], "turn:first next:second"),
+        ("first", &[], "turn:second next:third"),
+        ("none", &["first", "third"], "turn:second next:fourth"),
+        ("none", &names, "turn:first next:second"),
+        // Those before it may have crashed.
+        ("second", &[], "next:third"),
+        ("second", &["third"], "next:fourth"),
+        ("fourth", &["fifth"], "next:fifth"),
+        ("fifth", &[], ""),
+    ] {
+        for waiter in names {
+            act(&mut *node, &claim("redlock:a", waiter), join).await.unwrap();
+        }
+        for waiter in late {
+            server.admin(&format!("PEXPIRE redlock:a:{{redlock:a}}:alive:{waiter} 2000"));
+        }
+        let monitor = server.monitor();
+        let leave = Action::Leave { again: false };
+        let left = act(&mut *node, &claim("redlock:a", leaver), leave).await.unwrap();
+        let told = monitor.set_inside(&mut server);
+        let told = told.iter().filter_map(|key| key.strip_prefix("redlock:a:{redlock:a}:"));
+        let told: Vec<_> = told.filter(|key| !key.ends_with(leaver)).collect();
+        assert_eq!(told.join(" "), expected, "{leaver} {late:?}");
+        assert_eq!(matches!(left, Reply::Woke { .. }), expected.starts_with("turn"));
+        let stay = names.len() - usize::from(leaver != "none");
+        assert_eq!(server.number("ZCARD redlock:a:{redlock:a}:queue"), stay as i64);
+        server.admin("DEL redlock:a:{redlock:a}:queue");
+    }
+}
+
 #[tokio::test]
 async fn the_last_reader_gives_the_turn_to_the_first_waiter() {
     let server = Server::start();
