@@ -73,8 +73,8 @@ impl Job {
         Self::of(claim, Action::Leave { again: false }, Purpose::Leave { until })
     }
 
-    /// The job as it is sent later. What was sent before may have run.
-    pub(super) fn again(self: Arc<Self>) -> Arc<Self> {
+    /// The job as it is sent later: what was sent before may have run. Also a leave with nothing to pass on.
+    pub(crate) fn again(self: Arc<Self>) -> Arc<Self> {
         match self.purpose {
             Purpose::Leave { until } => {
                 Self::of(&self.claim, Action::Leave { again: true }, Purpose::Leave { until })

@@ -9,7 +9,7 @@
 //! looks for itself when the turn was not used (`pace::grace`). Where the first waiter may have crashed, two
 //! more are told that they are near.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::{
     keeper::keeper,
@@ -67,13 +67,15 @@ pub(crate) struct Entry {
     /// The node that keeps the entry is to push changes of the lock.
     follows_lock: bool,
     renewals: Renewals,
-    /// Every node that may have an entry.
+    /// Every node that may have an entry, or listens for one.
     asked: Vec<usize>,
+    /// Those of them that have taken the entry, or may have.
+    taken: BTreeSet<usize>,
     /// The nodes that are listened to: those, and those that could not be reached when the entry was put
     /// where it is. One of them may be the one to keep it.
     heard: Vec<usize>,
     /// The nodes that have refused to take the entry, and would refuse it again.
-    declined: Vec<usize>,
+    declined: BTreeSet<usize>,
     /// When the client came to the queue.
     pub(super) joined: Moment,
     /// The node that gave it the turn: the entry is out of the queue there already.
@@ -117,8 +119,9 @@ impl Entry {
             follows_lock: false,
             renewals: Renewals::default(),
             asked: Vec::new(),
+            taken: BTreeSet::new(),
             heard: Vec::new(),
-            declined: Vec::new(),
+            declined: BTreeSet::new(),
             joined: nodes.clock.now(),
             turn_from: None,
             is_back: false,
@@ -167,7 +170,16 @@ impl Entry {
             if self.node != Some(node) {
                 self.move_to(node);
             }
-            match self.ask(node).await {
+            let is_new = self.taken.insert(node);
+            let answer = self.ask(node).await;
+            let is_refused = match &answer {
+                Ok(reply) => !matches!(reply, Reply::Queued { .. }),
+                Err(error) => !error.may_have_run,
+            };
+            if is_new && is_refused {
+                self.taken.remove(&node);
+            }
+            match answer {
                 Ok(Reply::Queued { place, ahead, left }) => {
                     self.place = place;
                     self.turn_from = None;
@@ -186,7 +198,7 @@ impl Entry {
                     if error.cause == Cause::Passing {
                         may_be_taken = true;
                     } else if error.kind == NodeErrorKind::Server {
-                        self.declined.push(node);
+                        self.declined.insert(node);
                     }
                 }
             }
@@ -305,7 +317,11 @@ impl Drop for Entry {
             // The leave follows a join that is still on its way, on the same connection.
             let reply_to = ReplyTo::new(&self.left, node);
             let now = handle.now();
-            deliver(handle.submit(Job::leaving(&self.claim, now + LIFE), reply_to, now));
+            let leaves = Job::leaving(&self.claim, now + LIFE);
+            // A node that has refused the entry, as one whose queue is full, has given it no turn to pass on. It
+            // keeps what this client listens to until the entry leaves.
+            let leaves = if self.taken.contains(&node) { leaves } else { leaves.again() };
+            deliver(handle.submit(leaves, reply_to, now));
         }
     }
 }
