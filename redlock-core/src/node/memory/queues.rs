@@ -132,20 +132,16 @@ impl Queues {
             let (place, alive) = choose(queue, 0, now)?;
             Some((queue.remove(&place)?.name, alive))
         });
-        let told_next = first.as_ref().map_or(0, |(_, alive)| if *alive > FRESH { 1 } else { 3 });
-        let behind = self.waiting.get(line).into_iter().flat_map(BTreeMap::values);
-        let behind: Vec<_> = behind.take(told_next).map(|waiter| waiter.name.clone()).collect();
-        self.drop_empty(line);
-        let Some((first, _)) = first else { return false };
-        let keys =
-            |waiter: &str| queue_keys::wake_keys(&Claim::new(key, waiter.into())).map(Arc::from);
-        let [turn, done @ ..] = keys(&first);
+        let Some((first, alive)) = first else {
+            self.drop_empty(line);
+            return false;
+        };
+        let keys = queue_keys::wake_keys(&Claim::new(key, first.clone())).map(Arc::from);
+        let [turn, done @ ..] = keys;
         done.iter().for_each(|key| watched.unwatch(key));
         watched.changed(&turn, told);
-        for (place, waiter) in behind.iter().enumerate() {
-            let [_, next, near] = keys(waiter);
-            watched.changed(if place == 0 { &next } else { &near }, told);
-        }
+        self.tell_behind(key, 0, alive, watched, told);
+        self.drop_empty(line);
         if queue_keys::is_line_of_permits(line) {
             self.promised.entry(line.into()).or_default().push((first, now + PROMISE));
         }
@@ -164,19 +160,34 @@ impl Queues {
         told: &mut Pushes,
     ) -> bool {
         let Some(queue) = self.waiting.get_mut(queue_keys::line(key)) else { return false };
-        let Some((first, _)) = choose(queue, place.unwrap_or(0), now) else { return false };
-        let behind = if was_next { choose(queue, first + 1, now) } else { Some((first, 0.0)) };
-        let keys = |place: u64| {
-            let name = queue.get(&place).map(|waiter| waiter.name.clone());
-            name.map(|name| queue_keys::wake_keys(&Claim::new(key, name)).map(Arc::from))
-        };
-        if was_next && let Some([turn, ..]) = keys(first) {
-            watched.changed(&turn, told);
+        let from = place.unwrap_or(0);
+        let Some((mut at, alive)) = choose(queue, from, now) else { return false };
+        if was_next && let Some(waiter) = queue.get(&at) {
+            let [turn, ..] = queue_keys::wake_keys(&Claim::new(key, waiter.name.clone()));
+            watched.changed(&turn.into(), told);
+            at += 1;
         }
-        if let Some([_, next, _]) = behind.and_then(|(place, _)| keys(place)) {
-            watched.changed(&next, told);
-        }
+        self.tell_behind(key, at, alive, watched, told);
         was_next
+    }
+
+    /// Tells the waiter at this place or behind it that it is next, and two more that they are near if the one
+    /// with the turn has not said just now that it is alive.
+    fn tell_behind(
+        &self,
+        key: &Arc<str>,
+        from: u64,
+        alive: f64,
+        watched: &mut Watched,
+        told: &mut Pushes,
+    ) {
+        let Some(queue) = self.waiting.get(queue_keys::line(key)) else { return };
+        let told_next = if alive > FRESH { 1 } else { 3 };
+        for (number, waiter) in queue.range(from..).map(|(_, it)| it).take(told_next).enumerate() {
+            let keys = queue_keys::wake_keys(&Claim::new(key, waiter.name.clone()));
+            let [_, next, near] = keys.map(Arc::from);
+            watched.changed(if number == 0 { &next } else { &near }, told);
+        }
     }
 
     /// Whether a permit was kept for `asker`, which it is no longer, and how many are kept for other

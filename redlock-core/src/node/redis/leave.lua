@@ -22,18 +22,17 @@ if is_kept or was_next and redis.call('EXISTS', KEYS[1]) == 0 then
 elseif (was_next or place) and redis.pcall('TYPE', KEYS[1]).ok == 'zset' then
   -- Without permission for TYPE, there are no readers. A reader that is told shares the lock, and a writer has
   -- later readers wait. Each keeps its place: nothing else gives a writer the turn when the lock is free.
-  local told, _, at = choose(ARGV[1], queue, place or 0)
-  local behind = told
+  local told, alive, at = choose(ARGV[1], queue, place or 0)
   if told and was_next then
     tell(ARGV[1] .. ':turn:' .. told)
     is_woken = true
-    -- The waiter may have crashed just now. The one behind it would wait until the entry has expired.
-    behind = choose(ARGV[1], queue, at + 1)
+    at = at + 1
   end
-  -- A waiter that leaves a place behind others may be a reader that has the lock: those before it may have
-  -- crashed.
-  if behind then
-    tell(ARGV[1] .. ':next:' .. behind)
+  if told then
+    -- The waiter with the turn may have crashed just now, and so may those before a waiter that leaves a place
+    -- behind others: that may be a reader that has the lock. The readers behind would wait until the entries have
+    -- expired.
+    tell_behind(ARGV[1], queue, at, alive)
   end
 elseif was_first then
   -- The next waiter is the first from now on.

@@ -57,6 +57,16 @@ local function choose(prefix, queue, from)
   return late, 0, from
 end
 
+-- Tells the waiter at this place that it is next. It looks for itself when the turn before it is not used. Several
+-- waiters that have crashed, one after the other, would have none that looks: two more are told then. They have a
+-- key of their own for this, because a push ends the tracking of its key, and each of them has yet to hear that it
+-- is next.
+local function tell_behind(prefix, queue, from, alive)
+  for place, behind in ipairs(redis.call('ZRANGE', queue, from, alive > FRESH and from or from + 2)) do
+    tell(prefix .. (place == 1 and ':next:' or ':near:') .. behind)
+  end
+end
+
 local function wake(prefix)
   local queue = prefix .. ':queue'
   local waiter, alive = choose(prefix, queue, 0)
@@ -67,11 +77,6 @@ local function wake(prefix)
   redis.call('DEL', prefix .. ':alive:' .. waiter)
   keep_permit(prefix, waiter)
   tell_all(prefix, waiter)
-  -- A waiter that is next looks for itself when the turn is not used. Several waiters that have crashed, one
-  -- after the other, would have none that looks: two more are told then. They have a key of their own for
-  -- this, because a push ends the tracking of its key, and each of them has yet to hear that it is next.
-  for place, behind in ipairs(redis.call('ZRANGE', queue, 0, alive > FRESH and 0 or 2)) do
-    tell(prefix .. (place == 1 and ':next:' or ':near:') .. behind)
-  end
+  tell_behind(prefix, queue, 0, alive)
   return true
 end

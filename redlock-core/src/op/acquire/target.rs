@@ -68,8 +68,8 @@ impl Target {
         }
     }
 
-    /// Whether the client asks when it becomes the next in the queue: a reader may have the lock together
-    /// with the reader before it.
+    /// Whether the client asks when it becomes the next in the queue, or has been near for a while: a reader may
+    /// have the lock together with the readers before it.
     pub(super) fn next_asks(self) -> bool {
         self == Self::Part
     }

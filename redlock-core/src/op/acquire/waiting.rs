@@ -250,6 +250,10 @@ impl Waiting {
             // A permit may have been released before the client joined. To look is no retry.
             return Conclusion::End(if is_first_report { Chance::Free } else { Chance::Due });
         }
+        if position.left.is_some() && target.next_asks() && self.is_near_for_long(now) {
+            // Those before it may be readers that have the lock, or may have crashed.
+            return Conclusion::End(Chance::Turn);
+        }
         if target.shows_in_queue() {
             // A client whose last attempt failed is not told twice.
             let is_doubted = yields
@@ -279,6 +283,12 @@ impl Waiting {
         let since = known.map_or(now, |it| it.since);
         self.stands_still = Some(StandsStill { ahead: Some(ahead), since });
         now >= since + self.patience(ahead, doubt)
+    }
+
+    /// Whether the client was told that it is near, and those before it have had the time to take the lock.
+    fn is_near_for_long(&self, now: Moment) -> bool {
+        let told = self.stands_still.filter(|it| it.ahead.is_none());
+        told.is_some_and(|it| now >= it.since + grace(self.given.round_trip))
     }
 
     /// How long a queue stands still before a client with so many others before it asks: they find out one

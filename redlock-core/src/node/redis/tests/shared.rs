@@ -155,7 +155,7 @@ async fn a_reader_with_the_lock_passes_its_turn_on_and_the_next_waiter_keeps_its
 
 /// The waiter that is told that it has the turn says nothing more if it has crashed.
 #[tokio::test]
-async fn a_reader_with_the_lock_tells_two_and_passes_over_waiters_that_are_late() {
+async fn a_reader_with_the_lock_passes_over_waiters_that_are_late_and_tells_those_behind() {
     let mut server = Server::start();
     let mut node = connected(&server.url("", "")).await;
     let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
@@ -165,12 +165,13 @@ async fn a_reader_with_the_lock_tells_two_and_passes_over_waiters_that_are_late(
         // It had its turn.
         ("none", &[] as &[&str], "turn:first next:second"),
         ("first", &[], "turn:second next:third"),
-        ("none", &["first", "third"], "turn:second next:fourth"),
-        ("none", &names, "turn:first next:second"),
+        ("none", &["first", "third"], "turn:second next:third"),
+        // The one with the turn may have crashed, and those behind it, too.
+        ("none", &names, "turn:first next:second near:third near:fourth"),
         // Those before it may have crashed.
         ("second", &[], "next:third"),
         ("second", &["third"], "next:fourth"),
-        ("fourth", &["fifth"], "next:fifth"),
+        ("third", &["fourth", "fifth"], "next:fourth near:fifth"),
         ("fifth", &[], ""),
     ] {
         for waiter in names {

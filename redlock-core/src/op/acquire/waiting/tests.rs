@@ -340,7 +340,21 @@ fn a_reader_asks_although_the_lock_is_taken() {
     for _ in 0..3 {
         assert_eq!(behind.reported(&answer(place(2, Some(5000)))), Conclusion::Wait);
     }
-    assert_eq!(behind.told(Signal::Next, at(50)), Some(Chance::Turn), "the others have gone");
+    assert_eq!(behind.told(Signal::Near, at(50)), None);
+    let taken = |now| Reported { now: at(now), ..answer(place(2, Some(5000))) };
+    assert_eq!(
+        behind.reported(&taken(157)),
+        Conclusion::Wait,
+        "those before it may be about to share it"
+    );
+    let mut behind = Waiting::new(given, true);
+    behind.told(Signal::Near, at(50));
+    assert_eq!(
+        behind.reported(&taken(158)),
+        Conclusion::End(Chance::Turn),
+        "they may have crashed"
+    );
+    assert_eq!(behind.told(Signal::Next, at(159)), Some(Chance::Turn), "the others have gone");
 }
 
 /// No push tells that a writer has given up, or that another permit is free.
