@@ -169,7 +169,7 @@ struct Take<'a> {
 impl Take<'_> {
     fn entry(&mut self, name: &str) -> Option<(Ident, Option<Expr>)> {
         let at = self.entries.0.iter().position(|(key, _)| key == name)?;
-        Some(self.entries.0.swap_remove(at))
+        Some(self.entries.0.remove(at))
     }
 
     fn value<T>(
@@ -192,17 +192,19 @@ impl Take<'_> {
         Some(Arg { key, value: () })
     }
 
+    /// In the order in which they were written.
     fn settings(&mut self) -> Settings {
         let mut settings = Settings::default();
-        for (name, kind, _) in SETTINGS {
-            let Some((key, value)) = self.entry(name) else { continue };
+        let row = |key: &Ident| SETTINGS.iter().find(|(name, ..)| key == name);
+        for (key, value) in self.entries.0.extract_if(.., |(key, _)| row(key).is_some()) {
+            let Some((name, kind, _)) = row(&key) else { continue };
             let value = match (kind, value) {
                 (Kind::Word, None) => Ok(Value::Word(key.span())),
                 (_, None) => Err(needs_value(&key)),
                 (kind, Some(value)) => kind.read(&key, value),
             };
             if let Some(value) = self.errors.catch(value) {
-                settings.add(name, value);
+                settings.add(name, key.span(), value);
             }
         }
         settings

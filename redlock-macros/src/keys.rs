@@ -8,7 +8,7 @@ use crate::setting::Kind;
 /// The settings of the lock, each a row: a setter of `LockOptions`, what its values are, and an example
 /// for error messages. `setting.rs` reads the values and writes the call of the setter.
 pub(crate) const SETTINGS: &[(&str, Kind, &str)] = &[
-    ("ttl", Kind::PositiveTime, "ttl = \"30s\""),
+    ("ttl", Kind::PositiveExpiry, "ttl = \"30s\""),
     ("wait", Kind::Time, "wait = \"2s\""),
     ("retry_count", Kind::Count, "retry_count = 5"),
     ("retry_delay", Kind::Time, "retry_delay = 50"),
@@ -16,10 +16,10 @@ pub(crate) const SETTINGS: &[(&str, Kind, &str)] = &[
     ("clock_drift_factor", Kind::Factor, "clock_drift_factor = 0.01"),
     ("auto_extend", Kind::Toggle, "auto_extend = false"),
     ("max_hold", Kind::PositiveTime, "max_hold = \"10m\""),
-    ("min_hold", Kind::Time, "min_hold = \"1s\""),
+    ("min_hold", Kind::Expiry, "min_hold = \"1s\""),
     ("fenced", Kind::Word, "fenced"),
     ("shared", Kind::Word, "shared"),
-    ("permits", Kind::Count, "permits = 3"),
+    ("permits", Kind::Permits, "permits = 3"),
     ("label", Kind::Label, "label = \"invoice\""),
 ];
 

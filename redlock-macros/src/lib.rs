@@ -129,8 +129,10 @@ mod tests {
     fn each_setting_reaches_the_setter_of_its_own_name() {
         for (key, kind, _) in keys::SETTINGS {
             let (written, passed) = match kind {
-                Kind::Time | Kind::PositiveTime => ("7", "from_millis (7u64)"),
-                Kind::Count => ("7", "(7u32)"),
+                Kind::Time | Kind::PositiveTime | Kind::Expiry | Kind::PositiveExpiry => {
+                    ("7", "from_millis (7u64)")
+                }
+                Kind::Count | Kind::Permits => ("7", "(7u32)"),
                 Kind::Factor => ("0.7", "(0.7f64)"),
                 Kind::Toggle => ("false", "(false)"),
                 Kind::Label => ("\"x\"", "(\"x\")"),

@@ -12,6 +12,9 @@ use crate::{
 /// The longest resource that core takes, in bytes.
 const LONGEST_RESOURCE: usize = 1024;
 
+/// The most resources that core locks as one set.
+const MOST_RESOURCES: usize = 64;
+
 /// The value of `resource`.
 #[derive(Debug)]
 pub(crate) enum Resource {
@@ -31,6 +34,11 @@ pub(crate) enum Resource {
 }
 
 impl Resource {
+    /// Whether it names several, as far as the attribute can see.
+    pub(crate) fn is_set(&self) -> bool {
+        matches!(self, Self::All(each) if each.len() > 1)
+    }
+
     /// The template as it was written: the same at every call.
     pub(crate) fn template(&self) -> Option<String> {
         match self {
@@ -67,6 +75,13 @@ pub(crate) fn resources(key: &Ident, value: Expr) -> syn::Result<Resource> {
         Expr::Array(each) => {
             let mut all = Vec::new();
             let mut problems: Option<syn::Error> = None;
+            if let Some(over) = each.elems.get(MOST_RESOURCES) {
+                let told = format!(
+                    "`{key}` has {} names, and at most {MOST_RESOURCES} are locked at once: leave some away, or write one name that stands for all of them, `resource = \"accounts\"`",
+                    each.elems.len()
+                );
+                problems = Some(syn::Error::new_spanned(over, told));
+            }
             for value in each.elems {
                 match (one(ungrouped(value)), &mut problems) {
                     (Ok(resource), _) => all.push(resource),

@@ -18,8 +18,14 @@ pub(crate) enum Kind {
     Time,
     /// A duration of which zero makes no sense.
     PositiveTime,
+    /// How long a key lives at least.
+    Expiry,
+    /// The same, of which zero makes no sense.
+    PositiveExpiry,
     /// A `u32`.
     Count,
+    /// A `u32`: how many hold the lock at once.
+    Permits,
     /// An `f64`, from 0 to below 1.
     Factor,
     /// A `bool`.
@@ -36,7 +42,10 @@ impl Kind {
         Ok(match self {
             Self::Time => Value::Time(value::time(key, value)?),
             Self::PositiveTime => Value::Time(value::positive_time(key, value)?),
+            Self::Expiry => Value::Time(value::expiry(key, value)?),
+            Self::PositiveExpiry => Value::Time(value::positive_expiry(key, value)?),
             Self::Count => Value::Count(value::count(key, value)?),
+            Self::Permits => Value::Count(value::permits(key, value)?),
             Self::Factor => Value::Factor(value::factor(key, value)?),
             Self::Toggle => Value::Toggle(value::toggle(key, value)?),
             Self::Label => Value::Label(value::label(key, value)?),
@@ -122,30 +131,45 @@ fn says_its_type(value: &Expr) -> bool {
     }
 }
 
-/// The settings with which the lock is asked for. For a setting that is absent, the client has a default.
+/// The settings with which the lock is asked for, in the order in which they were written. For a setting
+/// that is absent, the client has a default.
 #[derive(Debug, Default)]
-pub(crate) struct Settings(Vec<(&'static str, Value)>);
+pub(crate) struct Settings(Vec<Setting>);
+
+#[derive(Debug)]
+struct Setting {
+    name: &'static str,
+    /// Where its key stands.
+    key: Span,
+    value: Value,
+}
 
 impl Settings {
     /// Adds a setting that is not there yet.
-    pub(crate) fn add(&mut self, name: &'static str, value: Value) {
-        self.0.push((name, value));
+    pub(crate) fn add(&mut self, name: &'static str, key: Span, value: Value) {
+        self.0.push(Setting { name, key, value });
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|(known, _)| *known == name)
+        self.0.iter().any(|setting| setting.name == name)
+    }
+
+    /// Those of these names that were written, in that order, and where their keys stand.
+    pub(crate) fn among(&self, names: &[&str]) -> impl Iterator<Item = (&'static str, Span)> {
+        let known = self.0.iter().filter(|setting| names.contains(&setting.name));
+        known.map(|setting| (setting.name, setting.key))
     }
 
     /// An expression of the type `&LockOptions`.
     pub(crate) fn options(&self, paths: &Paths) -> TokenStream {
         let krate = paths.krate();
-        let setters = self.0.iter().map(|(name, value)| {
+        let setters = self.0.iter().map(|Setting { name, value, .. }| {
             let (argument, place) = value.argument(paths);
             let setter = Ident::new(name, mixed(place));
             quote_spanned!(mixed(place)=> .#setter(#argument))
         });
         let options = quote_mixed!(#krate::LockOptions::new() #(#setters)*);
-        if self.0.iter().all(|(_, value)| value.is_literal()) {
+        if self.0.iter().all(|setting| setting.value.is_literal()) {
             // Part of the program's data: otherwise the code that builds them is in it for each function.
             quote_mixed!(const { &#options })
         } else {

@@ -1,5 +1,10 @@
 //! The rules between keys, and between keys and the function.
+//!
+//! Core refuses at run time what cannot work. A rule of it that is known to be broken when the function is
+//! compiled is a mistake in the attribute, and is told here: a function with `skip_if_held` would return
+//! its default for ever.
 
+use proc_macro2::Span;
 use syn::{Expr, Ident};
 
 use crate::{
@@ -69,15 +74,16 @@ impl Plan {
             errors.catch(refusal(skips, args.map_err, args.on_reject, output))
         };
         let mut settings = args.settings;
+        modes(&settings, resource.as_ref(), errors);
         // A function that skips does not queue: it makes one attempt, unless the user says how long to
         // wait.
         if skips && !settings.has("wait") {
-            settings.add("wait", Value::Time(Time::Millis(0)));
+            settings.add("wait", Span::call_site(), Value::Time(Time::Millis(0)));
         }
         if !settings.has("label")
             && let Some(template) = resource.as_ref().and_then(Resource::template)
         {
-            settings.add("label", Value::Template(template));
+            settings.add("label", Span::call_site(), Value::Template(template));
         }
         Some(Self {
             source: source?,
@@ -114,6 +120,32 @@ fn not_an_argument(lock: Ident, function: &Function) -> syn::Result<Ident> {
         return Err(syn::Error::new(lock.span(), told));
     }
     Ok(lock)
+}
+
+/// Refuses what core takes for one holder of one lock only (`Settings::terms`, `op/acquire/reader.rs` and
+/// `permit.rs` there), each at the later of two keys.
+fn modes(settings: &Settings, resource: Option<&Resource>, errors: &mut Errors) {
+    let mut modes = settings.among(&["fenced", "shared", "permits"]);
+    if let Some((first, _)) = modes.next() {
+        for (second, place) in modes {
+            let told = match (first, second) {
+                ("fenced", other) | (other, "fenced") => format!(
+                    ", since holders beside each other have no order that a token could tell: keep `fenced` for one holder at a time, or `{other}` without a token"
+                ),
+                _ => ": keep `shared` for any number of readers that keep writers out, or `permits` for a limited number of holders".to_owned(),
+            };
+            let told = format!("`{first}` and `{second}` exclude each other{told}");
+            errors.push(syn::Error::new(place, told));
+        }
+    }
+    if resource.is_some_and(Resource::is_set) {
+        for (key, place) in settings.among(&["shared", "permits"]) {
+            let told = format!(
+                "`{key}` is for one resource, and several are locked by one holder: leave `{key}` away, or write one name, `resource = \"account:{{from}}\"`"
+            );
+            errors.push(syn::Error::new(place, told));
+        }
+    }
 }
 
 fn source(

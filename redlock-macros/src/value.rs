@@ -7,6 +7,12 @@ use syn::{Expr, ExprLit, ExprPath, ExprUnary, Ident, Lit, LitInt, Path, Stmt, Un
 
 use crate::duration;
 
+/// The longest `max_ttl` that a client can have, in milliseconds.
+const LONGEST_TTL: u64 = 365 * 24 * 60 * 60 * 1000;
+
+/// The most permits of one resource that core takes.
+const MOST_PERMITS: u32 = 1024;
+
 /// A duration.
 #[derive(Debug)]
 pub(crate) enum Time {
@@ -75,6 +81,40 @@ pub(crate) fn positive_time(key: &Ident, value: Expr) -> syn::Result<Time> {
     match time(key, value)? {
         Time::Millis(0) => Err(zero),
         time => Ok(time),
+    }
+}
+
+/// A duration for which a key lives.
+pub(crate) fn expiry(key: &Ident, value: Expr) -> syn::Result<Time> {
+    let too_long = syn::Error::new_spanned(
+        &value,
+        format!(
+            "`{key}` is over 365 days, the longest `max_ttl` that a client can have: write at most the client's, 60 s by default, such as `{key} = \"30s\"`"
+        ),
+    );
+    match time(key, value)? {
+        Time::Millis(millis) if millis > LONGEST_TTL => Err(too_long),
+        time => Ok(time),
+    }
+}
+
+/// A duration for which a key lives, and of which zero makes no sense.
+pub(crate) fn positive_expiry(key: &Ident, value: Expr) -> syn::Result<Time> {
+    positive_time(key, value.clone())?;
+    expiry(key, value)
+}
+
+/// How many hold the lock at once.
+pub(crate) fn permits(key: &Ident, value: Expr) -> syn::Result<Count> {
+    let wrong = syn::Error::new_spanned(
+        &value,
+        format!(
+            "`{key}` is how many hold the lock at once: a whole number from 1 to {MOST_PERMITS}, `{key} = 3`"
+        ),
+    );
+    match count(key, value) {
+        Ok(read @ (Count::Number(1..=MOST_PERMITS) | Count::Expr(_))) => Ok(read),
+        _ => Err(wrong),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redlock_core::{FencingToken, LockError, Redlock, redlock};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::{AppError, events};
 
@@ -75,6 +75,63 @@ async fn min_hold_keeps_the_key_after_the_body() {
     assert_eq!(at_most_every_five_seconds(&locks).await.unwrap(), None);
     sleep(Duration::from_secs(4)).await;
     assert_eq!(at_most_every_five_seconds(&locks).await.unwrap(), Some(1));
+}
+
+#[redlock(resources = ["a"], client = locks, shared)]
+async fn reads_one(locks: &Redlock) -> Result<(), LockError> {
+    sleep(Duration::from_secs(1)).await;
+    Ok(())
+}
+
+#[redlock(resources = names, client = locks, shared)]
+async fn reads(locks: &Redlock, names: Vec<&str>) -> Result<(), LockError> {
+    Ok(())
+}
+
+/// The attribute refuses a reader of several resources. Where it cannot count them, core does.
+#[tokio::test(start_paused = true)]
+async fn readers_of_one_resource_in_a_list_are_inside_together() {
+    let locks = Redlock::in_memory(3);
+    let start = Instant::now();
+    let (one, other) = tokio::join!(reads_one(&locks), reads_one(&locks));
+    one.and(other).unwrap();
+    assert_eq!(start.elapsed(), Duration::from_secs(1));
+    reads(&locks, vec!["a", "a"]).await.unwrap();
+    let refused = reads(&locks, vec!["a", "b"]).await.unwrap_err();
+    assert!(matches!(refused, LockError::Config { .. }), "{refused}");
+}
+
+#[redlock(resource = "a", client = locks, permits = 1024, ttl = "365d", min_hold = "365d")]
+async fn most_of_all(locks: &Redlock) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[redlock(resource = "a", client = locks, permits = permits)]
+async fn one_of(locks: &Redlock, permits: u32) -> Result<(), LockError> {
+    Ok(())
+}
+
+/// What the attribute refuses as too much is more than core takes, and no less.
+#[tokio::test(start_paused = true)]
+async fn the_limits_of_the_attribute_are_those_of_core() {
+    let locks = Redlock::in_memory(3);
+    let client = |max_ttl| Redlock::builder().nodes(locks.memory_nodes()).max_ttl(max_ttl).build();
+    let year = Duration::from_secs(365 * 24 * 60 * 60);
+    most_of_all(&client(year).unwrap()).await.unwrap();
+    assert!(client(year + Duration::from_millis(1)).is_err());
+    for permits in [0, 1025] {
+        let refused = one_of(&locks, permits).await.unwrap_err();
+        assert!(refused.to_string().contains("from 1 to 1024"), "{refused}");
+    }
+    let many = |count: usize| (0..count).map(|it| it.to_string()).collect();
+    locked_together(&locks, many(64)).await.unwrap();
+    let refused = locked_together(&locks, many(65)).await.unwrap_err();
+    assert!(refused.to_string().contains("at most 64"), "{refused}");
+}
+
+#[redlock(resources = names, client = locks)]
+async fn locked_together(locks: &Redlock, names: Vec<String>) -> Result<(), LockError> {
+    Ok(())
 }
 
 #[redlock(resource = "spanned", client = redlock.clone())]
