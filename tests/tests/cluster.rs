@@ -146,6 +146,51 @@ async fn locks_outlive_the_failure_of_a_master_and_its_slots_sit_out() {
     }
 }
 
+/// A process that is stopped keeps its connections, and answers nothing.
+#[tokio::test]
+async fn a_member_that_hangs_costs_only_the_locks_of_its_slots() {
+    let cluster = Cluster::start(false);
+    let redlock = client(&cluster)
+        .ttl(Duration::from_secs(9))
+        .node_timeout(Duration::from_millis(300))
+        .build()
+        .unwrap();
+    let guards = many(&redlock).await;
+    let hung = cluster.owner("redlock:lock-0");
+    let is_hung = |name: &str| cluster.owner(&format!("redlock:{name}")) == hung;
+    let (stuck, well): (Vec<_>, Vec<_>) = guards.iter().partition(|it| is_hung(&it.resource()));
+    // Answers of the other members come all the time.
+    let names = (0..).map(|it| format!("traffic-{it}")).filter(|it| !is_hung(it));
+    let traffic: Vec<_> = names
+        .take(4)
+        .map(|name| {
+            let redlock = redlock.clone();
+            tokio::spawn(async move {
+                loop {
+                    let _ = redlock.try_lock(&*name).await;
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            })
+        })
+        .collect();
+
+    cluster.masters[hung].pause();
+    wait_until("the locks that cannot be renewed are lost", async || {
+        stuck.iter().all(|guard| !guard.is_valid())
+    })
+    .await;
+    let lost = |guards: &[&LockGuard]| guards.iter().filter(|it| !it.is_valid()).count();
+    assert_eq!(lost(&well), 0, "of {} on the members that answer", well.len());
+    let error = within("an answer", redlock.try_lock("lock-0")).await.unwrap_err();
+    assert!(error.to_string().contains("of the cluster: no "), "it is given up: {error}");
+
+    cluster.masters[hung].resume();
+    wait_until("its slots are in use again", async || redlock.try_lock("lock-0").await.is_ok())
+        .await;
+    assert_eq!(lost(&well), 0, "of {} on the members that answer", well.len());
+    traffic.iter().for_each(|it| it.abort());
+}
+
 #[tokio::test]
 async fn a_master_that_restarts_empty_sits_out_and_one_that_is_trusted_does_not() {
     let cluster = Cluster::start(false);

@@ -23,6 +23,8 @@ pub(crate) mod intercepted;
 mod job;
 mod lanes;
 mod later;
+#[cfg(test)]
+mod member_tests;
 pub(crate) mod memory;
 mod outbox;
 #[cfg(any(test, fuzzing))]

@@ -175,6 +175,13 @@ impl Outbox {
         }
     }
 
+    /// Notes that a member of a cluster left a command without an answer. Its connection may be replaced
+    /// while that of the node, as a whole, goes on: a delete on the new one may overtake a `SET` on the old
+    /// one (rule 5).
+    pub(super) fn member_unheard(&mut self, now: Moment) {
+        self.previous_ended = Some(now);
+    }
+
     /// Notes that the node did not answer in time as a waiter left its queue.
     pub(super) fn leave_unheard(&mut self, job: Arc<Job>) {
         self.later.add_unheard(job);

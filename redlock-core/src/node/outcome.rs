@@ -20,14 +20,15 @@ pub(super) fn conclude(
 ) -> Result<Vec<Queued>, NodeError> {
     let Answered { mut items, results, sent, in_time } = answered;
     let now = LazyCell::new(|| shared.context.clock.now());
-    if in_time {
+    let is_late = |it: &Result<_, NodeError>| it.as_ref().is_err_and(is_timeout);
+    if in_time && !results.iter().any(is_late) {
         // Answers that waited while this process stood still say nothing about the distance.
         let took = sent.elapsed().min(shared.context.node_timeout);
         shared.round_trip.note(took);
         metrics::node_round_trip(&shared.name, took);
     }
     // Before the votes: a vote may wake a caller that checks whether all is done.
-    note_owed(shared, &items, &results, &now);
+    note_owed(shared, &items, &results, in_time, &now);
     metrics::node_cleanups(&shared.name, || shared.outbox.lock().cleanups());
     let mut over = None;
     for (item, result) in items.iter().zip(&results) {
@@ -39,6 +40,8 @@ pub(super) fn conclude(
                 strikes.clear();
                 note_findings(shared, &item.job, reply, &now);
             }
+            // Only a member of a cluster was late. It is given up by itself, and the others go on.
+            Err(error) if in_time && is_timeout(error) => {}
             Err(error) if breaks(error, strikes, &now, shared.context.node_timeout) => {
                 over = Some(error.clone());
             }
@@ -56,6 +59,10 @@ pub(super) fn conclude(
         }
     }
     over.map_or(Ok(items), Err)
+}
+
+fn is_timeout(error: &NodeError) -> bool {
+    error.kind == NodeErrorKind::Timeout
 }
 
 /// When to ask a watch again instead of answering it. A request that failed has armed nothing. A
@@ -82,12 +89,22 @@ fn note_owed(
     shared: &Shared,
     items: &[Queued],
     results: &[Result<Reply, NodeError>],
+    in_time: bool,
     now: &impl Deref<Target = Moment>,
 ) {
+    // A member of the cluster is away or late, and the connections to the others go on.
+    let is_of_member =
+        |error: &NodeError| error.kind == NodeErrorKind::Down || in_time && is_timeout(error);
     let mut outbox = shared.outbox.lock();
     outbox.lanes.answered(items.len());
     if results.iter().any(Result::is_ok) {
         outbox.heard();
+    }
+    let unheard = |it: &Result<Reply, NodeError>| {
+        it.as_ref().is_err_and(|error| is_of_member(error) && error.may_have_run)
+    };
+    if results.iter().any(unheard) {
+        outbox.member_unheard(**now);
     }
     for (item, result) in items.iter().zip(results) {
         if !item.job.is_owed() {
@@ -96,14 +113,16 @@ fn note_owed(
         let is_key = item.job.clean_up().is_some();
         match result {
             Ok(_) => outbox.repeat(&item.job, **now),
+            Err(error) if is_of_member(error) && item.job.leaves_late(**now) => {}
+            Err(error) if is_of_member(error) => {
+                outbox.owe(Arc::clone(&item.job), **now + outbox::PAUSE);
+            }
             // On this connection, a waiter leaves behind its join, however late.
-            Err(error) if !is_key && error.kind == NodeErrorKind::Timeout => {
+            Err(error) if !is_key && is_timeout(error) => {
                 outbox.leave_unheard(Arc::clone(&item.job));
             }
             // A server that cannot run it has no queue.
             Err(error) if !is_key && error.kind == NodeErrorKind::Server => {}
-            // A member of the cluster is away, and the connections to the others go on.
-            Err(error) if error.kind == NodeErrorKind::Down && item.job.leaves_late(**now) => {}
             Err(error) if error.kind == NodeErrorKind::Server => {
                 outbox.owe_until_expiry(Arc::clone(&item.job), **now + outbox::PAUSE);
             }

@@ -87,6 +87,12 @@ impl Acknowledged {
         (judged.collect(), next)
     }
 
+    /// The places of the votes of this batch that wait.
+    #[cfg(feature = "cluster")]
+    pub(super) fn held_of(&self, batch: &Arc<Batch>) -> impl Iterator<Item = usize> {
+        self.held.iter().filter(|it| Arc::ptr_eq(&it.batch, batch)).map(|it| it.place)
+    }
+
     /// The votes that no answer will come for.
     pub(super) fn abandon(&mut self) -> Vec<(Arc<Batch>, usize)> {
         std::mem::take(&mut self.held).into_iter().map(|it| (it.batch, it.place)).collect()

@@ -58,6 +58,18 @@ impl Batch {
         }
     }
 
+    /// Whether this command has no answer yet.
+    #[cfg(feature = "cluster")]
+    pub(super) fn awaits(&self, place: usize) -> bool {
+        matches!(self.answers.lock().given.get(place), Some(None))
+    }
+
+    /// Whether all answers are there.
+    #[cfg(feature = "cluster")]
+    pub(super) fn is_complete(&self) -> bool {
+        self.answers.lock().missing == 0
+    }
+
     /// Wakes this waker when all answers are there.
     pub(super) fn register(&self, asker: &Waker) {
         self.asker.register(asker);

@@ -94,6 +94,8 @@ pub(super) struct Calls {
     /// The server is a member of a cluster that is known as such, and says where a key is.
     is_member: bool,
     redirected: Vec<Redirected>,
+    /// The member has answered a command in time.
+    heard: bool,
 }
 
 impl Calls {
@@ -114,6 +116,7 @@ impl Calls {
             acknowledged: wait.map(Acknowledged::new),
             is_member,
             redirected: Vec::new(),
+            heard: false,
         }
     }
 
@@ -266,6 +269,31 @@ impl Calls {
     #[cfg(feature = "cluster")]
     pub(super) fn take_redirected(&mut self) -> Vec<Redirected> {
         std::mem::take(&mut self.redirected)
+    }
+
+    /// Whether the member has answered in time since this was last asked.
+    #[cfg(feature = "cluster")]
+    pub(super) fn take_heard(&mut self) -> bool {
+        std::mem::take(&mut self.heard)
+    }
+
+    /// Fails the commands of this batch that the member has not answered. Returns whether there are any.
+    #[cfg(feature = "cluster")]
+    pub(super) fn give_up(&self, batch: &Arc<Batch>, error: &NodeError) -> bool {
+        let mut late = false;
+        for awaited in &self.awaited {
+            if let Awaited::Call(call) = awaited
+                && Arc::ptr_eq(&call.batch, batch)
+            {
+                batch.answer_all(call.first, repeat_n(Err(error.clone()), call.count));
+                late = true;
+            }
+        }
+        for place in self.acknowledged.iter().flat_map(|it| it.held_of(batch)) {
+            batch.answer(place, Err(error.clone()));
+            late = true;
+        }
+        late
     }
 
     fn failed(&self, reason: String, may_have_run: bool) -> NodeError {

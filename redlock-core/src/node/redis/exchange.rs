@@ -253,6 +253,18 @@ impl Exchange {
         Some((Arc::clone(self.watchers.as_ref()?), std::mem::take(&mut self.pushed)))
     }
 
+    /// Whether the member of the cluster has answered in time since this was last asked.
+    #[cfg(feature = "cluster")]
+    pub(super) fn take_heard(&mut self) -> bool {
+        self.calls.take_heard()
+    }
+
+    /// Fails the commands of this batch that have no answer. Returns whether there are any.
+    #[cfg(feature = "cluster")]
+    pub(super) fn give_up(&self, batch: &Arc<Batch>, error: &NodeError) -> bool {
+        self.calls.give_up(batch, error)
+    }
+
     /// The commands that other members of the cluster have to run.
     #[cfg(feature = "cluster")]
     pub(super) fn take_redirected(&mut self) -> Vec<super::calls::Redirected> {

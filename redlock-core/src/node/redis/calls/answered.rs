@@ -61,7 +61,7 @@ impl Calls {
                     other => Err(self.failed(reply::unexpected(other, "PONG"), false)),
                 };
                 // The caller may not wait any more.
-                let _ = tell.send(pong);
+                self.heard |= tell.send(pong).is_ok();
             }
             Some(Awaited::Nothing) => {}
             // An answer without a question. Later answers could not be matched to their commands.
@@ -74,6 +74,10 @@ impl Calls {
     fn answered(&mut self, call: Call, answers: &[Value], out: &mut Vec<u8>) {
         let Some(answer) = answers.first() else { return };
         let commands = &call.batch.commands[call.first..call.first + call.count];
+        #[cfg(feature = "cluster")]
+        if self.is_member {
+            self.heard |= call.batch.awaits(call.first);
+        }
         if self.is_member
             && let Some(to) = Redirect::of(answer)
         {

@@ -1,12 +1,15 @@
 //! A cluster as one connection: the task that waits for its end carries the bytes of all members, and
 //! looks at the cluster when something has changed, and once a second.
 
-use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
+use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use futures_util::future::{BoxFuture, FutureExt};
 use tokio::time::Instant;
 
-use super::{look::Looker, members::Members};
+use super::{
+    look::Looker,
+    members::{Members, Pongs},
+};
 use crate::{
     error::{NodeError, NodeErrorKind},
     node::{Command, Connection, Reply, Sender, redis::exchange::Pushed},
@@ -47,14 +50,24 @@ impl Connection for ClusterConnection {
 
     fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>> {
         let asked = self.members.lock().ping();
-        let name = Arc::clone(&self.looker.name);
+        let (members, name) = (Arc::clone(&self.members), Arc::clone(&self.looker.name));
         async move {
-            for pong in asked? {
-                pong.await.unwrap_or_else(|_| {
-                    Err(NodeError::new(&name, NodeErrorKind::Down, "a connection has ended"))
-                })?;
+            let Pongs { each, until } = asked?;
+            let mut all = Ok(());
+            for (place, pong) in each {
+                let pong = match until {
+                    Some(until) => tokio::time::timeout_at(until, pong).await,
+                    None => Ok(pong.await),
+                };
+                let pong = match pong {
+                    Ok(pong) => pong.unwrap_or_else(|_| {
+                        Err(NodeError::new(&name, NodeErrorKind::Down, "a connection has ended"))
+                    }),
+                    Err(_) => Err(members.lock().is_silent(&place)),
+                };
+                all = all.and(pong);
             }
-            Ok(())
+            all
         }
         .boxed()
     }
@@ -87,6 +100,7 @@ impl Sender for ClusterSender {
     }
 
     fn wakes_reader(&self) -> bool {
+        // It has to set its alarm, too.
         false
     }
 }
@@ -150,20 +164,35 @@ impl Driver {
 
     /// Carries bytes, until it is time for a look, or for ever.
     async fn drive(&self, until_look: bool) {
+        // Left to ring when the batch that it was set for has been answered, as a session leaves its own.
+        let mut alarm = pin!(tokio::time::sleep(Duration::ZERO));
+        let mut is_set = false;
         poll_fn(|cx| {
-            let (look, pushed) = {
-                let mut members = self.members.lock();
-                (members.drive(cx), members.take_pushed())
-            };
-            if let Some((watchers, pushed)) = pushed {
-                for told in pushed {
-                    match told {
-                        Pushed::Key(key) => watchers.changed(&key),
-                        Pushed::All => watchers.missed(),
+            loop {
+                let (look, pushed, deadline) = {
+                    let mut members = self.members.lock();
+                    (members.drive(cx), members.take_pushed(), members.deadline())
+                };
+                if let Some((watchers, pushed)) = pushed {
+                    for told in pushed {
+                        match told {
+                            Pushed::Key(key) => watchers.changed(&key),
+                            Pushed::All => watchers.missed(),
+                        }
                     }
                 }
+                if look && until_look {
+                    return Poll::Ready(());
+                }
+                if let Some(deadline) = deadline.filter(|_| !is_set) {
+                    alarm.as_mut().reset(deadline);
+                    is_set = true;
+                }
+                if !is_set || alarm.as_mut().poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                is_set = false;
             }
-            if look && until_look { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }

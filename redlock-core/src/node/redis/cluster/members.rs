@@ -1,14 +1,18 @@
 //! The connections to the members of a cluster. [`routing`] says which command goes to which member, and
-//! [`found`] what a look at the cluster changes.
+//! [`found`] what a look at the cluster changes; [`late`] is about members that do not answer.
 
 pub(super) mod found;
+pub(super) mod late;
 mod routing;
 
 use std::{
     collections::{BTreeSet, VecDeque},
     sync::Arc,
     task::{Context, Waker},
+    time::Duration,
 };
+
+use tokio::{sync::oneshot, time::Instant};
 
 use super::{
     history::{History, Process},
@@ -24,6 +28,7 @@ use crate::{
             batch::Batch,
             exchange::{Exchange, Pushed},
         },
+        strikes::Strikes,
     },
     sync::Mutex,
 };
@@ -37,11 +42,22 @@ struct Member {
     /// `None` while it cannot be reached.
     exchange: Option<Exchange>,
     process: Process,
-    uptime: Option<std::time::Duration>,
+    uptime: Option<Duration>,
     /// Why it cannot be reached.
     problem: Arc<str>,
     /// Connected since the last look.
     is_new: bool,
+    /// How often it was late.
+    strikes: Strikes,
+}
+
+impl Member {
+    /// Takes the connection, which has ended, away.
+    fn has_ended(&mut self) {
+        if let Some(exchange) = self.exchange.take() {
+            self.problem = exchange.disconnected().reason;
+        }
+    }
 }
 
 /// A command that waits for a look at the cluster.
@@ -53,16 +69,27 @@ struct Parked {
     asking: Option<Place>,
 }
 
+/// The answers of the members that were asked whether they are alive.
+pub(super) struct Pongs {
+    pub(super) each: Vec<(Place, oneshot::Receiver<Result<(), NodeError>>)>,
+    /// Until when they have to be there.
+    pub(super) until: Option<Instant>,
+}
+
 /// The members of a cluster, as one client is connected to them.
 pub(super) struct Members {
     name: Arc<str>,
     clock: Arc<dyn Clock>,
     watchers: Arc<Watchers>,
     history: Arc<Mutex<History>>,
+    /// How long a member may take to answer.
+    limit: Duration,
     members: Vec<Member>,
     /// Which member has which slot.
     owners: Vec<u16>,
     parked: VecDeque<Parked>,
+    /// The batches that were sent, and until when each has its answers.
+    in_flight: VecDeque<(Instant, Arc<Batch>)>,
     /// Something has changed that a look would tell.
     wants_look: bool,
     driver: Option<Waker>,
@@ -76,15 +103,18 @@ impl Members {
         clock: &Arc<dyn Clock>,
         watchers: &Arc<Watchers>,
         history: &Arc<Mutex<History>>,
+        limit: Duration,
     ) -> Self {
         Self {
             name: Arc::clone(name),
             clock: Arc::clone(clock),
             watchers: Arc::clone(watchers),
             history: Arc::clone(history),
+            limit,
             members: Vec::new(),
             owners: vec![NONE; usize::from(SLOTS)],
             parked: VecDeque::new(),
+            in_flight: VecDeque::new(),
             wants_look: false,
             driver: None,
             lost_pushes: false,
@@ -105,9 +135,12 @@ impl Members {
         }
         for member in &mut self.members {
             let Some(exchange) = &mut member.exchange else { continue };
-            if exchange.drive(cx).is_ready() {
-                member.problem = exchange.disconnected().reason;
-                member.exchange = None;
+            let has_ended = exchange.drive(cx).is_ready();
+            if exchange.take_heard() {
+                member.strikes.clear();
+            }
+            if has_ended {
+                member.has_ended();
                 self.wants_look = true;
                 self.lost_pushes = true;
             }
@@ -124,6 +157,7 @@ impl Members {
             }
             self.write();
         }
+        self.expire();
         self.wants_look
     }
 
@@ -169,9 +203,7 @@ impl Members {
     }
 
     /// Asks all members whether they are alive.
-    pub(super) fn ping(
-        &mut self,
-    ) -> Result<Vec<tokio::sync::oneshot::Receiver<Result<(), NodeError>>>, NodeError> {
+    pub(super) fn ping(&mut self) -> Result<Pongs, NodeError> {
         if !self.is_complete() {
             let down = self.members.iter().find(|it| it.exchange.is_none());
             let reason = down.map_or_else(
@@ -180,8 +212,11 @@ impl Members {
             );
             return Err(NodeError::new(&self.name, NodeErrorKind::Down, reason));
         }
-        let exchanges = self.members.iter_mut().filter_map(|it| it.exchange.as_mut());
-        Ok(exchanges.map(Exchange::ping).collect())
+        let until = Instant::now().checked_add(self.limit);
+        let each = self.members.iter_mut().filter_map(|Member { place, exchange, .. }| {
+            exchange.as_mut().map(|it| (place.clone(), it.ping()))
+        });
+        Ok(Pongs { each: each.collect(), until })
     }
 
     /// The pushes so far. The listeners are told with this unlocked.

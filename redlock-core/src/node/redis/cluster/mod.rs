@@ -25,7 +25,10 @@ use std::{
 use futures_util::future::BoxFuture;
 
 use self::{
-    connection::ClusterConnection, history::History, look::Looker, members::Members,
+    connection::ClusterConnection,
+    history::History,
+    look::Looker,
+    members::{Members, late},
     topology::Place,
 };
 use super::{
@@ -90,9 +93,10 @@ impl ClusterConnector {
         let Self { looker, clock, history, id } = self;
         *looker.watchers.lock() = Arc::clone(watchers);
         let found = looker.look(&BTreeSet::new(), &BTreeSet::new()).await?;
+        let answers_within = late::limit(looker.opener.node_timeout);
         let first = found.shards.iter().map(|it| it.id.as_str()).min().unwrap_or_default();
         let id = Arc::clone(id.get_or_init(|| first.into()));
-        let mut members = Members::new(&looker.name, clock, watchers, history);
+        let mut members = Members::new(&looker.name, clock, watchers, history, answers_within);
         let barred = members.apply(found);
         if !members.any_reached() {
             return Err(members.problem());

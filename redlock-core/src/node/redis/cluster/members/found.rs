@@ -5,12 +5,15 @@ use std::sync::Arc;
 use super::{Member, Members, NONE, Parked};
 use crate::{
     error::{NodeError, NodeErrorKind},
-    node::redis::{
-        cluster::{
-            history::{Process, Served},
-            topology::{Place, Shard},
+    node::{
+        redis::{
+            cluster::{
+                history::{Process, Served},
+                topology::{Place, Shard},
+            },
+            exchange::Exchange,
         },
-        exchange::Exchange,
+        strikes::Strikes,
     },
 };
 
@@ -61,6 +64,7 @@ impl Members {
                 uptime,
                 problem: "its connection has ended".into(),
                 is_new: true,
+                strikes: Strikes::default(),
             },
             Err(problem) => Member {
                 place,
@@ -69,6 +73,7 @@ impl Members {
                 uptime: None,
                 problem,
                 is_new: false,
+                strikes: Strikes::default(),
             },
         };
         match known.and_then(|index| self.members.get_mut(index)) {

@@ -28,6 +28,7 @@ impl Members {
             self.route(&batch, place, slot, None);
         }
         self.write();
+        self.sent(&batch);
         batch
     }
 
