@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use crate::{
     port,
     process::Process,
-    server::{Server, ServerBuilder},
+    server::{Server, ServerBuilder, connections_in},
     wait::{LIMIT, wait_blocking},
 };
 
@@ -134,6 +134,16 @@ impl Sentinels {
     /// Lets a master have replicas again.
     pub fn restore_replication(&self, master: &Server) {
         master.command(&[&["ACL", "SETUSER"][..], &REPLICA[..]].concat());
+    }
+
+    /// How many connections each sentinel has accepted since its start, that of this question included.
+    pub fn connections(&self) -> Vec<u64> {
+        let count = |port: &u16| {
+            let stats = ask(*port, None, &["INFO", "stats"]).unwrap();
+            let stats: String = redis::from_redis_value(stats).unwrap();
+            connections_in(&stats)
+        };
+        self.ports.iter().map(count).collect()
     }
 
     /// One command to every sentinel.

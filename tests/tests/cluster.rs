@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use redlock_core::{Builder, LockError, LockGuard, Node, Redlock, Restarts};
-use redlock_tests::{Cluster, patient, wait_until, within};
+use redlock_tests::{Cluster, Server, patient, wait_until, within};
 
 fn client(cluster: &Cluster) -> Builder {
     patient([Node::cluster(cluster.urls())]).ttl(Duration::from_secs(40))
@@ -192,6 +192,21 @@ async fn a_member_that_hangs_costs_only_the_locks_of_its_slots() {
 }
 
 #[tokio::test]
+async fn asking_every_second_opens_no_new_connection() {
+    let cluster = Cluster::start(false);
+    // A second is longer than a third of this, and an answer comes far sooner.
+    let redlock = client(&cluster).connect_timeout(Duration::from_millis(2700)).build().unwrap();
+    let guard = within("a lock", redlock.lock("held")).await.unwrap();
+    let asked = || cluster.masters.iter().map(|it| it.calls("cluster|slots")).min();
+    let connections = || cluster.masters.iter().map(Server::connections).collect::<Vec<_>>();
+    let (before, first) = (connections(), asked());
+    wait_until("each member was asked several times", async || asked() >= first.map(|it| it + 6))
+        .await;
+    assert_eq!(connections(), before);
+    drop(guard);
+}
+
+#[tokio::test]
 async fn a_master_that_restarts_empty_sits_out_and_one_that_is_trusted_does_not() {
     let cluster = Cluster::start(false);
     let strict = client(&cluster).build().unwrap();
@@ -213,7 +228,7 @@ async fn a_master_that_restarts_empty_sits_out_and_one_that_is_trusted_does_not(
 
 #[tokio::test]
 async fn a_cluster_that_is_none_or_cannot_be_reached_says_so() {
-    let server = redlock_tests::Server::start();
+    let server = Server::start();
     for (node, words) in [
         (Node::cluster([server.url()]), "cluster support disabled"),
         (Node::cluster(["redis://127.0.0.1:1"]), "127.0.0.1:1: "),

@@ -68,6 +68,21 @@ async fn a_held_lock_is_renewed_and_released_on_the_new_master() {
     within("release", guard.release()).await.unwrap();
 }
 
+#[tokio::test]
+async fn asking_every_second_opens_no_new_connection() {
+    let sentinels = Sentinels::start(0, None, None);
+    // A second is longer than half of this, and an answer comes far sooner.
+    let redlock = client(&sentinels).connect_timeout(Duration::from_millis(1900)).build().unwrap();
+    let guard = within("a lock", redlock.lock("held")).await.unwrap();
+    // All sentinels have been asked by then.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let before = sentinels.connections();
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let but_its_own = sentinels.connections().into_iter().map(|it| it - 1);
+    assert_eq!(but_its_own.collect::<Vec<_>>(), before);
+    drop(guard);
+}
+
 /// A client that was started after the failover has not seen the old master.
 #[tokio::test]
 async fn a_strict_client_hears_of_a_failover_before_its_time() {

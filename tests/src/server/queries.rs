@@ -67,6 +67,11 @@ impl Server {
         list.lines().filter(|line| !line.contains(&own)).map(str::to_owned).collect()
     }
 
+    /// How many connections the server has accepted since its start.
+    pub fn connections(&self) -> u64 {
+        connections_in(&self.info("stats"))
+    }
+
     /// Records the commands that the server sees from now on.
     pub fn monitor(&self) -> Monitor<'_> {
         let mut connection = self.settings.connect(self.port).unwrap();
@@ -94,6 +99,12 @@ impl Server {
     pub fn forget_connection(&self) {
         lock(&self.connection).take();
     }
+}
+
+/// How many connections were accepted, as `INFO stats` says.
+pub(crate) fn connections_in(stats: &str) -> u64 {
+    let count = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+    count.and_then(|it| it.trim().parse().ok()).unwrap_or_else(|| panic!("no count in {stats:?}"))
 }
 
 /// The address from which the server sees this connection.

@@ -7,38 +7,43 @@ use redis::{
     AsyncConnectionConfig, Pipeline, RedisConnectionInfo, RedisError, ServerError, Value,
     aio::MultiplexedConnection,
 };
-use tokio::{sync::Mutex, time::Instant};
+use tokio::time::{Instant, timeout_at};
 
 use super::{
-    dial::Dialer,
     failure::is_login,
+    opener::Opener,
     reply,
     transport::CloseReason,
     url::{Address, Login},
 };
-use crate::node::{Credentials, credentials::Provider};
+use crate::{
+    node::{Credentials, credentials::Provider},
+    sync::Mutex,
+};
 
 /// A connection to one server, opened at need and kept.
 pub(super) struct Line {
     pub(super) address: Address,
-    open: Mutex<Option<Open>>,
+    /// The questions that are being asked have it, one after the other.
+    open: Mutex<Kept>,
 }
 
-#[derive(Clone)]
+/// The connection, if there is one.
+type Kept = Arc<tokio::sync::Mutex<Option<Open>>>;
+
 struct Open {
     redis: MultiplexedConnection,
     close_reason: CloseReason,
-    /// When the first question without an answer was asked.
-    asked: Option<Instant>,
 }
 
 /// How to open a [`Line`].
-pub(super) struct Access<'a> {
-    pub(super) dialer: &'a Dialer,
+pub(super) struct Access {
+    /// Its dialer opens the connections.
+    pub(super) opener: Arc<Opener>,
     /// Asked for user and password.
-    pub(super) credentials: Option<&'a Provider<Credentials>>,
+    pub(super) credentials: Option<Provider<Credentials>>,
     /// The login of the URL.
-    pub(super) login: &'a Login,
+    pub(super) login: Login,
     /// Only a server that wants a login gets that of the URL.
     pub(super) login_at_need: bool,
     /// How long the answer may take, and the connection before it.
@@ -51,45 +56,69 @@ impl Line {
     }
 
     /// The answers to these questions. A broken connection is replaced at the next question, and one
-    /// that does not answer as well. Dropping the future gives up the answers alone.
+    /// that did not answer in time as well.
+    ///
+    /// Dropping the future gives up the answers alone. The question goes on in a task of its own, so that
+    /// a caller that has heard enough from other servers does not make a connection that is well look like
+    /// one that hangs.
     pub(super) async fn ask(
-        &self,
-        questions: &Pipeline,
-        access: &Access<'_>,
+        self: &Arc<Self>,
+        questions: &Arc<Pipeline>,
+        access: &Arc<Access>,
     ) -> Result<Vec<Value>, String> {
-        let asking = async {
-            let mut line = self.line(access).await?;
-            let asked = line.redis.send_packed_commands(questions, 0, questions.len()).await;
-            let mut open = self.open.lock().await;
-            match asked {
-                Ok(answers) => {
-                    open.iter_mut().for_each(|line| line.asked = None);
-                    Ok(answers)
-                }
-                Err(_) => {
-                    *open = None;
-                    Err(line.close_reason.reason().to_string())
-                }
+        let until = Instant::now() + access.limit;
+        let late = || Err(format!("no answer within {:?}", access.limit));
+        let kept = Arc::clone(&self.open.lock());
+        let Ok(mut open) = timeout_at(until, Arc::clone(&kept).lock_owned()).await else {
+            // The question before has had its time, so its task stands still with its runtime.
+            let mut current = self.open.lock();
+            if Arc::ptr_eq(&current, &kept) {
+                *current = Kept::default();
             }
+            return late();
         };
-        let answered = tokio::time::timeout(access.limit, asking).await;
-        answered.unwrap_or_else(|_| Err(format!("no answer within {:?}", access.limit)))
+        let (line, questions) = (Arc::clone(self), Arc::clone(questions));
+        let asking = tokio::spawn({
+            let access = Arc::clone(access);
+            async move {
+                let asking = line.ask_over(&mut open, &questions, &access);
+                let answered = tokio::time::timeout(access.limit, asking).await;
+                if answered.is_err() {
+                    *open = None;
+                }
+                answered
+            }
+        });
+        match timeout_at(until, asking).await {
+            Ok(Ok(Ok(answers))) => answers,
+            Ok(Err(_)) => Err("its tokio runtime ended".to_owned()),
+            Ok(Ok(Err(_))) | Err(_) => late(),
+        }
     }
 
-    async fn line(&self, access: &Access<'_>) -> Result<Open, String> {
-        let mut open = self.open.lock().await;
-        let hangs = |it: &Open| it.asked.is_some_and(|asked| asked.elapsed() >= access.limit);
-        let mut line = match open.take().filter(|it| !hangs(it)) {
+    async fn ask_over(
+        &self,
+        open: &mut Option<Open>,
+        questions: &Pipeline,
+        access: &Access,
+    ) -> Result<Vec<Value>, String> {
+        let line = match open.take() {
             Some(line) => line,
             None => self.dial(access).await?,
         };
-        line.asked = line.asked.or_else(|| Some(Instant::now()));
-        *open = Some(line.clone());
-        Ok(line)
+        let line = open.insert(line);
+        match line.redis.send_packed_commands(questions, 0, questions.len()).await {
+            Ok(answers) => Ok(answers),
+            Err(_) => {
+                let reason = line.close_reason.reason().to_string();
+                *open = None;
+                Err(reason)
+            }
+        }
     }
 
-    async fn dial(&self, access: &Access<'_>) -> Result<Open, String> {
-        let login = match access.credentials {
+    async fn dial(&self, access: &Access) -> Result<Open, String> {
+        let login = match &access.credentials {
             Some(provider) => {
                 let Credentials { user, password } =
                     provider.ask("the provider of the credentials").await?;
@@ -102,7 +131,7 @@ impl Line {
         let first = self.dial_with(access, login.as_ref()).await;
         match first {
             Err(Refusal::Server(error)) if login.is_none() && is_login(&error) => {
-                let second = self.dial_with(access, Some(access.login)).await;
+                let second = self.dial_with(access, Some(&access.login)).await;
                 second.map_err(|it| it.explain(access.login.secret()))
             }
             other => {
@@ -112,9 +141,9 @@ impl Line {
         }
     }
 
-    async fn dial_with(&self, access: &Access<'_>, login: Option<&Login>) -> Result<Open, Refusal> {
+    async fn dial_with(&self, access: &Access, login: Option<&Login>) -> Result<Open, Refusal> {
         let close_reason = CloseReason::default();
-        let stream = access.dialer.dial(&self.address, close_reason.clone()).await?;
+        let stream = access.opener.dialer.dial(&self.address, close_reason.clone()).await?;
         let mut info = RedisConnectionInfo::default().set_skip_set_lib_name();
         if let Some(password) = login.and_then(|it| it.password.as_ref()) {
             info = info.set_password(password);
@@ -134,7 +163,7 @@ impl Line {
             .exec_async(&mut redis)
             .await
             .map_err(|error| Refusal::of(error, &close_reason))?;
-        Ok(Open { redis, close_reason, asked: None })
+        Ok(Open { redis, close_reason })
     }
 }
 

@@ -17,19 +17,15 @@ use redis::{Pipeline, Value};
 use super::{
     checks::{none, opener},
     connection::RedisConnection,
-    dial::Dialer,
     failure::Failure,
     line::{Access, Line},
     opener::Opener,
     reply,
-    url::{Endpoint, Login},
+    url::Endpoint,
 };
 use crate::{
     error::{LockError, NodeError, NodeErrorKind},
-    node::{
-        Connector, Context, Credentials, Opened, Watchers, credentials::Provider,
-        ending_by::ending_by, settings::NodeSettings,
-    },
+    node::{Connector, Context, Opened, Watchers, ending_by::ending_by, settings::NodeSettings},
 };
 
 /// How often the sentinels are asked whether the master is still the same.
@@ -46,11 +42,8 @@ pub(super) struct SentinelConnector {
 /// The sentinels of one master.
 struct Sentinels {
     master: String,
-    all: Vec<Line>,
-    credentials: Option<Provider<Credentials>>,
-    /// The login of the first URL is that of the masters. Only a sentinel that wants a login gets it.
-    login: Login,
-    limit: Duration,
+    all: Vec<Arc<Line>>,
+    access: Arc<Access>,
 }
 
 /// A master, as a sentinel names it.
@@ -76,25 +69,29 @@ impl SentinelConnector {
         mut settings: NodeSettings,
         context: &Context,
     ) -> Result<Self, LockError> {
-        let all = endpoints.iter().map(|it| Line::new(it.address.clone())).collect();
+        let line = |it: &Endpoint| Arc::new(Line::new(it.address.clone()));
+        let all = endpoints.iter().map(line).collect();
         let Some(first) = endpoints.into_iter().next() else {
             return Err(none("Node::sentinel"));
         };
-        let sentinels = Sentinels {
-            master: master.to_owned(),
-            all,
-            credentials: settings.sentinel_credentials.take(),
-            login: first.login.clone(),
+        let credentials = settings.sentinel_credentials.take();
+        let login = first.login.clone();
+        let opener = Arc::new(opener(first, settings, context)?);
+        let access = Access {
+            opener: Arc::clone(&opener),
+            credentials,
+            // That of the first URL is that of the masters.
+            login,
+            login_at_need: true,
             limit: context.connect_timeout / 2,
         };
-        let opener = opener(first, settings, context)?;
-        let (sentinels, opener) = (Arc::new(sentinels), Arc::new(opener));
-        Ok(Self { name: Arc::clone(name), sentinels, opener })
+        let sentinels = Sentinels { master: master.to_owned(), all, access: Arc::new(access) };
+        Ok(Self { name: Arc::clone(name), sentinels: Arc::new(sentinels), opener })
     }
 
     async fn open(&self, watchers: &Arc<Watchers>) -> Result<Opened, Failure> {
         let Self { name, sentinels, opener } = self;
-        let Agreed { master, since } = sentinels.agree(&opener.dialer).await?;
+        let Agreed { master, since } = sentinels.agree().await?;
         let Some(any) = sentinels.all.first() else { return Err("no sentinels".to_owned().into()) };
         let address = any.address.beside(master.host.clone(), master.port);
         let opened = opener.open(name, &address, watchers).await;
@@ -106,18 +103,17 @@ impl SentinelConnector {
         // A replica that was promoted has been up for long, and a master for a moment.
         identity.uptime = identity.uptime.map(|up| since.map_or(up, |since| up.min(since)));
         let (name, sentinels) = (Arc::clone(name), Arc::clone(sentinels));
-        let opener = Arc::clone(opener);
         let connection = Box::new(RedisConnection::new(exchange));
         // A connection to the master, as long as it is the master.
         let connection = ending_by(connection, move |connection| {
             let closed = connection.closed();
             let (name, master) = (Arc::clone(&name), master.clone());
-            let (sentinels, opener) = (Arc::clone(&sentinels), Arc::clone(&opener));
+            let sentinels = Arc::clone(&sentinels);
             async move {
                 tokio::select! {
                     biased;
                     error = closed => error,
-                    now = sentinels.moved(&opener.dialer, &master) => {
+                    now = sentinels.moved(&master) => {
                         let reason =
                             format!("the sentinels have named another master, {}:{}", now.host, now.port);
                         NodeError::new(&name, NodeErrorKind::Disconnected, reason)
@@ -146,29 +142,21 @@ impl Connector for SentinelConnector {
 impl Sentinels {
     /// How long a client may take to hear of another master.
     fn overlap(&self) -> Duration {
-        ASK_INTERVAL + self.limit
+        ASK_INTERVAL + self.access.limit
     }
 
     /// The master that more than half of the sentinels name. A sentinel that hangs delays nothing
     /// while the others agree.
-    async fn agree(&self, dialer: &Dialer) -> Result<Agreed, String> {
-        let access = Access {
-            dialer,
-            credentials: self.credentials.as_ref(),
-            login: &self.login,
-            login_at_need: true,
-            limit: self.limit,
-        };
-        let access = &access;
+    async fn agree(&self) -> Result<Agreed, String> {
         let mut questions = Pipeline::new();
         questions.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&self.master);
         questions.cmd("SENTINEL").arg("MASTER").arg(&self.master);
-        let questions = &questions;
+        let questions = &Arc::new(questions);
         let mut asked: FuturesUnordered<_> = self
             .all
             .iter()
             .map(|sentinel| async move {
-                let answers = sentinel.ask(questions, access).await;
+                let answers = sentinel.ask(questions, &self.access).await;
                 (sentinel, answers.and_then(|answers| named(&answers)))
             })
             .collect();
@@ -195,10 +183,10 @@ impl Sentinels {
     }
 
     /// Resolves when the sentinels have agreed on another master.
-    async fn moved(&self, dialer: &Dialer, from: &Named) -> Named {
+    async fn moved(&self, from: &Named) -> Named {
         loop {
             tokio::time::sleep(ASK_INTERVAL).await;
-            match self.agree(dialer).await {
+            match self.agree().await {
                 Ok(Agreed { master, .. }) if master != *from => return master,
                 _ => {}
             }

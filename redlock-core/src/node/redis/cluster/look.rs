@@ -32,7 +32,9 @@ pub(super) struct Looker {
     pub(super) seeds: Vec<Place>,
     /// How its members are reached.
     pub(super) like: Address,
-    pub(super) opener: Opener,
+    pub(super) opener: Arc<Opener>,
+    pub(super) access: Arc<Access>,
+    /// For questions to the seeds, and to the members that are reached.
     pub(super) lines: Mutex<BTreeMap<Place, Arc<Line>>>,
     pub(super) limit: Duration,
     /// How long a slot that may have forgotten locks gives none.
@@ -59,25 +61,18 @@ impl Looker {
 
     /// Which member has which slots, as the first member tells it that is in touch with the others.
     async fn shards(&self, reached: &BTreeSet<Place>) -> Result<Vec<Shard>, String> {
-        let access = Access {
-            dialer: &self.opener.dialer,
-            credentials: self.opener.credentials.as_ref(),
-            login: &self.opener.login,
-            login_at_need: false,
-            limit: self.limit,
-        };
-        let access = &access;
         let mut questions = Pipeline::new();
         questions.cmd("CLUSTER").arg("INFO");
         questions.cmd("CLUSTER").arg("SLOTS");
-        let questions = &questions;
+        let questions = &Arc::new(questions);
         let asked: BTreeSet<&Place> = self.seeds.iter().chain(reached).collect();
+        self.lines.lock().retain(|place, _| asked.contains(place));
         let mut asked: FuturesUnordered<_> = asked
             .into_iter()
             .map(|place| {
                 let line = self.line(place);
                 async move {
-                    let answers = line.ask(questions, access).await;
+                    let answers = line.ask(questions, &self.access).await;
                     (place, answers.and_then(|answers| told(&answers, &place.host)))
                 }
             })

@@ -33,6 +33,7 @@ use self::{
 };
 use super::{
     checks::{none, opener},
+    line::Access,
     opener::Opener,
     url::Endpoint,
 };
@@ -65,8 +66,15 @@ impl ClusterConnector {
             return Err(none("Node::cluster"));
         };
         let (name, like) = (Arc::clone(&first.name), first.address.clone());
-        let opener = Opener { is_cluster: true, ..opener(first, settings, context)? };
+        let opener = Arc::new(Opener { is_cluster: true, ..opener(first, settings, context)? });
         let limit = context.connect_timeout / 3;
+        let access = Access {
+            opener: Arc::clone(&opener),
+            credentials: opener.credentials.clone(),
+            login: opener.login.clone(),
+            login_at_need: false,
+            limit,
+        };
         // Another client may go on with a master that was replaced for as long as this.
         let span = context.sits_out + connection::LOOK + limit;
         let looker = Looker {
@@ -74,6 +82,7 @@ impl ClusterConnector {
             seeds,
             like,
             opener,
+            access: Arc::new(access),
             lines: Mutex::default(),
             limit,
             span,

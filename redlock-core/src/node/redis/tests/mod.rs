@@ -6,6 +6,8 @@ mod calls;
 mod commands;
 mod connecting;
 mod fence;
+#[cfg(any(feature = "sentinel", feature = "cluster"))]
+mod lines;
 mod released_together;
 mod server;
 mod shared;
