@@ -14,7 +14,7 @@ use crate::{
     error::{LockError, LostReason},
     fence::FencingToken,
     metrics,
-    node::{Claim, queue_keys},
+    node::Claim,
     quorum::{Nodes, Round},
     resources::Resources,
     settings::Terms,
@@ -33,7 +33,7 @@ pub(crate) struct HoldId(pub(super) u64);
 fn mode(claim: &Claim) -> &'static str {
     match claim {
         Claim { shared: true, .. } => "shared",
-        claim if queue_keys::is_permit(claim) => "permit",
+        Claim { permit: true, .. } => "permit",
         _ => "exclusive",
     }
 }
@@ -94,7 +94,7 @@ impl Hold {
 
     /// Whether it is the hold of a permit.
     pub(crate) fn is_permit(&self) -> bool {
-        queue_keys::is_permit(&self.state.lock().lease().claim)
+        self.state.lock().lease().claim.permit
     }
 
     /// Whether it holds all of these resources.

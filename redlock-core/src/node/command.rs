@@ -15,6 +15,9 @@ pub(crate) struct Claim {
     pub(crate) value: String,
     /// The claim of a reader: others may have the key, too.
     pub(crate) shared: bool,
+    /// The claim of a client that has a permit or asks for it. The key alone does not tell: a lock may have
+    /// any name.
+    pub(crate) permit: bool,
     /// The place in the queue between clients of a reader, or of a writer that waits for readers. Zero
     /// without a place. Readers behind a writer that waits get no lock.
     pub(crate) place: u64,
@@ -23,7 +26,8 @@ pub(crate) struct Claim {
 impl Claim {
     /// A claim on one key.
     pub(crate) fn new(key: &Arc<str>, value: String) -> Self {
-        Self { key: Arc::clone(key), rest: Box::default(), value, shared: false, place: 0 }
+        let key = Arc::clone(key);
+        Self { key, rest: Box::default(), value, shared: false, permit: false, place: 0 }
     }
 
     /// Whether it has several keys.

@@ -23,12 +23,16 @@ pub(crate) fn prefix(key: &str) -> String {
 
 fn prefix_parts(key: &str) -> [&str; 4] {
     let key = line(key);
-    if key.bytes().any(|it| matches!(it, b'{' | b'}')) {
+    if has_brace(key) {
         // Either the key has a tag, which servers hash instead of the whole key, or its brace would end
         // a tag around it too early.
         return [key, "", "", ""];
     }
     [key, ":{", key, "}"]
+}
+
+fn has_brace(name: &str) -> bool {
+    name.bytes().any(|it| matches!(it, b'{' | b'}'))
 }
 
 /// The key of the queue itself.
@@ -71,14 +75,11 @@ pub(crate) fn lock_of_permits(line: &str) -> &str {
     key.filter(|key| prefix == self::prefix(key)).unwrap_or(line)
 }
 
-/// Whether this is the name of the queue of permits.
+/// Whether this is the name of the queue of permits. Such a name has a brace, which the prefix brings along.
+/// So a lock whose name happens to end like this stands before a queue of its own, unless its own name has
+/// braces.
 pub(crate) fn is_line_of_permits(line: &str) -> bool {
-    line.ends_with(":permit")
-}
-
-/// Whether a claim is for a permit.
-pub(crate) fn is_permit(claim: &Claim) -> bool {
-    line(&claim.key).len() != claim.key.len()
+    line.strip_suffix(":permit").is_some_and(has_brace)
 }
 
 /// The sign that a writer waits for the readers of a lock.
@@ -95,7 +96,7 @@ pub(crate) fn wake_keys(claim: &Claim) -> [String; 3] {
 
 #[cfg(test)]
 mod tests {
-    use super::{line, permit, prefix, queue};
+    use super::{is_line_of_permits, line, permit, prefix, queue};
 
     #[test]
     fn companions_share_the_slot_of_their_lock() {
@@ -108,6 +109,18 @@ mod tests {
         assert_eq!(permit, "redlock:a:{redlock:a}:permit:17");
         assert_eq!(prefix(&permit), "redlock:a:{redlock:a}:permit", "one queue for all");
         assert_eq!(queue(&permit), "redlock:a:{redlock:a}:permit:queue");
-        assert_eq!(line("redlock:a:permit:"), "redlock:a:permit:");
+    }
+
+    #[test]
+    fn only_a_key_with_a_brace_is_that_of_a_permit() {
+        let lines = ["redlock:a:{redlock:a}:permit", "redlock:{a}:permit", "a}b:permit"];
+        for (key, permits) in ["redlock:a", "redlock:{a}", "a}b"].into_iter().zip(lines) {
+            assert_eq!(line(&permit(key, 17)), permits);
+            assert!(is_line_of_permits(permits));
+        }
+        for key in ["redlock:a:permit:17", "redlock:{a}:permit:", "redlock:{a}:permit:x"] {
+            assert_eq!((line(key), prefix(key).starts_with(key)), (key, true));
+        }
+        assert!(!is_line_of_permits("redlock:a:permit"));
     }
 }

@@ -22,7 +22,7 @@ pub use lease::Lease;
 use crate::{
     client::Client,
     lease::{End, Hold, Judgement},
-    node::{Claim, queue_keys},
+    node::Claim,
 };
 
 /// Ends a hold here, and leaves its keys to the client that adopts them. Nothing is sent.
@@ -47,5 +47,5 @@ pub(crate) fn hand_off(client: &Arc<Client>, hold: &Arc<Hold>) -> Lease {
 
 /// Whether no other holder can have the keys of a claim, or another key for the same purpose.
 fn is_alone(claim: &Claim) -> bool {
-    !claim.shared && !queue_keys::is_permit(claim)
+    !claim.shared && !claim.permit
 }

@@ -47,8 +47,8 @@ impl<'a> Request<'a> {
             }
             let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
             let (key, rest, shared) = (Arc::clone(&self.key), self.rest.clone(), terms.shared);
-            let place = fronts.first.place();
-            let claim = Arc::new(Claim { key, rest, value, shared, place });
+            let (permit, place) = (self.permits.is_some(), fronts.first.place());
+            let claim = Arc::new(Claim { key, rest, value, shared, permit, place });
             let round =
                 Round::new(&client.nodes.names, |tally| tally.reached() || tally.impossible());
             let start = client.nodes.clock.read();

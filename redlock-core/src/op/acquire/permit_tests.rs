@@ -20,7 +20,7 @@ use crate::{
     LockError, LockHandle, MemoryNode, Redlock, Released,
     client::Client,
     clock::Moment,
-    node::queue_keys,
+    node::{counter, queue_keys},
     options::LockOptions,
     resources::Resources,
     settings::Terms,
@@ -342,6 +342,31 @@ async fn a_permit_is_joined_by_permits_and_not_by_locks() {
         (permit.is_ok(), bare.is_ok(), plain.unwrap() >= 2)
     };
     assert_eq!(redlock.lock("r").permits(1).run(inside).await.unwrap(), (true, false, true));
+}
+
+/// An application names its locks as it likes.
+#[tokio::test(start_paused = true)]
+async fn a_lock_whose_name_ends_like_a_permit_is_a_plain_lock() {
+    for name in ["doc:permit:1", "{doc}:permit:1", "doc:{redlock:doc}:permit:1"] {
+        let nodes = nodes(3);
+        let redlock = client(&nodes);
+        let inside = async |_: &LockHandle| {
+            let joined = redlock.lock(name).run(async |_: &LockHandle| ()).await;
+            let bare = redlock.lock(name).wait(60 * SECOND).await.map(drop);
+            let lead = redlock.lead(name);
+            let lead = lead.run::<(), _, _>(async |_| std::ops::ControlFlow::Break(()));
+            let lead = timeout(60 * SECOND, lead).await;
+            (joined.is_ok(), bare.is_ok(), lead.is_ok_and(|led| led.is_err()))
+        };
+        let begun = Instant::now();
+        let joined = redlock.lock(name).run(inside).await.unwrap();
+        assert_eq!((joined, begun.elapsed()), ((true, false, true), Duration::ZERO), "{name}");
+        let lease = redlock.lock(name).await.unwrap().into_lease();
+        drop(client(&nodes).adopt(lease).await.unwrap());
+    }
+    let [key, next] = ["redlock:doc:permit:1", "redlock:doc:permit:2"];
+    assert_eq!(queue_keys::queue(key), format!("{key}:{{{key}}}:queue"));
+    assert_eq!(counter::key(next), format!("{next}:{{{next}}}:fence"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -50,7 +50,7 @@ async fn take_over(client: &Arc<Client>, mut lease: Lease) -> Result<Arc<Hold>, 
     client.check_open(lease.resources.name())?;
     let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
     let (key, rest) = client.keys(&lease.resources);
-    let claim = Arc::new(Claim { key, rest, value, shared: false, place: 0 });
+    let claim = Arc::new(Claim { rest, ..Claim::new(&key, value) });
     let round = Round::new(&client.nodes.names, settles);
     // The tasks of this client wait in its queue, unless another task asks the nodes already.
     let wants = Wants::new(&terms, claim.is_set());
