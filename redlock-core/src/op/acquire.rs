@@ -206,7 +206,7 @@ impl Request<'_> {
             }
             self.attempts = self.attempts.saturating_add(1);
             let may_ask =
-                self.permits.is_none() || Box::pin(self.find_number(&fronts.first)).await?;
+                self.permits.is_none() || Box::pin(self.find_number(&mut fronts.first)).await?;
             let attempt =
                 if may_ask { self.attempt(fronts).await? } else { Err(FailedAttempt::full()) };
             match attempt {

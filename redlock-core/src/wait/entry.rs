@@ -131,8 +131,8 @@ impl Entry {
         }
     }
 
-    /// Has the next report listen again. A node tells a client nothing of what that client does itself: it
-    /// may have given this waiter the turn for a permit that another task of this client released.
+    /// Has the next report listen again, because this client may have given the turn to this waiter itself. A
+    /// node does not push to a client what that client does, and forgets that it listens.
     pub(crate) fn listen_again(&mut self) {
         self.reports = 0;
     }

@@ -112,7 +112,12 @@ impl Request<'_> {
                     let hurried = front.hurried(quiet, Duration::ZERO);
                     match self.event(front, pause, hurried).await? {
                         Event::Notified => return Ok(Chance::Notified),
-                        Event::Hurried => return Ok(Chance::Hurried),
+                        Event::Hurried => {
+                            if let Some(entry) = &mut front.entry {
+                                entry.listen_again();
+                            }
+                            return Ok(Chance::Hurried);
+                        }
                         Event::Time => client.ensure_moving(),
                         Event::Told(signal) => {
                             if signal == Signal::Moved {
@@ -251,15 +256,12 @@ impl Request<'_> {
         front: &mut Front,
         waiting: &mut Waiting,
     ) -> Result<Conclusion, LockError> {
-        if let Some(entry) = &mut front.entry {
-            if let Some(Signal::Turn) = entry.take_signal() {
-                // The turn came while the client asked. Its question may have come to some nodes before the
-                // release did. A report forgets the turn, and its answer is doubted after a split vote.
-                return Ok(Conclusion::End(Chance::Turn));
-            }
-            if self.permits.is_some() {
-                entry.listen_again();
-            }
+        if let Some(entry) = &mut front.entry
+            && let Some(Signal::Turn) = entry.take_signal()
+        {
+            // The turn came while the client asked. Its question may have come to some nodes before the
+            // release did. A report forgets the turn, and its answer is doubted after a split vote.
+            return Ok(Conclusion::End(Chance::Turn));
         }
         let report = self.ask_queue(front).await?;
         if let Report::At(QueuePosition { ahead, is_renewed, .. }) = report {

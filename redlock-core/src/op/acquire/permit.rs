@@ -61,14 +61,14 @@ impl Request<'_> {
                 Joined::Refused(no_turn) => return Err(self.no_turn(&no_turn)),
                 Joined::Waiting(_) => return Err(self.held(false, Vec::new())),
             };
-            let fronts = Fronts::one(front);
+            let mut fronts = Fronts::one(front);
             self.attempts = 1;
             for _ in 0..MAX_TRIES {
                 let failure = match self.attempt(&fronts).await? {
                     Ok(granted) => return self.admit(fronts, granted),
                     Err(failure) => refused.insert(Arc::new(failure)),
                 };
-                if failure.no_quorum || !self.find_number(&fronts.first).await? {
+                if failure.no_quorum || !self.find_number(&mut fronts.first).await? {
                     break;
                 }
             }
@@ -93,7 +93,7 @@ impl Request<'_> {
     ///
     /// A node keeps permits for the waiters that it gave their turns. `front` is the place of this request
     /// among them, if it has one.
-    pub(super) async fn find_number(&mut self, front: &Front) -> Result<bool, LockError> {
+    pub(super) async fn find_number(&mut self, front: &mut Front) -> Result<bool, LockError> {
         let Some(Permits { line, count }) = self.permits.as_deref() else { return Ok(true) };
         let (line, count) = (Arc::clone(line), *count);
         let from = self.random(count);
@@ -109,6 +109,10 @@ impl Request<'_> {
         match self.unless_closed(answer_of(&nodes, node, job)).await? {
             Ok(Reply::Permit { free: None }) => Ok(false),
             Ok(Reply::Permit { free: Some(number) }) if number < count => {
+                if let Some(entry) = &mut front.entry {
+                    // If another one is free, too, the node has given the turn for it to the first waiter.
+                    entry.listen_again();
+                }
                 self.take_number(number);
                 Ok(true)
             }

@@ -4,7 +4,7 @@ use std::{
     future::IntoFuture,
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering::SeqCst},
+        atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst},
     },
     time::Duration,
 };
@@ -20,7 +20,7 @@ use crate::{
     LockError, LockHandle, MemoryNode, Redlock, Released,
     client::Client,
     clock::Moment,
-    node::{counter, queue_keys},
+    node::{Action, Listens, counter, intercepted::intercepted, queue_keys},
     options::LockOptions,
     resources::Resources,
     settings::Terms,
@@ -136,16 +136,17 @@ async fn a_request_goes_behind_those_that_wait_in_its_process() {
     drop(timeout(SECOND, second).await.unwrap().unwrap().unwrap());
 }
 
-/// A request for the only permit of a resource, which is the first in its process.
+/// A request for one of `count` permits of a resource, which is the first in its process.
 fn permit_request<'a>(
     client: &'a Arc<Client>,
     terms: &'a Terms,
+    count: u32,
     now: Moment,
 ) -> (Request<'a>, Front) {
     let mut request = Request::new(client, Resources::One("r".to_owned()), terms, now, now);
     request.key = queue_keys::permit(&request.key, 0).into();
     let line: Arc<str> = queue_keys::line(&request.key).into();
-    request.permits = Some(Box::new(Permits { line: Arc::clone(&line), count: 1 }));
+    request.permits = Some(Box::new(Permits { line: Arc::clone(&line), count }));
     let Joined::First(front) = client.queues.join(&line, request.wants(), now) else {
         panic!("another request is before it");
     };
@@ -162,17 +163,62 @@ async fn a_turn_that_came_while_the_client_asked_is_used_without_a_report() {
     let client = ours.client();
     let terms = client.settings.terms(&LockOptions::default().permits(1)).unwrap();
     let now = client.nodes.clock.now();
-    let (mut request, mut front) = permit_request(client, &terms, now);
+    let (mut request, mut front) = permit_request(client, &terms, 1, now);
     let (end, full) = (now + 60 * SECOND, FailedAttempt::full());
     let chance = request.chance(&mut front, Some(&full), None, end).await.unwrap();
     assert_eq!(chance, Chance::Free, "it has joined the queue");
-    assert!(!request.find_number(&front).await.unwrap());
+    assert!(!request.find_number(&mut front).await.unwrap());
     held.release().await.unwrap();
     sleep(SECOND / 2).await;
     let begun = Instant::now();
     let chance = request.chance(&mut front, Some(&full), Some(chance), end).await.unwrap();
     assert_eq!((chance, begun.elapsed()), (Chance::Turn, Duration::ZERO));
-    assert!(request.find_number(&front).await.unwrap(), "it is kept for this client");
+    assert!(request.find_number(&mut front).await.unwrap(), "it is kept for this client");
+}
+
+/// A node does not push to a client what that client has caused, and the keys of the turn are written then.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_whose_own_client_gave_it_the_turn_hears_of_its_next_turn() {
+    for by_question in [false, true] {
+        let nodes = nodes(3);
+        let (ours, theirs) = (client(&nodes), client(&nodes));
+        drop(ours.lock("warm").await.unwrap());
+        let permit = |it: &Redlock| it.lock("r").permits(3).auto_extend(false).into_future();
+        let held = try_join_all([permit(&theirs), permit(&theirs)]).await.unwrap();
+        let own = permit(&ours).await.unwrap();
+        let client = ours.client();
+        let taken: Vec<_> = theirs.client().leases.registry.all();
+        let [first, second] = [0, 1].map(|it: usize| Arc::clone(&taken[it].claim().key));
+        let terms = client.settings.terms(&LockOptions::default().permits(3)).unwrap();
+        let now = client.nodes.clock.now();
+        let (mut request, mut front) = permit_request(client, &terms, 3, now);
+        // That of a permit which stays taken.
+        request.key = first;
+        let (end, full) = (now + 60 * SECOND, FailedAttempt::full());
+        let chance = request.chance(&mut front, Some(&full), None, end).await.unwrap();
+        assert_eq!(chance, Chance::Free, "it has joined the queue");
+        assert!(!request.find_number(&mut front).await.unwrap());
+        let mut last = chance;
+        if by_question {
+            // The node has forgotten two of the permits, and gives the turn for the second when it is asked.
+            let keeper = queue_node(&client.nodes, &request.key).unwrap();
+            let own = &client.leases.registry.all()[0].claim().key;
+            assert!(nodes[keeper].remove(&second) && nodes[keeper].remove(own));
+            assert!(request.find_number(&mut front).await.unwrap());
+        } else {
+            own.release().await.unwrap();
+            last = request.chance(&mut front, Some(&full), Some(last), end).await.unwrap();
+            assert_eq!(last, Chance::Hurried);
+        }
+        let release = async {
+            sleep(SECOND / 2).await;
+            drop(held);
+            Instant::now()
+        };
+        let chance = request.chance(&mut front, Some(&full), Some(last), end);
+        let (chance, released) = tokio::join!(chance, release);
+        assert_eq!((chance.unwrap(), released.elapsed()), (Chance::Turn, Duration::ZERO));
+    }
 }
 
 /// The turn that it passes on is for another client. Clients without a quorum that asked again each time
@@ -186,7 +232,7 @@ async fn a_client_that_leaves_without_a_quorum_does_not_ask_again_at_once() {
     let client = ours.client();
     let terms = client.settings.terms(&LockOptions::default().permits(1)).unwrap();
     let now = client.nodes.clock.now();
-    let (mut request, mut front) = permit_request(client, &terms, now);
+    let (mut request, mut front) = permit_request(client, &terms, 1, now);
     let (end, full) = (now + 60 * SECOND, FailedAttempt::full());
     let chance = request.chance(&mut front, Some(&full), None, end).await.unwrap();
     assert_eq!(chance, Chance::Free, "it has joined the queue");
@@ -253,6 +299,37 @@ async fn waiters_do_not_pass_the_turn_round_at_a_node_that_knows_no_permits() {
         let LockError::Held { attempts, .. } = error else { panic!("{error}") };
         assert!(*attempts < 200, "{attempts} in 5 s");
     }
+}
+
+/// It asks nothing until the queue moves. A report after which it listens again is three commands.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_behind_the_front_sends_at_most_one_command_a_second() {
+    let sent = Arc::new(AtomicUsize::new(0));
+    let nodes = ["a", "b", "c"].map(|name| {
+        let sent = Arc::clone(&sent);
+        intercepted(name, move |sender, _, commands| {
+            for command in commands.iter().filter(|it| it.claim.value.ends_with("behind")) {
+                let listens = match command.action {
+                    Action::Join { listens, .. } => listens != Listens::Nothing,
+                    _ => false,
+                };
+                sent.fetch_add(if listens { 3 } else { 1 }, SeqCst);
+            }
+            sender.send(commands)
+        })
+    });
+    let [holder, front, behind] = ["holder", "front", "behind"]
+        .map(|name| Redlock::builder().client_name(name).over(nodes.to_vec()));
+    let _held = holder.lock("r").permits(1).await.unwrap();
+    for client in [&front, &behind] {
+        let request = client.lock("r").permits(1).wait(300 * SECOND);
+        tokio::spawn(request.into_future());
+        sleep(SECOND).await;
+    }
+    sent.store(0, SeqCst);
+    sleep(30 * SECOND).await;
+    let sent = sent.load(SeqCst);
+    assert!((10..=30).contains(&sent), "{sent}");
 }
 
 /// A client that takes permits in a loop does not keep the others out.
