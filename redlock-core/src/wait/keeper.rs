@@ -2,7 +2,10 @@
 //!
 //! All clients compute the same node: the first that can be reached in the order of [`rank`].
 
-use crate::node::{NodeHandle, fnv1a, queue_keys};
+use crate::{
+    clock::Moment,
+    node::{NodeHandle, fnv1a, queue_keys},
+};
 
 /// The rank of a node for a key: the node with the highest rank keeps the queue. It is the same in
 /// every client that knows the server by its run id, whatever address the client uses.
@@ -30,6 +33,15 @@ pub(super) fn keeper(nodes: &[NodeHandle], key: &str, refused: &[usize]) -> Opti
 /// The node on which a release of this key gives the turn to the next waiter.
 pub(crate) fn queue_node(nodes: &[NodeHandle], key: &str) -> Option<usize> {
     keeper(nodes, key, &[])
+}
+
+/// The node that is asked for a permit: the one that keeps the queue, if it votes. To a node that sits out
+/// permits look free that are taken (rule 16).
+pub(crate) fn permit_node(nodes: &[NodeHandle], key: &str, now: Moment) -> Option<usize> {
+    let numbered = nodes.iter().enumerate();
+    let sits_out = |node: &NodeHandle| !node.gives_votes() && node.refuses_votes(now).is_some();
+    let refused: Vec<_> = numbered.filter(|(_, it)| sits_out(it)).map(|(index, _)| index).collect();
+    keeper(nodes, key, &refused)
 }
 
 #[cfg(test)]

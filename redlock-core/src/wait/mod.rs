@@ -48,7 +48,7 @@ mod wants;
 pub(crate) use deletes::{delete, settles};
 pub(crate) use entry::{Entry, QueuePosition, Report};
 pub(crate) use failed_attempt::FailedAttempt;
-pub(crate) use keeper::queue_node;
+pub(crate) use keeper::{permit_node, queue_node};
 pub(crate) use pace::{MIN_PAUSE, REFRESH, WakeBackoff, grace, watches_after};
 pub(crate) use pushes::Signal;
 pub(crate) use queues::{Joined, Queues, all::Requests};

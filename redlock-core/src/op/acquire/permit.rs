@@ -1,8 +1,8 @@
 //! Taking one of the permits of a resource.
 //!
 //! A permit is a lock under a key of its own, with a number. The first attempt is for a random
-//! number. A client that was refused asks the node that keeps the queue of all permits for a number
-//! that is free there. So a client pays one question when all permits are taken, and not an attempt
+//! number. A client that was refused asks the node that keeps the queue of all permits, or the next one that
+//! votes, for a number that is free there. So a client pays one question when all permits are taken, and not an attempt
 //! at each.
 
 use std::{
@@ -22,7 +22,7 @@ use crate::{
     lease::Hold,
     node::{Action, Claim, Job, Reply, queue_keys},
     quorum::answer_of,
-    wait::{FailedAttempt, Front, Joined, line_of_one_permit, queue_node},
+    wait::{FailedAttempt, Front, Joined, line_of_one_permit, permit_node},
 };
 
 /// How often a request that does not wait asks for another number, when other clients were faster.
@@ -98,8 +98,7 @@ impl Request<'_> {
         let (line, count) = (Arc::clone(line), *count);
         let from = self.random(count);
         let nodes = Arc::clone(&self.client.nodes);
-        let keeper = queue_node(&nodes, &line);
-        let Some(node) = keeper else {
+        let Some(node) = permit_node(&nodes, &line, self.now()) else {
             self.take_number(from);
             return Ok(true);
         };

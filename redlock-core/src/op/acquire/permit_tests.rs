@@ -17,7 +17,7 @@ use super::{
     retries::Chance,
 };
 use crate::{
-    LockError, LockHandle, MemoryNode, Redlock, Released,
+    LockError, LockHandle, MemoryNode, Redlock, Released, Restarts,
     client::Client,
     clock::Moment,
     node::{Action, Listens, counter, intercepted::intercepted, queue_keys},
@@ -267,26 +267,28 @@ async fn a_waiter_takes_the_permit_at_once_when_its_turn_comes() {
     }
 }
 
-/// The node that keeps the queue sits out, so that to it all permits look free.
+/// The node that keeps the queue is trusted although it restarted empty, so that to it all permits look free.
 #[tokio::test(start_paused = true)]
 async fn waiters_do_not_pass_the_turn_round_at_a_node_that_knows_no_permits() {
     let nodes = nodes(3);
-    let clients = [(); 12].map(|()| client(&nodes));
+    let trusting = || Redlock::builder().nodes(&nodes).ttl(60 * SECOND).restarts(Restarts::Trusted);
+    let clients = [(); 12].map(|()| trusting().build().unwrap());
     for client in &clients {
         drop(client.lock("warm").await.unwrap());
     }
+    let holder = &clients[0];
+    let permit = |it: &Redlock, name: &str| it.lock(name).permits(8);
+    let names = (0..50).map(|number| format!("r{number}"));
+    let taken = names.flat_map(|name| [(); 8].map(|()| permit(holder, &name)));
+    let taken = try_join_all(taken.map(IntoFuture::into_future)).await.unwrap();
     nodes[0].restart_empty();
     sleep(SECOND).await;
-    let holder = &clients[0];
-    let is_kept_there = |name: &String| {
-        let slot = queue_keys::permit(&holder.client().key(name), 0);
-        queue_node(&holder.client().nodes, queue_keys::line(&slot)) == Some(0)
-    };
-    let name = (0..1000).map(|number| format!("r{number}")).find(is_kept_there).unwrap();
-    let permit = |it: &Redlock| it.lock(&name).permits(2);
-    let [_kept, released] = [permit(holder).await.unwrap(), permit(holder).await.unwrap()];
+    let mut held = taken.into_iter().filter(|it| is_kept_by_first(holder, it.resource()));
+    let released = held.next().unwrap();
+    let _kept: Vec<_> = held.collect();
+    let name = released.resource().to_owned();
     nodes.iter().for_each(|node| node.slow(SECOND / 1000));
-    let waiting = clients[1..].iter().map(|it| permit(it).wait(5 * SECOND).into_future());
+    let waiting = clients[1..].iter().map(|it| permit(it, &name).wait(5 * SECOND).into_future());
     let release = async {
         sleep(SECOND / 2).await;
         // It gives the first turn.
@@ -299,6 +301,38 @@ async fn waiters_do_not_pass_the_turn_round_at_a_node_that_knows_no_permits() {
         let LockError::Held { attempts, .. } = error else { panic!("{error}") };
         assert!(*attempts < 200, "{attempts} in 5 s");
     }
+}
+
+/// Whether the first node keeps the queue of the permits of this resource.
+fn is_kept_by_first(client: &Redlock, name: &str) -> bool {
+    let slot = queue_keys::permit(&client.client().key(name), 0);
+    queue_node(&client.client().nodes, &slot) == Some(0)
+}
+
+/// To the node that sits out all permits look free. A request that asked it would try one number after
+/// the other.
+#[tokio::test(start_paused = true)]
+async fn a_free_permit_is_found_while_the_node_of_the_queue_sits_out() {
+    const COUNT: u32 = 100;
+    let nodes = nodes(3);
+    let [holder, waiter, other] = [client(&nodes), client(&nodes), client(&nodes)];
+    for client in [&holder, &waiter, &other] {
+        drop(client.lock("warm").await.unwrap());
+    }
+    nodes[0].restart_empty();
+    sleep(SECOND).await;
+    let mut names = (0..1000).map(|number| format!("r{number}"));
+    let name = names.find(|it| is_kept_by_first(&other, it)).unwrap();
+    let permit = |it: &Redlock| it.lock(&name).permits(COUNT);
+    let mut held = try_join_all((0..COUNT).map(|_| permit(&holder).into_future())).await.unwrap();
+    let now = other.client().nodes.clock.now();
+    assert!(other.client().nodes[0].refuses_votes(now).is_some(), "it sits out");
+    let waiting = tokio::spawn(permit(&waiter).wait(60 * SECOND).into_future());
+    sleep(SECOND / 100).await;
+    drop(held.pop());
+    let taken = timeout(SECOND / 100, waiting).await.unwrap().unwrap().unwrap();
+    taken.release().await.unwrap();
+    drop(permit(&other).wait(Duration::ZERO).await.unwrap());
 }
 
 /// It asks nothing until the queue moves. A report after which it listens again is three commands.
