@@ -124,9 +124,45 @@ async fn a_lock_that_is_deleted_goes_to_the_next_waiter_at_once() {
     // The holder may do this itself. Its own waiters are woken as well.
     let waits = tokio::spawn(operator.lock("r").wait(60 * SECOND).into_future());
     sleep(SECOND).await;
+    let begun = Instant::now();
     operator.force_release_now("r").await.unwrap();
     drop(waits.await.unwrap().unwrap());
+    assert!(begun.elapsed() < SECOND / 100, "{:?}", begun.elapsed());
     drop(taken);
+}
+
+/// A node does not push the turn to the client that has caused it.
+#[tokio::test(start_paused = true)]
+async fn a_permit_that_is_taken_away_goes_to_the_next_task_at_once() {
+    let nodes = nodes(3);
+    let [ours, theirs] = ["ours", "theirs"].map(|it| client(it, &nodes));
+    for holder in [&ours, &theirs] {
+        let _held = holder.lock("r").permits(1).await.unwrap();
+        let waits = tokio::spawn(ours.lock("r").permits(1).wait(60 * SECOND).into_future());
+        sleep(SECOND).await;
+        let begun = Instant::now();
+        ours.force_release_now("r:{redlock:r}:permit:0").await.unwrap();
+        drop(waits.await.unwrap().unwrap());
+        assert!(begun.elapsed() < SECOND / 100, "{:?}", begun.elapsed());
+    }
+}
+
+/// They stand in the same queue between clients.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_taken_away_goes_to_the_next_task_whether_it_reads_or_writes() {
+    for (held, waits) in [(false, true), (true, false), (false, false)] {
+        let nodes = nodes(3);
+        let [ours, theirs] = ["ours", "theirs"].map(|it| client(it, &nodes));
+        let ask = |it: &Redlock, shared| if shared { it.lock("r").shared() } else { it.lock("r") };
+        drop(ours.lock("warm").await.unwrap());
+        let _held = ask(&theirs, held).await.unwrap();
+        let waiting = tokio::spawn(ask(&ours, waits).wait(60 * SECOND).into_future());
+        sleep(SECOND / 500).await;
+        let begun = Instant::now();
+        ours.force_release_now("r").await.unwrap();
+        drop(waiting.await.unwrap().unwrap());
+        assert!(begun.elapsed() < SECOND / 500, "{held} {waits}: {:?}", begun.elapsed());
+    }
 }
 
 /// It does not watch the lock yet.
