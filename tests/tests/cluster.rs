@@ -158,7 +158,7 @@ async fn a_member_that_hangs_costs_only_the_locks_of_its_slots() {
     let guards = many(&redlock).await;
     let hung = cluster.owner("redlock:lock-0");
     let is_hung = |name: &str| cluster.owner(&format!("redlock:{name}")) == hung;
-    let (stuck, well): (Vec<_>, Vec<_>) = guards.iter().partition(|it| is_hung(&it.resource()));
+    let (stuck, well): (Vec<_>, Vec<_>) = guards.iter().partition(|it| is_hung(it.resource()));
     // Answers of the other members come all the time.
     let names = (0..).map(|it| format!("traffic-{it}")).filter(|it| !is_hung(it));
     let traffic: Vec<_> = names

@@ -39,7 +39,8 @@ pub(crate) fn queue_node(nodes: &[NodeHandle], key: &str) -> Option<usize> {
 /// permits look free that are taken (rule 16).
 pub(crate) fn permit_node(nodes: &[NodeHandle], key: &str, now: Moment) -> Option<usize> {
     let numbered = nodes.iter().enumerate();
-    let sits_out = |node: &NodeHandle| !node.gives_votes() && node.refuses_votes(now).is_some();
+    let sits_out =
+        |node: &NodeHandle| !node.surely_gives_votes() && node.refuses_votes(now).is_some();
     let refused: Vec<_> = numbered.filter(|(_, it)| sits_out(it)).map(|(index, _)| index).collect();
     keeper(nodes, key, &refused)
 }
