@@ -7,7 +7,7 @@ use redis::{
     AsyncConnectionConfig, Pipeline, RedisConnectionInfo, RedisError, ServerError, Value,
     aio::MultiplexedConnection,
 };
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout;
 
 use super::{
     failure::is_login,
@@ -66,34 +66,36 @@ impl Line {
         questions: &Arc<Pipeline>,
         access: &Arc<Access>,
     ) -> Result<Vec<Value>, String> {
-        let until = Instant::now() + access.limit;
-        let late = || Err(format!("no answer within {:?}", access.limit));
         let kept = Arc::clone(&self.open.lock());
-        let Ok(mut open) = timeout_at(until, Arc::clone(&kept).lock_owned()).await else {
+        let mut has_turn = false;
+        let asking = async {
+            let mut open = Arc::clone(&kept).lock_owned().await;
+            has_turn = true;
+            let (line, questions) = (Arc::clone(self), Arc::clone(questions));
+            let access = Arc::clone(access);
+            let asking = tokio::spawn(async move {
+                let asking = line.ask_over(&mut open, &questions, &access);
+                let answered = timeout(access.limit, asking).await;
+                if answered.is_err() {
+                    *open = None;
+                }
+                answered
+            });
+            asking.await
+        };
+        match timeout(access.limit, asking).await {
+            Ok(Ok(Ok(answers))) => return answers,
+            Ok(Err(_)) => return Err("its tokio runtime ended".to_owned()),
+            Ok(Ok(Err(_))) | Err(_) => {}
+        }
+        if !has_turn {
             // The question before has had its time, so its task stands still with its runtime.
             let mut current = self.open.lock();
             if Arc::ptr_eq(&current, &kept) {
                 *current = Kept::default();
             }
-            return late();
-        };
-        let (line, questions) = (Arc::clone(self), Arc::clone(questions));
-        let asking = tokio::spawn({
-            let access = Arc::clone(access);
-            async move {
-                let asking = line.ask_over(&mut open, &questions, &access);
-                let answered = tokio::time::timeout(access.limit, asking).await;
-                if answered.is_err() {
-                    *open = None;
-                }
-                answered
-            }
-        });
-        match timeout_at(until, asking).await {
-            Ok(Ok(Ok(answers))) => answers,
-            Ok(Err(_)) => Err("its tokio runtime ended".to_owned()),
-            Ok(Ok(Err(_))) | Err(_) => late(),
         }
+        Err(format!("no answer within {:?}", access.limit))
     }
 
     async fn ask_over(

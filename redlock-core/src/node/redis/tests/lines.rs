@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tokio::sync::Semaphore;
+
 use super::{
     super::{
         checks::opener,
@@ -11,60 +13,90 @@ use super::{
     *,
 };
 
-/// A server that answers a greeting with each connection, and questions from the connection with this number
-/// on. Returns a line to it, and how many connections it has accepted.
-async fn line(answers_from: usize, limit: Duration) -> (Arc<Line>, Arc<Access>, Arc<AtomicUsize>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let connections = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&connections);
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            let number = count.fetch_add(1, Ordering::Relaxed);
-            tokio::spawn(async move {
-                let mut buffer = vec![0; 1024];
-                loop {
-                    let read = stream.read(&mut buffer).await.unwrap_or(0);
-                    if read == 0 {
-                        return;
-                    }
-                    if number >= answers_from || buffer[..read].ends_with(b"PING\r\n") {
-                        let _ = stream.write_all(b"+PONG\r\n").await;
-                    }
-                }
-            });
-        }
-    });
-    let endpoint = url::parse(&format!("redis://127.0.0.1:{port}")).unwrap();
-    let (address, login) = (endpoint.address.clone(), endpoint.login.clone());
-    let opener = opener(endpoint, NodeSettings::default(), &context()).unwrap();
-    let access =
-        Access { opener: Arc::new(opener), credentials: None, login, login_at_need: false, limit };
-    (Arc::new(Line::new(address)), Arc::new(access), connections)
+/// A server that answers nothing before it may, and a line to it.
+struct Asked {
+    line: Arc<Line>,
+    access: Arc<Access>,
+    may_answer: Arc<Semaphore>,
+    /// How many connections it has accepted.
+    connections: Arc<AtomicUsize>,
+    /// How often it was asked.
+    heard: Arc<AtomicUsize>,
 }
 
-fn question() -> Arc<redis::Pipeline> {
-    let mut questions = redis::pipe();
-    questions.cmd("ROLE");
-    Arc::new(questions)
+impl Asked {
+    async fn new(limit: Duration) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let may_answer = Arc::new(Semaphore::new(0));
+        let (connections, heard) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        tokio::spawn({
+            let (may_answer, connections) = (Arc::clone(&may_answer), Arc::clone(&connections));
+            let heard = Arc::clone(&heard);
+            async move {
+                while let Ok((mut stream, _)) = listener.accept().await {
+                    connections.fetch_add(1, Ordering::Relaxed);
+                    let (may_answer, heard) = (Arc::clone(&may_answer), Arc::clone(&heard));
+                    tokio::spawn(async move {
+                        let mut buffer = vec![0; 1024];
+                        while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {
+                            heard.fetch_add(1, Ordering::Relaxed);
+                            may_answer.acquire().await.unwrap().forget();
+                            let _ = stream.write_all(b"+OK\r\n").await;
+                        }
+                    });
+                }
+            }
+        });
+        let endpoint = url::parse(&format!("redis://127.0.0.1:{port}")).unwrap();
+        let (address, login) = (endpoint.address.clone(), endpoint.login.clone());
+        let opener = Arc::new(opener(endpoint, NodeSettings::default(), &context()).unwrap());
+        let access = Access { opener, credentials: None, login, login_at_need: false, limit };
+        let line = Arc::new(Line::new(address));
+        Self { line, access: Arc::new(access), may_answer, connections, heard }
+    }
+
+    async fn ask(&self) -> Result<Vec<redis::Value>, String> {
+        let mut questions = redis::pipe();
+        questions.cmd("ROLE");
+        within(self.line.ask(&Arc::new(questions), &self.access)).await
+    }
+
+    /// Asks, and gives the answer up once the server was asked for the `count`th time.
+    async fn ask_and_leave(&self, count: usize) {
+        let heard = async {
+            while self.heard.load(Ordering::Relaxed) < count {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::select! {
+            answer = self.ask() => panic!("{answer:?}"),
+            () = within(heard) => {}
+        }
+    }
+
+    fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
 }
 
 #[tokio::test]
 async fn a_question_that_is_given_up_costs_no_connection() {
-    let (line, access, connections) = line(0, LIMIT).await;
-    for _ in 0..3 {
-        // Before the connection is there, and then before the answer is.
-        assert!(line.ask(&question(), &access).now_or_never().is_none());
-        within(line.ask(&question(), &access)).await.unwrap();
-    }
-    assert_eq!(connections.load(Ordering::Relaxed), 1);
+    let asked = Asked::new(LIMIT).await;
+    // The greeting is the first that the server is asked.
+    asked.ask_and_leave(1).await;
+    asked.may_answer.add_permits(1);
+    asked.ask_and_leave(2).await;
+    asked.may_answer.add_permits(2);
+    asked.ask().await.unwrap();
+    assert_eq!(asked.connections(), 1);
 }
 
 #[tokio::test]
 async fn a_line_that_hangs_is_replaced() {
-    let (line, access, connections) = line(1, Duration::from_millis(200)).await;
-    let error = within(line.ask(&question(), &access)).await.unwrap_err();
-    assert_eq!(error, "no answer within 200ms");
-    within(async { while line.ask(&question(), &access).await.is_err() {} }).await;
-    assert!(connections.load(Ordering::Relaxed) > 1);
+    let asked = Asked::new(Duration::from_millis(200)).await;
+    assert_eq!(asked.ask().await.unwrap_err(), "no answer within 200ms");
+    asked.may_answer.add_permits(1000);
+    within(async { while asked.ask().await.is_err() {} }).await;
+    assert!(asked.connections() > 1);
 }
