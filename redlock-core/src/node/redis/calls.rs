@@ -43,6 +43,8 @@ struct Call {
     stage: Stage,
     /// The call went to a member of the cluster that is taking the slot over.
     asking: bool,
+    /// How many members have redirected it.
+    hops: u8,
     /// How many answers come, and the answers that came so far. A single answer is not kept.
     answers: usize,
     got: Vec<Value>,
@@ -76,7 +78,13 @@ pub(super) struct Redirected {
     pub(super) batch: Arc<Batch>,
     pub(super) place: usize,
     pub(super) to: Redirect,
+    /// How many members have redirected it.
+    pub(super) hops: u8,
 }
+
+/// After this many redirections, the next is the answer. Members that disagree about a slot, as after a move
+/// that was cut short, would send a command to and fro for ever.
+const MAX_HOPS: u8 = 5;
 
 /// The calls of one connection.
 pub(super) struct Calls {
@@ -126,7 +134,7 @@ impl Calls {
         while first < batch.commands.len() {
             let apart = self.apart || !self.abilities.scripts;
             let count = if apart { 1 } else { command::together(&batch.commands[first..]) };
-            self.ask_part(batch, first, count, false, out);
+            self.ask_part(batch, first, count, false, 0, out);
             first += count;
         }
         if batch.commands.iter().any(|it| acknowledged::needs(it.action)) {
@@ -134,17 +142,19 @@ impl Calls {
         }
     }
 
-    /// Writes one command of a batch, which another member of the cluster may be `asking` for.
+    /// Writes one command of a batch, which another member of the cluster may be `asking` for, and which
+    /// so many members have redirected.
     #[cfg(feature = "cluster")]
     pub(super) fn ask_one(
         &mut self,
         batch: &Arc<Batch>,
         place: usize,
         asking: bool,
+        hops: u8,
         out: &mut Vec<u8>,
     ) {
         let Some(command) = batch.commands.get(place) else { return };
-        self.ask_part(batch, place, 1, asking, out);
+        self.ask_part(batch, place, 1, asking, hops, out);
         if acknowledged::needs(command.action) {
             self.await_replicas(out);
         }
@@ -156,6 +166,7 @@ impl Calls {
         first: usize,
         count: usize,
         asking: bool,
+        hops: u8,
         out: &mut Vec<u8>,
     ) {
         let Some(command) = batch.commands.get(first) else { return };
@@ -171,7 +182,7 @@ impl Calls {
         self.track(command, asking, out);
         let batch = Arc::clone(batch);
         let (stage, got) = (Stage::First, Vec::new());
-        self.call(Call { batch, first, count, means, stage, asking, answers: 1, got }, out);
+        self.call(Call { batch, first, count, means, stage, asking, hops, answers: 1, got }, out);
     }
 
     /// How to call this command. `None` when it needs a script and the server runs none.

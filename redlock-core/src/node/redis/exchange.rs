@@ -113,10 +113,11 @@ impl Exchange {
         batch
     }
 
-    /// Queues one command of a batch. Another member of the cluster may be `asking` for it.
+    /// Queues one command of a batch. Another member of the cluster may be `asking` for it, and so many have
+    /// redirected it.
     #[cfg(feature = "cluster")]
-    pub(super) fn ask_one(&mut self, batch: &Arc<Batch>, place: usize, asking: bool) {
-        self.calls.ask_one(batch, place, asking, &mut self.out);
+    pub(super) fn ask_one(&mut self, batch: &Arc<Batch>, place: usize, asking: bool, hops: u8) {
+        self.calls.ask_one(batch, place, asking, hops, &mut self.out);
     }
 
     /// Asks whether the server is alive.

@@ -4,7 +4,7 @@ use std::{iter::repeat_n, sync::Arc};
 
 use redis::{ServerErrorKind, Value};
 
-use super::{Awaited, Call, Calls, Means, Redirected, Stage};
+use super::{Awaited, Call, Calls, MAX_HOPS, Means, Redirected, Stage};
 use crate::{
     error::NodeError,
     node::{
@@ -79,10 +79,11 @@ impl Calls {
             self.heard |= call.batch.awaits(call.first);
         }
         if self.is_member
+            && call.hops < MAX_HOPS
             && let Some(to) = Redirect::of(answer)
         {
-            let Call { batch, first: place, .. } = call;
-            self.redirected.push(Redirected { batch, place, to });
+            let Call { batch, first: place, hops, .. } = call;
+            self.redirected.push(Redirected { batch, place, to, hops: hops + 1 });
             return;
         }
         // A server that does not know a script has run nothing. It gets the source, whether

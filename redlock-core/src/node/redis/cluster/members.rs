@@ -4,6 +4,8 @@
 pub(super) mod found;
 pub(super) mod late;
 mod routing;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -67,6 +69,8 @@ struct Parked {
     slot: u16,
     /// The member that is taking the slot over, for this command alone.
     asking: Option<Place>,
+    /// How many members have redirected it.
+    hops: u8,
 }
 
 /// The answers of the members that were asked whether they are alive.
@@ -133,23 +137,20 @@ impl Members {
         if self.driver.as_ref().is_none_or(|driver| !driver.will_wake(cx.waker())) {
             self.driver = Some(cx.waker().clone());
         }
-        for member in &mut self.members {
+        let mut redirected = Vec::new();
+        for (index, member) in self.members.iter_mut().enumerate() {
             let Some(exchange) = &mut member.exchange else { continue };
             let has_ended = exchange.drive(cx).is_ready();
             if exchange.take_heard() {
                 member.strikes.clear();
             }
+            // A member may redirect commands and hang up in one go.
+            redirected.extend(exchange.take_redirected().into_iter().map(|it| (index, it)));
             if has_ended {
                 member.has_ended();
                 self.wants_look = true;
                 self.lost_pushes = true;
             }
-        }
-        let mut redirected = Vec::new();
-        for (index, member) in self.members.iter_mut().enumerate() {
-            let exchange = member.exchange.as_mut();
-            let each = exchange.map(Exchange::take_redirected).unwrap_or_default();
-            redirected.extend(each.into_iter().map(|it| (index, it)));
         }
         if !redirected.is_empty() {
             for (from, it) in redirected {

@@ -44,8 +44,8 @@ impl Members {
         let barred = self.history.lock().look(&served, self.clock.now());
         self.members.iter_mut().for_each(|it| it.is_new = false);
         self.wants_look = false;
-        for Parked { batch, place, slot, asking } in std::mem::take(&mut self.parked) {
-            self.route(&batch, place, slot, asking);
+        for Parked { batch, place, slot, asking, hops } in std::mem::take(&mut self.parked) {
+            self.route(&batch, place, slot, asking, hops);
         }
         self.write();
         barred

@@ -25,24 +25,26 @@ impl Members {
         let batch = Batch::new(commands);
         for (place, command) in batch.commands.iter().enumerate() {
             let slot = slot_of(&command.claim.key);
-            self.route(&batch, place, slot, None);
+            self.route(&batch, place, slot, None, 0);
         }
         self.write();
         self.sent(&batch);
         batch
     }
 
-    /// Gives one command to the member that has its slot, or to the one that is `asking` for it.
+    /// Gives one command to the member that has its slot, or to the one that is `asking` for it. So many
+    /// members have redirected it.
     pub(super) fn route(
         &mut self,
         batch: &Arc<Batch>,
         place: usize,
         slot: u16,
         asking: Option<Place>,
+        hops: u8,
     ) {
         let Some(command) = batch.commands.get(place) else { return };
         if self.parked.iter().any(|it| it.slot == slot) {
-            return self.park(batch, place, slot, asking);
+            return self.park(batch, place, slot, asking, hops);
         }
         if let Some(refusal) = self.refuses(command.action, slot) {
             return batch.answer(place, Err(refusal));
@@ -54,7 +56,7 @@ impl Members {
         };
         match member {
             Some(Member { exchange: Some(exchange), .. }) => {
-                exchange.ask_one(batch, place, asking.is_some());
+                exchange.ask_one(batch, place, asking.is_some(), hops);
             }
             Some(Member { place: at, problem, .. }) => {
                 let reason = format!("{}:{} of the cluster: {problem}", at.host, at.port);
@@ -90,14 +92,21 @@ impl Members {
         Some(NodeError::new(&self.name, NodeErrorKind::SitsOut, reason))
     }
 
-    fn park(&mut self, batch: &Arc<Batch>, place: usize, slot: u16, asking: Option<Place>) {
-        self.parked.push_back(Parked { batch: Arc::clone(batch), place, slot, asking });
+    fn park(
+        &mut self,
+        batch: &Arc<Batch>,
+        place: usize,
+        slot: u16,
+        asking: Option<Place>,
+        hops: u8,
+    ) {
+        self.parked.push_back(Parked { batch: Arc::clone(batch), place, slot, asking, hops });
         self.want_look();
     }
 
     /// Follows `MOVED` and `ASK`, as the member with the index `from` has answered.
     pub(super) fn redirect(&mut self, from: usize, redirected: Redirected) {
-        let Redirected { batch, place, to } = redirected;
+        let Redirected { batch, place, to, hops } = redirected;
         let host = match &*to.host {
             "" => self.members.get(from).map(|it| it.place.host.clone()).unwrap_or_default(),
             host => host.to_owned(),
@@ -106,9 +115,9 @@ impl Members {
         let known = self.members.iter().position(|it| it.place == target && it.exchange.is_some());
         if to.once {
             if known.is_none() {
-                return self.park(&batch, place, to.slot, Some(target));
+                return self.park(&batch, place, to.slot, Some(target), hops);
             }
-            return self.route(&batch, place, to.slot, Some(target));
+            return self.route(&batch, place, to.slot, Some(target), hops);
         }
         match known {
             // Both were masters before: the slot has moved, and its keys with it.
@@ -119,9 +128,9 @@ impl Members {
                     *owner = u16::try_from(index).unwrap_or(NONE);
                     self.history.lock().moved(to.slot, &member.process);
                 }
-                self.route(&batch, place, to.slot, None);
+                self.route(&batch, place, to.slot, None, hops);
             }
-            None => self.park(&batch, place, to.slot, None),
+            None => self.park(&batch, place, to.slot, None, hops),
         }
     }
 }
