@@ -62,8 +62,8 @@ impl Member {
     }
 }
 
-/// A command that waits for a look at the cluster.
-struct Parked {
+/// A command on its way to a member. It may have to wait for a look at the cluster.
+struct Routed {
     batch: Arc<Batch>,
     place: usize,
     slot: u16,
@@ -91,7 +91,7 @@ pub(super) struct Members {
     members: Vec<Member>,
     /// Which member has which slot.
     owners: Vec<u16>,
-    parked: VecDeque<Parked>,
+    parked: VecDeque<Routed>,
     /// The batches that were sent, and until when each has its answers.
     in_flight: VecDeque<(Instant, Arc<Batch>)>,
     /// Something has changed that a look would tell.
@@ -238,7 +238,7 @@ impl Members {
             exchange.close_reason().set(reason);
             exchange.end();
         }
-        for Parked { batch, place, .. } in std::mem::take(&mut self.parked) {
+        for Routed { batch, place, .. } in std::mem::take(&mut self.parked) {
             let error = NodeError::new(&self.name, NodeErrorKind::Disconnected, reason);
             batch.answer(place, Err(error));
         }

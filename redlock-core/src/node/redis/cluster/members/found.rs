@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Member, Members, NONE, Parked};
+use super::{Member, Members, NONE, Routed};
 use crate::{
     error::{NodeError, NodeErrorKind},
     node::{
@@ -44,8 +44,8 @@ impl Members {
         let barred = self.history.lock().look(&served, self.clock.now());
         self.members.iter_mut().for_each(|it| it.is_new = false);
         self.wants_look = false;
-        for Parked { batch, place, slot, asking, hops } in std::mem::take(&mut self.parked) {
-            self.route(&batch, place, slot, asking, hops);
+        for routed in std::mem::take(&mut self.parked) {
+            self.route(routed);
         }
         self.write();
         barred
@@ -129,7 +129,7 @@ impl Members {
     /// Fails the commands that wait for a look, because the look has failed.
     pub(in crate::node::redis::cluster) fn look_failed(&mut self, why: &str) {
         self.wants_look = false;
-        for Parked { batch, place, .. } in std::mem::take(&mut self.parked) {
+        for Routed { batch, place, .. } in std::mem::take(&mut self.parked) {
             batch.answer(place, Err(NodeError::new(&self.name, NodeErrorKind::Down, why)));
         }
     }

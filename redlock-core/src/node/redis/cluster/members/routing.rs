@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::{Member, Members, NONE, Parked};
+use super::{Member, Members, NONE, Routed};
 use crate::{
     error::{NodeError, NodeErrorKind},
     node::{
@@ -25,32 +25,27 @@ impl Members {
         let batch = Batch::new(commands);
         for (place, command) in batch.commands.iter().enumerate() {
             let slot = slot_of(&command.claim.key);
-            self.route(&batch, place, slot, None, 0);
+            let batch = Arc::clone(&batch);
+            self.route(Routed { batch, place, slot, asking: None, hops: 0 });
         }
         self.write();
         self.sent(&batch);
         batch
     }
 
-    /// Gives one command to the member that has its slot, or to the one that is `asking` for it. So many
-    /// members have redirected it.
-    pub(super) fn route(
-        &mut self,
-        batch: &Arc<Batch>,
-        place: usize,
-        slot: u16,
-        asking: Option<Place>,
-        hops: u8,
-    ) {
+    /// Gives one command to the member that has its slot, or to the one that is taking the slot over.
+    pub(super) fn route(&mut self, routed: Routed) {
+        let Routed { batch, place, slot, asking, hops } = &routed;
+        let (place, slot, hops) = (*place, *slot, *hops);
         let Some(command) = batch.commands.get(place) else { return };
         if self.parked.iter().any(|it| it.slot == slot) {
-            return self.park(batch, place, slot, asking, hops);
+            return self.park(routed);
         }
         if let Some(refusal) = self.refuses(command.action, slot) {
             return batch.answer(place, Err(refusal));
         }
         let owner = self.owners.get(usize::from(slot)).copied().unwrap_or(NONE);
-        let member = match &asking {
+        let member = match asking {
             Some(asking) => self.members.iter_mut().find(|it| it.place == *asking),
             None => self.members.get_mut(usize::from(owner)),
         };
@@ -92,15 +87,8 @@ impl Members {
         Some(NodeError::new(&self.name, NodeErrorKind::SitsOut, reason))
     }
 
-    fn park(
-        &mut self,
-        batch: &Arc<Batch>,
-        place: usize,
-        slot: u16,
-        asking: Option<Place>,
-        hops: u8,
-    ) {
-        self.parked.push_back(Parked { batch: Arc::clone(batch), place, slot, asking, hops });
+    fn park(&mut self, routed: Routed) {
+        self.parked.push_back(routed);
         self.want_look();
     }
 
@@ -113,24 +101,17 @@ impl Members {
         };
         let target = Place { host, port: to.port };
         let known = self.members.iter().position(|it| it.place == target && it.exchange.is_some());
-        if to.once {
-            if known.is_none() {
-                return self.park(&batch, place, to.slot, Some(target), hops);
-            }
-            return self.route(&batch, place, to.slot, Some(target), hops);
-        }
-        match known {
+        let asking = to.once.then_some(target);
+        let routed = Routed { batch, place, slot: to.slot, asking, hops };
+        let Some(index) = known else { return self.park(routed) };
+        if !to.once
+            && let (Some(owner), Some(member)) =
+                (self.owners.get_mut(usize::from(to.slot)), self.members.get(index))
+        {
             // Both were masters before: the slot has moved, and its keys with it.
-            Some(index) => {
-                if let (Some(owner), Some(member)) =
-                    (self.owners.get_mut(usize::from(to.slot)), self.members.get(index))
-                {
-                    *owner = u16::try_from(index).unwrap_or(NONE);
-                    self.history.lock().moved(to.slot, &member.process);
-                }
-                self.route(&batch, place, to.slot, None, hops);
-            }
-            None => self.park(&batch, place, to.slot, None, hops),
+            *owner = u16::try_from(index).unwrap_or(NONE);
+            self.history.lock().moved(to.slot, &member.process);
         }
+        self.route(routed);
     }
 }
