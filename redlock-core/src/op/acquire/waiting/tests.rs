@@ -67,6 +67,19 @@ fn after(position: Option<QueuePosition>) -> Waiting {
 }
 
 #[test]
+fn a_node_that_goes_on_refusing_is_asked_less_and_less_often() {
+    let mut waiting = waiting(true);
+    let pauses: Vec<_> = (0..20)
+        .map(|_| {
+            assert_eq!(waiting.reported(&no_answer()), Conclusion::Wait);
+            waiting.report_at.since(at(51))
+        })
+        .collect();
+    assert!(pauses.is_sorted() && pauses[1] == pauses[0], "{pauses:?}");
+    assert!(pauses[5] > pauses[2] && pauses[19] == REFRESH, "{pauses:?}");
+}
+
+#[test]
 fn the_next_step() {
     use WatchState::{Armed, Keeper, None as Unwatched, Unarmed};
     let front = || after(place(0, Some(5000)));
