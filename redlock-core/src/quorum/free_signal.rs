@@ -254,6 +254,20 @@ mod tests {
         assert!(told.has_news() && !told.is_free());
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_change_of_a_key_that_was_free_is_told() {
+        let free_signal = free_signal();
+        (0..5).for_each(|node| Arc::clone(&free_signal).receive(node, Ok(Reply::Missing)));
+        let told = tokio::spawn({
+            let free_signal = Arc::clone(&free_signal);
+            async move { free_signal.told().await }
+        });
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!told.is_finished(), "nothing has changed");
+        free_signal.changed(0, "k");
+        timeout(Duration::from_secs(1), told).await.unwrap().unwrap();
+    }
+
     #[test]
     fn a_signal_that_was_stopped_asks_no_node() {
         let free_signal = free_signal();
