@@ -30,8 +30,9 @@ pub(super) struct Queue<T> {
     last: Option<(Arc<FailedAttempt>, Moment)>,
     /// How often the front would ask by itself.
     pub(super) pace: Duration,
-    /// Tells the front that a waiter behind it would ask earlier than the front does.
-    pub(super) hurry: Arc<Hurry>,
+    /// Tells the front that a waiter behind it would ask earlier than the front does. Most queues are
+    /// gone before a front or a waiter needs it.
+    hurry: Option<Arc<Hurry>>,
     /// When this queue last had the lock, or began. A queue that has waited for longer hesitates
     /// less.
     pub(super) waiting_since: Moment,
@@ -58,10 +59,14 @@ impl<T> Queue<T> {
             front_since: now,
             last: None,
             pace: Duration::ZERO,
-            hurry: Arc::default(),
+            hurry: None,
             waiting_since: now,
             streak,
         }
+    }
+
+    pub(super) fn hurry(&mut self) -> &Arc<Hurry> {
+        self.hurry.get_or_insert_default()
     }
 
     pub(super) fn is_held_by(&self, id: HoldId) -> bool {

@@ -245,7 +245,7 @@ impl Queues {
 
     /// The signal that a waiter behind the front would ask earlier than the front does.
     pub(super) fn hurry(&self, key: &str) -> Arc<Hurry> {
-        self.with_queue(key, |queue| Arc::clone(&queue.hurry)).unwrap_or_default()
+        self.with_queue(key, |queue| Arc::clone(queue.hurry())).unwrap_or_default()
     }
 
     /// Notes that the front listens, and would ask every `pace`. Returns when a waiter behind it
@@ -347,7 +347,7 @@ impl Inner {
         let waiter = Waiter::new(wants, now);
         queue.waiting.push_back(Arc::clone(&waiter));
         if wants.hurries(queue.pace) {
-            self.wakes.extend(queue.hurry.tell());
+            self.wakes.extend(queue.hurry().tell());
         }
         Joined::Waiting(PendingTurn::new(owner, key, waiter))
     }

@@ -185,12 +185,7 @@ impl Front {
         }
     }
 
-    /// Whether another client has its turn now.
-    pub(crate) fn yields(&self) -> bool {
-        self.queues.yields(&self.key, self.queues.nodes().clock.now())
-    }
-
-    /// Until when another client has its turn, if one surely has it now.
+    /// Until when another client has its turn, if one has it now.
     pub(crate) fn turn_of_others(&self) -> Option<Moment> {
         self.queues.turn_of_others(&self.key, self.queues.nodes().clock.now())
     }

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use redis::Value;
 
-use super::{batch::Batch, reply};
+use super::{batch::Batch, reply, server_error};
 use crate::node::{Action, Reply};
 
 /// How many replicas have to acknowledge a vote, and how long they may take.
@@ -75,7 +75,7 @@ impl Acknowledged {
                 "{count} of the {} replicas that have to acknowledge it have done so within {:?}",
                 self.wait.replicas, self.wait.within
             )),
-            Value::ServerError(error) => Some(reply::explain(error, "")),
+            Value::ServerError(error) => Some(server_error::explain(error, "")),
             other => Some(reply::unexpected(other, "a number of replicas")),
         };
         let judged = std::mem::take(&mut self.held).into_iter().map(|it| {

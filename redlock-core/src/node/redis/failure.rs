@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use redis::ServerError;
 
-use super::{reply, url::Login};
+use super::{server_error, url::Login};
 use crate::error::{Cause, NodeError, NodeErrorKind};
 
 /// Why a connection could not be opened.
@@ -53,7 +53,7 @@ impl Failure {
     /// A server's own error, about something that it was asked for with this login.
     pub(super) fn of(error: &ServerError, login: &Login) -> Self {
         let kind = if is_login(error) { FailureKind::Login } else { FailureKind::Other };
-        Self { reason: reply::explain(error, login.secret()).into(), kind }
+        Self { reason: server_error::explain(error, login.secret()).into(), kind }
     }
 }
 

@@ -8,7 +8,7 @@ use redis::{Pipeline, ProtocolVersion, ServerError, Value, aio::MultiplexedConne
 use super::{
     abilities::Abilities,
     failure::{Failure, FailureKind},
-    info, reply,
+    info, server_error,
     transport::{CloseReason, NOT_REDIS},
     url::Login,
 };
@@ -98,7 +98,7 @@ impl<D: Future<Output = ()>> Introduction<D> {
         if asked.replicas
             && let Some(error) = answers.get(count).and_then(refusal)
         {
-            let why = reply::explain(error, login.secret());
+            let why = server_error::explain(error, login.secret());
             return Err(format!("replicas(..) needs WAIT, which this server refuses: {why}").into());
         }
         Ok(Met { identity, abilities, tracks })

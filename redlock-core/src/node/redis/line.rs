@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::{
     failure::is_login,
     opener::Opener,
-    reply,
+    server_error,
     transport::CloseReason,
     url::{Address, Login},
 };
@@ -190,7 +190,7 @@ impl Refusal {
 
     fn explain(self, secret: &str) -> String {
         match self {
-            Self::Server(error) => reply::explain(&error, secret),
+            Self::Server(error) => server_error::explain(&error, secret),
             Self::Other(reason) => reason.to_string(),
         }
     }

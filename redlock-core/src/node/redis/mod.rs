@@ -23,6 +23,7 @@
 //! | [`set`] | commands for several locks at once, and their answers |
 //! | [`script`], [`answers`] | a script is called; what a call for several commands was answered |
 //! | [`reply`], [`redirect`] | an answer becomes granted, refused, or failed and why; or the member of a cluster to ask |
+//! | [`server_error`] | what an error of the server means, and how it is told |
 
 mod abilities;
 mod acknowledged;
@@ -53,6 +54,7 @@ mod script;
 mod scripts;
 #[cfg(feature = "sentinel")]
 mod sentinel;
+mod server_error;
 mod set;
 mod shared;
 #[cfg(test)]

@@ -13,7 +13,7 @@ use redis::Value;
 
 use super::{
     abilities::{Abilities, Delete, is_unknown},
-    reply,
+    reply, server_error,
     words::{Decimal, milliseconds, write},
 };
 use crate::node::{Action, Claim, Command, Reply, Secret, Seen, queue_keys};
@@ -101,13 +101,13 @@ pub(super) fn prolong(command: &Command, begin: &[u8], out: &mut Vec<u8>) {
 /// Reads the answers to the commands of [`encode`].
 pub(super) fn read(command: &Command, answers: &[Value]) -> Next {
     let Claim { value, .. } = &*command.claim;
-    let fail = |error| Next::Answer(Err(reply::explain(error, value)));
+    let fail = |error| Next::Answer(Err(server_error::explain(error, value)));
     match (command.action, answers) {
         (Action::Release { .. } | Action::Shorten { .. }, [answer, ..]) if is_unknown(answer) => {
             Next::Unknown
         }
         (Action::Extend { .. }, [Value::ServerError(error), ..])
-            if reply::is_of_another_type(error) =>
+            if server_error::is_of_another_type(error) =>
         {
             Next::Answer(Ok(Reply::Foreign))
         }
@@ -152,8 +152,8 @@ pub(super) fn prolonged(
         Value::Okay => Ok(Reply::There { left }),
         // It expired in between, or went to another client.
         Value::Nil => Ok(Reply::Foreign),
-        Value::ServerError(error) if reply::is_of_another_type(error) => Ok(Reply::Foreign),
-        Value::ServerError(error) => Err(reply::explain(error, &command.claim.value)),
+        Value::ServerError(error) if server_error::is_of_another_type(error) => Ok(Reply::Foreign),
+        Value::ServerError(error) => Err(server_error::explain(error, &command.claim.value)),
         other => Err(reply::unexpected(other, "OK or nil")),
     }
 }

@@ -2,15 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use redis::{ServerError, Value};
+use redis::Value;
 
-use crate::{
-    error::Cause,
-    node::{Action, Places, Reply, Secret, Seen},
-};
-
-/// The longest text of a server that is passed on.
-const MAX_REASON: usize = 240;
+use super::server_error::{explain, is_of_another_type};
+use crate::node::{Action, Places, Reply, Secret, Seen};
 
 /// Reads the answer to one action. An error is the failure of that node in words, never a refusal.
 pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Reply, String> {
@@ -113,55 +108,6 @@ fn seen(answers: &[Value]) -> Option<Reply> {
     })))
 }
 
-/// Whether a server says by this error that it has not run the command. Any other error may come
-/// from a proxy, which does not know what the server behind it did.
-pub(super) fn is_refusal(answer: &Value) -> bool {
-    let Value::ServerError(error) = answer else { return false };
-    matches!(
-        error.code(),
-        "ASK"
-            | "BUSY"
-            | "CLUSTERDOWN"
-            | "CROSSSLOT"
-            | "LOADING"
-            | "MASTERDOWN"
-            | "MISCONF"
-            | "MOVED"
-            | "NOAUTH"
-            | "NOPERM"
-            | "NOREPLICAS"
-            | "NOSCRIPT"
-            | "OOM"
-            | "READONLY"
-            | "TRYAGAIN"
-            | "WRONGPASS"
-            | "WRONGTYPE"
-    )
-}
-
-/// Whether a server says that a key is no string: other clients hold it as readers, or another program
-/// uses it.
-pub(super) fn is_of_another_type(error: &ServerError) -> bool {
-    // Redis before 7 writes the code into the text of the script's error.
-    error.code() == "WRONGTYPE" || error.details().is_some_and(|it| it.contains(" WRONGTYPE "))
-}
-
-/// The cause of a server's error.
-pub(super) fn cause(answer: &Value) -> Cause {
-    let Value::ServerError(error) = answer else { return Cause::Other };
-    // Redis before 7 writes the whole error of a command into the text of the script's error.
-    let within = |code| error.details().is_some_and(|it| it.contains(code));
-    match error.code() {
-        "MASTERDOWN" | "READONLY" => Cause::Replica,
-        "NOAUTH" | "WRONGPASS" => Cause::Login,
-        "BUSY" | "CLUSTERDOWN" | "LOADING" | "MISCONF" | "NOREPLICAS" | "OOM" | "TRYAGAIN" => {
-            Cause::Passing
-        }
-        "ERR" if within("-READONLY ") || within("-MASTERDOWN ") => Cause::Replica,
-        _ => Cause::Other,
-    }
-}
-
 /// Says that an answer is of the wrong kind, without its content, which may be anything.
 pub(super) fn unexpected(answer: &Value, expected: &str) -> String {
     let kind = match answer {
@@ -176,67 +122,6 @@ pub(super) fn unexpected(answer: &Value, expected: &str) -> String {
     format!("answered {kind} where {expected} was expected: is this a Redis server?")
 }
 
-/// A server's error in its own words, one line of bounded length, and what to do about it where
-/// that is known. Neither `secret` (a password or a lock's value) nor the arguments of a command
-/// are part of it (rule 19).
-pub(super) fn explain(error: &ServerError, secret: &str) -> String {
-    let code = error.code();
-    let mut text = code.to_owned();
-    if let Some(line) = error.details().and_then(|details| details.lines().next()) {
-        // "unknown command 'HELLO', with args beginning with: 'AUTH' 'default' 'the password'": the
-        // server cuts each argument to some length, so a search for the secret alone would not find
-        // all of it.
-        let line = line.split_once(", with args").map_or(line, |(before, _)| before);
-        text.push(' ');
-        text.extend(line.chars().filter(|c| !c.is_control()));
-    }
-    // The words of these errors are known and repeat nothing: a password that is part of them by chance would
-    // be told by the gap.
-    let is_known = matches!(code, "NOAUTH" | "WRONGPASS");
-    if !secret.is_empty() && !is_known {
-        text = text.replace(secret, "***");
-    }
-    if let Some((end, _)) = text.char_indices().nth(MAX_REASON) {
-        text.truncate(end);
-        text.push('…');
-    }
-    if let Some(advice) = advice(error) {
-        text.push_str(" (");
-        text.push_str(advice);
-        text.push(')');
-    }
-    text
-}
-
-fn advice(error: &ServerError) -> Option<&'static str> {
-    const PERMISSIONS: &str = "a lock's user needs +ping +info +set +get +del +pexpire +pttl \
-                               +eval +evalsha, +client|tracking +client|caching to be woken, \
-                               +mget +zadd +zrem +zrange +zrank +zscore +zcard +exists +time to \
-                               wait in turn with other processes, +type +zremrangebyscore for \
-                               readers, +time for a fencing token, +select for a database, and the keys under key_prefix";
-    match error.code() {
-        "CROSSSLOT" => Some(
-            "in a cluster, what is locked together shares a tag, as in order:{7}:a and order:{7}:b; \
-             other nodes are independent masters",
-        ),
-        "MOVED" | "ASK" | "CLUSTERDOWN" | "TRYAGAIN" => {
-            Some("nodes are independent masters; a whole cluster is one node with Node::cluster")
-        }
-        "READONLY" => Some("this server is a replica: a node is a master"),
-        "NOAUTH" => Some(
-            "put the password into the URL: redis://user:password@host:port, or use \
-             Node::credentials",
-        ),
-        "WRONGPASS" => Some("check the user and password; in a URL they are percent-encoded"),
-        "NOPERM" => Some(PERMISSIONS),
-        // The words of Redis 7.0 for it inside a script.
-        "ERR" if error.details()?.starts_with("The user executing the script can't") => {
-            Some(PERMISSIONS)
-        }
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -247,16 +132,6 @@ mod tests {
     const EXTEND: Action = Action::Extend { ttl: Duration::from_secs(1) };
     const RELEASE: Action = Action::Release { wakes: Places::FIRST };
     const SHORTEN: Action = Action::Shorten { rest: Duration::from_secs(1) };
-
-    #[test]
-    fn only_what_redis_itself_refuses_has_surely_not_run() {
-        for refusal in ["OOM command not allowed", "READONLY You can't", "LOADING Redis is"] {
-            assert!(is_refusal(&parse(&format!("-{refusal}\r\n"))), "{refusal}");
-        }
-        for other in ["-upstream failure\r\n", "-ERR timeout\r\n", ":5\r\n", "+QUEUED\r\n"] {
-            assert!(!is_refusal(&parse(other)), "{other}");
-        }
-    }
 
     #[test]
     fn an_answer_of_the_wrong_kind_is_told_without_its_content() {
@@ -290,35 +165,6 @@ mod tests {
         assert_eq!(read(GRANT, "+OK\r\n"), Ok(Reply::Done));
         assert_eq!(read(GRANT, "$-1\r\n"), Ok(Reply::Foreign), "RESP2");
         assert_eq!(read(GRANT, "_\r\n"), Ok(Reply::Foreign), "RESP3");
-    }
-
-    #[test]
-    fn an_error_has_its_cause_from_its_code_and_not_from_its_words() {
-        for (error, expected) in [
-            ("READONLY You can't write against a read only replica.", Cause::Replica),
-            ("MASTERDOWN Link with MASTER is down", Cause::Replica),
-            ("NOAUTH Authentication required.", Cause::Login),
-            ("WRONGPASS invalid username-password pair", Cause::Login),
-            ("ERR READONLY is what a proxy says", Cause::Other),
-        ] {
-            assert_eq!(cause(&parse(&format!("-{error}\r\n"))), expected, "{error}");
-        }
-        assert_eq!(cause(&parse("+READONLY\r\n")), Cause::Other);
-    }
-
-    /// There the code is in the words: the script was at this line.
-    #[test]
-    fn a_script_of_redis_6_tells_that_its_server_is_a_replica() {
-        let within = "ERR Error running script (call to f_0): @user_script:1: @user_script: 1: ";
-        for words in [
-            "-READONLY You can't write against a read only replica.",
-            "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
-        ] {
-            let answer = parse(&format!("-{within}{words}\r\n"));
-            assert_eq!(cause(&answer), Cause::Replica, "{words}");
-        }
-        let other = parse(&format!("-{within}-OOM command not allowed\r\n"));
-        assert_eq!(cause(&other), Cause::Other);
     }
 
     #[test]
@@ -386,44 +232,5 @@ mod tests {
                 assert_eq!(read(action, &format!("-{text}\r\n")), Err(text.to_owned()));
             }
         }
-    }
-
-    #[test]
-    fn an_error_that_has_a_remedy_names_it() {
-        for (text, remedy) in [
-            ("MOVED 3999 127.0.0.1:6381", "independent masters"),
-            ("CLUSTERDOWN Hash slot not served", "independent masters"),
-            ("CROSSSLOT Keys in request don't hash to the same slot", "independent masters"),
-            ("READONLY You can't write against a read only replica.", "is a replica"),
-            ("NOAUTH Authentication required.", "password into the URL"),
-            ("WRONGPASS invalid username-password pair", "check the user and password"),
-            ("NOPERM this user has no permissions to run the 'set' command", "+set"),
-        ] {
-            let reason = read(GRANT, &format!("-{text}\r\n")).unwrap_err();
-            assert!(reason.starts_with(text) && reason.contains(remedy), "{reason}");
-        }
-    }
-
-    #[test]
-    fn secrets_and_arguments_stay_out() {
-        let reason = read(GRANT, "-ERR bad value s3cret here\r\n").unwrap_err();
-        assert_eq!(reason, "ERR bad value *** here");
-        let echo = "-ERR unknown command 'SET', with args beginning with: 'key' 's3cr\r\n";
-        assert_eq!(read(GRANT, echo).unwrap_err(), "ERR unknown command 'SET'");
-        // A gap in words that every user knows would tell the password.
-        let known = parse("-WRONGPASS invalid username-password pair or user is disabled.\r\n");
-        for password in ["password", "e"] {
-            let reason = decode(GRANT, &known, password).unwrap_err();
-            assert!(reason.contains("username-password pair"), "{reason}");
-        }
-    }
-
-    #[test]
-    fn a_text_is_one_line_of_bounded_length() {
-        let long = format!("-ERR {}\r\n", "ä".repeat(1000));
-        let reason = read(GRANT, &long).unwrap_err();
-        assert_eq!(reason.chars().count(), MAX_REASON + 1);
-        let reason = read(GRANT, "-ERR one\x1b[31m\ntwo\r\n").unwrap_err();
-        assert_eq!(reason, "ERR one[31m");
     }
 }

@@ -20,7 +20,7 @@ use super::{
     failure::Failure,
     line::{Access, Line},
     opener::Opener,
-    reply,
+    reply, server_error,
     url::Endpoint,
 };
 use crate::{
@@ -210,7 +210,7 @@ fn majority(votes: &[(Named, Option<Duration>)], all: usize) -> Option<Agreed> {
 fn named(answers: &[Value]) -> Result<(Named, Option<Duration>), String> {
     let [address, state] = answers else { return Err("it answered too little".to_owned()) };
     match address {
-        Value::ServerError(error) => return Err(reply::explain(error, "")),
+        Value::ServerError(error) => return Err(server_error::explain(error, "")),
         Value::Nil => {
             return Err("it knows no master of this name: use the name in its `sentinel monitor`"
                 .to_owned());

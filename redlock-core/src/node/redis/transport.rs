@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use redis::Value;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::reply;
+use super::server_error;
 
 /// Why a connection ended on which the server sent something that is no reply.
 pub(super) const NOT_REDIS: &str = "the server does not speak the Redis protocol";
@@ -145,7 +145,7 @@ impl AsyncRead for Transport {
             {
                 // A server that is full sends an error that was not asked for, and hangs up.
                 // redis-rs would drop that error, because no caller waits for an answer.
-                self.close_reason.set(reply::explain(&error, ""));
+                self.close_reason.set(server_error::explain(&error, ""));
             }
         }
         outcome

@@ -272,7 +272,7 @@ impl Request<'_> {
                 self.doubt.clear();
             }
         }
-        let yields = front.yields();
+        let yields = front.turn_of_others().is_some();
         let entry = front.entry.as_mut();
         let has_pushes = entry.as_ref().is_some_and(|entry| entry.is_told());
         let signal = entry.and_then(|entry| entry.take_signal());

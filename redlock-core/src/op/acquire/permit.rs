@@ -49,7 +49,7 @@ impl Request<'_> {
         // released a permit. A request that does not wait lets only the client go first that has its turn now.
         let now = self.now();
         let others_first = if self.wants().tries_once {
-            queues.yields(&line, now)
+            queues.turn_of_others(&line, now).is_some()
         } else {
             queues.is_contended(&line, now)
         };

@@ -59,7 +59,7 @@ impl Queues {
     /// Has the front look for itself.
     fn look_again(&self, key: &str) {
         self.locked(key, |inner| {
-            let told = inner.by_key.get(key).and_then(|queue| queue.hurry.tell_at_once());
+            let told = inner.by_key.get_mut(key).and_then(|queue| queue.hurry().tell_at_once());
             inner.wakes.extend(told);
         });
     }
@@ -74,15 +74,8 @@ impl Queues {
         self.locked(key, |inner| inner.contention.is_contended(key, now))
     }
 
-    /// Until when another client has its turn, if one surely has it now. With readers of this client in the
-    /// queue it may be the turn of one of them: a node does not say which client it has told.
+    /// Until when another client has its turn, if one has it now.
     pub(crate) fn turn_of_others(&self, key: &str, now: Moment) -> Option<Moment> {
-        let turn = self.locked(key, |inner| inner.contention.turn(key, now))?;
-        (!self.is_wanted(&line_of_readers(key))).then_some(turn)
-    }
-
-    /// Whether another client has its turn now.
-    pub(crate) fn yields(&self, key: &str, now: Moment) -> bool {
-        self.locked(key, |inner| inner.contention.yields(key, now))
+        self.locked(key, |inner| inner.contention.turn(key, now))
     }
 }

@@ -42,6 +42,19 @@ async fn a_full_queue_refuses_more_waiters() {
     assert!(error.is_held(), "{error}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_request_that_asks_and_was_not_refused_is_no_waiter() {
+    let nodes = nodes(3);
+    let redlock = Redlock::builder().nodes(&nodes).max_waiters(1).build().unwrap();
+    drop(redlock.lock("warm").await.unwrap());
+    nodes.iter().for_each(MemoryNode::hang);
+    let asking = waiting(&redlock, MINUTE).await;
+    let behind = waiting(&redlock, MINUTE).await;
+    let error = redlock.lock("r").into_future().now_or_never().unwrap().unwrap_err();
+    assert!(error.is_held(), "{error}");
+    assert!(!asking.is_finished() && !behind.is_finished());
+}
+
 /// Two of three nodes did not answer: perhaps no client holds the lock, although one node refused
 /// it.
 #[tokio::test(start_paused = true)]

@@ -15,6 +15,7 @@ use crate::{
             redirect::Redirect,
             reply,
             script::How,
+            server_error,
         },
     },
 };
@@ -55,8 +56,8 @@ impl Calls {
                 let pong = match &answer {
                     Value::SimpleString(_) => Ok(()),
                     Value::ServerError(error) => Err(NodeError {
-                        cause: reply::cause(&answer),
-                        ..self.failed(reply::explain(error, ""), false)
+                        cause: server_error::cause(&answer),
+                        ..self.failed(server_error::explain(error, ""), false)
                     }),
                     other => Err(self.failed(reply::unexpected(other, "PONG"), false)),
                 };
@@ -165,8 +166,8 @@ impl Calls {
     /// The error in the words of this answer, as an error of the node.
     fn explained(&self, answer: &Value, result: Result<Reply, String>) -> Result<Reply, NodeError> {
         result.map_err(|reason| NodeError {
-            cause: reply::cause(answer),
-            ..self.failed(reason, !reply::is_refusal(answer))
+            cause: server_error::cause(answer),
+            ..self.failed(reason, !server_error::is_refusal(answer))
         })
     }
 

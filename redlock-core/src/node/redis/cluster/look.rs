@@ -19,7 +19,7 @@ use crate::{
         redis::{
             line::{Access, Line},
             opener::Opener,
-            reply,
+            reply, server_error,
             url::Address,
         },
     },
@@ -122,7 +122,7 @@ impl Looker {
 fn told(answers: &[Value], host: &str) -> Result<(bool, Vec<Shard>), String> {
     let [state, slots] = answers else { return Err("it answered too little".to_owned()) };
     if let Value::ServerError(error) = slots {
-        return Err(reply::explain(error, ""));
+        return Err(server_error::explain(error, ""));
     }
     let shards = topology::read(slots, host)
         .ok_or_else(|| reply::unexpected(slots, "the slots of a cluster"))?;
