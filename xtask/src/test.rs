@@ -1,5 +1,7 @@
 //! `cargo xtask test`: the whole suite.
 
+use std::{env, thread};
+
 use crate::{
     bench, browser, haproxy, postgres, races, redis_server,
     shell::{self, Failure},
@@ -7,6 +9,14 @@ use crate::{
 };
 
 pub(crate) const ABOUT: &str = "installs redis-server, PostgreSQL and Chromium if they are missing, then runs every test, a share of the simulation and races between threads; with a package or a suite, that one; with other arguments, `cargo test` with them";
+
+/// How many tests of a suite run at once.
+const THREADS: &str = "RUST_TEST_THREADS";
+
+/// Two for each processor: most tests wait for servers and for timeouts most of the time.
+fn threads() -> usize {
+    2 * thread::available_parallelism().map_or(1, usize::from)
+}
 
 /// How cargo is asked for the suite of this name, which is a package or a file or a folder in its
 /// `tests`.
@@ -50,6 +60,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         Some((suite, rest)) => command.args(suite).args(rest),
         None => command.arg("--workspace").args(arguments),
     };
+    if env::var_os(THREADS).is_none() {
+        command.env(THREADS, threads().to_string());
+    }
     shell::run(command)?;
     // A filter asks for some of the tests only.
     if !arguments.is_empty() {
