@@ -1,0 +1,78 @@
+//! What readers, and waiters for permits, do otherwise.
+
+use super::*;
+
+/// A waiter for a permit asks its queue, which tells of all permits. A watch tells of one.
+#[test]
+fn a_waiter_for_a_permit_watches_only_without_a_queue() {
+    let given = Circumstances { target: PERMIT, end: at(10_000), ..GIVEN };
+    let mut waiting = Waiting::new(given, true);
+    assert_eq!(waiting.reported(&answer(place(0, Some(5000)))), Conclusion::Wait);
+    let around = |now, in_queue| Surroundings { now: at(now), in_queue, watch: WatchState::None };
+    let until = at(1 + 1500);
+    assert_eq!(waiting.next(&around(1400, true)), Step::Sleep { until, quiet: ms(0) });
+    assert_eq!(waiting.next(&around(1501, true)), Step::Report);
+    assert_eq!(Waiting::new(given, false).next(&around(0, false)), Step::Watch);
+}
+
+/// The answer of the queue tells of one permit, and another one may be free.
+#[test]
+fn the_front_of_the_waiters_for_permits_asks_at_each_report() {
+    for (was_refused_in_queue, first) in
+        [(false, Conclusion::End(Chance::Free)), (true, Conclusion::Wait)]
+    {
+        let given = Circumstances { target: Target::Permit { was_refused_in_queue }, ..GIVEN };
+        let front = answer(place(0, Some(5000)));
+        let mut waiting = Waiting::new(given, true);
+        assert_eq!(waiting.reported(&front), first, "{was_refused_in_queue}");
+        assert_eq!(waiting.reported(&front), Conclusion::End(Chance::Due));
+        let mut behind = Waiting::new(given, true);
+        for _ in 0..3 {
+            assert_eq!(behind.reported(&answer(place(1, None))), Conclusion::Wait);
+        }
+    }
+}
+
+/// A reader may have the lock while others have it.
+#[test]
+fn a_reader_asks_although_the_lock_is_taken() {
+    let given = Circumstances { target: Target::Part, end: at(10_000), ..GIVEN };
+    let taken = answer(place(0, Some(5000)));
+    let mut waiting = Waiting::new(given, true);
+    assert_eq!(waiting.reported(&taken), Conclusion::Wait, "it was refused just now");
+    assert_eq!(waiting.reported(&taken), Conclusion::End(Chance::Due));
+    assert_eq!(waiting.told(Signal::Next, at(50)), Some(Chance::Turn));
+    let mut behind = Waiting::new(given, true);
+    for _ in 0..3 {
+        assert_eq!(behind.reported(&answer(place(2, Some(5000)))), Conclusion::Wait);
+    }
+    assert_eq!(behind.told(Signal::Near, at(50)), None);
+    let taken = |now| Reported { now: at(now), ..answer(place(2, Some(5000))) };
+    assert_eq!(
+        behind.reported(&taken(157)),
+        Conclusion::Wait,
+        "those before it may be about to share it"
+    );
+    let mut behind = Waiting::new(given, true);
+    behind.told(Signal::Near, at(50));
+    assert_eq!(
+        behind.reported(&taken(158)),
+        Conclusion::End(Chance::Turn),
+        "they may have crashed"
+    );
+    assert_eq!(behind.told(Signal::Next, at(159)), Some(Chance::Turn), "the others have gone");
+}
+
+/// No push tells that a writer has given up, or that another permit is free.
+#[test]
+fn a_client_that_is_not_told_of_every_chance_asks_by_itself_without_a_queue() {
+    for (target, step) in [
+        (Target::Lock, Step::Sleep { until: at(3000), quiet: ms(0) }),
+        (Target::Part, Step::End(Chance::Due)),
+        (PERMIT, Step::End(Chance::Due)),
+    ] {
+        let given = Circumstances { target, end: at(10_000), ..GIVEN };
+        let around = Surroundings { now: at(1500), in_queue: false, watch: WatchState::Armed };
+        assert_eq!(Waiting::new(given, false).next(&around), step, "{target:?}");
+    }
+}

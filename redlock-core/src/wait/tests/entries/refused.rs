@@ -1,0 +1,107 @@
+//! Nodes whose queue refuses a waiter, for a moment or for good.
+
+use super::*;
+
+/// Its user may not run the scripts of the queue.
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_each_node_refuses_is_not_asked_for_at_each_pause() {
+    let joins = Arc::new(AtomicUsize::new(0));
+    let nodes = ["a", "b", "c"].map(|name| {
+        let joins = Arc::clone(&joins);
+        intercepted(name, move |sender, _, commands| {
+            if !commands.iter().any(|it| matches!(it.action, Action::Join { .. })) {
+                return sender.send(commands);
+            }
+            joins.fetch_add(1, SeqCst);
+            let refused = NodeError::new(&name.into(), NodeErrorKind::Server, "NOPERM");
+            ready(vec![Err(refused); commands.len()]).boxed()
+        })
+    });
+    let [holder, ours] = [(); 2].map(|()| Redlock::builder().over(nodes.to_vec()));
+    let _held = holder.lock("r").ttl(3000 * MS).await.unwrap();
+    // Each renewal has it ask, and pause once more.
+    ours.lock("r").wait(20_000 * MS).await.unwrap_err();
+    assert_eq!(joins.load(SeqCst), 3);
+    ours.lock("r").wait(40_000 * MS).await.unwrap_err();
+    assert_eq!(joins.load(SeqCst), 9, "it asks once more after a while");
+}
+
+/// A node whose queue answers so while it `refuses`.
+fn refusing(refuses: &Arc<AtomicBool>, answer: Result<Reply, NodeError>) -> NodeSpec {
+    let refuses = Arc::clone(refuses);
+    intercepted("a", move |sender, _, commands| {
+        let joins = commands.iter().any(|it| matches!(it.action, Action::Join { .. }));
+        if !joins || !refuses.load(SeqCst) {
+            return sender.send(commands);
+        }
+        ready(vec![answer.clone(); commands.len()]).boxed()
+    })
+}
+
+fn error(kind: NodeErrorKind, cause: Cause) -> NodeError {
+    NodeError { cause, ..NodeError::new(&"a".into(), kind, "refused") }
+}
+
+/// A script of another program keeps the only node busy for a moment.
+#[tokio::test(start_paused = true)]
+async fn waiters_keep_their_places_while_the_node_of_the_queue_refuses_for_a_moment() {
+    let refuses = Arc::new(AtomicBool::new(false));
+    let node = refusing(&refuses, Err(error(NodeErrorKind::Server, Cause::Passing)));
+    let clients: [_; 4] = std::array::from_fn(|_| {
+        Redlock::builder().wait(MINUTE).retry_delay(MINUTE).over(vec![node.clone()])
+    });
+    for redlock in &clients {
+        drop(redlock.lock("warm").await.unwrap());
+    }
+    let guard = clients[0].lock("r").await.unwrap();
+    let first = waiting(&clients[1], MINUTE).await;
+    let second = waiting(&clients[2], MINUTE).await;
+    refuses.store(true, SeqCst);
+    sleep(10_000 * MS).await;
+    refuses.store(false, SeqCst);
+    sleep(1600 * MS).await;
+    let third = waiting(&clients[3], MINUTE).await;
+    assert_eq!(waiters(&clients[0]).await, 3);
+    drop(guard);
+    for next in [first, second, third] {
+        drop(timeout(50 * MS, next).await.unwrap().unwrap().unwrap());
+    }
+}
+
+/// It has had no turn. Two clients would ask for the lock at once, and split the votes.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_no_queue_has_taken_passes_no_turn_on() {
+    let refused = || Err(error(NodeErrorKind::Server, Cause::Other));
+    for (answer, has_turn, passes_on) in [
+        (Ok(Reply::Full), false, false),
+        (refused(), false, false),
+        // The queue has taken it before.
+        (Ok(Reply::Full), true, true),
+        (refused(), true, true),
+        // It may have.
+        (Err(error(NodeErrorKind::Timeout, Cause::Other)), false, true),
+    ] {
+        let refuses = Arc::new(AtomicBool::new(false));
+        let node = refusing(&refuses, answer.clone());
+        let [holder, ours, other] = [(); 3].map(|()| Redlock::builder().over(vec![node.clone()]));
+        for client in [&holder, &ours, &other] {
+            drop(client.lock("warm").await.unwrap());
+        }
+        let (mut entry, mut behind) = (entry_of(&ours, 1), entry_of(&other, 2));
+        if has_turn {
+            let held = holder.lock("r").await.unwrap();
+            assert_eq!(position(&mut entry).await.ahead, 0);
+            drop(held);
+            assert_eq!(entry.signal().await, Signal::Turn);
+        }
+        assert_eq!(position(&mut behind).await.ahead, 0);
+        refuses.store(true, SeqCst);
+        for _ in 0..2 {
+            assert!(!matches!(entry.report().await, Report::At(_)));
+        }
+        drop(entry);
+        sleep(100 * MS).await;
+        let told = behind.take_signal();
+        assert_eq!(told, passes_on.then_some(Signal::Turn), "{answer:?} {has_turn}");
+    }
+}
