@@ -96,14 +96,14 @@ async fn a_writer_that_waits_for_readers_says_at_which_place() {
         let other = other.clone();
         async move { other.lock("job").await }
     });
-    let sign = || nodes[0].get("redlock:job:{redlock:job}:writer");
-    wait_until("there is a sign with a place", async || {
-        sign().is_some_and(|it| !it.starts_with("0:"))
+    let barrier = || nodes[0].get("redlock:job:{redlock:job}:barrier");
+    wait_until("there is a barrier with a place", async || {
+        barrier().is_some_and(|it| !it.starts_with("0:"))
     })
     .await;
     reader.release().await.unwrap();
     within("the writer", waiting).await.unwrap().unwrap().release().await.unwrap();
-    wait_until("the sign goes", async || sign().is_none()).await;
+    wait_until("the barrier goes", async || barrier().is_none()).await;
 }
 
 /// The keys of a writer go, and readers come: the writer learns of it at its next renewal, and not when its

@@ -152,10 +152,10 @@ pub(crate) enum Action {
     Leave { again: bool },
     /// Find one of `count` permits that is free on this node, the permit with the number `from` first.
     FindPermit { count: u32, from: u32 },
-    /// Say that a writer waits for the readers of the key, for this long: no more readers are added.
-    Bar { life: Duration },
-    /// Take back what [`Bar`](Self::Bar) has said.
-    Unbar,
+    /// Have new readers of the key wait behind this writer, for this long.
+    RaiseBarrier { life: Duration },
+    /// Take a [`RaiseBarrier`](Self::RaiseBarrier) back.
+    LowerBarrier,
     /// Tell what is known of the key and of the queue before it. Nothing changes.
     Inspect,
     /// Give the key our value whatever value it has, and leave its expiry as it is. The holder is
@@ -183,8 +183,8 @@ impl Action {
             | Self::Join { .. }
             | Self::Leave { .. }
             | Self::FindPermit { .. }
-            | Self::Bar { .. }
-            | Self::Unbar
+            | Self::RaiseBarrier { .. }
+            | Self::LowerBarrier
             | Self::Inspect
             | Self::TakeAway
             | Self::Clear { .. } => None,

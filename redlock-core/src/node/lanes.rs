@@ -98,9 +98,9 @@ impl Lanes {
             Action::Release { .. }
             | Action::Shorten { .. }
             | Action::Leave { .. }
-            | Action::Unbar => {
+            | Action::LowerBarrier => {
                 withdraw(&mut self.renewals, &job.claim, name, &mut early);
-                if matches!(job.action, Action::Leave { .. } | Action::Unbar) {
+                if matches!(job.action, Action::Leave { .. } | Action::LowerBarrier) {
                     // Sent behind this, it would stand in the queue for a waiter that has gone. There
                     // may be several: a place that is handed on is joined for again.
                     while withdraw(&mut self.watches, &job.claim, name, &mut early) {}
@@ -123,7 +123,7 @@ impl Lanes {
             Action::Watch
             | Action::Join { .. }
             | Action::Inspect
-            | Action::Bar { .. }
+            | Action::RaiseBarrier { .. }
             | Action::FindPermit { .. } => {
                 self.watches.push_back(Queued::new(job, reply_to, now));
             }

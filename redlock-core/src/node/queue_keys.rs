@@ -8,7 +8,7 @@
 //! | `LOCK:{LOCK}:next:WAITER` | written when the waiter is the next to get the turn |
 //! | `LOCK:{LOCK}:near:WAITER` | written when the waiter is the second or third behind a turn that may not be used |
 //! | `LOCK:{LOCK}:permit:given` | a ZSET of the waiters for a permit that have their turns and have not asked yet, by when their turns are over |
-//! | `LOCK:{LOCK}:writer` | there while a writer waits for readers: its place, and its name |
+//! | `LOCK:{LOCK}:barrier` | the barrier of a writer that waits for readers: its place, and its name |
 //!
 //! `turn`, `next` and `near` are pushed to the waiter that tracks them, and are deleted as soon as they are
 //! written.
@@ -82,9 +82,9 @@ pub(crate) fn is_line_of_permits(line: &str) -> bool {
     line.strip_suffix(":permit").is_some_and(has_brace)
 }
 
-/// The sign that a writer waits for the readers of a lock.
-pub(crate) fn writer(key: &str) -> String {
-    format!("{}:writer", prefix(key))
+/// The barrier of a writer that waits for the readers of a lock.
+pub(crate) fn barrier(key: &str) -> String {
+    format!("{}:barrier", prefix(key))
 }
 
 /// The keys through which the waiter of this claim is told of its turn, that it is the next, and that it is

@@ -29,7 +29,7 @@ const ROUNDS: usize = 3;
 /// A time that no schedule of this file needs.
 const LONG: u64 = 60_000;
 
-/// How long the entry of a waiter outlives it, and the sign of a writer.
+/// How long the entry of a waiter, and the barrier of a writer, outlive it.
 const LIFE: u64 = 5000;
 
 /// How often a waiter looks at its place in the queue, with some time to spare.

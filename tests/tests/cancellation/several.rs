@@ -22,7 +22,7 @@ async fn a_reader_behind_a_writer_of_the_same_client() {
     request_behind(LOCK, READER, LOCK).await;
 }
 
-/// The writer has put up a sign on the nodes that it waits.
+/// The writer has raised a barrier on the nodes.
 #[tokio::test(start_paused = true)]
 async fn a_writer_behind_readers() {
     in_every_way(Start::Warm, async |world, polls| {
@@ -32,10 +32,10 @@ async fn a_writer_behind_readers() {
         let ended = poll(polls, world.client.lock(RESOURCE)).await;
         drop(guard);
         if world.moods.iter().all(|mood| matches!(mood, Mood::Answers | Mood::Refuses)) {
-            // A sign that stays would go by itself after five seconds.
+            // A barrier that stays would expire after five seconds.
             tokio::time::sleep(2 * NODE_TIMEOUT).await;
             let other = client(&world.nodes).build().unwrap();
-            drop(other.try_lock(RESOURCE).shared().await.expect("no sign stays"));
+            drop(other.try_lock(RESOURCE).shared().await.expect("no barrier stays"));
         }
         ended
     })

@@ -154,8 +154,8 @@ impl Data {
                 };
                 self.queues.leave(claim, again, held, now, &mut self.watched, told)
             }
-            Action::Bar { life } => self.readers.bar(claim, life, now),
-            Action::Unbar => self.readers.unbar(claim),
+            Action::RaiseBarrier { life } => self.readers.raise_barrier(claim, life, now),
+            Action::LowerBarrier => self.readers.lower_barrier(claim),
             Action::FindPermit { count, from } => self.find_permit(claim, count, from, told),
             Action::Inspect => self.inspect(&claim.key),
             Action::Watch => {
@@ -277,9 +277,9 @@ impl Data {
                 | Action::Leave { .. }
                 | Action::Inspect
                 | Action::Watch
-                | Action::Bar { .. }
+                | Action::RaiseBarrier { .. }
                 | Action::FindPermit { .. }
-                | Action::Unbar,
+                | Action::LowerBarrier,
                 Some(_),
             ) => (Reply::Foreign, false),
             (Action::TakeAway, Some(entry)) => {

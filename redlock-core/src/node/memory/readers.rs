@@ -4,28 +4,27 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::node::{Action, Claim, Reply};
 
-/// The readers by the keys of their locks, and the signs that writers wait for them. Times are on the
+/// The readers by the keys of their locks, and the barriers of the writers that wait for them. Times are on the
 /// node's own clock in seconds.
 #[derive(Default)]
 pub(super) struct Readers {
     /// The readers of each key by their values, and when each expires.
     by_key: BTreeMap<Arc<str>, BTreeMap<String, f64>>,
-    /// The writers that wait.
-    signs: BTreeMap<Arc<str>, Sign>,
+    barriers: BTreeMap<Arc<str>, Barrier>,
 }
 
-/// The sign of a writer that waits.
-struct Sign {
+/// The barrier of a writer that waits.
+struct Barrier {
     writer: String,
     /// Its place in the queue, or zero.
     place: u64,
-    /// When the sign stops counting.
+    /// When the barrier stops counting.
     until: f64,
 }
 
-impl Sign {
+impl Barrier {
     /// Whether a reader at this place is behind the writer.
-    fn bars(&self, place: u64, now: f64) -> bool {
+    fn stops(&self, place: u64, now: f64) -> bool {
         self.until > now && (place == 0 || place > self.place)
     }
 }
@@ -56,8 +55,9 @@ impl Readers {
         if has_writer {
             return (Reply::Foreign, false);
         }
-        let bars = self.signs.get(&claim.key).is_some_and(|sign| sign.bars(claim.place, now));
-        if bars && matches!(action, Action::Grant { .. }) {
+        let is_stopped =
+            self.barriers.get(&claim.key).is_some_and(|barrier| barrier.stops(claim.place, now));
+        if is_stopped && matches!(action, Action::Grant { .. }) {
             return (Reply::Foreign, false);
         }
         let readers = self.by_key.entry(Arc::clone(&claim.key)).or_default();
@@ -91,22 +91,22 @@ impl Readers {
         done
     }
 
-    /// A writer says that it waits, if there are readers.
-    pub(super) fn bar(&mut self, claim: &Claim, life: Duration, now: f64) -> Reply {
+    /// Keeps new readers behind a writer that waits, if there are readers.
+    pub(super) fn raise_barrier(&mut self, claim: &Claim, life: Duration, now: f64) -> Reply {
         if self.until(&claim.key, now).is_none() {
             return Reply::Missing;
         }
         let until = now + life.as_secs_f64();
-        let sign = Sign { writer: claim.value.clone(), place: claim.place, until };
-        self.signs.insert(Arc::clone(&claim.key), sign);
+        let barrier = Barrier { writer: claim.value.clone(), place: claim.place, until };
+        self.barriers.insert(Arc::clone(&claim.key), barrier);
         Reply::Done
     }
 
-    /// A writer does not wait any more.
-    pub(super) fn unbar(&mut self, claim: &Claim) -> Reply {
-        match self.signs.get(&claim.key) {
-            Some(sign) if sign.writer == claim.value => {
-                self.signs.remove(&claim.key);
+    /// The writer does not wait any more.
+    pub(super) fn lower_barrier(&mut self, claim: &Claim) -> Reply {
+        match self.barriers.get(&claim.key) {
+            Some(barrier) if barrier.writer == claim.value => {
+                self.barriers.remove(&claim.key);
                 Reply::Done
             }
             Some(_) => Reply::Foreign,
@@ -129,6 +129,6 @@ impl Readers {
             readers.retain(|_, until| *until > now);
             !readers.is_empty()
         });
-        self.signs.retain(|_, sign| sign.until > now);
+        self.barriers.retain(|_, barrier| barrier.until > now);
     }
 }

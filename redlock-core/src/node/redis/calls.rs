@@ -173,7 +173,9 @@ impl Calls {
         let Some(means) = self.means(command, count) else {
             let refused = match command.action {
                 // There is no queue that it could be in.
-                Action::Leave { .. } | Action::Bar { .. } | Action::Unbar => Ok(Reply::Missing),
+                Action::Leave { .. } | Action::RaiseBarrier { .. } | Action::LowerBarrier => {
+                    Ok(Reply::Missing)
+                }
                 _ => Err(self.failed(NO_SCRIPTS.to_owned(), false)),
             };
             batch.answer_all(first, repeat_n(refused, count));

@@ -145,7 +145,7 @@ fn scripted(
             word(out, if again { b"1" } else { b"0" });
         }
         // Written by `plain` and by `shared`.
-        Action::Watch | Action::TakeAway | Action::Bar { .. } | Action::Unbar => {}
+        Action::Watch | Action::TakeAway | Action::RaiseBarrier { .. } | Action::LowerBarrier => {}
     }
 }
 
@@ -217,7 +217,7 @@ fn value(claim: &Claim) -> &[u8] {
 fn time_of(command: &Command) -> u64 {
     match command.action {
         Action::Shorten { rest } => milliseconds(rest, 0),
-        Action::Join { life, .. } | Action::Bar { life } => milliseconds(life, 1),
+        Action::Join { life, .. } | Action::RaiseBarrier { life } => milliseconds(life, 1),
         action => action.ttl().map_or(0, |ttl| milliseconds(ttl, 1)),
     }
 }

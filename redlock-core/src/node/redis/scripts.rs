@@ -61,7 +61,7 @@ pub(super) fn script(command: &Command) -> Option<&'static Script> {
         Action::Inspect => &INSPECT,
         Action::Clear { .. } => &CLEAR,
         // Writers have these for the sake of readers.
-        Action::Bar { .. } | Action::Unbar => return None,
+        Action::RaiseBarrier { .. } | Action::LowerBarrier => return None,
     })
 }
 

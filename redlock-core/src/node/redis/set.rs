@@ -53,8 +53,8 @@ pub(super) fn script(action: Action) -> Option<&'static Script> {
         | Action::Watch
         | Action::Join { .. }
         | Action::Leave { .. }
-        | Action::Bar { .. }
-        | Action::Unbar
+        | Action::RaiseBarrier { .. }
+        | Action::LowerBarrier
         | Action::FindPermit { .. }
         | Action::Inspect
         | Action::TakeAway

@@ -23,8 +23,10 @@ static RELEASE: LazyLock<Script> = LazyLock::new(|| {
         include_str!("share_release.lua")
     ))
 });
-static BAR: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("bar.lua")));
-static UNBAR: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("unbar.lua")));
+static RAISE_BARRIER: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("raise_barrier.lua")));
+static LOWER_BARRIER: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("lower_barrier.lua")));
 
 /// Whether this command is one of readers, or of a writer that waits for them.
 pub(super) fn is_ours(command: &Command) -> bool {
@@ -34,8 +36,8 @@ pub(super) fn is_ours(command: &Command) -> bool {
 /// The script that does this for readers. `None` for what readers do like writers.
 pub(super) fn script(command: &Command) -> Option<&'static Script> {
     match command.action {
-        Action::Bar { .. } => Some(&BAR),
-        Action::Unbar => Some(&UNBAR),
+        Action::RaiseBarrier { .. } => Some(&RAISE_BARRIER),
+        Action::LowerBarrier => Some(&LOWER_BARRIER),
         _ if !command.claim.shared => None,
         Action::Grant { .. } | Action::Heal { .. } => Some(&SHARE),
         Action::Extend { .. } => Some(&EXTEND),
@@ -54,12 +56,12 @@ pub(super) fn encode(
 ) {
     let Claim { key, value, .. } = &*command.claim;
     let (key, value) = (key.as_bytes(), value.as_bytes());
-    let sign = queue_keys::writer(&command.claim.key);
+    let barrier = queue_keys::barrier(&command.claim.key);
     let place = Decimal::of(command.claim.place);
     match command.action {
         Action::Grant { .. } => {
             call(script, how, 2, 3, out);
-            words(out, &[key, sign.as_bytes(), value, time.digits(), place.digits()]);
+            words(out, &[key, barrier.as_bytes(), value, time.digits(), place.digits()]);
         }
         // A reader that is there already waits for no writer.
         Action::Heal { .. } => {
@@ -70,13 +72,13 @@ pub(super) fn encode(
             call(script, how, 1, 2, out);
             words(out, &[key, value, time.digits()]);
         }
-        Action::Bar { .. } => {
+        Action::RaiseBarrier { .. } => {
             call(script, how, 2, 3, out);
-            words(out, &[key, sign.as_bytes(), value, time.digits(), place.digits()]);
+            words(out, &[key, barrier.as_bytes(), value, time.digits(), place.digits()]);
         }
-        Action::Unbar => {
+        Action::LowerBarrier => {
             call(script, how, 2, 1, out);
-            words(out, &[key, sign.as_bytes(), value]);
+            words(out, &[key, barrier.as_bytes(), value]);
         }
         action => {
             let wakes = matches!(action, Action::Release { wakes: Places::FIRST });

@@ -1,7 +1,7 @@
-//! The sign of a writer that waits for readers: new readers wait behind it.
+//! The barrier of a writer that waits for readers: new readers wait behind it.
 //!
 //! Without it, readers that come one after the other would keep a writer out for ever. Only the first
-//! waiter of the queue says it, and only where a node has readers. It names the place of the writer in the
+//! waiter of the queue raises it, and it stands only where a node has readers. It names the place of the writer in the
 //! queue: a reader that is before the writer there gets the lock all the same, or the two would wait for
 //! each other. It expires by itself, so a writer that crashed holds readers up for a few seconds.
 
@@ -21,27 +21,27 @@ use crate::{
     wait::REFRESH,
 };
 
-/// How long a sign counts if it is not repeated, on the clock of its node.
+/// How long a barrier counts if it is not repeated, on the clock of its node.
 const LIFE: Duration = Duration::from_secs(5);
 
-/// The signs of one writer. A set has one before each key that it had to wait for. It repeats the one where it
+/// The barriers of one writer. A set has one before each key that it had to wait for. It keeps up the one where it
 /// waits now. The others count until they expire: readers that came there in the meantime would hold the set up
 /// when it has its turn before the last key.
 #[derive(Default)]
 pub(super) struct Barriers(Vec<Barrier>);
 
 impl Barriers {
-    /// Says the sign before this key once more, if there are readers and it is time.
+    /// Raises the barrier before this key once more, if there are readers and it is time.
     pub(super) fn keep_up(&mut self, key: &str, now: Moment) {
         self.0.iter_mut().filter(|it| it.is_before(key)).for_each(|it| it.keep_up(now));
     }
 
-    /// Takes the sign before this key back.
+    /// Lowers the barrier before this key.
     pub(super) fn lower(&mut self, key: &str) {
         self.0.retain(|it| !it.is_before(key));
     }
 
-    /// The sign at this place of the queue before this key. One at another place is taken back.
+    /// The barrier at this place of the queue before this key. One at another place is lowered.
     pub(super) fn at(&mut self, key: &str, place: u64) -> Option<&mut Barrier> {
         self.0.retain(|it| !it.is_before(key) || it.claim.place == place);
         self.0.iter_mut().find(|it| it.is_before(key))
@@ -52,24 +52,24 @@ impl Barriers {
     }
 }
 
-/// The sign on all nodes. Dropping this takes it back.
+/// A barrier on all nodes. Dropping this lowers it.
 pub(super) struct Barrier {
     nodes: Arc<Nodes>,
     claim: Arc<Claim>,
     answers: Arc<Answers>,
-    said: Moment,
+    raised: Moment,
 }
 
 #[derive(Default)]
 struct Answers {
     awaited: AtomicUsize,
-    /// A node has readers, and the sign.
+    /// A node has readers, and the barrier stands there.
     is_up: AtomicBool,
 }
 
 impl ReplySink for Answers {
     fn receive(self: Arc<Self>, _: usize, result: Result<Reply, NodeError>) {
-        // A node that has failed may have the sign all the same.
+        // A node that has failed may have the barrier all the same.
         if !matches!(result, Ok(Reply::Missing)) {
             self.is_up.store(true, std::sync::atomic::Ordering::Release);
         }
@@ -78,13 +78,13 @@ impl ReplySink for Answers {
 }
 
 impl Barrier {
-    /// Says that a writer waits for this key at this place of its queue, under a `value` that no other
-    /// writer has.
+    /// Raises the barrier of the writer at this place of the queue before this key, under a `value` that no
+    /// other writer has.
     pub(super) fn raise(nodes: &Arc<Nodes>, key: &Arc<str>, place: u64, value: String) -> Self {
-        let said = nodes.clock.now();
+        let raised = nodes.clock.now();
         let claim = Arc::new(Claim { place, ..Claim::new(key, value) });
-        let barrier = Self { nodes: Arc::clone(nodes), claim, answers: Arc::default(), said };
-        barrier.ask(Action::Bar { life: LIFE });
+        let barrier = Self { nodes: Arc::clone(nodes), claim, answers: Arc::default(), raised };
+        barrier.ask(Action::RaiseBarrier { life: LIFE });
         barrier
     }
 
@@ -92,20 +92,20 @@ impl Barrier {
         *self.claim.key == *key
     }
 
-    /// Says it once more, if there are readers and it is time.
+    /// Raises it once more, if there are readers and it is time.
     fn keep_up(&mut self, now: Moment) {
-        if self.answers.is_up.load(Acquire) && now.since(self.said) >= REFRESH {
-            self.said = now;
-            self.ask(Action::Bar { life: LIFE });
+        if self.answers.is_up.load(Acquire) && now.since(self.raised) >= REFRESH {
+            self.raised = now;
+            self.ask(Action::RaiseBarrier { life: LIFE });
         }
     }
 
-    /// Says it once more, if there were no readers when it was said last. Readers may have come as the lock
-    /// was free for a moment.
+    /// Raises it once more, if there were no readers the last time. Readers may have come as the lock was
+    /// free for a moment.
     pub(super) fn repeat(&mut self, now: Moment) {
         if !self.answers.is_up.load(Acquire) {
-            self.said = now;
-            self.ask(Action::Bar { life: LIFE });
+            self.raised = now;
+            self.ask(Action::RaiseBarrier { life: LIFE });
         }
     }
 
@@ -120,7 +120,7 @@ impl Barrier {
 impl Drop for Barrier {
     fn drop(&mut self) {
         if self.answers.is_up.load(Acquire) || self.answers.awaited.load(Acquire) > 0 {
-            self.ask(Action::Unbar);
+            self.ask(Action::LowerBarrier);
         }
     }
 }
@@ -137,7 +137,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const MINUTE: Duration = Duration::from_secs(60);
 
-    /// Otherwise the reader would wait for the sign of the writer, and the writer for the reader.
+    /// Otherwise the reader would wait for the barrier of the writer, and the writer for the reader.
     #[tokio::test(start_paused = true)]
     async fn a_writer_that_lost_its_place_does_not_bar_the_readers_that_are_before_it_now() {
         let nodes = nodes(1);
@@ -160,8 +160,8 @@ mod tests {
         nodes[0].start();
         // The writer comes back later than the reader.
         sleep(SECOND).await;
-        assert!(!reads.is_finished(), "it waits because of the sign");
-        // A sign that it could not take back counts for five seconds.
+        assert!(!reads.is_finished(), "it waits because of the barrier");
+        // A barrier that it could not lower counts for five seconds.
         assert!(timeout(5 * SECOND, &mut writes).await.is_err());
         assert!(reads.is_finished());
     }
@@ -183,7 +183,7 @@ mod tests {
         }
     }
 
-    /// The writer has said that it waits, and there were no readers.
+    /// The barrier was raised when there were no readers.
     #[tokio::test(start_paused = true)]
     async fn a_writer_bars_readers_that_came_as_the_lock_was_free_for_a_moment() {
         let nodes = nodes(3);

@@ -72,7 +72,7 @@ impl Request<'_> {
             }
             match waiting.next(&around) {
                 Step::Report => match self.report_by(end, front, &mut waiting).await? {
-                    // It has lost a place further in front. A sign for that place would hold up the readers
+                    // It has lost a place further in front. A barrier at that place would hold up the readers
                     // that it waits for.
                     Conclusion::Wait if waiting.is_behind() => {
                         if let Some(entry) = &mut front.entry {
@@ -95,7 +95,7 @@ impl Request<'_> {
                     if let Some(entry) = &mut front.entry {
                         entry.follow_lock(true);
                     }
-                    self.bar(&key, front.place())?;
+                    self.raise_barrier(&key, front.place())?;
                     waiting.following(around.now);
                 }
                 Step::Watch => {
@@ -103,7 +103,7 @@ impl Request<'_> {
                         entry.follow_lock(false);
                     }
                     self.watch = Some(Box::new(watch(&client.nodes, &key)));
-                    self.bar(&key, front.place())?;
+                    self.raise_barrier(&key, front.place())?;
                     waiting.watching(around.now);
                 }
                 Step::End(chance) => return Ok(chance),
@@ -144,7 +144,7 @@ impl Request<'_> {
 
     /// Has new readers wait behind this request, which is the first in the queue, if it is a
     /// writer.
-    fn bar(&mut self, key: &Arc<str>, place: u64) -> Result<(), LockError> {
+    fn raise_barrier(&mut self, key: &Arc<str>, place: u64) -> Result<(), LockError> {
         if self.terms.has_several() || self.wants().tries_once {
             return Ok(());
         }

@@ -43,7 +43,7 @@ pub(super) struct Request<'a> {
     pub(super) watch: Option<Box<Watch>>,
     /// The permits that the request is for, if it is for one.
     pub(super) permits: Option<Box<Permits>>,
-    /// The signs to readers that this writer waits.
+    /// The barriers that this writer has raised before readers.
     pub(super) barriers: Option<Box<Barriers>>,
     /// Why the last attempt was made. None before the second.
     pub(super) last: Option<Chance>,

@@ -71,7 +71,9 @@ impl Command {
             Action::Release { .. } => Kind::Release,
             Action::Join { .. } => Kind::Join,
             Action::Leave { .. } => Kind::Leave,
-            Action::Bar { .. } | Action::Unbar | Action::FindPermit { .. } => Kind::Watch,
+            Action::RaiseBarrier { .. } | Action::LowerBarrier | Action::FindPermit { .. } => {
+                Kind::Watch
+            }
             Action::Watch => Kind::Watch,
             Action::Inspect => Kind::Inspect,
             Action::TakeAway => Kind::TakeAway,

@@ -61,8 +61,8 @@ impl Data {
             | Action::Watch
             | Action::Join { .. }
             | Action::Leave { .. }
-            | Action::Bar { .. }
-            | Action::Unbar
+            | Action::RaiseBarrier { .. }
+            | Action::LowerBarrier
             | Action::FindPermit { .. }
             | Action::Inspect
             | Action::TakeAway

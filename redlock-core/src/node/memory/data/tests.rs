@@ -42,8 +42,8 @@ async fn a_writer_that_waits_keeps_no_reader_out_that_is_before_it_in_the_queue(
     };
     let grant = Action::Grant { ttl: life };
     assert_eq!(run(0, "reader", true, grant), Reply::Done);
-    for (sign, before) in [(7, Reply::Done), (0, Reply::Foreign)] {
-        assert_eq!(run(sign, "writer", false, Action::Bar { life }), Reply::Done);
+    for (barrier, before) in [(7, Reply::Done), (0, Reply::Foreign)] {
+        assert_eq!(run(barrier, "writer", false, Action::RaiseBarrier { life }), Reply::Done);
         assert_eq!(run(0, "new", true, grant), Reply::Foreign);
         assert_eq!(run(8, "behind", true, grant), Reply::Foreign);
         assert_eq!(run(6, "before", true, grant), before);

@@ -4,7 +4,7 @@ use super::*;
 use crate::node::Places;
 
 const SHARE: Action = Action::Grant { ttl: TTL };
-const BAR: Action = Action::Bar { life: TTL };
+const RAISE: Action = Action::RaiseBarrier { life: TTL };
 
 fn reader(value: &str) -> Arc<Claim> {
     let writer = Claim::new(&"redlock:a".into(), value.to_owned());
@@ -79,19 +79,19 @@ async fn a_writer_that_waits_keeps_new_readers_out_and_not_those_that_are_there(
     let mut node = connected(&server.url("", "")).await;
     let (one, other) = (reader(CANARY), reader("other"));
     let (writer, second) = (claim("redlock:a", "writer"), claim("redlock:a", "second"));
-    assert_eq!(act(&mut *node, &writer, BAR).await, Ok(Reply::Missing), "there are no readers");
+    assert_eq!(act(&mut *node, &writer, RAISE).await, Ok(Reply::Missing), "there are no readers");
     assert_eq!(server.number("DBSIZE"), 0);
     assert_eq!(act(&mut *node, &one, SHARE).await, Ok(Reply::Done));
-    assert_eq!(act(&mut *node, &writer, BAR).await, Ok(Reply::Done));
-    let left = server.number("PTTL redlock:a:{redlock:a}:writer");
+    assert_eq!(act(&mut *node, &writer, RAISE).await, Ok(Reply::Done));
+    let left = server.number("PTTL redlock:a:{redlock:a}:barrier");
     assert!((50_000..=60_000).contains(&left), "{left}");
     assert_eq!(act(&mut *node, &other, SHARE).await, Ok(Reply::Foreign));
     assert_eq!(act(&mut *node, &one, Action::Extend { ttl: TTL }).await, Ok(Reply::Done));
     assert_eq!(act(&mut *node, &one, Action::Heal { ttl: TTL }).await, Ok(Reply::Done));
-    assert_eq!(act(&mut *node, &second, Action::Unbar).await, Ok(Reply::Foreign));
+    assert_eq!(act(&mut *node, &second, Action::LowerBarrier).await, Ok(Reply::Foreign));
     assert_eq!(act(&mut *node, &other, SHARE).await, Ok(Reply::Foreign));
-    assert_eq!(act(&mut *node, &writer, Action::Unbar).await, Ok(Reply::Done));
-    assert_eq!(act(&mut *node, &writer, Action::Unbar).await, Ok(Reply::Missing));
+    assert_eq!(act(&mut *node, &writer, Action::LowerBarrier).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *node, &writer, Action::LowerBarrier).await, Ok(Reply::Missing));
     assert_eq!(act(&mut *node, &other, SHARE).await, Ok(Reply::Done));
 }
 
@@ -110,7 +110,7 @@ async fn a_writer_that_waits_keeps_no_reader_out_that_is_before_it_in_the_queue(
         (0, [(); 3].map(|()| Ok(Reply::Foreign))),
     ] {
         let writer = at(place, claim("redlock:a", "writer"));
-        assert_eq!(act(&mut *node, &writer, BAR).await, Ok(Reply::Done));
+        assert_eq!(act(&mut *node, &writer, RAISE).await, Ok(Reply::Done));
         for (place, result) in [0, 6, 8].into_iter().zip(results) {
             let reader = at(place, reader("other"));
             assert_eq!(act(&mut *node, &reader, SHARE).await, result, "{place}");

@@ -160,7 +160,7 @@ async fn clients_that_read_and_write_in_turn_wait_for_holds_alone() {
     assert!(longest < 3 * 16 * Duration::from_millis(7), "{longest:?}");
 }
 
-/// The sign of a writer holds up the readers behind its place, and lets those before it ask.
+/// The barrier of a writer holds up the readers behind its place, and lets those before it ask.
 #[tokio::test(start_paused = true)]
 async fn a_reader_tells_the_nodes_its_place_and_a_writer_the_place_of_its_sign() {
     let nodes = nodes(3);
