@@ -166,8 +166,52 @@ impl ReplySink for Telling {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::{Redlock, quorum::names};
+    use crate::{
+        MemoryNode, Redlock, client::Client, node::intercepted::intercepted, quorum::names,
+        sync::Mutex,
+    };
+
+    /// A waiter that is woken asks all nodes, and none of them must have the key by then.
+    #[tokio::test(start_paused = true)]
+    async fn the_node_of_the_queue_is_the_last_to_hear_of_a_release() {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let nodes = [0, 1, 2].map(|index| {
+            let heard = Arc::clone(&heard);
+            intercepted(&format!("node-{index}"), move |sender, _, commands| {
+                if commands.iter().any(|it| matches!(it.action, Action::Release { .. })) {
+                    heard.lock().push(index);
+                }
+                sender.send(commands)
+            })
+        });
+        let redlock = Redlock::builder().over(nodes.to_vec());
+        for resource in 0..9 {
+            redlock.lock(resource.to_string()).await.unwrap().release().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            let key = format!("redlock:{resource}");
+            let heard = std::mem::take(&mut *heard.lock());
+            assert_eq!(heard.len(), 3);
+            assert_eq!(heard.last().copied(), queue_node(&redlock.client().nodes, &key), "{key}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_release_of_a_lock_that_has_gone_tells_too_that_no_client_waits() {
+        let nodes = [(); 3].map(|()| MemoryNode::new());
+        let redlock = Redlock::builder().nodes(&nodes).build().unwrap();
+        let guard = redlock.lock("r").await.unwrap();
+        let Client { queues, nodes: all, .. } = &**redlock.client();
+        let key = Arc::clone(&guard.hold().claim().key);
+        let now = all.clock.now();
+        queues.others_wait(&key, now, now);
+        nodes.iter().for_each(|node| assert!(node.remove(&key)));
+        drop(guard);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert!(!queues.is_contended(&key, all.clock.now()));
+    }
 
     #[tokio::test]
     async fn an_answer_that_never_comes_from_the_node_of_a_queue_is_an_error_of_that_node() {

@@ -325,6 +325,19 @@ mod tests {
         assert_eq!(read[2..], ["2", "key", "key", "value", "value", "key:{key}:queue", "2"]);
     }
 
+    /// Scripts cannot pass on more values at once.
+    #[test]
+    fn a_call_has_a_limited_number_of_keys_also_when_sets_are_released() {
+        let rest: Box<[Arc<str>]> = (1..64).map(|key| key.to_string().into()).collect();
+        let set = || {
+            let claim = Claim { rest: rest.clone(), ..Claim::new(&"0".into(), "v".to_owned()) };
+            let action = Action::Release { wakes: Places::NONE };
+            Command { claim: Arc::new(claim), action }
+        };
+        let sets: Vec<Command> = (0..20).map(|_| set()).collect();
+        assert_eq!(together(&sets) * 64, MAX_KEYS);
+    }
+
     #[test]
     fn a_waiter_joins_a_queue_beside_the_lock_and_listens_to_keys_of_its_own() {
         let join = Action::Join { place: 7, life: Duration::from_secs(5), listens: Listens::Turn };

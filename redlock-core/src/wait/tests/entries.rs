@@ -11,7 +11,9 @@ use std::{
 use super::*;
 use crate::{
     error::{Cause, NodeError, NodeErrorKind},
-    node::{Action, NodeHandle, NodeSpec, Reply, Watchers, intercepted::intercepted},
+    node::{
+        Action, Command, Listens, NodeHandle, NodeSpec, Reply, Watchers, intercepted::intercepted,
+    },
     wait::{QueuePosition, Report},
 };
 
@@ -98,6 +100,45 @@ async fn a_node_that_is_too_busy_to_answer_keeps_the_queue() {
     nodes[before].slow(Duration::ZERO);
     sleep(MINUTE).await;
     assert!(are_empty(&nodes));
+}
+
+/// What one node has told says nothing of another one, which the holder may not reach.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_moves_to_another_node_waits_for_a_renewal_there() {
+    let nodes = nodes(3);
+    let [ours, holder] = [client(&nodes), client(&nodes)];
+    let _guard = holder.lock("r").ttl(3000 * MS).await.unwrap();
+    drop(ours.lock("warm").await.unwrap());
+    let mut entry = entry(&ours);
+    assert!(!position(&mut entry).await.is_renewed);
+    sleep(1500 * MS).await;
+    assert!(position(&mut entry).await.is_renewed);
+    nodes[keeper(&ours)].stop();
+    sleep(MS).await;
+    assert!(!position(&mut entry).await.is_renewed);
+    sleep(1500 * MS).await;
+    assert!(position(&mut entry).await.is_renewed);
+}
+
+/// A push that was lost without a trace costs no more than that.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_listens_anew_from_time_to_time() {
+    let listened = Arc::new(AtomicUsize::new(0));
+    let node = {
+        let listened = Arc::clone(&listened);
+        intercepted("a", move |sender, _, commands| {
+            let listens = |it: &&Command| matches!(it.action, Action::Join { listens, .. } if listens != Listens::Nothing);
+            listened.fetch_add(commands.iter().filter(listens).count(), SeqCst);
+            sender.send(commands)
+        })
+    };
+    let redlock = Redlock::builder().over(vec![node]);
+    drop(redlock.lock("warm").await.unwrap());
+    let mut entry = entry(&redlock);
+    for reports in 1..=20 {
+        position(&mut entry).await;
+        assert_eq!(listened.load(SeqCst), 1 + (reports - 1) / 8, "{reports} reports");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -20,6 +20,19 @@ async fn a_released_lease_passes_to_the_next_waiter_without_asking_the_nodes() {
     assert!(no_lines(&redlock));
 }
 
+/// A client that has been without the lock for long hesitates less than others.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_passes_its_turn_on_had_the_lock_until_now() {
+    let redlock = client(&nodes(3));
+    let first = redlock.lock("r").await.unwrap();
+    // A lease of a plain lock does not suit it.
+    let _second = tokio::spawn(redlock.lock("r").fenced().into_future());
+    sleep(MINUTE).await;
+    redlock.memory_nodes().iter().for_each(MemoryNode::hang);
+    drop(first);
+    assert_eq!(redlock.client().queues.without("redlock:r"), Duration::ZERO);
+}
+
 #[tokio::test(start_paused = true)]
 async fn first_come_first_served() {
     let redlock = client(&nodes(5));
