@@ -103,3 +103,37 @@ impl LeaseState {
         self.deadline_on(clock).is_some_and(|deadline| clock.now < deadline)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Redlock,
+        clock::{Clock, TokioClock},
+        options::LockOptions,
+        quorum::{Tally, names},
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn a_renewal_by_other_terms_does_not_shorten_the_lease() {
+        let redlock = Redlock::in_memory(1);
+        let second = Duration::from_secs(1);
+        let terms = |ttl: Duration| {
+            let options = LockOptions::new().ttl(ttl);
+            redlock.client().settings.terms(&options).unwrap()
+        };
+        let round = Round::new(&names(1), Tally::reached);
+        let claim = Arc::new(Claim::new(&"k".into(), "v".to_owned()));
+        let begun = TokioClock.read();
+        let mut lease = LeaseState::sought(claim, &terms(30 * second), begun, &round);
+        let deadline = lease.deadline;
+        tokio::time::advance(second).await;
+        lease.renewed(&terms(second), TokioClock.read(), &round);
+        assert_eq!((lease.deadline, lease.counts_from.now), (deadline, begun.now));
+        lease.renewed(&terms(30 * second), TokioClock.read(), &round);
+        assert_eq!(
+            (lease.deadline, lease.counts_from.now),
+            (deadline + second, begun.now + second)
+        );
+    }
+}

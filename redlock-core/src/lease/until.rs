@@ -61,3 +61,21 @@ pub(crate) async fn until(
         .await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::Redlock;
+
+    /// Nothing else looks at a hold that was released: it is not in the registry any more.
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_waits_for_the_end_of_a_hold_hears_of_its_release() {
+        let guard = Redlock::in_memory(3).lock("r").await.unwrap();
+        let lost = tokio::spawn(guard.lost());
+        tokio::task::yield_now().await;
+        guard.release().await.unwrap();
+        timeout(Duration::from_millis(1), lost).await.unwrap().unwrap();
+    }
+}
