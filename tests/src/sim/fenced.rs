@@ -98,8 +98,8 @@ fn lost_locks(rng: &mut Rng, plan: &Plan) -> Planned {
         plan.clients.iter().flat_map(|client| &client.tasks).map(Vec::len).sum();
     Planned {
         operation: rng.below(operations as u64),
-        after: rng.below(4 * plan.distance + plan.settings.node_timeout),
-        span: if rng.percent(60) { 1 + rng.below(2 * plan.distance + 20) } else { 0 },
+        after: rng.below(4 * plan.distances.longest() + plan.settings.node_timeout),
+        span: if rng.percent(60) { 1 + rng.below(2 * plan.distances.longest() + 20) } else { 0 },
         fault: Fault::FlushLocks { first: rng.index(nodes), count: 1 + rng.index(nodes) },
     }
 }

@@ -11,6 +11,7 @@ use std::{
 use redlock_core::Restarts;
 
 use super::{
+    first_come::first_come,
     in_order,
     operators::{jobs_done, operators},
     sharing::sharing,
@@ -54,6 +55,7 @@ pub(super) async fn finish(world: &Arc<World>) {
     sharing(world).await;
     operators(world).await;
     turns(world).await;
+    first_come(world).await;
     quiet(world).await;
 }
 
@@ -181,6 +183,15 @@ async fn turns(world: &Arc<World>) {
     if let Some(client) = tries {
         tasks.push(tokio::spawn(client.life.process.inside(greedy(world, client, &waiting))));
     }
+    for task in tasks {
+        if let Err(error) = task.await {
+            world.log.violation(format!("a task panicked: {error}"));
+        }
+    }
+}
+
+/// Waits for tasks that do not panic.
+pub(super) async fn finished(world: &World, tasks: Vec<tokio::task::JoinHandle<Option<()>>>) {
     for task in tasks {
         if let Err(error) = task.await {
             world.log.violation(format!("a task panicked: {error}"));

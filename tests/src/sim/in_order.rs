@@ -183,8 +183,18 @@ impl Scene<'_> {
         let Self { world, loss, lost, .. } = self;
         let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
         let order: Vec<usize> = served.iter().map(|(place, _)| *place).collect();
-        // Behind two waiters that died, the others find out for themselves when they look.
-        if *loss != Loss::TwoDie && order != alive {
+        let distances = &world.plan.distances;
+        let is_ordered = match loss {
+            Loss::Nothing | Loss::Leaves => true,
+            // A client that watches nearer nodes than the one that keeps the queue may have the lock before it
+            // hears of its turn. Then it leaves later, and gives another turn.
+            Loss::LeavesAtItsTurn => distances.are_equal_for_nodes() || !order.contains(lost),
+            // How long a client leaves a turn to those before it depends on how far it is itself.
+            Loss::Dies => distances.are_equal_for_clients(),
+            // The others find out for themselves when they look.
+            Loss::TwoDie => false,
+        };
+        if is_ordered && order != alive {
             world.log.delay(format!(
                 "not served in the order {alive:?}, but {order:?} ({loss:?} at {lost})"
             ));

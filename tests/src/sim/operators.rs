@@ -59,6 +59,8 @@ pub(super) async fn operators(world: &Arc<World>) {
         return world.log.delay(format!("no lock for an operator to take away: {got:?}"));
     };
     let belief = relies(world, holder, &guard);
+    // It leaves the queue, if it was in it.
+    sleep(world.round_trip() / 2).await;
     let served = Served::default();
     let mut tasks = Vec::new();
     for waiter in waiters {

@@ -1,5 +1,6 @@
 //! What is to happen in one schedule. All times are in milliseconds.
 
+mod distances;
 mod fault;
 mod operator;
 
@@ -7,6 +8,7 @@ use std::collections::BTreeSet;
 
 use redlock_core::Restarts;
 
+pub(super) use distances::Distances;
 pub(super) use fault::{Blow, Fault, Planned};
 pub(super) use operator::{Deed, Job, Operation, is_tick, tick};
 
@@ -27,8 +29,8 @@ pub struct Plan {
     pub(super) faults: Vec<Planned>,
     /// Nothing goes wrong, so that no request may be refused for want of a quorum.
     pub(super) calm: bool,
-    /// How long each message takes at least, between any client and any node.
-    pub(super) distance: u64,
+    /// How long each message takes at least.
+    pub(super) distances: Distances,
     /// The ticks of a job that has to be done, as long as nothing goes wrong.
     pub(super) ticks: Vec<usize>,
 }

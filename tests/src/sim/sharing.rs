@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{
-    finish::{in_queue, prompt},
+    finish::{finished, in_queue, prompt},
     locked,
     rng::Rng,
     world::{Client, World, ms, sleep},
@@ -216,13 +216,5 @@ async fn readers(world: &Arc<World>, rng: &mut Rng) {
     finished(world, tasks).await;
     if dies {
         sleep(LIFE + 2 * ttl(world)).await;
-    }
-}
-
-async fn finished(world: &World, tasks: Vec<tokio::task::JoinHandle<Option<()>>>) {
-    for task in tasks {
-        if let Err(error) = task.await {
-            world.log.violation(format!("a task panicked: {error}"));
-        }
     }
 }

@@ -243,9 +243,9 @@ impl World {
         self.network.crash(client.number);
     }
 
-    /// The time that a command and its answer take, once nothing is wrong any more.
+    /// The most time that a command and its answer take, once nothing is wrong any more.
     pub(super) fn round_trip(&self) -> u64 {
-        2 * self.plan.distance
+        2 * self.plan.distances.longest()
     }
 
     /// Whether all faults have ended.
@@ -258,7 +258,8 @@ impl World {
         self.over.store(true, Relaxed);
         for client in self.clients() {
             for node in 0..self.network.nodes() {
-                let fair = LinkQuality { base: self.plan.distance, ..LinkQuality::FAIR };
+                let base = self.plan.distances.between(client.number, node);
+                let fair = LinkQuality { base, ..LinkQuality::FAIR };
                 self.network.quality(client.number, node, fair);
                 self.network.heal(client.number, node);
             }

@@ -9,9 +9,10 @@ use super::{
 };
 
 impl Artist<'_> {
-    pub(super) fn quality(&mut self) -> LinkQuality {
+    pub(super) fn quality(&mut self, client: usize, node: usize) -> LinkQuality {
         let timeout = self.settings.node_timeout;
-        let Self { distance, lost_pushes, calm, .. } = *self;
+        let distance = self.distances.between(client, node);
+        let Self { lost_pushes, calm, .. } = *self;
         let lost_pushes = if calm { 0 } else { lost_pushes };
         let fair = LinkQuality { base: distance, lost_pushes, ..LinkQuality::FAIR };
         let mild = LinkQuality { base: distance + self.rng.below(3), jitter: timeout / 10, ..fair };

@@ -18,7 +18,7 @@ pub(super) fn draw(plan: &mut Plan) {
     let min_hold = rng.between(max_ttl / 4, max_ttl);
     let period = pick(&mut rng, &[(2, min_hold / 2), (1, 2 * min_hold)]);
     let ttl = pick(&mut rng, &[(2, 3 * node_timeout), (1, max_ttl)]);
-    let long = 20 * node_timeout.max(4 * plan.distance);
+    let long = 20 * node_timeout.max(4 * plan.distances.longest());
     let wait = pick(&mut rng, &[(1, 0), (1, 2 * node_timeout), (3, long)]);
     // How far the clocks of the replicas differ.
     let apart = pick(&mut rng, &[(1, 0), (1, node_timeout), (2, min_hold / 3)]);

@@ -4,6 +4,7 @@
 //! factor, any delay and loss on the way, clients that stop, freeze and crash, and nodes that come
 //! back with their data, or without it where that shows (rule 16).
 
+mod distances;
 mod faults;
 mod hand_off;
 mod holding;
@@ -19,7 +20,7 @@ use redlock_core::Restarts;
 use super::{
     fenced,
     network::Manners,
-    plan::{ClientPlan, Op, Plan, Settings, What},
+    plan::{ClientPlan, Distances, Op, Plan, Settings, What},
     rng::Rng,
 };
 
@@ -40,7 +41,7 @@ impl Plan {
     pub fn draw(seed: u64, crowd: bool) -> Self {
         let mut rng = Rng::new(seed ^ 0x5E_ED0F_1A7E);
         let crowd = rng.percent(CROWDS) || crowd;
-        let mut plan = Artist::new(&mut rng, crowd).plan(seed);
+        let mut plan = Artist::new(&mut rng, seed, crowd).plan(seed);
         fenced::draw(&mut plan);
         // Each has random numbers of its own, so that the rest of a plan does not depend on it.
         sharing::draw(&mut plan);
@@ -76,7 +77,7 @@ struct Artist<'a> {
     calm: bool,
     /// Many clients with a task each.
     crowd: bool,
-    distance: u64,
+    distances: Distances,
     /// How many pushes in 1000 are lost.
     lost_pushes: u64,
     /// Some clients may not use the queues, or hear no pushes.
@@ -87,9 +88,11 @@ struct Artist<'a> {
 }
 
 impl<'a> Artist<'a> {
-    fn new(rng: &'a mut Rng, crowd: bool) -> Self {
+    fn new(rng: &'a mut Rng, seed: u64, crowd: bool) -> Self {
         let near = if crowd { 4 } else { 16 };
-        let distance = pick(rng, &[(near, 0), (1, 2), (1, 5), (1, 10), (1, 20)]);
+        let same = pick(rng, &[(near, 0), (1, 2), (1, 5), (1, 10), (1, 20)]);
+        let distances = distances::draw(seed, same, crowd);
+        let distance = distances.longest();
         let node_timeout = pick(rng, &[(1, 10), (2, 20), (1, 50)]);
         // The way to a node and back, jitter included.
         let node_timeout =
@@ -127,7 +130,7 @@ impl<'a> Artist<'a> {
             },
             calm: rng.percent(if crowd { 25 } else { 12 }),
             crowd,
-            distance,
+            distances,
             lost_pushes: pick(rng, &[(8, 0), (1, 20), (1, 300)]),
             mixed: rng.percent(if crowd { 30 } else { 15 }),
             empty: rng.percent(40),
@@ -146,9 +149,11 @@ impl<'a> Artist<'a> {
             pick(self.rng, &all)
         };
         let mut clients: Vec<_> =
-            (0..self.clients).map(|_| self.client(extreme, restarts)).collect();
+            (0..self.clients).map(|number| self.client(number, extreme, restarts)).collect();
         let faults = self.faults();
         self.set_apart(&mut clients);
+        self.distances.clients.truncate(self.clients);
+        self.distances.nodes.truncate(self.nodes);
         Plan {
             seed,
             nodes,
@@ -158,7 +163,7 @@ impl<'a> Artist<'a> {
             clients,
             faults,
             calm: self.calm,
-            distance: self.distance,
+            distances: self.distances,
             ticks: Vec::new(),
         }
     }
@@ -178,7 +183,7 @@ impl<'a> Artist<'a> {
         1.0 + most * side
     }
 
-    fn client(&mut self, extreme: bool, restarts: Restarts) -> ClientPlan {
+    fn client(&mut self, number: usize, extreme: bool, restarts: Restarts) -> ClientPlan {
         let full = Manners::FULL;
         let manners = if self.mixed {
             let others = [
@@ -216,7 +221,7 @@ impl<'a> Artist<'a> {
             skew: self.rng.below(1_000_000),
             wall_error: Some(0),
             restarts,
-            quality: (0..self.nodes).map(|_| self.quality()).collect(),
+            quality: (0..self.nodes).map(|node| self.quality(number, node)).collect(),
             tasks,
             order: self.order(),
             manners,
