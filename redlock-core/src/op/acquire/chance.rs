@@ -295,6 +295,11 @@ impl Request<'_> {
             Signal::Turn | Signal::Next | Signal::Near => self.doubt.clear(),
             Signal::Changed | Signal::Moved => {}
         }
+        // Another client has its turn. A watch from before it came back to its place tells that the lock is free
+        // until it has taken it. A reader asks at once.
+        if signal == Signal::Next && !self.terms.shared {
+            self.watch = None;
+        }
     }
 
     /// An entry for the queue between clients, which no node has yet.

@@ -256,3 +256,32 @@ async fn a_writer_behind_many_readers_does_not_ask_at_each_renewal() {
     let LockError::Held { attempts, .. } = &error else { panic!("{error}") };
     assert!(*attempts <= 20, "{attempts}");
 }
+
+/// A client that lost its turn comes back to a place before the front. The front has watched the lock since it
+/// was the first in the queue.
+#[tokio::test(start_paused = true)]
+async fn a_front_that_is_told_that_it_is_next_leaves_the_lock_to_the_client_with_the_turn() {
+    let nodes = nodes(3);
+    let [holder, other, ours] = [client(&nodes), client(&nodes), client(&nodes)];
+    let held = holder.lock("r").await.unwrap();
+    drop(other.lock("warm").await.unwrap());
+    let mut first = entry(&other);
+    assert!(matches!(first.report().await, Report::At(_)));
+    drop(held);
+    sleep(MS).await;
+    assert_eq!(first.take_signal(), Some(Signal::Turn));
+    // Another client does not know that others wait.
+    let held = client(&nodes).try_lock("r").await.unwrap();
+    let front = waiting(&ours, MINUTE).await;
+    sleep(100 * MS).await;
+    assert_eq!(followed(&ours), [0, 1, 2], "it watches");
+    assert!(matches!(first.report().await, Report::At(_)));
+    let keeps = keeper(&ours);
+    nodes.iter().enumerate().filter(|(node, _)| *node != keeps).for_each(|(_, it)| it.slow(5 * MS));
+    drop(held);
+    sleep(50 * MS).await;
+    assert_eq!(first.take_signal(), Some(Signal::Turn));
+    assert!(!front.is_finished(), "the other has its turn");
+    sleep(100 * MS).await;
+    assert!(front.is_finished(), "the other does not use its turn");
+}
