@@ -186,9 +186,9 @@ impl Scene<'_> {
         let distances = &world.plan.distances;
         let is_ordered = match loss {
             Loss::Nothing | Loss::Leaves => true,
-            // A client that watches nearer nodes than the one that keeps the queue may have the lock before it
-            // hears of its turn. Then it leaves later, and gives another turn.
-            Loss::LeavesAtItsTurn => distances.are_equal_for_nodes() || !order.contains(lost),
+            // A client that watches nearer nodes than the one that keeps the queue may ask before it hears of its
+            // turn. If it leaves then, what it gives back gives another turn.
+            Loss::LeavesAtItsTurn => distances.are_equal_for_nodes(),
             // How long a client leaves a turn to those before it depends on how far it is itself.
             Loss::Dies => distances.are_equal_for_clients(),
             // The others find out for themselves when they look.
