@@ -45,6 +45,16 @@ impl Watch {
         self.signal.told().await;
     }
 
+    /// Resolves when the lock is free on this node.
+    pub(crate) async fn freed_on(&self, node: usize) {
+        self.signal.freed_on(node).await;
+    }
+
+    /// Whether the lock is free on a quorum of nodes, and not only about to expire.
+    pub(crate) fn is_free(&self) -> bool {
+        self.signal.is_free()
+    }
+
     /// Whether a quorum of nodes will report a change.
     pub(crate) fn is_armed(&self) -> bool {
         let told = self.nodes.iter().filter(|node| node.tells_changes()).count();

@@ -127,6 +127,18 @@ impl FreeSignal {
         }
     }
 
+    /// Whether the key is free on this node.
+    fn is_free_on(&self, node: usize) -> bool {
+        self.state.lock().per_node.get(node).is_some_and(|it| *it == KeyState::Free)
+    }
+
+    /// Resolves when the key is free on this node. For one listener.
+    pub(crate) async fn freed_on(&self, node: usize) {
+        while !self.is_free_on(node) {
+            self.signal.notified().await;
+        }
+    }
+
     /// Resolves when it is worth asking for the lock. For one listener.
     pub(crate) async fn notified(&self) {
         while !self.is_free() {

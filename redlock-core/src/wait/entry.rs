@@ -286,6 +286,11 @@ impl Entry {
         self.node.and_then(|node| self.nodes.get(node)).is_some_and(NodeHandle::tells_changes)
     }
 
+    /// The node that keeps the entry, if it pushes to this client.
+    pub(crate) fn told_by(&self) -> Option<usize> {
+        self.node.filter(|_| self.is_told())
+    }
+
     /// Whether each node has refused to take the entry, as one does whose user may not run the scripts.
     pub(crate) fn is_declined(&self) -> bool {
         self.nodes.iter().enumerate().all(|(node, _)| self.declined.contains(&node))

@@ -21,7 +21,7 @@ use crate::{
     telemetry,
     timer::{sleep, timeout},
     token,
-    wait::{Entry, FailedAttempt, Front, MIN_PAUSE, QueuePosition, Report, Signal},
+    wait::{Entry, FailedAttempt, Front, MIN_PAUSE, QueuePosition, Report, Signal, watches_after},
 };
 
 /// How long a request goes without a queue that no node lets it join. A server may log each refusal.
@@ -206,6 +206,8 @@ impl Request<'_> {
         hurried: impl Future<Output = ()>,
     ) -> Result<Event, LockError> {
         let turn_of_others = front.turn_of_others();
+        let keeper = front.entry.as_ref().and_then(|entry| entry.told_by());
+        let nodes = &self.client.nodes;
         let signal = async {
             match &mut front.entry {
                 Some(entry) => entry.signal().await,
@@ -225,6 +227,12 @@ impl Request<'_> {
                 }
             }
             watch.notified().await;
+            // The node that keeps the queue may be the last to hear of the release, and gives the turn with it:
+            // to another client, if that has come back to its place.
+            if let Some(keeper) = keeper.filter(|_| watch.is_free()) {
+                let patience = watches_after(nodes.round_trip());
+                let _ = timeout(patience, watch.freed_on(keeper)).await;
+            }
         };
         self.unless_closed(async {
             tokio::select! {

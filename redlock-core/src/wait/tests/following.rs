@@ -258,9 +258,9 @@ async fn a_writer_behind_many_readers_does_not_ask_at_each_renewal() {
 }
 
 /// A client that lost its turn comes back to a place before the front. The front has watched the lock since it
-/// was the first in the queue.
-#[tokio::test(start_paused = true)]
-async fn a_front_that_is_told_that_it_is_next_leaves_the_lock_to_the_client_with_the_turn() {
+/// was the first in the queue. The nodes at these places, counted from the one that keeps the queue, are the
+/// last to hear of the release.
+async fn front_yields(late: &[usize]) {
     let nodes = nodes(3);
     let [holder, other, ours] = [client(&nodes), client(&nodes), client(&nodes)];
     let held = holder.lock("r").await.unwrap();
@@ -276,12 +276,21 @@ async fn a_front_that_is_told_that_it_is_next_leaves_the_lock_to_the_client_with
     sleep(100 * MS).await;
     assert_eq!(followed(&ours), [0, 1, 2], "it watches");
     assert!(matches!(first.report().await, Report::At(_)));
-    let keeps = keeper(&ours);
-    nodes.iter().enumerate().filter(|(node, _)| *node != keeps).for_each(|(_, it)| it.slow(5 * MS));
+    late.iter().for_each(|place| nodes[(keeper(&ours) + place) % 3].slow(5 * MS));
     drop(held);
     sleep(50 * MS).await;
     assert_eq!(first.take_signal(), Some(Signal::Turn));
     assert!(!front.is_finished(), "the other has its turn");
     sleep(100 * MS).await;
     assert!(front.is_finished(), "the other does not use its turn");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_front_that_is_told_that_it_is_next_leaves_the_lock_to_the_client_with_the_turn() {
+    front_yields(&[1, 2]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_front_hears_whose_turn_it_is_before_it_takes_a_lock_that_it_sees_free() {
+    front_yields(&[0]).await;
 }
