@@ -17,6 +17,7 @@ mod request;
 mod retries;
 mod set;
 mod target;
+mod unclaimed;
 mod waiting;
 
 use std::{sync::Arc, time::Duration};

@@ -10,6 +10,7 @@ use super::{
     request::Request,
     retries::Chance,
     target::Target,
+    unclaimed::unclaimed,
     waiting::{Circumstances, Conclusion, Reported, Step, Surroundings, Waiting, WatchState},
 };
 use crate::{
@@ -21,7 +22,7 @@ use crate::{
     telemetry,
     timer::{sleep, timeout},
     token,
-    wait::{Entry, FailedAttempt, Front, MIN_PAUSE, QueuePosition, Report, Signal, watches_after},
+    wait::{Entry, FailedAttempt, Front, MIN_PAUSE, QueuePosition, Report, Signal},
 };
 
 /// How long a request goes without a queue that no node lets it join. A server may log each refusal.
@@ -207,7 +208,6 @@ impl Request<'_> {
     ) -> Result<Event, LockError> {
         let turn_of_others = front.turn_of_others();
         let keeper = front.entry.as_ref().and_then(|entry| entry.told_by());
-        let nodes = &self.client.nodes;
         let signal = async {
             match &mut front.entry {
                 Some(entry) => entry.signal().await,
@@ -215,23 +215,9 @@ impl Request<'_> {
             }
         };
         let notified = async {
-            let Some(watch) = &self.watch else { return pending().await };
-            // While another client has its turn, a free lock is about to be taken. That client may be far
-            // away: it would lose each of its turns to a client that is near.
-            if let Some(turn) = turn_of_others {
-                let clock = &*self.client.nodes.clock;
-                tokio::select! {
-                    biased;
-                    () = watch.told() => return,
-                    () = sleep(turn.since(clock.now())) => {}
-                }
-            }
-            watch.notified().await;
-            // The node that keeps the queue may be the last to hear of the release, and gives the turn with it:
-            // to another client, if that has come back to its place.
-            if let Some(keeper) = keeper.filter(|_| watch.is_free()) {
-                let patience = watches_after(nodes.round_trip());
-                let _ = timeout(patience, watch.freed_on(keeper)).await;
+            match &self.watch {
+                Some(watch) => unclaimed(watch, &self.client.nodes, turn_of_others, keeper).await,
+                None => pending().await,
             }
         };
         self.unless_closed(async {
