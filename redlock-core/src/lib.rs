@@ -18,8 +18,9 @@
 //!
 //! While a majority of the nodes behave and clocks run at nearly the same rate, no two holders
 //! overlap inside their validity. That is Redlock's promise and no more. A process that is paused
-//! between a check and a write can act after its lease. Clocks that are set forward, or `FLUSHALL`,
-//! on a majority of nodes let another client take the lock. A node that restarted may have
+//! between a check and a write can act after its lease. Keys that vanish early from enough nodes (a
+//! clock set forward, `FLUSHALL`, eviction) let another client take the lock; one node is enough while
+//! another is down. A node that restarted may have
 //! forgotten what it granted: it gives no votes until that has run out ([`Restarts`]). Where an
 //! overlap must do no harm, do not rely on a lease alone: ask for a token
 //! ([`LockRequest::fenced`]), and let the store check it ([`fence`]).

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, slice};
 
 use crate::{error::LockError, node::Places};
 
-/// The longest resource in bytes (api.md): keys stay readable and cheap.
+/// The longest resource in bytes: keys stay readable and cheap.
 pub(crate) const MAX_RESOURCE_BYTES: usize = 1024;
 
 /// The most resources of a set. One script sets all of them, while the node does nothing else.

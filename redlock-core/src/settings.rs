@@ -194,7 +194,7 @@ impl Terms {
         self.shared || self.permits.is_some()
     }
 
-    /// How long a key lives from its SET on: through a `min_hold`, whatever the ttl (api.md).
+    /// How long a key lives from its SET on: through a `min_hold`, whatever the ttl.
     pub(crate) fn key_ttl(&self) -> Duration {
         self.ttl.max(self.min_hold)
     }

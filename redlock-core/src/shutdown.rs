@@ -11,7 +11,7 @@ use crate::{
     timer::{sleep, timeout},
 };
 
-/// How long a shutdown waits for locks to go once their bodies were told (api.md: grace plus 2 s).
+/// How long a shutdown waits for locks to go once their bodies were told.
 /// Outside a runtime, where waiting is impossible, the background does the rest.
 const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 

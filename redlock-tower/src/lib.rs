@@ -52,8 +52,8 @@
 //! client goes away, or the service panics, the future is dropped, then the lock is released. The
 //! layer cannot stop work that the service has spawned: such work watches [`LockHandle::lost`].
 //!
-//! A graceful shutdown first lets the server finish its requests, then calls
-//! [`Redlock::shutdown`]; requests that come in between are refused as shutting down.
+//! A graceful shutdown calls [`Redlock::shutdown`] first, then stops the server. Handlers finish within
+//! the grace period, and requests that still come are refused as shutting down.
 //!
 //! # Where to put the layer
 //!

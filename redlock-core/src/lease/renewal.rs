@@ -50,7 +50,7 @@ impl Leases {
                 room: Mutex::new(room),
             };
             let round = Round::with_on_settled(&self.nodes.names, settles, renewal);
-            // An extension never shortens what is left of `min_hold` (api.md).
+            // An extension never shortens what is left of `min_hold`.
             let key_ttl = ttl.max(hold.earliest.since(start.now));
             let action = Action::Extend { ttl: key_ttl };
             // For the nodes that have the key: usually all of them.

@@ -131,8 +131,8 @@ impl<T> Queue<T> {
         }
     }
 
-    /// The answer to a request that finds too many waiters before it: the lock is held, whatever
-    /// the nodes said last (api.md, `max_waiters`).
+    /// The answer to a request that finds `max_waiters` before it: the lock is held, whatever the nodes
+    /// said last.
     pub(super) fn no_room(&self) -> NoTurn {
         match self.occupant {
             Occupant::Held(..) => NoTurn::HeldHere,

@@ -19,7 +19,7 @@ use super::{
 /// A time that no schedule of this file needs.
 const LONG: u64 = 60_000;
 
-/// How long the entry of a waiter outlives it (design.md, "Across processes").
+/// How long the entry of a waiter outlives it.
 const LIFE: u64 = 5000;
 
 /// How often a waiter reports.
