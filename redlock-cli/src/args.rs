@@ -2,9 +2,9 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use redlock_core::__private::duration_in_words;
+use redlock_core::{__private::duration_in_words, Restarts};
 
 /// Distributed locks over independent Redis masters.
 ///
@@ -42,12 +42,50 @@ pub(crate) struct Nodes {
     /// What other clients call this one. Default: host and process id
     #[arg(long, value_name = "NAME", global = true)]
     pub(crate) client_name: Option<String>,
+    /// How long a restarted node gives no votes, and the longest --ttl: the same in all clients
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = duration_in_words,
+        default_value = "60s",
+        env = "REDLOCK_MAX_TTL",
+        global = true
+    )]
+    pub(crate) max_ttl: Duration,
+    /// Whether a node that may have forgotten locks gives no votes for --max-ttl: if this run has seen it
+    /// restart, also if it was up for less than that, or never
+    #[arg(
+        long,
+        value_enum,
+        default_value_t = RestartPolicy::Observed,
+        env = "REDLOCK_RESTARTS",
+        global = true
+    )]
+    pub(crate) restarts: RestartPolicy,
     /// How long one command on one node may take
     #[arg(long, value_name = "TIME", value_parser = duration_in_words, default_value = "500ms", global = true)]
     pub(crate) node_timeout: Duration,
     /// Print JSON instead of words
     #[arg(long, global = true)]
     pub(crate) json: bool,
+}
+
+/// [`Restarts`] by name.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum RestartPolicy {
+    Observed,
+    Strict,
+    Trusted,
+}
+
+impl From<RestartPolicy> for Restarts {
+    fn from(policy: RestartPolicy) -> Self {
+        match policy {
+            RestartPolicy::Observed => Self::Observed,
+            RestartPolicy::Strict => Self::Strict,
+            RestartPolicy::Trusted => Self::Trusted,
+        }
+    }
 }
 
 /// The options for nodes over TLS.
@@ -71,7 +109,8 @@ pub(crate) struct Tls {
 pub(crate) enum Command {
     /// Run a command while this process holds the lock
     ///
-    /// The command gets SIGTERM when the lock is lost, and SIGKILL some time later. Its exit code is that
+    /// The command gets SIGTERM when the lock is lost, and SIGKILL some time later. Without a terminal, so does all
+    /// that it has started. Its exit code is that
     /// of redlock; 128 and the number of the signal when a signal ended it. The command finds the name
     /// of the lock in REDLOCK_RESOURCE and with --fenced its token in REDLOCK_TOKEN.
     Run(Run),

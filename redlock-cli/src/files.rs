@@ -1,6 +1,6 @@
 //! What packagers install beside the program.
 
-use std::{io, path::Path, process::ExitCode};
+use std::{path::Path, process::ExitCode};
 
 use clap::CommandFactory;
 use clap_complete::Shell;
@@ -8,11 +8,14 @@ use clap_complete::Shell;
 use crate::{
     args::Arguments,
     exit::{Failure, INTERNAL},
+    show,
 };
 
 /// Prints a script that completes the arguments.
 pub(crate) fn completions(shell: Shell) -> ExitCode {
-    clap_complete::generate(shell, &mut Arguments::command(), "redlock", &mut io::stdout());
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "redlock", &mut script);
+    show::say(String::from_utf8_lossy(&script).trim_end());
     ExitCode::SUCCESS
 }
 

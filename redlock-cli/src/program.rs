@@ -60,6 +60,8 @@ fn connect(nodes: &Nodes, command: &Command) -> Result<Redlock, Failure> {
     let mut builder = Redlock::builder()
         .nodes(named)
         .key_prefix(&nodes.key_prefix)
+        .max_ttl(nodes.max_ttl)
+        .restarts(nodes.restarts.into())
         .node_timeout(nodes.node_timeout);
     if let Some(name) = &nodes.client_name {
         builder = builder.client_name(name);
@@ -77,13 +79,15 @@ async fn serve(redlock: Redlock, json: bool, command: Command) -> Result<ExitCod
             let status = redlock.inspect(&resource).await?;
             Ok(show::status(&resource, &status, json))
         }
-        Command::Release { resource, now: false } => {
-            redlock.force_release(&resource).await?;
-            Ok(show::released(&resource, false, json))
-        }
-        Command::Release { resource, now: true } => {
-            redlock.force_release_now(&resource).await?;
-            Ok(show::released(&resource, true, json))
+        Command::Release { resource, now } => {
+            // A name that is not quite right must not look like a lock that was taken away.
+            let was_held = show::is_held(&redlock.inspect(&resource).await?);
+            if now {
+                redlock.force_release_now(&resource).await?;
+            } else {
+                redlock.force_release(&resource).await?;
+            }
+            Ok(show::released(&resource, now, was_held, json))
         }
         Command::Health => Ok(show::health(&redlock.health().await, json)),
         Command::Completions { .. } | Command::Man { .. } => Ok(ExitCode::SUCCESS),

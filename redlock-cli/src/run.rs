@@ -9,20 +9,23 @@ use std::{
 };
 
 use redlock_core::{LockGuard, Redlock, Released};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
 use tokio::{
     process::{Child, Command},
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 use crate::{
     args::Run,
     exit::{Failure, HELD_OR_LOST, INTERNAL, NOT_EXECUTABLE, NOT_FOUND},
-    signals::{Signals, reaches_all},
+    signals::{Signals, has_terminal},
 };
 
 /// How long the clean-up of a request that a signal has ended may take.
 const CLEAN_UP: Duration = Duration::from_secs(1);
+
+/// Between two looks whether the processes of a group have ended.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Takes the lock, runs the command, and releases the lock when the command has ended.
 pub(crate) async fn run(redlock: &Redlock, run: Run) -> Result<ExitCode, Failure> {
@@ -46,14 +49,14 @@ pub(crate) async fn run(redlock: &Redlock, run: Run) -> Result<ExitCode, Failure
         }
         guard = request.into_future() => guard?,
     };
-    let child = match spawn(&run, &guard) {
-        Ok(child) => child,
+    let command = match Running::spawn(&run, &guard) {
+        Ok(command) => command,
         Err(error) => {
             let _ = guard.release().await;
             return Err(cannot_run(&run, &error));
         }
     };
-    let ended = watch(child, &guard, &mut signals, run.kill_after).await;
+    let ended = command.watch(&guard, &mut signals, run.kill_after).await;
     let released = guard.release().await;
     match ended.map_err(|error| Failure::new(INTERNAL, format!("lost the command: {error}")))? {
         Ended::Lost => {
@@ -73,20 +76,6 @@ pub(crate) async fn run(redlock: &Redlock, run: Run) -> Result<ExitCode, Failure
     }
 }
 
-fn spawn(run: &Run, guard: &LockGuard) -> io::Result<Child> {
-    let Some((program, arguments)) = run.command.split_first() else {
-        return Err(io::ErrorKind::NotFound.into());
-    };
-    let mut command = Command::new(program);
-    command.args(arguments).env("REDLOCK_RESOURCE", &run.resource);
-    // A token of a redlock around this one is not that of this lock.
-    command.env_remove("REDLOCK_TOKEN");
-    if let Some(token) = guard.fencing_token() {
-        command.env("REDLOCK_TOKEN", token.to_string());
-    }
-    command.spawn()
-}
-
 fn cannot_run(run: &Run, error: &io::Error) -> Failure {
     let code = match error.kind() {
         io::ErrorKind::NotFound => NOT_FOUND,
@@ -103,39 +92,100 @@ enum Ended {
     Lost,
 }
 
-/// Waits for the end of the command. Passes signals on, and stops it when the lock is lost.
-async fn watch(
-    mut child: Child,
-    guard: &LockGuard,
-    signals: &mut Signals,
-    kill_after: Duration,
-) -> io::Result<Ended> {
-    let mut lost = std::pin::pin!(guard.lost());
-    loop {
-        tokio::select! {
-            biased;
-            status = child.wait() => return Ok(Ended::ByItself(status?)),
-            () = &mut lost => {
-                send(&child, Signal::TERM);
-                if timeout(kill_after, child.wait()).await.is_err() {
-                    child.kill().await?;
+/// The command, and what it has started.
+struct Running {
+    child: Child,
+    id: Option<Pid>,
+    /// The command leads a process group, which has all that it started. Without a terminal alone: a command in
+    /// a group of its own could not read from the terminal.
+    leads_group: bool,
+}
+
+impl Running {
+    fn spawn(run: &Run, guard: &LockGuard) -> io::Result<Self> {
+        let Some((program, arguments)) = run.command.split_first() else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let mut command = Command::new(program);
+        command.args(arguments).env("REDLOCK_RESOURCE", &run.resource);
+        // A token of a redlock around this one is not that of this lock.
+        command.env_remove("REDLOCK_TOKEN");
+        if let Some(token) = guard.fencing_token() {
+            command.env("REDLOCK_TOKEN", token.to_string());
+        }
+        let leads_group = !has_terminal();
+        if leads_group {
+            command.process_group(0);
+        }
+        let child = command.spawn()?;
+        let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        Ok(Self { child, id, leads_group })
+    }
+
+    /// Waits for the end of the command. Passes signals on, and stops the command when the lock is lost.
+    async fn watch(
+        mut self,
+        guard: &LockGuard,
+        signals: &mut Signals,
+        kill_after: Duration,
+    ) -> io::Result<Ended> {
+        let mut lost = std::pin::pin!(guard.lost());
+        let mut is_stopped = false;
+        loop {
+            tokio::select! {
+                biased;
+                status = self.child.wait() => {
+                    let status = status?;
+                    // A shell ends at once, and what it waited for may need a moment. A command that ends by
+                    // itself may leave something behind on purpose.
+                    if is_stopped {
+                        self.see_off(kill_after).await?;
+                    }
+                    return Ok(Ended::ByItself(status));
                 }
-                return Ok(Ended::Lost);
-            }
-            signal = signals.next() => {
-                if !reaches_all(signal) {
-                    send(&child, signal);
+                () = &mut lost => {
+                    self.send(Signal::TERM);
+                    self.see_off(kill_after).await?;
+                    return Ok(Ended::Lost);
+                }
+                signal = signals.next() => {
+                    // The command has those of the terminal's keys from the terminal.
+                    if self.leads_group || !matches!(signal, Signal::INT | Signal::QUIT) {
+                        self.send(signal);
+                    }
+                    is_stopped |= !matches!(signal, Signal::USR1 | Signal::USR2);
                 }
             }
         }
     }
-}
 
-fn send(child: &Child, signal: Signal) {
-    let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-    if let Some(id) = id {
+    /// Waits until the command and all of its group have ended, and kills them if that takes too long.
+    async fn see_off(&mut self, kill_after: Duration) -> io::Result<()> {
+        let gone = async {
+            self.child.wait().await?;
+            while self.leads_group && self.id.is_some_and(|id| test_kill_process_group(id).is_ok())
+            {
+                sleep(PAUSE).await;
+            }
+            Ok(())
+        };
+        match timeout(kill_after, gone).await {
+            Ok(gone) => gone,
+            Err(_) => {
+                self.send(Signal::KILL);
+                self.child.wait().await.map(|_| ())
+            }
+        }
+    }
+
+    fn send(&self, signal: Signal) {
+        let Some(id) = self.id else { return };
         // It may have ended just now.
-        let _ = kill_process(id, signal);
+        let _ = if self.leads_group {
+            kill_process_group(id, signal)
+        } else {
+            kill_process(id, signal)
+        };
     }
 }
 

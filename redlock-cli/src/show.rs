@@ -1,6 +1,10 @@
 //! What the program prints.
 
-use std::{process::ExitCode, time::Duration};
+use std::{
+    io::{self, ErrorKind, Write},
+    process::ExitCode,
+    time::Duration,
+};
 
 use redlock_core::{LockState, LockStatus, NodeHealth, NodeState, NodeStatus, Waiter};
 use serde_json::{Value, json};
@@ -13,7 +17,7 @@ pub(crate) fn status(resource: &str, status: &LockStatus, json: bool) -> ExitCod
     let answered = nodes.iter().filter(|it| !matches!(it.state, LockState::Unknown { .. })).count();
     if json {
         let waiting: Vec<_> = status.waiting().iter().map(Waiter::client_name).collect();
-        print(&json!({
+        say_json(&json!({
             "resource": resource,
             "holder": status.holder(),
             "remaining_ms": milliseconds(status.remaining()),
@@ -21,15 +25,18 @@ pub(crate) fn status(resource: &str, status: &LockStatus, json: bool) -> ExitCod
             "waiting": waiting,
         }));
     } else {
-        println!("{}: {}", plain(resource), summary(status, answered));
-        for it in nodes {
-            println!("  {}: {}", it.node, state(&it.state));
-        }
-        for waiter in status.waiting() {
-            println!("  waiting: {}", plain(waiter.client_name()));
-        }
+        let mut lines = vec![format!("{}: {}", plain(resource), summary(status, answered))];
+        lines.extend(nodes.iter().map(|it| format!("  {}: {}", it.node, state(&it.state))));
+        let waiting = status.waiting().iter().map(Waiter::client_name);
+        lines.extend(waiting.map(|name| format!("  waiting: {}", plain(name))));
+        say(&lines.join("\n"));
     }
     quorum(answered, nodes.len())
+}
+
+/// Whether any node says that a client has the lock.
+pub(crate) fn is_held(status: &LockStatus) -> bool {
+    status.nodes().iter().any(|it| matches!(it.state, LockState::Held { .. }))
 }
 
 fn summary(status: &LockStatus, answered: usize) -> String {
@@ -71,14 +78,21 @@ fn node(status: &NodeStatus) -> Value {
     }
 }
 
-/// Prints that a lock was taken away.
-pub(crate) fn released(resource: &str, now: bool, json: bool) -> ExitCode {
+/// Prints that a lock was taken away, if a client had it.
+pub(crate) fn released(resource: &str, now: bool, was_held: bool, json: bool) -> ExitCode {
     if json {
-        print(&json!({ "resource": resource, "deleted": now }));
-    } else if now {
-        println!("{}: deleted", plain(resource));
+        say_json(&json!({
+            "resource": resource,
+            "was_held": was_held,
+            "deleted": now && was_held,
+        }));
     } else {
-        println!("{}: taken away, free when what is left of it has run out", plain(resource));
+        let done = match (was_held, now) {
+            (false, _) => "was free: nothing to take away. Is it the right name, and --key-prefix?",
+            (true, true) => "deleted",
+            (true, false) => "taken away, free when what is left of it has run out",
+        };
+        say(&format!("{}: {done}", plain(resource)));
     }
     ExitCode::SUCCESS
 }
@@ -87,8 +101,9 @@ pub(crate) fn released(resource: &str, now: bool, json: bool) -> ExitCode {
 pub(crate) fn health(nodes: &[NodeHealth], json: bool) -> ExitCode {
     if json {
         let nodes: Vec<_> = nodes.iter().map(node_health).collect();
-        print(&json!({ "nodes": nodes }));
+        say_json(&json!({ "nodes": nodes }));
     } else {
+        let mut lines = Vec::new();
         for health in nodes {
             let state = match &health.state {
                 NodeState::Up { latency, .. } => format!("up, answers within {latency:.1?}"),
@@ -98,11 +113,10 @@ pub(crate) fn health(nodes: &[NodeHealth], json: bool) -> ExitCode {
             let sits_out = health.sits_out.map_or_else(String::new, |left| {
                 format!("; gives no votes for {} more", time(left))
             });
-            println!("{}: {state}{sits_out}", health.node);
-            for line in &health.advice {
-                println!("  advice: {}", plain(line));
-            }
+            lines.push(format!("{}: {state}{sits_out}", health.node));
+            lines.extend(health.advice.iter().map(|line| format!("  advice: {}", plain(line))));
         }
+        say(&lines.join("\n"));
     }
     quorum(nodes.iter().filter(|it| it.is_up()).count(), nodes.len())
 }
@@ -130,8 +144,18 @@ fn quorum(answered: usize, nodes: usize) -> ExitCode {
     if answered * 2 > nodes { ExitCode::SUCCESS } else { NO_QUORUM.into() }
 }
 
-fn print(value: &Value) {
-    println!("{value:#}");
+fn say_json(value: &Value) {
+    say(&format!("{value:#}"));
+}
+
+/// Prints lines. A reader that has gone wants no more of them.
+pub(crate) fn say(lines: &str) {
+    match writeln!(io::stdout(), "{lines}") {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            eprintln!("redlock: cannot print: {error}");
+        }
+        _ => {}
+    }
 }
 
 /// Names come from other programs: what would steer a terminal is shown, not sent.

@@ -1,9 +1,6 @@
 //! Signals that this process gets and the command is meant to have.
 
-use std::{
-    io::{self, IsTerminal},
-    task::Poll,
-};
+use std::{fs::File, io, task::Poll};
 
 use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind};
@@ -36,8 +33,8 @@ impl Signals {
     }
 }
 
-/// Whether the command gets this signal by itself: a terminal sends those of its keys to every process
-/// that runs in its foreground.
-pub(crate) fn reaches_all(signal: Signal) -> bool {
-    (signal == Signal::INT || signal == Signal::QUIT) && io::stdin().is_terminal()
+/// Whether a terminal controls this process. It stops a process that reads from it outside of the group in its
+/// foreground, and sends the signals of its keys to every process in that group.
+pub(crate) fn has_terminal() -> bool {
+    File::open("/dev/tty").is_ok()
 }

@@ -5,16 +5,18 @@
 use std::{
     io::{BufRead, BufReader},
     process::{Child, Command, Output, Stdio},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use redlock_tests::{LIMIT, Nodes};
 use rustix::process::{Pid, Signal, kill_process};
 
 fn redlock(nodes: &Nodes, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_redlock"));
+    // In a session of its own, no terminal controls it, wherever the tests run.
+    let mut command = Command::new("setsid");
     // Patient with servers on a busy machine.
     command
+        .arg(env!("CARGO_BIN_EXE_redlock"))
         .env("REDLOCK_NODES", nodes.urls().join(","))
         .args(["--node-timeout", "4s"])
         .args(arguments)
@@ -133,6 +135,78 @@ fn signals_are_passed_on_and_the_lock_is_released() {
     assert_eq!(holder.line(), "told");
     assert_eq!(holder.code(), Some(3));
     assert!(nodes[0].keys().is_empty());
+}
+
+/// A shell ends at once when it is told to. What it waited for has the lock until it has ended, too.
+#[test]
+fn all_that_the_command_started_is_told_and_waited_for() {
+    let nodes = Nodes::start(1);
+    let folder = tempfile::tempdir().unwrap();
+    let go_on = folder.path().join("go-on");
+    let waits = format!("while ! [ -e {} ]; do sleep 0.05; done", go_on.display());
+    let inner =
+        format!("trap 'echo told; {waits}; exit' TERM; echo held; while :; do sleep 0.05; done");
+    let script = format!("sh -c \"{inner}\"; echo never");
+    let mut holder = Holder::start(&nodes, &["--kill-after", "10m"], &script);
+    assert_eq!(holder.line(), "held");
+    holder.signal(Signal::TERM);
+    assert_eq!(holder.line(), "told");
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(!nodes[0].keys().is_empty(), "the work goes on");
+    std::fs::write(go_on, "").unwrap();
+    assert_eq!(holder.code(), Some(128 + 15));
+    assert!(nodes[0].keys().is_empty());
+}
+
+#[test]
+fn what_the_command_started_is_killed_with_it() {
+    let nodes = Nodes::start(1);
+    let inner = "trap '' TERM; echo held; while :; do sleep 0.05; done";
+    let script = format!("sh -c \"{inner}\"; echo never");
+    let mut holder = Holder::start(&nodes, &["--kill-after", "100ms"], &script);
+    assert_eq!(holder.line(), "held");
+    assert_eq!(done(&nodes, &["release", "--now", "r"]).0, 0);
+    assert!(holder.lines.next().is_none(), "nothing has the pipe open any more");
+    assert_eq!(holder.code(), Some(75));
+}
+
+#[test]
+fn a_lock_that_was_free_is_not_taken_away() {
+    let nodes = Nodes::start(3);
+    for words in [&["release", "r"][..], &["release", "--now", "r"]] {
+        let (code, shown, _) = done(&nodes, words);
+        assert!(code == 0 && shown.starts_with("r: was free"), "{shown}");
+    }
+    let (_, shown, _) = done(&nodes, &["--json", "release", "--now", "r"]);
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!((&shown["was_held"], &shown["deleted"]), (&false.into(), &false.into()));
+}
+
+#[test]
+fn a_server_that_is_young_sits_out_on_demand_and_the_ttl_goes_up_to_max_ttl() {
+    let nodes = Nodes::start(1);
+    let run = |options: &[&str]| {
+        let mut words = vec!["run", "r", "--wait", "0s"];
+        words.extend(options);
+        words.extend(["--", "true"]);
+        done(&nodes, &words)
+    };
+    let (code, _, told) = run(&["--restarts", "strict"]);
+    assert!(code == 69 && told.contains("votes again in"), "{code} {told}");
+    assert_eq!(run(&["--restarts", "trusted"]).0, 0);
+    let (code, _, told) = run(&["--ttl", "5m"]);
+    assert!(code == 64 && told.contains("max_ttl"), "{code} {told}");
+    assert_eq!(run(&["--ttl", "5m", "--max-ttl", "5m"]).0, 0);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let nodes = Nodes::start(1);
+    for words in [&["inspect", "r"][..], &["health"], &["completions", "bash"]] {
+        let mut child = redlock(&nodes, words).stdout(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{words:?}");
+    }
 }
 
 #[test]

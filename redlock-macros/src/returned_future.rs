@@ -171,7 +171,10 @@ fn value_of(local: &Local) -> Option<&Ident> {
         match value {
             Expr::Path(ExprPath { qself: None, path, .. }) => path.get_ident(),
             Expr::Block(ExprBlock { block, .. }) => match block.stmts.as_slice() {
-                [Stmt::Local(_), Stmt::Expr(last, None)] => variable(last),
+                // Anything else in it is the user's work.
+                [Stmt::Local(inner), Stmt::Expr(last, None)] if value_of(inner).is_some() => {
+                    variable(last)
+                }
                 _ => None,
             },
             _ => None,
@@ -279,12 +282,16 @@ mod tests {
             "::std::boxed::Box::pin(async move {{ WORK }})",
             "async move {{ WORK }}",
         ] {
-            let work = "let id = order.id; spawn(async move { let id = id; pay(id).await })";
             let source = source.replace("{{", "{").replace("}}", "}");
-            assert_eq!(
-                rewritten(&source.replace("WORK", work)),
-                tokens(&source.replace("WORK", &format!("locked!({{ {work} }})")))
-            );
+            for work in [
+                "let id = order.id; spawn(async move { let id = id; pay(id).await })",
+                "let order = { let order = load(id).await?; order }; save(order).await",
+            ] {
+                assert_eq!(
+                    rewritten(&source.replace("WORK", work)),
+                    tokens(&source.replace("WORK", &format!("locked!({{ {work} }})")))
+                );
+            }
         }
     }
 

@@ -19,12 +19,14 @@ use crate::{
 ///
 /// # Errors
 ///
-/// `Config` when the request asks for something that the hold does not have.
+/// `Config` when the request asks for something that the hold does not have, and `InvalidResource` for what
+/// cannot be locked: any hold would have all of no resources.
 pub(crate) fn join(
     client: &Client,
     resources: &Resources,
     terms: &Terms,
 ) -> Result<Option<BodyGuard>, LockError> {
+    resources.check()?;
     let fits_mode = |hold: &Arc<Hold>| {
         (terms.shared || !hold.is_shared()) && terms.permits.is_some() == hold.is_permit()
     };

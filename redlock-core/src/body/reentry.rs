@@ -295,6 +295,18 @@ async fn a_request_that_wants_more_than_the_hold_has_is_refused() {
     redlock.lock("r").min_hold(SECOND).run(body).await.unwrap();
 }
 
+/// Any hold would have all of no resources.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_locked_joins_no_hold() {
+    let redlock = Redlock::in_memory(3);
+    let body = async |_: &LockHandle| {
+        let none = redlock.lock_all(Vec::<String>::new());
+        none.run(async |_: &LockHandle| panic!("it ran")).await
+    };
+    let error: LockError = redlock.lock("r").run(body).await.unwrap().unwrap_err();
+    assert!(matches!(error, LockError::InvalidResource { .. }), "{error}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_fenced_request_shows_the_token_of_the_hold_that_it_joins() {
     let redlock = Redlock::in_memory(3);
