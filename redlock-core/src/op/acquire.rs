@@ -190,7 +190,7 @@ impl Request<'_> {
         }
         let known = if self.terms.has_several() { refused } else { fronts.known(wants) };
         // A reader whose turn has come asks at once, as the reader before it may hold the lock with it.
-        let stands_back = !self.terms.shared && fronts.stand_back() && !wants.tries_once;
+        let stands_back = !self.terms.shared && !wants.tries_once && fronts.stand_back();
         if known.is_some() || stands_back {
             let chance = Box::pin(self.pause(fronts, known.as_deref())).await?;
             if chance != Chance::Free {

@@ -268,8 +268,11 @@ impl Entry {
     }
 
     fn note(&mut self, signal: Signal) -> Signal {
-        // A node pushes each key once. The next report has to listen again.
-        self.reports = 0;
+        // A node pushes each key once. The next report has to listen again. A waiter that is near now is the next
+        // one soon, and listens to that: one command where listening takes three.
+        if signal != Signal::Near {
+            self.reports = 0;
+        }
         if signal == Signal::Turn {
             self.turn_from = self.wake.giver().filter(|_| !std::mem::take(&mut self.is_back));
         }

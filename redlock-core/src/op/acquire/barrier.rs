@@ -8,7 +8,10 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering::AcqRel, Ordering::Acquire},
+        atomic::{
+            AtomicBool, AtomicUsize,
+            Ordering::{AcqRel, Acquire, Release},
+        },
     },
     time::Duration,
 };
@@ -63,15 +66,18 @@ pub(super) struct Barrier {
 #[derive(Default)]
 struct Answers {
     awaited: AtomicUsize,
-    /// A node has readers, and the barrier stands there.
+    /// When it was raised last, a node had readers, and the barrier stands there.
     is_up: AtomicBool,
+    /// It may stand on a node, from an earlier time too.
+    may_stand: AtomicBool,
 }
 
 impl ReplySink for Answers {
     fn receive(self: Arc<Self>, _: usize, result: Result<Reply, NodeError>) {
         // A node that has failed may have the barrier all the same.
         if !matches!(result, Ok(Reply::Missing)) {
-            self.is_up.store(true, std::sync::atomic::Ordering::Release);
+            self.is_up.store(true, Release);
+            self.may_stand.store(true, Release);
         }
         self.awaited.fetch_sub(1, AcqRel);
     }
@@ -95,8 +101,7 @@ impl Barrier {
     /// Raises it once more, if there are readers and it is time.
     fn keep_up(&mut self, now: Moment) {
         if self.answers.is_up.load(Acquire) && now.since(self.raised) >= REFRESH {
-            self.raised = now;
-            self.ask(Action::RaiseBarrier { life: LIFE });
+            self.raise_again(now);
         }
     }
 
@@ -104,9 +109,14 @@ impl Barrier {
     /// free for a moment.
     pub(super) fn repeat(&mut self, now: Moment) {
         if !self.answers.is_up.load(Acquire) {
-            self.raised = now;
-            self.ask(Action::RaiseBarrier { life: LIFE });
+            self.raise_again(now);
         }
+    }
+
+    fn raise_again(&mut self, now: Moment) {
+        self.raised = now;
+        self.answers.is_up.store(false, Release);
+        self.ask(Action::RaiseBarrier { life: LIFE });
     }
 
     fn ask(&self, action: Action) {
@@ -119,7 +129,7 @@ impl Barrier {
 
 impl Drop for Barrier {
     fn drop(&mut self) {
-        if self.answers.is_up.load(Acquire) || self.answers.awaited.load(Acquire) > 0 {
+        if self.answers.may_stand.load(Acquire) || self.answers.awaited.load(Acquire) > 0 {
             self.ask(Action::LowerBarrier);
         }
     }
@@ -181,6 +191,33 @@ mod tests {
             sleep(SECOND).await;
             reader.lock("r").shared().wait(Duration::ZERO).await.unwrap_err();
         }
+    }
+
+    /// It stood once, and then found no readers for longer than it counts.
+    #[tokio::test(start_paused = true)]
+    async fn a_barrier_that_has_expired_is_raised_again() {
+        let nodes = nodes(3);
+        let [reader, writer, other] =
+            [(); 3].map(|()| Redlock::builder().nodes(&nodes).wait(MINUTE).build().unwrap());
+        drop(writer.lock("warm").await.unwrap());
+        let is_kept_out = async || {
+            sleep(Duration::from_millis(1)).await;
+            other.try_lock("r").shared().await.is_err()
+        };
+        let reading = reader.lock("r").shared().await.unwrap();
+        let all = &writer.client().nodes;
+        let mut barrier = Barrier::raise(all, &"redlock:r".into(), 0, "writer".to_owned());
+        assert!(is_kept_out().await);
+        reading.release().await.unwrap();
+        for _ in 0..10 {
+            sleep(SECOND).await;
+            barrier.keep_up(all.clock.now());
+        }
+        let _reading = reader.lock("r").shared().await.unwrap();
+        barrier.repeat(all.clock.now());
+        assert!(is_kept_out().await);
+        drop(barrier);
+        assert!(!is_kept_out().await);
     }
 
     /// The barrier was raised when there were no readers.

@@ -196,7 +196,12 @@ impl Request<'_> {
             Some(watch) if watch.is_armed() => WatchState::Armed,
             Some(_) => WatchState::Unarmed,
         };
-        Surroundings { now: self.now(), in_queue: front.entry.is_some(), watch }
+        Surroundings {
+            now: self.now(),
+            in_queue: front.entry.is_some(),
+            watch,
+            turn_of_others: front.turn_of_others(),
+        }
     }
 
     /// Sleeps for `pause`, unless something happens before.

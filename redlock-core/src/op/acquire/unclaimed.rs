@@ -1,7 +1,10 @@
 //! When a lock that a watch sees free is a chance: not while another client has its turn.
 
+use std::time::Duration;
+
 use crate::{
     clock::Moment,
+    node::NodeHandle,
     op::watch::Watch,
     quorum::Nodes,
     timer::{sleep, timeout},
@@ -29,7 +32,8 @@ pub(super) async fn unclaimed(
     // The node that keeps the queue may be the last to hear of the release, and gives the turn with it:
     // to another client, if that has come back to its place.
     if let Some(keeper) = keeper.filter(|_| watch.is_free()) {
-        let patience = watches_after(nodes.round_trip());
+        let round_trip = nodes.get(keeper).map_or(Duration::ZERO, NodeHandle::round_trip);
+        let patience = watches_after(nodes.round_trip().max(round_trip));
         let _ = timeout(patience, watch.freed_on(keeper)).await;
     }
 }

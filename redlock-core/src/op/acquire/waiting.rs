@@ -41,6 +41,8 @@ pub(super) struct Surroundings {
     /// The client stands in the queue between clients.
     pub(super) in_queue: bool,
     pub(super) watch: WatchState,
+    /// Until when another client has its turn, if one has it now.
+    pub(super) turn_of_others: Option<Moment>,
 }
 
 /// How the client hears of changes of the lock.
@@ -117,6 +119,8 @@ pub(super) struct Waiting {
     stands_still: Option<StandsStill>,
     /// When the next report to the queue is due.
     report_at: Moment,
+    /// Until then the client before this one may use its turn. A change may be that client's doing.
+    leaves_turn_until: Moment,
     /// When the first in the queue begins to follow the lock, or to watch it.
     watch_at: Moment,
     /// When the watch began.
@@ -142,6 +146,7 @@ impl Waiting {
             unanswered: 0,
             stands_still: None,
             report_at: begun,
+            leaves_turn_until: begun,
             watch_at,
             watched_at: begun,
             trusts_keeper: false,
@@ -166,12 +171,13 @@ impl Waiting {
     }
 
     pub(super) fn next(&self, around: &Surroundings) -> Step {
-        let Surroundings { now, in_queue, watch } = *around;
+        let Surroundings { now, in_queue, watch, turn_of_others } = *around;
         let Circumstances { begun, end, round_trip, pace, polls, target, .. } = self.given;
         let is_front = self.is_front();
         if now >= end {
-            let may_be_first = is_front || self.position.is_none();
-            return Step::End(if may_be_first { Chance::Due } else { Chance::Behind });
+            // Requests with a short `wait` would take all turns of a client that is far away.
+            let may_ask = (is_front || self.position.is_none()) && turn_of_others.is_none();
+            return Step::End(if may_ask { Chance::Due } else { Chance::Behind });
         }
         if in_queue && now >= self.report_at {
             return Step::Report;
@@ -192,7 +198,7 @@ impl Waiting {
         }
         // Where no node pushes, the first client asks from time to time.
         let poll_at = if is_front && watch == WatchState::Unarmed {
-            self.watched_at + polls.max(round_trip * 2)
+            (self.watched_at + polls.max(round_trip * 2)).max(turn_of_others.unwrap_or(begun))
         } else {
             Moment::NEVER
         };
@@ -344,10 +350,11 @@ impl Waiting {
                 }
                 self.unanswered = 0;
                 self.report_at = now + grace(self.given.round_trip);
+                self.leaves_turn_until = self.report_at;
                 self.watch_at = self.report_at;
             }
             // The turn may follow.
-            Signal::Changed => self.report_at = now + MIN_PAUSE,
+            Signal::Changed => self.report_at = (now + MIN_PAUSE).max(self.leaves_turn_until),
             // It keeps its place behind the next one, and looks whether the queue moves.
             Signal::Near => {
                 self.stands_still = Some(StandsStill { ahead: None, since: now });

@@ -165,6 +165,32 @@ async fn a_far_client_gets_its_turns_beside_a_near_one() {
     }
 }
 
+/// The end of each `wait` is no chance to take the other's turn.
+#[tokio::test(start_paused = true)]
+async fn a_far_client_gets_its_turns_beside_a_near_one_with_a_short_wait() {
+    let nodes = nodes(3);
+    let far = nodes.iter().zip(["a", "b", "c"]);
+    let far = far.map(|(node, name)| far_away(name, node, 20 * MS)).collect();
+    let far = Redlock::builder().node_timeout(200 * MS).wait(MINUTE).over(far);
+    let near = client(&nodes);
+    drop(far.lock("warm").await.unwrap());
+    let looping = tokio::spawn(async move {
+        loop {
+            if let Ok(guard) = near.lock("r").wait(10 * MS).await {
+                sleep(100 * MS).await;
+                guard.release().await.unwrap();
+            }
+        }
+    });
+    sleep(50 * MS).await;
+    for _ in 0..5 {
+        let begun = Instant::now();
+        drop(far.lock("r").await.unwrap());
+        assert!(begun.elapsed() < 400 * MS, "{:?}", begun.elapsed());
+    }
+    looping.abort();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_request_that_does_not_wait_leaves_another_client_its_turn() {
     let nodes = nodes(3);

@@ -290,6 +290,27 @@ async fn a_front_that_is_told_that_it_is_next_leaves_the_lock_to_the_client_with
     front_yields(&[1, 2]).await;
 }
 
+/// The change of the lock that it hears of together with that is the release.
+#[tokio::test(start_paused = true)]
+async fn a_front_that_follows_the_lock_leaves_it_to_the_client_with_the_turn() {
+    let nodes = nodes(3);
+    let [holder, other, ours] = [client(&nodes), client(&nodes), client(&nodes)];
+    let held = holder.lock("r").await.unwrap();
+    drop(other.lock("warm").await.unwrap());
+    let mut first = entry(&other);
+    assert!(matches!(first.report().await, Report::At(_)));
+    let front = waiting(&ours, MINUTE).await;
+    // The other's entry is forgotten meanwhile. It comes back to its place.
+    follows(&ours).await;
+    assert!(matches!(first.report().await, Report::At(_)));
+    drop(held);
+    sleep(50 * MS).await;
+    assert_eq!(first.take_signal(), Some(Signal::Turn));
+    assert!(!front.is_finished(), "the other has its turn");
+    sleep(100 * MS).await;
+    assert!(front.is_finished(), "the other does not use its turn");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_front_hears_whose_turn_it_is_before_it_takes_a_lock_that_it_sees_free() {
     front_yields(&[0]).await;

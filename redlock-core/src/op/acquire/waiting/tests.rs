@@ -113,12 +113,21 @@ fn the_next_step() {
         (second(), refresh, Unwatched, Step::Report),
     ] {
         let in_queue = !waiting.joins();
-        let around = Surroundings { now: at(now), in_queue, watch };
+        let around = Surroundings { now: at(now), in_queue, watch, turn_of_others: None };
         assert_eq!(waiting.next(&around), step, "{waiting:?} at {now}: {watch:?}");
     }
-    let late = Surroundings { now: at(10_000), in_queue: false, watch: Armed };
+    let late =
+        Surroundings { now: at(10_000), in_queue: false, watch: Armed, turn_of_others: None };
     assert_eq!(second().next(&late), Step::End(Chance::Behind));
-    let joining = Surroundings { now: at(0), in_queue: true, watch: Unwatched };
+    // While another client has its turn, neither the end nor a poll is a chance.
+    let turn_of_others = Some(at(10_050));
+    let yields = Surroundings { turn_of_others, ..late };
+    assert_eq!(front().next(&yields), Step::End(Chance::Behind));
+    let unarmed =
+        Surroundings { now: at(150), watch: Unarmed, turn_of_others: Some(at(180)), ..late };
+    assert_eq!(without().next(&unarmed), sleep(180, 100));
+    let joining =
+        Surroundings { now: at(0), in_queue: true, watch: Unwatched, turn_of_others: None };
     assert_eq!(waiting(true).next(&joining), Step::Report);
 }
 
@@ -133,7 +142,12 @@ fn a_client_whose_report_is_not_answered_in_time_stays_in_the_queue_and_asks_aga
         (after(place(0, Some(5000))), true),
     ] {
         assert_eq!(waiting.reported(&no_answer()), Conclusion::Wait, "{waiting:?}");
-        let around = |now| Surroundings { now: at(now), in_queue: true, watch: WatchState::None };
+        let around = |now| Surroundings {
+            now: at(now),
+            in_queue: true,
+            watch: WatchState::None,
+            turn_of_others: None,
+        };
         let next = if watches { Step::Watch } else { sleep(again) };
         assert_eq!(waiting.next(&around(60)), next, "{waiting:?}");
         assert_eq!(waiting.next(&around(again)), Step::Report, "{waiting:?}");
@@ -143,7 +157,12 @@ fn a_client_whose_report_is_not_answered_in_time_stays_in_the_queue_and_asks_aga
     let turn = Reported { signal: Some(Signal::Turn), ..no_answer() };
     assert_eq!(waiting.reported(&turn), Conclusion::End(Chance::Turn));
     assert_eq!(waiting.told(Signal::Next, at(60)), None);
-    let around = |now| Surroundings { now: at(now), in_queue: true, watch: WatchState::None };
+    let around = |now| Surroundings {
+        now: at(now),
+        in_queue: true,
+        watch: WatchState::None,
+        turn_of_others: None,
+    };
     assert_eq!(waiting.next(&around(60 + 108)), Step::Report);
     waiting.report_at = Moment::NEVER;
     assert_eq!(waiting.next(&around(60 + 108)), Step::Watch, "it is the front");
@@ -152,7 +171,12 @@ fn a_client_whose_report_is_not_answered_in_time_stays_in_the_queue_and_asks_aga
 /// The node may hang: the client must not sleep until it stops waiting.
 #[test]
 fn a_client_that_never_hears_its_place_watches_and_asks_in_the_end() {
-    let around = |now| Surroundings { now: at(now), in_queue: true, watch: WatchState::None };
+    let around = |now| Surroundings {
+        now: at(now),
+        in_queue: true,
+        watch: WatchState::None,
+        turn_of_others: None,
+    };
     let given = Circumstances { end: at(150), ..GIVEN };
     let mut waiting = Waiting::new(given, true);
     for _ in 0..MOST_UNANSWERED {
@@ -171,7 +195,8 @@ fn a_client_that_never_hears_its_place_watches_and_asks_in_the_end() {
 fn a_split_vote_is_watched_at_once() {
     let mut waiting = Waiting::new(Circumstances { is_split: true, ..GIVEN }, true);
     waiting.reported(&answer(place(0, Some(5000))));
-    let around = Surroundings { now: at(1), in_queue: true, watch: WatchState::None };
+    let around =
+        Surroundings { now: at(1), in_queue: true, watch: WatchState::None, turn_of_others: None };
     assert_eq!(waiting.next(&around), Step::Watch);
     waiting.watching(at(1));
     let unarmed = Surroundings { now: at(150), watch: WatchState::Unarmed, ..around };
@@ -278,7 +303,12 @@ fn waiters_behind_a_front_that_does_not_take_the_lock_try_one_after_the_other() 
 fn the_next_waiter_looks_for_itself_when_the_turn_is_not_used() {
     let mut waiting = after(place(4, Some(5000)));
     assert_eq!(waiting.told(Signal::Next, at(50)), None);
-    let around = |now| Surroundings { now: at(now), in_queue: true, watch: WatchState::None };
+    let around = |now| Surroundings {
+        now: at(now),
+        in_queue: true,
+        watch: WatchState::None,
+        turn_of_others: None,
+    };
     assert_eq!(waiting.next(&around(157)), Step::Sleep { until: at(158), quiet: ms(0) });
     assert_eq!(waiting.next(&around(158)), Step::Report);
     assert_eq!(
@@ -293,7 +323,12 @@ fn the_next_waiter_looks_for_itself_when_the_turn_is_not_used() {
 fn a_waiter_that_is_near_looks_whether_the_queue_moves_and_keeps_behind() {
     let mut waiting = after(place(2, Some(5000)));
     assert_eq!(waiting.told(Signal::Near, at(50)), None);
-    let around = |now| Surroundings { now: at(now), in_queue: true, watch: WatchState::None };
+    let around = |now| Surroundings {
+        now: at(now),
+        in_queue: true,
+        watch: WatchState::None,
+        turn_of_others: None,
+    };
     assert_eq!(waiting.next(&around(157)), Step::Sleep { until: at(158), quiet: ms(0) });
     assert_eq!(waiting.next(&around(158)), Step::Report);
     assert_eq!(waiting.reported(&Reported { now: at(159), ..no_answer() }), Conclusion::Wait);
@@ -306,7 +341,12 @@ fn a_waiter_that_is_near_looks_whether_the_queue_moves_and_keeps_behind() {
 fn a_queue_that_has_moved_is_joined_at_once() {
     let mut waiting = after(place(0, Some(5000)));
     assert_eq!(waiting.told(Signal::Moved, at(50)), None);
-    let around = Surroundings { now: at(50), in_queue: true, watch: WatchState::Armed };
+    let around = Surroundings {
+        now: at(50),
+        in_queue: true,
+        watch: WatchState::Armed,
+        turn_of_others: None,
+    };
     assert_eq!(waiting.next(&around), Step::Report);
     assert_eq!(waiting.told(Signal::Turn, at(51)), Some(Chance::Turn));
 }
@@ -322,7 +362,7 @@ fn the_front_watches_all_nodes_only_where_the_keeper_of_the_queue_may_not_know()
             assert_eq!(waiting.reported(report), Conclusion::Wait);
         }
         let now = waiting.watch_at.max(reports.last().unwrap().now);
-        let around = |watch| Surroundings { now, in_queue: true, watch };
+        let around = |watch| Surroundings { now, in_queue: true, watch, turn_of_others: None };
         let unwatched = waiting.next(&around(WatchState::None));
         // A client that follows the lock begins to watch as soon as that is not enough.
         let following = waiting.next(&around(WatchState::Keeper));
@@ -342,10 +382,30 @@ fn the_front_watches_all_nodes_only_where_the_keeper_of_the_queue_may_not_know()
 
 /// The turn may be right behind the change.
 #[test]
+fn a_client_that_was_told_that_it_is_next_does_not_report_at_each_change() {
+    let mut waiting = after(renewed(0, 5000));
+    assert_eq!(waiting.told(Signal::Next, at(50)), None);
+    assert_eq!(waiting.told(Signal::Changed, at(51)), None);
+    let around = |now| Surroundings {
+        now: at(now),
+        in_queue: true,
+        watch: WatchState::Keeper,
+        turn_of_others: None,
+    };
+    assert_eq!(waiting.next(&around(51)), Step::Sleep { until: at(50 + 108), quiet: ms(0) });
+    assert_eq!(waiting.next(&around(50 + 108)), Step::Report);
+}
+
+#[test]
 fn a_change_of_the_lock_has_its_client_report() {
     let mut waiting = after(renewed(0, 5000));
     assert_eq!(waiting.told(Signal::Changed, at(50)), None);
-    let around = |now| Surroundings { now: at(now), in_queue: true, watch: WatchState::Keeper };
+    let around = |now| Surroundings {
+        now: at(now),
+        in_queue: true,
+        watch: WatchState::Keeper,
+        turn_of_others: None,
+    };
     assert_eq!(waiting.next(&around(50)), Step::Sleep { until: at(51), quiet: ms(0) });
     assert_eq!(waiting.next(&around(51)), Step::Report);
     assert_eq!(waiting.told(Signal::Turn, at(51)), Some(Chance::Turn));

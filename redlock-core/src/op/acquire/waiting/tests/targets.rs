@@ -8,7 +8,12 @@ fn a_waiter_for_a_permit_watches_only_without_a_queue() {
     let given = Circumstances { target: PERMIT, end: at(10_000), ..GIVEN };
     let mut waiting = Waiting::new(given, true);
     assert_eq!(waiting.reported(&answer(place(0, Some(5000)))), Conclusion::Wait);
-    let around = |now, in_queue| Surroundings { now: at(now), in_queue, watch: WatchState::None };
+    let around = |now, in_queue| Surroundings {
+        now: at(now),
+        in_queue,
+        watch: WatchState::None,
+        turn_of_others: None,
+    };
     let until = at(1 + 1500);
     assert_eq!(waiting.next(&around(1400, true)), Step::Sleep { until, quiet: ms(0) });
     assert_eq!(waiting.next(&around(1501, true)), Step::Report);
@@ -72,7 +77,12 @@ fn a_client_that_is_not_told_of_every_chance_asks_by_itself_without_a_queue() {
         (PERMIT, Step::End(Chance::Due)),
     ] {
         let given = Circumstances { target, end: at(10_000), ..GIVEN };
-        let around = Surroundings { now: at(1500), in_queue: false, watch: WatchState::Armed };
+        let around = Surroundings {
+            now: at(1500),
+            in_queue: false,
+            watch: WatchState::Armed,
+            turn_of_others: None,
+        };
         assert_eq!(Waiting::new(given, false).next(&around), step, "{target:?}");
     }
 }
