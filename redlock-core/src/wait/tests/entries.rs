@@ -14,6 +14,7 @@ use crate::{
     node::{
         Action, Command, Listens, NodeHandle, NodeSpec, Reply, Watchers, intercepted::intercepted,
     },
+    sync::Mutex,
     wait::{QueuePosition, Report},
 };
 
@@ -138,6 +139,41 @@ async fn a_waiter_listens_anew_from_time_to_time() {
     for reports in 1..=20 {
         position(&mut entry).await;
         assert_eq!(listened.load(SeqCst), 1 + (reports - 1) / 8, "{reports} reports");
+    }
+}
+
+/// To listen anew takes three commands. A waiter that is near hears by another key that it is next.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_is_near_does_not_listen_anew() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let pushed = Arc::new(Mutex::new(None::<&str>));
+    let node = {
+        let (asked, pushed) = (Arc::clone(&asked), Arc::clone(&pushed));
+        intercepted("a", move |sender, watchers, commands| {
+            for command in &commands {
+                if let Action::Join { listens, .. } = command.action {
+                    asked.lock().push(listens);
+                    let value = &command.claim.value;
+                    if let Some(what) = pushed.lock().take() {
+                        watchers.changed(&format!("redlock:r:{{redlock:r}}:{what}:{value}"));
+                    }
+                }
+            }
+            sender.send(commands)
+        })
+    };
+    let redlock = Redlock::builder().over(vec![node]);
+    drop(redlock.lock("warm").await.unwrap());
+    let mut entry = entry(&redlock);
+    for (what, signal, listens) in
+        [("near", Signal::Near, Listens::Nothing), ("next", Signal::Next, Listens::Turn)]
+    {
+        position(&mut entry).await;
+        *pushed.lock() = Some(what);
+        position(&mut entry).await;
+        assert_eq!(entry.take_signal(), Some(signal));
+        position(&mut entry).await;
+        assert_eq!(asked.lock().last(), Some(&listens), "{what}");
     }
 }
 
