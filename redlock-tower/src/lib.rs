@@ -135,7 +135,8 @@
 //!
 //! A layer and a `#[redlock]` annotation, or two layers, around the same handler may have the same key:
 //! the inner one joins the lock of the outer one, which the last of them releases. With different keys,
-//! every handler takes them in the same order, or two requests can wait for each other.
+//! every handler takes them in the same order, or two requests can wait for each other. Nothing joins across a
+//! task: with a `tower::buffer` between two layers, the inner one waits for the outer one in vain.
 //!
 //! # Features
 //!
