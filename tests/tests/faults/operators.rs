@@ -24,6 +24,7 @@ async fn row_32_a_list_of_another_program_is_held_and_left_alone() {
     assert_eq!((*attempts, *by_this_client), (1, false), "{error}");
     // A lock that becomes a list is not ours to renew or to delete either.
     let guard = client.lock("turned").await.unwrap();
+    wait_until("all nodes hold the lock", async || guard.votes() == 3).await;
     for node in nodes.iter() {
         node.command(&["DEL", "redlock:turned"]);
         node.command(&["LPUSH", "redlock:turned", "x"]);
