@@ -257,6 +257,16 @@ async fn a_writer_behind_many_readers_does_not_ask_at_each_renewal() {
     assert!(*attempts <= 20, "{attempts}");
 }
 
+/// The lock is released. The client at the first place has its turn, and does not use it.
+async fn goes_to_the_other(held: LockGuard, first: &mut Entry, front: &Waiting) {
+    drop(held);
+    sleep(50 * MS).await;
+    assert_eq!(first.take_signal(), Some(Signal::Turn));
+    assert!(!front.is_finished(), "the other has its turn");
+    sleep(100 * MS).await;
+    assert!(front.is_finished(), "the other does not use its turn");
+}
+
 /// A client that lost its turn comes back to a place before the front. The front has watched the lock since it
 /// was the first in the queue. The nodes at these places, counted from the one that keeps the queue, are the
 /// last to hear of the release.
@@ -277,12 +287,7 @@ async fn front_yields(late: &[usize]) {
     assert_eq!(followed(&ours), [0, 1, 2], "it watches");
     assert!(matches!(first.report().await, Report::At(_)));
     late.iter().for_each(|place| nodes[(keeper(&ours) + place) % 3].slow(5 * MS));
-    drop(held);
-    sleep(50 * MS).await;
-    assert_eq!(first.take_signal(), Some(Signal::Turn));
-    assert!(!front.is_finished(), "the other has its turn");
-    sleep(100 * MS).await;
-    assert!(front.is_finished(), "the other does not use its turn");
+    goes_to_the_other(held, &mut first, &front).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -303,12 +308,7 @@ async fn a_front_that_follows_the_lock_leaves_it_to_the_client_with_the_turn() {
     // The other's entry is forgotten meanwhile. It comes back to its place.
     follows(&ours).await;
     assert!(matches!(first.report().await, Report::At(_)));
-    drop(held);
-    sleep(50 * MS).await;
-    assert_eq!(first.take_signal(), Some(Signal::Turn));
-    assert!(!front.is_finished(), "the other has its turn");
-    sleep(100 * MS).await;
-    assert!(front.is_finished(), "the other does not use its turn");
+    goes_to_the_other(held, &mut first, &front).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -32,6 +32,11 @@ fn waiting(in_queue: bool) -> Waiting {
     Waiting::new(Circumstances { end: at(10_000), ..GIVEN }, in_queue)
 }
 
+/// The surroundings of a client that stands in the queue, while no other client has its turn.
+fn kept(now: u64, watch: WatchState) -> Surroundings {
+    Surroundings { now: at(now), in_queue: true, watch, turn_of_others: None }
+}
+
 fn place(ahead: u64, left: Option<u64>) -> Option<QueuePosition> {
     Some(QueuePosition { ahead, left: left.map(ms), is_renewed: false })
 }
@@ -142,12 +147,7 @@ fn a_client_whose_report_is_not_answered_in_time_stays_in_the_queue_and_asks_aga
         (after(place(0, Some(5000))), true),
     ] {
         assert_eq!(waiting.reported(&no_answer()), Conclusion::Wait, "{waiting:?}");
-        let around = |now| Surroundings {
-            now: at(now),
-            in_queue: true,
-            watch: WatchState::None,
-            turn_of_others: None,
-        };
+        let around = |now| kept(now, WatchState::None);
         let next = if watches { Step::Watch } else { sleep(again) };
         assert_eq!(waiting.next(&around(60)), next, "{waiting:?}");
         assert_eq!(waiting.next(&around(again)), Step::Report, "{waiting:?}");
@@ -157,12 +157,7 @@ fn a_client_whose_report_is_not_answered_in_time_stays_in_the_queue_and_asks_aga
     let turn = Reported { signal: Some(Signal::Turn), ..no_answer() };
     assert_eq!(waiting.reported(&turn), Conclusion::End(Chance::Turn));
     assert_eq!(waiting.told(Signal::Next, at(60)), None);
-    let around = |now| Surroundings {
-        now: at(now),
-        in_queue: true,
-        watch: WatchState::None,
-        turn_of_others: None,
-    };
+    let around = |now| kept(now, WatchState::None);
     assert_eq!(waiting.next(&around(60 + 108)), Step::Report);
     waiting.report_at = Moment::NEVER;
     assert_eq!(waiting.next(&around(60 + 108)), Step::Watch, "it is the front");
@@ -171,12 +166,7 @@ fn a_client_whose_report_is_not_answered_in_time_stays_in_the_queue_and_asks_aga
 /// The node may hang: the client must not sleep until it stops waiting.
 #[test]
 fn a_client_that_never_hears_its_place_watches_and_asks_in_the_end() {
-    let around = |now| Surroundings {
-        now: at(now),
-        in_queue: true,
-        watch: WatchState::None,
-        turn_of_others: None,
-    };
+    let around = |now| kept(now, WatchState::None);
     let given = Circumstances { end: at(150), ..GIVEN };
     let mut waiting = Waiting::new(given, true);
     for _ in 0..MOST_UNANSWERED {
@@ -195,8 +185,7 @@ fn a_client_that_never_hears_its_place_watches_and_asks_in_the_end() {
 fn a_split_vote_is_watched_at_once() {
     let mut waiting = Waiting::new(Circumstances { is_split: true, ..GIVEN }, true);
     waiting.reported(&answer(place(0, Some(5000))));
-    let around =
-        Surroundings { now: at(1), in_queue: true, watch: WatchState::None, turn_of_others: None };
+    let around = kept(1, WatchState::None);
     assert_eq!(waiting.next(&around), Step::Watch);
     waiting.watching(at(1));
     let unarmed = Surroundings { now: at(150), watch: WatchState::Unarmed, ..around };
@@ -303,12 +292,7 @@ fn waiters_behind_a_front_that_does_not_take_the_lock_try_one_after_the_other() 
 fn the_next_waiter_looks_for_itself_when_the_turn_is_not_used() {
     let mut waiting = after(place(4, Some(5000)));
     assert_eq!(waiting.told(Signal::Next, at(50)), None);
-    let around = |now| Surroundings {
-        now: at(now),
-        in_queue: true,
-        watch: WatchState::None,
-        turn_of_others: None,
-    };
+    let around = |now| kept(now, WatchState::None);
     assert_eq!(waiting.next(&around(157)), Step::Sleep { until: at(158), quiet: ms(0) });
     assert_eq!(waiting.next(&around(158)), Step::Report);
     assert_eq!(
@@ -323,12 +307,7 @@ fn the_next_waiter_looks_for_itself_when_the_turn_is_not_used() {
 fn a_waiter_that_is_near_looks_whether_the_queue_moves_and_keeps_behind() {
     let mut waiting = after(place(2, Some(5000)));
     assert_eq!(waiting.told(Signal::Near, at(50)), None);
-    let around = |now| Surroundings {
-        now: at(now),
-        in_queue: true,
-        watch: WatchState::None,
-        turn_of_others: None,
-    };
+    let around = |now| kept(now, WatchState::None);
     assert_eq!(waiting.next(&around(157)), Step::Sleep { until: at(158), quiet: ms(0) });
     assert_eq!(waiting.next(&around(158)), Step::Report);
     assert_eq!(waiting.reported(&Reported { now: at(159), ..no_answer() }), Conclusion::Wait);
@@ -341,12 +320,7 @@ fn a_waiter_that_is_near_looks_whether_the_queue_moves_and_keeps_behind() {
 fn a_queue_that_has_moved_is_joined_at_once() {
     let mut waiting = after(place(0, Some(5000)));
     assert_eq!(waiting.told(Signal::Moved, at(50)), None);
-    let around = Surroundings {
-        now: at(50),
-        in_queue: true,
-        watch: WatchState::Armed,
-        turn_of_others: None,
-    };
+    let around = kept(50, WatchState::Armed);
     assert_eq!(waiting.next(&around), Step::Report);
     assert_eq!(waiting.told(Signal::Turn, at(51)), Some(Chance::Turn));
 }
@@ -386,12 +360,7 @@ fn a_client_that_was_told_that_it_is_next_does_not_report_at_each_change() {
     let mut waiting = after(renewed(0, 5000));
     assert_eq!(waiting.told(Signal::Next, at(50)), None);
     assert_eq!(waiting.told(Signal::Changed, at(51)), None);
-    let around = |now| Surroundings {
-        now: at(now),
-        in_queue: true,
-        watch: WatchState::Keeper,
-        turn_of_others: None,
-    };
+    let around = |now| kept(now, WatchState::Keeper);
     assert_eq!(waiting.next(&around(51)), Step::Sleep { until: at(50 + 108), quiet: ms(0) });
     assert_eq!(waiting.next(&around(50 + 108)), Step::Report);
 }
@@ -400,12 +369,7 @@ fn a_client_that_was_told_that_it_is_next_does_not_report_at_each_change() {
 fn a_change_of_the_lock_has_its_client_report() {
     let mut waiting = after(renewed(0, 5000));
     assert_eq!(waiting.told(Signal::Changed, at(50)), None);
-    let around = |now| Surroundings {
-        now: at(now),
-        in_queue: true,
-        watch: WatchState::Keeper,
-        turn_of_others: None,
-    };
+    let around = |now| kept(now, WatchState::Keeper);
     assert_eq!(waiting.next(&around(50)), Step::Sleep { until: at(51), quiet: ms(0) });
     assert_eq!(waiting.next(&around(51)), Step::Report);
     assert_eq!(waiting.told(Signal::Turn, at(51)), Some(Chance::Turn));
