@@ -158,6 +158,11 @@ mod tests {
             ("MASTERDOWN Link with MASTER is down", Cause::Replica),
             ("NOAUTH Authentication required.", Cause::Login),
             ("WRONGPASS invalid username-password pair", Cause::Login),
+            ("BUSY Redis is busy running a script.", Cause::Passing),
+            ("LOADING Redis is loading the dataset in memory", Cause::Passing),
+            ("CLUSTERDOWN The cluster is down", Cause::Passing),
+            ("NOREPLICAS Not enough good replicas to write.", Cause::Passing),
+            ("TRYAGAIN Multiple keys request during rehashing of slot", Cause::Passing),
             ("ERR READONLY is what a proxy says", Cause::Other),
         ] {
             assert_eq!(cause(&parse(&format!("-{error}\r\n"))), expected, "{error}");
