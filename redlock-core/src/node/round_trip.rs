@@ -9,14 +9,19 @@ use std::{
 #[derive(Debug, Default)]
 pub(super) struct RoundTrip(AtomicU64);
 
-/// A new sample counts for one eighth, as in TCP (RFC 6298).
-const WEIGHT: u64 = 8;
+/// A longer sample counts for one eighth, as in TCP (RFC 6298): a node is late now and then.
+const LONGER: u64 = 8;
+
+/// A shorter sample counts for one half: no answer comes too early. A client that remembered an outage for
+/// dozens of answers would let other clients pass it for as long.
+const SHORTER: u64 = 2;
 
 impl RoundTrip {
     pub(super) fn note(&self, sample: Duration) {
         let sample = u64::try_from(sample.as_nanos()).unwrap_or(u64::MAX);
         let old = self.0.load(Ordering::Relaxed);
-        let new = if old == 0 { sample } else { old - old / WEIGHT + sample / WEIGHT };
+        let weight = if sample < old { SHORTER } else { LONGER };
+        let new = if old == 0 { sample } else { old - old / weight + sample / weight };
         // Two threads at once may lose a sample, which does no harm.
         self.0.store(new, Ordering::Relaxed);
     }
@@ -40,6 +45,8 @@ mod tests {
         assert_eq!(round_trip.get(), Duration::from_millis(9));
         (0..100).for_each(|_| round_trip.note(Duration::from_millis(40)));
         assert!(round_trip.get() > Duration::from_millis(39));
+        (0..4).for_each(|_| round_trip.note(Duration::from_millis(1)));
+        assert!(round_trip.get() < Duration::from_millis(4), "an outage is forgotten at once");
         round_trip.note(Duration::MAX);
         round_trip.note(Duration::ZERO);
     }

@@ -24,7 +24,7 @@ pub(super) async fn unclaimed(
     if let Some(turn) = turn_of_others {
         tokio::select! {
             biased;
-            () = watch.told() => return,
+            () = watch.told() => {}
             () = sleep(turn.since(nodes.clock.now())) => {}
         }
     }
