@@ -190,11 +190,11 @@ impl Request<'_> {
         }
         let known = if self.terms.has_several() { refused } else { fronts.known(wants) };
         // A reader whose turn has come asks at once, as the reader before it may hold the lock with it.
-        let stands_back = !self.terms.shared && !wants.tries_once && fronts.stand_back();
+        let stands_back = !self.terms.shared && !wants.tries_once && fronts.stands_back();
         if known.is_some() || stands_back {
             let chance = Box::pin(self.pause(fronts, known.as_deref())).await?;
-            if chance != Chance::Free {
-                fronts.challenged();
+            if stands_back && chance == Chance::Free {
+                fronts.unchallenged();
             }
         }
         loop {

@@ -84,7 +84,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Redlock,
+        MemoryNode, Redlock,
         node::{Action, NodeSpec, intercepted::intercepted},
     };
 
@@ -105,6 +105,23 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(10)).await;
         let watch = watch(&redlock.client().nodes, &"k".into());
         assert!(watch.has_news() && watch.signal.is_free(), "all three pushed at once");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_is_armed_by_nodes_that_have_answered_and_push() {
+        let nodes = crate::testing::nodes(3);
+        let redlock = Redlock::builder().nodes(&nodes).build().unwrap();
+        drop(redlock.lock("warm").await.unwrap());
+        let all = &redlock.client().nodes;
+        let watch = watch(all, &"k".into());
+        assert!(!watch.is_armed(), "no node has answered");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert!(watch.is_armed());
+        nodes[..2].iter().for_each(MemoryNode::stop);
+        while all.iter().filter(|node| node.is_up()).count() > 1 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert!(!watch.is_armed(), "one node pushes");
     }
 
     /// A node that sits out is asked again when it votes, which may be in an hour (rule 18).

@@ -93,7 +93,8 @@ enum Stage {
     Asks,
     /// Other clients have their chance before this front asks.
     StandsBack,
-    /// The front has given other clients their chance, and has not been refused since.
+    /// The front has given other clients their chance, none has used it, and the front has not been refused
+    /// since.
     StoodBack,
     /// The front has the lock: nothing is passed on.
     HasLock,
@@ -148,16 +149,16 @@ impl Front {
         self.lease.is_some()
     }
 
-    /// Whether other clients have their chance before this front asks. True once.
-    pub(crate) fn stands_back(&mut self) -> bool {
-        let stands_back = self.stage == Stage::StandsBack;
-        self.stage = if stands_back { Stage::StoodBack } else { Stage::Asks };
-        stands_back
+    /// Whether other clients have their chance before this front asks.
+    pub(crate) fn stands_back(&self) -> bool {
+        self.stage == Stage::StandsBack
     }
 
-    /// Notes that another client came while the front stood back.
-    pub(crate) fn challenged(&mut self) {
-        self.stage = Stage::Asks;
+    /// Notes that no other client came while the front stood back.
+    pub(crate) fn unchallenged(&mut self) {
+        if self.stands_back() {
+            self.stage = Stage::StoodBack;
+        }
     }
 
     /// Resolves when a request behind the front would have asked by now: a place in the queue must

@@ -56,15 +56,14 @@ impl Fronts {
         self.first.known(wants).or_else(others)
     }
 
-    /// Whether other clients have their chance before this request asks. True once.
-    pub(super) fn stand_back(&mut self) -> bool {
-        // All are asked: each remembers that it was.
-        self.each().filter_map(|front| front.stands_back().then_some(())).count() > 0
+    /// Whether other clients have their chance before this request asks.
+    pub(super) fn stands_back(&mut self) -> bool {
+        self.each().any(|front| front.stands_back())
     }
 
-    /// Notes that another client came while the request stood back.
-    pub(super) fn challenged(&mut self) {
-        self.each().for_each(Front::challenged);
+    /// Notes that no other client came while the request stood back.
+    pub(super) fn unchallenged(&mut self) {
+        self.each().for_each(Front::unchallenged);
     }
 
     /// How many of the tasks behind the request may take its lease over with a token. A set is not

@@ -46,24 +46,75 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::{Redlock, op::watch::watch, testing::nodes};
+    use crate::{
+        MemoryNode, Redlock,
+        node::{NodeSpec, intercepted::far_away},
+        op::watch::watch,
+        testing::nodes,
+    };
 
-    #[tokio::test(start_paused = true)]
-    async fn the_word_of_the_keeper_of_the_queue_is_awaited_behind_its_change_of_the_lock() {
-        let nodes = nodes(3);
-        let [holder, redlock] = [(); 2].map(|()| Redlock::builder().nodes(&nodes).build().unwrap());
+    /// How long a client over these nodes leaves alone a lock that was released on all of them but the first,
+    /// which keeps the queue and hears of the release after `late`.
+    async fn left_alone(
+        nodes: &[MemoryNode],
+        specs: Vec<NodeSpec>,
+        turn_of_others: Option<Duration>,
+        late: Duration,
+    ) -> Duration {
+        let holder = Redlock::builder().nodes(nodes).build().unwrap();
+        let redlock = Redlock::builder().over(specs);
         let _held = holder.lock("r").await.unwrap();
         drop(redlock.lock("warm").await.unwrap());
         let all = &redlock.client().nodes;
         let watch = watch(all, &"redlock:r".into());
-        sleep(MIN_PAUSE).await;
+        sleep(Duration::from_millis(100)).await;
         nodes[1..].iter().for_each(|node| assert!(node.remove("redlock:r")));
         let begun = Instant::now();
         let keeper_hears = async {
-            sleep(3 * MIN_PAUSE).await;
+            sleep(late).await;
             assert!(nodes[0].remove("redlock:r"));
         };
-        tokio::join!(unclaimed(&watch, all, None, Some(0)), keeper_hears);
-        assert_eq!(begun.elapsed(), 4 * MIN_PAUSE);
+        let turn = turn_of_others.map(|left| all.clock.now() + left);
+        let hears = async {
+            unclaimed(&watch, all, turn, Some(0)).await;
+            begun.elapsed()
+        };
+        tokio::join!(hears, keeper_hears).0
+    }
+
+    fn near(nodes: &[MemoryNode]) -> Vec<NodeSpec> {
+        nodes.iter().map(MemoryNode::spec).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_word_of_the_keeper_of_the_queue_is_awaited_behind_its_change_of_the_lock() {
+        let nodes = nodes(3);
+        let left = left_alone(&nodes, near(&nodes), None, 3 * MIN_PAUSE).await;
+        assert_eq!(left, 4 * MIN_PAUSE);
+    }
+
+    /// It may give the turn to a client that has come back to its place.
+    #[tokio::test(start_paused = true)]
+    async fn the_word_of_the_keeper_is_awaited_in_the_turn_of_another_client_too() {
+        let nodes = nodes(3);
+        let turn = Some(Duration::from_secs(60));
+        let left = left_alone(&nodes, near(&nodes), turn, 3 * MIN_PAUSE).await;
+        assert_eq!(left, 4 * MIN_PAUSE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_keeper_that_is_further_away_than_a_quorum_has_the_time_to_speak() {
+        let nodes = nodes(3);
+        let mut specs = near(&nodes);
+        specs[0] = far_away("far", &nodes[0], Duration::from_millis(10));
+        let late = Duration::from_millis(45);
+        assert_eq!(left_alone(&nodes, specs, None, late).await, late + MIN_PAUSE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_keeper_that_says_nothing_is_not_awaited_for_long() {
+        let nodes = nodes(3);
+        let late = Duration::from_secs(1);
+        assert!(left_alone(&nodes, near(&nodes), None, late).await < 5 * watches_after(MIN_PAUSE));
     }
 }
