@@ -101,6 +101,60 @@ fn the_command_finds_its_lock_and_its_token() {
     assert!(second > first);
 }
 
+/// The command stands in a redlock of its own, for example, whose token is not that of this lock.
+#[test]
+fn the_command_finds_no_token_of_another_lock() {
+    let nodes = Nodes::start(1);
+    let words = ["run", "r", "--", "sh", "-c", "echo $REDLOCK_RESOURCE $REDLOCK_TOKEN"];
+    let outer = redlock(&nodes, &words).env("REDLOCK_TOKEN", "7").output().unwrap();
+    assert_eq!(told(outer).1, "r\n");
+}
+
+#[test]
+fn the_client_has_the_name_and_the_keys_the_prefix_that_were_given() {
+    let nodes = Nodes::start(1);
+    let options = ["--client-name", "me", "--key-prefix", "ours:"];
+    let mut holder = Holder::start(&nodes, &options, "echo held; exec sleep 1000");
+    assert_eq!(holder.line(), "held");
+    assert_eq!(nodes[0].keys(), ["ours:r"]);
+    let (_, shown, _) = done(&nodes, &["--key-prefix", "ours:", "inspect", "r"]);
+    assert!(shown.starts_with("r: held by me, "), "{shown}");
+    holder.signal(Signal::TERM);
+    assert_eq!(holder.code(), Some(128 + 15));
+}
+
+#[test]
+fn a_lock_is_kept_for_min_hold_and_lost_after_max_hold() {
+    let nodes = Nodes::start(1);
+    let run = ["run", "r", "--wait", "0s", "--min-hold", "10m", "--max-ttl", "10m", "--", "true"];
+    assert_eq!(done(&nodes, &run).0, 0);
+    assert_eq!(done(&nodes, &run).0, 75, "the job ran a moment ago");
+    let run = ["run", "s", "--max-hold", "200ms", "--", "sleep", "1000"];
+    let (code, _, told) = done(&nodes, &run);
+    assert!(code == 75 && told.contains("lost"), "{code} {told}");
+}
+
+/// The work is done: the result is that of the command.
+#[test]
+fn a_lock_that_may_stay_is_told_and_no_failure_of_the_command() {
+    let nodes = Nodes::start(1);
+    let folder = tempfile::tempdir().unwrap();
+    let (begun, go_on) = (folder.path().join("begun"), folder.path().join("go-on"));
+    let waits = format!("while ! [ -e {} ]; do sleep 0.05; done", go_on.display());
+    let script = format!("touch {}; {waits}; exit 3", begun.display());
+    let run = ["run", "r", "--ttl", "60s", "--", "sh", "-c", &script];
+    let child = redlock(&nodes, &run).stderr(Stdio::piped()).spawn().unwrap();
+    let started = Instant::now();
+    while !begun.exists() {
+        assert!(started.elapsed() < LIMIT, "it does not run");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    nodes[0].kill();
+    std::fs::write(go_on, "").unwrap();
+    let (code, _, told) = told(child.wait_with_output().unwrap());
+    assert!(code == 3 && told.contains("may stay for its ttl"), "{code} {told}");
+}
+
 #[test]
 fn a_lock_that_is_held_is_75_and_is_seen_and_taken_away() {
     let nodes = Nodes::start(3);
