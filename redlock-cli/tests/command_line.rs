@@ -4,6 +4,7 @@
 
 use std::{
     io::{BufRead, BufReader},
+    path::Path,
     process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
 };
@@ -32,6 +33,12 @@ fn done(nodes: &Nodes, arguments: &[&str]) -> (i32, String, String) {
 fn told(output: Output) -> (i32, String, String) {
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+/// Waits in a shell until the file is there. It ends with the test whose folder that is.
+fn until_there(file: &Path) -> String {
+    let folder = file.parent().unwrap().display();
+    format!("while [ -d {folder} ] && ! [ -e {} ]; do sleep 0.05; done", file.display())
 }
 
 /// A command that runs under the lock until it is told to end.
@@ -140,7 +147,7 @@ fn a_lock_that_may_stay_is_told_and_no_failure_of_the_command() {
     let nodes = Nodes::start(1);
     let folder = tempfile::tempdir().unwrap();
     let (begun, go_on) = (folder.path().join("begun"), folder.path().join("go-on"));
-    let waits = format!("while ! [ -e {} ]; do sleep 0.05; done", go_on.display());
+    let waits = until_there(&go_on);
     let script = format!("touch {}; {waits}; exit 3", begun.display());
     let run = ["run", "r", "--ttl", "60s", "--", "sh", "-c", &script];
     let child = redlock(&nodes, &run).stderr(Stdio::piped()).spawn().unwrap();
@@ -197,7 +204,7 @@ fn all_that_the_command_started_is_told_and_waited_for() {
     let nodes = Nodes::start(1);
     let folder = tempfile::tempdir().unwrap();
     let go_on = folder.path().join("go-on");
-    let waits = format!("while ! [ -e {} ]; do sleep 0.05; done", go_on.display());
+    let waits = until_there(&go_on);
     let inner =
         format!("trap 'echo told; {waits}; exit' TERM; echo held; while :; do sleep 0.05; done");
     let script = format!("sh -c \"{inner}\"; echo never");
