@@ -17,8 +17,12 @@ pub(crate) fn intercepted(
     name: &str,
     on_send: impl Fn(&Arc<dyn Sender>, &Watchers, Vec<Command>) -> Answers + Send + Sync + 'static,
 ) -> NodeSpec {
-    let connector = Intercepted { node: MemoryNode::new(), on_send: Arc::new(on_send) };
-    NodeSpec { name: name.into(), connector: Arc::new(connector) }
+    spec(name, &MemoryNode::new(), true, on_send)
+}
+
+/// This node as a client sees it whose connections have no pushes, as those to a server before Redis 6.
+pub(crate) fn without_pushes(name: &str, node: &MemoryNode) -> NodeSpec {
+    spec(name, node, false, |sender, _, commands| sender.send(commands))
 }
 
 /// This node as a client sees it that is so far away, one way. What the node pushes comes at once.
@@ -35,13 +39,23 @@ pub(crate) fn far_away(name: &str, node: &MemoryNode, delay: Duration) -> NodeSp
             });
             async move { answered.await.unwrap_or_default() }.boxed()
         };
-    let connector = Intercepted { node: node.clone(), on_send: Arc::new(on_send) };
+    spec(name, node, true, on_send)
+}
+
+fn spec(
+    name: &str,
+    node: &MemoryNode,
+    has_pushes: bool,
+    on_send: impl Fn(&Arc<dyn Sender>, &Watchers, Vec<Command>) -> Answers + Send + Sync + 'static,
+) -> NodeSpec {
+    let connector = Intercepted { node: node.clone(), on_send: Arc::new(on_send), has_pushes };
     NodeSpec { name: name.into(), connector: Arc::new(connector) }
 }
 
 struct Intercepted {
     node: MemoryNode,
     on_send: Arc<OnSend>,
+    has_pushes: bool,
 }
 
 /// A connection, or what sends on it.
@@ -49,14 +63,17 @@ struct Tapped<T> {
     inner: T,
     watchers: Arc<Watchers>,
     on_send: Arc<OnSend>,
+    has_pushes: bool,
 }
 
 impl Connector for Intercepted {
     fn connect(&self, watchers: &Arc<Watchers>) -> BoxFuture<'_, Result<Opened, NodeError>> {
-        let (watchers, on_send) = (Arc::clone(watchers), Arc::clone(&self.on_send));
+        let watchers = if self.has_pushes { Arc::clone(watchers) } else { Arc::default() };
+        let (on_send, has_pushes) = (Arc::clone(&self.on_send), self.has_pushes);
         async move {
             let (inner, identity) = self.node.connect(&watchers).await?;
-            let connection: Box<dyn Connection> = Box::new(Tapped { inner, watchers, on_send });
+            let connection: Box<dyn Connection> =
+                Box::new(Tapped { inner, watchers, on_send, has_pushes });
             Ok((connection, identity))
         }
         .boxed()
@@ -66,11 +83,12 @@ impl Connector for Intercepted {
 impl Connection for Tapped<Box<dyn Connection>> {
     fn sender(&self) -> Arc<dyn Sender> {
         let (watchers, on_send) = (Arc::clone(&self.watchers), Arc::clone(&self.on_send));
-        Arc::new(Tapped { inner: self.inner.sender(), watchers, on_send })
+        let inner = self.inner.sender();
+        Arc::new(Tapped { inner, watchers, on_send, has_pushes: self.has_pushes })
     }
 
     fn tells(&self) -> bool {
-        self.inner.tells()
+        self.has_pushes && self.inner.tells()
     }
 
     fn ping(&mut self) -> BoxFuture<'static, Result<(), NodeError>> {

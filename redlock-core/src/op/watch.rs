@@ -84,8 +84,11 @@ mod tests {
 
     use super::*;
     use crate::{
-        MemoryNode, Redlock,
-        node::{Action, NodeSpec, intercepted::intercepted},
+        Redlock,
+        node::{
+            Action, NodeSpec,
+            intercepted::{intercepted, without_pushes},
+        },
     };
 
     /// A node that pushes the change of a key while the client that watches it still asks.
@@ -109,19 +112,19 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_watch_is_armed_by_nodes_that_have_answered_and_push() {
-        let nodes = crate::testing::nodes(3);
-        let redlock = Redlock::builder().nodes(&nodes).build().unwrap();
-        drop(redlock.lock("warm").await.unwrap());
-        let all = &redlock.client().nodes;
-        let watch = watch(all, &"k".into());
-        assert!(!watch.is_armed(), "no node has answered");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-        assert!(watch.is_armed());
-        nodes[..2].iter().for_each(MemoryNode::stop);
-        while all.iter().filter(|node| node.is_up()).count() > 1 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+        for (pushing, armed) in [(3, true), (2, true), (1, false), (0, false)] {
+            let nodes = crate::testing::nodes(3);
+            let specs = nodes.iter().enumerate().map(|(number, node)| {
+                if number < pushing { node.spec() } else { without_pushes(node.name(), node) }
+            });
+            let redlock = Redlock::builder().over(specs.collect());
+            drop(redlock.lock("warm").await.unwrap());
+            let watch = watch(&redlock.client().nodes, &"k".into());
+            assert!(!watch.is_armed(), "no node has answered");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            assert!((0..3).all(|node| watch.signal.knows(node)));
+            assert_eq!(watch.is_armed(), armed, "{pushing}");
         }
-        assert!(!watch.is_armed(), "one node pushes");
     }
 
     /// A node that sits out is asked again when it votes, which may be in an hour (rule 18).
