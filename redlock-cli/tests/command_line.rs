@@ -189,13 +189,16 @@ fn a_lock_that_is_held_is_75_and_is_seen_and_taken_away() {
 #[test]
 fn signals_are_passed_on_and_the_lock_is_released() {
     let nodes = Nodes::start(1);
-    let script = "trap 'echo told; exit 3' TERM; echo held; while :; do sleep 0.05; done";
-    let mut holder = Holder::start(&nodes, &[], script);
-    assert_eq!(holder.line(), "held");
-    holder.signal(Signal::TERM);
-    assert_eq!(holder.line(), "told");
-    assert_eq!(holder.code(), Some(3));
-    assert!(nodes[0].keys().is_empty());
+    let script =
+        "trap 'echo told; exit 3' TERM INT QUIT HUP; echo held; while :; do sleep 0.05; done";
+    for signal in [Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP] {
+        let mut holder = Holder::start(&nodes, &[], script);
+        assert_eq!(holder.line(), "held");
+        holder.signal(signal);
+        assert_eq!(holder.line(), "told", "{signal:?}");
+        assert_eq!(holder.code(), Some(3));
+        assert!(nodes[0].keys().is_empty());
+    }
 }
 
 /// A shell ends at once when it is told to. What it waited for has the lock until it has ended, too.
