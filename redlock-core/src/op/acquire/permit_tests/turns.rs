@@ -93,6 +93,12 @@ fn permit_request<'a>(
     (request, front)
 }
 
+async fn joins_queue(request: &mut Request<'_>, front: &mut Front, end: Moment) -> Chance {
+    let chance = request.chance(front, Some(&FailedAttempt::full()), None, end).await.unwrap();
+    assert_eq!(chance, Chance::Free, "it looks whether a permit is free");
+    chance
+}
+
 /// A report would put the client into the queue again, and the permit that is kept for it would lie idle.
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_came_while_the_client_asked_is_used_without_a_report() {
@@ -105,8 +111,7 @@ async fn a_turn_that_came_while_the_client_asked_is_used_without_a_report() {
     let now = client.nodes.clock.now();
     let (mut request, mut front) = permit_request(client, &terms, 1, now);
     let (end, full) = (now + 60 * SECOND, FailedAttempt::full());
-    let chance = request.chance(&mut front, Some(&full), None, end).await.unwrap();
-    assert_eq!(chance, Chance::Free, "it has joined the queue");
+    let chance = joins_queue(&mut request, &mut front, end).await;
     assert!(!request.find_number(&mut front).await.unwrap());
     held.release().await.unwrap();
     sleep(SECOND / 2).await;
@@ -135,8 +140,7 @@ async fn a_waiter_whose_own_client_gave_it_the_turn_hears_of_its_next_turn() {
         // That of a permit which stays taken.
         request.key = first;
         let (end, full) = (now + 60 * SECOND, FailedAttempt::full());
-        let chance = request.chance(&mut front, Some(&full), None, end).await.unwrap();
-        assert_eq!(chance, Chance::Free, "it has joined the queue");
+        let chance = joins_queue(&mut request, &mut front, end).await;
         assert!(!request.find_number(&mut front).await.unwrap());
         let mut last = chance;
         if by_question {
@@ -174,8 +178,7 @@ async fn a_client_that_leaves_without_a_quorum_does_not_ask_again_at_once() {
     let now = client.nodes.clock.now();
     let (mut request, mut front) = permit_request(client, &terms, 1, now);
     let (end, full) = (now + 60 * SECOND, FailedAttempt::full());
-    let chance = request.chance(&mut front, Some(&full), None, end).await.unwrap();
-    assert_eq!(chance, Chance::Free, "it has joined the queue");
+    let chance = joins_queue(&mut request, &mut front, end).await;
     let waiting = tokio::spawn(next.lock("r").permits(1).wait(60 * SECOND).into_future());
     sleep(SECOND / 2).await;
     let keeper = queue_node(&client.nodes, &request.key).unwrap();
