@@ -6,6 +6,7 @@ use std::{
     io::{BufRead, BufReader},
     path::Path,
     process::{Child, Command, Output, Stdio},
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
     time::{Duration, Instant},
 };
 
@@ -44,7 +45,8 @@ fn until_there(file: &Path) -> String {
 /// A command that runs under the lock until it is told to end.
 struct Holder {
     child: Child,
-    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+    /// What it prints.
+    lines: Receiver<String>,
 }
 
 impl Holder {
@@ -53,12 +55,16 @@ impl Holder {
         words.extend(options);
         words.extend(["--", "sh", "-c", script]);
         let mut child = redlock(nodes, &words).stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let printed = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            printed.map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
         Self { child, lines }
     }
 
-    fn line(&mut self) -> String {
-        self.lines.next().unwrap().unwrap()
+    fn line(&self) -> String {
+        self.lines.recv_timeout(LIMIT).unwrap()
     }
 
     fn signal(&self, signal: Signal) {
@@ -66,7 +72,14 @@ impl Holder {
     }
 
     fn code(mut self) -> Option<i32> {
-        self.child.wait().unwrap().code()
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(begun.elapsed() < LIMIT, "it does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 
@@ -121,7 +134,7 @@ fn the_command_finds_no_token_of_another_lock() {
 fn the_client_has_the_name_and_the_keys_the_prefix_that_were_given() {
     let nodes = Nodes::start(1);
     let options = ["--client-name", "me", "--key-prefix", "ours:"];
-    let mut holder = Holder::start(&nodes, &options, "echo held; exec sleep 1000");
+    let holder = Holder::start(&nodes, &options, "echo held; exec sleep 1000");
     assert_eq!(holder.line(), "held");
     assert_eq!(nodes[0].keys(), ["ours:r"]);
     let (_, shown, _) = done(&nodes, &["--key-prefix", "ours:", "inspect", "r"]);
@@ -165,7 +178,7 @@ fn a_lock_that_may_stay_is_told_and_no_failure_of_the_command() {
 #[test]
 fn a_lock_that_is_held_is_75_and_is_seen_and_taken_away() {
     let nodes = Nodes::start(3);
-    let mut holder = Holder::start(&nodes, &[], "echo held; exec sleep 1000");
+    let holder = Holder::start(&nodes, &[], "echo held; exec sleep 1000");
     assert_eq!(holder.line(), "held");
     let (code, _, told) = done(&nodes, &["run", "r", "--wait", "0s", "--", "true"]);
     assert!(code == 75 && told.contains("held"), "{code} {told}");
@@ -192,7 +205,7 @@ fn signals_are_passed_on_and_the_lock_is_released() {
     let script =
         "trap 'echo told; exit 3' TERM INT QUIT HUP; echo held; while :; do sleep 0.05; done";
     for signal in [Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP] {
-        let mut holder = Holder::start(&nodes, &[], script);
+        let holder = Holder::start(&nodes, &[], script);
         assert_eq!(holder.line(), "held");
         holder.signal(signal);
         assert_eq!(holder.line(), "told", "{signal:?}");
@@ -211,7 +224,7 @@ fn all_that_the_command_started_is_told_and_waited_for() {
     let inner =
         format!("trap 'echo told; {waits}; exit' TERM; echo held; while :; do sleep 0.05; done");
     let script = format!("sh -c \"{inner}\"; echo never");
-    let mut holder = Holder::start(&nodes, &["--kill-after", "10m"], &script);
+    let holder = Holder::start(&nodes, &["--kill-after", "10m"], &script);
     assert_eq!(holder.line(), "held");
     holder.signal(Signal::TERM);
     assert_eq!(holder.line(), "told");
@@ -227,10 +240,11 @@ fn what_the_command_started_is_killed_with_it() {
     let nodes = Nodes::start(1);
     let inner = "trap '' TERM; echo held; while :; do sleep 0.05; done";
     let script = format!("sh -c \"{inner}\"; echo never");
-    let mut holder = Holder::start(&nodes, &["--kill-after", "100ms"], &script);
+    let holder = Holder::start(&nodes, &["--kill-after", "100ms"], &script);
     assert_eq!(holder.line(), "held");
     assert_eq!(done(&nodes, &["release", "--now", "r"]).0, 0);
-    assert!(holder.lines.next().is_none(), "nothing has the pipe open any more");
+    let printed = holder.lines.recv_timeout(LIMIT);
+    assert_eq!(printed, Err(RecvTimeoutError::Disconnected), "nothing has the pipe open any more");
     assert_eq!(holder.code(), Some(75));
 }
 
@@ -276,7 +290,7 @@ fn a_reader_that_goes_away_is_no_failure() {
 #[test]
 fn a_signal_ends_the_waiting() {
     let nodes = Nodes::start(1);
-    let mut first = Holder::start(&nodes, &[], "echo held; exec sleep 1000");
+    let first = Holder::start(&nodes, &[], "echo held; exec sleep 1000");
     assert_eq!(first.line(), "held");
     let second = Holder::start(&nodes, &["--wait", "10m"], "echo never");
     let begun = Instant::now();
@@ -293,7 +307,7 @@ fn a_signal_ends_the_waiting() {
 fn a_command_that_does_not_stop_is_killed() {
     let nodes = Nodes::start(1);
     let script = "trap '' TERM; echo held; while :; do sleep 0.05; done";
-    let mut holder = Holder::start(&nodes, &["--kill-after", "100ms"], script);
+    let holder = Holder::start(&nodes, &["--kill-after", "100ms"], script);
     assert_eq!(holder.line(), "held");
     assert_eq!(done(&nodes, &["release", "--now", "r"]).0, 0);
     assert_eq!(holder.code(), Some(75));
