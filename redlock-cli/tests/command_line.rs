@@ -299,8 +299,21 @@ fn a_signal_ends_the_waiting() {
     }
     second.signal(Signal::INT);
     assert_eq!(second.code(), Some(128 + 2));
+    let (_, shown, _) = done(&nodes, &["inspect", "r"]);
+    assert!(!shown.contains("waiting: "), "it has left the queue: {shown}");
     first.signal(Signal::TERM);
     assert_eq!(first.code(), Some(128 + 15));
+}
+
+#[test]
+fn the_command_is_told_when_the_lock_is_lost() {
+    let nodes = Nodes::start(1);
+    let script = "trap 'echo told; exit 3' TERM; echo held; while :; do sleep 0.05; done";
+    let holder = Holder::start(&nodes, &["--kill-after", "10m"], script);
+    assert_eq!(holder.line(), "held");
+    assert_eq!(done(&nodes, &["release", "--now", "r"]).0, 0);
+    assert_eq!(holder.line(), "told");
+    assert_eq!(holder.code(), Some(75), "whatever its own exit code");
 }
 
 #[test]
