@@ -177,3 +177,14 @@ fn time(span: Duration) -> String {
 fn milliseconds(span: Duration) -> Option<u64> {
     u64::try_from(span.as_millis()).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_steer_a_terminal_is_shown() {
+        assert_eq!(plain("order:7 é"), "order:7 é");
+        assert_eq!(plain("a\u{1b}[2Jb\r\n"), "a\\u{1b}[2Jb\\r\\n");
+    }
+}

@@ -19,7 +19,7 @@ fn redlock(nodes: &Nodes, arguments: &[&str]) -> Command {
     // Patient with servers on a busy machine.
     command
         .arg(env!("CARGO_BIN_EXE_redlock"))
-        .env("REDLOCK_NODES", nodes.urls().join(","))
+        .env("REDLOCK_NODES", nodes.urls().join(", "))
         .args(["--node-timeout", "4s"])
         .args(arguments)
         .stdin(Stdio::null());
