@@ -49,6 +49,8 @@ pub(super) struct Pipe {
     /// When the last message of each direction arrives: none overtakes it.
     last_to_node: u64,
     last_to_client: u64,
+    /// The last call that the node has run.
+    last_run: u64,
 }
 
 impl EventQueue {
@@ -178,12 +180,13 @@ impl EventQueue {
                     self.answer(route, Payload::Hangup, now);
                     return;
                 }
-                let at = (now + node.delay).max(node.busy_until);
-                node.busy_until = at;
                 let message = Message { route, payload: Payload::Run { call, commands } };
-                if at == now {
+                let behind = node.busy_until.filter(|until| *until >= now);
+                if node.delay == 0 && behind.is_none() {
                     self.arrive(message, now, witness);
                 } else {
+                    let at = (now + node.delay).max(behind.unwrap_or_default());
+                    node.busy_until = Some(at);
                     self.push(at, message);
                 }
             }
@@ -242,6 +245,7 @@ impl EventQueue {
                 calls: BTreeMap::new(),
                 last_to_node: 0,
                 last_to_client: 0,
+                last_run: 0,
             };
             self.connections.insert(route.connection, pipe);
             if self.nodes[route.node].life != route.life {
@@ -274,6 +278,10 @@ impl EventQueue {
         if node.hung {
             node.inbox.push_back(Message { route, payload: Payload::Run { call, commands } });
             return;
+        }
+        if let Some(pipe) = self.connections.get_mut(&route.connection) {
+            assert!(pipe.last_run < call, "call {call} was overtaken on its connection");
+            pipe.last_run = call;
         }
         let manners = self.manners[route.client];
         let refused = |name: &Arc<str>| {

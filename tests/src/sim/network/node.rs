@@ -21,9 +21,10 @@ pub(super) struct SimNode {
     pub(super) life: u64,
     /// When this process started; never for the first, which counts as old.
     started: Option<u64>,
-    /// How long after its arrival each batch is run, and when the last one is.
+    /// How long after its arrival each batch is run, and when the last of those that had to wait is. A batch
+    /// that arrives at that very moment runs behind it.
     pub(super) delay: u64,
-    pub(super) busy_until: u64,
+    pub(super) busy_until: Option<u64>,
     /// What arrived while it hung.
     pub(super) inbox: VecDeque<Message>,
 }
@@ -39,7 +40,7 @@ impl SimNode {
             life: 0,
             started: None,
             delay: 0,
-            busy_until: 0,
+            busy_until: None,
             inbox: VecDeque::new(),
         }
     }
@@ -57,7 +58,7 @@ impl SimNode {
         }
         self.up = true;
         self.started = Some(now);
-        self.busy_until = 0;
+        self.busy_until = None;
         if empty {
             // The connections to it are gone already.
             drop(self.server.clear());
