@@ -158,7 +158,7 @@ impl LockGuard {
     /// A fencing token goes along. The settings `ttl`, `clock_drift_factor`, `auto_extend`, `min_hold` and
     /// `max_hold` do, too, and what is left of the last two is told by the wall clocks of both
     /// processes. A lock that is lost already, or in doubt, cannot be adopted, and neither can that of a
-    /// reader.
+    /// reader or a permit.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {

@@ -252,6 +252,22 @@ async fn a_refusal_at_once_is_tried_again_later() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_campaign_between_two_attempts_ends_with_its_client() {
+    let node = MemoryNode::new();
+    let redlock = Redlock::builder().nodes([&node]).max_waiters(1).retry_delay(HOUR);
+    let redlock = redlock.build().unwrap();
+    let _guard = redlock.lock("r").await.unwrap();
+    let _waits = tokio::spawn(redlock.lock("r").wait(HOUR).into_future());
+    sleep(SECOND).await;
+    let campaign = redlock.lead("r");
+    let led = tokio::spawn(campaign.run(async |_| Break(7)));
+    sleep(SECOND).await;
+    redlock.shutdown(Duration::ZERO).await;
+    let refused = timeout(SECOND, led).await.unwrap().unwrap().unwrap_err();
+    assert!(matches!(refused, LockError::ShuttingDown { .. }), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn settings_that_cannot_work_are_refused_at_once() {
     let redlock = Redlock::in_memory(1);
     let lead = |role: &str| redlock.lead(role);

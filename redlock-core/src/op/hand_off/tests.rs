@@ -53,6 +53,20 @@ fn sent(lease: Lease) -> Lease {
     lease
 }
 
+/// Their keys are not those of the lock, which another client may have meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_reader_and_a_holder_of_a_permit_hand_nothing_over() {
+    let nodes = nodes(3);
+    let (old, new) = (client(&nodes), client(&nodes));
+    for request in [old.lock("r").shared(), old.lock("r").permits(2)] {
+        let lease = request.await.unwrap().into_lease();
+        assert_eq!(lease.valid_until, Duration::ZERO);
+        reason(new.adopt(lease).await);
+        sleep(2 * TTL).await;
+        assert!(are_empty(&nodes), "no client renews it");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lock_passes_to_another_client_and_is_renewed_there_alone() {
     let nodes = nodes(3);
