@@ -1,5 +1,7 @@
 //! Handing a lock from client to client, over in-memory nodes.
 
+mod votes;
+
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
@@ -179,91 +181,6 @@ async fn without_a_quorum_the_lock_is_given_back() {
     assert!(*granted < *quorum, "{error}");
     sleep(SECOND).await;
     assert!(nodes[2].keys().is_empty());
-}
-
-/// Its `SET` may have waited for as long as another client had the lock.
-#[tokio::test(start_paused = true)]
-async fn a_node_that_had_not_confirmed_the_lock_gives_no_vote_for_an_adoption() {
-    for late in [true, false] {
-        let nodes = nodes(3);
-        let (old, new) = (client(&nodes), client(&nodes));
-        for client in [&old, &new] {
-            drop(client.lock("warm").await.unwrap());
-        }
-        sleep(SECOND).await;
-        nodes[0].slow(SECOND / 100);
-        let guard = old.lock("r").await.unwrap();
-        sleep(if late { Duration::ZERO } else { SECOND / 10 }).await;
-        let lease = sent(guard.into_lease());
-        sleep(SECOND).await;
-        nodes[0].slow(Duration::ZERO);
-        nodes[1].remove("redlock:r");
-        assert_eq!(nodes[0].keys(), ["redlock:r"], "late or not, it is there");
-        let adopted = new.adopt(lease).await;
-        if late {
-            let Err(LockError::NoQuorum { granted, nodes, .. }) = &adopted else {
-                panic!("{adopted:?}")
-            };
-            assert_eq!((*granted, nodes.len()), (1, 1));
-            assert!(nodes[0].to_string().contains("had no answer from it"), "{}", nodes[0]);
-        } else {
-            assert_eq!(adopted.as_ref().unwrap().votes(), 2);
-        }
-        drop(adopted);
-        sleep(SECOND).await;
-        assert!(are_empty(&nodes), "what was taken over is given back");
-    }
-}
-
-/// To clients that know the server by one name alone, it would be one vote less.
-#[tokio::test(start_paused = true)]
-async fn a_server_that_was_asked_under_one_of_its_names_has_confirmed_the_lock() {
-    let nodes = nodes(2);
-    let alias = NodeSpec { name: "alias".into(), ..nodes[0].spec() };
-    let specs = vec![nodes[0].spec(), nodes[1].spec(), alias];
-    let (clock, entropy) = (Arc::new(TokioClock), Arc::new(OsEntropy));
-    let old = Redlock::builder().build_over(specs, Vec::new(), clock, entropy).unwrap();
-    drop(old.lock("warm").await.unwrap());
-    let lease = old.lock("r").await.unwrap().into_lease();
-    assert_eq!(client(&nodes).adopt(lease).await.unwrap().votes(), 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_node_without_a_vote_for_an_adoption_renews_the_lock_with_the_others() {
-    let nodes = nodes(3);
-    let (old, new) = (client(&nodes), client(&nodes));
-    drop(new.lock("warm").await.unwrap());
-    let guard = old.lock("r").await.unwrap();
-    nodes[0].hang();
-    sleep(TTL / 2).await;
-    // It had confirmed the lock, and has not answered the last renewal.
-    let lease = guard.into_lease();
-    nodes[0].resume();
-    sleep(SECOND).await;
-    let adopted = new.adopt(lease).await.unwrap();
-    sleep(SECOND / 10).await;
-    assert_eq!(adopted.votes(), 2);
-    sleep(TTL).await;
-    assert_eq!(adopted.votes(), 3);
-    assert_eq!(adopted.release().await.unwrap(), Released::Ours);
-    sleep(SECOND).await;
-    assert!(are_empty(&nodes));
-}
-
-/// A node that may have forgotten locks may also remember one that was handed on before.
-#[tokio::test(start_paused = true)]
-async fn a_node_that_sits_out_gives_no_vote_for_an_adoption() {
-    let nodes = nodes(3);
-    let (old, new) = (client(&nodes), client(&nodes));
-    drop(new.lock("warm").await.unwrap());
-    let lease = old.lock("r").await.unwrap().into_lease();
-    for node in &nodes[..2] {
-        node.stop();
-        node.start();
-    }
-    sleep(SECOND).await;
-    let error = new.adopt(lease).await.unwrap_err();
-    assert!(error.is_unavailable() && error.to_string().contains("it restarted"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
