@@ -221,6 +221,13 @@ impl Front {
         self.entry.as_ref().map_or(0, |entry| entry.place())
     }
 
+    /// Leaves the queue between clients, unless a task behind this one takes the place over.
+    pub(crate) fn leave(&mut self) {
+        if self.queues.next_since(&self.key).is_none() {
+            self.entry = None;
+        }
+    }
+
     /// Has the next task in the queue ask at once: this one has a permit, and others may have one, too.
     pub(crate) fn pass_on(mut self) {
         if let Some(entry) = self.entry.take() {

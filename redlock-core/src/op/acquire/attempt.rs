@@ -6,9 +6,11 @@ use tokio::sync::SemaphorePermit;
 
 use super::{Granted, fence::Drawing, fronts::Fronts, request::Request};
 use crate::{
+    client::Client,
+    clock::Reading,
     error::{LockError, NodeError, NodeErrorKind},
-    fence::numbers_for,
-    lease::LeaseState,
+    fence::{FencingToken, numbers_for},
+    lease::{InFlightGuard, LeaseInTransit, LeaseState},
     node::{Action, Claim, Job, NodeHandle, deliver},
     quorum::{Round, ask},
     telemetry,
@@ -21,75 +23,136 @@ use crate::{
 /// than the processor serves.
 const MIN_ADMISSION_WAIT: Duration = Duration::from_secs(10);
 
+/// An attempt whose question was sent.
+struct Asked<'f> {
+    // The first field, so it is dropped before the lease.
+    question: Question<'f>,
+    in_transit: Box<LeaseInTransit>,
+    drawing: Option<Drawing>,
+}
+
+struct Question<'f> {
+    round: Arc<Round>,
+    /// Those whose attempt it is, until they have heard the outcome.
+    askers: Option<&'f mut Fronts>,
+}
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        // The attempt was cancelled. The release of a lock that a quorum has granted gives the turn to the next
+        // client. A `Leave` behind it would find the lock free, and give another turn to the client behind that one.
+        if let Some(askers) = self.askers.take()
+            && self.round.tally().reached()
+        {
+            askers.leave();
+        }
+    }
+}
+
+impl Asked<'_> {
+    /// Waits until a quorum has decided. Returns the reading that finds the lease valid, and the token.
+    #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
+    fn outcome(
+        &mut self,
+        request: &Request<'_>,
+    ) -> impl Future<Output = Result<(Reading, Option<FencingToken>), FailedAttempt>> + Send {
+        async move {
+            let (is_reached, may_be_late) = {
+                let tally = self.question.round.settled(&request.client.nodes).await;
+                let (attempts, round) = (request.attempts, &self.question.round);
+                telemetry::attempted(attempts, tally.yes(), tally.no(), || round.failures());
+                (tally.reached(), !tally.impossible_by_failures() && round.has_timeouts())
+            };
+            if is_reached {
+                return self.granted(request.client).await;
+            }
+            if may_be_late {
+                // Nodes that were asked together time out together. A moment later all their timeouts
+                // are counted, so the error does not depend on which of them came first.
+                sleep(MIN_PAUSE).await;
+            }
+            let round = &self.question.round;
+            Err(FailedAttempt::of(&round.tally(), round))
+        }
+    }
+
+    /// What a quorum has granted.
+    async fn granted(
+        &mut self,
+        client: &Client,
+    ) -> Result<(Reading, Option<FencingToken>), FailedAttempt> {
+        let lease = &mut self.in_transit.lease;
+        if let Some(drawing) = &self.drawing {
+            lease.range = Some(Box::new(drawing.range(client, &lease.claim).await?));
+        }
+        // A grant counts only if validity remains (rule 4).
+        let reading = client.nodes.clock.read();
+        if lease.is_valid_on(reading) {
+            client.nodes.note_quorum_seen();
+            return Ok((reading, lease.next_number()));
+        }
+        Err(FailedAttempt::too_late(self.question.round.tally().yes()))
+    }
+}
+
 impl<'a> Request<'a> {
     /// Asks all nodes once.
     #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
     pub(super) fn attempt(
         &self,
-        fronts: &Fronts,
+        fronts: &mut Fronts,
     ) -> impl Future<Output = Result<Result<Granted, FailedAttempt>, LockError>> + Send {
         async move {
-            let client = self.client;
-            let _permit = match client.gate.try_acquire() {
+            let _permit = match self.client.gate.try_acquire() {
                 Ok(permit) => permit,
                 Err(_) => match Box::pin(self.admission()).await? {
                     Some(permit) => permit,
                     None => return Ok(Err(self.crowded_out())),
                 },
             };
-            let terms = self.terms;
-            let in_flight = client.leases.track_in_flight();
+            let in_flight = self.client.leases.track_in_flight();
             // The order matters: a shutdown that this check does not see yet sees the attempt in
             // flight.
-            client.check_open(self.resources.name())?;
+            self.client.check_open(self.resources.name())?;
             if let Some(failure) = self.in_vain() {
                 return Ok(Err(failure));
             }
-            let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
-            let (key, rest, shared) = (Arc::clone(&self.key), self.rest.clone(), terms.shared);
-            let (permit, place) = (self.permits.is_some(), fronts.first.place());
-            let claim = Arc::new(Claim { key, rest, value, shared, permit, place });
-            let round =
-                Round::new(&client.nodes.names, |tally| tally.reached() || tally.impossible());
-            let start = client.nodes.clock.read();
-            let sought = LeaseState::sought(Arc::clone(&claim), terms, start, &round);
-            let mut in_transit = client.queues.in_transit(sought, in_flight);
-            let since = in_transit.lease.since;
-            let drawing = if terms.fenced {
-                let count = numbers_for(fronts.fenced_behind(), 0);
-                let action = |draw| Action::GrantFenced { ttl: terms.key_ttl(), draw };
-                Some(Drawing::send(client, &claim, &round, since, count, action))
-            } else {
-                let job = Job::new(&claim, Action::Grant { ttl: terms.key_ttl() });
-                deliver(ask(&client.nodes, &round, since, |_| Some(Arc::clone(&job))));
-                None
-            };
-            let mut tally = round.settled(&client.nodes).await;
-            telemetry::attempted(self.attempts, tally.yes(), tally.no(), || round.failures());
-            if tally.reached() {
-                if let Some(drawing) = &drawing {
-                    match drawing.range(client, &claim).await {
-                        Ok(range) => in_transit.lease.range = Some(Box::new(range)),
-                        Err(failure) => return Ok(Err(failure)),
-                    }
-                }
-                // A grant counts only if validity remains (rule 4).
-                let reading = client.nodes.clock.read();
-                if in_transit.lease.is_valid_on(reading) {
-                    client.nodes.note_quorum_seen();
-                    let token = in_transit.lease.next_number();
-                    return Ok(Ok(Granted { in_transit, begun: since, reading, token }));
-                }
-                return Ok(Err(FailedAttempt::too_late(tally.yes())));
-            }
-            if !tally.impossible_by_failures() && round.has_timeouts() {
-                // Nodes that were asked together time out together. A moment later all their timeouts
-                // are counted, so the error does not depend on which of them came first.
-                sleep(MIN_PAUSE).await;
-                tally = round.tally();
-            }
-            Ok(Err(FailedAttempt::of(&tally, &round)))
+            let mut asked = self.send(fronts, in_flight)?;
+            let outcome = asked.outcome(self).await;
+            asked.question.askers = None;
+            Ok(outcome.map(|(reading, token)| {
+                let Asked { in_transit, .. } = asked;
+                Granted { begun: in_transit.lease.since, in_transit, reading, token }
+            }))
         }
+    }
+
+    /// Sends the question.
+    fn send<'f>(
+        &self,
+        fronts: &'f mut Fronts,
+        in_flight: InFlightGuard,
+    ) -> Result<Asked<'f>, LockError> {
+        let Self { client, terms, .. } = self;
+        let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
+        let (key, rest, shared) = (Arc::clone(&self.key), self.rest.clone(), terms.shared);
+        let (permit, place) = (self.permits.is_some(), fronts.first.place());
+        let claim = Arc::new(Claim { key, rest, value, shared, permit, place });
+        let round = Round::new(&client.nodes.names, |tally| tally.reached() || tally.impossible());
+        let start = client.nodes.clock.read();
+        let sought = LeaseState::sought(Arc::clone(&claim), terms, start, &round);
+        let in_transit = client.queues.in_transit(sought, in_flight);
+        let since = in_transit.lease.since;
+        let drawing = if terms.fenced {
+            let count = numbers_for(fronts.fenced_behind(), 0);
+            let action = |draw| Action::GrantFenced { ttl: terms.key_ttl(), draw };
+            Some(Drawing::send(client, &claim, &round, since, count, action))
+        } else {
+            let job = Job::new(&claim, Action::Grant { ttl: terms.key_ttl() });
+            deliver(ask(&client.nodes, &round, since, |_| Some(Arc::clone(&job))));
+            None
+        };
+        Ok(Asked { question: Question { round, askers: Some(fronts) }, in_transit, drawing })
     }
 
     /// Waits until fewer attempts are in progress than the nodes can answer in time. `None` when

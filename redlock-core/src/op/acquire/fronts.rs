@@ -82,6 +82,11 @@ impl Fronts {
         self.each().for_each(|front| front.failed(failure));
     }
 
+    /// Leaves the queues between clients, where no task of this client takes the place over.
+    pub(super) fn leave(&mut self) {
+        self.each().for_each(Front::leave);
+    }
+
     /// Tells the queues that this hold has the lock.
     pub(super) fn acquired(self, hold: &Arc<Hold>, now: Moment) {
         self.first.acquired(hold, now);

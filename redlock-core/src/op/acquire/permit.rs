@@ -64,7 +64,7 @@ impl Request<'_> {
             let mut fronts = Fronts::one(front);
             self.attempts = 1;
             for _ in 0..MAX_TRIES {
-                let failure = match self.attempt(&fronts).await? {
+                let failure = match self.attempt(&mut fronts).await? {
                     Ok(granted) => return self.admit(fronts, granted),
                     Err(failure) => refused.insert(Arc::new(failure)),
                 };

@@ -35,8 +35,8 @@ impl Request<'_> {
             Joined::Waiting(_) => return Err(self.held(false, Vec::new())),
         };
         self.attempts = 1;
-        let fronts = Fronts::one(front);
-        let failure = match self.attempt(&fronts).await? {
+        let mut fronts = Fronts::one(front);
+        let failure = match self.attempt(&mut fronts).await? {
             Ok(granted) => return self.admit(fronts, granted),
             Err(failure) => Arc::new(failure),
         };

@@ -1,6 +1,9 @@
 //! When a released lease passes to the next waiter, and when it does not.
 
+use std::collections::BTreeSet;
+
 use super::*;
+use crate::sync::Mutex;
 
 #[tokio::test(start_paused = true)]
 async fn a_released_lease_passes_to_the_next_waiter_without_asking_the_nodes() {
@@ -54,6 +57,29 @@ async fn first_come_first_served() {
         waiter.await.unwrap();
     }
     assert!(begun.elapsed() < 250 * MS, "{:?} for 200 ms of work", begun.elapsed());
+}
+
+/// Each look at other clients costs the round trips of a new lease.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_no_other_one_challenges_keeps_the_lock_for_longer_and_longer() {
+    let redlock = client(&nodes(3));
+    let leases = Arc::new(Mutex::new(BTreeSet::new()));
+    let end = Instant::now() + 3000 * MS;
+    let tasks = (0..10).map(|_| {
+        let (redlock, leases) = (redlock.clone(), Arc::clone(&leases));
+        async move {
+            while Instant::now() < end {
+                let guard = redlock.lock("r").await.unwrap();
+                leases.lock().insert(value(&redlock));
+                sleep(MS).await;
+                guard.release().await.unwrap();
+            }
+        }
+    });
+    join_all(tasks).await;
+    let count = leases.lock().len();
+    // 20 ms, twice as long each time, and 300 ms in the end; 150 leases of 20 ms would be too many.
+    assert!((5..25).contains(&count), "{count} leases in 3 s");
 }
 
 #[tokio::test(start_paused = true)]
