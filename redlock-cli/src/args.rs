@@ -6,10 +6,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use redlock_core::{__private::duration_in_words, Restarts};
 
+use crate::exit::HELD;
+
 /// Distributed locks over independent Redis masters.
 ///
-/// Exit codes: 64 for a command line that cannot work, 69 when too few nodes answer, 75 when another
-/// client holds the lock or the lock was lost, 70 for any other failure.
+/// Exit codes: 64 for a command line that cannot work, 69 when too few nodes answer, 74 when the lock
+/// was lost and the command was stopped, 75 when another client holds the lock and nothing was done, 70 for any
+/// other failure. Times are a whole number and a unit: ms, s, m, h or d.
 #[derive(Debug, Parser)]
 #[command(name = "redlock", version, max_term_width = 100)]
 pub(crate) struct Arguments {
@@ -46,7 +49,7 @@ pub(crate) struct Nodes {
     #[arg(
         long,
         value_name = "TIME",
-        value_parser = duration_in_words,
+        value_parser = time,
         default_value = "60s",
         env = "REDLOCK_MAX_TTL",
         global = true
@@ -63,7 +66,7 @@ pub(crate) struct Nodes {
     )]
     pub(crate) restarts: RestartPolicy,
     /// How long one command on one node may take
-    #[arg(long, value_name = "TIME", value_parser = duration_in_words, default_value = "500ms", global = true)]
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "500ms", global = true)]
     pub(crate) node_timeout: Duration,
     /// Print JSON instead of words
     #[arg(long, global = true)]
@@ -146,28 +149,40 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     /// How long to wait for the lock
-    #[arg(long, value_name = "TIME", value_parser = duration_in_words, default_value = "5s")]
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "5s")]
     pub(crate) wait: Duration,
     /// How long the lock outlives a crash of this process
-    #[arg(long, value_name = "TIME", value_parser = duration_in_words, default_value = "30s")]
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "30s")]
     pub(crate) ttl: Duration,
     /// Stop the command when it has run for this long
-    #[arg(long, value_name = "TIME", value_parser = duration_in_words)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) max_hold: Option<Duration>,
     /// Keep the lock for at least this long: a job that is due on several machines runs once
-    #[arg(long, value_name = "TIME", value_parser = duration_in_words)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) min_hold: Option<Duration>,
     /// Get a fencing token
     #[arg(long)]
     pub(crate) fenced: bool,
     /// How long the command has to end after SIGTERM when the lock is lost
-    #[arg(long, value_name = "TIME", value_parser = duration_in_words, default_value = "5s")]
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "5s")]
     pub(crate) kill_after: Duration,
+    /// The exit code when another client holds the lock: one that the command itself does not have, or 0
+    #[arg(long, value_name = "CODE", default_value_t = HELD)]
+    pub(crate) held_exit_code: u8,
     /// The name of the lock
     pub(crate) resource: String,
     /// The command and its arguments
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// A time needs its unit: other programs count a bare number in seconds, configurations of locks in milliseconds.
+fn time(text: &str) -> Result<Duration, String> {
+    let time = duration_in_words(text)?;
+    if time > Duration::ZERO && text.trim_end().ends_with(|it: char| it.is_ascii_digit()) {
+        return Err(format!("{text:?} has no unit: write {text}s or {text}ms"));
+    }
+    Ok(time)
 }
 
 #[cfg(test)]
@@ -184,18 +199,20 @@ mod tests {
     #[test]
     fn times_are_an_integer_and_a_unit() {
         for (text, ms) in [
-            ("250", 250),
             ("250ms", 250),
             ("30s", 30_000),
             ("2m", 120_000),
             ("1h", 3_600_000),
             ("1d", 86_400_000),
             ("0s", 0),
+            ("0", 0),
         ] {
-            assert_eq!(duration_in_words(text), Ok(Duration::from_millis(ms)), "{text}");
+            assert_eq!(time(text), Ok(Duration::from_millis(ms)), "{text}");
         }
-        for text in ["", "s", "-1s", "1.5s", "5w", "5S", "99999999999999999999d", "é"] {
-            assert!(duration_in_words(text).is_err(), "{text}");
+        for text in
+            ["", "30", "5000 ", "s", "-1s", "1.5s", "5w", "5S", "99999999999999999999d", "é"]
+        {
+            assert!(time(text).is_err(), "{text}");
         }
     }
 }

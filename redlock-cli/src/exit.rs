@@ -10,8 +10,10 @@ pub(crate) const USAGE: u8 = 64;
 pub(crate) const NO_QUORUM: u8 = 69;
 /// Anything else (`EX_SOFTWARE`).
 pub(crate) const INTERNAL: u8 = 70;
-/// Another client holds the lock, or it was lost: try again later (`EX_TEMPFAIL`).
-pub(crate) const HELD_OR_LOST: u8 = 75;
+/// The lock was lost, and the command was stopped in the middle of its work (`EX_IOERR`).
+pub(crate) const LOST: u8 = 74;
+/// Another client holds the lock, and nothing was done: try again later (`EX_TEMPFAIL`).
+pub(crate) const HELD: u8 = 75;
 /// The command is there and cannot be run, as shells say it.
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// There is no such command, as shells say it.
@@ -29,6 +31,14 @@ impl Failure {
         Self { code, message: message.into() }
     }
 
+    /// With another exit code for a lock that is held.
+    pub(crate) fn with_held(mut self, code: u8) -> Self {
+        if self.code == HELD {
+            self.code = code;
+        }
+        self
+    }
+
     pub(crate) fn exit_code(&self) -> ExitCode {
         self.code.into()
     }
@@ -43,7 +53,8 @@ impl fmt::Display for Failure {
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
         let code = match &error {
-            LockError::Held { .. } | LockError::Lost { .. } => HELD_OR_LOST,
+            LockError::Held { .. } => HELD,
+            LockError::Lost { .. } => LOST,
             LockError::NoQuorum { .. } => NO_QUORUM,
             LockError::Config { .. } | LockError::InvalidResource { .. } => USAGE,
             _ => INTERNAL,

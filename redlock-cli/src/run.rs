@@ -17,7 +17,7 @@ use tokio::{
 
 use crate::{
     args::Run,
-    exit::{Failure, HELD_OR_LOST, INTERNAL, NOT_EXECUTABLE, NOT_FOUND},
+    exit::{Failure, INTERNAL, LOST, NOT_EXECUTABLE, NOT_FOUND},
     signals::{Signals, has_terminal},
 };
 
@@ -47,7 +47,9 @@ pub(crate) async fn run(redlock: &Redlock, run: Run) -> Result<ExitCode, Failure
             redlock.shutdown(CLEAN_UP).await;
             return Ok(by_signal(signal.as_raw()));
         }
-        guard = request.into_future() => guard?,
+        guard = request.into_future() => {
+            guard.map_err(|error| Failure::from(error).with_held(run.held_exit_code))?
+        }
     };
     let command = match Running::spawn(&run, &guard) {
         Ok(command) => command,
@@ -57,12 +59,16 @@ pub(crate) async fn run(redlock: &Redlock, run: Run) -> Result<ExitCode, Failure
         }
     };
     let ended = command.watch(&guard, &mut signals, run.kill_after).await;
+    // A lock that was lost is not extended: the answer says why it was lost.
+    let lost = match ended {
+        Ok(Ended::Lost) => guard.extend(run.ttl).await.err(),
+        _ => None,
+    };
     let released = guard.release().await;
     match ended.map_err(|error| Failure::new(INTERNAL, format!("lost the command: {error}")))? {
         Ended::Lost => {
-            let problem =
-                format!("the lock on {:?} was lost: the command was stopped", run.resource);
-            Err(Failure::new(HELD_OR_LOST, problem))
+            let why = lost.map_or_else(|| "the lock was lost".to_owned(), |it| it.to_string());
+            Err(Failure::new(LOST, format!("{why}: the command was stopped")))
         }
         Ended::ByItself(status) => {
             // The command has done its work: what the release finds does not change its result.

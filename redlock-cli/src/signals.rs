@@ -1,6 +1,10 @@
 //! Signals that this process gets and the command is meant to have.
 
-use std::{fs::File, io, task::Poll};
+use std::{
+    fs::{self, File},
+    io,
+    task::Poll,
+};
 
 use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind};
@@ -13,10 +17,15 @@ const SIGNALS: [Signal; 6] =
 pub(crate) struct Signals(Vec<(Signal, unix::Signal)>);
 
 impl Signals {
+    /// Signals that are ignored stay ignored, by the command as well: `nohup` and shells that start a job in the
+    /// background rely on it. Linux alone tells which ones they are.
     pub(crate) fn listen() -> io::Result<Self> {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let ignored = ignored(&status);
+        let is_heard = |signal: &Signal| ignored & (1 << (signal.as_raw() - 1)) == 0;
         let listen =
             |signal: Signal| Ok((signal, unix::signal(SignalKind::from_raw(signal.as_raw()))?));
-        SIGNALS.into_iter().map(listen).collect::<io::Result<_>>().map(Self)
+        SIGNALS.into_iter().filter(is_heard).map(listen).collect::<io::Result<_>>().map(Self)
     }
 
     /// The next signal. Cancel safe.
@@ -31,6 +40,12 @@ impl Signals {
         })
         .await
     }
+}
+
+/// The signals that this process ignores, a bit for each, from `/proc/self/status`.
+fn ignored(status: &str) -> u64 {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }
 
 /// Whether a terminal controls this process. It stops a process that reads from it outside of the group in its

@@ -151,7 +151,7 @@ fn a_lock_is_kept_for_min_hold_and_lost_after_max_hold() {
     assert_eq!(done(&nodes, &run).0, 75, "the job ran a moment ago");
     let run = ["run", "s", "--max-hold", "200ms", "--", "sleep", "1000"];
     let (code, _, told) = done(&nodes, &run);
-    assert!(code == 75 && told.contains("lost"), "{code} {told}");
+    assert!(code == 74 && told.contains("max_hold"), "{code} {told}");
 }
 
 /// The work is done: the result is that of the command.
@@ -182,6 +182,8 @@ fn a_lock_that_is_held_is_75_and_is_seen_and_taken_away() {
     assert_eq!(holder.line(), "held");
     let (code, _, told) = done(&nodes, &["run", "r", "--wait", "0s", "--", "true"]);
     assert!(code == 75 && told.contains("held"), "{code} {told}");
+    let skips = ["run", "r", "--wait", "0", "--held-exit-code", "0", "--", "false"];
+    assert_eq!(done(&nodes, &skips).0, 0, "nothing ran");
 
     let (code, shown, _) = done(&nodes, &["inspect", "r"]);
     assert!(code == 0 && shown.starts_with("r: held by "), "{shown}");
@@ -193,7 +195,7 @@ fn a_lock_that_is_held_is_75_and_is_seen_and_taken_away() {
 
     assert_eq!(done(&nodes, &["release", "r"]).0, 0);
     assert_eq!(done(&nodes, &["run", "r", "--wait", "0s", "--", "true"]).0, 75, "not yet free");
-    assert_eq!(holder.code(), Some(75), "the command was stopped");
+    assert_eq!(holder.code(), Some(74), "the command was stopped");
     assert_eq!(done(&nodes, &["run", "r", "--wait", "60s", "--", "true"]).0, 0);
     let (_, shown, _) = done(&nodes, &["inspect", "r"]);
     assert!(shown.starts_with("r: free"), "{shown}");
@@ -212,6 +214,19 @@ fn signals_are_passed_on_and_the_lock_is_released() {
         assert_eq!(holder.code(), Some(3));
         assert!(nodes[0].keys().is_empty());
     }
+}
+
+/// `nohup` has its program ignore a signal, and so do shells with what they start in the background.
+#[test]
+fn a_signal_that_is_ignored_stays_ignored() {
+    let nodes = Nodes::start(1);
+    let mut ignoring = Command::new("sh");
+    let program = redlock(&nodes, &["run", "r", "--", "sh", "-c", "kill -HUP 0 $PPID; echo on"]);
+    ignoring.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]);
+    ignoring.arg(program.get_program()).args(program.get_args());
+    ignoring.env("REDLOCK_NODES", nodes.urls().join(","));
+    let (code, printed, told) = told(ignoring.output().unwrap());
+    assert!(code == 0 && printed == "on\n", "{code} {printed} {told}");
 }
 
 /// A shell ends at once when it is told to. What it waited for has the lock until it has ended, too.
@@ -245,7 +260,7 @@ fn what_the_command_started_is_killed_with_it() {
     assert_eq!(done(&nodes, &["release", "--now", "r"]).0, 0);
     let printed = holder.lines.recv_timeout(LIMIT);
     assert_eq!(printed, Err(RecvTimeoutError::Disconnected), "nothing has the pipe open any more");
-    assert_eq!(holder.code(), Some(75));
+    assert_eq!(holder.code(), Some(74));
 }
 
 #[test]
@@ -313,7 +328,7 @@ fn the_command_is_told_when_the_lock_is_lost() {
     assert_eq!(holder.line(), "held");
     assert_eq!(done(&nodes, &["release", "--now", "r"]).0, 0);
     assert_eq!(holder.line(), "told");
-    assert_eq!(holder.code(), Some(75), "whatever its own exit code");
+    assert_eq!(holder.code(), Some(74), "whatever its own exit code");
 }
 
 #[test]
@@ -323,7 +338,7 @@ fn a_command_that_does_not_stop_is_killed() {
     let holder = Holder::start(&nodes, &["--kill-after", "100ms"], script);
     assert_eq!(holder.line(), "held");
     assert_eq!(done(&nodes, &["release", "--now", "r"]).0, 0);
-    assert_eq!(holder.code(), Some(75));
+    assert_eq!(holder.code(), Some(74));
 }
 
 #[test]
@@ -332,6 +347,7 @@ fn what_cannot_work_is_64_and_no_quorum_is_69() {
     for words in [
         &["run", "r"][..],
         &["run", "r", "--ttl", "soon", "--", "true"],
+        &["run", "r", "--wait", "30", "--", "true"],
         &["run", "r", "--ttl", "10d", "--", "true"],
         &["run", "", "--", "true"],
         &["--node", "http://x", "health"],
