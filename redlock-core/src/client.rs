@@ -126,6 +126,15 @@ impl Client {
         let _ = self.closed.subscribe().wait_for(|closed| *closed).await;
     }
 
+    /// Has [`is_closed`](Self::is_closed) say so, and wakes no task. To be closed next.
+    pub(crate) fn mark_closed(&self) {
+        self.closed.send_if_modified(|closed| {
+            *closed = true;
+            false
+        });
+    }
+
+    /// Gives no new lock any more, and wakes all that wait for one.
     pub(crate) fn close(&self) {
         self.closed.send_replace(true);
         self.leases.registry.close();

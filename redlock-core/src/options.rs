@@ -15,7 +15,9 @@ macro_rules! call_settings {
                 /// How long a node keeps a lock that is not renewed, at least 3 x `node_timeout` and
                 /// at most `max_ttl`. The default of a client: 30 s.
                 ttl: Duration = Duration::from_secs(30);
-                /// How long to wait for the lock. The last attempt starts no later than that. Zero
+                /// How long to wait for the lock. The last attempt starts no later than that, with one exception:
+                /// where more callers ask at once than the nodes can answer, the first attempt of each has its
+                /// turn, 10 s later at most. Zero
                 /// means at most one attempt. The default of a client: 5 s.
                 wait: Duration = Duration::from_secs(5);
                 /// At most this many timed retries after the first attempt. Unset by default: then

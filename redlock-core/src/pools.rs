@@ -21,11 +21,15 @@ use crate::{
 static POOLS: Mutex<Pools> =
     Mutex::new(Pools { named: BTreeMap::new(), joined: BTreeMap::new(), outdated: Vec::new() });
 
+/// Clients over the nodes of several pools, by the names of these.
+type Joined = BTreeMap<Vec<String>, (Vec<Redlock>, Redlock)>;
+
+// A task that is woken, or a client that is dropped, may run code that asks for a pool: neither happens under the lock.
 struct Pools {
     named: BTreeMap<String, Redlock>,
     /// The clients that [`quorum_of`] has made, with the pools that each was made of. A client is
     /// out of date once any of its pools was replaced.
-    joined: BTreeMap<Vec<String>, (Vec<Redlock>, Redlock)>,
+    joined: Joined,
     /// Clients of pools that are no longer there, for as long as they are in use. Only [`shutdown`]
     /// can still end them.
     outdated: Vec<Weak<Client>>,
@@ -39,14 +43,16 @@ impl Pools {
         })
     }
 
-    /// Forgets the clients that were made of a pool that no longer exists.
-    fn forget(&mut self, name: &str) {
+    /// Forgets the clients that were made of a pool that no longer exists. They are the caller's to drop, with no lock
+    /// held.
+    fn forget(&mut self, name: &str) -> Joined {
         let joined = mem::take(&mut self.joined).into_iter();
         let (outdated, joined): (BTreeMap<_, _>, _) =
             joined.partition(|(names, _)| names.iter().any(|it| it == name));
         self.joined = joined;
         self.outdated.retain(|client| client.strong_count() > 0);
         self.outdated.extend(outdated.values().map(|(_, made)| Arc::downgrade(made.client())));
+        outdated
     }
 
     /// Every client that may hold a lock through a pool.
@@ -78,16 +84,24 @@ pub fn install(name: impl Into<String>, redlock: Redlock) -> Result<(), LockErro
 /// Locks that are held through that client stay held.
 pub fn replace(name: impl Into<String>, redlock: Redlock) -> Option<Redlock> {
     let name = name.into();
-    let mut pools = POOLS.lock();
-    pools.forget(&name);
-    pools.named.insert(name, redlock)
+    let (_forgotten, before);
+    {
+        let mut pools = POOLS.lock();
+        _forgotten = pools.forget(&name);
+        before = pools.named.insert(name, redlock);
+    }
+    before
 }
 
 /// Removes a client, and returns it when it was there.
 pub fn remove(name: &str) -> Option<Redlock> {
-    let mut pools = POOLS.lock();
-    pools.forget(name);
-    pools.named.remove(name)
+    let (_forgotten, before);
+    {
+        let mut pools = POOLS.lock();
+        _forgotten = pools.forget(name);
+        before = pools.named.remove(name);
+    }
+    before
 }
 
 /// The client installed under this name.
@@ -126,10 +140,12 @@ where
     };
     let is_closed = parts.iter().any(|part| part.client().is_closed());
     if let Some((_, joined)) = pools.joined.get(&names) {
+        let joined = joined.clone();
+        drop(pools);
         if is_closed {
             joined.client().close();
         }
-        return Ok(joined.clone());
+        return Ok(joined);
     }
     let nodes: Vec<_> = parts.iter().flat_map(|part| part.client().nodes.to_vec()).collect();
     check_distinct(&nodes)?;
@@ -183,9 +199,10 @@ pub async fn shutdown(grace: Duration) {
         let pools = POOLS.lock();
         let clients = pools.clients();
         // Under the lock, so that `quorum_of` finds either all of them open or all closed.
-        clients.iter().for_each(|client| client.client().close());
+        clients.iter().for_each(|client| client.client().mark_closed());
         clients
     };
+    clients.iter().for_each(|client| client.client().close());
     join_all(clients.iter().map(|client| client.shutdown(grace))).await;
 }
 

@@ -22,6 +22,10 @@ use crate::{
 /// allowance is less.
 const JUMP: Duration = Duration::from_millis(2);
 
+/// How often it is looked at what a wall clock has gained that runs ahead little by little, as one does that a time
+/// service corrects.
+const SLEW: Duration = Duration::from_secs(1);
+
 impl Leases {
     /// Makes sure that nodes are connected and holds are renewed (rule 13).
     pub(crate) fn ensure_running(self: &Arc<Self>) {
@@ -106,13 +110,17 @@ async fn tend(
     sooner: Arc<Notify>,
     pulse: Pulse,
 ) {
-    let mut seen = clock.read();
+    let mut before = clock.read();
+    // What the holds have been looked at with.
+    let mut seen = before;
     while !shared.orphaned.load(Ordering::Acquire) && pulse.is_current() {
         let reading = clock.read();
         pulse.sleeps_until(reading.now);
-        let has_jumped = reading.missed_since(seen) > JUMP;
-        seen = reading;
+        let is_slewed = reading.now.since(seen.now) >= SLEW;
+        let has_jumped = reading.missed_since(if is_slewed { seen } else { before }) > JUMP;
+        before = reading;
         if has_jumped {
+            seen = reading;
             shared.doubt_all(reading).await;
         }
         {

@@ -142,13 +142,19 @@ impl HoldState {
 
     /// When it has to be looked at: at its end, or to be renewed before.
     pub(super) fn due_at(&self, reading: Reading) -> Moment {
-        self.end_at(reading).min(self.renew_at)
+        let end = self.end_at(reading);
+        // A doubt waits for its turn to be renewed, however long the renewal before it is due.
+        if self.is_unasked() { end } else { end.min(self.renew_at) }
+    }
+
+    /// Whether the hold is in doubt, and no renewal has been sent since.
+    fn is_unasked(&self) -> bool {
+        matches!(self.phase, Phase::Doubtful { renewal_sent: None })
     }
 
     /// Whether the renewal that it gets from time to time is due. A doubt asks for one by itself.
     pub(super) fn wants_renewal(&self, now: Moment) -> bool {
-        let unasked = matches!(self.phase, Phase::Doubtful { renewal_sent: None });
-        now >= self.renew_at && !unasked
+        now >= self.renew_at && !self.is_unasked()
     }
 
     /// Plans the next renewal, as the one that is due is sent now. Unknown keeps the old deadline
@@ -238,13 +244,17 @@ impl HoldState {
             self.lease.deadline = deadline;
             self.lease.counts_from = start;
         }
+        if clears {
+            self.phase = Phase::Held;
+        }
+        if start.now < self.lease.confirmed {
+            // A later renewal was confirmed first.
+            return true;
+        }
         self.lease.confirmed = start.now;
         self.lease.ttl = ttl;
         self.lease.confirmed_round = round;
         self.renewal_ttl = asked.unwrap_or(self.renewal_ttl);
-        if clears {
-            self.phase = Phase::Held;
-        }
         if self.renew_at != Moment::NEVER {
             self.renew_at = validity::renewal(start.now, ttl, self.lease.clock_drift_factor);
         }

@@ -105,6 +105,24 @@ async fn the_commands_of_a_crowd_leave_together_when_the_batch_before_them_is_an
     assert_eq!(*gate.writes.lock(), [1, 5, 2]);
 }
 
+/// Watches leave room for grants.
+#[tokio::test(start_paused = true)]
+async fn a_grant_leaves_while_watches_wait_for_room() {
+    let (gate, spec) = Gated::new();
+    let redlock = Redlock::builder().node_timeout(60_000 * MS).over(vec![spec]);
+    assert!(redlock.health().await[0].is_up());
+    let handle = redlock.client().nodes[0].clone();
+    for _ in 0..2 * MAX_IN_BATCH {
+        submit(&handle, Action::Watch);
+    }
+    sleep(100 * MS).await;
+    let watches: usize = gate.writes.lock().iter().sum();
+    assert_eq!(watches, MAX_IN_BATCH, "the others wait");
+    ask(&handle);
+    sleep(100 * MS).await;
+    assert_eq!(gate.writes.lock().iter().sum::<usize>(), watches + 1);
+}
+
 /// A node that hangs would hold up commands that it may answer after all.
 #[tokio::test(start_paused = true)]
 async fn no_command_waits_long_for_others() {

@@ -93,10 +93,11 @@ impl NodeHandle {
         let shared = self.shared();
         let mut outbox = shared.outbox.lock();
         let (first, quiet) = (outbox.lanes.nothing_waits(), outbox.lanes.is_quiet());
-        let may_gather = outbox.lanes.may_gather();
+        let (may_gather, had_ready) = (outbox.lanes.may_gather(), outbox.lanes.has_ready());
         let early = outbox.put(&shared.name, job, reply_to, now);
-        // A job that waits already has woken the supervisor, which may let the jobs gather.
-        let presses = first || may_gather && !outbox.lanes.may_gather();
+        // A job that may leave already has woken the supervisor, which may let the jobs gather.
+        let is_ready = !had_ready && outbox.lanes.has_ready();
+        let presses = first || is_ready || may_gather && !outbox.lanes.may_gather();
         drop(outbox);
         if !early.is_empty() && first {
             // It was answered without being sent.

@@ -294,14 +294,16 @@ impl Request<'_> {
     }
 
     /// Makes a hold of a lease, unless the client was closed meanwhile.
-    fn admit(self, fronts: Fronts, granted: Granted) -> Result<Arc<Hold>, LockError> {
+    fn admit(self, mut fronts: Fronts, granted: Granted) -> Result<Arc<Hold>, LockError> {
         let Granted { in_transit, begun, reading, token } = granted;
         metrics::waited(self.terms.label, begun.since(self.called));
         let Self { client, resources, terms, .. } = self;
         let lease = in_transit.lease.clone();
         let hold = client.leases.hold(resources, lease, terms, begun, reading.now, token);
         if !client.leases.add(&hold, reading) {
-            // No work ran under the lease, so that not even a `min_hold` keeps the keys.
+            // No work ran under the lease, so that not even a `min_hold` keeps the keys. Its release gives the
+            // turn to one client, and a `Leave` behind it would give it to another one as well.
+            fronts.leave();
             return Err(LockError::ShuttingDown { resource: hold.resources.name().to_owned() });
         }
         hold.metered.begin();

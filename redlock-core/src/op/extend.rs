@@ -20,21 +20,24 @@ pub(crate) async fn extend(
         return Err(hold.lost_error(end));
     }
     client.ready().await?;
-    let start = client.nodes.clock.read();
-    let Some(round) = client.leases.send_renewal(hold, start, Some(ttl), None) else {
-        let end = match client.leases.judge(hold) {
-            Judgement::Ended(end) => end,
-            Judgement::Valid(_) | Judgement::Doubtful => End::Released,
+    let (start, round, tally) = loop {
+        let start = client.nodes.clock.read();
+        let Some(round) = client.leases.send_renewal(hold, start, Some(ttl), None) else {
+            let end = match client.leases.judge(hold) {
+                Judgement::Ended(end) => end,
+                Judgement::Valid(_) | Judgement::Doubtful => End::Released,
+            };
+            return Err(hold.lost_error(end));
         };
-        return Err(hold.lost_error(end));
+        let tally = round.settled(&client.nodes).await;
+        match client.leases.judge(hold) {
+            Judgement::Ended(end) => return Err(hold.lost_error(end)),
+            // The doubt came after the nodes were asked, and what they said does not clear it (rule 2).
+            Judgement::Doubtful if tally.reached() => {}
+            Judgement::Valid(_) if tally.reached() => return Ok(()),
+            Judgement::Valid(_) | Judgement::Doubtful => break (start, round, tally),
+        }
     };
-    let tally = round.settled(&client.nodes).await;
-    if let Judgement::Ended(end) = client.leases.judge(hold) {
-        return Err(hold.lost_error(end));
-    }
-    if tally.reached() {
-        return Ok(());
-    }
     check_runtime()?;
     Err(LockError::NoQuorum {
         resource: hold.resources.name().to_owned(),

@@ -14,7 +14,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
-use redlock_core::{LockError, Redlock};
+use redlock_core::{LockError, Redlock, pools};
 use tokio::time::sleep;
 
 use crate::{client, nodes, runtime};
@@ -135,6 +135,30 @@ fn a_future_on_a_runtime_that_was_shut_down_ends_with_an_error() {
     });
 }
 
+/// Timers are over at once there, and so are reports to the queue: the wait has no end of its own.
+#[test]
+fn a_waiter_behind_others_ends_with_an_error_when_its_runtime_is_shut_down() {
+    let nodes = nodes();
+    let (holder, first, redlock) = (client(&nodes), client(&nodes), client(&nodes));
+    let living = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let (living, dead) = (living.unwrap(), runtime());
+    let handle = dead.handle().clone();
+    let _guard = living.block_on(async {
+        drop(redlock.lock("warm").await.unwrap());
+        holder.lock("r").await.unwrap()
+    });
+    let _first = living.spawn(async move { first.lock("r").wait(Duration::MAX).await.map(drop) });
+    living.block_on(async { sleep(Duration::from_millis(50)).await });
+    let mut waiting = Box::pin(redlock.lock("r").wait(Duration::MAX).into_future());
+    dead.block_on(async { tokio::time::timeout(Duration::from_millis(300), &mut waiting).await })
+        .unwrap_err();
+    drop(dead);
+    let (done, ended) = mpsc::channel();
+    std::thread::spawn(move || done.send(handle.block_on(waiting).map(drop)).unwrap());
+    let error = ended.recv_timeout(Duration::from_secs(60)).unwrap().unwrap_err();
+    assert!(matches!(error, LockError::Config { .. }), "{error}");
+}
+
 /// No time passes there, so that a pause between two looks at the nodes is none.
 #[test]
 fn release_all_and_shutdown_return_on_a_runtime_that_was_shut_down() {
@@ -204,6 +228,15 @@ fn a_waker_that_polls_inline_does_not_deadlock() {
                 run(async move { drop(client.lock("a").await) })
             });
             sleep(Duration::from_millis(50)).await;
+            // A client of a pool, whose waiter looks for its pool when it is woken.
+            let pooled = client(&nodes);
+            pools::install("inline", pooled.clone()).unwrap();
+            let asking = run(async move {
+                let ended = pooled.lock("a").await;
+                assert!(ended.is_err() && pools::get("inline").is_some());
+            });
+            sleep(Duration::from_millis(50)).await;
+            pools::shutdown(Duration::from_secs(60)).await;
             let shutdown = run({
                 let redlock = redlock.clone();
                 async move { redlock.shutdown(Duration::from_secs(60)).await }
@@ -213,7 +246,7 @@ fn a_waker_that_polls_inline_does_not_deadlock() {
             while told
                 .iter()
                 .chain(&waiting)
-                .chain([&shutdown])
+                .chain([&shutdown, &asking])
                 .any(|task| task.future.lock().unwrap().is_some())
             {
                 sleep(Duration::from_millis(5)).await;

@@ -155,6 +155,31 @@ fn a_doubt_asks_for_its_renewal_once() {
     assert!(held.state.wants_renewal(due), "and tries again (rule 7)");
 }
 
+/// The task that renews would look at it without a pause.
+#[test]
+fn a_doubt_whose_turn_has_not_come_is_due_at_its_end() {
+    let mut held = held();
+    let after_due = reading(5000, SECOND);
+    held.judge(after_due);
+    assert_eq!(held.state.due_at(after_due), held.state.end_at(after_due));
+    held.state.renewal_sent(after_due.now, Duration::from_secs(10));
+    assert!(held.state.due_at(after_due) <= after_due.now + DOUBT_LIMIT);
+}
+
+#[test]
+fn a_renewal_that_is_confirmed_behind_a_later_one_takes_nothing_back() {
+    let mut held = held();
+    let later = Duration::from_secs(60);
+    let (early, late) = (reading(1000, NONE), reading(2000, NONE));
+    let round = Arc::clone(&held.round);
+    assert!(held.state.renewed(late, later, Some(later), Arc::clone(&round), late));
+    let (confirmed, deadline) = (held.state.lease.confirmed, held.state.lease.deadline);
+    let short = Duration::from_secs(10);
+    assert!(held.state.renewed(early, short, Some(short), round, reading(2001, NONE)));
+    assert_eq!((held.state.lease.confirmed, held.state.lease.deadline), (confirmed, deadline));
+    assert_eq!(held.state.renewal_ttl(), later);
+}
+
 /// What the clock has missed comes off the old deadline and not off the new one.
 #[test]
 fn a_renewal_counts_when_it_lasts_longer_on_a_clock_that_has_missed_some_time() {

@@ -32,6 +32,7 @@ impl Abilities {
     /// Adds what [`read`](Self::read) needs. Nothing is changed by it.
     pub(super) fn ask(questions: &mut Pipeline, native: bool) {
         questions.cmd("EVALSHA").arg(NO_SCRIPT).arg(0);
+        questions.cmd("EVAL").arg("return 0").arg(0);
         if native {
             questions.cmd("DELEX").arg(NO_KEY).arg("IFEQ").arg(NO_VALUE);
             questions.cmd("DELIFEQ").arg(NO_KEY).arg(NO_VALUE);
@@ -40,24 +41,24 @@ impl Abilities {
 
     /// How many questions these are.
     pub(super) fn questions(native: bool) -> usize {
-        if native { 3 } else { 1 }
+        if native { 4 } else { 2 }
     }
 
     /// Reads the answers. The error is the server's own, when no lock could be released.
     pub(super) fn read(answers: &[Value]) -> Result<Self, &ServerError> {
         let delete = match answers {
-            [_, delex, ..] if runs(delex) => Some(Delete::Delex),
-            [_, _, delifeq] if runs(delifeq) => Some(Delete::Delifeq),
+            [_, _, delex, ..] if runs(delex) => Some(Delete::Delex),
+            [_, _, _, delifeq] if runs(delifeq) => Some(Delete::Delifeq),
             _ => None,
         };
-        match (answers.first().and_then(refuses_scripts), delete) {
+        match (answers.iter().take(2).find_map(refuses_scripts), delete) {
             (Some(error), None) => Err(error),
             (refused, delete) => Ok(Self { scripts: refused.is_none(), delete }),
         }
     }
 }
 
-/// Why the server runs no scripts, by its answer to a call for a script that it does not have. An
+/// Why the server runs no scripts, by its answer to a script, or to a call for one that it does not have. An
 /// answer about a passing state, such as being busy, does not count.
 fn refuses_scripts(answer: &Value) -> Option<&ServerError> {
     match answer {
@@ -89,7 +90,13 @@ pub(super) fn is_unknown(answer: &Value) -> bool {
 mod tests {
     use super::*;
 
-    fn read(answers: [&str; 3]) -> Result<Abilities, String> {
+    /// The answer to `EVALSHA`, which is that to `EVAL`, too, unless that runs; and those to native commands.
+    fn read([by_hash, delex, delifeq]: [&str; 3]) -> Result<Abilities, String> {
+        let in_full = if by_hash == NOSCRIPT { ":0\r\n" } else { by_hash };
+        read_all([by_hash, in_full, delex, delifeq])
+    }
+
+    fn read_all(answers: [&str; 4]) -> Result<Abilities, String> {
         let answers = answers.map(|it| redis::parse_redis_value(it.as_bytes()).unwrap());
         Abilities::read(&answers).map_err(|error| format!("{} {:?}", error.code(), error.details()))
     }
@@ -123,5 +130,8 @@ mod tests {
         assert_eq!(read([FORBIDDEN, UNKNOWN, ":0\r\n"]), Ok(native));
         assert!(read([FORBIDDEN, UNKNOWN, UNKNOWN]).unwrap_err().contains("NOPERM"));
         assert!(read([UNKNOWN, UNKNOWN, FORBIDDEN]).unwrap_err().contains("unknown"));
+        // `+evalsha` alone is not enough: the server does not have the scripts.
+        assert_eq!(read_all([NOSCRIPT, FORBIDDEN, UNKNOWN, ":0\r\n"]), Ok(native));
+        assert!(read_all([NOSCRIPT, FORBIDDEN, UNKNOWN, UNKNOWN]).unwrap_err().contains("NOPERM"));
     }
 }

@@ -28,26 +28,30 @@ fn code(error: &ServerError) -> &str {
 /// from a proxy, which does not know what the server behind it did, or from a command within a script.
 pub(super) fn is_refusal(answer: &Value) -> bool {
     let Value::ServerError(error) = answer else { return false };
-    matches!(
-        error.code(),
-        "ASK"
-            | "BUSY"
-            | "CLUSTERDOWN"
-            | "CROSSSLOT"
-            | "LOADING"
-            | "MASTERDOWN"
-            | "MISCONF"
-            | "MOVED"
-            | "NOAUTH"
-            | "NOPERM"
-            | "NOREPLICAS"
-            | "NOSCRIPT"
-            | "OOM"
-            | "READONLY"
-            | "TRYAGAIN"
-            | "WRONGPASS"
-            | "WRONGTYPE"
-    )
+    // Since Redis 7 a script's error has the code of the command that failed in it, and says so behind it. What the
+    // script did before that stays done.
+    let is_within_script = error.details().is_some_and(|details| details.contains("@user_script"));
+    !is_within_script
+        && matches!(
+            error.code(),
+            "ASK"
+                | "BUSY"
+                | "CLUSTERDOWN"
+                | "CROSSSLOT"
+                | "LOADING"
+                | "MASTERDOWN"
+                | "MISCONF"
+                | "MOVED"
+                | "NOAUTH"
+                | "NOPERM"
+                | "NOREPLICAS"
+                | "NOSCRIPT"
+                | "OOM"
+                | "READONLY"
+                | "TRYAGAIN"
+                | "WRONGPASS"
+                | "WRONGTYPE"
+        )
 }
 
 /// Whether a server says that a key is no string: other clients hold it as readers, or another program
@@ -188,6 +192,15 @@ mod tests {
             assert_eq!(cause(&answer), expected, "{words}");
             assert!(!is_refusal(&answer), "some of the script may have run");
         }
+    }
+
+    #[test]
+    fn a_script_of_redis_7_may_have_run_up_to_the_command_that_failed_in_it() {
+        let words =
+            "NOPERM ACL failure in script: User app has no permissions to run the 'zadd' command";
+        assert!(is_refusal(&parse(&format!("-{words}\r\n"))));
+        let within = format!("-{words} script: 9bcdef, on @user_script:22.\r\n");
+        assert!(!is_refusal(&parse(&within)));
     }
 
     #[test]

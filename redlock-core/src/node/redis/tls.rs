@@ -1,12 +1,12 @@
 //! TLS by rustls, below redis-rs: its own has no way to tell that an idle connection broke (see
 //! `connection`), and panics where no `CryptoProvider` is installed (rule 18).
 
-use std::{io, sync::Arc};
-
-use tokio::{
-    net::TcpStream,
-    sync::{Mutex, OnceCell},
+use std::{
+    io,
+    sync::{Arc, OnceLock},
 };
+
+use tokio::net::TcpStream;
 use tokio_rustls::{
     TlsConnector,
     client::TlsStream,
@@ -21,12 +21,13 @@ use super::tls_errors;
 use crate::{
     error::LockError,
     node::settings::{ClientCertificate, Identification, TlsSettings},
+    sync::Mutex,
 };
 
 /// The certificates that this client trusts, and the certificate that it shows.
 pub(super) struct Tls {
     /// The machine's own authorities are read at the first connection and then kept.
-    roots: OnceCell<Arc<RootCertStore>>,
+    roots: OnceLock<Arc<RootCertStore>>,
     client: Option<ClientCertificate>,
     /// Kept while the client shows the same certificate, because it has the sessions to resume.
     ready: Mutex<Option<Ready>>,
@@ -45,7 +46,8 @@ impl Tls {
         if let Some(ClientCertificate::Fixed(identification)) = &client {
             read(identification).map_err(|why| LockError::config(format!("tls_client: {why}")))?;
         }
-        Ok(Self { roots: OnceCell::new_with(roots), client, ready: Mutex::default() })
+        let roots = roots.map_or_else(OnceLock::new, OnceLock::from);
+        Ok(Self { roots, client, ready: Mutex::new(None) })
     }
 
     /// Shakes hands with `host`, whose certificate must be trusted.
@@ -72,11 +74,19 @@ impl Tls {
                 Some(provider.ask("TLS: the provider of the client certificate").await?)
             }
         };
-        let mut ready = self.ready.lock().await;
+        // No lock is held across an await: the runtime of the task that has it may stand still.
+        let roots = match self.roots.get() {
+            Some(roots) => roots,
+            None => {
+                let read = trusted_by_this_machine().await?;
+                self.roots.get_or_init(|| read)
+            }
+        };
+        let mut ready = self.ready.lock();
         if let Some(ready) = ready.as_ref().filter(|ready| ready.shown == shown) {
             return Ok(Arc::clone(&ready.config));
         }
-        let roots = Arc::clone(self.roots.get_or_try_init(trusted_by_this_machine).await?);
+        let roots = Arc::clone(roots);
         let config = Arc::new(build(roots, shown.as_ref())?);
         *ready = Some(Ready { shown, config: Arc::clone(&config) });
         Ok(config)

@@ -19,8 +19,8 @@ use crate::{
     wait::{FailedAttempt, MIN_PAUSE},
 };
 
-/// The shortest time that a caller waits for its place among the attempts, where more callers come
-/// than the processor serves.
+/// The shortest time that a caller waits for its place with its first attempt, where more callers come than the
+/// processor serves. A crowd that does not wait for locks is served as well.
 const MIN_ADMISSION_WAIT: Duration = Duration::from_secs(10);
 
 /// An attempt whose question was sent.
@@ -158,7 +158,8 @@ impl<'a> Request<'a> {
     /// Waits until fewer attempts are in progress than the nodes can answer in time. `None` when
     /// that takes too long.
     async fn admission(&self) -> Result<Option<SemaphorePermit<'a>>, LockError> {
-        let limit = self.retries.left(self.now()).max(MIN_ADMISSION_WAIT);
+        let left = self.retries.left(self.now());
+        let limit = if self.attempts > 1 { left } else { left.max(MIN_ADMISSION_WAIT) };
         let admitted = timeout(limit, self.client.gate.acquire());
         Ok(self.unless_closed(admitted).await?.ok().and_then(Result::ok))
     }

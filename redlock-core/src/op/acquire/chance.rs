@@ -19,6 +19,7 @@ use crate::{
     error::LockError,
     metrics,
     op::watch::watch,
+    runtime::check_runtime,
     telemetry,
     timer::{sleep, timeout},
     token,
@@ -119,7 +120,11 @@ impl Request<'_> {
                             }
                             return Ok(Chance::Hurried);
                         }
-                        Event::Time => client.ensure_moving(),
+                        Event::Time => {
+                            // Timers of a runtime that was shut down are over at once.
+                            check_runtime()?;
+                            client.ensure_moving();
+                        }
                         Event::Told(signal) => {
                             if signal == Signal::Moved {
                                 // The tasks of the nodes may have ended with their runtime (rule

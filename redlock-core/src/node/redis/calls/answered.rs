@@ -106,6 +106,10 @@ impl Calls {
         match (call.means, call.stage, commands) {
             (Means::Native(_), Stage::First, [command]) => match native::read(command, answers) {
                 native::Next::Answer(result) => self.settle(&call, answer, result),
+                native::Next::Prolong { .. } if self.is_being_released(commands) => {
+                    // It would undo what the release leaves of the key for the rest of `min_hold`.
+                    self.settle(&call, answer, Ok(Reply::Missing));
+                }
                 native::Next::Prolong { left } => {
                     self.again(Call { stage: Stage::Prolong { left }, ..call }, out);
                 }

@@ -99,6 +99,35 @@ fn votes_that_wait_for_replicas_end_with_the_connection() {
     assert_eq!(answers, [Err(end), Ok(Reply::Done)]);
 }
 
+/// It would undo what the release leaves of the key for the rest of a `min_hold`.
+#[test]
+fn a_renewal_without_scripts_does_not_follow_the_release_of_its_lock() {
+    let mut line = Line::new(PLAIN, 0);
+    let claim = claim("redlock:a", CANARY);
+    let ask = |line: &mut Line, action: Action| {
+        let batch = Batch::new(vec![command(&(&claim, action))]);
+        line.calls.ask(&batch, &mut line.out);
+        batch
+    };
+    for is_released in [false, true] {
+        let renewal = ask(&mut line, Action::Extend { ttl: TTL });
+        assert_eq!(line.sent(), ["GET", "PTTL"]);
+        if is_released {
+            ask(&mut line, Action::Shorten { rest: TTL / 2 });
+            assert_eq!(line.sent(), ["SET"]);
+        }
+        line.answer(&format!("${}\r\n{CANARY}\r\n", CANARY.len()));
+        line.answer(":5\r\n");
+        if is_released {
+            assert!(line.sent().is_empty());
+            assert_eq!(answers(&renewal).unwrap(), [Ok(Reply::Missing)]);
+        } else {
+            assert_eq!(line.sent(), ["SET"]);
+            line.answer("+OK\r\n");
+        }
+    }
+}
+
 #[test]
 fn a_native_delete_that_finds_a_queue_wakes_by_script() {
     let mut line = Line::new(NATIVE, 0);

@@ -22,15 +22,40 @@ async fn only_what_is_needed_is_sent() {
     server.admin(&format!("ACL SETUSER locks on >{CANARY} ~* +@all"));
     let login = format!("locks:{CANARY}@");
     for (login, rest, commands) in [
-        ("", "", &["client|tracking 1", "evalsha 1", "hello 1", "ping 1"][..]),
-        ("", "?protocol=resp2", &["evalsha 1", "ping 1"]),
-        (&login, "/1", &["client|tracking 1", "evalsha 1", "hello 1", "ping 1", "select 1"]),
+        (
+            "",
+            "",
+            &["client|caching 1", "client|tracking 1", "eval 1", "evalsha 1", "hello 1", "ping 1"]
+                [..],
+        ),
+        ("", "?protocol=resp2", &["eval 1", "evalsha 1", "ping 1"]),
+        (
+            &login,
+            "/1",
+            &[
+                "client|caching 1",
+                "client|tracking 1",
+                "eval 1",
+                "evalsha 1",
+                "hello 1",
+                "ping 1",
+                "select 1",
+            ],
+        ),
         (
             &login,
             "/1?protocol=resp3",
-            &["client|tracking 1", "evalsha 1", "hello 1", "ping 1", "select 1"],
+            &[
+                "client|caching 1",
+                "client|tracking 1",
+                "eval 1",
+                "evalsha 1",
+                "hello 1",
+                "ping 1",
+                "select 1",
+            ],
         ),
-        (&login, "/1?protocol=resp2", &["auth 1", "evalsha 1", "ping 1", "select 1"]),
+        (&login, "/1?protocol=resp2", &["auth 1", "eval 1", "evalsha 1", "ping 1", "select 1"]),
     ] {
         server.admin("CONFIG RESETSTAT");
         let node = connected(&server.url(login, rest)).await;
@@ -92,6 +117,7 @@ async fn a_server_without_scripts_is_refused_before_it_has_a_lock() {
 #[tokio::test]
 async fn a_server_that_cannot_run_scripts_just_now_is_connected() {
     const BUSY: &str = "-NOPERM no info\r\n-NOPERM no info\r\n-NOPERM no info\r\n\
+                        -BUSY Redis is busy running a script.\r\n\
                         -BUSY Redis is busy running a script.\r\n\
                         -ERR unknown command\r\n-ERR unknown command\r\n";
     let port = fake(&["+PONG\r\n", BUSY, "+OK\r\n"]).await;

@@ -143,7 +143,7 @@ fn discreet(error: &NodeError) {
 
 /// The answers of a server that tells nothing of itself, and runs scripts.
 const TELLS_NOTHING: &str = "-NOPERM no info\r\n-NOPERM no info\r\n-NOPERM no info\r\n\
-                             -NOSCRIPT No matching script.\r\n\
+                             -NOSCRIPT No matching script.\r\n:0\r\n\
                              -ERR unknown command\r\n-ERR unknown command\r\n";
 
 /// A server that answers the first thing it reads with the first reply, and so on; after the last

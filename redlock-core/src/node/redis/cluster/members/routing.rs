@@ -110,7 +110,11 @@ impl Members {
         {
             // Both were masters before: the slot has moved, and its keys with it.
             *owner = u16::try_from(index).unwrap_or(NONE);
-            self.history.lock().moved(to.slot, &member.process);
+            // A member that was connected for one command has no name until a look has found it a slot. That
+            // look notes the move.
+            if !member.process.id.is_empty() {
+                self.history.lock().moved(to.slot, &member.process);
+            }
         }
         self.route(routed);
     }
