@@ -11,7 +11,7 @@ use tonic::{Code, Status};
 use crate::{
     body::{OnLoss, ResponseBody, finish},
     layer::RedlockLayer,
-    protocol::{BoxError, Protocol, Refusal, report_mistake},
+    protocol::{self, BoxError, Protocol, Refusal, report_mistake},
 };
 
 /// The protocol of [`RedlockLayer::grpc`](crate::RedlockLayer::grpc): refusals are gRPC statuses.
@@ -32,7 +32,8 @@ impl<X> RedlockLayer<X, Grpc> {
     /// | the key cannot be used | `INVALID_ARGUMENT` |
     /// | a mistake in the program, which is an error event | `INTERNAL` |
     ///
-    /// The handler finds its [`LockHandle`] in the extensions of its request.
+    /// The handler finds its [`LockHandle`] in the extensions of its request: see
+    /// [several locks around one handler](crate#several-locks-around-one-handler).
     ///
     /// With gRPC-web, `tonic_web::GrpcWebLayer` goes outside of this layer:
     /// `Server::builder().layer(GrpcWebLayer::new()).layer(redlock)`. It translates refusals, too.
@@ -125,9 +126,7 @@ where
     type Error = Err;
 
     fn attach(request: &mut Request<ReqBody>, lock: Option<LockHandle>) {
-        if let Some(lock) = lock {
-            request.extensions_mut().insert(lock);
-        }
+        protocol::attach(request, lock);
     }
 
     fn refuse(&self, refusal: Refusal) -> Result<Self::Response, Err> {

@@ -138,6 +138,14 @@
 //! every handler takes them in the same order, or two requests can wait for each other. Nothing joins across a
 //! task: with a `tower::buffer` between two layers, the inner one waits for the outer one in vain.
 //!
+//! **The handler's lock is that of the innermost layer.** An http or grpc layer that lets a request
+//! through without a lock hides the locks around it: the handler finds none in the extensions of its
+//! request, and an axum handler that asks for a [`LockHandle`] answers 500. It would take a lock of
+//! another key, and its fencing token, for its own. [`RedlockLayer::new`] goes around requests of any
+//! type and has no extensions: a request that it lets through keeps the lock that is around it.
+//! [`LockHandle::current`] hides nothing. It is the innermost lock that is held, whichever layer took
+//! it.
+//!
 //! # Features
 //!
 //! | feature | default | what for |
@@ -149,6 +157,7 @@
 //!
 //! [tower]: https://docs.rs/tower
 //! [`LockHandle`]: redlock_core::LockHandle
+//! [`LockHandle::current`]: redlock_core::LockHandle::current
 //! [`LockHandle::lost`]: redlock_core::LockHandle::lost
 //! [`Redlock::shutdown`]: redlock_core::Redlock::shutdown
 #![cfg_attr(not(feature = "http"), doc = "[`RedlockLayer::http`]: RedlockLayer")]

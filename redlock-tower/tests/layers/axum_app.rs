@@ -122,7 +122,7 @@ async fn a_method_that_is_not_locked_needs_no_key_and_finds_no_lock() {
     assert_eq!(get_answer(&app, "/orders").await.text, "no lock");
     let answer = answer_to(&app, Method::POST, "/orders").await;
     assert_eq!((answer.status, events.count()), (StatusCode::INTERNAL_SERVER_ERROR, 1));
-    assert_eq!(get_answer(&app.layer(around), "/orders").await.text, "around");
+    assert_eq!(get_answer(&app.layer(around), "/orders").await.text, "no lock");
 }
 
 /// A client that sends its body byte by byte keeps its handler running, and the lock with it.
@@ -219,7 +219,6 @@ async fn of_several_layers_the_innermost_lock_is_the_handlers() {
         (route().layer(http(Some("inner"))).layer(plain(Some("outer"))), "inner"),
         (route().layer(plain(None)).layer(http(Some("outer"))), "outer"),
         (route().layer(plain(None)).layer(plain(Some("outer"))), "outer"),
-        (route().layer(http(None)).layer(http(Some("outer"))), "outer"),
         // The lock around the middle layer is hidden by it, the one inside is not.
         (
             route().layer(plain(Some("inner"))).layer(http(None)).layer(plain(Some("outer"))),
@@ -228,6 +227,20 @@ async fn of_several_layers_the_innermost_lock_is_the_handlers() {
     ] {
         let answer = get_answer(&app, "/").await;
         assert_eq!((answer.status, answer.text.as_str()), (StatusCode::OK, lock));
+    }
+    // The innermost layer has none. The lock around it is of another key.
+    let events = ErrorEvents::watch();
+    for (count, app) in [
+        route().layer(http(None)).layer(http(Some("outer"))),
+        route().layer(http(None)).layer(plain(Some("outer"))),
+        route().layer(http(None)).layer(http(Some("inner"))).layer(plain(Some("outer"))),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let answer = get_answer(&app, "/").await;
+        assert_eq!(answer.status, StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(events.count(), count + 1);
     }
 }
 

@@ -54,6 +54,22 @@ async fn served_the_lock_is_in_the_extensions() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_without_a_lock_does_not_find_the_one_around_its_layer() {
+    let redlock = redlock();
+    let service = strict(|request: Request<Body>| {
+        let found = request.extensions().get::<LockHandle>().is_some();
+        let held = LockHandle::current().is_some();
+        let text = format!("found: {found}, held: {held}");
+        ready(Ok::<Response<Body>, Infallible>(Response::new(text.into())))
+    });
+    let inner = layer(&redlock, |_: &Request<Body>| None::<String>).layer(service);
+    let service = layer(&redlock, key).layer(inner);
+    let response = service.oneshot(Request::new(Body::default())).await.unwrap();
+    let text = response.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(text, "found: false, held: true");
+}
+
+#[tokio::test(start_paused = true)]
 async fn held_elsewhere_is_aborted() {
     let redlock = redlock();
     let _held = held_elsewhere(&redlock, KEY).await;
