@@ -46,7 +46,7 @@
 //! The [extractor](extract) finds the key. A request without a key passes without a lock. The layer
 //! waits for the lock, calls the service, releases the lock, and only then gives the answer: a
 //! client that has the answer finds the lock free. With `hold_until_body_end` the same is true of
-//! the end of the body.
+//! the end of the body, but for [a stream with a `Content-Length`][held body] over HTTP/1.
 //!
 //! If the lock is lost meanwhile, the service's future is dropped and the client is told. If the
 //! client goes away, or the service panics, the future is dropped, then the lock is released. The
@@ -160,6 +160,8 @@
 //! [`LockHandle::current`]: redlock_core::LockHandle::current
 //! [`LockHandle::lost`]: redlock_core::LockHandle::lost
 //! [`Redlock::shutdown`]: redlock_core::Redlock::shutdown
+#![cfg_attr(feature = "http", doc = "[held body]: body::ResponseBody")]
+#![cfg_attr(not(feature = "http"), doc = "[held body]: RedlockLayer")]
 #![cfg_attr(not(feature = "http"), doc = "[`RedlockLayer::http`]: RedlockLayer")]
 #![cfg_attr(not(feature = "tonic"), doc = "[`RedlockLayer::grpc`]: RedlockLayer")]
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -348,3 +348,22 @@ async fn a_streamed_response_keeps_the_lock_until_it_is_sent() {
     // At once, since the end was sent after the release.
     assert!(crate::support::is_free(&redlock));
 }
+
+/// The server drops such a body once it has its bytes, and never asks for the end of it.
+#[tokio::test]
+async fn a_stream_of_known_length_that_never_ends_frees_the_lock() {
+    let redlock = crate::support::patient();
+    let endless = async || {
+        let stream = tokio_stream::once(Ok::<_, std::io::Error>("done"));
+        ([(header::CONTENT_LENGTH, 4)], Body::from_stream(stream.chain(tokio_stream::pending())))
+    };
+    let layer = RedlockLayer::http(redlock.clone(), by_id()).hold_until_body_end();
+    let app = Router::new().route("/orders/{id}", get(endless)).route_layer(layer);
+    let mut client = TcpStream::connect(serve(app).await).await.unwrap();
+    let request = "GET /orders/42 HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n";
+    client.write_all(request.as_bytes()).await.unwrap();
+    let mut seen = String::new();
+    client.read_to_string(&mut seen).await.unwrap();
+    assert!(seen.ends_with("done"), "{seen:?}");
+    freed(&redlock).await;
+}
