@@ -52,6 +52,11 @@ impl<X> RedlockLayer<X, Grpc> {
     /// The handler finds its [`LockHandle`] in the extensions of its request: see
     /// [several locks around one handler](crate#several-locks-around-one-handler).
     ///
+    /// `Server::builder().layer(..)` goes around every service, health checks and reflection included.
+    /// Their calls have no such metadata: with [`required`](crate::extract::Header::required) they are
+    /// refused, and an orchestrator takes the server for dead. Put such a layer around the one service
+    /// that needs it: `add_service(layer.layer(orders))`.
+    ///
     /// With gRPC-web, `tonic_web::GrpcWebLayer` goes outside of this layer:
     /// `Server::builder().layer(GrpcWebLayer::new()).layer(redlock)`. It translates refusals, too.
     ///
@@ -89,6 +94,7 @@ impl<X> RedlockLayer<X, Grpc> {
     /// let layer =
     ///     RedlockLayer::grpc(redlock.clone(), extract::metadata("order-id").prefix("order:"))
     ///         .wait(Duration::ZERO);
+    /// // Around all services; around one it is `add_service(layer.layer(orders))`.
     /// let server = Server::builder().layer(layer.clone()); // .add_service(..).serve(..)
     /// # drop(server);
     ///

@@ -123,6 +123,9 @@ impl Header {
     }
 
     /// Refuses requests without it. By default they pass without a lock.
+    ///
+    /// All requests that reach the layer need it then: those of health checks and reflection, too,
+    /// if the layer goes around a whole gRPC server.
     pub fn required(mut self) -> Self {
         self.required = true;
         self
