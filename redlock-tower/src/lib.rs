@@ -127,6 +127,9 @@
 //! of its own**: without one, a client can take any lock of the pool by naming it, and block what
 //! has nothing to do with it. See [`extract`].
 //!
+//! **Lock the id that the handler acts on.** `042` and `42` are one number and two keys: where a handler
+//! parses, [make the key of what was parsed](extract#ids-in-several-spellings).
+//!
 //! **A lock does not deduplicate.** Requests with one `idempotency-key` run one after the other,
 //! but each of them runs. What recognizes a repetition is a record of the answer: `extract::header`
 //! shows it.

@@ -27,6 +27,9 @@ pub struct Header {
 /// A request without it passes without a lock, unless [`required`](Header::required). It is
 /// refused when the header is there more than once, is empty, or is not ASCII text.
 ///
+/// The key is text, not what a handler parses it to: each of
+/// [several spellings of one id](crate::extract#ids-in-several-spellings) is a lock of its own.
+///
 /// ```
 /// # use redlock_tower::extract;
 /// let key = extract::header("idempotency-key").prefix("idem:").required();
@@ -90,6 +93,9 @@ pub fn header(name: impl AsRef<str>) -> Header {
 /// A call without it passes without a lock, unless [`required`](Header::required). It is refused
 /// when the entry is there more than once, is empty, or is not ASCII text. A `-bin` entry cannot
 /// be a key: the same bytes may be written in several ways.
+///
+/// The key is text, not what a handler parses it to: each of
+/// [several spellings of one id](crate::extract#ids-in-several-spellings) is a lock of its own.
 ///
 /// ```
 /// # use redlock_tower::extract;
