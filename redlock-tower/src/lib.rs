@@ -131,8 +131,8 @@
 //! parses, [make the key of what was parsed](extract#ids-in-several-spellings).
 //!
 //! **A lock does not deduplicate.** Requests with one `idempotency-key` run one after the other,
-//! but each of them runs. What recognizes a repetition is a record of the answer: `extract::header`
-//! shows it.
+//! but each of them runs. What recognizes a repetition is a record of the answer to this user:
+//! `extract::header` shows it.
 //!
 //! # Several locks around one handler
 //!
