@@ -7,13 +7,13 @@ use http::{StatusCode, request::Parts};
 
 use crate::{LockHandle, extension::NoLock};
 
-/// The lock that redlock-tower's layers took for this request. With several layers it is the
-/// innermost lock. Without a layer it is [`LockHandle::current`].
+/// The lock that redlock-tower's layers took for this request. With several layers it is the lock of
+/// the innermost, as the documentation of that crate says under "Several locks around one handler".
+/// Without a layer it is [`LockHandle::current`].
 ///
 /// A handler that asks for it behind no layer, or whose request was let through without a lock,
 /// answers 500: without the lock it was written for it must not run. `Option<LockHandle>` is
-/// `None` then. An http layer that lets a request through also hides the lock of a
-/// `RedlockLayer::new` that is around it, since the handler counts on the lock of its own layer.
+/// `None` then.
 impl<S: Send + Sync> FromRequestParts<S> for LockHandle {
     type Rejection = (StatusCode, &'static str);
 
@@ -42,7 +42,7 @@ impl<S: Send + Sync> OptionalFromRequestParts<S> for LockHandle {
     }
 }
 
-/// An http layer puts its lock, or that there is none, into the extensions. A `RedlockLayer::new`
+/// An http or grpc layer puts its lock, or that there is none, into the extensions. A `RedlockLayer::new`
 /// cannot, since it goes around requests of any type: its lock is only the current one.
 fn lock_of(parts: &Parts) -> Option<LockHandle> {
     let taken = parts.extensions.get::<LockHandle>();

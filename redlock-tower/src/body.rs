@@ -23,8 +23,12 @@ use crate::protocol::{BoxError, RefusalBody};
 /// body of the service inside, or the body of a refusal.
 ///
 /// After `hold_until_body_end` it keeps the lock. The lock is released when the last frame is
-/// there, before that frame is given out: a client that has seen the end finds the lock free. It is
-/// also released when the body is dropped.
+/// there, before that frame is given out, so that a client that has seen the end finds the lock free.
+/// The last frame is the trailers, one that the body inside knows to be its last, or the end itself.
+///
+/// It is also released when the body is dropped, then in the background, and a client may see the end
+/// first. Over HTTP/1 that happens to a stream with a `Content-Length`: hyper drops the body once it
+/// has written that many bytes, and does not ask it for its end.
 #[pin_project]
 pub struct ResponseBody<B> {
     #[pin]

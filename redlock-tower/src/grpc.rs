@@ -6,13 +6,23 @@ use ::http::{Request, Response};
 use bytes::Bytes;
 use http_body::Body;
 use redlock_core::{__private::BodyGuard, LockError, LockHandle, Redlock};
-use tonic::{Code, Status};
+use tonic::{
+    Code, Status,
+    metadata::{MetadataMap, MetadataValue},
+};
 
 use crate::{
     body::{OnLoss, ResponseBody, finish},
     layer::RedlockLayer,
-    protocol::{BoxError, Protocol, Refusal, report_mistake},
+    problem::Problem,
+    protocol::{self, BoxError, Protocol, Refusal, report_mistake},
 };
+
+/// Tells apart the refusals that share a status.
+const CODE: &str = "redlock-code";
+
+/// Tells the client's retry policy when to try again. A negative number says that it must not.
+const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
 /// The protocol of [`RedlockLayer::grpc`](crate::RedlockLayer::grpc): refusals are gRPC statuses.
 #[derive(Clone)]
@@ -24,15 +34,28 @@ pub struct Grpc {
 impl<X> RedlockLayer<X, Grpc> {
     /// A layer for tonic's `Server::builder().layer(..)`, or around one of its services.
     ///
-    /// | refused because | status |
-    /// |---|---|
-    /// | held elsewhere | `ABORTED` |
-    /// | lost while the handler ran: it may have had effects | `ABORTED` |
-    /// | no quorum, shutting down | `UNAVAILABLE` |
-    /// | the key cannot be used | `INVALID_ARGUMENT` |
-    /// | a mistake in the program, which is an error event | `INTERNAL` |
+    /// | refused because | status | `redlock-code` |
+    /// |---|---|---|
+    /// | held elsewhere | `ABORTED` | `held` |
+    /// | lost while the handler ran: it may have had effects | `ABORTED` | `lost` |
+    /// | no quorum | `UNAVAILABLE` | `no_quorum` |
+    /// | shutting down | `UNAVAILABLE` | `shutting_down` |
+    /// | the key cannot be used | `INVALID_ARGUMENT` | `invalid_key` |
+    /// | a mistake in the program, which is an error event | `INTERNAL` | `internal` |
     ///
-    /// The handler finds its [`LockHandle`] in the extensions of its request.
+    /// The metadata of the status has the entry `redlock-code`, the member `code` of
+    /// [`RedlockLayer::http`]: a caller that tries again after `held` must not do so after `lost`
+    /// without a look at what was done. So a lost lock also comes with `grpc-retry-pushback-ms: -1`,
+    /// which keeps a client whose retry policy names `ABORTED` from repeating the call by itself
+    /// ([gRFC A6]). The others leave retries to that policy: a delay from here would replace its backoff.
+    ///
+    /// The handler finds its [`LockHandle`] in the extensions of its request: see
+    /// [several locks around one handler](crate#several-locks-around-one-handler).
+    ///
+    /// `Server::builder().layer(..)` goes around every service, health checks and reflection included.
+    /// Their calls have no such metadata: with [`required`](crate::extract::Header::required) they are
+    /// refused, and an orchestrator takes the server for dead. Put such a layer around the one service
+    /// that needs it: `add_service(layer.layer(orders))`.
     ///
     /// With gRPC-web, `tonic_web::GrpcWebLayer` goes outside of this layer:
     /// `Server::builder().layer(GrpcWebLayer::new()).layer(redlock)`. It translates refusals, too.
@@ -71,6 +94,7 @@ impl<X> RedlockLayer<X, Grpc> {
     /// let layer =
     ///     RedlockLayer::grpc(redlock.clone(), extract::metadata("order-id").prefix("order:"))
     ///         .wait(Duration::ZERO);
+    /// // Around all services; around one it is `add_service(layer.layer(orders))`.
     /// let server = Server::builder().layer(layer.clone()); // .add_service(..).serve(..)
     /// # drop(server);
     ///
@@ -83,8 +107,11 @@ impl<X> RedlockLayer<X, Grpc> {
     /// let response = service.oneshot(call).await?;
     /// let status = Status::from_header_map(response.headers()).ok_or("not refused")?;
     /// assert_eq!(status.code(), Code::Aborted);
+    /// assert_eq!(status.metadata().get("redlock-code").ok_or("no code")?, "held");
     /// # Ok::<(), redlock_tower::BoxError>(()) }).unwrap();
     /// ```
+    ///
+    /// [gRFC A6]: https://github.com/grpc/proposal/blob/master/A6-client-retries.md#pushback
     pub fn grpc(redlock: Redlock, extract: X) -> Self {
         let protocol = Grpc { hold: false, reject: Arc::new(|error| status_of(&error)) };
         Self::with_protocol(redlock, extract, protocol)
@@ -93,7 +120,7 @@ impl<X> RedlockLayer<X, Grpc> {
     /// Keeps the lock until the response is sent, or dropped. Default: until the handler has
     /// answered, which for a server stream is before its first message.
     ///
-    /// If the lock is lost meanwhile, the stream is dropped and the trailers say `ABORTED`. A
+    /// If the lock is lost meanwhile, the stream is dropped and the trailers say `ABORTED` and `lost`. A
     /// stream that is not polled, since the client does not read, keeps the lock: give
     /// [`max_hold`](RedlockLayer::max_hold).
     pub fn hold_until_body_end(self) -> Self {
@@ -125,9 +152,7 @@ where
     type Error = Err;
 
     fn attach(request: &mut Request<ReqBody>, lock: Option<LockHandle>) {
-        if let Some(lock) = lock {
-            request.extensions_mut().insert(lock);
-        }
+        protocol::attach(request, lock);
     }
 
     fn refuse(&self, refusal: Refusal) -> Result<Self::Response, Err> {
@@ -162,7 +187,8 @@ impl fmt::Debug for Grpc {
 /// A [`LockError`] as the status that [`RedlockLayer::grpc`](crate::RedlockLayer::grpc) gives,
 /// for annotated tonic handlers: `#[redlock(.., map_err = redlock_tower::grpc::status)]`.
 ///
-/// The message names no node and no resource. An `INTERNAL` is also an error event.
+/// The message names no node and no resource; the entry `redlock-code` of the metadata tells the cases
+/// apart. An `INTERNAL` is also an error event.
 #[must_use]
 // By value: `map_err` and `Result::map_err` pass it so.
 #[allow(clippy::needless_pass_by_value)]
@@ -174,22 +200,30 @@ pub fn status(error: LockError) -> Status {
 fn status_of(error: &LockError) -> Status {
     let (code, message) = match error {
         LockError::Held { .. } => {
-            (Code::Aborted, "another call excludes this one; nothing was done")
+            (Code::Aborted, "another call excludes this one; nothing was done".into())
         }
         LockError::Lost { .. } => (
             Code::Aborted,
-            "the lock of this call was lost and the call was stopped; it may have had effects",
+            "the lock of this call was lost and the call was stopped; it may have had effects"
+                .into(),
         ),
-        LockError::NoQuorum { .. } => {
-            (Code::Unavailable, "the lock of this call cannot be had at present; nothing was done")
-        }
+        LockError::NoQuorum { .. } => (
+            Code::Unavailable,
+            "the lock of this call cannot be had at present; nothing was done".into(),
+        ),
         LockError::ShuttingDown { .. } => {
-            (Code::Unavailable, "this instance is shutting down; nothing was done")
+            (Code::Unavailable, "this instance is shutting down; nothing was done".into())
         }
         LockError::InvalidResource { problem, .. } => {
-            return Status::invalid_argument(format!("this call has no usable key: {problem}"));
+            (Code::InvalidArgument, format!("this call has no usable key: {problem}"))
         }
-        _ => (Code::Internal, "the service made a mistake; nothing was done"),
+        _ => (Code::Internal, "the service made a mistake; nothing was done".into()),
     };
-    Status::new(code, message)
+    let mut metadata = MetadataMap::new();
+    metadata.insert(CODE, MetadataValue::from_static(Problem::of(error).code));
+    if error.is_lost() {
+        // Held has the same status, and it is right to try that again.
+        metadata.insert(PUSHBACK, MetadataValue::from_static("-1"));
+    }
+    Status::with_metadata(code, message, metadata)
 }

@@ -6,10 +6,7 @@ use ::http::{Method, Request, Response, StatusCode};
 use bytes::Bytes;
 use http_body::Body;
 use http_body_util::{BodyExt, Full};
-use redlock_core::{
-    __private::{BodyGuard, NoLock},
-    LockError, LockHandle, Redlock,
-};
+use redlock_core::{__private::BodyGuard, LockError, LockHandle, Redlock};
 
 #[cfg(feature = "axum")]
 use crate::protocol::refused_by_extractor;
@@ -17,7 +14,7 @@ use crate::{
     body::{OnLoss, ResponseBody, finish},
     layer::RedlockLayer,
     problem::Problem,
-    protocol::{BoxError, Protocol, Refusal, RefusalBody, report_mistake},
+    protocol::{self, BoxError, Protocol, Refusal, RefusalBody, report_mistake},
 };
 
 /// The protocol of [`RedlockLayer::http`](crate::RedlockLayer::http): refusals are responses, and
@@ -45,7 +42,8 @@ impl<X> RedlockLayer<X, Http> {
     /// The body of a refusal is `application/problem+json` ([RFC 9457]); its member `code` tells
     /// the cases apart.
     ///
-    /// The handler finds its [`LockHandle`] in the extensions of its request.
+    /// The handler finds its [`LockHandle`] in the extensions of its request: see
+    /// [several locks around one handler](crate#several-locks-around-one-handler).
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -164,10 +162,7 @@ where
     }
 
     fn attach(request: &mut Request<ReqBody>, lock: Option<LockHandle>) {
-        match lock {
-            Some(lock) => drop(request.extensions_mut().insert(lock)),
-            None => drop(request.extensions_mut().insert(NoLock::here())),
-        }
+        protocol::attach(request, lock);
     }
 
     fn refuse(&self, refusal: Refusal) -> Result<Self::Response, Err> {

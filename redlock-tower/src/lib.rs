@@ -46,7 +46,7 @@
 //! The [extractor](extract) finds the key. A request without a key passes without a lock. The layer
 //! waits for the lock, calls the service, releases the lock, and only then gives the answer: a
 //! client that has the answer finds the lock free. With `hold_until_body_end` the same is true of
-//! the end of the body.
+//! the end of the body, but for [a stream with a `Content-Length`][held body] over HTTP/1.
 //!
 //! If the lock is lost meanwhile, the service's future is dropped and the client is told. If the
 //! client goes away, or the service panics, the future is dropped, then the lock is released. The
@@ -127,9 +127,12 @@
 //! of its own**: without one, a client can take any lock of the pool by naming it, and block what
 //! has nothing to do with it. See [`extract`].
 //!
+//! **Lock the id that the handler acts on.** `042` and `42` are one number and two keys: where a handler
+//! parses, [make the key of what was parsed](extract#ids-in-several-spellings).
+//!
 //! **A lock does not deduplicate.** Requests with one `idempotency-key` run one after the other,
-//! but each of them runs. What recognizes a repetition is a record of the answer: `extract::header`
-//! shows it.
+//! but each of them runs. What recognizes a repetition is a record of the answer to this user:
+//! `extract::header` shows it.
 //!
 //! # Several locks around one handler
 //!
@@ -137,6 +140,14 @@
 //! the inner one joins the lock of the outer one, which the last of them releases. With different keys,
 //! every handler takes them in the same order, or two requests can wait for each other. Nothing joins across a
 //! task: with a `tower::buffer` between two layers, the inner one waits for the outer one in vain.
+//!
+//! **The handler's lock is that of the innermost layer.** An http or grpc layer that lets a request
+//! through without a lock hides the locks around it: the handler finds none in the extensions of its
+//! request, and an axum handler that asks for a [`LockHandle`] answers 500. It would take a lock of
+//! another key, and its fencing token, for its own. [`RedlockLayer::new`] goes around requests of any
+//! type and has no extensions: a request that it lets through keeps the lock that is around it.
+//! [`LockHandle::current`] hides nothing. It is the innermost lock that is held, whichever layer took
+//! it.
 //!
 //! # Features
 //!
@@ -149,8 +160,11 @@
 //!
 //! [tower]: https://docs.rs/tower
 //! [`LockHandle`]: redlock_core::LockHandle
+//! [`LockHandle::current`]: redlock_core::LockHandle::current
 //! [`LockHandle::lost`]: redlock_core::LockHandle::lost
 //! [`Redlock::shutdown`]: redlock_core::Redlock::shutdown
+#![cfg_attr(feature = "http", doc = "[held body]: body::ResponseBody")]
+#![cfg_attr(not(feature = "http"), doc = "[held body]: RedlockLayer")]
 #![cfg_attr(not(feature = "http"), doc = "[`RedlockLayer::http`]: RedlockLayer")]
 #![cfg_attr(not(feature = "tonic"), doc = "[`RedlockLayer::grpc`]: RedlockLayer")]
 #![cfg_attr(docsrs, feature(doc_cfg))]

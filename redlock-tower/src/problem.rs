@@ -9,8 +9,8 @@ use redlock_core::LockError;
 
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
-    /// Tells apart the refusals that share a status. A member of the document.
-    code: &'static str,
+    /// Tells apart the refusals that share a status. A member of the document, and metadata in gRPC.
+    pub(crate) code: &'static str,
     detail: Cow<'static, str>,
     retry_after: Option<Duration>,
 }

@@ -4,6 +4,8 @@
 use bytes::Bytes;
 #[cfg(feature = "http")]
 use http_body_util::combinators::UnsyncBoxBody;
+#[cfg(feature = "http")]
+use redlock_core::__private::NoLock;
 use redlock_core::{__private::BodyGuard, LockError, LockHandle};
 
 /// The error of [`RedlockLayer::new`](crate::RedlockLayer::new): a [`LockError`], or what the
@@ -100,6 +102,20 @@ pub trait Protocol<Req, Res, Err>: Clone {
     ) -> (Result<Self::Response, Self::Error>, Option<BodyGuard>) {
         (self.answer(result), Some(guard))
     }
+}
+
+/// Puts the lock of a request, or that it has none, into its extensions.
+#[cfg(feature = "http")]
+pub(crate) fn attach<B>(request: &mut http::Request<B>, lock: Option<LockHandle>) {
+    let extensions = request.extensions_mut();
+    if let Some(lock) = lock {
+        extensions.insert(lock);
+        return;
+    }
+    // What is there is the lock of a layer around this one. A handler would take it, and its fencing
+    // token, for the lock that it was written for.
+    extensions.remove::<LockHandle>();
+    extensions.insert(NoLock::here());
 }
 
 /// Reports a mistake in the program to the operator. The client learns nothing of it.

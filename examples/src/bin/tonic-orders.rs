@@ -30,7 +30,7 @@ use tokio::{net::TcpListener, sync::oneshot};
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status, body::Body, server::NamedService, transport::Server};
 use tonic_prost::ProstCodec;
-use tower::{Service, service_fn};
+use tower::{Layer, Service, service_fn};
 
 /// How long a call may hold its order, however slowly its client sends the message.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -100,7 +100,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind(address("127.0.0.1:3001")).await?;
     println!("listening on http://{}", listener.local_addr()?);
     let (stop, stopped) = oneshot::channel::<()>();
-    let server = Server::builder().layer(layer).add_service(Orders).serve_with_incoming_shutdown(
+    // Around this service alone. Around the server, by `Server::builder().layer(layer)`, it would refuse
+    // the calls of health checks and reflection, which name no order.
+    let orders = layer.layer(Orders);
+    let server = Server::builder().add_service(orders).serve_with_incoming_shutdown(
         TcpListenerStream::new(listener),
         async {
             let _ = stopped.await;

@@ -27,6 +27,9 @@ pub struct Header {
 /// A request without it passes without a lock, unless [`required`](Header::required). It is
 /// refused when the header is there more than once, is empty, or is not ASCII text.
 ///
+/// The key is text, not what a handler parses it to: each of
+/// [several spellings of one id](crate::extract#ids-in-several-spellings) is a lock of its own.
+///
 /// ```
 /// # use redlock_tower::extract;
 /// let key = extract::header("idempotency-key").prefix("idem:").required();
@@ -42,41 +45,69 @@ pub struct Header {
 #[cfg_attr(not(feature = "axum"), doc = "```ignore")]
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// use std::{collections::HashMap, sync::{Arc, Mutex}};
-/// use axum::{Router, extract::State, routing::post};
+/// use axum::{Extension, Router, extract::State, http::{HeaderMap, StatusCode}, routing::post};
 /// use redlock_core::{LockHandle, Redlock};
 /// use redlock_tower::{RedlockLayer, extract};
 /// # use axum::{body::Body, extract::Request};
 /// # use tower::ServiceExt;
 ///
-/// /// In a service: a table with the key as its primary key.
-/// type Answers = Arc<Mutex<HashMap<String, String>>>;
+/// /// As authenticated by a layer further outside.
+/// #[derive(Clone)]
+/// struct User(u64);
 ///
-/// async fn pay(State(answers): State<Answers>, lock: LockHandle, amount: String) -> String {
+/// /// The request and the answer to it. In a service: a digest of the request, in a table with the
+/// /// key as its primary key.
+/// type Answers = Arc<Mutex<HashMap<String, (String, String)>>>;
+///
+/// async fn pay(
+///     State(answers): State<Answers>,
+///     lock: LockHandle,
+///     amount: String,
+/// ) -> Result<String, StatusCode> {
 ///     let known = answers.lock().unwrap().get(lock.resource()).cloned();
-///     if let Some(answer) = known {
-///         return answer; // a repetition: nothing is done
+///     if let Some((request, answer)) = known {
+///         // A repetition: nothing is done. Another request with a key that was used is refused.
+///         return if request == amount { Ok(answer) } else { Err(StatusCode::UNPROCESSABLE_ENTITY) };
 ///     }
 ///     let answer = format!("paid {amount}"); // what must happen once
-///     answers.lock().unwrap().insert(lock.resource().to_owned(), answer.clone());
-///     answer
+///     let record = (amount, answer.clone());
+///     answers.lock().unwrap().insert(lock.resource().to_owned(), record);
+///     Ok(answer)
 /// }
 ///
-/// let by_key = extract::header("idempotency-key").prefix("idem:").required();
+/// let by_user_and_key = extract::from_parts::<(Extension<User>, HeaderMap), _>(
+///     |(Extension(User(user)), headers)| {
+///         let key = headers.get("idempotency-key").and_then(|key| key.to_str().ok());
+///         // An empty key is refused. `None` would pass without a lock.
+///         Some(key.map_or_else(String::new, |key| format!("{user}:{key}")))
+///     },
+/// );
 /// let app: Router = Router::new()
 ///     .route("/payments", post(pay))
-///     .route_layer(RedlockLayer::http(Redlock::in_memory(3), by_key))
+///     .route_layer(RedlockLayer::http(Redlock::in_memory(3), by_user_and_key.prefix("idem:")))
 ///     .with_state(Answers::default());
 ///
-/// # let pay = async |amount| {
+/// # let pay = async |user, amount| {
 /// #     let request = Request::post("/payments").header("idempotency-key", "7");
-/// #     let response = app.clone().oneshot(request.body(Body::from(amount)).unwrap());
-/// #     axum::body::to_bytes(response.await.unwrap().into_body(), 100).await.unwrap()
+/// #     let request = request.extension(User(user)).body(Body::from(amount)).unwrap();
+/// #     let response = app.clone().oneshot(request).await.unwrap();
+/// #     let status = response.status();
+/// #     let body = axum::body::to_bytes(response.into_body(), 100).await.unwrap();
+/// #     if status.is_success() { body } else { status.as_str().to_owned().into() }
 /// # };
-/// // Two requests with the same key:
-/// assert_eq!(pay("10").await, "paid 10");
-/// assert_eq!(pay("20").await, "paid 10");
+/// # let without = Request::post("/payments").extension(User(1)).body(Body::empty())?;
+/// # assert_eq!(app.clone().oneshot(without).await?.status(), StatusCode::BAD_REQUEST);
+/// // Requests of two users, all with one key:
+/// assert_eq!(pay(1, "10").await, "paid 10");
+/// assert_eq!(pay(1, "10").await, "paid 10"); // the answer of the first
+/// assert_eq!(pay(1, "20").await, "422");
+/// assert_eq!(pay(2, "20").await, "paid 20");
 /// # Ok::<(), redlock_tower::BoxError>(()) }).unwrap();
 /// ```
+///
+/// The client chooses the header. So the user is part of the key: with the header alone, a user that sends
+/// the key of another one is given the answer to that one. The digest keeps one user from taking the answer to
+/// another request for the answer to this one.
 ///
 /// Store the record in the transaction that has the effect. Then a crash leaves both or none, and
 /// the primary key refuses a second effect even after a lock was lost. The lock spares the second
@@ -90,6 +121,9 @@ pub fn header(name: impl AsRef<str>) -> Header {
 /// A call without it passes without a lock, unless [`required`](Header::required). It is refused
 /// when the entry is there more than once, is empty, or is not ASCII text. A `-bin` entry cannot
 /// be a key: the same bytes may be written in several ways.
+///
+/// The key is text, not what a handler parses it to: each of
+/// [several spellings of one id](crate::extract#ids-in-several-spellings) is a lock of its own.
 ///
 /// ```
 /// # use redlock_tower::extract;
@@ -123,6 +157,9 @@ impl Header {
     }
 
     /// Refuses requests without it. By default they pass without a lock.
+    ///
+    /// All requests that reach the layer need it then: those of health checks and reflection, too,
+    /// if the layer goes around a whole gRPC server.
     pub fn required(mut self) -> Self {
         self.required = true;
         self

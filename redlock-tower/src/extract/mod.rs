@@ -53,6 +53,48 @@
 //! any client take any lock of the pool, only by naming it: a header `admin-job` locks
 //! `admin-job`. Put `.prefix(..)` in front, and authenticate before the layer where holding
 //! a lock against other clients would harm them.
+//!
+//! A name with **braces** can be that of a key which a lock keeps beside itself: its queue, one of
+//! its permits, its fencing counter. Behind `order:`, the text `7:{redlock:order:7}:fence` names the
+//! counter of `order:7`, and `{redlock:order}:fence` that of `order`. While a client holds the former,
+//! `order:7` gives no fencing token, and a request for one is refused. Nothing is encoded here,
+//! since all code that locks an order has to use one name for it. An id that is parsed, as below, has
+//! no braces. Refuse them in one that is free text.
+//!
+//! # Ids in several spellings
+//!
+//! These functions lock the text of the request, with percent-encoding decoded in a path. A handler
+//! that parses it takes several spellings for one id: `Path<u64>` reads `42`, `042` and `+42` as the
+//! same number, and a UUID may be in capitals. **Each spelling is a lock of its own: by another
+//! spelling a client gets around the lock.** Make the key of what was parsed:
+//!
+#![cfg_attr(feature = "axum", doc = "```")]
+#![cfg_attr(not(feature = "axum"), doc = "```ignore")]
+//! use axum::extract::Path;
+//! use redlock_tower::extract;
+//!
+//! let by_order = extract::from_parts::<Path<u64>, _>(|Path(id)| Some(id.to_string()))
+//!     .prefix("order:");
+//! # let _ = by_order;
+//! ```
+//!
+//! Without axum a closure parses. Let it give an empty key for what it cannot parse: that is refused,
+//! and `None` would pass without a lock.
+//!
+#![cfg_attr(feature = "http", doc = "```")]
+#![cfg_attr(not(feature = "http"), doc = "```ignore")]
+//! # use redlock_core::Redlock;
+//! # use redlock_tower::RedlockLayer;
+//! # let redlock = Redlock::in_memory(3);
+//! # type Body = ();
+//! let by_order = |request: &http::Request<Body>| {
+//!     let text = request.headers().get("order-id").and_then(|text| text.to_str().ok());
+//!     let id = text.and_then(|text| text.parse::<u64>().ok());
+//!     Some(id.map_or_else(String::new, |id| format!("order:{id}")))
+//! };
+//! let layer = RedlockLayer::http(redlock, by_order);
+//! # let _ = layer;
+//! ```
 
 mod extractor;
 #[cfg(feature = "http")]

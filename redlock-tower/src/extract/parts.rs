@@ -33,6 +33,9 @@ pub struct PathParam {
 /// event, unless [`optional`](PathParam::optional). `Router::layer` goes around the fallback too,
 /// which has no parameters.
 ///
+/// The key is text, not what a handler parses it to: each of
+/// [several spellings of one id](crate::extract#ids-in-several-spellings) is a lock of its own.
+///
 /// ```
 /// # use redlock_tower::extract;
 /// let key = extract::path_param("id").prefix("order:");

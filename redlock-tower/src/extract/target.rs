@@ -38,12 +38,18 @@ enum Part {
 /// In a nested axum router the path is what is left of it there: `/42` in a router that is nested
 /// at `/orders`, and the same `/42` in one that is nested at `/users`. Give each layer a prefix of
 /// its own, or use `original_uri_path`.
+///
+/// The key is text, not what a handler parses it to: each of
+/// [several spellings of one id](crate::extract#ids-in-several-spellings) is a lock of its own.
 pub fn uri_path() -> Target {
     Target { part: Part::Path, prefix: Prefix::default() }
 }
 
 /// The path as the client sent it, `/orders/42`, also in a nested router; as [`uri_path`]
 /// otherwise.
+///
+/// The key is text, not what a handler parses it to: each of
+/// [several spellings of one id](crate::extract#ids-in-several-spellings) is a lock of its own.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -74,6 +80,9 @@ pub fn original_uri_path() -> Target {
 /// The method and the path, `POST /orders/42`; as [`uri_path`] otherwise.
 ///
 /// `HEAD` and `GET` have different keys, although axum serves `HEAD` by the handler of `GET`.
+///
+/// The key is text, not what a handler parses it to: each of
+/// [several spellings of one id](crate::extract#ids-in-several-spellings) is a lock of its own.
 pub fn method_and_path() -> Target {
     Target { part: Part::MethodAndPath, prefix: Prefix::default() }
 }

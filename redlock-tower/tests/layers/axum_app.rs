@@ -122,7 +122,7 @@ async fn a_method_that_is_not_locked_needs_no_key_and_finds_no_lock() {
     assert_eq!(get_answer(&app, "/orders").await.text, "no lock");
     let answer = answer_to(&app, Method::POST, "/orders").await;
     assert_eq!((answer.status, events.count()), (StatusCode::INTERNAL_SERVER_ERROR, 1));
-    assert_eq!(get_answer(&app.layer(around), "/orders").await.text, "around");
+    assert_eq!(get_answer(&app.layer(around), "/orders").await.text, "no lock");
 }
 
 /// A client that sends its body byte by byte keeps its handler running, and the lock with it.
@@ -219,7 +219,6 @@ async fn of_several_layers_the_innermost_lock_is_the_handlers() {
         (route().layer(http(Some("inner"))).layer(plain(Some("outer"))), "inner"),
         (route().layer(plain(None)).layer(http(Some("outer"))), "outer"),
         (route().layer(plain(None)).layer(plain(Some("outer"))), "outer"),
-        (route().layer(http(None)).layer(http(Some("outer"))), "outer"),
         // The lock around the middle layer is hidden by it, the one inside is not.
         (
             route().layer(plain(Some("inner"))).layer(http(None)).layer(plain(Some("outer"))),
@@ -228,6 +227,20 @@ async fn of_several_layers_the_innermost_lock_is_the_handlers() {
     ] {
         let answer = get_answer(&app, "/").await;
         assert_eq!((answer.status, answer.text.as_str()), (StatusCode::OK, lock));
+    }
+    // The innermost layer has none. The lock around it is of another key.
+    let events = ErrorEvents::watch();
+    for (count, app) in [
+        route().layer(http(None)).layer(http(Some("outer"))),
+        route().layer(http(None)).layer(plain(Some("outer"))),
+        route().layer(http(None)).layer(http(Some("inner"))).layer(plain(Some("outer"))),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let answer = get_answer(&app, "/").await;
+        assert_eq!(answer.status, StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(events.count(), count + 1);
     }
 }
 
@@ -334,4 +347,23 @@ async fn a_streamed_response_keeps_the_lock_until_it_is_sent() {
     assert!(seen.contains("two") && seen.ends_with("0\r\n\r\n"), "{seen:?}");
     // At once, since the end was sent after the release.
     assert!(crate::support::is_free(&redlock));
+}
+
+/// The server drops such a body once it has its bytes, and never asks for the end of it.
+#[tokio::test]
+async fn a_stream_of_known_length_that_never_ends_frees_the_lock() {
+    let redlock = crate::support::patient();
+    let endless = async || {
+        let stream = tokio_stream::once(Ok::<_, std::io::Error>("done"));
+        ([(header::CONTENT_LENGTH, 4)], Body::from_stream(stream.chain(tokio_stream::pending())))
+    };
+    let layer = RedlockLayer::http(redlock.clone(), by_id()).hold_until_body_end();
+    let app = Router::new().route("/orders/{id}", get(endless)).route_layer(layer);
+    let mut client = TcpStream::connect(serve(app).await).await.unwrap();
+    let request = "GET /orders/42 HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n";
+    client.write_all(request.as_bytes()).await.unwrap();
+    let mut seen = String::new();
+    client.read_to_string(&mut seen).await.unwrap();
+    assert!(seen.ends_with("done"), "{seen:?}");
+    freed(&redlock).await;
 }

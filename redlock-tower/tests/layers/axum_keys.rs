@@ -8,7 +8,7 @@ use axum::{
     response::IntoResponse,
     routing::get,
 };
-use redlock_core::LockError;
+use redlock_core::{LockError, LockHandle};
 use redlock_tower::{RedlockLayer, extract};
 use tower::ServiceExt;
 
@@ -80,6 +80,24 @@ async fn anything_axum_extracts_can_be_a_key() {
         (get_answer(&app, "/orders/x?shop=eu").await, get_answer(&plain, "/orders/x").await);
     assert_eq!((layered.status, layered.text), (by_hand.status, by_hand.text));
     assert_eq!(get_answer(&app, "/orders/42").await.status, StatusCode::BAD_REQUEST);
+}
+
+/// What the documentation warns of, and its cure.
+#[tokio::test(start_paused = true)]
+async fn a_key_of_what_was_parsed_is_one_for_all_spellings() {
+    let handler = async |Path(id): Path<u64>, lock: LockHandle| format!("{id} {}", lock.resource());
+    let parsed = extract::from_parts::<Path<u64>, _>(|Path(id)| Some(id.to_string()));
+    let parsed = RedlockLayer::http(redlock(), parsed.prefix("order:"));
+    let app = Router::new()
+        .route("/parsed/{id}", get(handler).layer(parsed))
+        .route("/text/{id}", get(handler).layer(RedlockLayer::http(redlock(), by_id())));
+    for id in ["42", "042", "+42", "%34%32"] {
+        assert_eq!(get_answer(&app, &format!("/parsed/{id}")).await.text, "42 order:42", "{id}");
+    }
+    for id in ["42", "042", "+42"] {
+        assert_eq!(get_answer(&app, &format!("/text/{id}")).await.text, format!("42 order:{id}"));
+    }
+    assert_eq!(get_answer(&app, "/parsed/{42}").await.status, StatusCode::BAD_REQUEST);
 }
 
 #[tokio::test(start_paused = true)]

@@ -116,7 +116,7 @@ async fn the_lock_stands_until_the_body_has_ended() {
 
     drop(sender);
     assert!(body.frame().await.is_none());
-    // At once: a client that has seen the end finds the lock free.
+    // At once: a server that has asked for the end finds the lock free.
     assert!(is_free(&redlock));
     assert!(body.is_end_stream());
     witness.assert_dropped_under_its_lock();
