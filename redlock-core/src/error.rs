@@ -132,9 +132,10 @@ impl LockError {
         matches!(self, Self::Lost { .. })
     }
 
-    /// When trying the same call again makes sense; `None` when a retry alone never helps.
+    /// When trying the same call again makes sense; `None` when a retry alone does not help.
     ///
-    /// A held lock gives the retry delay that was in force. A missing quorum and a shutdown give
+    /// A held lock gives the retry delay that was in force, also where the body around the call has the lock: that
+    /// body has to end first. A missing quorum and a shutdown give
     /// one second (reconnecting backs off to less than that). A lost lock gives `None`: the caller
     /// knows whether the work may be repeated.
     #[must_use]

@@ -8,7 +8,7 @@
 //! curl -d 50 localhost:3000/orders/7; curl localhost:3000/metrics
 //! ```
 
-use std::{error::Error, time::Duration};
+use std::{error::Error, future::IntoFuture, time::Duration};
 
 use axum::{
     Router,
@@ -22,11 +22,14 @@ use opentelemetry_sdk::trace::SdkTracerProvider;
 use redlock_core::{LockError, pools, redlock};
 use redlock_examples::{address, connect, told_to_stop};
 use redlock_tower::{RedlockLayer, console, extract};
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::oneshot};
 use tracing_subscriber::{EnvFilter, Layer, prelude::*};
 
 /// From a lock in one process to a wait across data centres, in seconds.
 const BUCKETS: [f64; 10] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0];
+
+/// How long a request may hold its order, however slowly its client sends the body.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// How long work may go on once the process has been told to stop.
 const GRACE: Duration = Duration::from_secs(5);
@@ -83,6 +86,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // A label for all orders: a label for each would be a time series for each.
     let layer = RedlockLayer::http(redlock.clone(), extract::path_param("id").prefix("order:"))
         .methods([Method::POST])
+        .max_hold(LONGEST)
         .label("order");
     let app = Router::new()
         .route("/orders/{id}", post(work))
@@ -101,13 +105,17 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let listener = TcpListener::bind(address("127.0.0.1:3000")).await?;
     println!("listening on http://{}", listener.local_addr()?);
-    axum::serve(listener, app)
-        .with_graceful_shutdown(async {
-            let _ = told_to_stop().await;
-        })
-        .await?;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let server = axum::serve(listener, app).with_graceful_shutdown(async {
+        let _ = stopped.await;
+    });
+    let server = tokio::spawn(server.into_future());
+
+    told_to_stop().await?;
     reports.abort();
-    pools::shutdown(GRACE).await;
+    pools::shutdown(GRACE).await; // no new locks; what still runs after the grace period is dropped
+    drop(stop); // no new connections
+    server.await??; // every response is delivered
     if let Some(traces) = traces {
         traces.shutdown()?; // sends the last spans
     }

@@ -15,8 +15,8 @@
 
 use super::Claim;
 
-/// The prefix of these keys. They share the hash slot of the lock, and they begin like its key, so
-/// that an account that may access the locks (`~redlock:*`) may access them too.
+/// The prefix of these keys. They share the hash slot of the lock, unless it has a brace that closes nothing. They
+/// begin like its key, so that an account that may access the locks (`~redlock:*`) may access them too.
 pub(crate) fn prefix(key: &str) -> String {
     prefix_parts(key).concat()
 }

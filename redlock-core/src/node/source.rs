@@ -59,7 +59,8 @@ impl Node {
     /// another master, the connection to the old master ends. The new master may lack locks that the
     /// old master granted last, so it sits out as a restarted node does; see
     /// [`Restarts`](crate::Restarts). With [`Restarts::Strict`](crate::Restarts::Strict), a client that
-    /// was started after the failover knows of it as well.
+    /// was started after the failover knows of it as well. A client that cannot reach the sentinels stays with
+    /// the master that it has.
     ///
     /// ```
     /// # fn main() -> Result<(), redlock_core::LockError> {
@@ -88,7 +89,8 @@ impl Node {
     /// password of the first URL are those of all servers. A slot whose master failed is taken over
     /// by a replica, which may lack locks: new locks in its slots are refused as by a node that sits
     /// out; see [`Restarts`](crate::Restarts). Slots that move from one master to another keep their
-    /// locks, and stay in use.
+    /// locks, and stay in use. The last slots of a master that is emptied may sit out as well: it looks like one
+    /// that has failed.
     ///
     /// ```
     /// # fn main() -> Result<(), redlock_core::LockError> {
