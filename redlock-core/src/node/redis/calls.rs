@@ -290,6 +290,17 @@ impl Calls {
         std::mem::take(&mut self.heard)
     }
 
+    /// The commands that the member has not answered.
+    #[cfg(feature = "cluster")]
+    pub(super) fn unanswered(&self) -> impl Iterator<Item = &Command> {
+        self.awaited.iter().flat_map(|awaited| match awaited {
+            Awaited::Call(Call { batch, first, count, .. }) => {
+                batch.commands.get(*first..*first + *count).unwrap_or_default()
+            }
+            Awaited::Pong(_) | Awaited::Replicas | Awaited::Nothing => &[],
+        })
+    }
+
     /// Fails the commands of this batch that the member has not answered. Returns whether there are any.
     #[cfg(feature = "cluster")]
     pub(super) fn give_up(&self, batch: &Arc<Batch>, error: &NodeError) -> bool {

@@ -260,6 +260,12 @@ impl Exchange {
         self.calls.take_heard()
     }
 
+    /// The commands that have no answer.
+    #[cfg(feature = "cluster")]
+    pub(super) fn unanswered(&self) -> impl Iterator<Item = &Command> {
+        self.calls.unanswered()
+    }
+
     /// Fails the commands of this batch that have no answer. Returns whether there are any.
     #[cfg(feature = "cluster")]
     pub(super) fn give_up(&self, batch: &Arc<Batch>, error: &NodeError) -> bool {

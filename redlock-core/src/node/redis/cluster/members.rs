@@ -18,7 +18,7 @@ use tokio::{sync::oneshot, time::Instant};
 
 use super::{
     history::{History, Process},
-    slots::SLOTS,
+    slots::{SLOTS, slot_of},
     topology::Place,
 };
 use crate::{
@@ -54,6 +54,11 @@ struct Member {
 }
 
 impl Member {
+    /// The slots of the commands that it has not answered.
+    fn unanswered(&self) -> impl Iterator<Item = u16> {
+        self.exchange.iter().flat_map(Exchange::unanswered).map(|it| slot_of(&it.claim.key))
+    }
+
     /// Takes the connection, which has ended, away.
     fn has_ended(&mut self) {
         if let Some(exchange) = self.exchange.take() {
@@ -67,8 +72,10 @@ struct Routed {
     batch: Arc<Batch>,
     place: usize,
     slot: u16,
-    /// The member that is taking the slot over, for this command alone.
-    asking: Option<Place>,
+    /// The member that it was redirected to, if it was.
+    to: Option<Place>,
+    /// That member is still taking the slot over, and runs this command alone.
+    asking: bool,
     /// How many members have redirected it.
     hops: u8,
 }
@@ -164,7 +171,7 @@ impl Members {
 
     /// The members that a look has to reach: those that commands wait for.
     pub(super) fn wanted(&self) -> BTreeSet<Place> {
-        self.parked.iter().filter_map(|it| it.asking.clone()).collect()
+        self.parked.iter().filter(|it| it.asking).filter_map(|it| it.to.clone()).collect()
     }
 
     /// The members that can be asked about the others.

@@ -36,11 +36,13 @@ impl Members {
     /// slots sit out from now on because of it.
     pub(in crate::node::redis::cluster) fn apply(&mut self, found: Found) -> usize {
         let Found { shards, opened } = found;
+        let in_use = self.in_use();
         for (place, reached) in opened {
             self.take_in(place, reached, &shards);
         }
         self.drop_former(&shards);
         let served = self.assign(&shards);
+        self.keep(&in_use);
         let barred = self.history.lock().look(&served, self.clock.now());
         self.members.iter_mut().for_each(|it| it.is_new = false);
         self.wants_look = false;
@@ -124,6 +126,29 @@ impl Members {
             }
         }
         served
+    }
+
+    /// The slots of which their owners have commands to answer, with these owners.
+    fn in_use(&self) -> Vec<(u16, Place)> {
+        let mut in_use = Vec::new();
+        for (index, member) in self.members.iter().enumerate() {
+            let owns = |slot: &u16| {
+                self.owners.get(usize::from(*slot)).is_some_and(|it| usize::from(*it) == index)
+            };
+            in_use.extend(member.unanswered().filter(owns).map(|it| (it, member.place.clone())));
+        }
+        in_use
+    }
+
+    /// Gives these slots back to the members that have them in use, as far as they are still there.
+    fn keep(&mut self, in_use: &[(u16, Place)]) {
+        for (slot, place) in in_use {
+            let index =
+                self.members.iter().position(|it| it.place == *place && it.exchange.is_some());
+            if let (Some(index), Some(owner)) = (index, self.owners.get_mut(usize::from(*slot))) {
+                *owner = u16::try_from(index).unwrap_or(NONE);
+            }
+        }
     }
 
     /// Fails the commands that wait for a look, because the look has failed.

@@ -3,6 +3,9 @@
 //! The commands of one lock go to one slot, in order. A command that another member has to run is sent
 //! there at once when that member is known as a master: the slot has moved. Otherwise the command waits
 //! for a look at the cluster, and the later commands of its slot wait behind it (rule 5).
+//!
+//! A member stays the owner of a slot for as long as it has commands of the slot to answer. It redirects
+//! each of them, in order. A delete that went to the next owner at once would overtake the `SET` of its lock.
 
 use std::sync::Arc;
 
@@ -26,7 +29,7 @@ impl Members {
         for (place, command) in batch.commands.iter().enumerate() {
             let slot = slot_of(&command.claim.key);
             let batch = Arc::clone(&batch);
-            self.route(Routed { batch, place, slot, asking: None, hops: 0 });
+            self.route(Routed { batch, place, slot, to: None, asking: false, hops: 0 });
         }
         self.write();
         self.sent(&batch);
@@ -35,8 +38,8 @@ impl Members {
 
     /// Gives one command to the member that has its slot, or to the one that is taking the slot over.
     pub(super) fn route(&mut self, routed: Routed) {
-        let Routed { batch, place, slot, asking, hops } = &routed;
-        let (place, slot, hops) = (*place, *slot, *hops);
+        let Routed { batch, place, slot, to, asking, hops } = &routed;
+        let (place, slot, asking, hops) = (*place, *slot, *asking, *hops);
         let Some(command) = batch.commands.get(place) else { return };
         if self.parked.iter().any(|it| it.slot == slot) {
             return self.park(routed);
@@ -44,14 +47,18 @@ impl Members {
         if let Some(refusal) = self.refuses(command.action, slot) {
             return batch.answer(place, Err(refusal));
         }
-        let owner = self.owners.get(usize::from(slot)).copied().unwrap_or(NONE);
-        let member = match asking {
-            Some(asking) => self.members.iter_mut().find(|it| it.place == *asking),
-            None => self.members.get_mut(usize::from(owner)),
+        let owner = self.owners.get(usize::from(slot)).copied().map_or(usize::MAX, usize::from);
+        let told = self.members.iter().position(|it| to.as_ref() == Some(&it.place));
+        let is_reached =
+            |index: &usize| self.members.get(*index).is_some_and(|it| it.exchange.is_some());
+        let index = match told {
+            told if asking => told.unwrap_or(usize::MAX),
+            told => told.filter(is_reached).unwrap_or(owner),
         };
+        let member = self.members.get_mut(index);
         match member {
             Some(Member { exchange: Some(exchange), .. }) => {
-                exchange.ask_one(batch, place, asking.is_some(), hops);
+                exchange.ask_one(batch, place, asking, hops);
             }
             Some(Member { place: at, problem, .. }) => {
                 let reason = format!("{}:{} of the cluster: {problem}", at.host, at.port);
@@ -101,19 +108,20 @@ impl Members {
         };
         let target = Place { host, port: to.port };
         let known = self.members.iter().position(|it| it.place == target && it.exchange.is_some());
-        let asking = to.once.then_some(target);
-        let routed = Routed { batch, place, slot: to.slot, asking, hops };
+        let (slot, asking) = (to.slot, to.once);
+        let routed = Routed { batch, place, slot, to: Some(target), asking, hops };
         let Some(index) = known else { return self.park(routed) };
-        if !to.once
-            && let (Some(owner), Some(member)) =
-                (self.owners.get_mut(usize::from(to.slot)), self.members.get(index))
-        {
-            // Both were masters before: the slot has moved, and its keys with it.
-            *owner = u16::try_from(index).unwrap_or(NONE);
+        let answers_more =
+            self.members.get(from).is_some_and(|it| it.unanswered().any(|it| it == slot));
+        if !asking && let Some(member) = self.members.get(index) {
             // A member that was connected for one command has no name until a look has found it a slot. That
             // look notes the move.
             if !member.process.id.is_empty() {
-                self.history.lock().moved(to.slot, &member.process);
+                // Both were masters before: the slot has moved, and its keys with it.
+                self.history.lock().moved(slot, &member.process);
+            }
+            if !answers_more && let Some(owner) = self.owners.get_mut(usize::from(slot)) {
+                *owner = u16::try_from(index).unwrap_or(NONE);
             }
         }
         self.route(routed);

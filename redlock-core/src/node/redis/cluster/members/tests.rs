@@ -3,6 +3,7 @@
 use std::{
     future::poll_fn,
     sync::atomic::{AtomicUsize, Ordering},
+    task::Poll,
 };
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
@@ -15,7 +16,7 @@ use super::{
 use crate::{
     clock::SystemClock,
     node::{
-        Action, Claim, Command, Reply, Restarts,
+        Action, Claim, Command, Places, Reply, Restarts,
         redis::{
             abilities::Abilities,
             exchange::Setup,
@@ -118,4 +119,76 @@ async fn a_member_that_redirects_and_hangs_up_loses_no_command() {
     });
     assert_eq!(lock(&mut members).await, Ok(Reply::Done));
     assert!(members.members[0].exchange.is_none());
+}
+
+/// The names of the commands that come next on a connection.
+async fn heard(end: &mut DuplexStream) -> Vec<&'static str> {
+    let mut buffer = [0; 4096];
+    let read = end.read(&mut buffer).await.unwrap();
+    let text = String::from_utf8_lossy(&buffer[..read]).into_owned();
+    let lines = text.split("\r\n");
+    lines.filter_map(|line| ["SET", "EVAL"].into_iter().find(|name| *name == line)).collect()
+}
+
+/// Drives the members until these are answered.
+async fn answered(members: &mut Members, batches: &[Arc<Batch>]) -> Vec<Result<Reply, NodeError>> {
+    let mut answers = vec![None; batches.len()];
+    let answered = poll_fn(|cx| {
+        members.drive(cx);
+        for (batch, answer) in batches.iter().zip(&mut answers) {
+            batch.register(cx.waker());
+            if let (None, Poll::Ready(mut all)) = (&answer, batch.poll()) {
+                *answer = all.pop();
+            }
+        }
+        if answers.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    });
+    tokio::time::timeout(LIMIT, answered).await.expect("answers");
+    answers.into_iter().flatten().collect()
+}
+
+/// Handles what has come.
+async fn drive(members: &mut Members) {
+    poll_fn(|cx| {
+        members.drive(cx);
+        Poll::Ready(())
+    })
+    .await;
+}
+
+fn ask(members: &mut Members, claim: &Arc<Claim>, action: Action) -> Arc<Batch> {
+    members.send(vec![Command { claim: Arc::clone(claim), action }])
+}
+
+/// The key would stay for its ttl: its delete would run before it, and find nothing.
+#[tokio::test(start_paused = true)]
+async fn no_delete_overtakes_the_set_of_its_lock_while_its_slot_moves() {
+    const GRANT: Action = Action::Grant { ttl: LIMIT };
+    for by_look in [true, false] {
+        let (mut members, [mut first, mut second]) = two();
+        let [early, late] = ["e", "l"].map(|value| Arc::new(Claim::new(&KEY.into(), value.into())));
+        let grants = [ask(&mut members, &early, GRANT), ask(&mut members, &late, GRANT)];
+        assert_eq!(heard(&mut first).await, ["SET", "SET"]);
+        // The client learns that the slot has moved while the second `SET` is on its way.
+        first.write_all(moved_to(2).as_bytes()).await.unwrap();
+        if by_look {
+            let (ours, last) = (0..=SLOTS - 2, SLOTS - 1);
+            let shard = |slots, port| Shard { slots, place: place(port), id: format!("{port}") };
+            let shards = vec![shard(last..=last, 1), shard(ours, 2)];
+            members.apply(Found { shards, opened: Vec::new() });
+        }
+        drive(&mut members).await;
+        assert_eq!(heard(&mut second).await, ["SET"]);
+        let release = ask(&mut members, &late, Action::Release { wakes: Places::NONE });
+        assert_eq!(heard(&mut first).await, ["EVAL"], "it redirects the `SET` first");
+
+        first.write_all(moved_to(2).repeat(2).as_bytes()).await.unwrap();
+        drive(&mut members).await;
+        assert_eq!(heard(&mut second).await, ["SET", "EVAL"]);
+        second.write_all(b"+OK\r\n+OK\r\n:1\r\n").await.unwrap();
+        let [first, second] = grants;
+        let answers = answered(&mut members, &[first, second, release]).await;
+        assert_eq!(answers, [Ok(Reply::Done), Ok(Reply::Done), Ok(Reply::Done)]);
+        assert_eq!(members.owners[usize::from(slot_of(KEY))], 1, "it has nothing left to answer");
+    }
 }
