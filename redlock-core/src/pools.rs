@@ -84,23 +84,19 @@ pub fn install(name: impl Into<String>, redlock: Redlock) -> Result<(), LockErro
 /// Locks that are held through that client stay held.
 pub fn replace(name: impl Into<String>, redlock: Redlock) -> Option<Redlock> {
     let name = name.into();
-    let (_forgotten, before);
-    {
+    let (_forgotten, before) = {
         let mut pools = POOLS.lock();
-        _forgotten = pools.forget(&name);
-        before = pools.named.insert(name, redlock);
-    }
+        (pools.forget(&name), pools.named.insert(name, redlock))
+    };
     before
 }
 
 /// Removes a client, and returns it when it was there.
 pub fn remove(name: &str) -> Option<Redlock> {
-    let (_forgotten, before);
-    {
+    let (_forgotten, before) = {
         let mut pools = POOLS.lock();
-        _forgotten = pools.forget(name);
-        before = pools.named.remove(name);
-    }
+        (pools.forget(name), pools.named.remove(name))
+    };
     before
 }
 

@@ -47,15 +47,12 @@ impl Members {
         if let Some(refusal) = self.refuses(command.action, slot) {
             return batch.answer(place, Err(refusal));
         }
-        let owner = self.owners.get(usize::from(slot)).copied().map_or(usize::MAX, usize::from);
-        let told = self.members.iter().position(|it| to.as_ref() == Some(&it.place));
-        let is_reached =
-            |index: &usize| self.members.get(*index).is_some_and(|it| it.exchange.is_some());
-        let index = match told {
-            told if asking => told.unwrap_or(usize::MAX),
-            told => told.filter(is_reached).unwrap_or(owner),
-        };
-        let member = self.members.get_mut(index);
+        let is_told =
+            |it: &Member| to.as_ref() == Some(&it.place) && (asking || it.exchange.is_some());
+        let told = self.members.iter().position(is_told);
+        let owner = self.owners.get(usize::from(slot)).map(|it| usize::from(*it));
+        let index = if asking { told } else { told.or(owner) };
+        let member = index.and_then(|index| self.members.get_mut(index));
         match member {
             Some(Member { exchange: Some(exchange), .. }) => {
                 exchange.ask_one(batch, place, asking, hops);

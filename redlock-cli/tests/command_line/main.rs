@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests, if not all of them are #[test]")]
 
+mod signals;
+
 use std::{
     io::{BufRead, BufReader},
     path::Path,
@@ -206,65 +208,8 @@ fn a_lock_that_is_held_is_75_and_is_seen_and_taken_away() {
     assert!(shown.starts_with("r: free"), "{shown}");
 }
 
-#[test]
-fn signals_are_passed_on_and_the_lock_is_released() {
-    let nodes = Nodes::start(1);
-    let script =
-        "trap 'echo told; exit 3' TERM INT QUIT HUP; echo held; while :; do sleep 0.05; done";
-    for signal in [Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP] {
-        let holder = Holder::start(&nodes, &[], script);
-        assert_eq!(holder.line(), "held");
-        holder.signal(signal);
-        assert_eq!(holder.line(), "told", "{signal:?}");
-        assert_eq!(holder.code(), Some(3));
-        assert!(nodes[0].keys().is_empty());
-    }
-}
-
 /// `nohup` has its program ignore a signal, and so do shells with what they start in the background.
-#[test]
-fn a_signal_that_is_ignored_stays_ignored() {
-    let nodes = Nodes::start(1);
-    let words = ["run", "r", "--", "sh", "-c", "kill -HUP 0 $PPID; echo on"];
-    let (code, printed, told) =
-        told(started_with("--ignore-signal=HUP", &nodes, &words).output().unwrap());
-    assert!(code == 0 && printed == "on\n", "{code} {printed} {told}");
-}
-
 /// A shell ends at once when it is told to. What it waited for has the lock until it has ended, too.
-#[test]
-fn all_that_the_command_started_is_told_and_waited_for() {
-    let nodes = Nodes::start(1);
-    let folder = tempfile::tempdir().unwrap();
-    let go_on = folder.path().join("go-on");
-    let waits = until_there(&go_on);
-    let inner =
-        format!("trap 'echo told; {waits}; exit' TERM; echo held; while :; do sleep 0.05; done");
-    let script = format!("sh -c \"{inner}\"; echo never");
-    let holder = Holder::start(&nodes, &["--kill-after", "10m"], &script);
-    assert_eq!(holder.line(), "held");
-    holder.signal(Signal::TERM);
-    assert_eq!(holder.line(), "told");
-    std::thread::sleep(Duration::from_millis(200));
-    assert!(!nodes[0].keys().is_empty(), "the work goes on");
-    std::fs::write(go_on, "").unwrap();
-    assert_eq!(holder.code(), Some(128 + 15));
-    assert!(nodes[0].keys().is_empty());
-}
-
-#[test]
-fn what_the_command_started_is_killed_with_it() {
-    let nodes = Nodes::start(1);
-    let inner = "trap '' TERM; echo held; while :; do sleep 0.05; done";
-    let script = format!("sh -c \"{inner}\"; echo never");
-    let holder = Holder::start(&nodes, &["--kill-after", "100ms"], &script);
-    assert_eq!(holder.line(), "held");
-    assert_eq!(done(&nodes, &["release", "--now", "r"]).0, 0);
-    let printed = holder.lines.recv_timeout(LIMIT);
-    assert_eq!(printed, Err(RecvTimeoutError::Disconnected), "nothing has the pipe open any more");
-    assert_eq!(holder.code(), Some(74));
-}
-
 #[test]
 fn a_lock_that_was_free_is_not_taken_away() {
     let nodes = Nodes::start(3);
@@ -302,45 +247,6 @@ fn a_reader_that_goes_away_is_no_failure() {
         drop(child.stdout.take());
         assert_eq!(child.wait().unwrap().code(), Some(0), "{words:?}");
     }
-}
-
-#[test]
-fn a_signal_ends_the_waiting() {
-    let nodes = Nodes::start(1);
-    let first = Holder::start(&nodes, &[], "echo held; exec sleep 1000");
-    assert_eq!(first.line(), "held");
-    let second = Holder::start(&nodes, &["--wait", "10m"], "echo never");
-    let begun = Instant::now();
-    while !done(&nodes, &["inspect", "r"]).1.contains("waiting: ") {
-        assert!(begun.elapsed() < LIMIT, "it does not wait");
-    }
-    second.signal(Signal::INT);
-    assert_eq!(second.code(), Some(128 + 2));
-    let (_, shown, _) = done(&nodes, &["inspect", "r"]);
-    assert!(!shown.contains("waiting: "), "it has left the queue: {shown}");
-    first.signal(Signal::TERM);
-    assert_eq!(first.code(), Some(128 + 15));
-}
-
-#[test]
-fn the_command_is_told_when_the_lock_is_lost() {
-    let nodes = Nodes::start(1);
-    let script = "trap 'echo told; exit 3' TERM; echo held; while :; do sleep 0.05; done";
-    let holder = Holder::start(&nodes, &["--kill-after", "10m"], script);
-    assert_eq!(holder.line(), "held");
-    assert_eq!(done(&nodes, &["release", "--now", "r"]).0, 0);
-    assert_eq!(holder.line(), "told");
-    assert_eq!(holder.code(), Some(74), "whatever its own exit code");
-}
-
-#[test]
-fn a_command_that_does_not_stop_is_killed() {
-    let nodes = Nodes::start(1);
-    let script = "trap '' TERM; echo held; while :; do sleep 0.05; done";
-    let holder = Holder::start(&nodes, &["--kill-after", "100ms"], script);
-    assert_eq!(holder.line(), "held");
-    assert_eq!(done(&nodes, &["release", "--now", "r"]).0, 0);
-    assert_eq!(holder.code(), Some(74));
 }
 
 #[test]
