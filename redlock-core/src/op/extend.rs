@@ -20,7 +20,10 @@ pub(crate) async fn extend(
         return Err(hold.lost_error(end));
     }
     client.ready().await?;
-    let (start, round, tally) = loop {
+    let begun = client.nodes.clock.now();
+    let mut attempts: u32 = 0;
+    let (round, tally) = loop {
+        attempts = attempts.saturating_add(1);
         let start = client.nodes.clock.read();
         let Some(round) = client.leases.send_renewal(hold, start, Some(ttl), None) else {
             let end = match client.leases.judge(hold) {
@@ -35,14 +38,14 @@ pub(crate) async fn extend(
             // The doubt came after the nodes were asked, and what they said does not clear it (rule 2).
             Judgement::Doubtful if tally.reached() => {}
             Judgement::Valid(_) if tally.reached() => return Ok(()),
-            Judgement::Valid(_) | Judgement::Doubtful => break (start, round, tally),
+            Judgement::Valid(_) | Judgement::Doubtful => break (round, tally),
         }
     };
     check_runtime()?;
     Err(LockError::NoQuorum {
         resource: hold.resources.name().to_owned(),
-        attempts: 1,
-        waited: client.nodes.clock.now().since(start.now),
+        attempts,
+        waited: client.nodes.clock.now().since(begun),
         granted: tally.yes(),
         quorum: client.nodes.quorum(),
         nodes: round.failures(),

@@ -75,12 +75,6 @@ fn was_ours(judged: Judgement, asked: usize, tally: &Tally, nodes: usize) -> boo
     }
 }
 
-/// Whether the answers tell whose lock it was that was in doubt: with a quorum that had the key, or when none had it.
-/// Nodes without the key answer first where it never came to them.
-fn shows_whose_it_was(tally: &Tally) -> bool {
-    tally.reached() || tally.impossible()
-}
-
 /// Whether the lease of a hold that was `judged` at `now` may pass to the next waiter as it is. A
 /// `min_hold` that runs until a later `earliest` keeps the keys from all clients, whatever ended the
 /// hold. Pure.
@@ -121,7 +115,8 @@ fn begin_release(client: &Arc<Client>, hold: &Arc<Hold>, settles: fn(&Tally) -> 
         forget(client, hold);
         return Begun::PassedOn;
     }
-    let settles = if judged == Judgement::Doubtful { shows_whose_it_was } else { settles };
+    // Nodes that the key never came to answer first that they do not have it, and say nothing of the doubt.
+    let settles = if judged == Judgement::Doubtful { Tally::is_decided } else { settles };
     let (round, asked) = delete(queues, &lease, hold.earliest, now, settles);
     // After the deletes were handed over: a shutdown that no longer finds the hold finds its
     // deletes.

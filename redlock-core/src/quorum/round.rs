@@ -384,7 +384,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn silence_ends_at_the_limit() {
-        let round = Round::new(&names(3), |tally| tally.reached() || tally.impossible());
+        let round = Round::new(&names(3), Tally::is_decided);
         let begun = Instant::now();
         assert!(round.settled(&no_nodes()).await.impossible_by_failures());
         assert_eq!(begun.elapsed(), Duration::from_secs(4 + 1));

@@ -80,6 +80,11 @@ impl Tally {
         self.no + self.failed >= self.blocking()
     }
 
+    /// Whether a quorum said yes, or none will.
+    pub(crate) fn is_decided(&self) -> bool {
+        self.reached() || self.impossible()
+    }
+
     /// Whether so many nodes failed that a quorum was impossible whatever the others said.
     pub(crate) fn impossible_by_failures(&self) -> bool {
         self.failed >= self.blocking()

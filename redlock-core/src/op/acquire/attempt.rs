@@ -12,7 +12,7 @@ use crate::{
     fence::{FencingToken, numbers_for},
     lease::{InFlightGuard, LeaseInTransit, LeaseState},
     node::{Action, Claim, Job, NodeHandle, deliver},
-    quorum::{Round, ask},
+    quorum::{Round, Tally, ask},
     telemetry,
     timer::{sleep, timeout},
     token,
@@ -138,7 +138,7 @@ impl<'a> Request<'a> {
         let (key, rest, shared) = (Arc::clone(&self.key), self.rest.clone(), terms.shared);
         let (permit, place) = (self.permits.is_some(), fronts.first.place());
         let claim = Arc::new(Claim { key, rest, value, shared, permit, place });
-        let round = Round::new(&client.nodes.names, |tally| tally.reached() || tally.impossible());
+        let round = Round::new(&client.nodes.names, Tally::is_decided);
         let start = client.nodes.clock.read();
         let sought = LeaseState::sought(Arc::clone(&claim), terms, start, &round);
         let in_transit = client.queues.in_transit(sought, in_flight);

@@ -21,11 +21,6 @@ use crate::{
     wait::{FailedAttempt, Front},
 };
 
-/// Whether the outcome of the confirmations is known.
-fn settles(tally: &Tally) -> bool {
-    tally.reached() || tally.impossible()
-}
-
 /// How long counters live. They outlive the locks beside them.
 fn life(client: &Client) -> Duration {
     counter::LIFE.max(client.settings.max_ttl.saturating_mul(2))
@@ -84,7 +79,7 @@ impl Drawing {
         first: Vec<Option<u64>>,
         largest: u64,
     ) -> Result<Range, FailedAttempt> {
-        let round = Round::new(&client.nodes.names, settles);
+        let round = Round::new(&client.nodes.names, Tally::is_decided);
         let after_first = u64::from(self.count) - 1;
         // All numbers of the range are taken, not only its first.
         let to = largest + after_first;
@@ -139,7 +134,7 @@ impl Request<'_> {
         let sent = start.now;
         lease.renewal_sent = sent;
         lease.expired_by = lease.expired_by.max(sent + terms.key_ttl());
-        let round = Round::new(&client.nodes.names, settles);
+        let round = Round::new(&client.nodes.names, Tally::is_decided);
         let count = numbers_for(front.fenced_behind(), used);
         let ttl = terms.key_ttl();
         let drawing =
