@@ -264,7 +264,9 @@ async fn row_09_a_lock_that_a_quorum_still_had_at_its_release_was_ours() {
     let guard = redlock.lock("r").await.unwrap();
     clock.wall_ahead.store(2 * JUMP, SeqCst);
     nodes.iter().take(2).for_each(MemoryNode::clear);
+    let begun = Instant::now();
     assert_eq!(guard.release().await.unwrap(), Released::AlreadyLost);
+    assert!(begun.elapsed() < Duration::from_millis(50), "{:?}", begun.elapsed());
 }
 
 /// The node that says first that it does not have the lock never had it.

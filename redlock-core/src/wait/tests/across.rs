@@ -1,7 +1,7 @@
 //! Clients that wait for one lock take turns, however many clients there are and however far the
 //! nodes are.
 
-use std::{future::poll_fn, sync::atomic::AtomicBool, task::Poll};
+mod leaving;
 
 use super::*;
 use crate::node::intercepted::far_away;
@@ -267,49 +267,6 @@ async fn a_front_that_goes_away_leaves_its_place_among_the_clients_to_the_next_t
     assert!(!other.is_finished());
     drop(next);
     drop(timeout(20 * MS, other).await.unwrap().unwrap().unwrap());
-}
-
-/// Its release and its `Leave` reach the node of the queue one behind the other. Two turns at once would let the
-/// nearer client go first.
-#[tokio::test(start_paused = true)]
-async fn a_front_that_is_cancelled_once_the_nodes_have_granted_passes_one_turn_on() {
-    let nodes = nodes(3);
-    let [holder, front, near] = [(); 3].map(|()| client(&nodes));
-    let far = nodes.iter().zip(["a", "b", "c"]);
-    let far = far.map(|(node, name)| far_away(name, node, 10 * MS)).collect();
-    let far = Redlock::builder().node_timeout(200 * MS).wait(MINUTE).over(far);
-    let guard = holder.lock("r").await.unwrap();
-    let is_released = Arc::new(AtomicBool::new(false));
-    let front = tokio::spawn({
-        let (nodes, is_released) = (nodes.clone(), Arc::clone(&is_released));
-        let has_key = |node: &MemoryNode| !node.keys().is_empty();
-        let granted = poll_fn(move |_| {
-            let is_granted = is_released.load(SeqCst) && nodes.iter().all(has_key);
-            if is_granted { Poll::Ready(()) } else { Poll::Pending }
-        });
-        async move {
-            tokio::select! {
-                biased;
-                // The answers of the nodes wake the task.
-                () = granted => {}
-                _ = front.lock("r").into_future() => panic!("it was not cancelled"),
-            }
-        }
-    });
-    sleep(10 * MS).await;
-    let far = waiting(&far, MINUTE).await;
-    sleep(100 * MS).await;
-    let near = waiting(&near, MINUTE).await;
-    sleep(100 * MS).await;
-    nodes.iter().for_each(|node| node.slow(5 * MS));
-    drop(guard);
-    sleep(6 * MS).await;
-    is_released.store(true, SeqCst);
-    front.await.unwrap();
-    let far = timeout(100 * MS, far).await.unwrap().unwrap().unwrap();
-    assert!(far.is_valid() && !near.is_finished());
-    drop(far);
-    drop(timeout(100 * MS, near).await.unwrap().unwrap().unwrap());
 }
 
 #[tokio::test(start_paused = true)]
