@@ -126,7 +126,7 @@ impl Client {
         let _ = self.closed.subscribe().wait_for(|closed| *closed).await;
     }
 
-    /// Has [`is_closed`](Self::is_closed) say so, and wakes no task. To be closed next.
+    /// Has [`is_closed`](Self::is_closed) say so, and wakes no task. The shutdown that follows wakes them.
     pub(crate) fn mark_closed(&self) {
         self.closed.send_if_modified(|closed| {
             *closed = true;

@@ -198,7 +198,6 @@ pub async fn shutdown(grace: Duration) {
         clients.iter().for_each(|client| client.client().mark_closed());
         clients
     };
-    clients.iter().for_each(|client| client.client().close());
     join_all(clients.iter().map(|client| client.shutdown(grace))).await;
 }
 

@@ -14,7 +14,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
-use redlock_core::{LockError, Redlock, pools};
+use redlock_core::{LockError, LockGuard, Redlock, pools};
 use tokio::time::sleep;
 
 use crate::{client, nodes, runtime};
@@ -135,28 +135,42 @@ fn a_future_on_a_runtime_that_was_shut_down_ends_with_an_error() {
     });
 }
 
-/// Timers are over at once there, and so are reports to the queue: the wait has no end of its own.
-#[test]
-fn a_waiter_behind_others_ends_with_an_error_when_its_runtime_is_shut_down() {
+/// Waits behind another client on a runtime that is shut down, and goes on through the handle that is left of it.
+fn waits_behind_others<F: Future<Output = Result<LockGuard, LockError>> + Send + 'static>(
+    asks: impl FnOnce(&Redlock) -> F,
+) {
     let nodes = nodes();
     let (holder, first, redlock) = (client(&nodes), client(&nodes), client(&nodes));
     let living = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let (living, dead) = (living.unwrap(), runtime());
     let handle = dead.handle().clone();
-    let _guard = living.block_on(async {
+    let _guards = living.block_on(async {
         drop(redlock.lock("warm").await.unwrap());
-        holder.lock("r").await.unwrap()
+        [holder.lock("q").await.unwrap(), holder.lock("r").await.unwrap()]
     });
     let _first = living.spawn(async move { first.lock("r").wait(Duration::MAX).await.map(drop) });
     living.block_on(async { sleep(Duration::from_millis(50)).await });
-    let mut waiting = Box::pin(redlock.lock("r").wait(Duration::MAX).into_future());
-    dead.block_on(async { tokio::time::timeout(Duration::from_millis(300), &mut waiting).await })
-        .unwrap_err();
+    let mut waiting = Box::pin(asks(&redlock));
+    dead.block_on(async {
+        tokio::time::timeout(Duration::from_millis(300), &mut waiting).await.unwrap_err()
+    });
     drop(dead);
     let (done, ended) = mpsc::channel();
     std::thread::spawn(move || done.send(handle.block_on(waiting).map(drop)).unwrap());
     let error = ended.recv_timeout(Duration::from_secs(60)).unwrap().unwrap_err();
     assert!(matches!(error, LockError::Config { .. }), "{error}");
+}
+
+/// Timers are over at once there, and so are reports to the queue: the wait has no end of its own.
+#[test]
+fn a_waiter_behind_others_ends_with_an_error_when_its_runtime_is_shut_down() {
+    waits_behind_others(|redlock| redlock.lock("r").wait(Duration::MAX).into_future());
+}
+
+/// It also keeps its place before the key that it does not wait for now.
+#[test]
+fn a_set_behind_others_ends_with_an_error_when_its_runtime_is_shut_down() {
+    waits_behind_others(|redlock| redlock.lock_all(["q", "r"]).wait(Duration::MAX).into_future());
 }
 
 /// No time passes there, so that a pause between two looks at the nodes is none.

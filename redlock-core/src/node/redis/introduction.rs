@@ -85,12 +85,12 @@ impl<D: Future<Output = ()>> Introduction<D> {
         }
         if version != ProtocolVersion::RESP2 {
             questions.cmd("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN").arg("NOLOOP");
-            // The next command is not a read, so nothing is tracked by it. A user may have the one permission
-            // without the other.
+            // It works behind the other alone, and a user may have permission for the other alone. The next command is
+            // no read, so that nothing is tracked by it.
             questions.cmd("CLIENT").arg("CACHING").arg("YES");
         }
         let answers = self.ask(&questions).await?;
-        let tracks = answers.iter().rev().take(2).all(|answer| *answer == Value::Okay);
+        let tracks = answers.last() == Some(&Value::Okay);
         let identity = info::read(&answers).map_err(Failure::replica)?;
         let answers = answers.get(info::QUESTIONS..).unwrap_or_default();
         let count = Abilities::questions(asked.native);

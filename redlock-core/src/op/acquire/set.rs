@@ -14,7 +14,6 @@ use crate::{
     clock::Moment,
     error::LockError,
     op::watch::Watch,
-    runtime::check_runtime,
     timer::timeout,
     wait::{FailedAttempt, Front, REFRESH, Report, grace},
 };
@@ -87,10 +86,6 @@ async fn keep_place(front: &mut Front, round_trip: Duration) {
         let mut pause = if entry.has_turn() { round_trip * 2 } else { REFRESH };
         loop {
             let _ = timeout(pause, entry.signal()).await;
-            if check_runtime().is_err() {
-                // Timers and nodes answer at once, without an end. The request finds out for itself.
-                return pending().await;
-            }
             if entry.report().await == Report::NoQueue {
                 // No node keeps it. The set joins again when it waits there next.
                 return pending().await;

@@ -92,6 +92,17 @@ async fn a_server_without_scripts_is_refused_before_it_has_a_lock() {
     assert_eq!(renamed.number("DBSIZE"), 0);
 }
 
+/// Waiters ask such a server from time to time. Without either, no change of a key is pushed.
+#[tokio::test]
+async fn a_user_without_a_permission_for_tracking_is_not_told_of_changes() {
+    let mut server = Server::start();
+    for (rules, tells) in [("", true), ("-client|tracking", false), ("-client|caching", false)] {
+        server.admin(&format!("ACL SETUSER locks reset on >{CANARY} ~* +@all {rules}"));
+        let node = connected(&server.url(&format!("locks:{CANARY}@"), "")).await;
+        assert_eq!(node.tells(), tells, "{rules:?}");
+    }
+}
+
 /// A busy server is asked again.
 #[tokio::test]
 async fn a_server_that_cannot_run_scripts_just_now_is_connected() {

@@ -1,15 +1,17 @@
 //! Clients that leave the queue as the nodes grant them the lock.
 
-use std::{future::poll_fn, sync::atomic::AtomicBool, task::Poll};
+use std::{future::poll_fn, pin::pin, sync::atomic::AtomicBool, task::Poll};
 
 use super::*;
 use crate::node::{Action, Command, intercepted::intercepted};
 
-/// A task that waits for the lock, and is cancelled just as the nodes have granted it after the lock `is_released`.
-fn cancelled_once_granted(
+/// A task that waits for the lock. Just as the nodes have granted it after the lock `is_released`, it is cancelled, or
+/// its client `closes`.
+fn ended_once_granted(
     redlock: Redlock,
     nodes: &[MemoryNode],
     is_released: &Arc<AtomicBool>,
+    closes: bool,
 ) -> JoinHandle<()> {
     let (nodes, is_released) = (nodes.to_vec(), Arc::clone(is_released));
     let has_key = |node: &MemoryNode| !node.keys().is_empty();
@@ -18,11 +20,17 @@ fn cancelled_once_granted(
         if is_granted { Poll::Ready(()) } else { Poll::Pending }
     });
     tokio::spawn(async move {
+        let mut asking = pin!(redlock.lock("r").into_future());
         tokio::select! {
             biased;
             // The answers of the nodes wake the task.
             () = granted => {}
-            _ = redlock.lock("r").into_future() => panic!("it was not cancelled"),
+            _ = &mut asking => panic!("it was not ended"),
+        }
+        if closes {
+            redlock.client().close();
+            let error = asking.await.unwrap_err();
+            assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
         }
     })
 }
@@ -34,7 +42,7 @@ async fn a_front_that_is_cancelled_once_the_nodes_have_granted_leaves_its_place_
     let [holder, ours, second, third] = [(); 4].map(|()| client(&nodes));
     let guard = holder.lock("r").await.unwrap();
     let is_released = Arc::new(AtomicBool::new(false));
-    let front = cancelled_once_granted(ours.clone(), &nodes, &is_released);
+    let front = ended_once_granted(ours.clone(), &nodes, &is_released, false);
     sleep(10 * MS).await;
     let next = waiting(&ours, MINUTE).await;
     let second = waiting(&second, MINUTE).await;
@@ -73,8 +81,7 @@ async fn a_front_that_gets_the_lock_by_its_turn_has_no_queue_to_leave() {
 
 /// Its release and its `Leave` reach the node of the queue one behind the other. Two turns at once would let the
 /// nearer client go first.
-#[tokio::test(start_paused = true)]
-async fn a_front_that_is_cancelled_once_the_nodes_have_granted_passes_one_turn_on() {
+async fn one_turn_is_passed_on(closes: bool) {
     let nodes = nodes(3);
     let [holder, front, near] = [(); 3].map(|()| client(&nodes));
     let far = nodes.iter().zip(["a", "b", "c"]);
@@ -82,7 +89,7 @@ async fn a_front_that_is_cancelled_once_the_nodes_have_granted_passes_one_turn_o
     let far = Redlock::builder().node_timeout(200 * MS).wait(MINUTE).over(far);
     let guard = holder.lock("r").await.unwrap();
     let is_released = Arc::new(AtomicBool::new(false));
-    let front = cancelled_once_granted(front, &nodes, &is_released);
+    let front = ended_once_granted(front, &nodes, &is_released, closes);
     sleep(10 * MS).await;
     let far = waiting(&far, MINUTE).await;
     sleep(100 * MS).await;
@@ -97,4 +104,14 @@ async fn a_front_that_is_cancelled_once_the_nodes_have_granted_passes_one_turn_o
     assert!(far.is_valid() && !near.is_finished());
     drop(far);
     drop(timeout(100 * MS, near).await.unwrap().unwrap().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_front_that_is_cancelled_once_the_nodes_have_granted_passes_one_turn_on() {
+    one_turn_is_passed_on(false).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_front_whose_client_closes_once_the_nodes_have_granted_passes_one_turn_on() {
+    one_turn_is_passed_on(true).await;
 }

@@ -147,6 +147,14 @@ async fn answered(members: &mut Members, batches: &[Arc<Batch>]) -> Vec<Result<R
     answers.into_iter().flatten().collect()
 }
 
+/// The findings of a look, with the slot of the lock at the member with this port.
+fn look(port: u16) -> Found {
+    let last = SLOTS - 1;
+    let shard = |slots, port| Shard { slots, place: place(port), id: format!("{port}") };
+    let shards = vec![shard(0..=last - 1, port), shard(last..=last, 3 - port)];
+    Found { shards, opened: Vec::new() }
+}
+
 /// Handles what has come.
 async fn drive(members: &mut Members) {
     poll_fn(|cx| {
@@ -172,10 +180,7 @@ async fn no_delete_overtakes_the_set_of_its_lock_while_its_slot_moves() {
         // The client learns that the slot has moved while the second `SET` is on its way.
         first.write_all(moved_to(2).as_bytes()).await.unwrap();
         if by_look {
-            let (ours, last) = (0..=SLOTS - 2, SLOTS - 1);
-            let shard = |slots, port| Shard { slots, place: place(port), id: format!("{port}") };
-            let shards = vec![shard(last..=last, 1), shard(ours, 2)];
-            members.apply(Found { shards, opened: Vec::new() });
+            members.apply(look(2));
         }
         drive(&mut members).await;
         assert_eq!(heard(&mut second).await, ["SET"]);
@@ -191,4 +196,35 @@ async fn no_delete_overtakes_the_set_of_its_lock_while_its_slot_moves() {
         assert_eq!(answers, [Ok(Reply::Done), Ok(Reply::Done), Ok(Reply::Done)]);
         assert_eq!(members.owners[usize::from(slot_of(KEY))], 1, "it has nothing left to answer");
     }
+}
+
+/// The other member runs one command of the slot and no more.
+#[tokio::test(start_paused = true)]
+async fn a_member_that_takes_a_slot_over_does_not_own_it_before_a_look_says_so() {
+    let (mut members, [mut first, mut second]) = two();
+    let claim = Arc::new(Claim::new(&KEY.into(), "v".to_owned()));
+    let _grant = ask(&mut members, &claim, Action::Grant { ttl: LIMIT });
+    assert_eq!(heard(&mut first).await, ["SET"]);
+    let ask = moved_to(2).replace("MOVED", "ASK");
+    first.write_all(ask.as_bytes()).await.unwrap();
+    drive(&mut members).await;
+    assert_eq!(heard(&mut second).await, ["SET"]);
+    members.apply(look(1));
+    assert_eq!(members.owners[usize::from(slot_of(KEY))], 0);
+}
+
+/// It looks like another process once it has its name, and the slot would sit out.
+#[tokio::test(start_paused = true)]
+async fn a_slot_that_moves_to_a_member_without_a_name_stays_in_use() {
+    let (mut members, [mut first, mut second]) = two();
+    members.members[1].process.id = "".into();
+    let claim = Arc::new(Claim::new(&KEY.into(), "v".to_owned()));
+    let grant = ask(&mut members, &claim, Action::Grant { ttl: LIMIT });
+    assert_eq!(heard(&mut first).await, ["SET"]);
+    first.write_all(moved_to(2).as_bytes()).await.unwrap();
+    drive(&mut members).await;
+    assert_eq!(heard(&mut second).await, ["SET"]);
+    second.write_all(b"+OK\r\n").await.unwrap();
+    assert_eq!(answered(&mut members, &[grant]).await, [Ok(Reply::Done)]);
+    assert_eq!(members.apply(look(2)), 0, "it gives locks");
 }
