@@ -55,8 +55,7 @@ pub(crate) struct Nodes {
         global = true
     )]
     pub(crate) max_ttl: Duration,
-    /// Whether a node that may have forgotten locks gives no votes for --max-ttl: if this run has seen it
-    /// restart, also if it was up for less than that, or never
+    /// When a node that may have forgotten locks gives no votes for --max-ttl
     #[arg(
         long,
         value_enum,
@@ -76,8 +75,11 @@ pub(crate) struct Nodes {
 /// [`Restarts`] by name.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum RestartPolicy {
+    /// If this run has seen it restart
     Observed,
+    /// Also if it has been up for less than --max-ttl
     Strict,
+    /// Never
     Trusted,
 }
 
@@ -112,10 +114,10 @@ pub(crate) struct Tls {
 pub(crate) enum Command {
     /// Run a command while this process holds the lock
     ///
-    /// The command gets SIGTERM when the lock is lost, and SIGKILL some time later. Without a terminal, so does all
-    /// that it has started. Its exit code is that
-    /// of redlock; 128 and the number of the signal when a signal ended it. The command finds the name
-    /// of the lock in REDLOCK_RESOURCE and with --fenced its token in REDLOCK_TOKEN.
+    /// When the lock is lost, the command gets SIGTERM, and SIGKILL after --kill-after. Where no terminal controls
+    /// redlock, the processes that the command has started get both as well. redlock exits with the exit code of the
+    /// command, or with 128 and the number of the signal that ended it. The command finds the name of the lock in
+    /// REDLOCK_RESOURCE, and with --fenced its token in REDLOCK_TOKEN.
     Run(Run),
     /// Show the holder of a lock, what is left of it, and the clients that wait
     Inspect {

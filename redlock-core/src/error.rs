@@ -160,7 +160,7 @@ impl fmt::Display for LockError {
         match self {
             Self::Held { resource, attempts, waited, by_this_client, nodes, .. } => {
                 write!(f, "{resource:?} is held by ")?;
-                f.write_str(if *by_this_client { "this same client" } else { "another holder" })?;
+                f.write_str(if *by_this_client { "this client" } else { "another holder" })?;
                 effort(f, *attempts, *waited)?;
                 failures(f, nodes)
             }

@@ -15,18 +15,18 @@ use crate::{
     runtime::check_runtime,
 };
 
-/// A lock that is held. It renews itself, and holds until it is released or dropped.
+/// A lock that is held. It renews itself until it is released, dropped or lost.
 ///
 /// Dropping it releases the lock in the background, also outside of the runtime and during a panic.
-/// The ttl only bounds how long the lock outlives a crash. Use [`release`](Self::release) to know
-/// that the lock is free, and [`lost`](Self::lost) to learn that it is not yours any more.
+/// The ttl only bounds how long the lock outlives a crash. Use [`release`](Self::release) to wait until the
+/// nodes have confirmed the release, and [`lost`](Self::lost) to learn that the lock is not yours any more.
 #[must_use = "a guard that is not bound to a name releases its lock at once"]
 pub struct LockGuard {
     client: Arc<Client>,
     handle: LockHandle,
 }
 
-/// Read access to a lock: the reads of its [`LockGuard`], without ownership.
+/// A view of a held lock: all that its [`LockGuard`] tells, without owning the lock. Cheap to clone.
 #[derive(Clone)]
 pub struct LockHandle {
     pub(crate) leases: Arc<Leases>,
@@ -75,7 +75,7 @@ macro_rules! reads {
         /// now.
         ///
         /// The future is `'static` and does not keep the lock. It needs no network: validity that runs out
-        /// is enough (rule 9). It does need a tokio runtime to be woken by the clock. Cancel safe.
+        /// is enough. It does need a tokio runtime to be woken by the clock. Cancel safe.
         pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
             let LockHandle { leases, hold } = self.as_handle().clone();
             until(leases, hold, |judgement| matches!(judgement, Judgement::Ended(_)))
@@ -133,7 +133,8 @@ impl LockGuard {
         extend::extend(&self.client, &self.handle.hold, ttl).await
     }
 
-    /// Releases the lock and returns when a quorum has confirmed it.
+    /// Releases the lock. Returns when a quorum has confirmed it, or at once when the lock passes to the next
+    /// task of this process. With a `min_hold` the lock stays taken for the rest of it.
     ///
     /// # Errors
     ///
@@ -189,7 +190,7 @@ impl LockGuard {
 }
 
 impl Drop for LockGuard {
-    /// Works outside of a runtime, during a panic and during a shutdown (rule 12).
+    /// Works outside of a runtime, during a panic and during a shutdown.
     fn drop(&mut self) {
         release::in_background(&self.client, &self.handle.hold);
     }

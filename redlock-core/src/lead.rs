@@ -35,8 +35,8 @@ const QUORUM_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// of that name, which renews itself. When its term ends, by its own choice, by a shutdown or a crash,
 /// another client leads.
 ///
-/// The settings are those of a lock, with four differences: `wait` and `retry_count` have no effect,
-/// because a campaign waits for as long as it takes; `auto_extend(false)` is refused; `max_hold` limits a
+/// The settings are those of a lock, with these differences: `wait` and `retry_count` have no effect,
+/// because a campaign waits for as long as it takes; `auto_extend(false)` and `permits` are refused; `max_hold` limits a
 /// term, after which the client campaigns again behind the others; and before `min_hold` is over no other
 /// client leads, even if the leader resigns or crashes.
 ///

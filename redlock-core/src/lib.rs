@@ -68,6 +68,18 @@
 //! own lock in one of these ways joins the hold that is there. The outermost releases it. A bare
 //! `lock(..).await` there is answered [`Held`](LockError::Held) at once, with `by_this_client`, since it
 //! could only wait for itself. Spawned tasks are tasks of their own, and wait.
+//!
+//! # Features
+//!
+//! | feature | default | what |
+//! |---|---|---|
+//! | `macros` | yes | the `#[redlock]` attribute |
+//! | `axum` | no | [`LockHandle`] as an axum extractor |
+//! | `metrics` | no | counters, gauges and histograms through the facade crate `metrics` |
+//! | `serde` | no | `Config`: settings from a file or from the environment |
+//! | `sentinel` | no | `Node::sentinel`: the master that sentinels agree on |
+//! | `cluster` | no | `Node::cluster`: a Redis Cluster as one node |
+//! | `tls-rustls` | no | `rediss://`; the application installs a rustls `CryptoProvider` |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]

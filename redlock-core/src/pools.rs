@@ -190,6 +190,10 @@ fn joined_settings(first: &Redlock, parts: &[Redlock]) -> Result<Settings, LockE
 ///
 /// The clients of [`quorum_of`] are included, even when one of their pools was replaced or removed
 /// since. A client that [`replace`] or [`remove`] returned is left to the caller.
+///
+/// # Cancellation safety
+///
+/// When the future is dropped, the clients stay closed, and the rest of the shutdown does not happen.
 pub async fn shutdown(grace: Duration) {
     let clients = {
         let pools = POOLS.lock();

@@ -170,7 +170,8 @@ impl Redlock {
         LockRequest::new(&self.client, Resources::all(resources), LockOptions::new())
     }
 
-    /// Asks for the lock on `resource` with at most one attempt.
+    /// Asks for the lock on `resource` with at most one attempt. It waits for no holder;
+    /// [`LockOptions::wait`] says what may delay the attempt.
     pub fn try_lock(&self, resource: impl Into<String>) -> LockRequest {
         let once = LockOptions::new().wait(Duration::ZERO);
         LockRequest::new(&self.client, Resources::One(resource.into()), once)
@@ -256,7 +257,8 @@ impl Redlock {
     /// clients that wait for it. For operators: the answer is out of date at once, so a program
     /// must not decide by it whether it may work.
     ///
-    /// Asks every node and waits for all, each for at most `node_timeout`. A node that does not answer is
+    /// Asks every node and waits for all, each for at most `node_timeout`, and on first use at most
+    /// `connect_timeout` for connections. A node that does not answer is
     /// told as such. Nodes that sit out answer, too.
     ///
     /// # Errors
@@ -323,8 +325,8 @@ impl Redlock {
     }
 
     /// Releases everything. Bodies of `run`, macro and layer are dropped first, also those with
-    /// `on_lost = "continue"`, then their locks are released. Bare guards are told and released too, so their code must have stopped. New
-    /// locks stay allowed.
+    /// `on_lost = "continue"`, then their locks are released. Bare guards are told and released too, so
+    /// their code must have stopped. New locks stay allowed.
     ///
     /// Returns when every node that answers has confirmed, after at most 2 s; at once outside a
     /// tokio runtime.
@@ -337,6 +339,13 @@ impl Redlock {
     }
 
     /// The health of each node: asks each for a sign of life. One entry a node, in the order given.
+    ///
+    /// Each node has `connect_timeout` and `node_timeout` to answer. Outside a tokio runtime every node is
+    /// down.
+    ///
+    /// # Cancellation safety
+    ///
+    /// Nothing changes, whenever the future is dropped.
     pub async fn health(&self) -> Vec<NodeHealth> {
         self.client.ensure_running();
         let nodes = &self.client.nodes;

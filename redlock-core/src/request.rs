@@ -31,8 +31,9 @@ impl LockRequest {
         Self { client: Arc::clone(client), resources, options }
     }
 
-    /// Asks for a [`FencingToken`](crate::FencingToken), which the protected store compares: the lock is
-    /// then held safely however long a holder is paused. See [`fence`](crate::fence). Off by default.
+    /// Asks for a [`FencingToken`](crate::FencingToken), which the protected store compares: the store then
+    /// refuses a holder that was overtaken, however long that holder was paused. See [`fence`](crate::fence).
+    /// Off by default.
     ///
     /// # Cost
     ///
@@ -41,11 +42,14 @@ impl LockRequest {
     /// task within a process takes the next number of a range that the nodes have reserved, without a
     /// round trip.
     ///
-    /// Each node runs a script instead of one `SET`: about 1.4 times the processor time of a lock and its
-    /// release on the servers, and 1.2 to 1.4 times the time until a free lock is held (`cargo xtask
-    /// bench --only cost`). Each node also keeps one counter for each resource, `KEY:{KEY}:fence`, of
-    /// about 100 bytes. It disappears by itself a day after the last fenced lock of its resource was
-    /// taken, or twice `max_ttl` after, if that is longer.
+    /// Each node runs a script instead of one `SET`. With one task, a lock with its release takes 1.2 to 1.4
+    /// times as long, and about 1.5 times the processor time of the servers. With 64 tasks and more, which share
+    /// round trips, it takes about four times the processor time of the servers, and a client gets about a third
+    /// as many locks a second (`cargo xtask bench --only latency`, `--only throughput`, `--only cost`).
+    ///
+    /// Each node also keeps one counter for each resource, `KEY:{KEY}:fence`, of about 180 bytes. It disappears
+    /// by itself a day after the last fenced lock of its resource was taken, or twice `max_ttl` after, if that
+    /// is longer.
     ///
     /// The nodes' users need `+time` beside what a lock needs, and scripts (`+eval +evalsha`). A node
     /// that refuses them gives no vote, and the error says why.

@@ -38,9 +38,9 @@ pub enum LockState {
     /// The node has the lock.
     #[non_exhaustive]
     Held {
-        /// The `client_name` of the holder. None for a client of another library.
+        /// The `client_name` of the holder. None for readers, and for a client of another library.
         holder: Option<String>,
-        /// When the node drops the lock if it is not renewed.
+        /// How long the node keeps the lock if no client renews it. `Duration::MAX` for a key without an expiry.
         remaining: Duration,
     },
     /// The node did not say.
@@ -76,7 +76,7 @@ type Answer = Result<Arc<Seen>, NodeError>;
 
 impl LockStatus {
     /// The `client_name` of the holder, once a quorum of all nodes agrees on it. None when the lock is
-    /// free, when too few nodes have it or answer, and for a client of another library.
+    /// free, when too few nodes have it or answer, for readers, and for a client of another library.
     #[must_use]
     pub fn holder(&self) -> Option<&str> {
         self.holder.as_deref()

@@ -125,6 +125,16 @@ async fn fenced(node: Node, resource: &str) -> Outcome {
     locked.map(drop).map_err(|error| error.to_string())
 }
 
+/// A set of locks, which is renewed and released.
+async fn set(node: Node, resource: &str) -> Outcome {
+    let redlock = client(node).build().unwrap();
+    let text = |error: redlock_core::LockError| error.to_string();
+    let resources = ["1", "2"].map(|it| format!("{resource}:{it}"));
+    let guard = soon(redlock.lock_all(resources).wait(Duration::ZERO)).await?.map_err(text)?;
+    soon(guard.extend(Duration::from_secs(45))).await?.map_err(text)?;
+    soon(guard.release()).await?.map(drop).map_err(text)
+}
+
 /// Two readers of one lock, which renew it and let a writer in when they have gone.
 async fn read(server: &Server, url: String, resource: &str) -> Outcome {
     let (redlock, other) = (client(url.clone()).build().unwrap(), client(url).build().unwrap());
@@ -217,6 +227,19 @@ async fn fencing_tokens_need_this_in_addition() {
     is_minimal(server, &all, &line("fencing tokens"), |url, name| async move {
         fenced(url.into(), &name).await
     })
+    .await;
+}
+
+#[tokio::test]
+async fn sets_need_this_in_addition() {
+    let server = &Server::start();
+    let all = lines(&["lock, renew, release", "sets"]);
+    is_minimal(
+        server,
+        &all,
+        &line("sets"),
+        |url, name| async move { set(url.into(), &name).await },
+    )
     .await;
 }
 

@@ -131,7 +131,7 @@ macro_rules! config {
         }
 
         impl fmt::Debug for Config {
-            /// Shows what is set. A [`Node`] shows no URL (rule 19).
+            /// Shows what is set. A [`Node`] shows no URL.
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let mut shown = f.debug_struct("Config");
                 $(if let Some(value) = &self.$name {

@@ -33,7 +33,7 @@ impl Credentials {
 }
 
 impl fmt::Debug for Credentials {
-    /// Never prints the password (rule 19).
+    /// Never prints the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
     }

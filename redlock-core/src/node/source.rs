@@ -21,7 +21,8 @@ use crate::error::LockError;
 ///
 #[cfg_attr(feature = "sentinel", doc = "[`Node::sentinel`] is the master that sentinels agree on.")]
 #[cfg_attr(feature = "cluster", doc = "[`Node::cluster`] is a Redis Cluster as one node.")]
-/// Everything is checked by `build()`, where the error is.
+/// `valkey://`, `valkeys://` and `valkey+unix://` are the same as those with `redis`. `?protocol=resp2` at the end
+/// keeps a connection off RESP3. [`Builder::build`](crate::Builder::build) checks all of it and returns the error.
 #[derive(Clone)]
 pub struct Node {
     pub(crate) source: Source,
@@ -278,7 +279,7 @@ impl Node {
 }
 
 impl fmt::Debug for Node {
-    /// Never prints the URL: it may hold a password (rule 19).
+    /// Never prints the URL: it may hold a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.source {
             Source::Memory(node) => node.fmt(f),

@@ -240,7 +240,7 @@ async fn held_names_the_resource_and_the_holder() {
     let _guard = client.lock("invoice:42").await.unwrap();
     let error = client.try_lock("invoice:42").await.unwrap_err();
     let text = error.to_string();
-    assert!(text.contains("invoice:42") && text.contains("this same client"), "{text}");
+    assert!(text.contains("invoice:42") && text.contains("held by this client"), "{text}");
     assert!(!text.contains('\n'), "{text}");
     assert!(error.is_held() && !error.is_unavailable() && !error.is_lost());
     assert!(error.retry_after().is_some());

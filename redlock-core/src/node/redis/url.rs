@@ -134,7 +134,7 @@ pub(super) fn parse(text: &str) -> Result<Endpoint, LockError> {
         _ => Err(refuse(
             "the URL of a node",
             "it starts with none of redis://, rediss://, redis+unix://, unix://, valkey://, \
-             valkeys://",
+             valkeys://, valkey+unix://",
         )),
     }
 }
