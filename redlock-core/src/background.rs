@@ -15,7 +15,7 @@ use crate::{
 
 /// How much later than expected a task may run before another runtime takes it over. A busy machine
 /// delays tasks by this much now and then. Taking over such a task costs nothing but a task.
-const LATE: Duration = Duration::from_millis(300);
+pub(crate) const LATE: Duration = Duration::from_millis(300);
 
 /// Whether a background task runs, and where. It is started on the first runtime that needs it, and
 /// again on the caller's when that runtime has ended: a client in [`pools`](crate::pools) outlives
@@ -89,10 +89,10 @@ impl Background {
         self.progress.awake_at.fetch_min(now.as_nanos(), Ordering::AcqRel);
     }
 
-    /// Whether the task should have run long ago.
-    pub(crate) fn is_late(&self, now: Moment) -> bool {
+    /// Whether the task should have run `late` ago.
+    pub(crate) fn is_late(&self, now: Moment, late: Duration) -> bool {
         let awake_at = self.progress.awake_at.load(Ordering::Acquire);
-        let late = u64::try_from(LATE.as_nanos()).unwrap_or(u64::MAX);
+        let late = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
         self.is_running() && awake_at.saturating_add(late) < now.as_nanos()
     }
 
@@ -109,43 +109,47 @@ impl Background {
         F: Future<Output = ()> + Send + 'static,
     {
         if !self.is_running() {
-            self.start(None, task, ended);
+            let _ = self.start(None, task, ended);
         }
     }
 
-    /// Starts the task on the caller's runtime, at `now`, in place of the task on another runtime.
-    /// The old task ends when it finds out.
+    /// Starts the task on the caller's runtime, at `now`, in place of a task on another runtime that should
+    /// have run `late` ago. The old task ends when it finds out. Returns whether it was taken over.
     pub(crate) fn take_over<F>(
         &self,
         now: Moment,
+        late: Duration,
         task: impl FnOnce(Pulse) -> F,
         ended: impl FnOnce() + Send + 'static,
-    ) where
+    ) -> bool
+    where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.start(Some(now), task, ended);
+        // Without a lock, because most tasks are not late.
+        self.is_late(now, late) && self.start(Some((now, late)), task, ended)
     }
 
     fn start<F>(
         &self,
-        takes_over: Option<Moment>,
+        takes_over: Option<(Moment, Duration)>,
         task: impl FnOnce(Pulse) -> F,
         ended: impl FnOnce() + Send + 'static,
-    ) where
+    ) -> bool
+    where
         F: Future<Output = ()> + Send + 'static,
     {
-        let Ok(runtime) = runtime() else { return };
+        let Ok(runtime) = runtime() else { return false };
         let number = {
             let mut started = self.started.lock();
             let is_here = started.runtime == Some(runtime.id());
             // Another caller may have been faster.
-            let takes_over = takes_over.filter(|now| !is_here && self.is_late(*now));
+            let takes_over = takes_over.filter(|(now, late)| !is_here && self.is_late(*now, *late));
             if self.is_running() && takes_over.is_none() {
-                return;
+                return false;
             }
             started.number += 1;
             started.runtime = Some(runtime.id());
-            let awake_at = takes_over.map_or(u64::MAX, Moment::as_nanos);
+            let awake_at = takes_over.map_or(u64::MAX, |(now, _)| now.as_nanos());
             self.progress.awake_at.store(awake_at, Ordering::Release);
             self.progress.current.store(started.number, Ordering::Release);
             started.number
@@ -156,6 +160,7 @@ impl Background {
             let _over = over;
             task.await;
         });
+        true
     }
 }
 
@@ -210,7 +215,7 @@ mod tests {
         let at = |ms| Moment::ORIGIN + Duration::from_millis(ms);
         let (first, second) = (runtime(), runtime());
         let (tell, told) = std::sync::mpsc::channel();
-        let taken = || background.take_over(at(1000), |_| pending::<()>(), || ());
+        let taken = || background.take_over(at(1000), LATE, |_| pending::<()>(), || ());
         first.block_on(async {
             background.ensure(
                 |pulse| {
@@ -222,16 +227,16 @@ mod tests {
             );
         });
         let pulse = told.recv().unwrap();
-        second.block_on(async { taken() });
-        assert!(pulse.is_current(), "it is not late");
+        let is_taken = second.block_on(async { taken() });
+        assert!(!is_taken && pulse.is_current(), "it is not late");
         background.expect(at(600));
-        first.block_on(async { taken() });
-        assert!(pulse.is_current(), "nor could it run any sooner here");
-        second.block_on(async { taken() });
-        assert!(!pulse.is_current() && background.is_running());
+        let is_taken = first.block_on(async { taken() });
+        assert!(!is_taken && pulse.is_current(), "nor could it run any sooner here");
+        let is_taken = second.block_on(async { taken() });
+        assert!(is_taken && !pulse.is_current() && background.is_running());
         // The progress and the end of this task no longer count.
         pulse.sleeps_until(Moment::NEVER);
-        assert!(background.is_late(at(2000)));
+        assert!(background.is_late(at(2000), LATE));
         drop(first);
         assert!(background.is_running());
     }

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use tokio::sync::{Semaphore, watch};
 
 use crate::{
-    clock::Clock,
+    clock::{Clock, Moment},
     error::LockError,
     lease::Leases,
     node::{NodeHandle, memory::MemoryNode},
@@ -88,15 +88,15 @@ impl Client {
 
     /// Starts the tasks like [`ensure_running`](Self::ensure_running), and takes over here what
     /// stands still on another runtime.
-    pub(crate) fn ensure_moving(&self) {
-        self.leases.ensure_moving();
+    pub(crate) fn ensure_moving(&self, now: Moment) {
+        self.leases.ensure_moving(now);
     }
 
     /// Whether the first connections were waited for already, so that a request can begin. Starts the
     /// tasks of the client in either case.
     pub(crate) fn is_ready(&self) -> Result<bool, LockError> {
         check_runtime()?;
-        self.ensure_running();
+        self.ensure_moving(self.nodes.clock.now());
         Ok(self.nodes.is_ready())
     }
 

@@ -147,7 +147,7 @@ impl LockGuard {
     /// When the future is dropped, the release goes on in the background.
     pub async fn release(self) -> Result<Released, LockError> {
         check_runtime()?;
-        self.client.ensure_running();
+        self.client.ensure_moving(self.client.nodes.clock.now());
         release::release(&self.client, &self.handle.hold).await
     }
 

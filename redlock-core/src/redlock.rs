@@ -347,8 +347,8 @@ impl Redlock {
     ///
     /// Nothing changes, whenever the future is dropped.
     pub async fn health(&self) -> Vec<NodeHealth> {
-        self.client.ensure_running();
         let nodes = &self.client.nodes;
+        self.client.ensure_moving(nodes.clock.now());
         let mut healths = join_all(nodes.iter().map(NodeHandle::health)).await;
         for (index, health) in healths.iter_mut().enumerate() {
             if let Some(error) = twin(nodes, index) {

@@ -19,7 +19,7 @@ const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 pub(crate) async fn shutdown(client: &Arc<Client>, grace: Duration) {
-    client.ensure_running();
+    client.ensure_moving(client.nodes.clock.now());
     client.close();
     if in_runtime() {
         // A guard whose lock is lost has nothing left to finish.
@@ -36,7 +36,7 @@ pub(crate) async fn shutdown(client: &Arc<Client>, grace: Duration) {
 }
 
 pub(crate) async fn release_all(client: &Arc<Client>) {
-    client.ensure_running();
+    client.ensure_moving(client.nodes.clock.now());
     let guards = release::end_all(client);
     if in_runtime() {
         let finished = async {
@@ -54,6 +54,7 @@ async fn finish(client: &Client, all_here: impl Fn() -> bool) {
     client.leases.registry.until(|hold| !hold.is_leaving()).await;
     while !(all_here() && client.nodes.iter().all(NodeHandle::is_drained)) {
         sleep(DRAIN_POLL_INTERVAL).await;
+        client.ensure_moving(client.nodes.clock.now());
         if !in_runtime() {
             // The runtime was shut down, and the pause was none: this would spin for ever.
             return;

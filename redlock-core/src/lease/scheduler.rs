@@ -13,7 +13,7 @@ use super::{
     registry::{CLOCK_CHECK_INTERVAL, Shared},
 };
 use crate::{
-    background::Pulse,
+    background::{LATE, Pulse},
     clock::{Clock, Moment, Reading, sleep_until},
     runtime,
 };
@@ -38,13 +38,11 @@ impl Leases {
 
     /// Starts the tasks like [`ensure_running`](Self::ensure_running), and takes over here what
     /// stands still on another runtime.
-    pub(crate) fn ensure_moving(self: &Arc<Self>) {
+    pub(crate) fn ensure_moving(self: &Arc<Self>, now: Moment) {
         self.ensure_running();
-        self.nodes.ensure_moving();
-        let (task, now) = (&self.registry.task, self.nodes.clock.now());
-        if task.is_late(now) {
-            task.take_over(now, |pulse| self.tending(pulse), self.when_ended());
-        }
+        self.nodes.ensure_moving(now);
+        let task = &self.registry.task;
+        task.take_over(now, LATE, |pulse| self.tending(pulse), self.when_ended());
     }
 
     fn tending(self: &Arc<Self>, pulse: Pulse) -> impl Future<Output = ()> + use<> {
@@ -126,7 +124,7 @@ async fn tend(
         {
             // The tasks of the nodes may stand still on another runtime. No answer to a renewal would be read.
             let Some(leases) = leases.upgrade() else { return };
-            leases.nodes.ensure_moving();
+            leases.nodes.ensure_moving(reading.now);
         }
         for hold in shared.take_due(&sooner, reading.now) {
             let Some(leases) = leases.upgrade() else { return };
@@ -173,9 +171,9 @@ impl Standby {
             {
                 // Upgraded only for a moment: the leases go with their last user.
                 let Some(leases) = leases.upgrade() else { return };
-                leases.ensure_moving();
-                // Counts what the clock has missed, which the task may not do now.
-                leases.nodes.clock.read();
+                // This counts what the clock has missed, too, which the task may not do now.
+                let reading = leases.nodes.clock.read();
+                leases.ensure_moving(reading.now);
                 if self.is_over(leases.registry.elsewhere()) {
                     return;
                 }

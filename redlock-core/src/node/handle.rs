@@ -63,14 +63,15 @@ impl NodeHandle {
         shared.task.ensure(|pulse| serve(shared, pulse), self.when_ended());
     }
 
-    /// Makes sure that a task connects and sends, and takes over a task that stands still on another
-    /// runtime.
-    pub(crate) fn ensure_moving(&self) {
+    /// Takes over a task on another runtime that should have run `late` ago. Returns whether it did.
+    pub(crate) fn take_over(&self, now: Moment, late: Duration) -> bool {
         let shared = self.shared();
-        let now = self.now();
-        if shared.task.is_late(now) {
-            shared.task.take_over(now, |pulse| serve(shared, pulse), self.when_ended());
-        }
+        let task = |pulse| {
+            // A request that comes next waits for the new connection, and does not take the old one for it.
+            supervisor::begin(shared);
+            serve(shared, pulse)
+        };
+        shared.task.take_over(now, late, task, self.when_ended())
     }
 
     fn when_ended(&self) -> impl FnOnce() + Send + use<> {
@@ -103,6 +104,10 @@ impl NodeHandle {
             // It was answered without being sent.
             return early;
         }
+        if !shared.task.is_running() {
+            shared.send_last(now);
+            return early;
+        }
         if quiet {
             // The answer, or its absence, wakes the supervisor. This is noted first, because the
             // answer may be there at once.
@@ -117,11 +122,12 @@ impl NodeHandle {
 
     /// Sends the waiting jobs from here. False when the supervisor has to do it.
     fn send_now(&self, now: Moment) -> bool {
-        let Some(mut pipe) = self.shared().pipe.try_lock() else { return false };
+        let shared = self.shared();
+        let Some(mut pipe) = shared.pipe.try_lock() else { return false };
         if pipe.is_crowded(&&now) {
             return false;
         }
-        let sent = pipe.send_waiting(&self.shared().outbox, &&now);
+        let sent = pipe.send_waiting(&shared.outbox, &&now);
         sent.largest > 0 && !sent.tell_supervisor
     }
 

@@ -20,7 +20,7 @@ use std::{
 use futures_util::{FutureExt, future::BoxFuture};
 use tokio::time::Instant;
 
-use super::{Command, Reply, Sender, lanes::Queued, outbox::Outbox};
+use super::{Reply, Sender, lanes::Queued, outbox::Outbox, session::Line};
 use crate::{
     clock::Moment,
     error::{NodeError, NodeErrorKind},
@@ -44,6 +44,8 @@ pub(super) struct Pipe {
     number: u64,
     /// Puts commands onto the connection; `None` without one.
     sender: Option<Arc<dyn Sender>>,
+    /// The connection whose task its runtime has ended. Nothing reads it.
+    parting: Option<Parting>,
     batches: VecDeque<Batch>,
     /// The supervisor wakes up in time to see the first batch expire.
     pub(super) is_timed: bool,
@@ -59,6 +61,14 @@ pub(super) const CROWD: usize = 4;
 /// For this long after a crowd was sent or answered, callers do not send their jobs themselves: together the
 /// jobs cost one write. No job waits longer than this for others, beside the turns of `gathering`.
 pub(super) const CROWD_LASTS: Duration = Duration::from_millis(1);
+
+/// A connection that outlives its task. Tasks that end with their runtime are dropped one after the other: a guard
+/// in a later one still deletes its key.
+pub(super) struct Parting {
+    sender: Arc<dyn Sender>,
+    /// Dropping it closes the connection.
+    _line: Line,
+}
 
 struct Batch {
     items: Vec<Queued>,
@@ -133,17 +143,34 @@ impl Pipe {
         sent
     }
 
-    /// Sends commands whose answers no task will hear.
-    pub(super) fn send_last(&self, commands: Vec<Command>) {
-        if let Some(sender) = self.sender.as_ref().filter(|_| !commands.is_empty()) {
-            // The first poll sends.
-            let _ = sender.send(commands).now_or_never();
+    /// Keeps the connection of a task that its runtime drops, if commands are sent over it. Returns it otherwise: it
+    /// is closed with no lock held.
+    pub(super) fn part(&mut self, number: u64, line: Line) -> Option<Line> {
+        if self.number == number
+            && let Some(sender) = self.sender.take()
+        {
+            self.parting = Some(Parting { sender, _line: line });
+            return None;
         }
+        Some(line)
     }
 
-    /// Whether commands are sent over this connection.
-    pub(super) fn sends_over(&self, number: u64) -> bool {
-        self.number == number && self.sender.is_some()
+    /// Sends the deletes that wait, if the task of this connection was dropped with its runtime. No task will hear
+    /// the answers: the next one sends them again. Returns them: each `ReplyTo` answers as it is dropped.
+    pub(super) fn send_last(&self, outbox: &mut Outbox, now: Moment) -> Vec<Queued> {
+        let Some(Parting { sender, .. }) = &self.parting else { return Vec::new() };
+        let deletes = outbox.take_deletes(now);
+        if !deletes.is_empty() {
+            // The first poll sends.
+            let commands = deletes.iter().map(|item| item.job.command(now)).collect();
+            let _ = sender.send(commands).now_or_never();
+        }
+        deletes
+    }
+
+    /// The connection of a task that has ended, for the next task to close.
+    pub(super) fn take_parting(&mut self) -> Option<Parting> {
+        self.parting.take()
     }
 
     /// Many callers ask, or are about to.

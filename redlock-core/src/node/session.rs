@@ -42,14 +42,26 @@ pub(super) struct Session<'a> {
     shared: &'a Arc<Shared>,
     /// The number of the pipe's connection.
     number: u64,
-    connection: Box<dyn Connection>,
-    closed: Fuse<BoxFuture<'static, NodeError>>,
+    line: Line,
     pings: FuturesUnordered<BoxFuture<'static, bool>>,
     strikes: Strikes,
     /// The node has answered a command, if only with an error.
     answered: bool,
     /// How often other tasks run at most before the commands of a crowd are sent.
     turns: usize,
+}
+
+/// A connection, and what resolves at its end.
+pub(super) struct Line {
+    connection: Option<Box<dyn Connection>>,
+    closed: Fuse<BoxFuture<'static, NodeError>>,
+}
+
+impl Line {
+    fn take(&mut self) -> Self {
+        let closed = std::mem::replace(&mut self.closed, Fuse::terminated());
+        Self { connection: self.connection.take(), closed }
+    }
 }
 
 /// How a connection ended.
@@ -86,8 +98,7 @@ impl<'a> Session<'a> {
             task,
             shared,
             number,
-            connection,
-            closed,
+            line: Line { connection: Some(connection), closed },
             pings: FuturesUnordered::new(),
             strikes: Strikes::default(),
             answered: false,
@@ -144,9 +155,10 @@ impl<'a> Session<'a> {
             let pings = std::mem::take(&mut outbox.pings);
             (outbox.ends_at, outbox.is_idle(), self.wake(&outbox), pings)
         };
-        for ping in pings {
-            let pong = answer_ping(self.shared, &mut *self.connection, ping);
-            self.pings.push(pong);
+        if let Some(connection) = &mut self.line.connection {
+            let pongs =
+                pings.into_iter().map(|ping| answer_ping(self.shared, &mut **connection, ping));
+            self.pings.extend(pongs);
         }
         let is_over =
             ends_at.is_some_and(|until| settled || self.shared.context.clock.now() >= until);
@@ -209,7 +221,7 @@ impl<'a> Session<'a> {
         tokio::select! {
             biased;
             // Polled first, because it carries the answers.
-            error = &mut self.closed => Event::Closed(error),
+            error = &mut self.line.closed => Event::Closed(error),
             answered = poll_fn(|cx| self.shared.pipe.lock().poll_first(number, cx)) => {
                 Event::Answered(answered)
             }
@@ -291,7 +303,7 @@ impl<'a> Session<'a> {
         } {
             let answered = tokio::select! {
                 biased;
-                _ = &mut self.closed, if !self.closed.is_terminated() => continue,
+                _ = &mut self.line.closed, if !self.line.closed.is_terminated() => continue,
                 answered = poll_fn(|cx| self.shared.pipe.lock().poll_first(number, cx)) => Some(answered),
                 () = tokio::time::sleep_until(deadline) => {
                     self.shared.pipe.lock().expire(&self.shared.name, self.shared.context.node_timeout)
@@ -310,22 +322,21 @@ impl<'a> Session<'a> {
 impl Drop for Session<'_> {
     fn drop(&mut self) {
         let now = self.shared.context.clock.now();
-        let (deletes, unanswered) = {
+        let over = {
             let mut pipe = self.shared.pipe.lock();
             // A connection that was given up sends nothing any more: the deletes wait for the end of it,
             // which fails them with its reason.
-            let sends = pipe.sends_over(self.number);
+            let line = pipe.part(self.number, self.line.take());
             let mut outbox = self.shared.outbox.lock();
-            let deletes = if sends { outbox.take_deletes(now) } else { Vec::new() };
             // Guards may have been dropped as the last act of `main`: no other task runs after
             // this.
-            pipe.send_last(deletes.iter().map(|item| item.job.command(now)).collect());
+            let deletes = pipe.send_last(&mut outbox, now);
             let unanswered = pipe.abandon(self.number);
             outbox.abandon(&unanswered, now);
-            (deletes, unanswered)
+            (line, deletes, unanswered)
         };
         // Each `ReplyTo` answers as it is dropped, with no lock held.
-        drop((deletes, unanswered));
+        drop(over);
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     background::Background,
-    clock::Clock,
+    clock::{Clock, Moment},
     metrics,
     sync::{
         Mutex,
@@ -127,10 +127,24 @@ impl Shared {
         mail
     }
 
+    /// Sends the deletes that wait, when the task has ended with its runtime. Nothing runs after the end of `main`
+    /// that could send them (rule 12).
+    pub(super) fn send_last(&self, now: Moment) {
+        let sent = {
+            let pipe = self.pipe.lock();
+            let mut outbox = self.outbox.lock();
+            pipe.send_last(&mut outbox, now)
+        };
+        // Each `ReplyTo` answers as it is dropped, with no lock held.
+        drop(sent);
+    }
+
     /// Fails the jobs that must not be sent late, because the background task has ended. Clean-up
     /// waits for the next task (rule 13).
     pub(super) fn fail_waiting(&self) {
         let now = self.context.clock.now();
+        // Deletes that came after the task had sent its last ones.
+        self.send_last(now);
         let abandoned = {
             let mut outbox = self.outbox.lock();
             if self.task.is_running() {

@@ -86,16 +86,19 @@ pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pul
 
 /// Takes over the jobs that the previous task has left. It may not have got round to its end, or it
 /// stands still on another runtime and was taken over.
-fn begin(shared: &Shared) {
+pub(super) fn begin(shared: &Shared) {
     let now = shared.context.clock.now();
-    let unanswered = shared.pipe.lock().abandon_any();
+    let (parting, unanswered) = {
+        let mut pipe = shared.pipe.lock();
+        (pipe.take_parting(), pipe.abandon_any())
+    };
     let mut outbox = shared.outbox.lock();
     outbox.begin_anew(now, &unanswered);
     shared.relink(&mut outbox, Link::Opening);
     drop(outbox);
     shared.announce();
     // Each `ReplyTo` answers as it is dropped, with no lock held.
-    drop(unanswered);
+    drop((parting, unanswered));
 }
 
 /// Opens a connection, while jobs that waited too long for it fail.

@@ -75,7 +75,7 @@ fn wait_for<'a>(
         let clock = &client.nodes.clock;
         let called = clock.now();
         // `Asked`, the future around this one, has checked the runtime.
-        client.ensure_running();
+        client.ensure_moving(called);
         let begun = if client.nodes.is_ready() {
             called
         } else {
@@ -203,7 +203,7 @@ impl Request<'_> {
                 check_runtime()?;
                 // The runtime of the client's tasks may end, or stand still, while this request
                 // waits (rule 13).
-                self.client.ensure_moving();
+                self.client.ensure_moving(self.now());
             }
             self.attempts = self.attempts.saturating_add(1);
             let may_ask =
@@ -226,6 +226,17 @@ impl Request<'_> {
         }
     }
 
+    /// Takes over the tasks of the nodes that stand still on another runtime, and waits until they are connected
+    /// here. Returns whether there were any.
+    async fn take_over(&self) -> Result<bool, LockError> {
+        let nodes = &self.client.nodes;
+        if !nodes.take_over_silent(self.now()) {
+            return Ok(false);
+        }
+        self.unless_closed(nodes.wait_until_ready()).await?;
+        Ok(true)
+    }
+
     /// Waits until it is worth asking, if there is time for that. Without a `failure`, nothing was
     /// asked yet, and other clients go first.
     ///
@@ -235,6 +246,11 @@ impl Request<'_> {
         fronts: &mut Fronts,
         failure: Option<&FailedAttempt>,
     ) -> Result<Chance, LockError> {
+        if failure.is_some_and(FailedAttempt::was_not_heard) && self.take_over().await? {
+            // No task has read the answers: that was no attempt, also for a request that tries once.
+            self.attempts = self.attempts.saturating_sub(1);
+            return Ok(Chance::Due);
+        }
         let begun = self.now();
         let limit = self.retries.limit(begun);
         if limit.is_zero() {

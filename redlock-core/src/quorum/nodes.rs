@@ -6,7 +6,8 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 
 use super::quorum;
 use crate::{
-    clock::Clock,
+    background::LATE,
+    clock::{Clock, Moment},
     node::NodeHandle,
     sync::atomic::{AtomicBool, Ordering},
     timer::timeout,
@@ -92,8 +93,18 @@ impl Nodes {
     }
 
     /// Takes over here the tasks that stand still on another runtime.
-    pub(crate) fn ensure_moving(&self) {
-        self.iter().for_each(NodeHandle::ensure_moving);
+    pub(crate) fn ensure_moving(&self, now: Moment) {
+        self.take_over(now, LATE);
+    }
+
+    /// Takes over here the tasks on another runtime that have let the time of an answer pass. Returns whether there
+    /// were any.
+    pub(crate) fn take_over_silent(&self, now: Moment) -> bool {
+        self.take_over(now, self.node_timeout)
+    }
+
+    fn take_over(&self, now: Moment, late: Duration) -> bool {
+        self.iter().filter(|node| node.take_over(now, late)).count() > 0
     }
 
     /// Whether a quorum has been waited for, so that there is nothing to wait for.

@@ -37,6 +37,11 @@ impl FailedAttempt {
         Self { no_quorum: true, was_asked: true, granted, nodes: Vec::new() }
     }
 
+    /// Whether nodes were asked, and so few have answered that there was no quorum.
+    pub(crate) fn was_not_heard(&self) -> bool {
+        self.no_quorum && self.was_asked
+    }
+
     /// Whether perhaps no client held the lock: the votes were split, or nodes were missing.
     pub(crate) fn is_in_vain(&self) -> bool {
         self.no_quorum || self.granted > 0

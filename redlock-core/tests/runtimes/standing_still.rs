@@ -48,6 +48,66 @@ fn a_client_whose_first_runtime_stands_still_goes_on_from_another() {
     first.block_on(async { sleep(Duration::from_millis(1)).await });
 }
 
+/// These wait for no retry that would find the tasks of the nodes asleep.
+#[test]
+fn requests_that_try_once_go_on_from_another_runtime_than_one_that_stands_still() {
+    for warms in [true, false] {
+        let nodes = nodes();
+        let redlock = client(&nodes);
+        let (first, second) = (runtime(), runtime());
+        first.block_on(async {
+            if warms {
+                drop(redlock.lock("warm").await.unwrap());
+            } else {
+                redlock.health().await;
+            }
+        });
+        second.block_on(async {
+            let guard = redlock.try_lock("r").await.unwrap();
+            assert_eq!(guard.release().await.unwrap(), Released::Ours);
+        });
+        assert!(nodes.iter().all(|node| node.keys().is_empty()), "the key of an attempt stays");
+    }
+}
+
+#[test]
+fn an_operator_goes_on_from_another_runtime_than_one_that_stands_still() {
+    let nodes = nodes();
+    let redlock = client(&nodes);
+    let (first, second) = (runtime(), runtime());
+    let _guard = first.block_on(redlock.lock("r").into_future()).unwrap();
+    second.block_on(async {
+        // The first question finds out that no task reads the answers.
+        while redlock.inspect("r").await.unwrap().holder().is_none() {}
+        assert!(redlock.health().await.iter().all(|node| node.is_up()));
+    });
+}
+
+#[test]
+fn a_guard_is_extended_on_another_runtime_than_one_that_stands_still() {
+    let redlock = client(&nodes());
+    let (first, second) = (runtime(), runtime());
+    let guard = first.block_on(redlock.lock("r").into_future()).unwrap();
+    second.block_on(async {
+        while guard.extend(Duration::from_secs(60)).await.is_err() {
+            assert!(guard.is_valid(), "no task has sent the extension");
+        }
+    });
+}
+
+#[test]
+fn a_shutdown_goes_on_from_another_runtime_than_one_that_stands_still() {
+    let nodes = nodes();
+    let redlock = client(&nodes);
+    let (first, second) = (runtime(), runtime());
+    let guard = first.block_on(redlock.lock("r").into_future()).unwrap();
+    second.block_on(async {
+        drop(guard);
+        redlock.shutdown(Duration::ZERO).await;
+    });
+    assert!(nodes.iter().all(|node| node.keys().is_empty()));
+}
+
 /// Waits for a loss on a runtime that ends, or stands still from then on, and goes on waiting on another
 /// one. The runtime of the scheduler stands still all the time.
 #[test]

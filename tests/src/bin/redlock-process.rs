@@ -8,6 +8,7 @@
 //! - `abort RESOURCE URL..`: takes the lock, prints `held`, and aborts once its input ends.
 //! - `drop FLAVOR RESOURCE URL..`: takes twenty locks on a runtime of this flavor, drops them and is at
 //!   its end.
+//! - `leave FLAVOR RESOURCE URL..`: the same with twenty tasks, each of which holds a lock at the end.
 //! - `suspend RESOURCE URL..`: takes the lock, and prints whether it is valid before and after two hours
 //!   that only the boot clock shows, as when the machine was asleep.
 //! - `lead ROLE URL..`: campaigns, prints `campaigns`, `leads TOKEN` when a term begins and `lost` when
@@ -43,7 +44,7 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let mut runtime = match words[..] {
-        ["drop", "multi_thread", ..] => Builder::new_multi_thread(),
+        ["drop" | "leave", "multi_thread", ..] => Builder::new_multi_thread(),
         _ => Builder::new_current_thread(),
     };
     // As `#[tokio::main]` does it.
@@ -73,7 +74,7 @@ async fn run(words: &[&str]) {
             };
             client(urls).lock(resource).run(body).await.unwrap();
         }
-        ["drop", _, resource, ref urls @ ..] => {
+        [end @ ("drop" | "leave"), _, resource, ref urls @ ..] => {
             // Longer than any test waits: the key must not go by itself.
             let hour = Duration::from_secs(3600);
             let client = builder(urls).max_ttl(hour).ttl(hour).build().unwrap();
@@ -83,6 +84,14 @@ async fn run(words: &[&str]) {
             }
             // Every node has answered what it was asked before.
             assert!(client.health().await.iter().all(NodeHealth::is_up));
+            if end == "leave" {
+                for guard in guards.drain(..) {
+                    tokio::spawn(async move {
+                        pending::<()>().await;
+                        drop(guard);
+                    });
+                }
+            }
             drop(guards);
         }
         ["suspend", resource, ref urls @ ..] => {

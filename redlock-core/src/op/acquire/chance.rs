@@ -123,7 +123,7 @@ impl Request<'_> {
                         Event::Time => {
                             // Timers of a runtime that was shut down are over at once.
                             check_runtime()?;
-                            client.ensure_moving();
+                            client.ensure_moving(self.now());
                         }
                         Event::Told(signal) => {
                             if signal == Signal::Moved {
