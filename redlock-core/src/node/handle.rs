@@ -157,6 +157,11 @@ impl NodeHandle {
         self.shared().is_up.load(Ordering::Acquire)
     }
 
+    /// Whether it refuses keys for now whose queue has a name with this hash, as one does that has no memory left.
+    pub(crate) fn refuses(&self, line: u64) -> bool {
+        self.shared().refusals.has(line, || self.now())
+    }
+
     /// A number that all clients have for this server: from its run id, or from its address where
     /// it tells none.
     pub(crate) fn fingerprint(&self) -> u64 {

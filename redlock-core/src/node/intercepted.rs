@@ -1,12 +1,21 @@
 //! A node in memory whose commands a test sees before the node does.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
 
 use futures_util::future::{BoxFuture, FutureExt};
 use tokio::time::sleep;
 
-use super::{Command, Connection, Connector, NodeSpec, Opened, Reply, Sender, Watchers};
-use crate::{MemoryNode, NodeError};
+use super::{Action, Command, Connection, Connector, NodeSpec, Opened, Reply, Sender, Watchers};
+use crate::{
+    MemoryNode,
+    error::{Cause, NodeError, NodeErrorKind},
+};
 
 type Answers = BoxFuture<'static, Vec<Result<Reply, NodeError>>>;
 type OnSend = dyn Fn(&Arc<dyn Sender>, &Watchers, Vec<Command>) -> Answers + Send + Sync;
@@ -40,6 +49,60 @@ pub(crate) fn far_away(name: &str, node: &MemoryNode, delay: Duration) -> NodeSp
             async move { answered.await.unwrap_or_default() }.boxed()
         };
     spec(name, node, true, on_send)
+}
+
+/// This node as its clients see it, which has no memory left while it `is_full`. It refuses what takes memory, and
+/// deletes and reads as ever. `counted` counts the commands.
+pub(crate) fn without_memory(
+    name: &str,
+    node: &MemoryNode,
+    is_full: &Arc<AtomicBool>,
+    counted: &Arc<AtomicUsize>,
+) -> NodeSpec {
+    let (is_full, counted, told): (_, _, Arc<str>) =
+        (Arc::clone(is_full), Arc::clone(counted), name.into());
+    spec(name, node, true, move |sender, _, commands| {
+        counted.fetch_add(commands.len(), SeqCst);
+        let full = is_full.load(SeqCst);
+        let refused: Vec<_> = commands.iter().map(|it| full && takes_memory(it.action)).collect();
+        let mut each = refused.iter();
+        let rest = commands.into_iter().filter(|_| each.next() != Some(&true)).collect();
+        let (answers, told) = (sender.send(rest), Arc::clone(&told));
+        async move {
+            let mut answers = answers.await.into_iter();
+            let answer = |is_refused| {
+                let error = NodeError::new(&told, NodeErrorKind::Server, "OOM");
+                let refusal = Err(NodeError { cause: Cause::Passing, ..error });
+                if is_refused { Some(refusal) } else { answers.next() }
+            };
+            refused.into_iter().filter_map(answer).collect()
+        }
+        .boxed()
+    })
+}
+
+fn takes_memory(action: Action) -> bool {
+    match action {
+        Action::Grant { .. }
+        | Action::GrantFenced { .. }
+        | Action::Adopt { .. }
+        | Action::Heal { .. }
+        | Action::Redraw { .. }
+        | Action::Confirm(_)
+        | Action::Join { .. } => true,
+        Action::Extend { .. }
+        | Action::Release { .. }
+        | Action::Shorten { .. }
+        | Action::Watch
+        | Action::Leave { .. }
+        | Action::FindPermit { .. }
+        // Where a lock has no readers, nothing is set.
+        | Action::RaiseBarrier { .. }
+        | Action::LowerBarrier
+        | Action::Inspect
+        | Action::TakeAway
+        | Action::Clear { .. } => false,
+    }
 }
 
 fn spec(

@@ -36,6 +36,7 @@ mod pipe;
 mod quarantine;
 pub(crate) mod queue_keys;
 pub(crate) mod redis;
+mod refusals;
 mod reply_to;
 mod round_trip;
 mod session;

@@ -35,6 +35,7 @@ pub(super) fn conclude(
         if let Err(error) = result {
             metrics::node_failure(&shared.name, error.kind);
         }
+        shared.refusals.note(&item.job, result, || *now);
         match result {
             Ok(reply) => {
                 strikes.clear();

@@ -11,6 +11,7 @@ use super::{
     outbox::{Link, Outbox},
     pipe::Pipe,
     quarantine::Quarantine,
+    refusals::Refusals,
     round_trip::RoundTrip,
 };
 use crate::{
@@ -49,6 +50,7 @@ pub(super) struct Shared {
     /// its own: a task that was taken over must not get a signal for the next task.
     mail: Mutex<Arc<Notify>>,
     pub(super) round_trip: RoundTrip,
+    pub(super) refusals: Refusals,
     /// Whether the link in the outbox is up, for reading without the lock.
     /// [`relink`](Self::relink) alone sets both.
     pub(super) is_up: AtomicBool,
@@ -79,6 +81,7 @@ impl Shared {
             outbox: Mutex::new(Outbox::new(quarantine)),
             pipe: Mutex::default(),
             round_trip: RoundTrip::default(),
+            refusals: Refusals::default(),
             is_up: AtomicBool::new(false),
             is_suspect: AtomicBool::new(false),
             tells: AtomicBool::new(false),

@@ -132,6 +132,7 @@ async fn open(task: Task<'_>) -> Result<Opened, NodeError> {
 /// when the end of the previous connection was not reported.
 fn admit(shared: &Shared, identity: &Identity, replaced: bool, now: Moment) {
     shared.recognise(identity);
+    shared.refusals.forget();
     let quorum_seen = shared.quorum_seen.load(Ordering::Acquire);
     let (suspicion, barred) = {
         let mut outbox = shared.outbox.lock();

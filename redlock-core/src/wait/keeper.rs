@@ -1,6 +1,7 @@
 //! The node that keeps the queue between clients. Pure but for the look at which nodes are connected.
 //!
-//! All clients compute the same node: the first that can be reached in the order of [`rank`].
+//! All clients compute the same node: the first that can be reached in the order of [`rank`], and that takes what it
+//! is asked to keep.
 
 use crate::{
     clock::Moment,
@@ -18,7 +19,8 @@ fn rank(key: u64, node: u64) -> u64 {
 }
 
 /// The node that keeps the queue for this key, among the nodes that are connected and not
-/// `refused`.
+/// `refused`. One that refuses keys for now, as without memory, comes after all others: a waiter that goes on to
+/// another node would never meet the releases there.
 pub(super) fn keeper(nodes: &[NodeHandle], key: &str, refused: &[usize]) -> Option<usize> {
     if let ([only], []) = (nodes, refused) {
         return only.is_up().then_some(0);
@@ -27,7 +29,8 @@ pub(super) fn keeper(nodes: &[NodeHandle], key: &str, refused: &[usize]) -> Opti
     let key = fnv1a(queue_keys::line(key).as_bytes());
     let reached = nodes.iter().enumerate().filter(|(_, node)| node.is_up());
     let left = reached.filter(|(index, _)| !refused.contains(index));
-    left.max_by_key(|(_, node)| rank(key, node.fingerprint())).map(|(index, _)| index)
+    left.max_by_key(|(_, node)| (!node.refuses(key), rank(key, node.fingerprint())))
+        .map(|(index, _)| index)
 }
 
 /// The node on which a release of this key gives the turn to the next waiter.

@@ -1,0 +1,194 @@
+//! Which keys a node refuses for now, as one does that has no memory left. Clients have another node keep the queues
+//! of these keys: in the queue of a node that takes no waiter, a release finds none.
+//!
+//! All clients that want a lock set its key on all nodes, so each of them sees the refusals by itself.
+
+use std::time::Duration;
+
+use super::{Action, Job, Reply, fnv1a, queue_keys};
+use crate::{
+    clock::Moment,
+    error::{Cause, NodeError},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+/// A node at its limit takes one key and refuses the next. It is not relied on before it has refused nothing for
+/// this long: clients would never agree.
+const STEADY: Duration = Duration::from_secs(1);
+
+/// A client that only waits sets no key, and sees no other way that the node takes keys again. It asks once more
+/// after this long, which costs it some commands on two nodes.
+const AGAIN: Duration = Duration::from_secs(30);
+
+/// The keys are noted in so many parts. One member of a cluster may refuse its keys while the others take theirs, and
+/// clients that want only those would know nothing of it.
+const PARTS: usize = 64;
+
+pub(super) struct Refusals {
+    /// Something was refused on this connection: the usual case costs no more than a look at this.
+    any: AtomicBool,
+    /// When a key of each part was refused last; zero for never.
+    last: [AtomicU64; PARTS],
+}
+
+impl Default for Refusals {
+    fn default() -> Self {
+        let last = std::array::from_fn(|_| AtomicU64::new(Moment::ORIGIN.as_nanos()));
+        Self { any: AtomicBool::new(false), last }
+    }
+}
+
+impl Refusals {
+    /// Notes what the node has answered.
+    pub(super) fn note(
+        &self,
+        job: &Job,
+        result: &Result<Reply, NodeError>,
+        now: impl Fn() -> Moment,
+    ) {
+        match result {
+            Err(error) if error.cause == Cause::Passing => {
+                let now = now().as_nanos();
+                self.parts(job).for_each(|last| last.store(now, Ordering::Release));
+                self.any.store(true, Ordering::Release);
+            }
+            Ok(reply) if self.any.load(Ordering::Acquire) && has_written(job, reply) => {
+                let now = now();
+                let is_over = |last: &&AtomicU64| refused_for(last, now) >= STEADY;
+                let over = self.parts(job).filter(is_over);
+                over.for_each(|last| last.store(Moment::ORIGIN.as_nanos(), Ordering::Release));
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the node refuses keys whose queue has a name with this hash.
+    pub(super) fn has(&self, line: u64, now: impl Fn() -> Moment) -> bool {
+        self.any.load(Ordering::Acquire)
+            && self.part(line).is_some_and(|last| refused_for(last, now()) < AGAIN)
+    }
+
+    /// Forgets all of it: there is a new connection, perhaps to another process.
+    pub(super) fn forget(&self) {
+        self.any.store(false, Ordering::Release);
+        self.last.iter().for_each(|it| it.store(Moment::ORIGIN.as_nanos(), Ordering::Release));
+    }
+
+    fn parts(&self, job: &Job) -> impl Iterator<Item = &AtomicU64> {
+        let lines = job.claim.keys().map(|key| fnv1a(queue_keys::line(key).as_bytes()));
+        lines.filter_map(|line| self.part(line))
+    }
+
+    fn part(&self, line: u64) -> Option<&AtomicU64> {
+        self.last.get(usize::try_from(line % PARTS as u64).ok()?)
+    }
+}
+
+/// How long ago the node refused a key of this part.
+fn refused_for(last: &AtomicU64, now: Moment) -> Duration {
+    Duration::from_nanos(now.as_nanos().saturating_sub(last.load(Ordering::Acquire)))
+}
+
+/// Whether the answer shows that the node takes new data. It deletes and extends keys without any memory left.
+fn has_written(job: &Job, reply: &Reply) -> bool {
+    match (job.action, reply) {
+        (Action::Grant { .. } | Action::Heal { .. } | Action::Adopt { .. }, Reply::Done)
+        | (_, Reply::Numbered { .. } | Reply::Queued { .. }) => true,
+        // A server refuses a `SET` before it looks whether the key is there. A script looks first.
+        (Action::Grant { .. } | Action::Heal { .. }, Reply::Foreign) => {
+            !job.claim.is_set() && !job.claim.shared
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        error::NodeErrorKind,
+        node::{Claim, Places},
+    };
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const GRANT: Action = Action::Grant { ttl: SECOND };
+
+    fn job(key: &str, action: Action) -> Arc<Job> {
+        Job::new(&Arc::new(Claim::new(&key.into(), "value".to_owned())), action)
+    }
+
+    fn refusal(cause: Cause) -> Result<Reply, NodeError> {
+        let error = NodeError::new(&"a".into(), NodeErrorKind::Server, "OOM");
+        Err(NodeError { cause, ..error })
+    }
+
+    fn line(key: &str) -> u64 {
+        fnv1a(key.as_bytes())
+    }
+
+    fn at(seconds: f64) -> impl Fn() -> Moment {
+        move || Moment::ORIGIN + 1000 * SECOND + SECOND.mul_f64(seconds)
+    }
+
+    #[test]
+    fn only_a_refusal_that_passes_counts_and_only_for_keys_like_this() {
+        let refusals = Refusals::default();
+        for cause in [Cause::Other, Cause::Replica, Cause::Login] {
+            refusals.note(&job("a", GRANT), &refusal(cause), at(0.0));
+        }
+        assert!(!refusals.has(line("a"), at(0.0)));
+        refusals.note(&job("a", GRANT), &refusal(Cause::Passing), at(0.0));
+        assert!(refusals.has(line("a"), at(29.0)));
+        assert!(!refusals.has(line("b"), at(0.0)), "it may be another member's");
+        assert!(!refusals.has(line("a"), at(30.0)), "the client is to ask again");
+        refusals.forget();
+        assert!(!refusals.has(line("a"), at(0.0)));
+    }
+
+    /// All permits of a lock have one queue.
+    #[test]
+    fn a_permit_that_is_refused_counts_for_the_queue_of_all() {
+        let refusals = Refusals::default();
+        let permits = queue_keys::permit("a", 17);
+        refusals.note(&job(&permits, GRANT), &refusal(Cause::Passing), at(0.0));
+        assert!(refusals.has(line(queue_keys::line(&queue_keys::permit("a", 3))), at(0.0)));
+    }
+
+    #[test]
+    fn a_node_is_relied_on_again_once_it_has_written_and_refused_nothing_for_a_while() {
+        let heal = Action::Heal { ttl: SECOND };
+        let extend = Action::Extend { ttl: SECOND };
+        let release = Action::Release { wakes: Places::FIRST };
+        let there = Reply::There { left: SECOND };
+        for (action, reply, seconds, is_over) in [
+            (GRANT, Reply::Done, 1.0, true),
+            (heal, Reply::Done, 1.0, true),
+            (GRANT, Reply::Foreign, 1.0, true),
+            (GRANT, Reply::Done, 0.9, false),
+            (extend, there, 2.0, false),
+            (release, Reply::Done, 2.0, false),
+            (release, Reply::Foreign, 2.0, false),
+            (Action::Watch, Reply::Missing, 2.0, false),
+        ] {
+            let refusals = Refusals::default();
+            refusals.note(&job("a", GRANT), &refusal(Cause::Passing), at(0.0));
+            refusals.note(&job("a", action), &Ok(reply.clone()), at(seconds));
+            assert_eq!(!refusals.has(line("a"), at(seconds)), is_over, "{action:?} {reply:?}");
+        }
+    }
+
+    /// The script of a reader looks at the key before it writes.
+    #[test]
+    fn a_reader_that_is_refused_the_lock_says_nothing_of_the_memory() {
+        let refusals = Refusals::default();
+        let claim = Claim { shared: true, ..Claim::new(&"a".into(), "value".to_owned()) };
+        let reads = Job::new(&Arc::new(claim), GRANT);
+        refusals.note(&reads, &refusal(Cause::Passing), at(0.0));
+        refusals.note(&reads, &Ok(Reply::Foreign), at(2.0));
+        assert!(refusals.has(line("a"), at(2.0)));
+        refusals.note(&reads, &Ok(Reply::Done), at(2.0));
+        assert!(!refusals.has(line("a"), at(2.0)));
+    }
+}

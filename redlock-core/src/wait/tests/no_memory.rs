@@ -1,0 +1,173 @@
+//! The node that would keep the queue has no memory left: another node keeps it, for all clients.
+
+use std::sync::atomic::AtomicBool;
+
+use super::*;
+use crate::{
+    node::{NodeSpec, fnv1a, intercepted::without_memory},
+    sync::Mutex,
+};
+
+/// Five nodes, any of which may have no memory left.
+struct World {
+    nodes: Vec<MemoryNode>,
+    full: Vec<Arc<AtomicBool>>,
+    specs: Vec<NodeSpec>,
+    commands: Arc<AtomicUsize>,
+}
+
+impl World {
+    fn new() -> Self {
+        let (nodes, commands) = (nodes(5), Arc::default());
+        nodes.iter().for_each(|node| node.slow(MS / 4));
+        let full: Vec<_> = nodes.iter().map(|_| Arc::<AtomicBool>::default()).collect();
+        let each = nodes.iter().zip(&full);
+        let specs = each.map(|(it, full)| without_memory(it.name(), it, full, &commands)).collect();
+        Self { nodes, full, specs, commands }
+    }
+
+    async fn clients(&self, count: usize) -> Vec<Redlock> {
+        let builder = || Redlock::builder().wait(5 * MINUTE).retry_delay(MINUTE);
+        let clients: Vec<_> = (0..count).map(|_| builder().over(self.specs.clone())).collect();
+        for client in &clients {
+            drop(client.lock("warm").await.unwrap());
+        }
+        clients
+    }
+
+    fn has_no_memory(&self, node: usize, is_full: bool) {
+        self.full[node].store(is_full, SeqCst);
+    }
+
+    /// How many waiters stand in the queue on this node, to a client that knows no other node.
+    async fn waiters(&self, node: usize) -> usize {
+        let alone = client(std::slice::from_ref(&self.nodes[node]));
+        alone.inspect("r").await.unwrap().waiting().len()
+    }
+
+    /// How often one client takes the lock after another in three seconds, how many commands there are meanwhile,
+    /// and how often the client takes it that takes it least. Each takes it for a moment, and does something
+    /// else for some time.
+    async fn pace(&self, clients: &[Redlock], pause: Duration) -> (usize, usize, usize) {
+        let end = Instant::now() + 3000 * MS;
+        let holders = Arc::<Mutex<Vec<usize>>>::default();
+        let before = self.commands.load(SeqCst);
+        let tasks = clients.iter().enumerate().map(|(number, client)| {
+            let (client, holders) = (client.clone(), Arc::clone(&holders));
+            tokio::spawn(async move {
+                while Instant::now() < end {
+                    let guard = client.lock("r").await.unwrap();
+                    holders.lock().push(number);
+                    sleep(MS).await;
+                    drop(guard);
+                    sleep(pause).await;
+                }
+            })
+        });
+        join_all(tasks.collect::<Vec<_>>()).await.into_iter().for_each(Result::unwrap);
+        let holders = holders.lock();
+        let times = |client| holders.iter().filter(|it| **it == client).count();
+        let changes = holders.windows(2).filter(|it| it[0] != it[1]).count();
+        let commands = self.commands.load(SeqCst) - before;
+        (changes, commands, (0..clients.len()).map(times).min().unwrap())
+    }
+}
+
+fn keeper(redlock: &Redlock) -> usize {
+    queue_node(&redlock.client().nodes, "redlock:r").unwrap()
+}
+
+/// Each release would ask the node where no waiter stands, and each turn would last until another client looks for
+/// itself.
+#[tokio::test(start_paused = true)]
+async fn a_queue_goes_on_at_its_pace_while_its_node_has_no_memory() {
+    for pause in [Duration::ZERO, 2 * MS] {
+        let world = World::new();
+        let clients = world.clients(8).await;
+        let (usual, commands, _) = world.pace(&clients, pause).await;
+        let best = keeper(&clients[0]);
+        for is_full in [true, false] {
+            world.has_no_memory(best, is_full);
+            // The clients hear of it one after the other.
+            let (changes, _, least) = world.pace(&clients, pause).await;
+            assert!(changes > usual * 4 / 5, "{changes} in a row, {usual} as a rule");
+            assert!(least > usual / 16, "one client had it {least} times");
+            let (changes, asked, least) = world.pace(&clients, pause).await;
+            assert!(changes > usual * 9 / 10, "{changes} in a row, {usual} as a rule");
+            assert!(least > usual / 10, "one client had it {least} times");
+            let (each, as_a_rule) = (asked * 100 / changes, commands * 100 / usual);
+            assert!(each <= as_a_rule + 10, "{each} commands, {as_a_rule} as a rule");
+            assert!(clients.iter().all(|it| (keeper(it) == best) != is_full));
+        }
+    }
+}
+
+/// They would ask the node that refuses them first at each report, and could not rely on the next node.
+#[tokio::test(start_paused = true)]
+async fn waiters_behind_a_node_without_memory_stay_quiet() {
+    let world = World::new();
+    let clients = world.clients(5).await;
+    let best = keeper(&clients[0]);
+    let guard = clients[0].lock("r").await.unwrap();
+    let mut tasks = Vec::new();
+    for redlock in &clients[1..] {
+        tasks.push(waiting(redlock, 10 * MINUTE).await);
+    }
+    let [usual, asked] = [false, true].map(|is_full| {
+        let (world, clients) = (&world, &clients);
+        async move {
+            world.has_no_memory(best, is_full);
+            sleep(20_000 * MS).await;
+            let other = keeper(&clients[1]);
+            assert_eq!(other != best, is_full);
+            assert_eq!(world.waiters(other).await, 4);
+            let before = world.commands.load(SeqCst);
+            sleep(2 * MINUTE).await;
+            world.commands.load(SeqCst) - before
+        }
+    });
+    let (usual, asked) = (usual.await, asked.await);
+    assert_eq!(world.waiters(best).await, 0);
+    assert!(asked < usual * 5 / 4, "{asked} commands, {usual} as a rule");
+
+    // They hear nothing of it, and ask once more after a while.
+    world.has_no_memory(best, false);
+    sleep(MINUTE).await;
+    assert_eq!(world.waiters(best).await, 4);
+    drop(guard);
+    for next in tasks {
+        drop(timeout(50 * MS, next).await.unwrap().unwrap().unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_all_nodes_have_no_memory_clients_still_agree_on_one() {
+    let world = World::new();
+    let clients = world.clients(2).await;
+    let best = keeper(&clients[0]);
+    let guard = clients[0].lock("r").await.unwrap();
+    (0..5).for_each(|node| world.has_no_memory(node, true));
+    clients[1].try_lock("r").await.unwrap_err();
+    assert_eq!(keeper(&clients[1]), best);
+    drop(guard);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_without_memory_may_keep_queues_on_a_new_connection() {
+    let world = World::new();
+    let clients = world.clients(1).await;
+    let best = keeper(&clients[0]);
+    world.has_no_memory(best, true);
+    drop(clients[0].lock("r").await.unwrap());
+    assert_ne!(keeper(&clients[0]), best);
+    // It is another process then, which may have another rank.
+    world.nodes[best].stop();
+    world.has_no_memory(best, false);
+    world.nodes[best].start();
+    sleep(5000 * MS).await;
+    let redlock = Redlock::builder().over(world.specs.clone());
+    drop(redlock.lock("warm").await.unwrap());
+    sleep(1000 * MS).await;
+    assert_eq!(keeper(&clients[0]), keeper(&redlock));
+    assert!(!clients[0].client().nodes[best].refuses(fnv1a(b"redlock:r")));
+}
