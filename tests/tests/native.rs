@@ -92,6 +92,44 @@ async fn a_waiting_client_is_woken_after_a_native_delete() {
     }
 }
 
+/// Holds a lock again and again, and asks at once when it lets go: the `SET` is sent before the answer to the
+/// native delete is there. Another client waits.
+async fn lets_a_waiter_in(url: String) {
+    let client = || patient([url.clone()]).retry_delay(Duration::from_secs(30));
+    let (holder, waiter) = (client().build().unwrap(), client().build().unwrap());
+    drop(within("a connection", waiter.lock("warm")).await.unwrap());
+    let mut guard = within("a lock", holder.lock("r")).await.unwrap();
+    let waiting = tokio::spawn(async move {
+        drop(waiter.lock("r").wait(Duration::from_secs(60)).await.unwrap());
+    });
+    // It stands in the queue.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let mut rounds = 0;
+    while !waiting.is_finished() {
+        rounds += 1;
+        assert!(rounds <= 50, "the waiter starves");
+        drop(guard);
+        guard = within("a lock", holder.lock("r")).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    waiting.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_asks_again_at_once_lets_a_waiter_in_with_delex() {
+    let server = Server::start();
+    let played = Translator::redis_8_4(&server, true);
+    lets_a_waiter_in(played.url()).await;
+}
+
+#[tokio::test]
+async fn a_client_that_asks_again_at_once_lets_a_waiter_in_on_valkey() {
+    let test = "a_client_that_asks_again_at_once_lets_a_waiter_in_on_valkey";
+    let Some(server) = valkey(test) else { return };
+    let server = server.start();
+    lets_a_waiter_in(server.url()).await;
+}
+
 /// Everything that works without scripts, with a client for each of two processes.
 async fn works_without_scripts(url: String, server: &Server) {
     let client = || {

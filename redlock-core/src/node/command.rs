@@ -264,6 +264,9 @@ pub(crate) enum Reply {
     /// `woken`. All keys had our value until now if `deleted`. Of a waiter that leaves: it stood in the
     /// queue if `deleted`.
     Woke { deleted: bool, woken: Places },
+    /// Clients wait for the lock, and none of them got the turn: a client has taken the lock again, or the
+    /// node could not give the turn. The key had our value until now if `deleted`.
+    Unwoken { deleted: bool },
     /// A permit that is free, if there is one.
     Permit { free: Option<u32> },
     /// Stands in the queue.

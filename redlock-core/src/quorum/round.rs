@@ -111,9 +111,14 @@ impl Round {
                 Reply::Done
                 | Reply::There { .. }
                 | Reply::Numbered { .. }
-                | Reply::Woke { deleted: true, .. },
+                | Reply::Woke { deleted: true, .. }
+                | Reply::Unwoken { deleted: true },
             ) => (Vote::Yes, Answer::Yes),
-            Ok(Reply::Missing | Reply::Woke { deleted: false, .. }) => (Vote::No, Answer::Missing),
+            Ok(
+                Reply::Missing
+                | Reply::Woke { deleted: false, .. }
+                | Reply::Unwoken { deleted: false },
+            ) => (Vote::No, Answer::Missing),
             Ok(Reply::Seen(_)) => (Vote::Yes, Answer::Yes),
             Ok(Reply::Foreign | Reply::Queued { .. } | Reply::Full | Reply::Permit { .. }) => {
                 (Vote::No, Answer::Foreign)

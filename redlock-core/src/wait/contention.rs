@@ -29,9 +29,12 @@ struct Contended {
 }
 
 impl Contention {
-    /// Notes that a release gave another client its turn, until `turn`.
+    /// Notes that other clients wait, as a release has told. It gave one of them its turn until `turn`, if
+    /// that is to come.
     pub(super) fn add(&mut self, key: &Arc<str>, now: Moment, turn: Moment) {
         let remembered = now + MEMORY;
+        // A release that gave no turn does not end the turn that an earlier one gave.
+        let turn = self.known.get(key).map_or(turn, |before| turn.max(before.given));
         self.known.insert(Arc::clone(key), Contended { turn, given: turn, remembered });
         self.order.push_back((remembered, Arc::clone(key)));
         // Two are removed for each that is added, so the map shrinks.
@@ -134,6 +137,22 @@ mod tests {
         assert!(!contention.yields(&key, at(6100)) && contention.is_contended(&key, at(6100)));
         contention.none_waits(&key, at(6100));
         assert!(!contention.is_contended(&key, at(6100)));
+    }
+
+    #[test]
+    fn a_release_that_gave_no_turn_tells_that_others_wait() {
+        let mut contention = Contention::default();
+        let key: Arc<str> = "k".into();
+        contention.add(&key, at(0), at(0));
+        assert!(contention.is_contended(&key, at(0)) && !contention.yields(&key, at(0)));
+        contention.released(&key, at(10), at(110), false);
+        assert!(contention.yields(&key, at(109)), "one of them may have its turn");
+        contention.add(&key, at(10), at(10));
+        assert!(!contention.yields(&key, at(10)), "none of them has it");
+
+        contention.add(&key, at(20), at(120));
+        contention.add(&key, at(30), at(30));
+        assert!(contention.yields(&key, at(119)), "it is on its way");
     }
 
     #[test]

@@ -142,18 +142,19 @@ struct Telling {
 impl ReplySink for Telling {
     fn receive(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
         let Self { round, queues, claim, wakes, now } = &*self;
-        let woken = match result {
-            Ok(Reply::Woke { woken, .. }) => Some(woken),
-            Ok(Reply::Done | Reply::Missing) => Some(Places::NONE),
-            _ => None,
-        };
-        for (place, key) in kept(claim, woken.map_or(Places::NONE, |_| *wakes)) {
-            if woken.is_some_and(|woken| woken.has(place)) {
-                // The waiter that was woken has this long to take the lock.
-                queues.others_wait(&line(key), *now, *now + grace(queues.nodes().round_trip()));
-                queues.turn_given(key, claim.shared);
-            } else {
-                queues.no_client_waits(&line(key), *now);
+        for (place, key) in kept(claim, *wakes) {
+            match &result {
+                Ok(Reply::Woke { woken, .. }) if woken.has(place) => {
+                    // The waiter that was woken has this long to take the lock.
+                    queues.others_wait(&line(key), *now, *now + grace(queues.nodes().round_trip()));
+                    queues.turn_given(key, claim.shared);
+                }
+                // The turn of none of them begins.
+                Ok(Reply::Unwoken { .. }) => queues.others_wait(&line(key), *now, *now),
+                Ok(Reply::Woke { .. } | Reply::Done | Reply::Missing) => {
+                    queues.no_client_waits(&line(key), *now);
+                }
+                _ => {}
             }
         }
         Arc::clone(round).receive(node, result);
@@ -213,17 +214,34 @@ mod tests {
         assert!(!queues.is_contended(&key, all.clock.now()));
     }
 
-    #[tokio::test]
-    async fn an_answer_that_never_comes_from_the_node_of_a_queue_is_an_error_of_that_node() {
-        let round = Round::new(&names(2), settles);
-        let telling = Telling {
-            round: Arc::clone(&round),
-            queues: Arc::clone(&Redlock::in_memory(1).client().queues),
+    fn telling(round: &Arc<Round>, queues: &Arc<Queues>) -> Arc<Telling> {
+        Arc::new(Telling {
+            round: Arc::clone(round),
+            queues: Arc::clone(queues),
             claim: Arc::new(Claim::new(&"k".into(), "v".to_owned())),
             wakes: Places::FIRST,
             now: Moment::ORIGIN,
-        };
-        drop(ReplyTo::new(&Arc::new(telling), 1));
+        })
+    }
+
+    /// The client takes the lock again at once, and would never let them in.
+    #[tokio::test]
+    async fn clients_that_wait_and_were_not_woken_are_let_in_the_next_time() {
+        for deleted in [true, false] {
+            let queues = Arc::clone(&Redlock::in_memory(1).client().queues);
+            let round = Round::new(&names(1), settles);
+            telling(&round, &queues).receive(0, Ok(Reply::Unwoken { deleted }));
+            assert!(queues.is_contended("k", Moment::ORIGIN));
+            assert_eq!(queues.turn_of_others("k", Moment::ORIGIN), None, "no turn was given");
+            assert_eq!(round.tally().yes(), usize::from(deleted));
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_never_comes_from_the_node_of_a_queue_is_an_error_of_that_node() {
+        let round = Round::new(&names(2), settles);
+        let queues = Arc::clone(&Redlock::in_memory(1).client().queues);
+        drop(ReplyTo::new(&telling(&round, &queues), 1));
         assert_eq!(&*round.failures()[0].node, "a:1");
     }
 }

@@ -177,7 +177,7 @@ fn extended(holder: Option<&[u8]>, value: &str, left: i64, ttl: Duration) -> Nex
 }
 
 /// The native delete does not tell a key that is not there from another client's.
-fn gone(deleted: bool) -> Reply {
+pub(super) fn gone(deleted: bool) -> Reply {
     if deleted { Reply::Done } else { Reply::Missing }
 }
 

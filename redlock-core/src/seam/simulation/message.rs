@@ -116,9 +116,13 @@ impl Reply {
     pub fn outcome(&self) -> Outcome {
         use node::Reply;
         match self.0 {
-            Reply::Done | Reply::There { .. } | Reply::Woke { deleted: true, .. } => Outcome::Done,
+            Reply::Done | Reply::There { .. } => Outcome::Done,
+            Reply::Woke { deleted: true, .. } | Reply::Unwoken { deleted: true } => Outcome::Done,
             Reply::Queued { .. } | Reply::Numbered { .. } | Reply::Seen(_) => Outcome::Done,
-            Reply::Missing | Reply::Woke { deleted: false, .. } => Outcome::Missing,
+            Reply::Woke { deleted: false, .. } | Reply::Unwoken { deleted: false } => {
+                Outcome::Missing
+            }
+            Reply::Missing => Outcome::Missing,
             Reply::Foreign | Reply::Full | Reply::Permit { .. } => Outcome::Foreign,
         }
     }

@@ -136,8 +136,12 @@ impl Calls {
                 let woken = reply::decode(command.action, answer, "");
                 let result = match woken {
                     Ok(Reply::Woke { .. }) => Reply::Woke { deleted, woken: Places::FIRST },
-                    _ if deleted => Reply::Done,
-                    _ => Reply::Missing,
+                    // The waiters have left since the queue was looked at.
+                    Ok(Reply::Done | Reply::Missing) => native::gone(deleted),
+                    // The script looks at the lock before it looks at the queue. The client may have taken the
+                    // lock again, behind the delete: it has to hear that others wait, and let them go first the
+                    // next time.
+                    _ => Reply::Unwoken { deleted },
                 };
                 self.settle(&call, answer, Ok(result));
             }

@@ -153,6 +153,28 @@ fn a_native_delete_that_finds_a_queue_wakes_by_script() {
     assert_eq!(line.sent(), ["EVALSHA"], "it is not tried again");
 }
 
+/// The client has taken the lock again, behind the native delete. It would never hear that others wait.
+#[test]
+fn clients_that_wait_and_are_not_woken_after_a_native_delete_are_not_forgotten() {
+    let mut line = Line::new(NATIVE, 0);
+    let unwoken = |deleted| Reply::Unwoken { deleted };
+    for (deleted, script, reply) in [
+        (1, ":-1", unwoken(true)),
+        (0, ":-1", unwoken(false)),
+        (1, "-BUSY a script runs", unwoken(true)),
+        // They have left.
+        (1, ":0", Reply::Done),
+        (0, ":0", Reply::Missing),
+    ] {
+        let batch = line.ask(&[Action::Release { wakes: crate::node::Places::FIRST }, GRANT]);
+        line.answer(&format!(":{deleted}\r\n"));
+        line.answer(":1\r\n");
+        line.answer("+OK\r\n");
+        line.answer(&format!("{script}\r\n"));
+        assert_eq!(answers(&batch).unwrap(), [Ok(reply), Ok(Reply::Done)], "{script}");
+    }
+}
+
 #[test]
 fn without_scripts_nothing_of_a_queue_is_sent() {
     let mut line = Line::new(PLAIN, 0);
