@@ -260,9 +260,8 @@ impl Request<'_> {
         front: &mut Front,
         waiting: &mut Waiting,
     ) -> Result<Conclusion, LockError> {
-        if let Some(entry) = &mut front.entry
-            && let Some(Signal::Turn) = entry.take_signal()
-        {
+        let before = front.entry.as_mut().and_then(|entry| entry.take_signal());
+        if before == Some(Signal::Turn) {
             // The turn came while the client asked. Its question may have come to some nodes before the
             // release did. A report forgets the turn, and its answer is doubted after a split vote.
             return Ok(Conclusion::End(Chance::Turn));
@@ -279,7 +278,10 @@ impl Request<'_> {
         let yields = front.turn_of_others().is_some();
         let entry = front.entry.as_mut();
         let has_pushes = entry.as_ref().is_some_and(|entry| entry.is_told());
-        let signal = entry.and_then(|entry| entry.take_signal());
+        let since = entry.and_then(|entry| entry.take_signal());
+        // A report forgets the other signals, too, and is newer than most of them.
+        let before = before.filter(|it| *it == Signal::Next && waiting.may_be_taken_soon(report));
+        let signal = before.into_iter().chain(since).min();
         signal.into_iter().for_each(|signal| self.heard(signal));
         Ok(waiting.reported(&Reported {
             now: self.now(),

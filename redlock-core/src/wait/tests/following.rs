@@ -1,8 +1,10 @@
 //! The front of the queue follows the lock on the node that keeps the queue.
 
+use std::sync::atomic::AtomicBool;
+
 use super::*;
 use crate::{
-    node::{Action, Claim, Command, NodeHandle, Watchers},
+    node::{Action, Claim, Command, NodeHandle, Watchers, intercepted::intercepted},
     wait::Report,
 };
 
@@ -310,4 +312,52 @@ async fn a_front_that_follows_the_lock_leaves_it_to_the_client_with_the_turn() {
 #[tokio::test(start_paused = true)]
 async fn a_front_hears_whose_turn_it_is_before_it_takes_a_lock_that_it_sees_free() {
     front_yields(&[0]).await;
+}
+
+/// The lock is released once the front was refused, and before it hears of that. It sees the lock free then, and
+/// the client with the turn has not taken it yet.
+#[tokio::test(start_paused = true)]
+async fn a_front_that_is_told_that_it_is_next_while_it_asks_leaves_the_lock_to_the_other() {
+    let (is_slow, has_asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let node = intercepted("node", {
+        let (is_slow, has_asked) = (Arc::clone(&is_slow), Arc::clone(&has_asked));
+        move |sender, _, commands| {
+            let asks = commands.iter().any(|it| matches!(it.action, Action::Grant { .. }));
+            let delay = if asks && is_slow.load(SeqCst) { 10 * MS } else { Duration::ZERO };
+            let answers = tokio::spawn(sender.send(commands));
+            has_asked.fetch_or(!delay.is_zero(), SeqCst);
+            async move {
+                sleep(delay).await;
+                answers.await.unwrap_or_default()
+            }
+            .boxed()
+        }
+    });
+    let client =
+        || Redlock::builder().wait(5 * MINUTE).retry_delay(MINUTE).over(vec![node.clone()]);
+    let [holder, other, third, ours] = [client(), client(), client(), client()];
+    let held = holder.lock("r").await.unwrap();
+    drop(other.lock("warm").await.unwrap());
+    let mut first = entry(&other);
+    assert!(matches!(first.report().await, Report::At(_)));
+    drop(held);
+    sleep(MS).await;
+    assert_eq!(first.take_signal(), Some(Signal::Turn));
+    let held = third.try_lock("r").await.unwrap();
+    let front = waiting(&ours, MINUTE).await;
+    sleep(100 * MS).await;
+    // The other comes back to its place, and a renewal has the front ask.
+    assert!(matches!(first.report().await, Report::At(_)));
+    is_slow.store(true, SeqCst);
+    held.extend(MINUTE).await.unwrap();
+    while !has_asked.load(SeqCst) {
+        sleep(MS).await;
+    }
+    is_slow.store(false, SeqCst);
+    drop(held);
+    sleep(50 * MS).await;
+    assert_eq!(first.take_signal(), Some(Signal::Turn));
+    assert!(!front.is_finished(), "the other has its turn");
+    sleep(500 * MS).await;
+    assert!(front.is_finished(), "the other does not use its turn");
 }
