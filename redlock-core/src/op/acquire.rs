@@ -7,6 +7,7 @@ mod chance;
 mod doubt;
 mod fence;
 mod fronts;
+mod looking;
 mod permit;
 #[cfg(test)]
 mod permit_tests;
@@ -187,6 +188,9 @@ impl Request<'_> {
             && let Some(granted) = self.handed_over(&fronts.first, in_transit).await
         {
             return Ok(granted);
+        }
+        if wants.tries_once && !self.terms.shared && fronts.stands_back() {
+            Box::pin(self.look(fronts)).await?;
         }
         let known = if self.terms.has_several() { refused } else { fronts.known(wants) };
         // A reader whose turn has come asks at once, as the reader before it may hold the lock with it.

@@ -5,6 +5,7 @@ use std::{fmt, future::poll_fn, sync::Arc, task::Poll, time::Duration};
 use super::{
     entry::Entry,
     failed_attempt::FailedAttempt,
+    pace::grace,
     queues::Queues,
     waiter::Waiter,
     wants::{NoTurn, Wants},
@@ -184,6 +185,13 @@ impl Front {
                 }
             }
         }
+    }
+
+    /// Notes that other clients wait in the queue between clients. One of them gets its turn before long.
+    pub(crate) fn others_wait(&self) {
+        let nodes = self.queues.nodes();
+        let now = nodes.clock.now();
+        self.queues.others_wait(&self.key, now, now + grace(nodes.round_trip()));
     }
 
     /// Until when another client has its turn, if one has it now.

@@ -33,7 +33,7 @@ impl Fronts {
         1 + self.rest.len()
     }
 
-    fn each(&mut self) -> impl Iterator<Item = &mut Front> {
+    pub(super) fn each(&mut self) -> impl Iterator<Item = &mut Front> {
         std::iter::once(&mut self.first).chain(&mut self.rest)
     }
 

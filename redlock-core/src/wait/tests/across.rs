@@ -3,6 +3,8 @@
 
 mod leaving;
 
+use tokio::task::JoinSet;
+
 use super::*;
 use crate::node::intercepted::far_away;
 
@@ -107,33 +109,39 @@ async fn a_single_task_gets_its_share_beside_many_at_any_distance() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_never_waits_lets_a_waiter_in() {
-    for delay in [0, 5, 20] {
+async fn clients_that_never_wait_let_a_waiter_in() {
+    for (delay, count) in [(0, 1), (5, 1), (20, 1), (0, 64), (5, 16), (20, 16)] {
         let nodes = distant(delay);
-        let (ours, theirs) = (client(&nodes), client(&nodes));
-        let looping = tokio::spawn(async move {
-            loop {
-                match ours.try_lock("r").await {
-                    Ok(guard) => {
-                        sleep(MS).await;
-                        drop(guard);
-                    }
-                    Err(error) => {
-                        assert!(error.is_held(), "{error}");
-                        sleep(MS).await;
+        let mut looping = JoinSet::new();
+        for _ in 0..count {
+            let client = client(&nodes);
+            looping.spawn(async move {
+                loop {
+                    match client.try_lock("r").await {
+                        Ok(guard) => {
+                            sleep(MS).await;
+                            drop(guard);
+                        }
+                        Err(error) => {
+                            assert!(error.is_held(), "{error}");
+                            sleep(MS).await;
+                        }
                     }
                 }
-            }
-        });
+            });
+        }
         sleep(1000 * MS).await;
-        for _ in 0..10 {
+        let waits = client(&nodes);
+        for turn in 0..10 {
             let begun = Instant::now();
-            drop(theirs.lock("r").await.unwrap());
-            assert!(begun.elapsed() < 1000 * MS, "{:?} at {delay} ms", begun.elapsed());
+            drop(waits.lock("r").await.unwrap());
+            let waited = begun.elapsed();
+            // Each of them finds out for itself that a client waits.
+            let most = if turn == 0 { 5000 * MS } else { 1000 * MS };
+            assert!(waited < most, "{waited:?} at {delay} ms beside {count} clients, turn {turn}");
             sleep(100 * MS).await;
         }
-        assert!(!looping.is_finished());
-        looping.abort();
+        assert!(looping.try_join_next().is_none());
     }
 }
 
