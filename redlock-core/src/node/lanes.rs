@@ -22,6 +22,13 @@ const MAX_IN_FLIGHT: usize = 512;
 /// How many commands may be in flight before joins and watches wait, so that grants find room.
 const MAX_WATCHING: usize = MAX_IN_FLIGHT / 2;
 
+/// How many joins and watches leave with each batch although grants fill the node: a waiter whose reports do not leave
+/// loses its place.
+const MIN_WATCHING: usize = 8;
+
+/// How many commands may be in flight before these wait, too.
+const MAX_OVERFULL: usize = MAX_IN_FLIGHT + MAX_IN_FLIGHT / 8;
+
 /// How many commands may be in flight before renewals and deletes wait. They always find room.
 const MAX_UPKEEP: usize = 2 * MAX_IN_FLIGHT;
 
@@ -161,14 +168,16 @@ impl Lanes {
         let mut items = spare;
         let Self { renewals, deletes, grants, watches, in_flight, .. } = self;
         let lanes = [
-            (renewals, MAX_UPKEEP),
-            (deletes, MAX_UPKEEP),
-            (grants, MAX_IN_FLIGHT),
-            (watches, MAX_WATCHING),
+            (renewals, MAX_UPKEEP, 0),
+            (deletes, MAX_UPKEEP, 0),
+            (grants, MAX_IN_FLIGHT, 0),
+            (watches, MAX_WATCHING, MIN_WATCHING),
         ];
-        for (lane, most) in lanes {
+        for (lane, most, least) in lanes {
+            let least = items.len() + least;
+            let most = |taken| if taken < least { most.max(MAX_OVERFULL) } else { most };
             // An unwanted reply is that of a listener that has gone.
-            while *in_flight + items.len() < most
+            while *in_flight + items.len() < most(items.len())
                 && items.len() < MAX_IN_BATCH
                 && let Some(item) = lane.pop_front()
             {

@@ -162,12 +162,17 @@ impl Waiting {
     /// not watch: its node is too busy to answer, and answers soon.
     fn is_front(&self) -> bool {
         let is_patient = (1..=MOST_UNANSWERED).contains(&self.unanswered);
-        self.position.map_or(!is_patient, |position| position.ahead == 0)
+        self.known_position().map_or(!is_patient, |position| position.ahead == 0)
+    }
+
+    /// The position in the queue. The node may have dropped the entry when it has not answered for long.
+    fn known_position(&self) -> Option<QueuePosition> {
+        self.position.filter(|_| self.unanswered <= MOST_UNANSWERED)
     }
 
     /// Whether other clients are known to be before this one, which watch the lock.
     pub(super) fn is_behind(&self) -> bool {
-        self.given.target.front_watches() && self.position.is_some_and(|it| it.ahead > 0)
+        self.given.target.front_watches() && self.known_position().is_some_and(|it| it.ahead > 0)
     }
 
     pub(super) fn next(&self, around: &Surroundings) -> Step {

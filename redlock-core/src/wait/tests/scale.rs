@@ -202,3 +202,31 @@ async fn hang_for(hung: Duration) {
     let longest = turns.lock().windows(2).map(|it| it[1] - it[0]).max().unwrap();
     assert!(longest < 500 * MS, "{longest:?} without a holder");
 }
+
+/// Grants and releases that leave no room for reports would let the entry of a waiter die: no release gives it the turn
+/// then, and it is behind others as far as it knows.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_behind_others_keeps_its_place_beside_a_crowd_of_its_client() {
+    let nodes = distant(20);
+    let (theirs, first, ours) = (client(&nodes), client(&nodes), client(&nodes));
+    let held = theirs.lock("r").await.unwrap();
+    let before = tokio::spawn(first.lock("r").into_future());
+    sleep(500 * MS).await;
+    let waits = tokio::spawn(ours.lock("r").into_future());
+    sleep(500 * MS).await;
+    let mut crowd = tokio::task::JoinSet::new();
+    for task in 0..400 {
+        let ours = ours.clone();
+        crowd.spawn(async move {
+            loop {
+                ours.lock(format!("free-{task}")).await.unwrap().release().await.unwrap();
+            }
+        });
+    }
+    sleep(8000 * MS).await;
+    drop(held);
+    drop(before.await.unwrap().unwrap());
+    let released = Instant::now();
+    drop(waits.await.unwrap().unwrap());
+    assert!(released.elapsed() < 2000 * MS, "{:?}", released.elapsed());
+}

@@ -179,6 +179,14 @@ fn a_client_that_never_hears_its_place_watches_and_asks_in_the_end() {
     assert!(!waiting.is_behind());
     waiting.reported(&answer(place(1, Some(5000))));
     assert!(waiting.is_behind(), "others watch");
+    // The entry goes with the reports that do not get there, and no release gives it the turn any more.
+    for _ in 0..MOST_UNANSWERED {
+        waiting.reported(&no_answer());
+        assert!(waiting.is_behind() && waiting.next(&around(60)) != Step::Watch);
+    }
+    waiting.reported(&no_answer());
+    assert!(!waiting.is_behind());
+    assert_eq!(waiting.next(&around(60)), Step::Watch);
 }
 
 #[test]
