@@ -109,7 +109,7 @@ mod tests {
     use super::*;
     use crate::{
         error::NodeErrorKind,
-        node::{Claim, Places},
+        node::{Claim, Listens, Places},
     };
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -160,12 +160,14 @@ mod tests {
     fn a_node_is_relied_on_again_once_it_has_written_and_refused_nothing_for_a_while() {
         let heal = Action::Heal { ttl: SECOND };
         let extend = Action::Extend { ttl: SECOND };
+        let join = Action::Join { place: 0, life: SECOND, listens: Listens::Nothing };
         let release = Action::Release { wakes: Places::FIRST };
         let there = Reply::There { left: SECOND };
         for (action, reply, seconds, is_over) in [
             (GRANT, Reply::Done, 1.0, true),
             (heal, Reply::Done, 1.0, true),
             (GRANT, Reply::Foreign, 1.0, true),
+            (join, Reply::Queued { place: 1, ahead: 0, left: None }, 1.0, true),
             (GRANT, Reply::Done, 0.9, false),
             (extend, there, 2.0, false),
             (release, Reply::Done, 2.0, false),

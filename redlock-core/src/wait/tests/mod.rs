@@ -4,6 +4,7 @@ mod across;
 mod answers;
 mod entries;
 mod following;
+mod looking;
 mod no_memory;
 mod passing_on;
 mod requests;

@@ -1,0 +1,44 @@
+//! A request that tries once looks at the queue between clients, where some waited a moment ago.
+
+use super::*;
+
+/// Whether a request that tries once gets the lock, and how long it takes to say so. The lock is released at once.
+async fn tried(redlock: &Redlock) -> (bool, Duration) {
+    let begun = Instant::now();
+    let locked = redlock.try_lock("r").await;
+    let took = begun.elapsed();
+    let is_held = locked.as_ref().is_err_and(LockError::is_held);
+    assert!(locked.is_ok() || is_held, "{locked:?}");
+    if let Ok(guard) = locked {
+        guard.release().await.unwrap();
+    }
+    (!is_held, took)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_tries_once_looks_only_where_clients_waited_a_moment_ago() {
+    let nodes = nodes(5);
+    nodes.iter().for_each(|node| node.slow(20 * MS));
+    let (ours, theirs, third) = (client(&nodes), client(&nodes), client(&nodes));
+    for client in [&ours, &theirs, &third] {
+        drop(client.lock("warm").await.unwrap());
+    }
+    let (locked, round_trip) = tried(&ours).await;
+    assert!(locked && (20 * MS..25 * MS).contains(&round_trip), "{round_trip:?}");
+
+    let guard = ours.lock("r").await.unwrap();
+    let next = waiting(&theirs, MINUTE).await;
+    let last = waiting(&third, MINUTE).await;
+    sleep(500 * MS).await;
+    drop(guard);
+    let guard = next.await.unwrap().unwrap();
+    sleep(1000 * MS).await;
+    assert_eq!(tried(&ours).await, (false, round_trip), "it looks, and asks for nothing");
+    assert_eq!(tried(&ours).await, (false, Duration::ZERO), "it has just looked");
+
+    drop(guard);
+    drop(last.await.unwrap().unwrap());
+    sleep(1000 * MS).await;
+    assert_eq!(tried(&ours).await, (true, 2 * round_trip), "it looks, and then asks");
+    assert_eq!(tried(&ours).await, (true, round_trip), "its release has told that no client waits");
+}
