@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use redlock_core::{MemoryNode, Redlock, Released};
+use redlock_core::{LockError, MemoryNode, Redlock, Released};
 use tokio::time::sleep;
 
 use crate::{client, driven, nodes, runtime};
@@ -63,8 +63,15 @@ fn requests_that_try_once_go_on_from_another_runtime_than_one_that_stands_still(
             }
         });
         second.block_on(async {
-            let guard = redlock.try_lock("r").await.unwrap();
+            if warms {
+                let _theirs = client(&nodes).lock("r").await.unwrap();
+                let error = redlock.try_lock("r").await.unwrap_err();
+                let LockError::Held { attempts, .. } = error else { panic!("{error}") };
+                assert_eq!(attempts, 1, "that of which no task has read the answers was none");
+            }
+            let guard = redlock.try_lock("r2").await.unwrap();
             assert_eq!(guard.release().await.unwrap(), Released::Ours);
+            sleep(Duration::from_millis(10)).await;
         });
         assert!(nodes.iter().all(|node| node.keys().is_empty()), "the key of an attempt stays");
     }
@@ -72,15 +79,15 @@ fn requests_that_try_once_go_on_from_another_runtime_than_one_that_stands_still(
 
 #[test]
 fn an_operator_goes_on_from_another_runtime_than_one_that_stands_still() {
-    let nodes = nodes();
-    let redlock = client(&nodes);
     let (first, second) = (runtime(), runtime());
+    // The first question finds out that no task reads the answers.
+    let redlock = client(&nodes());
     let _guard = first.block_on(redlock.lock("r").into_future()).unwrap();
-    second.block_on(async {
-        // The first question finds out that no task reads the answers.
-        while redlock.inspect("r").await.unwrap().holder().is_none() {}
-        assert!(redlock.health().await.iter().all(|node| node.is_up()));
-    });
+    second.block_on(async { while redlock.inspect("r").await.unwrap().holder().is_none() {} });
+    let redlock = client(&nodes());
+    let _guard = first.block_on(redlock.lock("r").into_future()).unwrap();
+    let is_up = || async { redlock.health().await.iter().all(|node| node.is_up()) };
+    second.block_on(async { while !is_up().await {} });
 }
 
 #[test]
