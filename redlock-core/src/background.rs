@@ -14,8 +14,8 @@ use crate::{
 };
 
 /// How much later than expected a task may run before another runtime takes it over. A busy machine
-/// delays tasks by this much now and then. Taking over such a task costs nothing but a task.
-pub(crate) const LATE: Duration = Duration::from_millis(300);
+/// delays tasks by this much now and then. The task of a node loses its connection, and what is in flight.
+const LATE: Duration = Duration::from_millis(300);
 
 /// Whether a background task runs, and where. It is started on the first runtime that needs it, and
 /// again on the caller's when that runtime has ended: a client in [`pools`](crate::pools) outlives
@@ -89,11 +89,20 @@ impl Background {
         self.progress.awake_at.fetch_min(now.as_nanos(), Ordering::AcqRel);
     }
 
-    /// Whether the task should have run `late` ago.
-    pub(crate) fn is_late(&self, now: Moment, late: Duration) -> bool {
-        let awake_at = self.progress.awake_at.load(Ordering::Acquire);
-        let late = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
-        self.is_running() && awake_at.saturating_add(late) < now.as_nanos()
+    /// Whether the task should have run long ago.
+    fn is_late(&self, now: Moment) -> bool {
+        self.is_running() && self.awake_at() + LATE < now
+    }
+
+    /// When a task on another runtime, which should have run by now, may be taken over.
+    pub(crate) fn late_at(&self, now: Moment) -> Option<Moment> {
+        let awake_at = self.awake_at();
+        let is_overdue = self.is_running() && awake_at < now && self.elsewhere().is_some();
+        is_overdue.then(|| awake_at + LATE)
+    }
+
+    fn awake_at(&self) -> Moment {
+        Moment::from_nanos(self.progress.awake_at.load(Ordering::Acquire))
     }
 
     /// Makes sure that the task runs. `task` is called only when it has to be started. Does
@@ -114,11 +123,10 @@ impl Background {
     }
 
     /// Starts the task on the caller's runtime, at `now`, in place of a task on another runtime that should
-    /// have run `late` ago. The old task ends when it finds out. Returns whether it was taken over.
+    /// have run long ago. The old task ends when it finds out. Returns whether it was taken over.
     pub(crate) fn take_over<F>(
         &self,
         now: Moment,
-        late: Duration,
         task: impl FnOnce(Pulse) -> F,
         ended: impl FnOnce() + Send + 'static,
     ) -> bool
@@ -126,12 +134,12 @@ impl Background {
         F: Future<Output = ()> + Send + 'static,
     {
         // Without a lock, because most tasks are not late.
-        self.is_late(now, late) && self.start(Some((now, late)), task, ended)
+        self.is_late(now) && self.start(Some(now), task, ended)
     }
 
     fn start<F>(
         &self,
-        takes_over: Option<(Moment, Duration)>,
+        takes_over: Option<Moment>,
         task: impl FnOnce(Pulse) -> F,
         ended: impl FnOnce() + Send + 'static,
     ) -> bool
@@ -143,13 +151,13 @@ impl Background {
             let mut started = self.started.lock();
             let is_here = started.runtime == Some(runtime.id());
             // Another caller may have been faster.
-            let takes_over = takes_over.filter(|(now, late)| !is_here && self.is_late(*now, *late));
+            let takes_over = takes_over.filter(|now| !is_here && self.is_late(*now));
             if self.is_running() && takes_over.is_none() {
                 return false;
             }
             started.number += 1;
             started.runtime = Some(runtime.id());
-            let awake_at = takes_over.map_or(u64::MAX, |(now, _)| now.as_nanos());
+            let awake_at = takes_over.map_or(u64::MAX, Moment::as_nanos);
             self.progress.awake_at.store(awake_at, Ordering::Release);
             self.progress.current.store(started.number, Ordering::Release);
             started.number
@@ -215,7 +223,7 @@ mod tests {
         let at = |ms| Moment::ORIGIN + Duration::from_millis(ms);
         let (first, second) = (runtime(), runtime());
         let (tell, told) = std::sync::mpsc::channel();
-        let taken = || background.take_over(at(1000), LATE, |_| pending::<()>(), || ());
+        let taken = || background.take_over(at(1000), |_| pending::<()>(), || ());
         first.block_on(async {
             background.ensure(
                 |pulse| {
@@ -236,7 +244,7 @@ mod tests {
         assert!(is_taken && !pulse.is_current() && background.is_running());
         // The progress and the end of this task no longer count.
         pulse.sleeps_until(Moment::NEVER);
-        assert!(background.is_late(at(2000), LATE));
+        assert!(background.is_late(at(2000)));
         drop(first);
         assert!(background.is_running());
     }

@@ -17,6 +17,10 @@ impl Moment {
     pub(crate) const NEVER: Self = Self(u64::MAX);
 
     /// The moment as a number for atomics. [`NEVER`](Self::NEVER) is the largest.
+    pub(crate) fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
     pub(crate) fn as_nanos(self) -> u64 {
         self.0
     }

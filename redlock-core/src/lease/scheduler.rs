@@ -13,7 +13,7 @@ use super::{
     registry::{CLOCK_CHECK_INTERVAL, Shared},
 };
 use crate::{
-    background::{LATE, Pulse},
+    background::Pulse,
     clock::{Clock, Moment, Reading, sleep_until},
     runtime,
 };
@@ -42,7 +42,7 @@ impl Leases {
         self.ensure_running();
         self.nodes.ensure_moving(now);
         let task = &self.registry.task;
-        task.take_over(now, LATE, |pulse| self.tending(pulse), self.when_ended());
+        task.take_over(now, |pulse| self.tending(pulse), self.when_ended());
     }
 
     fn tending(self: &Arc<Self>, pulse: Pulse) -> impl Future<Output = ()> + use<> {

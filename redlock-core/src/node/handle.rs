@@ -63,15 +63,20 @@ impl NodeHandle {
         shared.task.ensure(|pulse| serve(shared, pulse), self.when_ended());
     }
 
-    /// Takes over a task on another runtime that should have run `late` ago. Returns whether it did.
-    pub(crate) fn take_over(&self, now: Moment, late: Duration) -> bool {
+    /// Takes over a task that stands still on another runtime. Returns whether it did.
+    pub(crate) fn take_over(&self, now: Moment) -> bool {
         let shared = self.shared();
         let task = |pulse| {
-            // A request that comes next waits for the new connection, and does not take the old one for it.
-            supervisor::begin(shared);
+            // A request that comes next must not take the old connection for the new one.
+            supervisor::begin(shared, &pulse);
             serve(shared, pulse)
         };
-        shared.task.take_over(now, late, task, self.when_ended())
+        shared.task.take_over(now, task, self.when_ended())
+    }
+
+    /// When a task on another runtime, which should have run by now, may be taken over.
+    pub(crate) fn late_at(&self, now: Moment) -> Option<Moment> {
+        self.shared().task.late_at(now)
     }
 
     fn when_ended(&self) -> impl FnOnce() + Send + use<> {
@@ -210,7 +215,7 @@ impl NodeHandle {
 
 /// A task that serves the node. The task before it ends.
 fn serve(shared: &Arc<Shared>, pulse: Pulse) -> impl Future<Output = ()> + Send + use<> {
-    let mail = shared.renew_mail();
+    let mail = shared.renew_mail(&pulse);
     supervisor::supervise(Arc::clone(shared), mail, pulse)
 }
 

@@ -90,11 +90,15 @@ enum Event {
 }
 
 impl<'a> Session<'a> {
-    pub(super) fn open(task: Task<'a>, mut connection: Box<dyn Connection>) -> Self {
+    /// `None` when the task was taken over.
+    pub(super) fn open(task: Task<'a>, mut connection: Box<dyn Connection>) -> Option<Self> {
         let shared = task.shared;
-        let number = shared.pipe.lock().connect(connection.sender());
+        let number = {
+            let mut pipe = shared.pipe.lock();
+            task.pulse.is_current().then(|| pipe.connect(connection.sender()))?
+        };
         let closed = connection.closed().fuse();
-        Self {
+        Some(Self {
             task,
             shared,
             number,
@@ -103,7 +107,7 @@ impl<'a> Session<'a> {
             strikes: Strikes::default(),
             answered: false,
             turns: gathering::turns(),
-        }
+        })
     }
 
     /// Serves the connection until it breaks, or until it is not needed any more.
@@ -273,6 +277,8 @@ impl<'a> Session<'a> {
         let now = LazyCell::new(|| self.shared.context.clock.now());
         let is_crowded = self.shared.pipe.lock().is_crowded(&now);
         if is_crowded {
+            // It stands still for other tasks, which may take long.
+            self.task.sleeps_until(self.shared.context.clock.now());
             gathering::gather(self.turns, || self.shared.outbox.lock().lanes.gathered()).await;
         }
     }

@@ -15,7 +15,7 @@ use super::{
     round_trip::RoundTrip,
 };
 use crate::{
-    background::Background,
+    background::{Background, Pulse},
     clock::{Clock, Moment},
     metrics,
     sync::{
@@ -123,9 +123,16 @@ impl Shared {
 
     /// The signal that tells a new task that there is something to do. The previous task ends when
     /// it is told.
-    pub(super) fn renew_mail(&self) -> Arc<Notify> {
+    pub(super) fn renew_mail(&self, pulse: &Pulse) -> Arc<Notify> {
         let mail = Arc::<Notify>::default();
-        let before = std::mem::replace(&mut *self.mail.lock(), Arc::clone(&mail));
+        let before = {
+            let mut present = self.mail.lock();
+            if !pulse.is_current() {
+                // It was taken over already, and nothing tells it.
+                return mail;
+            }
+            std::mem::replace(&mut *present, Arc::clone(&mail))
+        };
         before.notify_one();
         mail
     }

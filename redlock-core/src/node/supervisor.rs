@@ -31,7 +31,10 @@ use crate::{
 };
 
 pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pulse) {
-    begin(&shared);
+    begin(&shared, &pulse);
+    if !pulse.is_current() {
+        return;
+    }
     let task = Task { shared: &shared, mail: &mail, pulse: &pulse };
     let mut backoff = Backoff::new();
     let mut announced_down = false;
@@ -48,9 +51,9 @@ pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pul
                 let since = shared.context.clock.now();
                 shared.tells.store(connection.tells(), Ordering::Release);
                 // This comes before callers can send. Jobs that the node must not be asked are taken back.
-                admit(&shared, &identity, closed_at_rest, since);
+                admit(task, &identity, closed_at_rest, since);
                 announced_down = false;
-                let session = Session::open(task, connection);
+                let Some(session) = Session::open(task, connection) else { return };
                 let ended = session.serve().await;
                 if !pulse.is_current() {
                     return;
@@ -75,7 +78,7 @@ pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pul
             telemetry::node_down(&ended);
             announced_down = true;
         }
-        go_down(&shared, ended);
+        go_down(task, ended);
         let pause = backoff.pause();
         let jitter = token::up_to(&*shared.context.entropy, Backoff::jitter(pause));
         if wait_closed(task, pause + jitter).await || !pulse.is_current() {
@@ -86,19 +89,25 @@ pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pul
 
 /// Takes over the jobs that the previous task has left. It may not have got round to its end, or it
 /// stands still on another runtime and was taken over.
-pub(super) fn begin(shared: &Shared) {
+///
+/// A task may be taken over before it is first polled. It must not touch what its successor has begun, here or later:
+/// it looks whether it is current under the lock that the successor needs to begin.
+pub(super) fn begin(shared: &Shared, pulse: &Pulse) {
     let now = shared.context.clock.now();
-    let (parting, unanswered) = {
+    let over = {
         let mut pipe = shared.pipe.lock();
-        (pipe.take_parting(), pipe.abandon_any())
+        if !pulse.is_current() {
+            return;
+        }
+        let (parting, unanswered) = (pipe.take_parting(), pipe.abandon_any());
+        let mut outbox = shared.outbox.lock();
+        outbox.begin_anew(now, &unanswered);
+        shared.relink(&mut outbox, Link::Opening);
+        (parting, unanswered)
     };
-    let mut outbox = shared.outbox.lock();
-    outbox.begin_anew(now, &unanswered);
-    shared.relink(&mut outbox, Link::Opening);
-    drop(outbox);
     shared.announce();
     // Each `ReplyTo` answers as it is dropped, with no lock held.
-    drop((parting, unanswered));
+    drop(over);
 }
 
 /// Opens a connection, while jobs that waited too long for it fail.
@@ -130,12 +139,16 @@ async fn open(task: Task<'_>) -> Result<Opened, NodeError> {
 
 /// Marks the node as up, and lets it vote or sit out (rule 16): before its first vote. `replaced`
 /// when the end of the previous connection was not reported.
-fn admit(shared: &Shared, identity: &Identity, replaced: bool, now: Moment) {
+fn admit(task: Task<'_>, identity: &Identity, replaced: bool, now: Moment) {
+    let shared = task.shared;
     shared.recognise(identity);
     shared.refusals.forget();
     let quorum_seen = shared.quorum_seen.load(Ordering::Acquire);
     let (suspicion, barred) = {
         let mut outbox = shared.outbox.lock();
+        if !task.pulse.is_current() {
+            return;
+        }
         let suspicion = outbox.quarantine.admit(identity, quorum_seen, now);
         let sits_out = outbox.quarantine.sits_out(now);
         shared.is_suspect.store(sits_out.is_some(), Ordering::Release);
@@ -168,11 +181,15 @@ fn admit(shared: &Shared, identity: &Identity, replaced: bool, now: Moment) {
 }
 
 /// Marks the node as down and fails the jobs that wait for it.
-fn go_down(shared: &Shared, error: NodeError) {
+fn go_down(task: Task<'_>, error: NodeError) {
+    let shared = task.shared;
     let error = NodeError { kind: NodeErrorKind::Down, may_have_run: false, ..error };
     let now = shared.context.clock.now();
     let (waiting, pings) = {
         let mut outbox = shared.outbox.lock();
+        if !task.pulse.is_current() {
+            return;
+        }
         if error.cause == Cause::Replica {
             outbox.quarantine.was_replica();
         }

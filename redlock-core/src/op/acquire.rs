@@ -38,7 +38,7 @@ use crate::{
     runtime::check_runtime,
     settings::Terms,
     telemetry,
-    timer::sleep,
+    timer::{sleep, timeout},
     wait::{FailedAttempt, Front, Joined, MIN_PAUSE, NoTurn, PendingTurn},
 };
 
@@ -230,14 +230,26 @@ impl Request<'_> {
         }
     }
 
-    /// Takes over the tasks of the nodes that stand still on another runtime, and waits until they are connected
-    /// here. Returns whether there were any.
-    async fn take_over(&self) -> Result<bool, LockError> {
-        let nodes = &self.client.nodes;
-        if !nodes.take_over_silent(self.now()) {
+    /// Takes over the tasks of nodes that stand still on another runtime, so that no task has read the answers to the
+    /// last attempt, and waits until they are connected here. Returns whether there were any: that attempt was none,
+    /// also for a request that tries once. A request does this once.
+    async fn takes_over(&mut self, failure: &FailedAttempt) -> Result<bool, LockError> {
+        if self.has_taken_over || !failure.was_not_heard() {
             return Ok(false);
         }
-        self.unless_closed(nodes.wait_until_ready()).await?;
+        let (nodes, now) = (&self.client.nodes, self.now());
+        let left = if self.wants().tries_once { Duration::MAX } else { self.retries.limit(now) };
+        let Some(late_at) = nodes.late_at(now).filter(|at| at.since(now) < left) else {
+            return Ok(false);
+        };
+        self.unless_closed(sleep(late_at.since(now))).await?;
+        if !nodes.ensure_moving(self.now()) {
+            return Ok(false);
+        }
+        // The next attempt finds out whether there is a quorum.
+        let _ = self.unless_closed(timeout(left, nodes.wait_until_ready())).await?;
+        self.has_taken_over = true;
+        self.attempts = self.attempts.saturating_sub(1);
         Ok(true)
     }
 
@@ -250,9 +262,9 @@ impl Request<'_> {
         fronts: &mut Fronts,
         failure: Option<&FailedAttempt>,
     ) -> Result<Chance, LockError> {
-        if failure.is_some_and(FailedAttempt::was_not_heard) && self.take_over().await? {
-            // No task has read the answers: that was no attempt, also for a request that tries once.
-            self.attempts = self.attempts.saturating_sub(1);
+        if let Some(failure) = failure
+            && self.takes_over(failure).await?
+        {
             return Ok(Chance::Due);
         }
         let begun = self.now();

@@ -6,7 +6,6 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 
 use super::quorum;
 use crate::{
-    background::LATE,
     clock::{Clock, Moment},
     node::NodeHandle,
     sync::atomic::{AtomicBool, Ordering},
@@ -92,19 +91,18 @@ impl Nodes {
         }
     }
 
-    /// Takes over here the tasks that stand still on another runtime.
-    pub(crate) fn ensure_moving(&self, now: Moment) {
-        self.take_over(now, LATE);
+    /// Takes over here the tasks that stand still on another runtime. Returns whether there were any.
+    pub(crate) fn ensure_moving(&self, now: Moment) -> bool {
+        let taken = self.iter().filter(|node| node.take_over(now)).count();
+        if taken > 0 {
+            self.ready.store(false, Ordering::Release);
+        }
+        taken > 0
     }
 
-    /// Takes over here the tasks on another runtime that have let the time of an answer pass. Returns whether there
-    /// were any.
-    pub(crate) fn take_over_silent(&self, now: Moment) -> bool {
-        self.take_over(now, self.node_timeout)
-    }
-
-    fn take_over(&self, now: Moment, late: Duration) -> bool {
-        self.iter().filter(|node| node.take_over(now, late)).count() > 0
+    /// When tasks on another runtime, which should have run by now, may be taken over.
+    pub(crate) fn late_at(&self, now: Moment) -> Option<Moment> {
+        self.iter().filter_map(|node| node.late_at(now)).max()
     }
 
     /// Whether a quorum has been waited for, so that there is nothing to wait for.

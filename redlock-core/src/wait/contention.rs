@@ -4,12 +4,16 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use foldhash::HashMap;
 
-use crate::clock::Moment;
+use crate::{clock::Moment, node::Secret};
 
 /// How long this client remembers that other clients wait for a lock. The answer to a release may
 /// come after the client's next request. Until a node says that no other client waits, the request
 /// joins the queue instead of taking the lock from the client that has its turn.
 const MEMORY: Duration = Duration::from_secs(5);
+
+/// A client that only tries asks for a free lock that the first waiter has left alone for this long. Clients that do
+/// so are not to take each turn of a waiter that is far away.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// The known state of locks, by their keys. Adding an entry removes expired entries (rule 18).
 #[derive(Debug, Default)]
@@ -18,7 +22,7 @@ pub(super) struct Contention {
     order: VecDeque<(Moment, Arc<str>)>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Contended {
     /// When the turn of another client ends.
     turn: Moment,
@@ -26,6 +30,8 @@ struct Contended {
     /// asked.
     given: Moment,
     remembered: Moment,
+    /// The first waiter that was seen to leave a free lock alone, and since when.
+    idle: Option<(Secret, Moment)>,
 }
 
 impl Contention {
@@ -35,7 +41,7 @@ impl Contention {
         let remembered = now + MEMORY;
         // A release that gave no turn does not end the turn that an earlier one gave.
         let turn = self.known.get(key).map_or(turn, |before| turn.max(before.given));
-        self.known.insert(Arc::clone(key), Contended { turn, given: turn, remembered });
+        self.known.insert(Arc::clone(key), Contended { turn, given: turn, remembered, idle: None });
         self.order.push_back((remembered, Arc::clone(key)));
         // Two are removed for each that is added, so the map shrinks.
         for _ in 0..2 {
@@ -43,6 +49,30 @@ impl Contention {
                 self.forget_first(now);
             }
         }
+    }
+
+    /// Notes that clients wait, as a node has shown. `idle` is the first of them where it showed that the lock is free.
+    /// Whether they go first: one of them has its turn until `turn`.
+    pub(super) fn looked(
+        &mut self,
+        key: &Arc<str>,
+        idle: Option<&Secret>,
+        now: Moment,
+        turn: Moment,
+    ) -> bool {
+        let before = self.known.get(key).and_then(|it| it.idle.clone());
+        let idle = idle.map(|first| match before {
+            Some((same, since)) if same == *first => (same, since),
+            _ => (first.clone(), now),
+        });
+        let goes_first = idle.as_ref().is_none_or(|(_, since)| now.since(*since) < IDLE);
+        if goes_first {
+            self.add(key, now, turn);
+        }
+        if let Some(contended) = self.known.get_mut(key) {
+            contended.idle = idle;
+        }
+        goes_first
     }
 
     fn forget_first(&mut self, now: Moment) {
@@ -153,6 +183,28 @@ mod tests {
         contention.add(&key, at(20), at(120));
         contention.add(&key, at(30), at(30));
         assert!(contention.yields(&key, at(119)), "it is on its way");
+    }
+
+    #[test]
+    fn a_waiter_that_leaves_a_free_lock_alone_goes_first_for_a_while() {
+        let mut contention = Contention::default();
+        let key: Arc<str> = "k".into();
+        let [first, other] = ["first", "other"].map(|it| Secret(it.to_owned()));
+        for (now, idle, goes_first) in [
+            (0, None, true),
+            (2000, Some(&first), true),
+            (2500, None, true),
+            (3000, Some(&first), true),
+            (3999, Some(&other), true),
+            (4998, Some(&other), true),
+            (5200, Some(&other), false),
+            (5300, Some(&other), false),
+            (5400, Some(&first), true),
+        ] {
+            assert_eq!(contention.looked(&key, idle, at(now), at(now + 100)), goes_first, "{now}");
+            assert_eq!(contention.yields(&key, at(now + 10)), goes_first, "{now}");
+            assert!(contention.is_contended(&key, at(now)));
+        }
     }
 
     #[test]

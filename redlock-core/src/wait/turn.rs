@@ -13,6 +13,7 @@ use super::{
 use crate::{
     clock::Moment,
     lease::{Hold, LeaseInTransit},
+    node::Seen,
     timer,
 };
 
@@ -187,11 +188,12 @@ impl Front {
         }
     }
 
-    /// Notes that other clients wait in the queue between clients. One of them gets its turn before long.
-    pub(crate) fn others_wait(&self) {
+    /// Whether the front leaves the lock to the clients that wait in the queue between clients, as the node has seen
+    /// them. One of them gets its turn before long.
+    pub(crate) fn yields_to(&self, seen: &Seen) -> bool {
         let nodes = self.queues.nodes();
         let now = nodes.clock.now();
-        self.queues.others_wait(&self.key, now, now + grace(nodes.round_trip()));
+        self.queues.yields_to(&self.key, seen, now, now + grace(nodes.round_trip()))
     }
 
     /// Until when another client has its turn, if one has it now.

@@ -51,7 +51,7 @@ fn a_client_whose_first_runtime_stands_still_goes_on_from_another() {
 /// These wait for no retry that would find the tasks of the nodes asleep.
 #[test]
 fn requests_that_try_once_go_on_from_another_runtime_than_one_that_stands_still() {
-    for warms in [true, false] {
+    for (warms, kind) in [(true, 0), (false, 0), (false, 1), (false, 2)] {
         let nodes = nodes();
         let redlock = client(&nodes);
         let (first, second) = (runtime(), runtime());
@@ -69,7 +69,9 @@ fn requests_that_try_once_go_on_from_another_runtime_than_one_that_stands_still(
                 let LockError::Held { attempts, .. } = error else { panic!("{error}") };
                 assert_eq!(attempts, 1, "that of which no task has read the answers was none");
             }
-            let guard = redlock.try_lock("r2").await.unwrap();
+            let r = redlock.try_lock("r2");
+            let request = [r.clone(), r.clone().shared(), r.permits(2)].into_iter().nth(kind);
+            let guard = request.unwrap().await.unwrap();
             assert_eq!(guard.release().await.unwrap(), Released::Ours);
             sleep(Duration::from_millis(10)).await;
         });
@@ -113,6 +115,33 @@ fn a_shutdown_goes_on_from_another_runtime_than_one_that_stands_still() {
         redlock.shutdown(Duration::ZERO).await;
     });
     assert!(nodes.iter().all(|node| node.keys().is_empty()));
+}
+
+/// A task that is taken over before it was polled must not take anything from its successor.
+#[test]
+fn a_task_that_was_taken_over_twice_leaves_the_last_one_alone() {
+    const PAUSE: Duration = Duration::from_millis(400);
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let redlock = Redlock::builder().nodes(nodes()).node_timeout(Duration::from_millis(50));
+        let redlock = redlock.wait(Duration::from_secs(30)).build().unwrap();
+        let (first, second) = (runtime(), runtime());
+        let (_kept, dropped) = first.block_on(async {
+            let dropped = redlock.lock("a").await.unwrap();
+            (redlock.lock("b").await.unwrap(), dropped)
+        });
+        drop(dropped);
+        std::thread::sleep(PAUSE);
+        // It takes over, and is answered before the new tasks are polled.
+        let held = second.block_on(redlock.try_lock("b").into_future());
+        assert!(held.unwrap_err().is_held());
+        std::thread::sleep(PAUSE);
+        drop(first.block_on(redlock.lock("c").into_future()).unwrap());
+        second.block_on(async { sleep(Duration::from_millis(10)).await });
+        drop(first.block_on(redlock.lock("d").into_future()).unwrap());
+        tell.send(()).unwrap();
+    });
+    told.recv_timeout(Duration::from_secs(60)).expect("the nodes do not answer any more");
 }
 
 /// Waits for a loss on a runtime that ends, or stands still from then on, and goes on waiting on another

@@ -19,9 +19,14 @@ impl Request<'_> {
         for front in fronts.each().filter(|front| front.stands_back()) {
             let Some(node) = queue_node(nodes, front.key()) else { continue };
             let claim = Arc::new(Claim::new(front.key(), String::new()));
-            let seen = answer_of(nodes, node, Job::new(&claim, Action::Inspect)).await;
-            if matches!(seen, Ok(Reply::Seen(seen)) if !seen.waiting.is_empty()) {
-                front.others_wait();
+            let is_busy = front.turn_of_others().is_some() || {
+                let looks = answer_of(nodes, node, Job::new(&claim, Action::Inspect));
+                match self.unless_closed(looks).await? {
+                    Ok(Reply::Seen(seen)) => front.yields_to(&seen),
+                    _ => false,
+                }
+            };
+            if is_busy {
                 self.attempts = 1;
                 return Err(self.no_turn(&NoTurn::Busy));
             }

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use super::{super::readers::line_of_readers, Queues};
-use crate::{clock::Moment, node::queue_keys};
+use crate::{
+    clock::Moment,
+    node::{Seen, queue_keys},
+};
 
 impl Queues {
     /// Notes the report of a node that other clients wait for this lock. The client whose turn it
@@ -15,6 +18,21 @@ impl Queues {
                 queue.streak.contended();
             }
         });
+    }
+
+    /// Whether clients that a node has seen in the queue at `now` go first. One of them has until `until` to take the
+    /// lock. They do not while the first of them leaves a free lock alone, as one does that waits for the other keys
+    /// of a set, or has crashed.
+    pub(crate) fn yields_to(
+        &self,
+        key: &Arc<str>,
+        seen: &Seen,
+        now: Moment,
+        until: Moment,
+    ) -> bool {
+        let Some(first) = seen.waiting.first() else { return false };
+        let idle = seen.left.is_zero().then_some(first);
+        self.locked(key, |inner| inner.contention.looked(key, idle, now, until))
     }
 
     /// Lets other clients go first after the next release, whether or not this client knows of any.

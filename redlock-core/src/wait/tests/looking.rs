@@ -42,3 +42,43 @@ async fn a_request_that_tries_once_looks_only_where_clients_waited_a_moment_ago(
     assert_eq!(tried(&ours).await, (true, 2 * round_trip), "it looks, and then asks");
     assert_eq!(tried(&ours).await, (true, round_trip), "its release has told that no client waits");
 }
+
+/// The set keeps its place in the queue of a lock that is free, while it waits for another one.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_tries_once_passes_a_set_that_waits_for_another_lock() {
+    let nodes = nodes(5);
+    nodes.iter().for_each(|node| node.slow(MS));
+    let (ours, theirs, third) = (client(&nodes), client(&nodes), client(&nodes));
+    let _other = third.lock("s").await.unwrap();
+    let guard = ours.lock("r").await.unwrap();
+    let set = tokio::spawn(theirs.lock_all(["r", "s"]).into_future());
+    sleep(500 * MS).await;
+    drop(guard);
+    sleep(1000 * MS).await;
+    let begun = Instant::now();
+    while !tried(&ours).await.0 {
+        sleep(10 * MS).await;
+    }
+    assert!(begun.elapsed() < 5000 * MS, "{:?}", begun.elapsed());
+    assert!(!set.is_finished());
+}
+
+/// Those that come while one of them looks have its answer.
+#[tokio::test(start_paused = true)]
+async fn requests_that_try_once_together_look_once() {
+    let nodes = nodes(5);
+    nodes.iter().for_each(|node| node.slow(20 * MS));
+    let (ours, theirs, third) = (client(&nodes), client(&nodes), client(&nodes));
+    let guard = ours.lock("r").await.unwrap();
+    let next = waiting(&theirs, MINUTE).await;
+    let _last = waiting(&third, MINUTE).await;
+    sleep(500 * MS).await;
+    drop(guard);
+    let _guard = next.await.unwrap().unwrap();
+    sleep(1000 * MS).await;
+    let begun = Instant::now();
+    for (locked, _) in join_all((0..50).map(|_| tried(&ours))).await {
+        assert!(!locked);
+    }
+    assert!(begun.elapsed() <= 45 * MS, "{:?}", begun.elapsed());
+}
