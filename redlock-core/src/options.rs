@@ -18,7 +18,9 @@ macro_rules! call_settings {
                 /// How long to wait for the lock. The last attempt starts no later than that, with one exception:
                 /// where more callers ask at once than the nodes can answer, the first attempt of each has its
                 /// turn, 10 s later at most. Zero
-                /// means at most one attempt. The default of a client: 5 s.
+                /// means at most one attempt, behind one look at the queue where other clients waited a moment ago.
+                /// An attempt whose answers no task reads, because the runtime of the client's tasks stands still,
+                /// is made once more. The default of a client: 5 s.
                 wait: Duration = Duration::from_secs(5);
                 /// At most this many timed retries after the first attempt. Unset by default: then
                 /// `wait` alone limits.

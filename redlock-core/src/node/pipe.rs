@@ -44,7 +44,7 @@ pub(super) struct Pipe {
     number: u64,
     /// Puts commands onto the connection; `None` without one.
     sender: Option<Arc<dyn Sender>>,
-    /// The connection whose task its runtime has ended. Nothing reads it.
+    /// The connection whose task was dropped with its runtime. Nothing reads it.
     parting: Option<Parting>,
     batches: VecDeque<Batch>,
     /// The supervisor wakes up in time to see the first batch expire.

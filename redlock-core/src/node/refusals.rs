@@ -1,7 +1,8 @@
 //! Which keys a node refuses for now, as one does that has no memory left. Clients have another node keep the queues
 //! of these keys: in the queue of a node that takes no waiter, a release finds none.
 //!
-//! All clients that want a lock set its key on all nodes, so each of them sees the refusals by itself.
+//! A client that takes the lock sets its key on all nodes, and sees the refusals by itself. One that only waits sees
+//! those of its reports.
 
 use std::time::Duration;
 
@@ -20,8 +21,8 @@ const STEADY: Duration = Duration::from_secs(1);
 /// after this long, which costs it some commands on two nodes.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// The keys are noted in so many parts. One member of a cluster may refuse its keys while the others take theirs, and
-/// clients that want only those would know nothing of it.
+/// The keys are noted in so many parts, by their hashes. One member of a cluster may refuse its keys while the others
+/// take theirs, and clients that want only those would know nothing of it.
 const PARTS: usize = 64;
 
 pub(super) struct Refusals {

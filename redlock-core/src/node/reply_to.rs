@@ -56,7 +56,7 @@ impl ReplyTo {
 impl Drop for ReplyTo {
     fn drop(&mut self) {
         if let Some(sink) = self.sink.take() {
-            let reason = "the runtime that spoke to it ended";
+            let reason = "the runtime that spoke to it ended, or stands still";
             let name = sink.name_of(self.node);
             let error = NodeError::new(&name, NodeErrorKind::Disconnected, reason);
             sink.receive(self.node, Err(error));

@@ -35,8 +35,8 @@ struct Contended {
 }
 
 impl Contention {
-    /// Notes that other clients wait, as a release has told. It gave one of them its turn until `turn`, if
-    /// that is to come.
+    /// Notes that other clients wait, as a release or a look has told. One of them has its turn until `turn`, if that
+    /// lies ahead.
     pub(super) fn add(&mut self, key: &Arc<str>, now: Moment, turn: Moment) {
         let remembered = now + MEMORY;
         // A release that gave no turn does not end the turn that an earlier one gave.
