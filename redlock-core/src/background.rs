@@ -94,10 +94,11 @@ impl Background {
         self.is_running() && self.awake_at() + LATE < now
     }
 
-    /// When a task on another runtime, which should have run by now, may be taken over.
-    pub(crate) fn late_at(&self, now: Moment) -> Option<Moment> {
+    /// When a task on another runtime, which should have run `overdue` ago, may be taken over.
+    pub(crate) fn late_at(&self, now: Moment, overdue: Duration) -> Option<Moment> {
         let awake_at = self.awake_at();
-        let is_overdue = self.is_running() && awake_at < now && self.elsewhere().is_some();
+        let is_overdue =
+            self.is_running() && awake_at + overdue < now && self.elsewhere().is_some();
         is_overdue.then(|| awake_at + LATE)
     }
 
@@ -245,6 +246,12 @@ mod tests {
         // The progress and the end of this task no longer count.
         pulse.sleeps_until(Moment::NEVER);
         assert!(background.is_late(at(2000)));
+        let late_at = || background.late_at(at(2000), Duration::from_millis(50));
+        assert_eq!(second.block_on(async { late_at() }), None, "it is here");
+        assert_eq!(first.block_on(async { late_at() }), Some(at(1300)));
+        background.expect(at(1960));
+        let late_at = |now| background.late_at(at(now), Duration::from_millis(1020));
+        assert_eq!(first.block_on(async { late_at(2010) }), None, "it may run at any moment");
         drop(first);
         assert!(background.is_running());
     }

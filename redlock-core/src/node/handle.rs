@@ -74,9 +74,10 @@ impl NodeHandle {
         shared.task.take_over(now, task, self.when_ended())
     }
 
-    /// When a task on another runtime, which should have run by now, may be taken over.
+    /// When a task on another runtime, which has let the time of an answer pass, may be taken over.
     pub(crate) fn late_at(&self, now: Moment) -> Option<Moment> {
-        self.shared().task.late_at(now)
+        let shared = self.shared();
+        shared.task.late_at(now, shared.context.node_timeout)
     }
 
     fn when_ended(&self) -> impl FnOnce() + Send + use<> {

@@ -100,7 +100,7 @@ impl Nodes {
         taken > 0
     }
 
-    /// When tasks on another runtime, which should have run by now, may be taken over.
+    /// When tasks on another runtime, which have let the time of an answer pass, may be taken over.
     pub(crate) fn late_at(&self, now: Moment) -> Option<Moment> {
         self.iter().filter_map(|node| node.late_at(now)).max()
     }
