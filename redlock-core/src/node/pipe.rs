@@ -17,10 +17,13 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{FutureExt, future::BoxFuture};
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, Fuse},
+};
 use tokio::time::Instant;
 
-use super::{Reply, Sender, lanes::Queued, outbox::Outbox, session::Line};
+use super::{Connection, Reply, Sender, lanes::Queued, outbox::Outbox};
 use crate::{
     clock::Moment,
     error::{NodeError, NodeErrorKind},
@@ -61,6 +64,19 @@ pub(super) const CROWD: usize = 4;
 /// For this long after a crowd was sent or answered, callers do not send their jobs themselves: together the
 /// jobs cost one write. No job waits longer than this for others, beside the turns of `gathering`.
 pub(super) const CROWD_LASTS: Duration = Duration::from_millis(1);
+
+/// A connection, and what resolves at its end.
+pub(super) struct Line {
+    pub(super) connection: Option<Box<dyn Connection>>,
+    pub(super) closed: Fuse<BoxFuture<'static, NodeError>>,
+}
+
+impl Line {
+    pub(super) fn take(&mut self) -> Self {
+        let closed = std::mem::replace(&mut self.closed, Fuse::terminated());
+        Self { connection: self.connection.take(), closed }
+    }
+}
 
 /// A connection that outlives its task. Tasks that end with their runtime are dropped one after the other: a guard
 /// in a later one still deletes its key.

@@ -11,7 +11,7 @@ use std::{
 
 use futures_util::{
     FutureExt, StreamExt,
-    future::{BoxFuture, Fuse, FusedFuture},
+    future::{BoxFuture, FusedFuture},
     stream::FuturesUnordered,
 };
 use tokio::{
@@ -23,7 +23,7 @@ use super::{
     Connection, gathering,
     outbox::Outbox,
     outcome::conclude,
-    pipe::{Answered, CROWD, CROWD_LASTS},
+    pipe::{Answered, CROWD, CROWD_LASTS, Line},
     shared::Shared,
     strikes::Strikes,
     task::Task,
@@ -49,19 +49,6 @@ pub(super) struct Session<'a> {
     answered: bool,
     /// How often other tasks run at most before the commands of a crowd are sent.
     turns: usize,
-}
-
-/// A connection, and what resolves at its end.
-pub(super) struct Line {
-    connection: Option<Box<dyn Connection>>,
-    closed: Fuse<BoxFuture<'static, NodeError>>,
-}
-
-impl Line {
-    fn take(&mut self) -> Self {
-        let closed = std::mem::replace(&mut self.closed, Fuse::terminated());
-        Self { connection: self.connection.take(), closed }
-    }
 }
 
 /// How a connection ended.
