@@ -1,13 +1,6 @@
 //! The client that a user holds.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-    sync::Arc,
-    time::Duration,
-};
-
-use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
+use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
     builder::Builder,
@@ -15,13 +8,12 @@ use crate::{
     error::LockError,
     guard::{LockGuard, LockHandle},
     lead::LeadRequest,
-    node::{Node, NodeHandle, NodeHealth, NodeState, memory::MemoryNode},
+    node::{Node, NodeHealth, memory::MemoryNode},
     op::{
         hand_off::{self, Lease},
-        inspect,
+        health, inspect,
     },
     options::LockOptions,
-    quorum::twin,
     request::LockRequest,
     resources::Resources,
     shutdown,
@@ -70,41 +62,8 @@ impl Redlock {
         I::Item: Into<Node>,
     {
         let redlock = Self::builder().nodes(nodes).build()?;
-        redlock.check_quorum().await?;
+        health::check_quorum(&redlock.client).await?;
         Ok(redlock)
-    }
-
-    /// Returns as soon as a quorum has answered and does not wait for later nodes (rule 14).
-    async fn check_quorum(&self) -> Result<(), LockError> {
-        let client = &self.client;
-        let begun = client.nodes.clock.now();
-        client.ready().await?;
-        let nodes = &client.nodes;
-        let quorum = nodes.quorum();
-        let asked =
-            nodes.iter().enumerate().map(async |(index, node)| (index, node.health().await));
-        let mut asked: FuturesUnordered<_> = asked.collect();
-        let mut up = BTreeSet::new();
-        let mut failed = BTreeMap::new();
-        while let Some((index, health)) = asked.next().await {
-            match health.state {
-                NodeState::Up { .. } => _ = up.insert(index),
-                NodeState::Down { error } => _ = failed.insert(index, error),
-            }
-            // Counted anew each time: a later answer may show that two names are the same server.
-            if up.iter().filter(|&&index| twin(nodes, index).is_none()).count() >= quorum {
-                return Ok(());
-            }
-        }
-        failed.extend(up.iter().filter_map(|&index| Some((index, twin(nodes, index)?))));
-        Err(LockError::NoQuorum {
-            resource: String::new(),
-            attempts: 1,
-            waited: client.nodes.clock.now().since(begun),
-            granted: nodes.len() - failed.len(),
-            quorum,
-            nodes: failed.into_values().collect(),
-        })
     }
 
     /// A client over this many nodes inside this process, at least one, for demos and tests.
@@ -219,7 +178,8 @@ impl Redlock {
     }
 
     /// The locks that tasks of this process wait for now through this client, or are just asking for;
-    /// the longest wait first. A set counts for each resource for which it stands in line. Asks no node: [`inspect`](Self::inspect) shows the clients that wait.
+    /// the longest wait first. A set counts for each resource for which it stands in line. Asks no node:
+    /// [`inspect`](Self::inspect) shows the clients that wait.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -347,20 +307,13 @@ impl Redlock {
     ///
     /// Nothing changes, whenever the future is dropped.
     pub async fn health(&self) -> Vec<NodeHealth> {
-        let nodes = &self.client.nodes;
-        self.client.ensure_moving(nodes.clock.now());
-        let mut healths = join_all(nodes.iter().map(NodeHandle::health)).await;
-        for (index, health) in healths.iter_mut().enumerate() {
-            if let Some(error) = twin(nodes, index) {
-                health.state = NodeState::Down { error };
-            }
-        }
-        healths
+        health::health(&self.client).await
     }
 
     /// Refuses new locks, lets holders finish for `grace`, then drops the bodies of `run`, macro
-    /// and layer and releases them. That ends bodies with `on_lost = "continue"`, too. A bare guard is told by `lost()` and no longer renewed; its key
-    /// goes when the guard is dropped or its ttl ends, since its code may still run.
+    /// and layer and releases them. That ends bodies with `on_lost = "continue"`, too. A bare guard is told
+    /// by `lost()` and no longer renewed; its key goes when the guard is dropped or its ttl ends, since its
+    /// code may still run.
     ///
     /// Returns when every node that answers has confirmed, after at most `grace` plus 2 s; outside
     /// a tokio runtime there is no grace and no waiting.
@@ -377,30 +330,5 @@ impl Redlock {
 impl fmt::Debug for Redlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.client.fmt(f)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tokio::time::Instant;
-
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn connect_does_not_wait_for_a_node_that_hangs() {
-        let nodes: [_; 5] = std::array::from_fn(|_| MemoryNode::new());
-        nodes[..2].iter().for_each(MemoryNode::hang);
-        let begun = Instant::now();
-        Redlock::connect(&nodes).await.unwrap();
-        assert_eq!(begun.elapsed(), Duration::ZERO);
-
-        nodes[2].hang();
-        let error = Redlock::connect(&nodes).await.unwrap_err();
-        let LockError::NoQuorum { granted, quorum, nodes: failed, .. } = error else {
-            panic!("{error}");
-        };
-        assert_eq!((granted, quorum), (2, 3));
-        let names: Vec<_> = failed.iter().map(|failure| &*failure.node).collect();
-        assert_eq!(names, nodes[..3].iter().map(MemoryNode::name).collect::<Vec<_>>());
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod acquire;
 pub(crate) mod extend;
 pub(crate) mod hand_off;
+pub(crate) mod health;
 pub(crate) mod inspect;
 #[cfg(test)]
 mod inspect_tests;

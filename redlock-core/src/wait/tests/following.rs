@@ -265,19 +265,25 @@ async fn goes_to_the_other(held: LockGuard, first: &mut Entry, front: &Waiting) 
     assert!(front.is_finished(), "the other does not use its turn");
 }
 
+/// The entry of `other`, which has the turn that the holder gave it.
+async fn with_turn(holder: &Redlock, other: &Redlock) -> Entry {
+    let held = holder.lock("r").await.unwrap();
+    drop(other.lock("warm").await.unwrap());
+    let mut first = entry(other);
+    assert!(matches!(first.report().await, Report::At(_)));
+    drop(held);
+    sleep(MS).await;
+    assert_eq!(first.take_signal(), Some(Signal::Turn));
+    first
+}
+
 /// A client that lost its turn comes back to a place before the front. The front has watched the lock since it
 /// was the first in the queue. The nodes at these places, counted from the one that keeps the queue, are the
 /// last to hear of the release.
 async fn front_yields(late: &[usize]) {
     let nodes = nodes(3);
     let [holder, other, ours] = [client(&nodes), client(&nodes), client(&nodes)];
-    let held = holder.lock("r").await.unwrap();
-    drop(other.lock("warm").await.unwrap());
-    let mut first = entry(&other);
-    assert!(matches!(first.report().await, Report::At(_)));
-    drop(held);
-    sleep(MS).await;
-    assert_eq!(first.take_signal(), Some(Signal::Turn));
+    let mut first = with_turn(&holder, &other).await;
     // Another client does not know that others wait.
     let held = client(&nodes).try_lock("r").await.unwrap();
     let front = waiting(&ours, MINUTE).await;
@@ -336,13 +342,7 @@ async fn a_front_that_is_told_that_it_is_next_while_it_asks_leaves_the_lock_to_t
     let client =
         || Redlock::builder().wait(5 * MINUTE).retry_delay(MINUTE).over(vec![node.clone()]);
     let [holder, other, third, ours] = [client(), client(), client(), client()];
-    let held = holder.lock("r").await.unwrap();
-    drop(other.lock("warm").await.unwrap());
-    let mut first = entry(&other);
-    assert!(matches!(first.report().await, Report::At(_)));
-    drop(held);
-    sleep(MS).await;
-    assert_eq!(first.take_signal(), Some(Signal::Turn));
+    let mut first = with_turn(&holder, &other).await;
     let held = third.try_lock("r").await.unwrap();
     let front = waiting(&ours, MINUTE).await;
     sleep(100 * MS).await;

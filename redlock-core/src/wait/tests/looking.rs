@@ -15,6 +15,18 @@ async fn tried(redlock: &Redlock) -> (bool, Duration) {
     (!is_held, took)
 }
 
+/// The first client has heard of the two that wait, and its stand-back is over. The second has the lock.
+async fn contended([first, second, third]: [&Redlock; 3]) -> (LockGuard, Waiting) {
+    let guard = first.lock("r").await.unwrap();
+    let next = waiting(second, MINUTE).await;
+    let last = waiting(third, MINUTE).await;
+    sleep(500 * MS).await;
+    drop(guard);
+    let guard = next.await.unwrap().unwrap();
+    sleep(1000 * MS).await;
+    (guard, last)
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_request_that_tries_once_looks_only_where_clients_waited_a_moment_ago() {
     let nodes = nodes(5);
@@ -26,13 +38,7 @@ async fn a_request_that_tries_once_looks_only_where_clients_waited_a_moment_ago(
     let (locked, round_trip) = tried(&ours).await;
     assert!(locked && (20 * MS..25 * MS).contains(&round_trip), "{round_trip:?}");
 
-    let guard = ours.lock("r").await.unwrap();
-    let next = waiting(&theirs, MINUTE).await;
-    let last = waiting(&third, MINUTE).await;
-    sleep(500 * MS).await;
-    drop(guard);
-    let guard = next.await.unwrap().unwrap();
-    sleep(1000 * MS).await;
+    let (guard, last) = contended([&ours, &theirs, &third]).await;
     assert_eq!(tried(&ours).await, (false, round_trip), "it looks, and asks for nothing");
     assert_eq!(tried(&ours).await, (false, Duration::ZERO), "it has just looked");
 
@@ -69,13 +75,7 @@ async fn requests_that_try_once_together_look_once() {
     let nodes = nodes(5);
     nodes.iter().for_each(|node| node.slow(20 * MS));
     let (ours, theirs, third) = (client(&nodes), client(&nodes), client(&nodes));
-    let guard = ours.lock("r").await.unwrap();
-    let next = waiting(&theirs, MINUTE).await;
-    let _last = waiting(&third, MINUTE).await;
-    sleep(500 * MS).await;
-    drop(guard);
-    let _guard = next.await.unwrap().unwrap();
-    sleep(1000 * MS).await;
+    let (_guard, _last) = contended([&ours, &theirs, &third]).await;
     let begun = Instant::now();
     for (locked, _) in join_all((0..50).map(|_| tried(&ours))).await {
         assert!(!locked);
