@@ -38,7 +38,7 @@ use crate::{
     runtime::check_runtime,
     settings::Terms,
     telemetry,
-    timer::{sleep, timeout},
+    timer::sleep,
     wait::{FailedAttempt, Front, Joined, MIN_PAUSE, NoTurn, PendingTurn},
 };
 
@@ -230,29 +230,6 @@ impl Request<'_> {
         }
     }
 
-    /// Takes over the tasks of nodes that stand still on another runtime, so that no task has read the answers to the
-    /// last attempt, and waits until they are connected here. Returns whether there were any: that attempt was none,
-    /// also for a request that tries once. A request does this once.
-    async fn takes_over(&mut self, failure: &FailedAttempt) -> Result<bool, LockError> {
-        if self.has_taken_over || !failure.was_not_heard() {
-            return Ok(false);
-        }
-        let (nodes, now) = (&self.client.nodes, self.now());
-        let left = if self.wants().tries_once { Duration::MAX } else { self.retries.limit(now) };
-        let Some(late_at) = nodes.late_at(now).filter(|at| at.since(now) < left) else {
-            return Ok(false);
-        };
-        self.unless_closed(sleep(late_at.since(now))).await?;
-        if !nodes.ensure_moving(self.now()) {
-            return Ok(false);
-        }
-        // The next attempt finds out whether there is a quorum.
-        let _ = self.unless_closed(timeout(left, nodes.wait_until_ready())).await?;
-        self.has_taken_over = true;
-        self.attempts = self.attempts.saturating_sub(1);
-        Ok(true)
-    }
-
     /// Waits until it is worth asking, if there is time for that. Without a `failure`, nothing was
     /// asked yet, and other clients go first.
     ///
@@ -262,11 +239,6 @@ impl Request<'_> {
         fronts: &mut Fronts,
         failure: Option<&FailedAttempt>,
     ) -> Result<Chance, LockError> {
-        if let Some(failure) = failure
-            && self.takes_over(failure).await?
-        {
-            return Ok(Chance::Due);
-        }
         let begun = self.now();
         let limit = self.retries.limit(begun);
         if limit.is_zero() {

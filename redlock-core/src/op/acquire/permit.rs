@@ -73,11 +73,6 @@ impl Request<'_> {
                 }
             }
         }
-        if let Some(failure) = &refused
-            && self.takes_over(failure).await?
-        {
-            return Box::pin(self.permit(count)).await;
-        }
         let now = self.now();
         self.retries.failed(now);
         if self.retries.limit(now).is_zero() {

@@ -41,9 +41,6 @@ impl Request<'_> {
             Err(failure) => Arc::new(failure),
         };
         drop(fronts);
-        if self.takes_over(&failure).await? {
-            return Box::pin(self.read()).await;
-        }
         let failed = self.now();
         self.retries.failed(failed);
         if self.retries.limit(failed).is_zero() {
