@@ -79,6 +79,33 @@ fn requests_that_try_once_go_on_from_another_runtime_than_one_that_stands_still(
     }
 }
 
+/// It connects anew, which takes longer than a command may.
+#[test]
+fn a_request_that_goes_on_from_another_runtime_waits_for_the_new_connections() {
+    for is_known in [false, true] {
+        let nodes = nodes();
+        let builder = Redlock::builder().nodes(&nodes).node_timeout(Duration::from_millis(50));
+        let redlock = builder.connect_timeout(Duration::from_secs(30)).build().unwrap();
+        let (first, second) = (runtime(), runtime());
+        let guard = first.block_on(redlock.lock("warm").into_future()).unwrap();
+        if is_known {
+            // Its answers are overdue when the request comes.
+            drop(guard);
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        nodes.iter().for_each(MemoryNode::hang);
+        let resumes = std::thread::spawn({
+            let nodes = nodes.clone();
+            move || {
+                std::thread::sleep(Duration::from_millis(900));
+                nodes.iter().for_each(MemoryNode::resume);
+            }
+        });
+        drop(second.block_on(redlock.try_lock("r").into_future()).unwrap());
+        resumes.join().unwrap();
+    }
+}
+
 #[test]
 fn an_operator_goes_on_from_another_runtime_than_one_that_stands_still() {
     let (first, second) = (runtime(), runtime());
