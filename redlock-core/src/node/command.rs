@@ -283,3 +283,14 @@ pub(crate) enum Reply {
     /// The state of the key.
     Seen(Arc<Seen>),
 }
+
+impl Reply {
+    /// What it says of the key, without what it says of the queue.
+    pub(crate) fn of_key(&self) -> &Self {
+        match self {
+            Self::Woke { deleted: true, .. } | Self::Unwoken { deleted: true } => &Self::Done,
+            Self::Woke { deleted: false, .. } | Self::Unwoken { deleted: false } => &Self::Missing,
+            other => other,
+        }
+    }
+}

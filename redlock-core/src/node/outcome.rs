@@ -140,10 +140,7 @@ fn note_findings(shared: &Shared, job: &Job, reply: &Reply, now: &impl Deref<Tar
         telemetry::odd_expiry(&shared.name, key, &anomaly);
     }
     // A node does not push our own changes to us.
-    let done = matches!(
-        reply,
-        Reply::Done | Reply::Woke { deleted: true, .. } | Reply::Unwoken { deleted: true }
-    );
+    let done = *reply.of_key() == Reply::Done;
     let clears = matches!(job.action, Action::Clear { .. });
     // Some keys of a set may be gone where others were not there: to look in vain does no harm.
     if (done || job.claim.is_set())

@@ -107,22 +107,18 @@ impl Round {
 
     fn vote(self: &Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
         let (vote, answer) = match result {
-            Ok(
+            Ok(reply) => match reply.of_key() {
+                Reply::Missing => (Vote::No, Answer::Missing),
+                Reply::Foreign | Reply::Queued { .. } | Reply::Full | Reply::Permit { .. } => {
+                    (Vote::No, Answer::Foreign)
+                }
                 Reply::Done
                 | Reply::There { .. }
                 | Reply::Numbered { .. }
-                | Reply::Woke { deleted: true, .. }
-                | Reply::Unwoken { deleted: true },
-            ) => (Vote::Yes, Answer::Yes),
-            Ok(
-                Reply::Missing
-                | Reply::Woke { deleted: false, .. }
-                | Reply::Unwoken { deleted: false },
-            ) => (Vote::No, Answer::Missing),
-            Ok(Reply::Seen(_)) => (Vote::Yes, Answer::Yes),
-            Ok(Reply::Foreign | Reply::Queued { .. } | Reply::Full | Reply::Permit { .. }) => {
-                (Vote::No, Answer::Foreign)
-            }
+                | Reply::Seen(_)
+                | Reply::Woke { .. }
+                | Reply::Unwoken { .. } => (Vote::Yes, Answer::Yes),
+            },
             Err(error) => (Vote::Failed, Answer::Failed(Box::new(error))),
         };
         let mut state = self.state.lock();

@@ -99,7 +99,7 @@ impl<'a> Request<'a> {
     /// Asks all nodes once. An attempt whose answers no task has read was none, also for a request that tries once.
     #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
     pub(super) fn attempt(
-        &mut self,
+        &self,
         fronts: &mut Fronts,
     ) -> impl Future<Output = Result<Result<Granted, FailedAttempt>, LockError>> + Send {
         async move {
@@ -113,21 +113,20 @@ impl<'a> Request<'a> {
     }
 
     /// Asks once more where the tasks of nodes stand still on another runtime, so that no task has read the answers
-    /// behind this failure: takes these tasks over, and waits until they are connected here. A request does this once.
+    /// behind this failure: takes these tasks over, and waits until they are connected here.
     async fn unless_heard(
-        &mut self,
+        &self,
         fronts: &mut Fronts,
         failure: FailedAttempt,
     ) -> Result<Result<Granted, FailedAttempt>, LockError> {
         let (nodes, now) = (&self.client.nodes, self.now());
         let left = if self.wants().tries_once { Duration::MAX } else { self.retries.limit(now) };
-        let late_at = nodes.late_at(now).filter(|at| !self.has_taken_over && at.since(now) < left);
+        let late_at = nodes.late_at(now).filter(|at| at.since(now) < left);
         let Some(late_at) = late_at else { return Ok(Err(failure)) };
         self.unless_closed(sleep(late_at.since(now))).await?;
         if !nodes.ensure_moving(self.now()) {
             return Ok(Err(failure));
         }
-        self.has_taken_over = true;
         // The attempt finds out whether there is a quorum.
         let _ = self.unless_closed(timeout(left, nodes.wait_until_ready())).await?;
         self.ask_all(fronts).await

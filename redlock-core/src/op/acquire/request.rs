@@ -50,8 +50,6 @@ pub(super) struct Request<'a> {
     pub(super) doubt: Doubt,
     /// Until then the request does not ask for a place in the queue between clients: no node gives one.
     pub(super) without_queue_until: Moment,
-    /// It has taken over tasks that stood still on another runtime.
-    pub(super) has_taken_over: bool,
 }
 
 impl<'a> Request<'a> {
@@ -80,7 +78,6 @@ impl<'a> Request<'a> {
             last: None,
             doubt: Doubt::default(),
             without_queue_until: begun,
-            has_taken_over: false,
         }
     }
 

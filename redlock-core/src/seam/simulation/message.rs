@@ -115,15 +115,13 @@ impl Reply {
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         use node::Reply;
-        match self.0 {
-            Reply::Done | Reply::There { .. } => Outcome::Done,
-            Reply::Woke { deleted: true, .. } | Reply::Unwoken { deleted: true } => Outcome::Done,
-            Reply::Queued { .. } | Reply::Numbered { .. } | Reply::Seen(_) => Outcome::Done,
-            Reply::Woke { deleted: false, .. } | Reply::Unwoken { deleted: false } => {
-                Outcome::Missing
-            }
+        match self.0.of_key() {
             Reply::Missing => Outcome::Missing,
             Reply::Foreign | Reply::Full | Reply::Permit { .. } => Outcome::Foreign,
+            Reply::Done | Reply::There { .. } | Reply::Woke { .. } | Reply::Unwoken { .. } => {
+                Outcome::Done
+            }
+            Reply::Queued { .. } | Reply::Numbered { .. } | Reply::Seen(_) => Outcome::Done,
         }
     }
 }

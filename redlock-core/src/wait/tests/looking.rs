@@ -7,7 +7,7 @@ async fn tried(redlock: &Redlock) -> (bool, Duration) {
     let begun = Instant::now();
     let locked = redlock.try_lock("r").await;
     let took = begun.elapsed();
-    let is_held = locked.as_ref().is_err_and(LockError::is_held);
+    let is_held = matches!(locked, Err(LockError::Held { attempts: 1, .. }));
     assert!(locked.is_ok() || is_held, "{locked:?}");
     if let Ok(guard) = locked {
         guard.release().await.unwrap();
@@ -41,6 +41,8 @@ async fn a_request_that_tries_once_looks_only_where_clients_waited_a_moment_ago(
     let (guard, last) = contended([&ours, &theirs, &third]).await;
     assert_eq!(tried(&ours).await, (false, round_trip), "it looks, and asks for nothing");
     assert_eq!(tried(&ours).await, (false, Duration::ZERO), "it has just looked");
+    sleep(2000 * MS).await;
+    assert_eq!(tried(&ours).await, (false, round_trip), "a waiter before a held lock is not idle");
 
     drop(guard);
     drop(last.await.unwrap().unwrap());
