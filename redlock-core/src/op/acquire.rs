@@ -130,10 +130,7 @@ impl Request<'_> {
     async fn turn(&mut self, key: &Arc<str>, now: Moment) -> Result<Front, LockError> {
         match self.client.queues.join(key, self.wants(), now) {
             Joined::First(front) => Ok(front),
-            Joined::Refused(no_turn) => {
-                self.attempts = 1;
-                Err(self.no_turn(&no_turn))
-            }
+            Joined::Refused(no_turn) => Err(self.no_turn(&no_turn)),
             Joined::Waiting(pending) => Box::pin(self.wait_in_queue(pending, now)).await,
         }
     }

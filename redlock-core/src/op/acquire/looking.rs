@@ -27,7 +27,6 @@ impl Request<'_> {
                 }
             };
             if is_busy {
-                self.attempts = 1;
                 return Err(self.no_turn(&NoTurn::Busy));
             }
         }
