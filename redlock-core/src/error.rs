@@ -271,7 +271,7 @@ pub enum NodeErrorKind {
     /// The node answered with an error of its own: loading, read only, out of memory, no
     /// permission, moved and the like.
     Server,
-    /// Too much was waiting to be sent to this node already: nothing was sent.
+    /// Nothing was sent: too much waits for this node already, or this client has 512 attempts in flight.
     Overloaded,
     /// It gives no vote. It may have restarted without its data and gives no votes for new locks yet:
     /// nothing was sent (see [`Restarts`](crate::Restarts)). Or a lock is adopted that it had not confirmed

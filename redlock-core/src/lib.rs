@@ -19,8 +19,8 @@
 //! While a majority of the nodes behave and clocks run at nearly the same rate, no two holders
 //! overlap inside their validity. That is Redlock's promise and no more. A process that is paused
 //! between a check and a write can act after its lease. Keys that vanish early from enough nodes (a
-//! clock set forward, `FLUSHALL`, eviction) let another client take the lock; one node is enough while
-//! another is down. A node that restarted may have
+//! clock set forward, `FLUSHALL`, eviction) let another client take the lock. With three nodes of which one is
+//! down, a single one is enough. A node that restarted may have
 //! forgotten what it granted: it gives no votes until that has run out ([`Restarts`]). Where an
 //! overlap must do no harm, do not rely on a lease alone: ask for a token
 //! ([`LockRequest::fenced`]), and let the store check it ([`fence`]).
@@ -46,7 +46,7 @@
 //! | `redlock_held` | gauge | `label`, `mode` | locks held now: `exclusive`, `shared` (readers), `permit`; a set counts as one |
 //! | `redlock_leases_given_total` | counter | `label` | locks given away by [`LockGuard::into_lease`]; those taken up are `redlock_acquires_total` with `adopted` |
 //! | `redlock_waiting` | gauge | `label` | requests that wait now, for their turn or for another attempt |
-//! | `redlock_wakeups_total` | counter | `label`, `cause` | waiting requests that go on: with a lease of this process (`handed_over`), as its next to ask (`front`), with a turn from another client (`turn`), because the lock looks free (`free`, `notified`), because it is time (`due`, `hurried`), or to give up (`behind`) |
+//! | `redlock_wakeups_total` | counter | `label`, `cause` | waiting requests that go on: with a lease of this process (`handed_over`), as its next to ask (`front`), with a turn from another client (`turn`), because the lock looks free (`free`, `notified`) or the clients before do not take it (`stands_still`), because it is time (`due`, `hurried`), or to give up (`behind`) |
 //! | `redlock_queue_places` | gauge | | places in the queues between processes now |
 //! | `redlock_queue_ahead` | histogram | `label` | clients ahead when such a queue is joined |
 //! | `redlock_node_up` | gauge | `node` | 1 while the node is connected |

@@ -15,12 +15,11 @@ macro_rules! call_settings {
                 /// How long a node keeps a lock that is not renewed, at least 3 x `node_timeout` and
                 /// at most `max_ttl`. The default of a client: 30 s.
                 ttl: Duration = Duration::from_secs(30);
-                /// How long to wait for the lock. The last attempt starts no later than that, with one exception:
-                /// where more callers ask at once than the nodes can answer, the first attempt of each has its
-                /// turn, 10 s later at most. Zero
-                /// means at most one attempt, behind one look at the queue where other clients waited a moment ago.
-                /// An attempt whose answers no task reads, because the runtime of the client's tasks stands still,
-                /// is made once more. The default of a client: 5 s.
+                /// How long to wait for the lock. No attempt starts later than that, with one exception: a first
+                /// attempt may wait up to 10 s for one of the 512 places that a client has for attempts. Zero
+                /// means at most one attempt. If other clients were waiting a moment ago, such a request first
+                /// looks whether they still are. If the runtime that reads the answers is blocked, an attempt is
+                /// made once more on the caller's runtime. The default of a client: 5 s.
                 wait: Duration = Duration::from_secs(5);
                 /// At most this many timed retries after the first attempt. Unset by default: then
                 /// `wait` alone limits.

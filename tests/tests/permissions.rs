@@ -2,27 +2,42 @@
 //! can be left out.
 
 use std::{
+    collections::BTreeSet,
     fs,
+    future::IntoFuture,
     path::Path,
     time::{Duration, Instant},
 };
 
 use futures_util::future::{join, join_all};
-use redlock_core::{Builder, Node};
+use redlock_core::{Builder, Node, Redlock};
 use redlock_tests::{Cluster, LIMIT, MASTER, Sentinels, Server, packages, patient, wait_until};
+
+fn page() -> String {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/servers.md");
+    fs::read_to_string(page).unwrap()
+}
 
 /// The words of the line of this name: `| name | `+a +b` | .. |`.
 fn line(name: &str) -> Vec<String> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/servers.md");
-    let page = fs::read_to_string(page).unwrap();
+    let page = page();
     let row = page.lines().find(|it| it.starts_with(&format!("| {name} | `")));
     let row = row.unwrap_or_else(|| panic!("no line {name:?}"));
     let words = row.split('`').nth(1).unwrap();
-    words.split(' ').map(str::to_owned).collect()
+    // A bar in a cell is written with a backslash.
+    words.replace("\\|", "|").split(' ').map(str::to_owned).collect()
 }
 
 fn lines(names: &[&str]) -> Vec<String> {
     names.iter().flat_map(|it| line(it)).collect()
+}
+
+/// What the user to copy may do.
+fn to_copy() -> Vec<String> {
+    let page = page();
+    let (_, rest) = page.split_once("ACL SETUSER ").unwrap();
+    let (user, _) = rest.split_once("```").unwrap();
+    user.split_whitespace().filter(|it| it.starts_with('+')).map(str::to_owned).collect()
 }
 
 /// A user with these permissions, and its URL.
@@ -149,6 +164,26 @@ async fn read(server: &Server, url: String, resource: &str) -> Outcome {
         soon(guard.release()).await?.map_err(text)?;
     }
     soon(redlock.try_lock(resource)).await?.map(drop).map_err(text)
+}
+
+/// Three clients want one of two permits.
+async fn permits(url: String, resource: &str) -> Outcome {
+    let text = |error: redlock_core::LockError| error.to_string();
+    let clients = [(); 3].map(|()| client(url.clone()).build().unwrap());
+    let permit = |client: &Redlock| client.lock(resource).permits(2).into_future();
+    let (first, second) = (permit(&clients[0]), permit(&clients[1]));
+    let held = [soon(first).await?.map_err(text)?, soon(second).await?.map_err(text)?];
+    let third = tokio::spawn(permit(&clients[2]));
+    soon(async {
+        while clients[2].waiting().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await?;
+    for guard in held {
+        soon(guard.release()).await?.map_err(text)?;
+    }
+    soon(third).await?.unwrap().map(drop).map_err(text)
 }
 
 /// The line is enough, and no word of `needed` can be left out of it.
@@ -319,4 +354,45 @@ async fn sentinels_need_a_user_with_this() {
             Some(word) => drop(try_it().await.expect_err(word)),
         }
     }
+}
+
+/// Locks of every kind, as this user.
+async fn everything(server: &Server, url: String, name: &str) -> Outcome {
+    let url = || url.clone();
+    plain(url().into(), &format!("{name}-plain")).await?;
+    in_turn(server, url(), &format!("{name}-turn")).await?;
+    fenced(url().into(), &format!("{name}-fenced")).await?;
+    set(url().into(), &format!("{name}-set")).await?;
+    permits(url(), &format!("{name}-permits")).await?;
+    read(server, url(), &format!("{name}-readers")).await
+}
+
+/// The users that the server has refused something, as its log has them.
+fn refused(server: &Server) -> String {
+    format!("{:?}", server.command(&["ACL", "LOG", "1000"]))
+}
+
+#[tokio::test]
+async fn the_user_to_copy_may_do_all_that_locks_of_every_kind_do_and_no_more() {
+    let server = &Server::start();
+    server.command(&["CONFIG", "SET", "acllog-max-len", "1000"]);
+    let whole = to_copy();
+    let rows = ["lock, renew, release", "be woken", "wait in turn", "fencing tokens", "sets"];
+    let rows = [lines(&rows), lines(&["permits", "readers"])].concat();
+    let sorted = |words: &[String]| words.iter().cloned().collect::<BTreeSet<_>>();
+    assert_eq!(sorted(&whole), sorted(&rows), "the user to copy, and the rows");
+    works(|| everything(server, user(server, "whole", &whole), "whole")).await;
+    assert!(!refused(server).contains("whole"), "{}", refused(server));
+    let without = (0..).zip(&whole).map(|(number, word)| {
+        let rest: Vec<_> = whole.iter().filter(|it| *it != word).cloned().collect();
+        let name = format!("user-{number}-");
+        let url = user(server, &name, &rest);
+        async move {
+            // It may work all the same, at a slower pace.
+            let _ = everything(server, url, &name).await;
+            (!refused(server).contains(&name)).then_some(word)
+        }
+    });
+    let useless: Vec<_> = join_all(without).await.into_iter().flatten().collect();
+    assert!(useless.is_empty(), "not needed: {useless:?}");
 }

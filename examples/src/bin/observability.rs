@@ -23,7 +23,7 @@ use redlock_core::{LockError, pools, redlock};
 use redlock_examples::{address, connect, told_to_stop};
 use redlock_tower::{RedlockLayer, console, extract};
 use tokio::{net::TcpListener, sync::oneshot};
-use tracing_subscriber::{EnvFilter, Layer, prelude::*};
+use tracing_subscriber::{EnvFilter, Layer, filter::LevelFilter, prelude::*};
 
 /// From a lock in one process to a wait across data centres, in seconds.
 const BUCKETS: [f64; 10] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0];
@@ -45,11 +45,11 @@ fn install_metrics() -> Result<PrometheusHandle, Box<dyn Error>> {
     Ok(builder.install_recorder()?)
 }
 
-/// Warnings go to stderr. With `OTEL_EXPORTER_OTLP_ENDPOINT`, all spans of locks go there.
+/// Warnings go to stderr, and what `RUST_LOG` asks for. With `OTEL_EXPORTER_OTLP_ENDPOINT`, all spans of locks go there.
 fn install_traces() -> Result<Option<SdkTracerProvider>, Box<dyn Error>> {
-    let log = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_filter(EnvFilter::from_default_env());
+    let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(
+        EnvFilter::builder().with_default_directive(LevelFilter::WARN.into()).from_env_lossy(),
+    );
     if std::env::var_os("OTEL_EXPORTER_OTLP_ENDPOINT").is_none() {
         tracing_subscriber::registry().with(log).init();
         return Ok(None);

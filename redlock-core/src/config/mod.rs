@@ -68,13 +68,14 @@ macro_rules! config {
         /// use redlock_core::Redlock;
         ///
         /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-        /// # let variables = [("REDLOCK_NODES", "redis://10.0.0.1, redis://10.0.0.2"), ("REDLOCK_TTL", "10s")];
+        /// # let variables = [("APP_LOCKS_NODES", "redis://10.0.0.1, redis://10.0.0.2"), ("APP_LOCKS_TTL", "10s")];
         /// # let variables = variables.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        /// // REDLOCK_NODES="redis://10.0.0.1, redis://10.0.0.2"  REDLOCK_TTL=10s
+        /// // APP_LOCKS_NODES="redis://10.0.0.1, redis://10.0.0.2"  APP_LOCKS_TTL=10s
         /// let settings = config::Config::builder()
         ///     .add_source(config::File::with_name("redlock").required(false)) // redlock.toml
         ///     .add_source(
-        ///         config::Environment::with_prefix("REDLOCK")
+        ///         // Not REDLOCK: the command line has variables of that prefix, and unknown names are errors.
+        ///         config::Environment::with_prefix("APP_LOCKS")
         /// #           .source(Some(variables.into_iter().collect()))
         ///     )
         ///     .build()?;

@@ -71,6 +71,32 @@ fn a_task_that_goes_on_while_it_is_taken_over_takes_nothing_along() {
     });
 }
 
+/// A task is taken over by a runtime that stands still itself. The task there is taken over in turn, and is
+/// polled for the first time beside its successor.
+#[test]
+fn a_task_that_is_polled_after_it_was_taken_over_takes_nothing_from_its_successor() {
+    in_any_order(|world| {
+        let client = world.client(&nodes(1));
+        let [second, third] =
+            [(); 2].map(|()| Client { runtime: world.runtime(), ..client.clone() });
+        for stands_still in [&client, &second] {
+            stands_still.runtime.block();
+            stands_still.run(async |redlock| {
+                assert!(redlock.lock("q").into_future().now_or_never().is_none(), "no task runs");
+            });
+            world.step(SOON / 8);
+        }
+        let locks = third.clone();
+        let threads: Vec<Thread> = vec![
+            Box::new(move || locks.run(async |redlock| drop(redlock.lock("r").await.unwrap()))),
+            Box::new(move || second.runtime.unblock()),
+        ];
+        world.pass_until_done(SOON, threads);
+        client.runtime.unblock();
+        two_threads_get_their_locks(&third);
+    });
+}
+
 /// Threads of this client take locks on two resources.
 fn two_threads_get_their_locks(client: &Client) {
     all((0..2).map(|key| {

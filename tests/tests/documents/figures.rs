@@ -71,6 +71,29 @@ fn the_readme_has_the_figures_of_the_last_benchmark() {
     says(format!("take turns at {pace:.2} of the pace"));
     let commands = target("growth, 64 clients: commands sent for a turn");
     says(format!("costs {commands:.0} commands over all five nodes"));
+
+    let (growth, far) = (table(&page, "growth"), table(&page, "far"));
+    let seconds = |table, row: &[&str]| figure(table, row, "longest wait ms") / 1e3;
+    let [ours, rslock] = ["ours", "rslock"].map(|it| ["100 processes", it]);
+    says(format!(
+        "100 processes took {:.0} turns a second and waited {:.1} s at most, where those of rslock took {:.0} and \
+         waited {:.1} s",
+        figure(&growth, &ours, "per second"),
+        seconds(&growth, &ours),
+        figure(&growth, &rslock, "per second"),
+        seconds(&growth, &rslock),
+    ));
+    let [ours, bare] = ["ours", "bare"].map(|it| ["5 ms, 64 clients", it]);
+    says(format!(
+        "64 clients 5 ms away took {:.1}, where random retries over bare redis-rs took {:.1}, with six times the \
+         commands and waits of {:.1} s",
+        figure(&far, &ours, "per second"),
+        figure(&far, &bare, "per second"),
+        seconds(&far, &bare),
+    ));
+    let sent = |row: &[&str]| figure(&far, row, "commands sent");
+    assert!((5.5..6.5).contains(&(sent(&bare) / sent(&ours))), "six times the commands");
+
     let idle = target("growth: commands a second of a client that waits") * 3.0;
     assert!((1.7..2.3).contains(&idle), "two commands in three seconds: {idle}");
     let [least, most] = both("fenced latency, 5 nodes", "p50 x ours");

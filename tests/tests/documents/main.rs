@@ -1,6 +1,6 @@
 //! The documents as one set: links lead somewhere, and back; commands and events that are named exist; what
-//! one page says no other page repeats; figures are those of the last benchmark; pages and comments name what
-//! they speak of.
+//! one page says no other page repeats; tables are even; figures are those of the last benchmark; pages and
+//! comments name what they speak of.
 
 mod commands;
 mod events;
@@ -9,6 +9,7 @@ mod links;
 mod markdown;
 mod repetition;
 mod snippets;
+mod tables;
 mod tests;
 mod words;
 

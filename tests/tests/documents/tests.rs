@@ -1,4 +1,6 @@
-//! Tests that the fault table names: they exist.
+//! What docs/reliability.md names: the tests of its faults, and its seeded bugs.
+
+use std::fs;
 
 use super::{each_file_of_code, read, workspace};
 
@@ -28,4 +30,20 @@ fn every_test_of_the_fault_table_exists() {
         }
     }
     assert!(found > 50, "{found}");
+}
+
+#[test]
+fn the_table_of_seeded_bugs_has_each_of_them_once() {
+    let files = fs::read_dir(workspace().join("tests/mutants")).unwrap();
+    let files = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let mut patches: Vec<_> =
+        files.filter_map(|file| file.strip_suffix(".patch").map(str::to_owned)).collect();
+    patches.sort_unstable();
+    let page = read("docs/reliability.md");
+    let table = page.split("\n## ").find(|it| it.starts_with("Seeded bugs\n")).unwrap();
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| `"));
+    let mut rows: Vec<_> = rows.map(|row| row.split('`').next().unwrap().to_owned()).collect();
+    rows.sort_unstable();
+    assert!(!patches.is_empty());
+    assert_eq!(rows, patches);
 }

@@ -110,7 +110,7 @@ fn advice(error: &ServerError) -> Option<&'static str> {
                                +eval +evalsha, +client|tracking +client|caching to be woken, \
                                +mget +zadd +zrem +zrange +zrank +zscore +zcard +exists +time to \
                                wait in turn with other processes, +type +zremrangebyscore for \
-                               readers, +time for a fencing token, +select for a database, and the keys under key_prefix";
+                               readers, +zcount +zremrangebyscore for permits, +time for a fencing token, +select for a database, and the keys under key_prefix";
     match code(error) {
         "CROSSSLOT" => Some(
             "in a cluster, what is locked together shares a tag, as in order:{7}:a and order:{7}:b; \
