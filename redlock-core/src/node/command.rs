@@ -2,7 +2,10 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::token::Token;
+use crate::{
+    sync::atomic::{AtomicBool, Ordering},
+    token::Token,
+};
 
 /// The keys of a lock and the value with which one attempt asks for them.
 pub(crate) struct Claim {
@@ -21,13 +24,32 @@ pub(crate) struct Claim {
     /// The place in the queue between clients of a reader, or of a writer that waits for readers. Zero
     /// without a place. Readers behind a writer that waits get no lock.
     pub(crate) place: u64,
+    /// The waiter has left the queue, or the writer has lowered its barrier: what would put it there again is
+    /// not sent any more.
+    pub(crate) has_left: AtomicBool,
 }
 
 impl Claim {
     /// A claim on one key.
     pub(crate) fn new(key: &Arc<str>, value: String) -> Self {
-        let key = Arc::clone(key);
-        Self { key, rest: Box::default(), value, shared: false, permit: false, place: 0 }
+        Self {
+            key: Arc::clone(key),
+            rest: Box::default(),
+            value,
+            shared: false,
+            permit: false,
+            place: 0,
+            has_left: AtomicBool::new(false),
+        }
+    }
+
+    /// Notes that the waiter, or the barrier, goes.
+    pub(super) fn leave(&self) {
+        self.has_left.store(true, Ordering::Release);
+    }
+
+    pub(super) fn has_left(&self) -> bool {
+        self.has_left.load(Ordering::Acquire)
     }
 
     /// Whether it has several keys.

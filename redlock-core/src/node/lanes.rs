@@ -37,6 +37,9 @@ const MAX_UPKEEP: usize = 2 * MAX_IN_FLIGHT;
 /// it wake their callers.
 pub(super) const MAX_IN_BATCH: usize = MAX_IN_FLIGHT / 2;
 
+/// Below this many joins and watches, it is not worth looking for those that are not wanted any more.
+const FEW: usize = 64;
+
 /// A job on its way to the node.
 #[derive(Debug)]
 pub(super) struct Queued {
@@ -55,6 +58,8 @@ pub(super) struct Lanes {
     grants: VecDeque<Queued>,
     /// Joins and watches.
     watches: VecDeque<Queued>,
+    /// How many of them there were when those that are not wanted any more were last looked for.
+    swept: usize,
     in_flight: usize,
 }
 
@@ -102,16 +107,14 @@ impl Lanes {
             Action::Grant { .. } | Action::GrantFenced { .. } | Action::Adopt { .. } => {
                 self.grants.push_back(Queued::new(job, reply_to, now))
             }
-            Action::Release { .. }
-            | Action::Shorten { .. }
-            | Action::Leave { .. }
-            | Action::LowerBarrier => {
+            Action::Leave { .. } | Action::LowerBarrier => {
+                // Joins that still wait here are passed over when their time comes. To look for them among all
+                // that waits would take long when a crowd leaves.
+                job.claim.leave();
+                self.deletes.push_back(Queued::new(job, reply_to, now));
+            }
+            Action::Release { .. } | Action::Shorten { .. } => {
                 withdraw(&mut self.renewals, &job.claim, name, &mut early);
-                if matches!(job.action, Action::Leave { .. } | Action::LowerBarrier) {
-                    // Sent behind this, it would stand in the queue for a waiter that has gone. There
-                    // may be several: a place that is handed on is joined for again.
-                    while withdraw(&mut self.watches, &job.claim, name, &mut early) {}
-                }
                 let may_wait = job.clean_up().is_some_and(|it| it.may_be_unsent);
                 // A claim is granted once a node: nothing of it ever got here.
                 let is_nowhere =
@@ -132,6 +135,10 @@ impl Lanes {
             | Action::Inspect
             | Action::RaiseBarrier { .. }
             | Action::FindPermit { .. } => {
+                if self.watches.len() >= 2 * self.swept.max(FEW) {
+                    self.watches.retain(Queued::is_wanted);
+                    self.swept = self.watches.len();
+                }
                 self.watches.push_back(Queued::new(job, reply_to, now));
             }
         }
@@ -176,7 +183,6 @@ impl Lanes {
         for (lane, most, least) in lanes {
             let least = items.len() + least;
             let most = |taken| if taken < least { most.max(MAX_OVERFULL) } else { most };
-            // An unwanted reply is that of a listener that has gone.
             while *in_flight + items.len() < most(items.len())
                 && items.len() < MAX_IN_BATCH
                 && let Some(item) = lane.pop_front()
@@ -265,8 +271,13 @@ impl Lanes {
 }
 
 impl Queued {
+    /// Whether it is still worth sending. A listener may have gone, and so may a waiter: sent behind its leave, its
+    /// join would stand in the queue for no waiter.
     pub(super) fn is_wanted(&self) -> bool {
-        self.reply_to.as_ref().is_none_or(ReplyTo::is_wanted)
+        let Job { action, claim, .. } = &*self.job;
+        let puts_back = matches!(action, Action::Join { .. } | Action::RaiseBarrier { .. });
+        let is_left = puts_back && claim.has_left();
+        !is_left && self.reply_to.as_ref().is_none_or(ReplyTo::is_wanted)
     }
 
     fn new(job: Arc<Job>, reply_to: ReplyTo, queued: Moment) -> Self {

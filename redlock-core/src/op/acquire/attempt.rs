@@ -170,9 +170,10 @@ impl<'a> Request<'a> {
     ) -> Result<Asked<'f>, LockError> {
         let Self { client, terms, .. } = self;
         let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
-        let (key, rest, shared) = (Arc::clone(&self.key), self.rest.clone(), terms.shared);
+        let (rest, shared) = (self.rest.clone(), terms.shared);
         let (permit, place) = (self.permits.is_some(), fronts.first.place());
-        let claim = Arc::new(Claim { key, rest, value, shared, permit, place });
+        let claim = Claim { rest, shared, permit, place, ..Claim::new(&self.key, value) };
+        let claim = Arc::new(claim);
         let round = Round::new(&client.nodes.names, Tally::is_decided);
         let start = client.nodes.clock.read();
         let sought = LeaseState::sought(Arc::clone(&claim), terms, start, &round);
