@@ -256,6 +256,9 @@ pub(crate) enum Cause {
     Login,
     /// The server cannot run it now, and may run it a moment later.
     Passing,
+    /// No task has read what the server said: the task of the node has ended with its runtime, or was taken over
+    /// from one that stands still.
+    Unheard,
 }
 
 /// The kinds of [`NodeError`].

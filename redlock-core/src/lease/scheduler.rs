@@ -15,6 +15,7 @@ use super::{
 use crate::{
     background::Pulse,
     clock::{Clock, Moment, Reading, sleep_until},
+    node::NodeHandle,
     runtime,
 };
 
@@ -156,7 +157,7 @@ async fn tend(
     }
 }
 
-/// Stands by on a runtime with holds, for as long as anything is held. It looks at the clock like
+/// Stands by on a runtime with holds, for as long as anything is held or is to be deleted. It looks at the clock like
 /// the task itself, which may stand still (rule 2).
 struct Standby {
     shared: Arc<Shared>,
@@ -174,7 +175,12 @@ impl Standby {
                 // This counts what the clock has missed, too, which the task may not do now.
                 let reading = leases.nodes.clock.read();
                 leases.ensure_moving(reading.now);
-                if self.is_over(leases.registry.elsewhere()) {
+                // A delete that is on its way is owed again if the runtime of its node's task ends before it is
+                // answered.
+                let is_done = leases.nodes.iter().all(NodeHandle::is_drained);
+                let all_here = leases.registry.elsewhere().is_none()
+                    && !leases.nodes.iter().any(NodeHandle::is_elsewhere);
+                if self.is_over(all_here, is_done) {
                     return;
                 }
             }
@@ -183,11 +189,11 @@ impl Standby {
         }
     }
 
-    /// Whether nothing is held any more, or the task runs here now. The next hold starts another
-    /// standby.
-    fn is_over(&self, elsewhere: Option<Id>) -> bool {
+    /// Whether nothing is held any more and all that was sent `is_done`, or the tasks of the client run here now.
+    /// The next hold starts another standby.
+    fn is_over(&self, all_here: bool, is_done: bool) -> bool {
         let mut inner = self.shared.inner.lock();
-        let is_over = inner.holds.is_empty() || elsewhere.is_none();
+        let is_over = all_here || inner.holds.is_empty() && is_done;
         if is_over {
             inner.standbys.retain(|runtime| *runtime != self.runtime);
         }

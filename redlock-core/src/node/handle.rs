@@ -85,6 +85,12 @@ impl NodeHandle {
         move || shared.fail_waiting()
     }
 
+    /// Whether its task is on another runtime than the caller, or ended with one.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        let task = &self.shared().task;
+        !task.is_running() || task.elsewhere().is_some()
+    }
+
     pub(crate) fn is_running(&self) -> bool {
         self.shared().task.is_running()
     }

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use super::{NodeHandle, outbox::Link};
 use crate::{
-    error::{NodeError, NodeErrorKind},
+    error::{Cause, NodeError, NodeErrorKind},
     runtime::in_runtime,
     timer::timeout,
 };
@@ -87,11 +87,14 @@ impl NodeHandle {
                     shared.context.connect_timeout.saturating_add(shared.context.node_timeout);
                 match timeout(limit, told).await {
                     Ok(Ok(answer)) => answer,
-                    Ok(Err(_)) => Err(NodeError::new(
-                        &shared.name,
-                        NodeErrorKind::Disconnected,
-                        "the connection ended before it answered",
-                    )),
+                    Ok(Err(_)) => {
+                        let reason = "the connection ended before it answered";
+                        let kind = NodeErrorKind::Disconnected;
+                        let error = NodeError::new(&shared.name, kind, reason);
+                        let has_ended = !shared.task.is_running();
+                        let cause = if has_ended { Cause::Unheard } else { error.cause };
+                        Err(NodeError { cause, ..error })
+                    }
                     Err(_) => Err(NodeError::new(
                         &shared.name,
                         NodeErrorKind::Timeout,

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use super::Reply;
-use crate::error::{NodeError, NodeErrorKind};
+use crate::error::{Cause, NodeError, NodeErrorKind};
 
 /// Receives the answers of the nodes. A round of votes decides by them, and a waiter learns the
 /// state of a key from them.
@@ -59,7 +59,7 @@ impl Drop for ReplyTo {
             let reason = "the runtime that spoke to it ended, or stands still";
             let name = sink.name_of(self.node);
             let error = NodeError::new(&name, NodeErrorKind::Disconnected, reason);
-            sink.receive(self.node, Err(error));
+            sink.receive(self.node, Err(NodeError { cause: Cause::Unheard, ..error }));
         }
     }
 }

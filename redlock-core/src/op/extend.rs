@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use super::unheard::Unheard;
 use crate::{
     client::Client,
     error::LockError,
@@ -21,7 +22,7 @@ pub(crate) async fn extend(
     }
     client.ready().await?;
     let begun = client.nodes.clock.now();
-    let mut attempts: u32 = 0;
+    let (mut attempts, mut unheard): (u32, _) = (0, Unheard::new(client));
     let (round, tally) = loop {
         attempts = attempts.saturating_add(1);
         let start = client.nodes.clock.read();
@@ -38,7 +39,11 @@ pub(crate) async fn extend(
             // The doubt came after the nodes were asked, and what they said does not clear it (rule 2).
             Judgement::Doubtful if tally.reached() => {}
             Judgement::Valid(_) if tally.reached() => return Ok(()),
-            Judgement::Valid(_) | Judgement::Doubtful => break (round, tally),
+            Judgement::Valid(_) | Judgement::Doubtful => {
+                if !unheard.asks_again(&round.failures(), Duration::MAX).await {
+                    break (round, tally);
+                }
+            }
         }
     };
     check_runtime()?;

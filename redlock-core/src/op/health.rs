@@ -1,9 +1,13 @@
 //! Asking the nodes whether they are alive.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
 
+use super::unheard::Unheard;
 use crate::{
     client::Client,
     error::LockError,
@@ -15,7 +19,18 @@ use crate::{
 pub(crate) async fn health(client: &Client) -> Vec<NodeHealth> {
     let nodes = &client.nodes;
     client.ensure_moving(nodes.clock.now());
-    let mut healths = join_all(nodes.iter().map(NodeHandle::health)).await;
+    let mut unheard = Unheard::new(client);
+    let mut healths = loop {
+        let healths = join_all(nodes.iter().map(NodeHandle::health)).await;
+        let failures = healths.iter().filter_map(|health| match &health.state {
+            NodeState::Up { .. } => None,
+            NodeState::Down { error } => Some(error.clone()),
+        });
+        let failures: Vec<_> = failures.collect();
+        if failures.is_empty() || !unheard.asks_again(&failures, Duration::MAX).await {
+            break healths;
+        }
+    };
     for (index, health) in healths.iter_mut().enumerate() {
         if let Some(error) = twin(nodes, index) {
             health.state = NodeState::Down { error };

@@ -1,10 +1,11 @@
 //! The operations of operators: look at a lock, and take it away from its holder.
 
-use std::{mem, sync::Arc};
+use std::{mem, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::unheard::Unheard;
 use crate::{
     client::Client,
     error::{LockError, NodeError, NodeErrorKind},
@@ -95,6 +96,22 @@ async fn take_away(
 /// The answer of each node, beside its name. All nodes are asked and waited for, not a quorum of them:
 /// a lock that stays on some nodes may block other clients for long.
 async fn ask_all(
+    client: &Client,
+    claim: &Arc<Claim>,
+    action: impl Fn(usize) -> Action,
+) -> Vec<(Arc<str>, Result<Reply, NodeError>)> {
+    let mut unheard = Unheard::new(client);
+    loop {
+        let answers = ask_all_once(client, claim, &action).await;
+        let failures: Vec<_> =
+            answers.iter().filter_map(|(_, answer)| answer.as_ref().err().cloned()).collect();
+        if failures.is_empty() || !unheard.asks_again(&failures, Duration::MAX).await {
+            return answers;
+        }
+    }
+}
+
+async fn ask_all_once(
     client: &Client,
     claim: &Arc<Claim>,
     action: impl Fn(usize) -> Action,

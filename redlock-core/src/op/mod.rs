@@ -8,4 +8,5 @@ pub(crate) mod inspect;
 #[cfg(test)]
 mod inspect_tests;
 pub(crate) mod release;
+mod unheard;
 pub(crate) mod watch;

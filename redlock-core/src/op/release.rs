@@ -1,8 +1,9 @@
 //! Releasing a lock: the hold ends, and its lease is passed on or its keys are deleted (rules 5, 11
 //! and 12).
 
-use std::{collections::VecDeque, sync::Arc, vec};
+use std::{collections::VecDeque, sync::Arc, time::Duration, vec};
 
+use super::unheard::Unheard;
 use crate::{
     client::Client,
     clock::Moment,
@@ -29,14 +30,25 @@ pub enum Released {
 
 /// Releases the lock and waits for a quorum to confirm.
 pub(crate) async fn release(client: &Arc<Client>, hold: &Arc<Hold>) -> Result<Released, LockError> {
-    let Sent { round, asked, judged, started } = match begin_release(client, hold, settles) {
-        Begun::Sent(sent) => sent,
-        Begun::PassedOn => return Ok(Released::Ours),
-        Begun::Before => return Ok(Released::AlreadyLost),
-    };
+    let Sent { mut round, asked, judged, started, lease } =
+        match begin_release(client, hold, settles) {
+            Begun::Sent(sent) => sent,
+            Begun::PassedOn => return Ok(Released::Ours),
+            Begun::Before => return Ok(Released::AlreadyLost),
+        };
     let nodes = &client.nodes;
-    let tally = round.settled(nodes).await;
-    if !tally.answered() {
+    let mut tally = round.settled(nodes).await;
+    let mut was_ours = was_ours(judged, asked, &tally, nodes.len());
+    let mut unheard = Unheard::new(client);
+    while !tally.answered() {
+        if unheard.asks_again(&round.failures(), Duration::MAX).await {
+            (round, _) = delete(&client.queues, &lease, hold.earliest, nodes.clock.now(), settles);
+            tally = round.settled(nodes).await;
+            // Where the first delete has run, this one finds nothing. That says nothing against a lease that was
+            // valid, and leaves the doubt in one that was not.
+            was_ours |= judged == Judgement::Doubtful && tally.yes() >= nodes.quorum();
+            continue;
+        }
         check_runtime()?;
         return Err(LockError::NoQuorum {
             resource: hold.resources.name().to_owned(),
@@ -47,7 +59,6 @@ pub(crate) async fn release(client: &Arc<Client>, hold: &Arc<Hold>) -> Result<Re
             nodes: round.failures(),
         });
     }
-    let was_ours = was_ours(judged, asked, &tally, nodes.len());
     Ok(if was_ours { Released::Ours } else { Released::AlreadyLost })
 }
 
@@ -100,6 +111,7 @@ struct Sent {
     asked: usize,
     judged: Judgement,
     started: Moment,
+    lease: LeaseState,
 }
 
 /// Ends the hold. Its lease is passed on, or every node that may have the key is asked once to
@@ -125,7 +137,7 @@ fn begin_release(client: &Arc<Client>, hold: &Arc<Hold>, settles: fn(&Tally) -> 
     for key in lease.claim.keys() {
         queues.pass_on(key, hold.id, now);
     }
-    Begun::Sent(Sent { round, asked, judged, started: now })
+    Begun::Sent(Sent { round, asked, judged, started: now, lease })
 }
 
 /// Takes the hold out of the registry: it is not looked at any more.

@@ -109,26 +109,42 @@ fn a_request_that_goes_on_from_another_runtime_waits_for_the_new_connections() {
 #[test]
 fn an_operator_goes_on_from_another_runtime_than_one_that_stands_still() {
     let (first, second) = (runtime(), runtime());
-    // The first question finds out that no task reads the answers.
     let redlock = client(&nodes());
     let _guard = first.block_on(redlock.lock("r").into_future()).unwrap();
-    second.block_on(async { while redlock.inspect("r").await.unwrap().holder().is_none() {} });
+    second.block_on(async {
+        assert!(redlock.inspect("r").await.unwrap().holder().is_some());
+        redlock.force_release("r").await.unwrap();
+    });
     let redlock = client(&nodes());
     let _guard = first.block_on(redlock.lock("r").into_future()).unwrap();
-    let is_up = || async { redlock.health().await.iter().all(|node| node.is_up()) };
-    second.block_on(async { while !is_up().await {} });
+    let healths = second.block_on(redlock.health());
+    assert!(healths.iter().all(|node| node.is_up()), "{healths:?}");
 }
 
 #[test]
-fn a_guard_is_extended_on_another_runtime_than_one_that_stands_still() {
+fn a_guard_is_extended_and_released_on_another_runtime_than_one_that_stands_still() {
+    for releases in [false, true] {
+        let redlock = client(&nodes());
+        let (first, second) = (runtime(), runtime());
+        let guard = first.block_on(redlock.lock("r").into_future()).unwrap();
+        second.block_on(async {
+            if releases {
+                assert_eq!(guard.release().await.unwrap(), Released::Ours);
+            } else {
+                guard.extend(Duration::from_secs(60)).await.unwrap();
+            }
+        });
+    }
+}
+
+/// The time that it takes to find out that no task reads the answers is no part of its `wait`.
+#[test]
+fn a_first_attempt_is_made_however_short_the_wait_is() {
     let redlock = client(&nodes());
     let (first, second) = (runtime(), runtime());
-    let guard = first.block_on(redlock.lock("r").into_future()).unwrap();
-    second.block_on(async {
-        while guard.extend(Duration::from_secs(60)).await.is_err() {
-            assert!(guard.is_valid(), "no task has sent the extension");
-        }
-    });
+    first.block_on(async { drop(redlock.lock("warm").await.unwrap()) });
+    let request = redlock.lock("r").wait(Duration::from_millis(100));
+    drop(second.block_on(request.into_future()).unwrap());
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::{
     fence::{FencingToken, numbers_for},
     lease::{InFlightGuard, LeaseInTransit, LeaseState},
     node::{Action, Claim, Job, NodeHandle, deliver},
+    op::unheard::Unheard,
     quorum::{Round, Tally, ask},
     telemetry,
     timer::{sleep, timeout},
@@ -112,24 +113,27 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Asks once more where the tasks of nodes stand still on another runtime, so that no task has read the answers
-    /// behind this failure: takes these tasks over, and waits until they are connected here.
+    /// Asks again for as long as no task has read the answers behind this failure.
     async fn unless_heard(
         &self,
         fronts: &mut Fronts,
-        failure: FailedAttempt,
+        mut failure: FailedAttempt,
     ) -> Result<Result<Granted, FailedAttempt>, LockError> {
-        let (nodes, now) = (&self.client.nodes, self.now());
-        let left = if self.wants().tries_once { Duration::MAX } else { self.retries.limit(now) };
-        let late_at = nodes.late_at(now).filter(|at| at.since(now) < left);
-        let Some(late_at) = late_at else { return Ok(Err(failure)) };
-        self.unless_closed(sleep(late_at.since(now))).await?;
-        if !nodes.ensure_moving(self.now()) {
-            return Ok(Err(failure));
+        let mut unheard = Unheard::new(self.client);
+        loop {
+            // A first attempt that was none is made however short the `wait` is.
+            let left =
+                if self.attempts > 1 { self.retries.limit(self.now()) } else { Duration::MAX };
+            if !failure.was_not_heard()
+                || !self.unless_closed(unheard.asks_again(&failure.nodes, left)).await?
+            {
+                return Ok(Err(failure));
+            }
+            match self.ask_all(fronts).await? {
+                Ok(granted) => return Ok(Ok(granted)),
+                Err(again) => failure = again,
+            }
         }
-        // The attempt finds out whether there is a quorum.
-        let _ = self.unless_closed(timeout(left, nodes.wait_until_ready())).await?;
-        self.ask_all(fronts).await
     }
 
     #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]

@@ -1,0 +1,50 @@
+//! Asks the nodes again where no task has read what they said: the tasks of the nodes have ended with their
+//! runtime, or stand still on it (rule 13).
+
+use std::time::Duration;
+
+use crate::{
+    client::Client,
+    error::{Cause, NodeError},
+    timer::{sleep, timeout},
+};
+
+/// How often one question is asked again. Each time, a runtime has ended meanwhile, or stands still.
+const MOST: u32 = 8;
+
+/// A question that may have to be asked again.
+pub(super) struct Unheard<'c> {
+    client: &'c Client,
+    asked_again: u32,
+}
+
+impl<'c> Unheard<'c> {
+    pub(super) fn new(client: &'c Client) -> Self {
+        Self { client, asked_again: 0 }
+    }
+
+    /// Whether no task has read the answers to a question that has failed so, and it is to be asked again: the
+    /// tasks run then, and are connected or cannot be. It takes about as long as `left` at most.
+    pub(super) async fn asks_again(&mut self, failures: &[NodeError], left: Duration) -> bool {
+        let Self { client, asked_again } = self;
+        let nodes = &client.nodes;
+        if *asked_again == MOST {
+            return false;
+        }
+        *asked_again += 1;
+        if failures.iter().any(|failure| failure.cause == Cause::Unheard) {
+            client.ensure_running();
+        } else {
+            let now = nodes.clock.now();
+            let late_at = nodes.late_at(now).filter(|at| at.since(now) < left);
+            let Some(late_at) = late_at else { return false };
+            sleep(late_at.since(now)).await;
+            if !nodes.ensure_moving(nodes.clock.now()) {
+                return false;
+            }
+        }
+        // The question finds out whether there is a quorum.
+        let _ = timeout(left, nodes.wait_until_ready()).await;
+        true
+    }
+}
