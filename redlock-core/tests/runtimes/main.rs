@@ -1,6 +1,5 @@
 //! A client outlives the runtime that its tasks run on (rule 13). [`ending`]: it ends while another one
-//! waits for an answer. [`standing_still`]: the runtime does not
-//! end, and does nothing. [`without`]: there is none.
+//! waits for an answer. [`standing_still`]: it does not end, and does nothing. [`without`]: there is none.
 
 #![allow(clippy::unwrap_used, reason = "these are tests, if not all of them are #[test]")]
 

@@ -61,6 +61,8 @@ impl Request<'_> {
             if let Some(entry) = front.entry.take() {
                 entry.leave_to_others();
             }
+            // Nor the readers: a node that gives it no vote would raise its barrier all the same.
+            self.barriers = None;
         } else if self.wants().tries_once {
             front.entry = None;
         } else if front.entry.is_none() && self.may_queue(&given) {
@@ -105,7 +107,9 @@ impl Request<'_> {
                         entry.follow_lock(false);
                     }
                     self.watch = Some(Box::new(watch(&client.nodes, &key)));
-                    self.raise_barrier(&key, front.place())?;
+                    if has_quorum {
+                        self.raise_barrier(&key, front.place())?;
+                    }
                     waiting.watching(around.now);
                 }
                 Step::End(chance) => return Ok(chance),
@@ -174,7 +178,9 @@ impl Request<'_> {
         in_queue: bool,
     ) -> Circumstances {
         let target = if self.permits.is_some() {
-            Target::Permit { was_refused_in_queue: failure.is_some() && in_queue }
+            // A turn has taken the entry out of the queue, and other permits may have become free meanwhile.
+            let had_turn = last == Some(Chance::Turn);
+            Target::Permit { was_refused_in_queue: failure.is_some() && in_queue && !had_turn }
         } else if self.terms.shared {
             Target::Part
         } else {
