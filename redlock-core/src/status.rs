@@ -150,7 +150,12 @@ mod tests {
     fn status(nodes: &[(Option<Secret>, u64)], failed: usize) -> LockStatus {
         let seen = nodes.iter().map(|(value, left)| {
             let left = Duration::from_secs(*left);
-            Ok(Arc::new(Seen { value: value.clone(), left, waiting: Vec::new() }))
+            Ok(Arc::new(Seen {
+                value: value.clone(),
+                left,
+                waiting: Vec::new(),
+                turn_is_out: false,
+            }))
         });
         let error = NodeError::new(&"n".into(), NodeErrorKind::Timeout, "late");
         let failed = std::iter::repeat_n(Err(error), failed);

@@ -223,6 +223,8 @@ pub(crate) struct Seen {
     pub(crate) left: Duration,
     /// The names of the waiters in the queue, in order.
     pub(crate) waiting: Vec<Secret>,
+    /// A waiter was given its turn there, and has neither left since nor released the lock.
+    pub(crate) turn_is_out: bool,
 }
 
 /// The value of another client's key. Never printed (rule 19).
@@ -299,6 +301,9 @@ pub(crate) enum Reply {
         ahead: u64,
         /// The remaining time of the lock on this node. `None` when the key is not there.
         left: Option<Duration>,
+        /// Another waiter was given its turn, and has neither left since nor released the lock. Also true where
+        /// that does not matter: clients stand before this one, or the lock is not free.
+        turn_is_out: bool,
     },
     /// The queue takes no more entries, or the counter has no more numbers.
     Full,

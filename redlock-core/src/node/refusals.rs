@@ -168,7 +168,7 @@ mod tests {
             (GRANT, Reply::Done, 1.0, true),
             (heal, Reply::Done, 1.0, true),
             (GRANT, Reply::Foreign, 1.0, true),
-            (join, Reply::Queued { place: 1, ahead: 0, left: None }, 1.0, true),
+            (join, Reply::Queued { place: 1, ahead: 0, left: None, turn_is_out: false }, 1.0, true),
             (GRANT, Reply::Done, 0.9, false),
             (extend, there, 2.0, false),
             (release, Reply::Done, 2.0, false),

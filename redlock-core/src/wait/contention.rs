@@ -15,6 +15,9 @@ const MEMORY: Duration = Duration::from_secs(5);
 /// so are not to take each turn of a waiter that is far away.
 const IDLE: Duration = Duration::from_secs(1);
 
+/// How often a client that only tries looks whether the turn of another client is still out, within the time of a turn.
+const LOOKS: u32 = 8;
+
 /// The known state of locks, by their keys. Adding an entry removes expired entries (rule 18).
 #[derive(Debug, Default)]
 pub(super) struct Contention {
@@ -30,6 +33,8 @@ struct Contended {
     /// asked.
     given: Moment,
     remembered: Moment,
+    /// Until when a request that only tries need not look whether it is still that client's turn.
+    looked_until: Moment,
     /// The first waiter that was seen to leave a free lock alone, and since when.
     idle: Option<(Secret, Moment)>,
 }
@@ -41,7 +46,8 @@ impl Contention {
         let remembered = now + MEMORY;
         // A release that gave no turn does not end the turn that an earlier one gave.
         let turn = self.known.get(key).map_or(turn, |before| turn.max(before.given));
-        self.known.insert(Arc::clone(key), Contended { turn, given: turn, remembered, idle: None });
+        let contended = Contended { turn, given: turn, remembered, looked_until: now, idle: None };
+        self.known.insert(Arc::clone(key), contended);
         self.order.push_back((remembered, Arc::clone(key)));
         // Two are removed for each that is added, so the map shrinks.
         for _ in 0..2 {
@@ -71,8 +77,34 @@ impl Contention {
         }
         if let Some(contended) = self.known.get_mut(key) {
             contended.idle = idle;
+            contended.looked_until = contended.turn;
         }
         goes_first
+    }
+
+    /// Notes that a node has shown a free lock for which no client waits in the queue, and that a client has its
+    /// turn. One that began now would end at `until`.
+    pub(super) fn turn_is_out(&mut self, key: &Arc<str>, now: Moment, until: Moment) {
+        let looked_until = now + until.since(now) / LOOKS;
+        let turn = self.turn(key, now).unwrap_or(now).max(looked_until);
+        self.add(key, now, turn);
+        if let Some(contended) = self.known.get_mut(key) {
+            contended.looked_until = looked_until;
+        }
+    }
+
+    /// Notes that a node has said that no client has its turn.
+    pub(super) fn no_turn(&mut self, key: &str, now: Moment) {
+        if let Some(contended) = self.get_mut(key, now) {
+            contended.turn = contended.turn.min(now);
+            contended.given = contended.given.min(now);
+        }
+    }
+
+    /// Whether a request that only tries leaves the lock to another client without a look: that client has its turn,
+    /// and a node has said so a moment ago.
+    pub(super) fn yields_unseen(&mut self, key: &str, now: Moment) -> bool {
+        self.get_mut(key, now).is_some_and(|it| now < it.turn && now < it.looked_until)
     }
 
     fn forget_first(&mut self, now: Moment) {
@@ -126,11 +158,6 @@ impl Contention {
     pub(super) fn turn(&mut self, key: &str, now: Moment) -> Option<Moment> {
         self.get_mut(key, now).map(|contended| contended.turn).filter(|turn| now < *turn)
     }
-
-    /// Whether another client has its turn now.
-    pub(super) fn yields(&mut self, key: &str, now: Moment) -> bool {
-        self.turn(key, now).is_some()
-    }
 }
 
 #[cfg(test)]
@@ -141,30 +168,34 @@ mod tests {
         Moment::ORIGIN + Duration::from_millis(ms)
     }
 
+    fn yields(contention: &mut Contention, now: Moment) -> bool {
+        contention.turn("k", now).is_some()
+    }
+
     #[test]
     fn a_lock_is_contended_until_a_node_says_otherwise_or_for_a_while() {
         let mut contention = Contention::default();
         let key: Arc<str> = "k".into();
-        assert!(!contention.is_contended(&key, at(0)) && !contention.yields(&key, at(0)));
+        assert!(!contention.is_contended(&key, at(0)) && !yields(&mut contention, at(0)));
         contention.released(&key, at(0), at(100), false);
-        assert!(!contention.yields(&key, at(0)), "no client was there");
+        assert!(!yields(&mut contention, at(0)), "no client was there");
         contention.released(&key, at(0), at(100), true);
-        assert!(contention.yields(&key, at(99)), "it has waited itself");
+        assert!(yields(&mut contention, at(99)), "it has waited itself");
         contention.none_waits(&key, at(0));
         assert!(!contention.is_contended(&key, at(0)));
 
         contention.add(&key, at(0), at(100));
-        assert!(contention.yields(&key, at(99)) && !contention.yields(&key, at(100)));
+        assert!(yields(&mut contention, at(99)) && !yields(&mut contention, at(100)));
         assert!(contention.is_contended(&key, at(4999)));
         contention.released(&key, at(300), at(400), false);
-        assert!(contention.yields(&key, at(399)), "whatever the answer will be");
+        assert!(yields(&mut contention, at(399)), "whatever the answer will be");
         assert!(!contention.is_contended(&key, at(5000)), "it is forgotten");
 
         contention.add(&key, at(6000), at(6100));
         contention.released(&key, at(6050), at(6150), false);
         contention.none_waits(&key, at(6050));
-        assert!(contention.yields(&key, at(6099)), "it is on its way");
-        assert!(!contention.yields(&key, at(6100)) && contention.is_contended(&key, at(6100)));
+        assert!(yields(&mut contention, at(6099)), "it is on its way");
+        assert!(!yields(&mut contention, at(6100)) && contention.is_contended(&key, at(6100)));
         contention.none_waits(&key, at(6100));
         assert!(!contention.is_contended(&key, at(6100)));
     }
@@ -174,15 +205,15 @@ mod tests {
         let mut contention = Contention::default();
         let key: Arc<str> = "k".into();
         contention.add(&key, at(0), at(0));
-        assert!(contention.is_contended(&key, at(0)) && !contention.yields(&key, at(0)));
+        assert!(contention.is_contended(&key, at(0)) && !yields(&mut contention, at(0)));
         contention.released(&key, at(10), at(110), false);
-        assert!(contention.yields(&key, at(109)), "one of them may have its turn");
+        assert!(yields(&mut contention, at(109)), "one of them may have its turn");
         contention.add(&key, at(10), at(10));
-        assert!(!contention.yields(&key, at(10)), "none of them has it");
+        assert!(!yields(&mut contention, at(10)), "none of them has it");
 
         contention.add(&key, at(20), at(120));
         contention.add(&key, at(30), at(30));
-        assert!(contention.yields(&key, at(119)), "it is on its way");
+        assert!(yields(&mut contention, at(119)), "it is on its way");
     }
 
     #[test]
@@ -202,9 +233,32 @@ mod tests {
             (5400, Some(&first), true),
         ] {
             assert_eq!(contention.looked(&key, idle, at(now), at(now + 100)), goes_first, "{now}");
-            assert_eq!(contention.yields(&key, at(now + 10)), goes_first, "{now}");
+            assert_eq!(yields(&mut contention, at(now + 10)), goes_first, "{now}");
             assert!(contention.is_contended(&key, at(now)));
         }
+    }
+
+    /// The client with the turn has taken the lock and released it again.
+    #[test]
+    fn a_turn_ends_when_a_node_says_that_none_is_out() {
+        let mut contention = Contention::default();
+        let key: Arc<str> = "k".into();
+        contention.add(&key, at(0), at(100));
+        assert!(!contention.yields_unseen(&key, at(10)), "it looks");
+        contention.turn_is_out(&key, at(10), at(90));
+        assert!(contention.yields_unseen(&key, at(19)) && !contention.yields_unseen(&key, at(20)));
+        assert!(yields(&mut contention, at(99)));
+        contention.turn_is_out(&key, at(200), at(280));
+        assert!(contention.yields_unseen(&key, at(209)) && !yields(&mut contention, at(210)));
+        contention.add(&key, at(0), at(100));
+        contention.no_turn(&key, at(20));
+        assert!(!yields(&mut contention, at(20)) && contention.is_contended(&key, at(20)));
+        // Clients that wait are believed in for longer.
+        let first = Secret("first".to_owned());
+        assert!(contention.looked(&key, Some(&first), at(30), at(130)));
+        assert!(contention.yields_unseen(&key, at(129)));
+        contention.no_turn(&key, at(40));
+        assert!(!yields(&mut contention, at(40)));
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub(crate) struct QueuePosition {
     pub(crate) left: Option<Duration>,
     /// The holder renews the lock there, and is not late.
     pub(crate) is_renewed: bool,
+    /// A client that was given its turn there may be about to take the lock.
+    pub(crate) turn_is_out: bool,
 }
 
 /// The outcome of a report to the queue.
@@ -180,14 +182,14 @@ impl Entry {
                 self.taken.remove(&node);
             }
             match answer {
-                Ok(Reply::Queued { place, ahead, left }) => {
+                Ok(Reply::Queued { place, ahead, left, turn_is_out }) => {
                     self.place = place;
                     self.turn_from = None;
                     self.may_be_back = false;
                     // A push comes before the answers to later commands.
                     self.is_back = self.wake.has_turn();
                     let is_renewed = self.renewals.saw(left, self.nodes.clock.now());
-                    return Report::At(QueuePosition { ahead, left, is_renewed });
+                    return Report::At(QueuePosition { ahead, left, is_renewed, turn_is_out });
                 }
                 Ok(_) => return Report::NoQueue,
                 // A crowd that asks the next node at once makes all of them late, one after the other. A

@@ -309,7 +309,7 @@ impl Inner {
         }
         match self.by_key.entry(Arc::clone(key)) {
             Vacant(entry) => {
-                if wants.tries_once && self.contention.yields(key, now) {
+                if wants.tries_once && self.contention.yields_unseen(key, now) {
                     // The request yields to other clients like every other attempt.
                     return Ok(Joined::Refused(NoTurn::Busy));
                 }
@@ -336,7 +336,7 @@ impl Inner {
             if queue.knows(wants.retry_delay, owner.nodes().clock.now()) {
                 return Joined::Refused(queue.no_turn());
             }
-            if self.contention.yields(key, now) {
+            if self.contention.turn(key, now).is_some() {
                 // The front would ask on its behalf, and take the lock from the client that has its turn.
                 return Joined::Refused(NoTurn::Busy);
             }

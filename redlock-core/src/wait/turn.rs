@@ -196,6 +196,16 @@ impl Front {
         self.queues.yields_to(&self.key, seen, now, now + grace(nodes.round_trip()))
     }
 
+    /// Whether the front of a request that only tries leaves the lock to another client without a look.
+    pub(crate) fn yields_unseen(&self) -> bool {
+        self.queues.yields_unseen(&self.key, self.queues.nodes().clock.now())
+    }
+
+    /// Notes that a node said so: no other client has its turn.
+    pub(crate) fn no_turn_is_out(&self) {
+        self.queues.no_turn_is_out(&self.key, self.queues.nodes().clock.now());
+    }
+
     /// Until when another client has its turn, if one has it now.
     pub(crate) fn turn_of_others(&self) -> Option<Moment> {
         self.queues.turn_of_others(&self.key, self.queues.nodes().clock.now())

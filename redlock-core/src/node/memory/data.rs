@@ -142,7 +142,9 @@ impl Data {
                 }
                 let left = self.remaining(&claim.key);
                 let (place, ahead) = self.queues.join(claim, place, life, now);
-                Reply::Queued { place, ahead, left }
+                let may_ask = ahead == 0 && left.is_none();
+                let turn_is_out = !may_ask || self.queues.turn_is_out(&claim.key, now);
+                Reply::Queued { place, ahead, left, turn_is_out }
             }
             Action::Leave { again } => {
                 let is_free = self.remaining(&claim.key).is_none();
@@ -304,6 +306,7 @@ impl Data {
             value: value.map(Secret),
             left: left.unwrap_or_default(),
             waiting: self.queues.waiting(key, now),
+            turn_is_out: self.queues.turn_is_out(key, now),
         }))
     }
 
@@ -313,6 +316,7 @@ impl Data {
             return reply;
         }
         let now = self.clock.now();
+        self.queues.end_turn(key);
         let woke = self.queues.wake(key, now, &mut self.watched, told);
         let deleted = reply == Reply::Done;
         if woke { Reply::Woke { deleted, woken: Places::FIRST } } else { reply }

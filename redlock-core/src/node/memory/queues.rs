@@ -14,7 +14,12 @@ pub(super) struct Queues {
     /// The waiters for permits that were given their turn and have not asked yet, by when their permits
     /// are no longer kept for them.
     promised: BTreeMap<Arc<str>, Vec<(String, f64)>>,
+    /// The locks before which a turn is out, and until when.
+    turns: BTreeMap<Arc<str>, f64>,
 }
+
+/// How long a turn counts as out, in seconds: as in `wake.lua`.
+const OUT: f64 = 1.0;
 
 /// How long a permit is kept for a waiter that has its turn, in seconds: as in `wake.lua`.
 const PROMISE: f64 = 1.0;
@@ -101,6 +106,9 @@ impl Queues {
         let is_kept = self.was_promised(queue_keys::line(&claim.key), &claim.value);
         let was_next = was_first || place.is_none() && !again;
         let mut is_woken = false;
+        if place.is_none() && !again {
+            self.end_turn(&claim.key);
+        }
         if is_kept || was_next && held == Held::Not {
             // It had the turn and did not use it, or the lock became free before it left.
             is_woken = self.wake(&claim.key, now, watched, told);
@@ -136,6 +144,7 @@ impl Queues {
             self.drop_empty(line);
             return false;
         };
+        self.turns.insert(line.into(), now + OUT);
         let keys = queue_keys::wake_keys(&Claim::new(key, first.clone())).map(Arc::from);
         let [turn, done @ ..] = keys;
         done.iter().for_each(|key| watched.unwatch(key));
@@ -146,6 +155,16 @@ impl Queues {
             self.promised.entry(line.into()).or_default().push((first, now + PROMISE));
         }
         true
+    }
+
+    /// Whether a waiter was given its turn, and has neither left since nor released the lock.
+    pub(super) fn turn_is_out(&self, key: &str, now: f64) -> bool {
+        self.turns.get(queue_keys::line(key)).is_some_and(|until| *until > now)
+    }
+
+    /// Ends the turn that is out.
+    pub(super) fn end_turn(&mut self, key: &str) {
+        self.turns.remove(queue_keys::line(key));
     }
 
     /// The part of `leave.lua` for a lock that has readers. Returns whether a waiter was told that it has the
@@ -221,10 +240,12 @@ impl Queues {
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
         self.promised.clear();
+        self.turns.clear();
     }
 
     /// Removes what is dead.
     pub(super) fn sweep(&mut self, now: f64) {
+        self.turns.retain(|_, until| *until > now);
         self.promised.retain(|_, promised| {
             promised.retain(|(_, until)| *until > now);
             !promised.is_empty()

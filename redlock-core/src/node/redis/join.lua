@@ -3,7 +3,8 @@
 -- KEYS[1] the lock   ARGV[1] the prefix of the queue's keys   ARGV[2] the waiter
 -- ARGV[3] the place it had before, or 0 for the end   ARGV[4] how long its entry lives, in ms
 -- ARGV[5] how many entries there may be
--- Answers -1 if the queue is full, or the place, how many stand before it, and PTTL of the lock.
+-- Answers -1 if the queue is full, or the place, how many stand before it, PTTL of the lock, and whether another
+-- waiter has its turn, where that says whether the first one may ask: 1 or 0.
 local queue = ARGV[1] .. ':queue'
 local alive = ARGV[1] .. ':alive:'
 local place = redis.call('ZSCORE', queue, ARGV[2])
@@ -33,4 +34,9 @@ while ahead > 0 do
   redis.call('ZREM', queue, first)
   ahead = ahead - 1
 end
-return {string.format('%.0f', place), ahead, redis.call('PTTL', KEYS[1])}
+local left = redis.call('PTTL', KEYS[1])
+local is_out = 1
+if ahead == 0 and left == -2 then
+  is_out = redis.call('EXISTS', queue .. ':turn')
+end
+return {string.format('%.0f', place), ahead, left, is_out}

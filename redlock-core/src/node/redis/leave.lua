@@ -16,6 +16,9 @@ local was_first = place == 0
 local is_kept = string.sub(ARGV[1], -7) == ':permit' and redis.pcall('ZREM', ARGV[1] .. ':given', ARGV[2]) == 1
 local was_next = was_first or not place and ARGV[3] ~= '1'
 local is_woken = false
+if not place and ARGV[3] ~= '1' then
+  end_turn(ARGV[1])
+end
 if is_kept or was_next and redis.call('EXISTS', KEYS[1]) == 0 then
   -- The waiter had the turn and did not use it, or the lock became free before the waiter left.
   is_woken = wake(ARGV[1])

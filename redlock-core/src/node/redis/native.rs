@@ -71,7 +71,9 @@ pub(super) fn encode(
         Action::Release { wakes } => {
             command_of(delete);
             if wakes.has(0) && abilities.scripts {
-                command_of(&[b"EXISTS", queue_keys::queue(&command.claim.key).as_bytes()]);
+                let queue = queue_keys::queue(&command.claim.key);
+                let turn = [&queue, ":turn"].concat();
+                command_of(&[b"EXISTS", queue.as_bytes(), turn.as_bytes()]);
             }
         }
         Action::Shorten { rest } if rest.is_zero() => command_of(delete),
@@ -132,7 +134,8 @@ pub(super) fn read(command: &Command, answers: &[Value]) -> Next {
         (Action::Inspect, [holder, Value::Int(left)]) => {
             let value = bytes(holder).map(|it| Secret(String::from_utf8_lossy(it).into_owned()));
             // Without scripts, no queue is seen.
-            let seen = Seen { value, left: reply::left(*left), waiting: Vec::new() };
+            let seen =
+                Seen { value, left: reply::left(*left), waiting: Vec::new(), turn_is_out: false };
             Next::Answer(Ok(Reply::Seen(seen.into())))
         }
         (_, answers) => {
@@ -226,7 +229,7 @@ mod tests {
         assert_eq!(sent(release(false), true, Delete::Delifeq), ["DELIFEQ key value"]);
         assert_eq!(
             sent(release(true), true, Delete::Delifeq),
-            ["DELIFEQ key value", "EXISTS key:{key}:queue"]
+            ["DELIFEQ key value", "EXISTS key:{key}:queue key:{key}:queue:turn"]
         );
         assert_eq!(sent(release(true), false, Delete::Delex), ["DELEX key IFEQ value"]);
     }

@@ -10,9 +10,17 @@ local function find_queues()
   end
 end
 
--- Whether clients may wait for any of the locks.
+-- Whether clients may wait for any of the locks, or have been given the turn.
 local function is_waited_for()
-  return kept > 0 and redis.pcall('EXISTS', unpack(ARGV, #KEYS + 1, #KEYS + kept)) ~= 0
+  if kept == 0 then
+    return false
+  end
+  local names = {}
+  for at = 1, kept do
+    local queue = ARGV[#KEYS + at]
+    names[2 * at - 1], names[2 * at] = queue, queue .. ':turn'
+  end
+  return redis.pcall('EXISTS', unpack(names)) ~= 0
 end
 
 -- The state of one key: our value, another value, or nothing.
@@ -26,8 +34,12 @@ end
 -- Counts the waiter that gets the turn in with the answer.
 local function woken(i, answer)
   local queue = queues[i]
-  if queue and answer >= 0 and wake(string.sub(queue, 1, -#':queue' - 1)) then
-    return answer + 2
+  if queue and answer >= 0 then
+    local prefix = string.sub(queue, 1, -#':queue' - 1)
+    end_turn(prefix)
+    if wake(prefix) then
+      return answer + 2
+    end
   end
   return answer
 end

@@ -7,7 +7,7 @@
 -- more when a waiter got the turn. One lock is answered by the number alone, and so are several when the
 -- number is 1 for all of them.
 
--- One lock that no client waits for: the usual case pays for nothing else.
+-- One lock that no client waits for, and that was taken without a turn: the usual case pays for nothing else.
 local one
 if #KEYS == 1 then
   local key, queue = KEYS[1], ARGV[2]
@@ -19,7 +19,7 @@ if #KEYS == 1 then
     end
     one = redis.call('DEL', key)
   end
-  if not queue or redis.pcall('EXISTS', queue) == 0 then
+  if not queue or redis.pcall('EXISTS', queue, queue .. ':turn') == 0 then
     return one
   end
 end

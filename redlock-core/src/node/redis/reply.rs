@@ -80,9 +80,9 @@ pub(super) fn left(pttl: i64) -> Duration {
     }
 }
 
-/// Reads `place, how many stand before it, PTTL`.
+/// Reads `place, how many stand before it, PTTL, whether a turn is out`.
 fn queued(answers: &[Value]) -> Option<Reply> {
-    let [place, ahead, left] = answers else { return None };
+    let [place, ahead, left, turn_is_out] = answers else { return None };
     let place = redis::from_redis_value_ref(place).ok()?;
     let ahead = redis::from_redis_value_ref(ahead).ok()?;
     let left = match redis::from_redis_value_ref::<i64>(left).ok()? {
@@ -90,12 +90,13 @@ fn queued(answers: &[Value]) -> Option<Reply> {
         // A key without an expiry never runs out.
         left => Some(u64::try_from(left).map_or(Duration::MAX, Duration::from_millis)),
     };
-    Some(Reply::Queued { place, ahead, left })
+    let turn_is_out = redis::from_redis_value_ref(turn_is_out).ok()?;
+    Some(Reply::Queued { place, ahead, left, turn_is_out })
 }
 
-/// Reads `value, PTTL, waiters`.
+/// Reads `value, PTTL, waiters, whether a turn is out`.
 fn seen(answers: &[Value]) -> Option<Reply> {
-    let [value, left, waiting] = answers else { return None };
+    let [value, left, waiting, turn_is_out] = answers else { return None };
     let value: Option<Vec<u8>> = redis::from_redis_value_ref(value).ok()?;
     let pttl = redis::from_redis_value_ref::<i64>(left).ok()?;
     let waiting: Vec<Vec<u8>> = redis::from_redis_value_ref(waiting).ok()?;
@@ -105,6 +106,7 @@ fn seen(answers: &[Value]) -> Option<Reply> {
         value: value.map(secret),
         left: self::left(pttl),
         waiting: waiting.into_iter().map(secret).collect(),
+        turn_is_out: redis::from_redis_value_ref(turn_is_out).ok()?,
     })))
 }
 

@@ -19,7 +19,10 @@ if redis.call('ZSCORE', KEYS[1], ARGV[1]) then
   end
 end
 keep(KEYS[1], now)
-if ARGV[3] ~= '' and redis.call('EXISTS', KEYS[1]) == 0 and wake(ARGV[3]) then
-  return answer + 2
+if ARGV[3] ~= '' and redis.call('EXISTS', KEYS[1]) == 0 then
+  end_turn(ARGV[3])
+  if wake(ARGV[3]) then
+    return answer + 2
+  end
 end
 return answer

@@ -67,6 +67,14 @@ local function tell_behind(prefix, queue, from, alive)
   end
 end
 
+-- How long a turn counts as out, in ms, unless the waiter that was given it leaves, or releases the lock.
+local OUT = 1000
+
+-- Ends the turn that is out.
+local function end_turn(prefix)
+  redis.call('DEL', prefix .. ':queue:turn')
+end
+
 local function wake(prefix)
   local queue = prefix .. ':queue'
   local waiter, alive = choose(prefix, queue, 0)
@@ -75,6 +83,7 @@ local function wake(prefix)
   end
   redis.call('ZREM', queue, waiter)
   redis.call('DEL', prefix .. ':alive:' .. waiter)
+  redis.call('SET', queue .. ':turn', 1, 'PX', OUT)
   keep_permit(prefix, waiter)
   tell_all(prefix, waiter)
   tell_behind(prefix, queue, 0, alive)

@@ -147,6 +147,27 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const MINUTE: Duration = Duration::from_secs(60);
 
+    /// Two of three nodes give the writer no vote, and would raise its barrier all the same.
+    #[tokio::test(start_paused = true)]
+    async fn a_writer_without_a_quorum_bars_no_readers() {
+        let nodes = nodes(3);
+        let client = || Redlock::builder().nodes(&nodes).wait(MINUTE).build().unwrap();
+        let writer = client();
+        drop(writer.lock("warm").await.unwrap());
+        for node in &nodes[..2] {
+            node.restart_empty();
+            sleep(SECOND).await;
+        }
+        let reader = client();
+        let _reads = reader.lock("r").shared().await.unwrap();
+        let writes = tokio::spawn(writer.lock("r").wait(20 * SECOND).into_future());
+        for _ in 0..50 {
+            sleep(SECOND / 5).await;
+            drop(reader.try_lock("r").shared().await.unwrap());
+        }
+        assert!(writes.await.unwrap().unwrap_err().is_unavailable());
+    }
+
     /// Otherwise the reader would wait for the barrier of the writer, and the writer for the reader.
     #[tokio::test(start_paused = true)]
     async fn a_writer_that_lost_its_place_does_not_bar_the_readers_that_are_before_it_now() {

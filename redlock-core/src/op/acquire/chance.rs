@@ -178,9 +178,9 @@ impl Request<'_> {
         in_queue: bool,
     ) -> Circumstances {
         let target = if self.permits.is_some() {
-            // A turn has taken the entry out of the queue, and other permits may have become free meanwhile.
-            let had_turn = last == Some(Chance::Turn);
-            Target::Permit { was_refused_in_queue: failure.is_some() && in_queue && !had_turn }
+            let was_refused_in_queue = failure.is_some() && in_queue;
+            let had_turn = was_refused_in_queue && last == Some(Chance::Turn);
+            Target::Permit { was_refused_in_queue, had_turn }
         } else if self.terms.shared {
             Target::Part
         } else {
@@ -273,9 +273,12 @@ impl Request<'_> {
             return Ok(Conclusion::End(Chance::Turn));
         }
         let report = self.ask_queue(front).await?;
-        if let Report::At(QueuePosition { ahead, is_renewed, .. }) = report {
+        if let Report::At(QueuePosition { ahead, is_renewed, turn_is_out, .. }) = report {
             if waiting.joins() {
                 metrics::queue_ahead(self.terms.label, ahead);
+            }
+            if !turn_is_out {
+                front.no_turn_is_out();
             }
             if is_renewed {
                 self.doubt.clear();

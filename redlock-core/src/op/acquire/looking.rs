@@ -19,11 +19,11 @@ impl Request<'_> {
         for front in fronts.each().filter(|front| front.stands_back()) {
             let Some(node) = queue_node(nodes, front.key()) else { continue };
             let claim = Arc::new(Claim::new(front.key(), String::new()));
-            let is_busy = front.turn_of_others().is_some() || {
+            let is_busy = front.yields_unseen() || {
                 let looks = answer_of(nodes, node, Job::new(&claim, Action::Inspect));
                 match self.unless_closed(looks).await? {
                     Ok(Reply::Seen(seen)) => front.yields_to(&seen),
-                    _ => false,
+                    _ => front.turn_of_others().is_some(),
                 }
             };
             if is_busy {

@@ -20,6 +20,9 @@ pub(super) enum Target {
         /// and one that is released gives a turn. Before it joined, a permit may have been released
         /// without a turn.
         was_refused_in_queue: bool,
+        /// It was refused in its turn, for which it had left the queue: before it was back, a permit may have been
+        /// released without a turn.
+        had_turn: bool,
     },
 }
 
@@ -56,7 +59,7 @@ impl Target {
             Self::Lock => false,
             // The holders may be readers.
             Self::Part => answer.left.is_some() && !is_first_answer,
-            Self::Permit { was_refused_in_queue } => !(is_first_answer && was_refused_in_queue),
+            Self::Permit { was_refused_in_queue, .. } => !(is_first_answer && was_refused_in_queue),
         }
     }
 
@@ -66,6 +69,12 @@ impl Target {
             Self::Lock | Self::Part => true,
             Self::Permit { .. } => false,
         }
+    }
+
+    /// Whether the front of the queue looks again after the time of a turn. At once would be too soon: a node that
+    /// has forgotten the permits believes that they are free, and clients would pass the turn round without a pause.
+    pub(super) fn looks_again_soon(self) -> bool {
+        matches!(self, Self::Permit { had_turn: true, .. })
     }
 
     /// Whether the client asks when it becomes the next in the queue, or has been near for a while: a reader may

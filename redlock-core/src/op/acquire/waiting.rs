@@ -336,6 +336,9 @@ impl Waiting {
             let places = u32::try_from(ahead.saturating_add(1)).unwrap_or(u32::MAX);
             polls.saturating_mul(places).min(REFRESH)
         };
+        if ahead == 0 && target.looks_again_soon() {
+            return refresh.min(grace(round_trip));
+        }
         match left {
             // The key has expired by then, if its holder crashed.
             Some(left) if ahead == 0 => refresh.min(left.saturating_add(MIN_PAUSE)),

@@ -30,9 +30,23 @@ impl Queues {
         now: Moment,
         until: Moment,
     ) -> bool {
-        let Some(first) = seen.waiting.first() else { return false };
-        let idle = seen.left.is_zero().then_some(first);
-        self.locked(key, |inner| inner.contention.looked(key, idle, now, until))
+        let is_free = seen.left.is_zero();
+        self.locked(key, |inner| match seen.waiting.first() {
+            Some(first) => inner.contention.looked(key, is_free.then_some(first), now, until),
+            None if is_free && seen.turn_is_out => {
+                inner.contention.turn_is_out(key, now, until);
+                true
+            }
+            None => {
+                inner.contention.no_turn(key, now);
+                false
+            }
+        })
+    }
+
+    /// Notes the report of a node that no other client has its turn: it has used it, or has left.
+    pub(crate) fn no_turn_is_out(&self, key: &str, now: Moment) {
+        self.locked(key, |inner| inner.contention.no_turn(key, now));
     }
 
     /// Lets other clients go first after the next release, whether or not this client knows of any.
@@ -90,6 +104,11 @@ impl Queues {
     /// Whether other clients want this lock, as far as is known.
     pub(crate) fn is_contended(&self, key: &str, now: Moment) -> bool {
         self.locked(key, |inner| inner.contention.is_contended(key, now))
+    }
+
+    /// Whether a request that only tries leaves the lock to another client without a look.
+    pub(crate) fn yields_unseen(&self, key: &str, now: Moment) -> bool {
+        self.locked(key, |inner| inner.contention.yields_unseen(key, now))
     }
 
     /// Until when another client has its turn, if one has it now.

@@ -63,12 +63,6 @@ fn jain(shares: &[u32]) -> f64 {
     sum * sum / (shares.len() as f64 * squares)
 }
 
-fn distant(one_way: u64) -> Vec<MemoryNode> {
-    let nodes = nodes(5);
-    nodes.iter().for_each(|node| node.slow(Duration::from_millis(one_way)));
-    nodes
-}
-
 #[tokio::test(start_paused = true)]
 async fn many_clients_of_one_task_are_served_in_turn() {
     let mut paces = Vec::new();

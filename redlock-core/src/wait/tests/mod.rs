@@ -9,6 +9,7 @@ mod no_memory;
 mod passing_on;
 mod requests;
 mod scale;
+mod turn_over;
 mod waking;
 
 use std::{
@@ -40,6 +41,13 @@ const MS: Duration = Duration::from_millis(1);
 /// A client that is woken, or waits in vain.
 fn client(nodes: &[MemoryNode]) -> Redlock {
     Redlock::builder().nodes(nodes).wait(5 * MINUTE).retry_delay(MINUTE).build().unwrap()
+}
+
+/// Five nodes that answer after so many milliseconds.
+fn distant(delay: u32) -> Vec<MemoryNode> {
+    let nodes = nodes(5);
+    nodes.iter().for_each(|node| node.slow(delay * MS));
+    nodes
 }
 
 type Waiting = JoinHandle<Result<LockGuard, LockError>>;

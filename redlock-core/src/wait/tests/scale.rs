@@ -3,12 +3,6 @@
 use super::*;
 use crate::sync::Mutex;
 
-fn distant(one_way: u64) -> Vec<MemoryNode> {
-    let nodes = nodes(5);
-    nodes.iter().for_each(|node| node.slow(one_way as u32 * MS));
-    nodes
-}
-
 /// A client with this many holders, whose locks are renewed all the time.
 async fn holding(nodes: &[MemoryNode], count: usize) -> (Redlock, Vec<LockGuard>) {
     let redlock = Redlock::builder().nodes(nodes).ttl(2000 * MS).wait(MINUTE).build().unwrap();

@@ -339,7 +339,7 @@ async fn a_release_tells_three_that_wait_when_the_first_may_have_crashed() {
         let told = monitor.set_inside(&mut server);
         let told = told.iter().filter_map(|key| key.strip_prefix("redlock:a:{redlock:a}:"));
         // The first waiter hears its turn. Its other keys are written so that the server forgets them.
-        let expected = format!("near:first next:first {expected}");
+        let expected = format!("queue:turn near:first next:first {expected}");
         assert_eq!(told.collect::<Vec<_>>().join(" "), expected);
         server.admin("DEL redlock:a:{redlock:a}:queue");
     }

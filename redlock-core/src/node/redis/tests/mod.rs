@@ -13,6 +13,7 @@ mod server;
 mod shared;
 #[cfg(feature = "tls-rustls")]
 mod tls;
+mod turns;
 mod writing;
 
 use std::{sync::Arc, time::Duration};

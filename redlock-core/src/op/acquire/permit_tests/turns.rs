@@ -320,3 +320,34 @@ async fn a_request_that_does_not_wait_gets_a_permit_that_is_free() {
     sleep(SECOND / 2).await;
     drop(ours.lock("r").permits(2).wait(Duration::ZERO).await.unwrap());
 }
+
+/// Of two waiters with a turn, one is refused: the node told both of the same free permit. Before it is back in the
+/// queue, all permits are released, and no release finds it there.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_was_refused_in_its_turn_looks_again_soon() {
+    let nodes = nodes(5);
+    nodes.iter().for_each(|node| node.slow(SECOND / 200));
+    let client = || Redlock::builder().nodes(&nodes).wait(60 * SECOND).build().unwrap();
+    let holder = client();
+    let _kept = holder.lock("r").permits(3).await.unwrap();
+    let end = Instant::now() + 30 * SECOND;
+    let mut turns = tokio::task::JoinSet::new();
+    for number in 0..4_u32 {
+        let client = client();
+        turns.spawn(async move {
+            let (mut count, mut longest) = (0_u32, Duration::ZERO);
+            while Instant::now() < end {
+                sleep((count * (7 + 6 * number) % 20) * SECOND / 1000).await;
+                let begun = Instant::now();
+                let permit = client.lock("r").permits(3).await.unwrap();
+                longest = longest.max(begun.elapsed());
+                sleep(SECOND / 500).await;
+                permit.release().await.unwrap();
+                count += 1;
+            }
+            longest
+        });
+    }
+    let longest = turns.join_all().await;
+    assert!(longest.iter().all(|it| *it < SECOND), "{longest:?}");
+}

@@ -26,7 +26,7 @@ const GIVEN: Circumstances = Circumstances {
     target: Target::Lock,
 };
 
-const PERMIT: Target = Target::Permit { was_refused_in_queue: true };
+const PERMIT: Target = Target::Permit { was_refused_in_queue: true, had_turn: false };
 
 fn waiting(in_queue: bool) -> Waiting {
     Waiting::new(Circumstances { end: at(10_000), ..GIVEN }, in_queue)
@@ -38,7 +38,8 @@ fn kept(now: u64, watch: WatchState) -> Surroundings {
 }
 
 fn place(ahead: u64, left: Option<u64>) -> Option<QueuePosition> {
-    Some(QueuePosition { ahead, left: left.map(ms), is_renewed: false })
+    let turn_is_out = ahead > 0 || left.is_some();
+    Some(QueuePosition { ahead, left: left.map(ms), is_renewed: false, turn_is_out })
 }
 
 /// The place before a lock that its holder renews.

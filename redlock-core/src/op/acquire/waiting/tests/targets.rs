@@ -26,7 +26,10 @@ fn the_front_of_the_waiters_for_permits_asks_at_each_report() {
     for (was_refused_in_queue, first) in
         [(false, Conclusion::End(Chance::Free)), (true, Conclusion::Wait)]
     {
-        let given = Circumstances { target: Target::Permit { was_refused_in_queue }, ..GIVEN };
+        let given = Circumstances {
+            target: Target::Permit { was_refused_in_queue, had_turn: false },
+            ..GIVEN
+        };
         let front = answer(place(0, Some(5000)));
         let mut waiting = Waiting::new(given, true);
         assert_eq!(waiting.reported(&front), first, "{was_refused_in_queue}");

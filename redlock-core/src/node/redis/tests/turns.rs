@@ -1,0 +1,56 @@
+//! A node tells whether a turn is out that it gave: the waiter that has it may be about to take the lock.
+
+use super::{commands::pair, *};
+
+const WAKES: Action = Action::Release { wakes: Places::FIRST };
+const LIFE: Duration = Duration::from_secs(60);
+
+/// Whether a turn is out, as a client hears that joins the queue before a free lock, and one that looks.
+async fn is_out(node: &mut dyn Connection, asks: &Arc<Claim>) -> [bool; 2] {
+    let Ok(Reply::Seen(seen)) = act(node, asks, Action::Inspect).await else { panic!("it looks") };
+    let join = Action::Join { place: 0, life: LIFE, listens: Listens::Nothing };
+    let joined = act(node, asks, join).await;
+    let Ok(Reply::Queued { ahead: 0, left: None, turn_is_out, .. }) = joined else {
+        panic!("{joined:?}")
+    };
+    assert_eq!(act(node, asks, Action::Leave { again: true }).await, Ok(Reply::Done));
+    [turn_is_out, seen.turn_is_out]
+}
+
+#[tokio::test]
+async fn a_turn_is_out_until_the_waiter_with_it_releases_the_lock_or_leaves() {
+    let mut server = Server::start();
+    let (mut node, ours, asks) = pair(&server.url("", "")).await;
+    let [waits, other] = ["waits", "other"].map(|value| claim("redlock:a", value));
+    let join = Action::Join { place: 0, life: LIFE, listens: Listens::Nothing };
+    assert_eq!(is_out(&mut *node, &asks).await, [false; 2]);
+    for leaves in [false, true] {
+        assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Done));
+        assert!(matches!(act(&mut *node, &waits, join).await, Ok(Reply::Queued { .. })));
+        let woken = act(&mut *node, &ours, WAKES).await;
+        assert!(matches!(woken, Ok(Reply::Woke { deleted: true, .. })), "{woken:?}");
+        assert_eq!(is_out(&mut *node, &asks).await, [true; 2]);
+        if leaves {
+            let left = act(&mut *node, &waits, Action::Leave { again: false }).await;
+            assert_eq!(left, Ok(Reply::Missing));
+        } else {
+            let waits = claim("redlock:a", "its value as a holder");
+            assert_eq!(act(&mut *node, &waits, GRANT).await, Ok(Reply::Done));
+            assert_eq!(act(&mut *node, &waits, WAKES).await, Ok(Reply::Done));
+        }
+        assert_eq!(is_out(&mut *node, &asks).await, [false; 2], "{leaves}");
+    }
+    // Locks that are released together share a call.
+    for (key, value) in [("redlock:a", &ours), ("redlock:b", &other)] {
+        let claim = claim(key, &value.value);
+        assert_eq!(act(&mut *node, &claim, GRANT).await, Ok(Reply::Done));
+    }
+    assert!(matches!(act(&mut *node, &waits, join).await, Ok(Reply::Queued { .. })));
+    assert!(matches!(act(&mut *node, &ours, WAKES).await, Ok(Reply::Woke { .. })));
+    assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Done));
+    let beside = claim("redlock:b", &other.value);
+    let answers = batch(&mut *node, &[(&ours, WAKES), (&beside, WAKES)]).await;
+    assert_eq!(answers, [Ok(Reply::Done), Ok(Reply::Done)]);
+    assert_eq!(is_out(&mut *node, &asks).await, [false; 2]);
+    assert_eq!(server.number("DBSIZE"), 0, "nothing stays");
+}

@@ -1,0 +1,89 @@
+//! A client that was given its turn has used it. The client that gave the turn must not leave the free lock alone
+//! until the time of that turn is over.
+
+use tokio::task::JoinSet;
+
+use super::*;
+use crate::node::intercepted::far_away;
+
+#[tokio::test(start_paused = true)]
+async fn a_client_asks_once_the_turn_that_it_gave_is_over() {
+    for delay in [0, 1, 5, 20] {
+        let nodes = distant(delay);
+        let (ours, theirs) = (client(&nodes), client(&nodes));
+        for client in [&ours, &theirs] {
+            drop(client.lock("warm").await.unwrap());
+        }
+        for tries in [true, false] {
+            let guard = ours.lock("r").await.unwrap();
+            let next = waiting(&theirs, MINUTE).await;
+            sleep(100 * MS).await;
+            guard.release().await.unwrap();
+            let guard = next.await.unwrap().unwrap();
+            sleep(3 * MS).await;
+            guard.release().await.unwrap();
+            let begun = Instant::now();
+            if tries {
+                ours.try_lock("r").await.unwrap().release().await.unwrap();
+            } else {
+                ours.lock("r").await.unwrap().release().await.unwrap();
+            }
+            let took = begun.elapsed();
+            assert!(took <= 4 * delay * MS, "{delay} ms, {tries}: {took:?}");
+            sleep(7000 * MS).await;
+        }
+    }
+}
+
+/// The client with the turn has not asked yet.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_only_tries_leaves_a_turn_that_is_out_alone() {
+    let nodes = nodes(3);
+    let far = nodes.iter().zip(["a", "b", "c"]);
+    let far = far.map(|(node, name)| far_away(name, node, 40 * MS)).collect();
+    let far = Redlock::builder().node_timeout(400 * MS).wait(MINUTE).over(far);
+    let (ours, third) = (client(&nodes), client(&nodes));
+    for client in [&ours, &third, &far] {
+        drop(client.lock("warm").await.unwrap());
+    }
+    let guard = ours.lock("r").await.unwrap();
+    let next = waiting(&far, MINUTE).await;
+    sleep(500 * MS).await;
+    guard.release().await.unwrap();
+    while !next.is_finished() {
+        let tried = ours.try_lock("r").await;
+        assert!(tried.as_ref().is_err_and(LockError::is_held), "{tried:?}");
+        sleep(3 * MS).await;
+    }
+    drop(next.await.unwrap().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_that_come_and_go_do_not_stand_before_a_free_lock() {
+    for delay in [0, 1, 5] {
+        let nodes = distant(delay);
+        let mut turns = JoinSet::new();
+        let end = Instant::now() + 10_000 * MS;
+        for number in 0..3_u32 {
+            let client = client(&nodes);
+            turns.spawn(async move {
+                let (mut count, mut longest) = (0, Duration::ZERO);
+                while Instant::now() < end {
+                    // Some of them come at the same time, and some do not.
+                    sleep((count * (7 + 6 * number) % 20) * MS).await;
+                    let begun = Instant::now();
+                    let guard = client.lock("r").await.unwrap();
+                    longest = longest.max(begun.elapsed());
+                    sleep(MS).await;
+                    guard.release().await.unwrap();
+                    count += 1;
+                }
+                (count, longest)
+            });
+        }
+        for (count, longest) in turns.join_all().await {
+            assert!(longest < 20 * MS + 15 * delay * MS, "{delay} ms: {longest:?}");
+            assert!(count > 200, "{delay} ms: {count}");
+        }
+    }
+}
