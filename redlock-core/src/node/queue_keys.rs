@@ -3,6 +3,7 @@
 //! | key | what |
 //! |---|---|
 //! | `LOCK:{LOCK}:queue` | a ZSET of the waiters, by their places |
+//! | `LOCK:{LOCK}:queue:turn` | there while a waiter has its turn, and has neither left nor released the lock |
 //! | `LOCK:{LOCK}:alive:WAITER` | there while the waiter says that it is alive |
 //! | `LOCK:{LOCK}:turn:WAITER` | written when it is the waiter's turn |
 //! | `LOCK:{LOCK}:next:WAITER` | written when the waiter is the next to get the turn |
