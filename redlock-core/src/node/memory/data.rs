@@ -173,7 +173,7 @@ impl Data {
                     action,
                     Action::Release { wakes: Places::FIRST } | Action::Clear { wakes: true }
                 );
-                if wakes { self.wake(&claim.key, reply, told) } else { reply }
+                if wakes { self.wake(claim, &claim.key, reply, told) } else { reply }
             }
         }
     }
@@ -189,7 +189,7 @@ impl Data {
         }
         let wakes = matches!(action, Action::Release { wakes: Places::FIRST });
         if wakes && self.remaining(&claim.key).is_none() {
-            return self.wake(&claim.key, reply, told);
+            return self.wake(claim, &claim.key, reply, told);
         }
         reply
     }
@@ -311,12 +311,14 @@ impl Data {
     }
 
     /// The rest of a release, where the queue is kept.
-    fn wake(&mut self, key: &Arc<str>, reply: Reply, told: &mut Pushes) -> Reply {
+    fn wake(&mut self, claim: &Claim, key: &Arc<str>, reply: Reply, told: &mut Pushes) -> Reply {
         if reply == Reply::Foreign {
             return reply;
         }
         let now = self.clock.now();
-        self.queues.end_turn(key);
+        if claim.has_turn {
+            self.queues.end_turn(key);
+        }
         let woke = self.queues.wake(key, now, &mut self.watched, told);
         let deleted = reply == Reply::Done;
         if woke { Reply::Woke { deleted, woken: Places::FIRST } } else { reply }

@@ -3,10 +3,7 @@
 -- KEYS[1] the lock   ARGV[1] the prefix of its queue's keys, or empty
 -- Answers 1 if it is deleted, 0 if there was no such lock; 2 more when a waiter got the turn.
 local deleted = redis.call('DEL', KEYS[1])
-if ARGV[1] ~= '' then
-  end_turn(ARGV[1])
-  if wake(ARGV[1]) then
-    return deleted + 2
-  end
+if ARGV[1] ~= '' and wake(ARGV[1]) then
+  return deleted + 2
 end
 return deleted

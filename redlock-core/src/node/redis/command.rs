@@ -117,11 +117,12 @@ fn scripted(
             for Command { claim, .. } in commands {
                 claim.keys().for_each(|_| word(out, value(claim)));
             }
-            for (_, key) in kept_queues(commands) {
+            for Kept { key, .. } in kept_queues(commands) {
                 joined(out, queue_keys::queue_parts(key).map(str::as_bytes));
             }
-            for (number, _) in kept_queues(commands) {
-                word(out, Decimal::of(number).digits());
+            for Kept { number, has_turn, .. } in kept_queues(commands) {
+                let sign: &[u8] = if has_turn { b"-" } else { b"" };
+                joined(out, [sign, Decimal::of(number).digits()]);
             }
         }
         Action::Join { place, .. } => {
@@ -149,16 +150,27 @@ fn scripted(
     }
 }
 
-/// The locks that are released here whose queues this node keeps, each with its number in the call.
-fn kept_queues(commands: &[Command]) -> impl Iterator<Item = (u64, &Arc<str>)> {
+/// A lock that is released here whose queue this node keeps.
+struct Kept<'a> {
+    /// Its number in the call.
+    number: u64,
+    key: &'a Arc<str>,
+    /// It was taken in a turn, which is over.
+    has_turn: bool,
+}
+
+fn kept_queues(commands: &[Command]) -> impl Iterator<Item = Kept<'_>> {
     let locks = commands.iter().flat_map(|Command { claim, action }| {
         let wakes = match action {
             Action::Release { wakes } => *wakes,
             _ => Places::NONE,
         };
-        claim.keys().enumerate().map(move |(place, key)| (wakes.has(place), key))
+        let has_turn = claim.has_turn;
+        claim.keys().enumerate().map(move |(place, key)| (wakes.has(place), key, has_turn))
     });
-    (1..).zip(locks).filter_map(|(number, (is_kept, key))| is_kept.then_some((number, key)))
+    (1..).zip(locks).filter_map(|(number, (is_kept, key, has_turn))| {
+        is_kept.then_some(Kept { number, key, has_turn })
+    })
 }
 
 /// Writes a call with the locks, their counters and our value, and room for the other arguments.

@@ -72,8 +72,11 @@ pub(super) fn encode(
             command_of(delete);
             if wakes.has(0) && abilities.scripts {
                 let queue = queue_keys::queue(&command.claim.key);
-                let turn = [&queue, ":turn"].concat();
-                command_of(&[b"EXISTS", queue.as_bytes(), turn.as_bytes()]);
+                command_of(&[b"EXISTS", queue.as_bytes()]);
+                if command.claim.has_turn {
+                    // It is over.
+                    command_of(&[b"DEL", [&queue, ":turn"].concat().as_bytes()]);
+                }
             }
         }
         Action::Shorten { rest } if rest.is_zero() => command_of(delete),
@@ -117,7 +120,7 @@ pub(super) fn read(command: &Command, answers: &[Value]) -> Next {
         (Action::Release { .. }, [Value::Int(deleted @ 0..=1), rest @ ..]) => {
             let deleted = *deleted == 1;
             match rest {
-                [Value::Int(1..)] => Next::Wake { deleted },
+                [Value::Int(1..), ..] => Next::Wake { deleted },
                 // A user without permission to look at queues has no queue.
                 _ => Next::Answer(Ok(gone(deleted))),
             }
@@ -229,7 +232,7 @@ mod tests {
         assert_eq!(sent(release(false), true, Delete::Delifeq), ["DELIFEQ key value"]);
         assert_eq!(
             sent(release(true), true, Delete::Delifeq),
-            ["DELIFEQ key value", "EXISTS key:{key}:queue key:{key}:queue:turn"]
+            ["DELIFEQ key value", "EXISTS key:{key}:queue"]
         );
         assert_eq!(sent(release(true), false, Delete::Delex), ["DELEX key IFEQ value"]);
     }

@@ -2,25 +2,23 @@
 
 -- How many queues are kept here.
 local kept = (#ARGV - #KEYS) / 2
-local queues = {}
+local queues, turns = {}, {}
 
 local function find_queues()
   for at = #KEYS + 1, #KEYS + kept do
-    queues[tonumber(ARGV[at + kept])] = ARGV[at]
+    local number = tonumber(ARGV[at + kept])
+    queues[math.abs(number)], turns[math.abs(number)] = ARGV[at], number < 0
   end
 end
 
--- Whether clients may wait for any of the locks, or have been given the turn.
+-- Whether clients may wait for any of the locks, or a turn is over.
 local function is_waited_for()
-  if kept == 0 then
-    return false
+  for at = #KEYS + kept + 1, #ARGV do
+    if string.byte(ARGV[at]) == 45 then
+      return true
+    end
   end
-  local names = {}
-  for at = 1, kept do
-    local queue = ARGV[#KEYS + at]
-    names[2 * at - 1], names[2 * at] = queue, queue .. ':turn'
-  end
-  return redis.pcall('EXISTS', unpack(names)) ~= 0
+  return kept > 0 and redis.pcall('EXISTS', unpack(ARGV, #KEYS + 1, #KEYS + kept)) ~= 0
 end
 
 -- The state of one key: our value, another value, or nothing.
@@ -36,7 +34,9 @@ local function woken(i, answer)
   local queue = queues[i]
   if queue and answer >= 0 then
     local prefix = string.sub(queue, 1, -#':queue' - 1)
-    end_turn(prefix)
+    if turns[i] then
+      end_turn(prefix)
+    end
     if wake(prefix) then
       return answer + 2
     end

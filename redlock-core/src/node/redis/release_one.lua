@@ -2,7 +2,7 @@
 -- whose queue is kept here.
 --
 -- KEYS the locks   ARGV our value of each; then the queues that are kept here; then, for each of these, the
--- number of its lock
+-- number of its lock, negative where the lock was taken in a turn, which is over
 -- Answers for each lock: 1 if it is deleted, 0 if there was no such lock, -1 if it has another value; 2
 -- more when a waiter got the turn. One lock is answered by the number alone, and so are several when the
 -- number is 1 for all of them.
@@ -19,7 +19,7 @@ if #KEYS == 1 then
     end
     one = redis.call('DEL', key)
   end
-  if not queue or redis.pcall('EXISTS', queue, queue .. ':turn') == 0 then
+  if not queue or ARGV[3] ~= '-1' and redis.pcall('EXISTS', queue) == 0 then
     return one
   end
 end

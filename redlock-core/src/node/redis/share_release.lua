@@ -2,7 +2,7 @@
 -- the turn to the first waiter.
 --
 -- KEYS[1] the lock   ARGV[1] our value   ARGV[2] what is left of min_hold, in ms
--- ARGV[3] the prefix of the queue's keys, or empty
+-- ARGV[3] the prefix of the queue's keys, or empty   ARGV[4] 1 if the lock was taken in a turn, which is over
 -- Answers 1 if it is done, 0 if there was no such reader, -1 if a writer has the lock; 2 more when a
 -- waiter got the turn.
 if not is_free_of_writers(KEYS[1]) then
@@ -20,7 +20,9 @@ if redis.call('ZSCORE', KEYS[1], ARGV[1]) then
 end
 keep(KEYS[1], now)
 if ARGV[3] ~= '' and redis.call('EXISTS', KEYS[1]) == 0 then
-  end_turn(ARGV[3])
+  if ARGV[4] == '1' then
+    end_turn(ARGV[3])
+  end
   if wake(ARGV[3]) then
     return answer + 2
   end

@@ -83,8 +83,9 @@ pub(super) fn encode(
         action => {
             let wakes = matches!(action, Action::Release { wakes: Places::FIRST });
             let prefix = if wakes { queue_keys::prefix(&command.claim.key) } else { String::new() };
-            call(script, how, 1, 3, out);
-            words(out, &[key, value, time.digits(), prefix.as_bytes()]);
+            let turn: &[u8] = if command.claim.has_turn { b"1" } else { b"0" };
+            call(script, how, 1, 4, out);
+            words(out, &[key, value, time.digits(), prefix.as_bytes(), turn]);
         }
     }
 }

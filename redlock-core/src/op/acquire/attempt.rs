@@ -176,7 +176,8 @@ impl<'a> Request<'a> {
         let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
         let (rest, shared) = (self.rest.clone(), terms.shared);
         let (permit, place) = (self.permits.is_some(), fronts.first.place());
-        let claim = Claim { rest, shared, permit, place, ..Claim::new(&self.key, value) };
+        let has_turn = fronts.each().any(|front| front.has_turn());
+        let claim = Claim { rest, shared, permit, place, has_turn, ..Claim::new(&self.key, value) };
         let claim = Arc::new(claim);
         let round = Round::new(&client.nodes.names, Tally::is_decided);
         let start = client.nodes.clock.read();

@@ -132,7 +132,7 @@ impl Data {
             let alone = Action::Release { wakes: Places::NONE };
             let mut reply = self.run_alone(key, claim, alone, told);
             if wakes.has(place) {
-                reply = self.wake(key, reply, told);
+                reply = self.wake(claim, key, reply, told);
             }
             whole.add(place, &reply);
         }

@@ -34,9 +34,15 @@ async fn a_turn_is_out_until_the_waiter_with_it_releases_the_lock_or_leaves() {
             let left = act(&mut *node, &waits, Action::Leave { again: false }).await;
             assert_eq!(left, Ok(Reply::Missing));
         } else {
-            let waits = claim("redlock:a", "its value as a holder");
-            assert_eq!(act(&mut *node, &waits, GRANT).await, Ok(Reply::Done));
-            assert_eq!(act(&mut *node, &waits, WAKES).await, Ok(Reply::Done));
+            for has_turn in [false, true] {
+                // Another client may be faster, which leaves the turn as it is.
+                let value = "its value as a holder".to_owned();
+                let holds = Claim { has_turn, ..Claim::new(&"redlock:a".into(), value) };
+                let holds = Arc::new(holds);
+                assert_eq!(is_out(&mut *node, &asks).await, [true; 2]);
+                assert_eq!(act(&mut *node, &holds, GRANT).await, Ok(Reply::Done));
+                assert_eq!(act(&mut *node, &holds, WAKES).await, Ok(Reply::Done));
+            }
         }
         assert_eq!(is_out(&mut *node, &asks).await, [false; 2], "{leaves}");
     }
@@ -49,6 +55,10 @@ async fn a_turn_is_out_until_the_waiter_with_it_releases_the_lock_or_leaves() {
     assert!(matches!(act(&mut *node, &ours, WAKES).await, Ok(Reply::Woke { .. })));
     assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Done));
     let beside = claim("redlock:b", &other.value);
+    let holds = |has_turn| {
+        Arc::new(Claim { has_turn, ..Claim::new(&"redlock:a".into(), ours.value.clone()) })
+    };
+    let ours = holds(true);
     let answers = batch(&mut *node, &[(&ours, WAKES), (&beside, WAKES)]).await;
     assert_eq!(answers, [Ok(Reply::Done), Ok(Reply::Done)]);
     assert_eq!(is_out(&mut *node, &asks).await, [false; 2]);
