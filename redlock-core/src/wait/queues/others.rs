@@ -33,7 +33,7 @@ impl Queues {
         let is_free = seen.left.is_zero();
         self.locked(key, |inner| match seen.waiting.first() {
             Some(first) => inner.contention.looked(key, is_free.then_some(first), now, until),
-            None if is_free && seen.turn_is_out => {
+            None if seen.turn_is_out => {
                 inner.contention.turn_is_out(key, now, until);
                 true
             }

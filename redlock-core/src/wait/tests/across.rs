@@ -128,7 +128,12 @@ async fn clients_that_never_wait_let_a_waiter_in() {
         let waits = client(&nodes);
         for turn in 0..10 {
             let begun = Instant::now();
-            drop(waits.lock("r").await.unwrap());
+            drop(
+                waits
+                    .lock("r")
+                    .await
+                    .unwrap_or_else(|error| panic!("{delay} {count} {turn}: {error}")),
+            );
             let waited = begun.elapsed();
             // Each of them finds out for itself that a client waits.
             let most = if turn == 0 { 5000 * MS } else { 1000 * MS };
