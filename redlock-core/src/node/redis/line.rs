@@ -7,7 +7,7 @@ use redis::{
     AsyncConnectionConfig, Pipeline, RedisConnectionInfo, RedisError, ServerError, Value,
     aio::MultiplexedConnection,
 };
-use tokio::time::timeout;
+use tokio::{runtime::Id, time::timeout};
 
 use super::{
     failure::is_login,
@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     node::{Credentials, credentials::Provider},
+    runtime::here,
     sync::Mutex,
 };
 
@@ -34,6 +35,15 @@ type Kept = Arc<tokio::sync::Mutex<Option<Open>>>;
 struct Open {
     redis: MultiplexedConnection,
     close_reason: CloseReason,
+    /// The runtime that reads it. The connection ends with it.
+    runtime: Option<Id>,
+}
+
+impl Open {
+    async fn ask(&mut self, questions: &Pipeline) -> Result<Vec<Value>, String> {
+        let answered = self.redis.send_packed_commands(questions, 0, questions.len()).await;
+        answered.map_err(|_| self.close_reason.reason().to_string())
+    }
 }
 
 /// How to open a [`Line`].
@@ -55,8 +65,8 @@ impl Line {
         Self { address, open: Mutex::default() }
     }
 
-    /// The answers to these questions. A broken connection is replaced at the next question, and one
-    /// that did not answer in time as well.
+    /// The answers to these questions. A connection that is found broken is replaced at once, and so is one of
+    /// another runtime, which may have ended; one that did not answer in time is replaced at the next question.
     ///
     /// Dropping the future gives up the answers alone. The question goes on in a task of its own, so that
     /// a caller that has heard enough from other servers does not make a connection that is well look like
@@ -104,19 +114,16 @@ impl Line {
         questions: &Pipeline,
         access: &Access,
     ) -> Result<Vec<Value>, String> {
-        let line = match open.take() {
-            Some(line) => line,
-            None => self.dial(access).await?,
-        };
-        let line = open.insert(line);
-        match line.redis.send_packed_commands(questions, 0, questions.len()).await {
-            Ok(answers) => Ok(answers),
-            Err(_) => {
-                let reason = line.close_reason.reason().to_string();
-                *open = None;
-                Err(reason)
-            }
+        if let Some(line) = open.take().filter(|line| line.runtime == here())
+            && let Ok(answers) = open.insert(line).ask(questions).await
+        {
+            return Ok(answers);
         }
+        *open = None;
+        let mut line = self.dial(access).await?;
+        let answers = line.ask(questions).await?;
+        *open = Some(line);
+        Ok(answers)
     }
 
     async fn dial(&self, access: &Access) -> Result<Open, String> {
@@ -165,7 +172,7 @@ impl Line {
             .exec_async(&mut redis)
             .await
             .map_err(|error| Refusal::of(error, &close_reason))?;
-        Ok(Open { redis, close_reason })
+        Ok(Open { redis, close_reason, runtime: here() })
     }
 }
 

@@ -24,6 +24,20 @@ struct Asked {
     heard: Arc<AtomicUsize>,
 }
 
+fn line_to(url: &str, limit: Duration) -> (Arc<Line>, Arc<Access>) {
+    let endpoint = url::parse(url).unwrap();
+    let (address, login) = (endpoint.address.clone(), endpoint.login.clone());
+    let opener = Arc::new(opener(endpoint, NodeSettings::default(), &context()).unwrap());
+    let access = Access { opener, credentials: None, login, login_at_need: false, limit };
+    (Arc::new(Line::new(address)), Arc::new(access))
+}
+
+fn role() -> Arc<redis::Pipeline> {
+    let mut questions = redis::pipe();
+    questions.cmd("ROLE");
+    Arc::new(questions)
+}
+
 impl Asked {
     async fn new(limit: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -48,18 +62,12 @@ impl Asked {
                 }
             }
         });
-        let endpoint = url::parse(&format!("redis://127.0.0.1:{port}")).unwrap();
-        let (address, login) = (endpoint.address.clone(), endpoint.login.clone());
-        let opener = Arc::new(opener(endpoint, NodeSettings::default(), &context()).unwrap());
-        let access = Access { opener, credentials: None, login, login_at_need: false, limit };
-        let line = Arc::new(Line::new(address));
-        Self { line, access: Arc::new(access), may_answer, connections, heard }
+        let (line, access) = line_to(&format!("redis://127.0.0.1:{port}"), limit);
+        Self { line, access, may_answer, connections, heard }
     }
 
     async fn ask(&self) -> Result<Vec<redis::Value>, String> {
-        let mut questions = redis::pipe();
-        questions.cmd("ROLE");
-        within(self.line.ask(&Arc::new(questions), &self.access)).await
+        within(self.line.ask(&role(), &self.access)).await
     }
 
     /// Asks, and gives the answer up once the server was asked for the `count`th time.
@@ -99,4 +107,34 @@ async fn a_line_that_hangs_is_replaced() {
     asked.may_answer.add_permits(1000);
     within(async { while asked.ask().await.is_err() {} }).await;
     assert!(asked.connections() > 1);
+}
+
+/// As in tests that share a client: each has a runtime of its own. Nothing reads the connection of the one before.
+#[test]
+fn a_line_goes_on_on_the_next_runtime_at_the_first_question() {
+    let server = Server::start();
+    let (line, access) = line_to(&server.url("", ""), LIMIT);
+    let questions = role();
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut before = None;
+    for ends in [true, true, false, true] {
+        let here = runtime();
+        here.block_on(within(line.ask(&questions, &access))).unwrap();
+        // Some of them only stand still.
+        before = (!ends).then_some(here);
+    }
+    drop(before);
+}
+
+/// A server closes connections that are at rest for long.
+#[tokio::test]
+async fn a_line_that_was_closed_at_rest_is_replaced_at_once() {
+    let mut server = Server::start();
+    let (line, access) = line_to(&server.url("", ""), LIMIT);
+    let questions = role();
+    for _ in 0..3 {
+        within(line.ask(&questions, &access)).await.unwrap();
+        server.admin("CLIENT KILL TYPE normal SKIPME yes");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
