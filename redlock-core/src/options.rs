@@ -18,8 +18,8 @@ macro_rules! call_settings {
                 /// How long to wait for the lock. No attempt starts later than that, with one exception: a first
                 /// attempt may wait up to 10 s for one of the 512 places that a client has for attempts. Zero
                 /// means at most one attempt. If other clients were waiting a moment ago, such a request first
-                /// looks whether they still are. If the runtime that reads the answers is blocked, an attempt is
-                /// made once more on the caller's runtime. The default of a client: 5 s.
+                /// looks whether they still are. If the runtime that reads the answers is blocked or has ended,
+                /// the attempt is made again on the caller's runtime. The default of a client: 5 s.
                 wait: Duration = Duration::from_secs(5);
                 /// At most this many timed retries after the first attempt. Unset by default: then
                 /// `wait` alone limits.

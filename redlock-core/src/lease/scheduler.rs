@@ -175,11 +175,13 @@ impl Standby {
                 // This counts what the clock has missed, too, which the task may not do now.
                 let reading = leases.nodes.clock.read();
                 leases.ensure_moving(reading.now);
-                // A delete that is on its way is owed again if the runtime of its node's task ends before it is
-                // answered.
-                let is_done = leases.nodes.iter().all(NodeHandle::is_drained);
                 let all_here = leases.registry.elsewhere().is_none()
                     && !leases.nodes.iter().any(NodeHandle::is_elsewhere);
+                // In this order: a release hands its deletes over before it forgets the hold. A delete that is on
+                // its way is owed again if the runtime of its node's task ends before it is answered. What is owed
+                // to a node that is down waits for the client's next use.
+                let is_done = self.shared.inner.lock().holds.is_empty()
+                    && leases.nodes.iter().all(NodeHandle::is_drained);
                 if self.is_over(all_here, is_done) {
                     return;
                 }
@@ -189,8 +191,8 @@ impl Standby {
         }
     }
 
-    /// Whether nothing is held any more and all that was sent `is_done`, or the tasks of the client run here now.
-    /// The next hold starts another standby.
+    /// Whether nothing is held any more and no delete is on its way (`is_done`), or the tasks of the client run here
+    /// now. The next hold starts another standby.
     fn is_over(&self, all_here: bool, is_done: bool) -> bool {
         let mut inner = self.shared.inner.lock();
         let is_over = all_here || inner.holds.is_empty() && is_done;

@@ -24,7 +24,7 @@ pub(crate) struct Claim {
     /// The place in the queue between clients of a reader, or of a writer that waits for readers. Zero
     /// without a place. Readers behind a writer that waits get no lock.
     pub(crate) place: u64,
-    /// The client asks in a turn that it was given. That turn is over when the lock is released.
+    /// The client that asks was given a turn. That turn is over when the lock is released.
     pub(crate) has_turn: bool,
     /// The waiter has left the queue, or the writer has lowered its barrier: what would put it there again is
     /// not sent any more.

@@ -24,7 +24,15 @@ pub(crate) async fn inspect(client: &Client, resource: &str) -> Result<LockStatu
     client.ready().await?;
     let key = client.key(resource);
     let claim = Arc::new(Claim::new(&key, String::new()));
-    let answers = ask_all(client, &claim, |_| Action::Inspect).await;
+    let mut unheard = Unheard::new(client);
+    let answers = loop {
+        let answers = ask_all(client, &claim, |_| Action::Inspect).await;
+        let failures: Vec<_> =
+            answers.iter().filter_map(|(_, answer)| answer.as_ref().err().cloned()).collect();
+        if failures.is_empty() || !unheard.asks_again(&failures, Duration::MAX).await {
+            break answers;
+        }
+    };
     check_runtime()?;
     let seen = answers.into_iter().map(|(name, answer)| {
         let seen = match answer {
@@ -61,23 +69,14 @@ async fn take_away(
     // No client has this value, so no client can renew or release a key that has it.
     let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
     let claim = Arc::new(Claim::new(&client.key(resource), value));
-    let mut tally = Tally::new(nodes.len());
-    let mut failures = Vec::new();
-    for (_, answer) in ask_all(client, &claim, action).await {
-        if let Ok(Reply::Woke { .. }) = answer {
-            // The turn may be that of a task of this client, to which it is not pushed. A writer may have it as
-            // well as a reader.
-            client.queues.turn_given(&claim.key, true);
+    let mut unheard = Unheard::new(client);
+    let (tally, failures) = loop {
+        let (tally, failures) = take_away_once(client, &claim, &action).await;
+        // A lock that a quorum has given up may be that of the next holder already.
+        if tally.answered() || !unheard.asks_again(&failures, Duration::MAX).await {
+            break (tally, failures);
         }
-        match answer {
-            Ok(Reply::Done | Reply::Woke { deleted: true, .. }) => tally.count(Vote::Yes),
-            Ok(_) => tally.count(Vote::No),
-            Err(error) => {
-                tally.count(Vote::Failed);
-                failures.push(error);
-            }
-        }
-    }
+    };
     telemetry::forced(resource, tally.yes(), nodes.len());
     if tally.answered() {
         return Ok(());
@@ -93,25 +92,34 @@ async fn take_away(
     })
 }
 
-/// The answer of each node, beside its name. All nodes are asked and waited for, not a quorum of them:
-/// a lock that stays on some nodes may block other clients for long.
-async fn ask_all(
+async fn take_away_once(
     client: &Client,
     claim: &Arc<Claim>,
     action: impl Fn(usize) -> Action,
-) -> Vec<(Arc<str>, Result<Reply, NodeError>)> {
-    let mut unheard = Unheard::new(client);
-    loop {
-        let answers = ask_all_once(client, claim, &action).await;
-        let failures: Vec<_> =
-            answers.iter().filter_map(|(_, answer)| answer.as_ref().err().cloned()).collect();
-        if failures.is_empty() || !unheard.asks_again(&failures, Duration::MAX).await {
-            return answers;
+) -> (Tally, Vec<NodeError>) {
+    let mut tally = Tally::new(client.nodes.len());
+    let mut failures = Vec::new();
+    for (_, answer) in ask_all(client, claim, action).await {
+        if let Ok(Reply::Woke { .. }) = answer {
+            // The turn may be that of a task of this client, to which it is not pushed. A writer may have it as
+            // well as a reader.
+            client.queues.turn_given(&claim.key, true);
+        }
+        match answer {
+            Ok(Reply::Done | Reply::Woke { deleted: true, .. }) => tally.count(Vote::Yes),
+            Ok(_) => tally.count(Vote::No),
+            Err(error) => {
+                tally.count(Vote::Failed);
+                failures.push(error);
+            }
         }
     }
+    (tally, failures)
 }
 
-async fn ask_all_once(
+/// The answer of each node, beside its name. All nodes are asked and waited for, not a quorum of them:
+/// a lock that stays on some nodes may block other clients for long.
+async fn ask_all(
     client: &Client,
     claim: &Arc<Claim>,
     action: impl Fn(usize) -> Action,

@@ -30,7 +30,7 @@ pub enum Released {
 
 /// Releases the lock and waits for a quorum to confirm.
 pub(crate) async fn release(client: &Arc<Client>, hold: &Arc<Hold>) -> Result<Released, LockError> {
-    let Sent { mut round, asked, judged, started, lease } =
+    let Sent { mut round, asked, judged, started, lease, settles } =
         match begin_release(client, hold, settles) {
             Begun::Sent(sent) => sent,
             Begun::PassedOn => return Ok(Released::Ours),
@@ -112,6 +112,7 @@ struct Sent {
     judged: Judgement,
     started: Moment,
     lease: LeaseState,
+    settles: fn(&Tally) -> bool,
 }
 
 /// Ends the hold. Its lease is passed on, or every node that may have the key is asked once to
@@ -137,7 +138,7 @@ fn begin_release(client: &Arc<Client>, hold: &Arc<Hold>, settles: fn(&Tally) -> 
     for key in lease.claim.keys() {
         queues.pass_on(key, hold.id, now);
     }
-    Begun::Sent(Sent { round, asked, judged, started: now, lease })
+    Begun::Sent(Sent { round, asked, judged, started: now, lease, settles })
 }
 
 /// Takes the hold out of the registry: it is not looked at any more.

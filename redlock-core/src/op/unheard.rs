@@ -28,7 +28,7 @@ impl<'c> Unheard<'c> {
     pub(super) async fn asks_again(&mut self, failures: &[NodeError], left: Duration) -> bool {
         let Self { client, asked_again } = self;
         let nodes = &client.nodes;
-        if *asked_again == MOST {
+        if *asked_again == MOST || left.is_zero() {
             return false;
         }
         *asked_again += 1;

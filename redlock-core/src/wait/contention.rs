@@ -83,7 +83,7 @@ impl Contention {
     }
 
     /// Notes that a node has shown a lock for which no client waits in the queue, and that a client has its turn: it
-    /// has the lock, or was not fast enough and comes back. One that began now would end at `until`.
+    /// has the lock, or was not fast enough and comes back. A turn that began now would end at `until`.
     pub(super) fn turn_is_out(&mut self, key: &Arc<str>, now: Moment, until: Moment) {
         let looked_until = now + until.since(now) / LOOKS;
         let turn = self.turn(key, now).unwrap_or(now).max(looked_until);

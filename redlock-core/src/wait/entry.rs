@@ -82,6 +82,8 @@ pub(crate) struct Entry {
     pub(super) joined: Moment,
     /// The node that gave it the turn: the entry is out of the queue there already.
     turn_from: Option<usize>,
+    /// The turn came, at some time.
+    had_turn: bool,
     /// The turn came while the waiter was reported alive, which put the entry back.
     is_back: bool,
     /// A report is not answered. It may put the entry back at any moment.
@@ -126,6 +128,7 @@ impl Entry {
             declined: BTreeSet::new(),
             joined: nodes.clock.now(),
             turn_from: None,
+            had_turn: false,
             is_back: false,
             may_be_back: false,
             left: Arc::new(Left { turn_given: Box::new(turn_given) }),
@@ -276,9 +279,15 @@ impl Entry {
             self.reports = 0;
         }
         if signal == Signal::Turn {
+            self.had_turn = true;
             self.turn_from = self.wake.giver().filter(|_| !std::mem::take(&mut self.is_back));
         }
         signal
+    }
+
+    /// Whether the turn came at some time. The waiter may have been back in the queue since.
+    pub(crate) fn had_turn(&self) -> bool {
+        self.had_turn
     }
 
     /// Whether the turn came, so that the entry is out of the queue.

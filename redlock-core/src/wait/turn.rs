@@ -241,9 +241,9 @@ impl Front {
         self.entry.as_ref().map_or(0, |entry| entry.place())
     }
 
-    /// Whether another client has given it the turn.
-    pub(crate) fn has_turn(&self) -> bool {
-        self.entry.as_ref().is_some_and(|entry| entry.has_turn())
+    /// Whether another client has given it the turn, at some time.
+    pub(crate) fn had_turn(&self) -> bool {
+        self.entry.as_ref().is_some_and(|entry| entry.had_turn())
     }
 
     /// Leaves the queue between clients, unless a task behind this one takes the place over.

@@ -74,7 +74,7 @@ pub(super) fn encode(
                 let queue = queue_keys::queue(&command.claim.key);
                 command_of(&[b"EXISTS", queue.as_bytes()]);
                 if command.claim.has_turn {
-                    // It is over.
+                    // The turn is over, whatever became of the lock.
                     command_of(&[b"DEL", [&queue, ":turn"].concat().as_bytes()]);
                 }
             }

@@ -176,7 +176,7 @@ impl<'a> Request<'a> {
         let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
         let (rest, shared) = (self.rest.clone(), terms.shared);
         let (permit, place) = (self.permits.is_some(), fronts.first.place());
-        let has_turn = fronts.each().any(|front| front.has_turn());
+        let has_turn = fronts.each().any(|front| front.had_turn());
         let claim = Claim { rest, shared, permit, place, has_turn, ..Claim::new(&self.key, value) };
         let claim = Arc::new(claim);
         let round = Round::new(&client.nodes.names, Tally::is_decided);
