@@ -47,6 +47,6 @@ fn the_lines_of_the_readme_are_those_that_run() {
     let readme = include_str!("../../../README.md");
     let (_, block) = readme.split_once("```rust,ignore\n").unwrap();
     let (block, _) = block.split_once("```").unwrap();
-    assert_eq!(block.lines().count(), 4);
+    assert_eq!(block.lines().count(), 7);
     assert!(include_str!("../../../docs/fencing.md").contains(block), "{block}");
 }
