@@ -9,7 +9,7 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use super::{Action, Claim, EarlyReply, Job, Reply, ReplyTo};
+use super::{Action, Claim, EarlyReply, Job, Reply, ReplyTo, sweep::Sweep};
 use crate::{
     clock::Moment,
     error::{NodeError, NodeErrorKind},
@@ -37,9 +37,6 @@ const MAX_UPKEEP: usize = 2 * MAX_IN_FLIGHT;
 /// it wake their callers.
 pub(super) const MAX_IN_BATCH: usize = MAX_IN_FLIGHT / 2;
 
-/// Below this many joins and watches, it is not worth looking for those that are not wanted any more.
-const FEW: usize = 64;
-
 /// A job on its way to the node.
 #[derive(Debug)]
 pub(super) struct Queued {
@@ -58,8 +55,7 @@ pub(super) struct Lanes {
     grants: VecDeque<Queued>,
     /// Joins and watches.
     watches: VecDeque<Queued>,
-    /// How many of them there were when those that are not wanted any more were last looked for.
-    swept: usize,
+    sweep: Sweep,
     in_flight: usize,
 }
 
@@ -135,9 +131,9 @@ impl Lanes {
             | Action::Inspect
             | Action::RaiseBarrier { .. }
             | Action::FindPermit { .. } => {
-                if self.watches.len() >= 2 * self.swept.max(FEW) {
+                if self.sweep.is_due(self.watches.len()) {
                     self.watches.retain(Queued::is_wanted);
-                    self.swept = self.watches.len();
+                    self.sweep.done(self.watches.len());
                 }
                 self.watches.push_back(Queued::new(job, reply_to, now));
             }

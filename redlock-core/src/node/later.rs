@@ -3,11 +3,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{Job, lanes::Queued};
+use super::{Job, lanes::Queued, sweep::Sweep};
 use crate::clock::Moment;
-
-/// Below this many commands, it is not worth looking for watches that nothing waits for.
-const FEW: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Later {
@@ -16,8 +13,7 @@ pub(super) struct Later {
     numbered: u64,
     /// How many of them are deletes.
     cleanups: usize,
-    /// How many commands there were when watches that nothing waits for were last looked for.
-    swept: usize,
+    sweep: Sweep,
     /// Waiters that have left, where the node did not answer in time. It takes them out when it goes on,
     /// unless the connection ends first.
     unheard: Vec<Arc<Job>>,
@@ -27,9 +23,9 @@ impl Later {
     /// Adds a watch. A node that sits out is asked when it votes again: until then its watches would
     /// pile up, most of which nothing waits for any more (rule 18).
     pub(super) fn add_watch(&mut self, item: Queued, due: Moment) {
-        if self.jobs.len() >= 2 * self.swept.max(FEW) {
+        if self.sweep.is_due(self.jobs.len()) {
             self.jobs.retain(|_, item| item.is_wanted());
-            self.swept = self.jobs.len();
+            self.sweep.done(self.jobs.len());
         }
         self.add(item, due);
     }

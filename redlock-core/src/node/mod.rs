@@ -47,6 +47,7 @@ mod source;
 mod spec;
 mod strikes;
 mod supervisor;
+mod sweep;
 mod task;
 #[cfg(test)]
 mod tests;

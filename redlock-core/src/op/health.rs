@@ -27,7 +27,7 @@ pub(crate) async fn health(client: &Client) -> Vec<NodeHealth> {
             NodeState::Down { error } => Some(error.clone()),
         });
         let failures: Vec<_> = failures.collect();
-        if failures.is_empty() || !unheard.asks_again(&failures, Duration::MAX).await {
+        if !unheard.asks_again(&failures, Duration::MAX).await {
             break healths;
         }
     };

@@ -29,7 +29,7 @@ pub(crate) async fn inspect(client: &Client, resource: &str) -> Result<LockStatu
         let answers = ask_all(client, &claim, |_| Action::Inspect).await;
         let failures: Vec<_> =
             answers.iter().filter_map(|(_, answer)| answer.as_ref().err().cloned()).collect();
-        if failures.is_empty() || !unheard.asks_again(&failures, Duration::MAX).await {
+        if !unheard.asks_again(&failures, Duration::MAX).await {
             break answers;
         }
     };

@@ -24,11 +24,11 @@ impl<'c> Unheard<'c> {
     }
 
     /// Whether no task has read the answers to a question that has failed so, and it is to be asked again: the
-    /// tasks run then, and are connected or cannot be. It takes about as long as `left` at most.
+    /// tasks run then, and are connected or cannot be. Not if `left` is zero, and after about that long at most.
     pub(super) async fn asks_again(&mut self, failures: &[NodeError], left: Duration) -> bool {
         let Self { client, asked_again } = self;
         let nodes = &client.nodes;
-        if *asked_again == MOST || left.is_zero() {
+        if failures.is_empty() || *asked_again == MOST || left.is_zero() {
             return false;
         }
         *asked_again += 1;

@@ -6,7 +6,6 @@ mod leaving;
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::node::intercepted::far_away;
 
 /// The counts of a task that takes the lock again and again.
 #[derive(Debug, Clone, Copy, Default)]
@@ -149,9 +148,7 @@ async fn clients_that_never_wait_let_a_waiter_in() {
 async fn a_far_client_gets_its_turns_beside_a_near_one() {
     for (delay, hold) in [(10, 1), (10, 100), (20, 20), (20, 100), (20, 1000)] {
         let nodes = nodes(3);
-        let far = nodes.iter().zip(["a", "b", "c"]);
-        let far = far.map(|(node, name)| far_away(name, node, delay * MS)).collect();
-        let far = Redlock::builder().node_timeout(200 * MS).wait(MINUTE).over(far);
+        let far = far_client(&nodes, delay * MS);
         let near = client(&nodes);
         drop(far.lock("warm").await.unwrap());
         let looping = tokio::spawn(async move {
@@ -178,9 +175,7 @@ async fn a_far_client_gets_its_turns_beside_a_near_one() {
 #[tokio::test(start_paused = true)]
 async fn a_far_client_gets_its_turns_beside_a_near_one_with_a_short_wait() {
     let nodes = nodes(3);
-    let far = nodes.iter().zip(["a", "b", "c"]);
-    let far = far.map(|(node, name)| far_away(name, node, 20 * MS)).collect();
-    let far = Redlock::builder().node_timeout(200 * MS).wait(MINUTE).over(far);
+    let far = far_client(&nodes, 20 * MS);
     let near = client(&nodes);
     drop(far.lock("warm").await.unwrap());
     let looping = tokio::spawn(async move {

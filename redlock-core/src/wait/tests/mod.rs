@@ -30,6 +30,7 @@ use tokio::{
 use super::{Entry, Joined, Signal, Wants, queue_node};
 use crate::{
     LockError, LockGuard, LockRequest, MemoryNode, Redlock, Released,
+    node::intercepted::far_away,
     op::{release, watch::watch},
     options::LockOptions,
     testing::{are_empty, nodes},
@@ -48,6 +49,13 @@ fn distant(delay: u32) -> Vec<MemoryNode> {
     let nodes = nodes(5);
     nodes.iter().for_each(|node| node.slow(delay * MS));
     nodes
+}
+
+/// A client that is this far away from nodes which are near for other clients.
+fn far_client(nodes: &[MemoryNode], one_way: Duration) -> Redlock {
+    let far = nodes.iter().zip(["a", "b", "c"]);
+    let far = far.map(|(node, name)| far_away(name, node, one_way)).collect();
+    Redlock::builder().node_timeout(10 * one_way.max(20 * MS)).wait(MINUTE).over(far)
 }
 
 type Waiting = JoinHandle<Result<LockGuard, LockError>>;

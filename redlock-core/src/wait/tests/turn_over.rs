@@ -4,7 +4,6 @@
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::node::intercepted::far_away;
 
 #[tokio::test(start_paused = true)]
 async fn a_client_asks_once_the_turn_that_it_gave_is_over() {
@@ -39,9 +38,7 @@ async fn a_client_asks_once_the_turn_that_it_gave_is_over() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_only_tries_leaves_a_turn_that_is_out_alone() {
     let nodes = nodes(3);
-    let far = nodes.iter().zip(["a", "b", "c"]);
-    let far = far.map(|(node, name)| far_away(name, node, 40 * MS)).collect();
-    let far = Redlock::builder().node_timeout(400 * MS).wait(MINUTE).over(far);
+    let far = far_client(&nodes, 40 * MS);
     let (ours, third) = (client(&nodes), client(&nodes));
     for client in [&ours, &third, &far] {
         drop(client.lock("warm").await.unwrap());

@@ -1,0 +1,22 @@
+//! When to look for commands that are not wanted any more, among those that wait.
+
+/// Below this many commands, it is not worth looking.
+const FEW: usize = 64;
+
+/// Tells when to look: once there are twice as many as after the last time. So each command that comes costs little,
+/// and those that are not wanted are never more than those that are.
+#[derive(Debug, Default)]
+pub(super) struct Sweep {
+    /// How many were left when they were last looked at.
+    left: usize,
+}
+
+impl Sweep {
+    pub(super) fn is_due(&self, waiting: usize) -> bool {
+        waiting >= 2 * self.left.max(FEW)
+    }
+
+    pub(super) fn done(&mut self, left: usize) {
+        self.left = left;
+    }
+}
