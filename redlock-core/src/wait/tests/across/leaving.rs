@@ -84,9 +84,7 @@ async fn a_front_that_gets_the_lock_by_its_turn_has_no_queue_to_leave() {
 async fn one_turn_is_passed_on(closes: bool) {
     let nodes = nodes(3);
     let [holder, front, near] = [(); 3].map(|()| client(&nodes));
-    let far = nodes.iter().zip(["a", "b", "c"]);
-    let far = far.map(|(node, name)| far_away(name, node, 10 * MS)).collect();
-    let far = Redlock::builder().node_timeout(200 * MS).wait(MINUTE).over(far);
+    let far = far_client(&nodes, 10 * MS);
     let guard = holder.lock("r").await.unwrap();
     let is_released = Arc::new(AtomicBool::new(false));
     let front = ended_once_granted(front, &nodes, &is_released, closes);
