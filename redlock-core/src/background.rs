@@ -1,6 +1,6 @@
 //! Tasks that belong to a client and outlive any one caller (rules 12 and 13).
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use tokio::runtime::Id;
 
@@ -163,27 +163,34 @@ impl Background {
             self.progress.current.store(started.number, Ordering::Release);
             started.number
         };
-        let over = Over { progress: Arc::clone(&self.progress), number, ended: Some(ended) };
-        let task = task(Pulse { progress: Arc::clone(&self.progress), number });
+        let progress = Arc::clone(&self.progress);
+        let task = Box::pin(task(Pulse { progress: Arc::clone(&progress), number }));
+        let mut run = Run { progress, number, task: Some(task), ended: Some(ended) };
         spawn_on(&runtime, async move {
-            let _over = over;
-            task.await;
+            if let Some(task) = &mut run.task {
+                task.await;
+            }
         });
         true
     }
 }
 
-struct Over<E: FnOnce()> {
+/// A task that runs until this is dropped.
+struct Run<F, E: FnOnce()> {
     progress: Arc<Progress>,
     number: u64,
+    task: Option<Pin<Box<F>>>,
     ended: Option<E>,
 }
 
-impl<E: FnOnce()> Drop for Over<E> {
+impl<F, E: FnOnce()> Drop for Run<F, E> {
     fn drop(&mut self) {
         let current = &self.progress.current;
         let was_current =
             current.compare_exchange(self.number, 0, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        // A task that its runtime drops gives up what waits for it. A waiter that hears of this at once must find
+        // that no task runs, so that it starts one.
+        self.task = None;
         if was_current && let Some(ended) = self.ended.take() {
             ended();
         }
@@ -216,6 +223,34 @@ mod tests {
             told.recv_timeout(Duration::from_secs(30)).unwrap();
             assert!(!background.is_running());
         }
+    }
+
+    #[test]
+    fn what_a_dropped_task_gives_up_finds_that_no_task_runs() {
+        struct GivesUp(Arc<Background>, std::sync::mpsc::Sender<(&'static str, bool)>);
+        impl Drop for GivesUp {
+            fn drop(&mut self) {
+                self.1.send(("given up", self.0.is_running())).unwrap();
+            }
+        }
+        let background = Arc::<Background>::default();
+        let (tell, told) = std::sync::mpsc::channel();
+        let held = GivesUp(Arc::clone(&background), tell.clone());
+        let runtime = runtime();
+        runtime.block_on(async {
+            background.ensure(
+                |_| async move {
+                    let _held = held;
+                    pending::<()>().await;
+                },
+                move || tell.send(("ended", false)).unwrap(),
+            );
+            tokio::task::yield_now().await;
+        });
+        assert!(background.is_running());
+        drop(runtime);
+        let told = || told.recv_timeout(Duration::from_secs(30)).unwrap();
+        assert_eq!([told(), told()], [("given up", false), ("ended", false)]);
     }
 
     #[test]

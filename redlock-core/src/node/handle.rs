@@ -118,6 +118,8 @@ impl NodeHandle {
         }
         if !shared.task.is_running() {
             shared.send_last(now);
+            // It has ended since the caller made sure that it runs: its replies are given up a moment before.
+            self.ensure_running();
             return early;
         }
         if quiet {
@@ -197,7 +199,8 @@ impl NodeHandle {
         &self.shared().watchers
     }
 
-    /// Waits until the first connection is made or has failed. True when it is made.
+    /// Waits until the first connection is made or has failed. True when it is made. False also where no task can
+    /// run.
     pub(crate) async fn connects(&self) -> bool {
         let mut relinked = self.shared().relinked.subscribe();
         loop {
@@ -205,6 +208,12 @@ impl NodeHandle {
                 Link::Up => return true,
                 Link::Down(_) => return false,
                 Link::Opening => {}
+            }
+            // It may have ended since the caller made sure that it runs.
+            self.ensure_running();
+            if !self.is_running() {
+                // A runtime that was shut down ends a task as it begins.
+                return false;
             }
             // The sender is in `self`, so that waiting for it cannot fail.
             if relinked.changed().await.is_err() {

@@ -81,8 +81,13 @@ impl NodeHandle {
         let answer = match down {
             Some(error) => Err(error),
             None => {
-                shared.task.expect(asked);
-                shared.notify();
+                if shared.task.is_running() {
+                    shared.task.expect(asked);
+                    shared.notify();
+                } else {
+                    // It has ended since the caller made sure that it runs.
+                    self.ensure_running();
+                }
                 let limit =
                     shared.context.connect_timeout.saturating_add(shared.context.node_timeout);
                 match timeout(limit, told).await {
@@ -91,8 +96,9 @@ impl NodeHandle {
                         let reason = "the connection ended before it answered";
                         let kind = NodeErrorKind::Disconnected;
                         let error = NodeError::new(&shared.name, kind, reason);
-                        let has_ended = !shared.task.is_running();
-                        let cause = if has_ended { Cause::Unheard } else { error.cause };
+                        // A connection that broke has taken the node down. Otherwise its task has ended.
+                        let is_down = matches!(shared.outbox.lock().link, Link::Down(_));
+                        let cause = if is_down { error.cause } else { Cause::Unheard };
                         Err(NodeError { cause, ..error })
                     }
                     Err(_) => Err(NodeError::new(

@@ -165,7 +165,7 @@ impl Shared {
             for item in &abandoned {
                 outbox.owe(Arc::clone(&item.job), now);
             }
-            abandoned
+            (abandoned, std::mem::take(&mut outbox.pings))
         };
         self.announce();
         // Each `ReplyTo` answers as it is dropped, with no lock held.

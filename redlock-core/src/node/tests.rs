@@ -2,17 +2,18 @@
 
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
-use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, future::BoxFuture};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    Action, Claim, Connector, Job, Listener, NodeHandle, NodeSpec, Opened, ReplyTo, Watchers,
-    deliver, ending_by::ending_by,
+    Action, Claim, Connector, Job, Listener, NodeHandle, NodeSpec, NodeState, Opened, ReplyTo,
+    Watchers, deliver, ending_by::ending_by,
 };
 use crate::{
     LockError, MemoryNode, NodeError, NodeErrorKind, Redlock, Restarts,
     clock::Moment,
+    error::Cause,
     quorum::{Round, names},
     testing::nodes,
 };
@@ -53,6 +54,52 @@ fn ask_for_lock(node: &NodeHandle, round: &Arc<Round>) {
     let claim = Arc::new(Claim::new(&"redlock:r".into(), "v".to_owned()));
     let grant = Job::new(&claim, Action::Grant { ttl: Duration::from_secs(30) });
     deliver(node.submit(grant, ReplyTo::new(round, 0), node.now()));
+}
+
+/// The runtime of its task is not driven, and then ends.
+#[test]
+fn a_ping_that_no_task_has_sent_is_not_heard() {
+    let node = MemoryNode::new();
+    let redlock = trusting(std::slice::from_ref(&node));
+    let first = runtime();
+    first.block_on(async { drop(redlock.lock("warm").await.unwrap()) });
+    let handle = redlock.client().nodes[0].clone();
+    let health = runtime().block_on(async {
+        let mut asked = Box::pin(handle.health());
+        assert!((&mut asked).now_or_never().is_none());
+        std::thread::spawn(move || drop(first)).join().unwrap();
+        asked.await
+    });
+    let NodeState::Down { error } = health.state else { panic!("its task has ended") };
+    assert_eq!(error.cause, Cause::Unheard, "{error}");
+}
+
+/// A task may end with its runtime just after a caller has made sure that it runs.
+#[test]
+fn a_question_that_comes_as_the_task_has_ended_starts_another() {
+    for question in 0..3 {
+        let node = MemoryNode::new();
+        let redlock = trusting(std::slice::from_ref(&node));
+        let first = runtime();
+        first.block_on(async { drop(redlock.lock("warm").await.unwrap()) });
+        drop(first);
+        let handle = redlock.client().nodes[0].clone();
+        assert!(!handle.is_running());
+        let asked = async {
+            match question {
+                0 => assert!(handle.health().await.is_up()),
+                1 => assert!(handle.connects().await),
+                _ => {
+                    ask_for_lock(&handle, &Round::new(&names(1), |_| true));
+                    while !node.keys().iter().any(|key| key == "redlock:r") {
+                        sleep(MS).await;
+                    }
+                }
+            }
+        };
+        let answered = async { tokio::time::timeout(Duration::from_secs(30), asked).await };
+        assert!(runtime().block_on(answered).is_ok(), "{question}");
+    }
 }
 
 /// Rule 16: on another thread, a caller may ask while the node is being admitted.

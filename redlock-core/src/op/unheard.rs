@@ -48,3 +48,28 @@ impl<'c> Unheard<'c> {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MemoryNode, NodeErrorKind, Redlock};
+
+    #[tokio::test(start_paused = true)]
+    async fn an_unheard_question_is_asked_again_while_there_is_time_and_no_other() {
+        let redlock = Redlock::builder().nodes([&MemoryNode::new()]).build().unwrap();
+        let failed = NodeError::new(&"n".into(), NodeErrorKind::Timeout, "it did not answer");
+        let unheard = NodeError { cause: Cause::Unheard, ..failed.clone() };
+        let mut asks = Unheard::new(redlock.client());
+        let second = Duration::from_secs(1);
+        assert!(!asks.asks_again(&[], second).await);
+        assert!(!asks.asks_again(std::slice::from_ref(&failed), second).await, "its task goes on");
+        let unheard = [failed, unheard];
+        assert!(!asks.asks_again(&unheard, Duration::ZERO).await, "the time is over");
+        assert!(asks.asks_again(&unheard, second).await);
+        let mut times = 0;
+        while asks.asks_again(&unheard, second).await {
+            times += 1;
+            assert!(times <= MOST, "it goes on for ever");
+        }
+    }
+}

@@ -98,6 +98,28 @@ fn an_operator_goes_on() {
     assert!(healths.iter().all(|node| node.is_up()), "{healths:?}");
 }
 
+/// A quorum has given the lock up: it may be that of the next holder already.
+#[test]
+fn an_operator_does_not_take_the_lock_of_the_next_holder_away() {
+    let (redlock, nodes, first) = begun();
+    let second = runtime();
+    let other = client(&nodes);
+    let guard = second.block_on(redlock.lock("r").into_future()).unwrap();
+    nodes[2].slow(10 * SLOW);
+    second.block_on(async {
+        let taken = tokio::spawn({
+            let redlock = redlock.clone();
+            async move { redlock.force_release_now("r").await }
+        });
+        let next = other.lock("r").await.unwrap();
+        // The third node has not answered, and its task ends.
+        thread::spawn(move || drop(first)).join().unwrap();
+        taken.await.unwrap().unwrap();
+        next.extend(Duration::from_secs(60)).await.unwrap();
+    });
+    drop(guard);
+}
+
 /// Nothing is held any more, and the client is not used.
 #[test]
 fn a_delete_that_was_on_its_way_is_sent_again() {

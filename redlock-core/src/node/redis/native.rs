@@ -211,9 +211,13 @@ mod tests {
     }
 
     fn sent(action: Action, scripts: bool, delete: Delete) -> Vec<String> {
+        commands_of(&command(action), scripts, delete)
+    }
+
+    fn commands_of(command: &Command, scripts: bool, delete: Delete) -> Vec<String> {
         let mut out = Vec::new();
         let abilities = Abilities { scripts, delete: Some(delete) };
-        let answers = encode(&command(action), abilities, delete, b"", &mut out);
+        let answers = encode(command, abilities, delete, b"", &mut out);
         let text = String::from_utf8(out).unwrap();
         let lines: Vec<_> = text.lines().filter(|it| !it.starts_with('$')).collect();
         let commands: Vec<_> = lines
@@ -235,6 +239,19 @@ mod tests {
             ["DELIFEQ key value", "EXISTS key:{key}:queue"]
         );
         assert_eq!(sent(release(true), false, Delete::Delex), ["DELEX key IFEQ value"]);
+    }
+
+    #[test]
+    fn the_release_of_a_lock_that_was_taken_in_a_turn_ends_the_turn() {
+        let claim = Claim { has_turn: true, ..Claim::new(&"key".into(), "value".to_owned()) };
+        let claim = Arc::new(claim);
+        for wakes in [true, false] {
+            let action = Action::Release { wakes: Places::first(wakes) };
+            let command = Command { claim: Arc::clone(&claim), action };
+            let sent = commands_of(&command, true, Delete::Delifeq);
+            let turns = sent.iter().filter(|it| *it == "DEL key:{key}:queue:turn");
+            assert_eq!(turns.count(), usize::from(wakes), "{sent:?}");
+        }
     }
 
     #[test]

@@ -46,6 +46,17 @@ async fn a_turn_is_out_until_the_waiter_with_it_releases_the_lock_or_leaves() {
         }
         assert_eq!(is_out(&mut *node, &asks).await, [false; 2], "{leaves}");
     }
+    // So does a reader.
+    assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Done));
+    assert!(matches!(act(&mut *node, &waits, join).await, Ok(Reply::Queued { .. })));
+    assert!(matches!(act(&mut *node, &ours, WAKES).await, Ok(Reply::Woke { .. })));
+    for has_turn in [false, true] {
+        let reader = Claim::new(&"redlock:a".into(), "reads".to_owned());
+        let reads = Arc::new(Claim { has_turn, shared: true, ..reader });
+        assert_eq!(act(&mut *node, &reads, GRANT).await, Ok(Reply::Done));
+        assert_eq!(act(&mut *node, &reads, WAKES).await, Ok(Reply::Done));
+        assert_eq!(is_out(&mut *node, &asks).await, [!has_turn; 2]);
+    }
     // Locks that are released together share a call.
     for (key, value) in [("redlock:a", &ours), ("redlock:b", &other)] {
         let claim = claim(key, &value.value);
