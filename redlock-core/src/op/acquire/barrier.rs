@@ -168,6 +168,30 @@ mod tests {
         assert!(writes.await.unwrap().unwrap_err().is_unavailable());
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_writer_that_loses_its_quorum_lowers_its_barrier() {
+        let nodes = nodes(3);
+        let client = || Redlock::builder().nodes(&nodes).wait(MINUTE).build().unwrap();
+        let (writer, before) = (client(), client());
+        let reads = before.lock("r").shared().await.unwrap();
+        let writes = tokio::spawn(writer.lock("r").wait(40 * SECOND).into_future());
+        sleep(SECOND).await;
+        assert!(before.try_lock("r").shared().await.is_err(), "there is a barrier");
+        for node in &nodes[..2] {
+            node.restart_empty();
+            sleep(SECOND).await;
+        }
+        sleep(6 * SECOND).await;
+        let reader = client();
+        let _reads = reader.lock("r").shared().await.unwrap();
+        drop(reads);
+        for _ in 0..50 {
+            sleep(SECOND / 5).await;
+            drop(reader.try_lock("r").shared().await.unwrap());
+        }
+        assert!(writes.await.unwrap().unwrap_err().is_unavailable());
+    }
+
     /// Otherwise the reader would wait for the barrier of the writer, and the writer for the reader.
     #[tokio::test(start_paused = true)]
     async fn a_writer_that_lost_its_place_does_not_bar_the_readers_that_are_before_it_now() {
