@@ -27,8 +27,10 @@ pub enum LockError {
     Held {
         /// The resource that was asked for.
         resource: String,
-        /// How many attempts were completed. A request in the queue of this process asks no node:
-        /// there, every `retry_delay` counts as one attempt, and so does the first look.
+        /// How many attempts were completed. A request that waits to be woken asks no node meanwhile, and
+        /// counts the attempts that it would have made: one for every `retry_delay` in a queue of this
+        /// process, where the first look counts as well, and otherwise one for every `retry_delay` and
+        /// `retry_jitter`.
         attempts: u32,
         /// The time from the call to this answer.
         waited: Duration,

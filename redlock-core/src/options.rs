@@ -21,8 +21,10 @@ macro_rules! call_settings {
                 /// looks whether they still are. If the runtime that reads the answers is blocked or has ended,
                 /// the attempt is made again on the caller's runtime. The default of a client: 5 s.
                 wait: Duration = Duration::from_secs(5);
-                /// At most this many timed retries after the first attempt. Unset by default: then
-                /// `wait` alone limits.
+                /// At most this many timed retries after the first attempt. A waiter that a release would wake
+                /// makes none of them while it waits: it waits for as long as they could take, with the jitter.
+                /// In a queue of this process, every `retry_delay` counts as one. `wait` limits as well. Unset by
+                /// default: then `wait` alone limits.
                 retry_count: u32;
                 /// The pause between attempts when nothing wakes a waiter earlier. The waiters for
                 /// one resource in this process share the shortest pause among them. The default of a

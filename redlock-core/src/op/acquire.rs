@@ -145,7 +145,7 @@ impl Request<'_> {
             // The outcome of the attempt in progress is this request's answer, too.
             self.client.nodes.give_up_after().saturating_sub(joined.since(self.begun))
         } else {
-            self.retries.limit(joined)
+            self.retries.limit_in_queue(joined)
         };
         let turn = {
             let _waiting = metrics::waiting(self.terms.label);

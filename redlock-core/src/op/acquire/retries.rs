@@ -45,8 +45,9 @@ impl Chance {
 ///
 /// Three things count as a retry: an attempt that was made because it was time; an attempt that
 /// came `retry_delay` or more after the last retry although no holder had released the lock; and
-/// every `retry_delay` in the queue of this process. The time that an attempt takes is none of them:
-/// nodes that are slow leave as many retries as nodes that are fast.
+/// every `retry_delay` in the queue of this process. A waiter that other clients wake makes none while it
+/// waits: it waits for as long as its retries could take, with the jitter. The time that an attempt takes
+/// is no retry: nodes that are slow leave as many retries as nodes that are fast.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Retries<'a> {
     terms: &'a Terms,
@@ -69,14 +70,19 @@ impl<'a> Retries<'a> {
         self.spent
     }
 
-    /// The time that one retry stands for. Zero delay would spin on the nodes.
+    /// The time that one retry stands for in a queue of this process. Zero delay would spin on the nodes.
     pub(super) fn pace(&self) -> Duration {
         self.terms.retry_delay.max(MIN_PAUSE)
     }
 
+    /// The longest pause before a retry.
+    fn longest_pause(&self) -> Duration {
+        self.pace().saturating_add(self.terms.retry_jitter)
+    }
+
     /// Counts the time since the last retry, which the request has waited in a queue of this process.
     pub(super) fn waited_in_queue(&mut self, now: Moment) {
-        self.spend(now.since(self.counted));
+        self.spend(now.since(self.counted), self.pace());
         (self.counted, self.asks_since) = (now, now);
     }
 
@@ -91,12 +97,20 @@ impl<'a> Retries<'a> {
         self.terms.wait.saturating_sub(now.since(self.begun))
     }
 
-    /// How long the request may wait for its turn in a queue of this process, or for its next attempt: what
-    /// is left of `wait` and of the retries.
+    /// How long the request may wait for its next attempt: what is left of `wait` and of the retries.
     pub(super) fn limit(&self, now: Moment) -> Duration {
+        self.limit_at(self.longest_pause(), now)
+    }
+
+    /// How long the request may wait for its turn in a queue of this process.
+    pub(super) fn limit_in_queue(&self, now: Moment) -> Duration {
+        self.limit_at(self.pace(), now)
+    }
+
+    fn limit_at(&self, pause: Duration, now: Moment) -> Duration {
         let left = self.left(now);
         let Some(most) = self.terms.retry_count else { return left };
-        let retries = self.pace().saturating_mul(most.saturating_sub(self.spent));
+        let retries = pause.saturating_mul(most.saturating_sub(self.spent));
         left.min((self.counted + retries).since(now))
     }
 
@@ -108,17 +122,18 @@ impl<'a> Retries<'a> {
         let is_late = now.since(self.counted) >= self.terms.retry_delay;
         let is_due = matches!(chance, Chance::Due | Chance::StandsStill);
         if is_due || is_late && (chance != Chance::Notified || !has_news) {
-            self.spend(now.since(self.counted).max(self.pace()));
+            let longest = self.longest_pause();
+            self.spend(now.since(self.counted).max(longest), longest);
             self.counted = now;
         }
         self.asks_since = now;
     }
 
-    /// Counts one retry for every `retry_delay` that has passed. A task that runs late has not made more
+    /// Counts one retry for every `pause` that has passed. A task that runs late has not made more
     /// retries than it may.
-    fn spend(&mut self, span: Duration) {
-        let paces = span.as_nanos() / self.pace().as_nanos();
-        let spent = self.spent.saturating_add(u32::try_from(paces).unwrap_or(u32::MAX));
+    fn spend(&mut self, span: Duration, pause: Duration) {
+        let pauses = span.as_nanos() / pause.as_nanos();
+        let spent = self.spent.saturating_add(u32::try_from(pauses).unwrap_or(u32::MAX));
         self.spent = self.terms.retry_count.map_or(spent, |most| spent.min(most));
     }
 }
@@ -139,7 +154,34 @@ mod tests {
     /// Waits for 10 s, and tries again three times, every 100 ms.
     fn terms() -> Terms {
         let options = LockOptions::new().wait(ms(10_000)).retry_count(3).retry_delay(ms(100));
+        let options = options.retry_jitter(Duration::ZERO);
         Redlock::in_memory(1).client().settings.terms(&options).unwrap()
+    }
+
+    #[test]
+    fn the_jitter_of_a_pause_spends_no_retries() {
+        for (retry_delay, pauses) in [(0, [201, 1, 90]), (100, [300, 100, 299])] {
+            let terms = Terms { retry_delay: ms(retry_delay), retry_jitter: ms(200), ..terms() };
+            let mut retries = Retries::new(&terms, at(0));
+            let longest = retry_delay.max(1) + 200;
+            assert_eq!(retries.limit(at(0)), ms(3 * longest));
+            let mut now = 0;
+            for (pause, made) in pauses.into_iter().zip(1..) {
+                now += pause;
+                retries.note(Chance::Due, false, at(now));
+                assert_eq!(retries.spent(), made, "{retry_delay} ms");
+            }
+            assert_eq!(retries.limit(at(now)), Duration::ZERO);
+            // A waiter that nothing wakes in all this time asks once more at the end of it.
+            let mut told = Retries::new(&terms, at(0));
+            told.note(Chance::Due, false, at(3 * longest));
+            assert_eq!(told.spent(), 3);
+            // In the queue of this process there are no pauses.
+            let mut queued = Retries::new(&terms, at(0));
+            assert_eq!(queued.limit_in_queue(at(0)), ms(3 * retry_delay.max(1)));
+            queued.waited_in_queue(at(2 * retry_delay.max(1)));
+            assert_eq!(queued.spent(), 2);
+        }
     }
 
     #[test]
@@ -199,7 +241,7 @@ mod tests {
     fn every_delay_in_the_queue_is_a_retry() {
         let terms = terms();
         let mut retries = Retries::new(&terms, at(0));
-        assert_eq!(retries.limit(at(0)), ms(300));
+        assert_eq!(retries.limit_in_queue(at(0)), ms(300));
         retries.waited_in_queue(at(250));
         assert_eq!((retries.spent(), retries.limit(at(250))), (2, ms(100)));
         retries.note(Chance::Due, false, at(350));

@@ -186,6 +186,36 @@ async fn time_in_the_queue_counts_as_retries() {
     assert_eq!((attempts, begun.elapsed()), (4, 300 * MS), "as of a client that polls");
 }
 
+/// "Full jitter": a pause is a random time and nothing else.
+#[tokio::test(start_paused = true)]
+async fn retries_whose_pauses_are_random_are_all_made() {
+    let nodes = nodes(3);
+    let (redlock, other) = (client(&nodes), client(&nodes));
+    let held = other.lock("r").await.unwrap();
+    drop(redlock.lock("warm").await.unwrap());
+    let request = |resource: &str| {
+        let request = redlock.lock(resource).wait(MINUTE).retry_count(10);
+        request.retry_delay(Duration::ZERO).retry_jitter(200 * MS)
+    };
+    let begun = Instant::now();
+    let error = request("r").await.unwrap_err();
+    let LockError::Held { attempts, .. } = error else { panic!("{error}") };
+    assert_eq!(attempts, 11);
+    assert!(begun.elapsed() >= 2000 * MS, "{:?}", begun.elapsed());
+    let gets = tokio::spawn(request("r").into_future());
+    sleep(300 * MS).await;
+    drop(held);
+    drop(gets.await.unwrap().unwrap());
+    // Without a quorum the client asks from time to time.
+    nodes.iter().for_each(MemoryNode::restart_empty);
+    sleep(2000 * MS).await;
+    let begun = Instant::now();
+    let error = request("r").await.unwrap_err();
+    let LockError::NoQuorum { attempts, .. } = error else { panic!("{error}") };
+    assert_eq!(attempts, 11);
+    assert!(begun.elapsed() >= 300 * MS, "{:?}", begun.elapsed());
+}
+
 #[tokio::test(start_paused = true)]
 async fn retries_end_although_nodes_that_sit_out_read_free() {
     let nodes = nodes(3);
