@@ -129,7 +129,8 @@ impl LockRequest {
     ///
     /// # Cancellation safety
     ///
-    /// When the future is dropped, the body is dropped first, and then the lock is released.
+    /// When the future is dropped, the body is dropped first, and then the lock is released. A future that was
+    /// polled once must be polled further or dropped: otherwise it blocks the waiters behind it.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {

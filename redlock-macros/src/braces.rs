@@ -1,7 +1,7 @@
 //! Expressions that look like a template and are none.
 
 use proc_macro2::{TokenStream, TokenTree};
-use syn::{Block, Expr, ExprLit, ExprPath, Lit, LitStr, Macro, Stmt};
+use syn::{Block, Expr, ExprLit, ExprPath, Ident, Lit, LitStr, Macro, Stmt};
 
 /// Conversions of a text into another type that keep its content.
 const CONVERSIONS: [&str; 6] = ["from", "from_str", "new", "Borrowed", "Owned", "to_owned"];
@@ -21,7 +21,7 @@ pub(crate) fn in_text_of(value: &Expr) -> Option<LitStr> {
         Expr::Index(index) => in_text_of(&index.expr),
         Expr::Try(tried) => in_text_of(&tried.expr),
         Expr::Await(awaited) => in_text_of(&awaited.base),
-        Expr::MethodCall(call) => in_text_of(&call.receiver),
+        Expr::MethodCall(call) if keeps(&call.method) => in_text_of(&call.receiver),
         Expr::Call(call) => in_text_of(&call.func).or_else(|| match &*call.func {
             Expr::Path(function) if converts(function) => call.args.first().and_then(in_text_of),
             _ => None,
@@ -40,6 +40,13 @@ pub(crate) fn in_text_of(value: &Expr) -> Option<LitStr> {
 fn converts(function: &ExprPath) -> bool {
     let name = function.path.segments.last();
     name.is_some_and(|name| CONVERSIONS.iter().any(|known| name.ident == known))
+}
+
+/// Whether what this method makes of a text has all of its braces.
+fn keeps(method: &Ident) -> bool {
+    let name = method.to_string();
+    let takes = ["replace", "split", "rsplit", "strip"].iter().any(|takes| name.starts_with(takes));
+    !takes && !name.ends_with("_matches")
 }
 
 fn in_end_of(block: &Block) -> Option<LitStr> {

@@ -254,7 +254,6 @@ impl Locked<'_> {
                 clippy::let_with_type_underscore,
                 clippy::needless_return,
                 clippy::type_complexity,
-                clippy::unreachable,
                 clippy::unused_unit
             )]
             if false {

@@ -1,12 +1,9 @@
 //! The expression in a hole of a template.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
-use syn::{
-    Expr, ExprReturn, ExprTry, Ident, Item, LitStr, Macro,
-    ext::IdentExt,
-    parse::Parser,
-    visit::{Visit, visit_macro},
-};
+use syn::{Expr, Ident, LitStr, ext::IdentExt, parse::Parser, visit::Visit};
+
+use crate::exit::Exit;
 
 /// Keywords that have no raw form, or that begin an expression.
 const NOT_A_NAME: [&str; 6] = ["self", "Self", "super", "crate", "true", "false"];
@@ -17,9 +14,10 @@ pub(crate) fn expression(source: &str, place: Span) -> Result<Expr, String> {
         keyword(source)
             .unwrap_or_else(|| format!("`{source}` in the template is not an expression: {error}"))
     })?;
-    let mut exit = Exit(None);
+    let mut exit = Exit::default();
     exit.visit_expr(&expression);
-    match exit.0 {
+    let exit = exit.by_return.map(|_| "return").or(exit.by_question_mark.map(|_| "?"));
+    match exit {
         Some(exit) => Err(format!(
             "`{exit}` in `{{{source}}}` would leave the function before it has asked for the lock: write what always gives a value, such as `{{id.unwrap_or_default()}}`, or take the key as an argument"
         )),
@@ -50,40 +48,4 @@ fn raw(word: &Ident) -> Option<String> {
         && !NOT_A_NAME.contains(&text.as_str())
         && Ident::parse_any.parse_str(&format!("r#{text}")).is_ok();
     keyword.then_some(text)
-}
-
-/// Expressions that leave the function.
-struct Exit(Option<&'static str>);
-
-impl<'a> Visit<'a> for Exit {
-    fn visit_expr_try(&mut self, _: &'a ExprTry) {
-        self.0 = Some("?");
-    }
-
-    fn visit_expr_return(&mut self, _: &'a ExprReturn) {
-        self.0 = Some("return");
-    }
-
-    // These are left, and not the function.
-    fn visit_expr_closure(&mut self, _: &'a syn::ExprClosure) {}
-    fn visit_expr_async(&mut self, _: &'a syn::ExprAsync) {}
-    fn visit_item(&mut self, _: &'a Item) {}
-
-    fn visit_macro(&mut self, call: &'a Macro) {
-        self.look_in(call.tokens.clone());
-        visit_macro(self, call);
-    }
-}
-
-impl Exit {
-    fn look_in(&mut self, tokens: TokenStream) {
-        for token in tokens {
-            match token {
-                TokenTree::Group(group) => self.look_in(group.stream()),
-                TokenTree::Ident(word) if word == "return" => self.0 = Some("return"),
-                TokenTree::Punct(mark) if mark.as_char() == '?' => self.0 = Some("?"),
-                _ => {}
-            }
-        }
-    }
 }

@@ -12,6 +12,7 @@ mod braces;
 mod debug_handler;
 mod duration;
 mod errors;
+mod exit;
 mod expand;
 mod fallback;
 mod function;
@@ -91,6 +92,10 @@ fn future(function: &Function) -> syn::Result<(Option<ReturnedFuture>, Output)> 
         return Ok((None, Output::of_async(signature)));
     }
     let returned = ReturnedFuture::recognise(&function.body);
+    if let Some(place) = returned.as_ref().and_then(ReturnedFuture::early_return) {
+        let told = "this `return` leaves the function without its lock, which is taken inside the async block at the end: move it into that block";
+        return Err(syn::Error::new(place, told));
+    }
     match (returned, Output::of_future(signature), &signature.output) {
         (Some(returned), Some(output), _) => Ok((Some(returned), output)),
         (Some(_), None, ReturnType::Type(_, ty)) => {

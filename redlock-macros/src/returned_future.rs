@@ -21,13 +21,16 @@
 //!     })
 //! ```
 
-use proc_macro2::{Delimiter, Group, Ident, Spacing, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Spacing, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::{
     Block, Expr, ExprAsync, ExprBlock, ExprPath, Local, Pat, Stmt,
     parse::Parser,
+    visit::Visit,
     visit_mut::{VisitMut, visit_expr_async_mut},
 };
+
+use crate::exit::Exit;
 
 /// The body of a function that ends in an async block, boxed or not.
 #[derive(Debug)]
@@ -41,6 +44,13 @@ impl ReturnedFuture {
         let mut statements = Block::parse_within.parse2(body.stream()).ok()?;
         async_block(&mut statements)?;
         Some(Self { statements })
+    }
+
+    /// Where the body is left before its async block, and so before the lock.
+    pub(crate) fn early_return(&self) -> Option<Span> {
+        let mut exit = Exit::default();
+        self.statements.iter().for_each(|statement| exit.visit_stmt(statement));
+        exit.by_return
     }
 
     /// What a body that is none ends in: the place that decides it.
@@ -292,6 +302,24 @@ mod tests {
                     tokens(&source.replace("WORK", &format!("locked!({{ {work} }})")))
                 );
             }
+        }
+    }
+
+    #[test]
+    fn a_return_before_the_block_is_found_and_none_in_it() {
+        for (start, is_early) in [
+            ("if retry { return Box::pin(async {}); }", true),
+            ("let id = match id { Some(id) => id, None => return none() };", true),
+            ("let Some(id) = id else { return none() };", true),
+            ("fallback!(return none());", true),
+            ("let key = || { return 7; };", false),
+            ("let first = async { return 7; };", false),
+            ("fn key() -> u64 { return 7; }", false),
+            ("", false),
+        ] {
+            let source = format!("{start} Box::pin(async move {{ return work(id?); }})");
+            let future = ReturnedFuture::recognise(&body(&source)).unwrap();
+            assert_eq!(future.early_return().is_some(), is_early, "{start}");
         }
     }
 

@@ -83,6 +83,21 @@ macro_rules! config {
         /// # Ok(()) }
         /// ```
         ///
+        /// # Nodes that are more than a URL
+        ///
+        /// A Sentinel group, a cluster, an authority of your own and credentials that change are given in code.
+        /// `nodes` is left out of the file then.
+        ///
+        /// ```
+        /// use redlock_core::{Config, Node, Redlock};
+        ///
+        /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+        /// let config: Config = toml::from_str("ttl = '10s'")?;
+        /// let group = Node::sentinel("locks", ["redis://10.0.0.1:26379", "redis://10.0.0.2:26379"]);
+        /// let redlock = Redlock::builder().nodes([group]).config(config).build()?;
+        /// # Ok(()) }
+        /// ```
+        ///
         /// # Errors
         ///
         /// A value that cannot be read, an unknown name and a name that is given twice are errors of

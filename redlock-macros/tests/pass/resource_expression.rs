@@ -48,6 +48,16 @@ async fn braces_for_a_function(id: u64) -> Result<String, AppError> {
     Ok(locked())
 }
 
+#[redlock(resource = "order:{}".replace("{}", &id.to_string()), client = memory())]
+async fn braces_that_a_method_replaces(id: u64) -> Result<String, AppError> {
+    Ok(locked())
+}
+
+#[redlock(resource = "{order}".trim_start_matches('{').strip_suffix('}').unwrap(), client = memory())]
+async fn braces_that_methods_cut() -> Result<String, AppError> {
+    Ok(locked())
+}
+
 #[redlock(resource = format!("{{order}}:{id}"), client = memory())]
 async fn braces_for_a_macro(id: u64) -> Result<String, AppError> {
     Ok(locked())
@@ -63,6 +73,8 @@ async fn braces_in_a_constant() -> Result<String, AppError> {
 #[tokio::test]
 async fn braces_mean_what_the_expression_makes_of_them() {
     assert_eq!(braces_for_a_function(1).await.unwrap(), "order:1");
+    assert_eq!(braces_that_a_method_replaces(1).await.unwrap(), "order:1");
+    assert_eq!(braces_that_methods_cut().await.unwrap(), "order");
     assert_eq!(braces_for_a_macro(1).await.unwrap(), "{order}:1");
     assert_eq!(braces_in_a_constant().await.unwrap(), "order:{id}");
 }
