@@ -80,6 +80,7 @@ const MACROS: Layers = Layers {
                 "braces.rs",
                 "duration.rs",
                 "errors.rs",
+                "exit.rs",
                 "function.rs",
                 "hole.rs",
                 "paths.rs",
