@@ -5,7 +5,6 @@ use std::{fmt, future::poll_fn, sync::Arc, task::Poll, time::Duration};
 use super::{
     entry::Entry,
     failed_attempt::FailedAttempt,
-    pace::grace,
     queues::Queues,
     waiter::Waiter,
     wants::{NoTurn, Wants},
@@ -13,7 +12,6 @@ use super::{
 use crate::{
     clock::Moment,
     lease::{Hold, LeaseInTransit},
-    node::Seen,
     timer,
 };
 
@@ -186,19 +184,6 @@ impl Front {
                 }
             }
         }
-    }
-
-    /// Whether the front leaves the lock to the clients that wait in the queue between clients, as the node has seen
-    /// them. One of them gets its turn before long.
-    pub(crate) fn yields_to(&self, seen: &Seen) -> bool {
-        let nodes = self.queues.nodes();
-        let now = nodes.clock.now();
-        self.queues.yields_to(&self.key, seen, now, now + grace(nodes.round_trip()))
-    }
-
-    /// Whether the front of a request that only tries leaves the lock to another client without a look.
-    pub(crate) fn yields_unseen(&self) -> bool {
-        self.queues.yields_unseen(&self.key, self.queues.nodes().clock.now())
     }
 
     /// Notes that a node said so: no other client has its turn.

@@ -45,14 +45,11 @@ impl Request<'_> {
         self.take_number(self.random(count));
         let mut refused = None;
         let queues = Arc::clone(&self.client.queues);
-        // The waiters of this process go first, and those of other clients too, when this client has just
-        // released a permit. A request that does not wait lets only the client go first that has its turn now.
+        // The waiters of this process go first, and those of other clients too, where some waited a moment ago.
+        // A request that does not wait looks whether they still do.
         let now = self.now();
-        let others_first = if self.wants().tries_once {
-            queues.turn_of_others(&line, now).is_some()
-        } else {
-            queues.is_contended(&line, now)
-        };
+        let others_first = queues.is_contended(&line, now)
+            && (!self.wants().tries_once || Box::pin(self.others_go_first(&line)).await?);
         if !queues.is_wanted(&line) && !others_first {
             let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
             let own = line_of_one_permit(&line, number);

@@ -30,7 +30,8 @@ impl Queues {
         now: Moment,
         until: Moment,
     ) -> bool {
-        let is_free = seen.left.is_zero();
+        // The queue of all permits says nothing of one of them.
+        let is_free = seen.left.is_zero() && !queue_keys::is_line_of_permits(key);
         self.locked(key, |inner| match seen.waiting.first() {
             Some(first) => inner.contention.looked(key, is_free.then_some(first), now, until),
             None if seen.turn_is_out => {

@@ -143,6 +143,40 @@ async fn clients_that_never_wait_let_a_waiter_in() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn clients_that_never_wait_let_a_waiter_for_a_permit_in() {
+    for (delay, permits, count) in [(0, 2, 20), (2, 2, 20), (5, 2, 20), (5, 10, 30)] {
+        let nodes = distant(delay);
+        let mut looping = JoinSet::new();
+        for number in 0..count {
+            let client = client(&nodes);
+            looping.spawn(async move {
+                loop {
+                    match client.try_lock("r").permits(permits).await {
+                        Ok(guard) => {
+                            sleep(20 * MS).await;
+                            drop(guard);
+                        }
+                        Err(error) => assert!(error.is_held(), "{error}"),
+                    }
+                    sleep(MS + number * MS / 4).await;
+                }
+            });
+        }
+        sleep(1000 * MS).await;
+        let waits = client(&nodes);
+        for turn in 0..20 {
+            let begun = Instant::now();
+            drop(waits.lock("r").permits(permits).wait(MINUTE).await.unwrap());
+            let waited = begun.elapsed();
+            // Each of them finds out for itself that a client waits.
+            assert!(waited < 5000 * MS, "{waited:?} at {delay} ms, {permits} permits, turn {turn}");
+            sleep(100 * MS).await;
+        }
+        assert!(looping.try_join_next().is_none());
+    }
+}
+
 /// The far client needs several times as long to use its turn as the near one needs to ask again.
 #[tokio::test(start_paused = true)]
 async fn a_far_client_gets_its_turns_beside_a_near_one() {
