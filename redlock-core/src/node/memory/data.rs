@@ -143,7 +143,7 @@ impl Data {
                 let left = self.remaining(&claim.key);
                 let (place, ahead) = self.queues.join(claim, place, life, now);
                 let may_ask = ahead == 0 && left.is_none();
-                let turn_is_out = !may_ask || self.queues.turn_is_out(&claim.key, now);
+                let turn_is_out = !may_ask || self.queues.turn_of_another(claim, now);
                 Reply::Queued { place, ahead, left, turn_is_out }
             }
             Action::Leave { again } => {

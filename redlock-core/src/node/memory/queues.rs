@@ -14,8 +14,8 @@ pub(super) struct Queues {
     /// The waiters for permits that were given their turn and have not asked yet, by when their permits
     /// are no longer kept for them.
     promised: BTreeMap<Arc<str>, Vec<(String, f64)>>,
-    /// The locks before which a turn is out, and until when.
-    turns: BTreeMap<Arc<str>, f64>,
+    /// The locks before which a turn is out, which waiter has it, and until when.
+    turns: BTreeMap<Arc<str>, (String, f64)>,
 }
 
 /// How long a turn counts as out, in seconds: as in `wake.lua`.
@@ -144,7 +144,7 @@ impl Queues {
             self.drop_empty(line);
             return false;
         };
-        self.turns.insert(line.into(), now + OUT);
+        self.turns.insert(line.into(), (first.clone(), now + OUT));
         let keys = queue_keys::wake_keys(&Claim::new(key, first.clone())).map(Arc::from);
         let [turn, done @ ..] = keys;
         done.iter().for_each(|key| watched.unwatch(key));
@@ -159,7 +159,13 @@ impl Queues {
 
     /// Whether a waiter was given its turn, and has neither left since nor released the lock.
     pub(super) fn turn_is_out(&self, key: &str, now: f64) -> bool {
-        self.turns.get(queue_keys::line(key)).is_some_and(|until| *until > now)
+        self.turns.get(queue_keys::line(key)).is_some_and(|(_, until)| *until > now)
+    }
+
+    /// Whether another waiter than this one was given its turn.
+    pub(super) fn turn_of_another(&self, waiter: &Claim, now: f64) -> bool {
+        let turn = self.turns.get(queue_keys::line(&waiter.key));
+        turn.is_some_and(|(name, until)| *until > now && *name != waiter.value)
     }
 
     /// Ends the turn that is out.
@@ -245,7 +251,7 @@ impl Queues {
 
     /// Removes what is dead.
     pub(super) fn sweep(&mut self, now: f64) {
-        self.turns.retain(|_, until| *until > now);
+        self.turns.retain(|_, (_, until)| *until > now);
         self.promised.retain(|_, promised| {
             promised.retain(|(_, until)| *until > now);
             !promised.is_empty()

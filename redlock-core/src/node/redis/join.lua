@@ -37,6 +37,8 @@ end
 local left = redis.call('PTTL', KEYS[1])
 local is_out = 1
 if ahead == 0 and left == -2 then
-  is_out = redis.pcall('EXISTS', queue .. ':turn') == 0 and 0 or 1
+  local turn = redis.pcall('GET', queue .. ':turn')
+  -- Its own turn is none of another waiter.
+  is_out = (not turn or turn == ARGV[2]) and 0 or 1
 end
 return {string.format('%.0f', place), ahead, left, is_out}

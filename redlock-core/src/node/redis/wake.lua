@@ -83,7 +83,7 @@ local function wake(prefix)
   end
   redis.call('ZREM', queue, waiter)
   redis.call('DEL', prefix .. ':alive:' .. waiter)
-  redis.call('SET', queue .. ':turn', 1, 'PX', OUT)
+  redis.call('SET', queue .. ':turn', waiter, 'PX', OUT)
   keep_permit(prefix, waiter)
   tell_all(prefix, waiter)
   tell_behind(prefix, queue, 0, alive)

@@ -1,6 +1,7 @@
 //! A client that was given its turn has used it. The client that gave the turn must not leave the free lock alone
 //! until the time of that turn is over.
 
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use super::*;
@@ -83,4 +84,47 @@ async fn clients_that_come_and_go_do_not_stand_before_a_free_lock() {
             assert!(count > 200, "{delay} ms: {count}");
         }
     }
+}
+
+/// A task is dropped in its turn, and the next task of its client takes the place over. That client has given a turn
+/// itself a moment ago, which is over.
+#[tokio::test(start_paused = true)]
+async fn a_client_does_not_leave_a_free_lock_alone_for_its_own_turn() {
+    let nodes = nodes(5);
+    nodes.iter().for_each(|node| node.slow(MS * 3 / 10));
+    let released = Arc::new(Mutex::new(Instant::now()));
+    let mut turns = JoinSet::new();
+    let end = Instant::now() + 10_000 * MS;
+    for (number, gives_up, tasks) in [(0, true, 1), (1, false, 1), (2, true, 8), (3, false, 1)] {
+        let client = client(&nodes);
+        for task in 0..tasks {
+            let (client, released) = (client.clone(), Arc::clone(&released));
+            turns.spawn(async move {
+                let mut longest = Duration::ZERO;
+                for turn in 1.. {
+                    let differs = |most: u32| {
+                        Duration::from_micros(u64::from(
+                            turn * (7919 * number + 104_729 * (task + 1)) % most,
+                        ))
+                    };
+                    let wait = if gives_up { differs(20_000) } else { MINUTE };
+                    let Ok(guard) = timeout(wait, client.lock("r").into_future()).await else {
+                        continue;
+                    };
+                    let guard = guard.unwrap();
+                    longest = longest.max(released.lock().elapsed());
+                    sleep(differs(8000)).await;
+                    drop(guard);
+                    *released.lock() = Instant::now();
+                    sleep(differs(3000)).await;
+                    if Instant::now() > end {
+                        break;
+                    }
+                }
+                longest
+            });
+        }
+    }
+    let longest = turns.join_all().await.into_iter().max().unwrap();
+    assert!(longest < 60 * MS, "{longest:?} without a holder");
 }

@@ -30,6 +30,11 @@ async fn a_turn_is_out_until_the_waiter_with_it_releases_the_lock_or_leaves() {
         let woken = act(&mut *node, &ours, WAKES).await;
         assert!(matches!(woken, Ok(Reply::Woke { deleted: true, .. })), "{woken:?}");
         assert_eq!(is_out(&mut *node, &asks).await, [true; 2]);
+        // The waiter that has the turn is no other.
+        let again = act(&mut *node, &waits, join).await;
+        assert!(matches!(again, Ok(Reply::Queued { turn_is_out: false, .. })), "{again:?}");
+        let gone = act(&mut *node, &waits, Action::Leave { again: true }).await;
+        assert_eq!(gone, Ok(Reply::Done));
         if leaves {
             let left = act(&mut *node, &waits, Action::Leave { again: false }).await;
             assert_eq!(left, Ok(Reply::Missing));
