@@ -242,6 +242,9 @@ impl Request<'_> {
             return Err(self.out_of_time(failure));
         }
         fronts.follow_none();
+        if failure.is_none() {
+            fronts.each().for_each(|front| front.defers());
+        }
         let chance = {
             let _waiting = metrics::waiting(self.terms.label);
             let (end, last) = (begun + limit, self.last);
@@ -251,6 +254,9 @@ impl Request<'_> {
                 self.chance(&mut fronts.first, failure, last, end).await?
             }
         };
+        if failure.is_none() {
+            fronts.each().for_each(|front| front.asks());
+        }
         let now = self.now();
         self.woken(chance.name(), now.since(begun));
         let has_news = self.watch.as_deref().is_none_or(Watch::has_news);

@@ -28,6 +28,8 @@ pub(super) struct Queue<T> {
     /// The outcome of the last attempt, and when it was. The waiters behind the front get the same
     /// error.
     last: Option<(Arc<FailedAttempt>, Moment)>,
+    /// The front waits for its chance and has asked no node yet.
+    pub(super) defers: bool,
     /// How often the front would ask by itself.
     pub(super) pace: Duration,
     /// Tells the front that a waiter behind it would ask earlier than the front does. Most queues are
@@ -58,6 +60,7 @@ impl<T> Queue<T> {
             waiting: VecDeque::new(),
             front_since: now,
             last: None,
+            defers: false,
             pace: Duration::ZERO,
             hurry: None,
             waiting_since: now,
@@ -94,6 +97,7 @@ impl<T> Queue<T> {
         }
         self.streak.lock_taken(now, self.waiting.len());
         self.last = None;
+        self.defers = false;
         if hold.is_over() {
             return false;
         }
@@ -145,7 +149,7 @@ impl<T> Queue<T> {
         match (&self.occupant, &self.last) {
             (Occupant::Held(..), _) => true,
             (Occupant::Asking, Some((_, at))) => now.since(*at) < age,
-            (Occupant::Asking, None) => false,
+            (Occupant::Asking, None) => self.defers,
         }
     }
 

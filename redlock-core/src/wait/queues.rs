@@ -203,6 +203,19 @@ impl Queues {
         })
     }
 
+    /// Notes that the front waits for its chance before it asks any node. It must not hold up the requests that try only
+    /// once.
+    pub(super) fn front_defers(&self, key: &str) {
+        self.answer(key, |queue| {
+            queue.defers = true;
+            true
+        });
+    }
+
+    pub(super) fn front_asks(&self, key: &str) {
+        self.with_queue(key, |queue| queue.defers = false);
+    }
+
     /// Notes that the attempt of the front has failed, and tells the waiters that try only once.
     pub(super) fn attempt_failed(&self, key: &str, failure: &Arc<FailedAttempt>) {
         let now = self.nodes().clock.now();
@@ -368,6 +381,7 @@ impl Inner {
         };
         let lets_others_in = queue.streak.is_contended() || !queue.streak.may_go_on(now);
         queue.streak.begin_anew();
+        queue.defers = false;
         queue.front_since = next.since;
         let stands_back = lets_others_in && entry.is_none();
         let front = Front::new(owner, key).following().standing_back(stands_back);

@@ -161,6 +161,16 @@ impl Front {
         }
     }
 
+    /// Notes that the front waits for its chance before it asks any node.
+    pub(crate) fn defers(&self) {
+        self.queues.front_defers(&self.key);
+    }
+
+    /// Notes that the front asks now.
+    pub(crate) fn asks(&self) {
+        self.queues.front_asks(&self.key);
+    }
+
     /// Resolves when a request behind the front would have asked by now: a place in the queue must
     /// not cost a waiter an attempt. The front itself would ask every `pace`.
     pub(crate) fn hurried(

@@ -21,11 +21,14 @@ use crate::{
 impl Request<'_> {
     /// Waits for the turns before the other keys, with the first one in hand.
     pub(super) async fn other_turns(&mut self, first: Front) -> Result<Fronts, LockError> {
-        let mut rest = Vec::with_capacity(self.rest.len());
+        let mut rest: Vec<Front> = Vec::with_capacity(self.rest.len());
         for key in self.rest.clone() {
+            rest.last().unwrap_or(&first).defers();
             rest.push(self.turn(&key, self.now()).await?);
         }
-        Ok(Fronts::several(first, rest))
+        let mut fronts = Fronts::several(first, rest);
+        fronts.each().for_each(|front| front.asks());
+        Ok(fronts)
     }
 
     /// Waits for a chance to get all locks, until `end` at the latest: for a chance to get the first,

@@ -84,3 +84,28 @@ async fn requests_that_try_once_together_look_once() {
     }
     assert!(begun.elapsed() <= 45 * MS, "{:?}", begun.elapsed());
 }
+
+/// The front of the process waits for its turn between the clients, or for another lock of its set, and has asked no
+/// node: there is no answer yet that would be one for a request that tries once, too.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_tries_once_does_not_wait_for_a_front_that_has_not_asked() {
+    let nodes = nodes(5);
+    nodes.iter().for_each(|node| node.slow(MS));
+    let (ours, theirs, third) = (client(&nodes), client(&nodes), client(&nodes));
+    let (_guard, _last) = contended([&ours, &theirs, &third]).await;
+    let front = waiting(&ours, MINUTE).await;
+    sleep(500 * MS).await;
+    assert_eq!(tried(&ours).await, (false, Duration::ZERO), "the front stands back");
+    front.abort();
+
+    let held = ours.lock("b").await.unwrap();
+    let set = tokio::spawn(ours.lock_all(["a", "b"]).into_future());
+    sleep(100 * MS).await;
+    let begun = Instant::now();
+    let error = ours.try_lock("a").await.unwrap_err();
+    assert!(matches!(error, LockError::Held { attempts: 1, .. }), "{error:?}");
+    assert_eq!(begun.elapsed(), Duration::ZERO, "the set waits for its other lock");
+    drop(held);
+    drop(set.await.unwrap().unwrap());
+    drop(ours.try_lock("a").await.unwrap());
+}
