@@ -238,3 +238,36 @@ async fn no_queue_is_kept_of_readers_that_have_gone() {
     drop(writer);
     assert!(redlock.client().queues.is_empty());
 }
+
+/// The reader shares its lock at once while the set waits for the other one, unless the set keeps it out.
+#[tokio::test(start_paused = true)]
+async fn a_set_gets_its_turn_beside_a_reader_that_comes_again_at_once() {
+    let nodes = nodes(5);
+    nodes.iter().for_each(|node| node.slow(Duration::from_micros(300)));
+    let clients = [(); 3].map(|()| Redlock::builder().nodes(&nodes).build().unwrap());
+    for client in &clients {
+        drop(client.lock("warm").await.unwrap());
+    }
+    let [reader, writer, set] = clients;
+    let reads = tokio::spawn(async move {
+        for turn in 0.. {
+            let _guard = reader.lock("a").shared().await.unwrap();
+            sleep(Duration::from_micros(3000 + turn * 7919 % 4000)).await;
+        }
+    });
+    let writes = tokio::spawn(async move {
+        for turn in 0.. {
+            let _guard = writer.lock("b").await.unwrap();
+            sleep(Duration::from_millis(40 + turn * 17 % 40)).await;
+        }
+    });
+    sleep(SECOND).await;
+    for _ in 0..10 {
+        let begun = Instant::now();
+        drop(set.lock_all(["a", "b"]).await.unwrap());
+        assert!(begun.elapsed() < SECOND / 3, "{:?}", begun.elapsed());
+        sleep(SECOND / 10).await;
+    }
+    reads.abort();
+    writes.abort();
+}

@@ -31,6 +31,9 @@ pub(super) struct Circumstances {
     pub(super) is_split: bool,
     /// The last attempt followed from a word of the queue, and failed.
     pub(super) was_misled: bool,
+    /// The last attempt was for this lock and others, and failed. Readers may share this one with each other while
+    /// the set waits for another.
+    pub(super) was_set_refused: bool,
     pub(super) target: Target,
 }
 
@@ -132,13 +135,13 @@ pub(super) struct Waiting {
 
 impl Waiting {
     pub(super) fn new(given: Circumstances, in_queue: bool) -> Self {
-        let Circumstances { begun, round_trip, is_split, was_misled, .. } = given;
+        let Circumstances { begun, round_trip, is_split, was_misled, was_set_refused, .. } = given;
         // A client that was refused by all nodes waits for the holder to give it the turn. A watch
         // would notify between the release and the `SET`s of the next client, and the two clients
         // would split the votes.
         // A client that was given its turn and refused all the same looks for itself: the turn may have come
         // from a reader, which shares the lock with later readers until a writer has them wait.
-        let relies_on_turn = in_queue && !is_split && !was_misled;
+        let relies_on_turn = in_queue && !is_split && !was_misled && !was_set_refused;
         let watch_at = if relies_on_turn { begun + watches_after(round_trip) } else { begun };
         Self {
             given,

@@ -23,6 +23,7 @@ const GIVEN: Circumstances = Circumstances {
     polls: Duration::from_millis(150),
     is_split: false,
     was_misled: false,
+    was_set_refused: false,
     target: Target::Lock,
 };
 
