@@ -98,7 +98,10 @@ impl Redlock {
     /// twice counts once, and a set of one resource is that lock.
     ///
     /// Sets that overlap never wait for each other in a circle, in whatever order they name their
-    /// resources, because they line up in the same order. A set is served in turn with single locks.
+    /// resources, because they line up in the same order. A set has its turn before each lock, and takes
+    /// none before it can have all: beside single locks that are held for seconds and wanted all the time it may
+    /// wait for long.
+    ///
     /// [`fenced`](LockRequest::fenced) gives one token for the set, larger than every token that was
     /// given for any of its resources before.
     ///

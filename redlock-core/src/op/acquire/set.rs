@@ -3,7 +3,8 @@
 //! A set waits in the queue before each of its keys, in the order of the keys, which is the same in
 //! all clients. It joins a queue once it is the first in the queue of the key before, and keeps its
 //! places. When the set is the first in all queues, it asks for all locks at once. So sets that
-//! overlap never wait for each other in a circle, and each gets its turn like a single lock.
+//! overlap never wait for each other in a circle. A place before a free lock is kept for a moment only: the other
+//! clients go past a set that waits for another lock for longer.
 
 use std::time::Duration;
 
