@@ -139,7 +139,7 @@ impl Drop for Barrier {
 mod tests {
     use std::{future::IntoFuture, pin::pin};
 
-    use tokio::time::{sleep, timeout};
+    use tokio::time::{Instant, sleep, timeout};
 
     use super::*;
     use crate::{Redlock, Restarts, testing::nodes};
@@ -190,6 +190,44 @@ mod tests {
             drop(reader.try_lock("r").shared().await.unwrap());
         }
         assert!(writes.await.unwrap().unwrap_err().is_unavailable());
+    }
+
+    /// It has no place in the queue, and lowers what it has raised when its short `wait` is over.
+    #[tokio::test(start_paused = true)]
+    async fn a_writer_that_hardly_waits_leaves_the_barrier_of_another_one_alone() {
+        let nodes = nodes(5);
+        nodes.iter().for_each(|node| node.slow(SECOND / 200));
+        let client = || Redlock::builder().nodes(&nodes).wait(MINUTE).build().unwrap();
+        let mut tasks = tokio::task::JoinSet::new();
+        for number in 0..6 {
+            let reader = client();
+            tasks.spawn(async move {
+                for turn in number.. {
+                    let _reads = reader.lock("r").shared().await.unwrap();
+                    sleep(Duration::from_millis(100 + turn * 7919 % 200)).await;
+                }
+            });
+        }
+        for number in 0..2 {
+            let hardly_waits = client();
+            drop(hardly_waits.lock("warm").await.unwrap());
+            tasks.spawn(async move {
+                for turn in number.. {
+                    drop(hardly_waits.lock("r").wait(SECOND / 200).await);
+                    sleep(Duration::from_millis(1 + turn * 7919 % 60)).await;
+                }
+            });
+        }
+        let writer = client();
+        drop(writer.lock("warm").await.unwrap());
+        sleep(SECOND).await;
+        for _ in 0..10 {
+            let begun = Instant::now();
+            drop(writer.lock("r").await.unwrap());
+            assert!(begun.elapsed() < SECOND, "{:?}", begun.elapsed());
+            sleep(SECOND / 3).await;
+        }
+        assert!(tasks.try_join_next().is_none());
     }
 
     /// Otherwise the reader would wait for the barrier of the writer, and the writer for the reader.

@@ -152,10 +152,19 @@ impl Request<'_> {
         has_time && given.begun >= self.without_queue_until
     }
 
+    /// Whether the request never has a place in the queue between clients. It must not raise a barrier either: that would
+    /// take the place of the barrier of a writer that waits, and lower it a moment later.
+    fn is_too_short_to_queue(&self) -> bool {
+        self.terms.wait < self.client.nodes.round_trip() * 2
+    }
+
     /// Has new readers wait behind this request, which is the first in the queue, if it is a
     /// writer.
     fn raise_barrier(&mut self, key: &Arc<str>, place: u64) -> Result<(), LockError> {
-        if self.terms.has_several() || self.wants().tries_once {
+        if self.terms.has_several()
+            || self.wants().tries_once
+            || place == 0 && self.is_too_short_to_queue()
+        {
             return Ok(());
         }
         let now = self.now();
