@@ -119,7 +119,7 @@ impl NodeHandle {
         }
         if !shared.task.is_running() {
             shared.send_last(now);
-            if !deletes {
+            if !deletes && shared.task.elsewhere().is_some() {
                 // It has ended since the caller made sure that it runs: its replies are given up a moment before. A delete
                 // waits for the end of that task, which sends it (rule 12). Another task, on a runtime that ends as well,
                 // would have it wait for ever.
