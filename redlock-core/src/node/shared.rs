@@ -153,13 +153,16 @@ impl Shared {
     /// waits for the next task (rule 13).
     pub(super) fn fail_waiting(&self) {
         let now = self.context.clock.now();
-        // Deletes that came after the task had sent its last ones.
-        self.send_last(now);
+        let mut sent = Vec::new();
         let abandoned = {
+            let pipe = self.pipe.lock();
             let mut outbox = self.outbox.lock();
             if self.task.is_running() {
                 return;
             }
+            // Deletes that came after the task had sent its last ones. In one step with the rest: one that came in
+            // between would only be owed, and no task sends it.
+            sent.extend(pipe.send_last(&mut outbox, now));
             self.relink(&mut outbox, Link::Opening);
             let abandoned = outbox.disconnect(now);
             for item in &abandoned {
@@ -169,7 +172,7 @@ impl Shared {
         };
         self.announce();
         // Each `ReplyTo` answers as it is dropped, with no lock held.
-        drop(abandoned);
+        drop((sent, abandoned));
         // A waiter on a living runtime starts the task again there.
         self.watchers.disconnected();
     }
