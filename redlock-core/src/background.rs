@@ -1,6 +1,6 @@
 //! Tasks that belong to a client and outlive any one caller (rules 12 and 13).
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use tokio::runtime::Id;
 
@@ -163,31 +163,24 @@ impl Background {
             self.progress.current.store(started.number, Ordering::Release);
             started.number
         };
-        let progress = Arc::clone(&self.progress);
-        let task = Box::pin(task(Pulse { progress: Arc::clone(&progress), number }));
-        let mut run = Run { progress, number, task: Some(task), ended: Some(ended) };
+        let over = Over { progress: Arc::clone(&self.progress), number, ended: Some(ended) };
+        let task = task(Pulse { progress: Arc::clone(&self.progress), number });
         spawn_on(&runtime, async move {
-            if let Some(task) = &mut run.task {
-                task.await;
-            }
+            let _over = over;
+            task.await;
         });
         true
     }
 }
 
-/// A task that runs until this is dropped.
-struct Run<F, E: FnOnce()> {
+struct Over<E: FnOnce()> {
     progress: Arc<Progress>,
     number: u64,
-    task: Option<Pin<Box<F>>>,
     ended: Option<E>,
 }
 
-impl<F, E: FnOnce()> Drop for Run<F, E> {
+impl<E: FnOnce()> Drop for Over<E> {
     fn drop(&mut self) {
-        // The task sends the last deletes as it is dropped. Until then it counts as running: another one would be
-        // started on the runtime that ends.
-        self.task = None;
         let current = &self.progress.current;
         let was_current =
             current.compare_exchange(self.number, 0, Ordering::AcqRel, Ordering::Acquire).is_ok();

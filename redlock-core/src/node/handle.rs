@@ -107,7 +107,6 @@ impl NodeHandle {
         let mut outbox = shared.outbox.lock();
         let (first, quiet) = (outbox.lanes.nothing_waits(), outbox.lanes.is_quiet());
         let (may_gather, had_ready) = (outbox.lanes.may_gather(), outbox.lanes.has_ready());
-        let deletes = job.clean_up().is_some();
         let early = outbox.put(&shared.name, job, reply_to, now);
         // A job that may leave already has woken the supervisor, which may let the jobs gather.
         let is_ready = !had_ready && outbox.lanes.has_ready();
@@ -119,10 +118,9 @@ impl NodeHandle {
         }
         if !shared.task.is_running() {
             shared.send_last(now);
-            if !deletes && shared.task.elsewhere().is_some() {
-                // It has ended since the caller made sure that it runs: its replies are given up a moment before. A delete
-                // waits for the end of that task, which sends it (rule 12). Another task, on a runtime that ends as well,
-                // would have it wait for ever.
+            if shared.task.elsewhere().is_some() {
+                // It has ended since the caller made sure that it runs. A task on the runtime where it was would end as it
+                // begins, and have the deletes wait that the last one sends at its end (rule 12).
                 self.ensure_running();
             }
             return early;

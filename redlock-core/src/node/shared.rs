@@ -153,8 +153,7 @@ impl Shared {
     /// waits for the next task (rule 13).
     pub(super) fn fail_waiting(&self) {
         let now = self.context.clock.now();
-        let mut sent = Vec::new();
-        let abandoned = {
+        let over = {
             let pipe = self.pipe.lock();
             let mut outbox = self.outbox.lock();
             if self.task.is_running() {
@@ -162,17 +161,17 @@ impl Shared {
             }
             // Deletes that came after the task had sent its last ones. In one step with the rest: one that came in
             // between would only be owed, and no task sends it.
-            sent.extend(pipe.send_last(&mut outbox, now));
+            let sent = pipe.send_last(&mut outbox, now);
             self.relink(&mut outbox, Link::Opening);
             let abandoned = outbox.disconnect(now);
             for item in &abandoned {
                 outbox.owe(Arc::clone(&item.job), now);
             }
-            (abandoned, std::mem::take(&mut outbox.pings))
+            (sent, abandoned, std::mem::take(&mut outbox.pings))
         };
         self.announce();
         // Each `ReplyTo` answers as it is dropped, with no lock held.
-        drop((sent, abandoned));
+        drop(over);
         // A waiter on a living runtime starts the task again there.
         self.watchers.disconnected();
     }

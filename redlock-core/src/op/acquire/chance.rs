@@ -148,23 +148,21 @@ impl Request<'_> {
 
     /// Whether it is worth asking for a place in the queue between clients.
     fn may_queue(&self, given: &Circumstances) -> bool {
-        let has_time = given.end.since(given.begun) >= given.round_trip * 2;
-        has_time && given.begun >= self.without_queue_until
+        self.can_queue_in(given.end.since(given.begun)) && given.begun >= self.without_queue_until
     }
 
-    /// Whether the request never has a place in the queue between clients. It must not raise a barrier either: that would
-    /// take the place of the barrier of a writer that waits, and lower it a moment later.
-    fn is_too_short_to_queue(&self) -> bool {
-        self.terms.wait < self.client.nodes.round_trip() * 2
+    /// Whether a place in the queue between clients is of use in this time.
+    fn can_queue_in(&self, time: Duration) -> bool {
+        time >= self.client.nodes.round_trip() * 2
     }
 
     /// Has new readers wait behind this request, which is the first in the queue, if it is a
     /// writer.
     fn raise_barrier(&mut self, key: &Arc<str>, place: u64) -> Result<(), LockError> {
-        if self.terms.has_several()
-            || self.wants().tries_once
-            || place == 0 && self.is_too_short_to_queue()
-        {
+        // A writer that never has a place would raise its barrier in place of that of a writer that waits, and lower it a
+        // moment later.
+        let hardly_waits = place == 0 && !self.can_queue_in(self.terms.wait);
+        if self.terms.has_several() || self.wants().tries_once || hardly_waits {
             return Ok(());
         }
         let now = self.now();
