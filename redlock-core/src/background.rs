@@ -43,11 +43,17 @@ struct Progress {
     current: AtomicU64,
     /// When the task expects to run, in nanoseconds; never when it waits for others.
     awake_at: AtomicU64,
+    /// The last runtime that is known to have ended.
+    ended_runtime: Mutex<Option<Id>>,
 }
 
 impl Default for Progress {
     fn default() -> Self {
-        Self { current: AtomicU64::new(0), awake_at: AtomicU64::new(u64::MAX) }
+        Self {
+            current: AtomicU64::new(0),
+            awake_at: AtomicU64::new(u64::MAX),
+            ended_runtime: Mutex::default(),
+        }
     }
 }
 
@@ -148,6 +154,9 @@ impl Background {
         F: Future<Output = ()> + Send + 'static,
     {
         let Ok(runtime) = runtime() else { return false };
+        if *self.progress.ended_runtime.lock() == Some(runtime.id()) {
+            return false;
+        }
         let number = {
             let mut started = self.started.lock();
             let is_here = started.runtime == Some(runtime.id());
@@ -163,11 +172,17 @@ impl Background {
             self.progress.current.store(started.number, Ordering::Release);
             started.number
         };
-        let over = Over { progress: Arc::clone(&self.progress), number, ended: Some(ended) };
+        let mut over = Over {
+            progress: Arc::clone(&self.progress),
+            number,
+            unpolled_on: Some(runtime.id()),
+            ended: Some(ended),
+        };
         let task = task(Pulse { progress: Arc::clone(&self.progress), number });
         spawn_on(&runtime, async move {
-            let _over = over;
+            over.unpolled_on = None;
             task.await;
+            drop(over);
         });
         true
     }
@@ -176,11 +191,18 @@ impl Background {
 struct Over<E: FnOnce()> {
     progress: Arc<Progress>,
     number: u64,
+    /// The runtime of a task that was not polled yet.
+    unpolled_on: Option<Id>,
     ended: Option<E>,
 }
 
 impl<E: FnOnce()> Drop for Over<E> {
     fn drop(&mut self) {
+        if let Some(runtime) = self.unpolled_on {
+            // A runtime that ends drops each task that is spawned there. Thousands of guards may be dropped with
+            // the tasks of such a runtime: each would start a task anew, whose end looks at all that is held.
+            *self.progress.ended_runtime.lock() = Some(runtime);
+        }
         let current = &self.progress.current;
         let was_current =
             current.compare_exchange(self.number, 0, Ordering::AcqRel, Ordering::Acquire).is_ok();
@@ -192,7 +214,10 @@ impl<E: FnOnce()> Drop for Over<E> {
 
 #[cfg(test)]
 mod tests {
-    use std::{future::pending, time::Duration};
+    use std::{
+        future::{Ready, pending, ready},
+        time::Duration,
+    };
 
     use super::*;
 
@@ -216,6 +241,33 @@ mod tests {
             told.recv_timeout(Duration::from_secs(30)).unwrap();
             assert!(!background.is_running());
         }
+    }
+
+    /// Each guard that is dropped with a task of such a runtime would start one.
+    #[test]
+    fn a_runtime_that_has_ended_is_not_tried_twice() {
+        let background = Background::default();
+        let over = runtime();
+        let handle = over.handle().clone();
+        drop(over);
+        let (tell, told) = std::sync::mpsc::channel();
+        let ended = || {
+            let tell = tell.clone();
+            move || tell.send(()).unwrap()
+        };
+        {
+            let _entered = handle.enter();
+            background.ensure(|_| async { unreachable!("it has ended") }, ended());
+            background.ensure(|_| -> Ready<()> { unreachable!("it is known") }, ended());
+        }
+        assert!(!background.is_running());
+        runtime().block_on(async {
+            background.ensure(|_| ready(()), ended());
+            while background.is_running() {
+                tokio::task::yield_now().await;
+            }
+        });
+        assert_eq!(told.try_iter().count(), 2);
     }
 
     #[test]

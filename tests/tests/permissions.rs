@@ -10,8 +10,9 @@ use std::{
 };
 
 use futures_util::future::{join, join_all};
-use redlock_core::{Builder, Node, Redlock};
+use redlock_core::{Node, Redlock};
 use redlock_tests::{Cluster, LIMIT, MASTER, Sentinels, Server, packages, patient, wait_until};
+use tokio::runtime::Builder;
 
 fn page() -> String {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/servers.md");
@@ -48,7 +49,7 @@ fn user(server: &Server, name: &str, words: &[String]) -> String {
     format!("redis://{name}:p@{}", server.address())
 }
 
-fn client(node: impl Into<Node>) -> Builder {
+fn client(node: impl Into<Node>) -> redlock_core::Builder {
     patient([node]).retry_delay(4 * LIMIT).wait(4 * LIMIT)
 }
 
@@ -356,6 +357,30 @@ async fn sentinels_need_a_user_with_this() {
     }
 }
 
+/// A guard in a task that ends with its runtime. Its delete is the last command.
+async fn left(server: &Server, url: String, resource: &str) -> Outcome {
+    let key = format!("redlock:{resource}");
+    let (redlock, resource) = (client(url).build().unwrap(), resource.to_owned());
+    let leave = move || {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let guard = redlock.try_lock(resource).await.map_err(|error| error.to_string())?;
+            tokio::spawn(async move {
+                std::future::pending::<()>().await;
+                drop(guard);
+            });
+            Ok::<_, String>(())
+        })
+    };
+    soon(tokio::task::spawn_blocking(leave)).await?.unwrap()?;
+    soon(async {
+        while server.command(&["EXISTS", &key]) != redis::Value::Int(0) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+}
+
 /// Locks of every kind, as this user.
 async fn everything(server: &Server, url: String, name: &str) -> Outcome {
     let url = || url.clone();
@@ -364,6 +389,7 @@ async fn everything(server: &Server, url: String, name: &str) -> Outcome {
     fenced(url().into(), &format!("{name}-fenced")).await?;
     set(url().into(), &format!("{name}-set")).await?;
     permits(url(), &format!("{name}-permits")).await?;
+    left(server, url(), &format!("{name}-left")).await?;
     read(server, url(), &format!("{name}-readers")).await
 }
 
@@ -378,7 +404,7 @@ async fn the_user_to_copy_may_do_all_that_locks_of_every_kind_do_and_no_more() {
     server.command(&["CONFIG", "SET", "acllog-max-len", "1000"]);
     let whole = to_copy();
     let rows = ["lock, renew, release", "be woken", "wait in turn", "fencing tokens", "sets"];
-    let rows = [lines(&rows), lines(&["permits", "readers"])].concat();
+    let rows = [lines(&rows), lines(&["permits", "readers", "end of a runtime"])].concat();
     let sorted = |words: &[String]| words.iter().cloned().collect::<BTreeSet<_>>();
     assert_eq!(sorted(&whole), sorted(&rows), "the user to copy, and the rows");
     works(|| everything(server, user(server, "whole", &whole), "whole")).await;

@@ -151,20 +151,26 @@ async fn all_pools_shut_down_together() {
 /// returns.
 #[tokio::test]
 async fn a_guard_that_is_dropped_at_the_end_of_main_leaves_no_key() {
-    leaves_no_key("drop").await;
+    leaves_no_key("drop", 20).await;
 }
 
 /// They are dropped with their runtime, after the tasks of the nodes or before them.
 #[tokio::test]
 async fn guards_of_tasks_that_main_leaves_behind_leave_no_key() {
-    leaves_no_key("leave").await;
+    leaves_no_key("leave", 20).await;
 }
 
-async fn leaves_no_key(end: &str) {
+/// Each of them is dropped alone, and its delete goes out alone.
+#[tokio::test]
+async fn guards_of_a_thousand_tasks_that_main_leaves_behind_leave_no_key() {
+    leaves_no_key("leave", 1000).await;
+}
+
+async fn leaves_no_key(end: &str, guards: usize) {
     let nodes = Nodes::start(3);
     for flavor in ["current_thread", "multi_thread"] {
         for _ in 0..5 {
-            let words = [end, flavor, "job"].map(str::to_owned);
+            let words = [end, flavor, &guards.to_string()].map(str::to_owned);
             let program = env!("CARGO_BIN_EXE_redlock-process");
             let process = Peer::start(program, words.into_iter().chain(nodes.urls()));
             assert!(process.end().await, "it failed");

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, FutureExt};
 
 use super::{Command, Identity, Reply, Watchers};
 use crate::error::NodeError;
@@ -57,6 +57,12 @@ pub(crate) trait Sender: Send + Sync + 'static {
     /// connection is broken, every result without an answer is
     /// [`Disconnected`](crate::NodeErrorKind::Disconnected).
     fn send(&self, commands: Vec<Command>) -> BoxFuture<'static, Vec<Result<Reply, NodeError>>>;
+
+    /// Sends commands whose answers nobody reads, before the connection is dropped.
+    fn send_last(&self, commands: Vec<Command>) {
+        // The first poll sends.
+        let _ = self.send(commands).now_or_never();
+    }
 
     /// Whether the task that waits for the end of the connection is woken by answers, even to
     /// commands that it has not sent itself.

@@ -177,9 +177,7 @@ impl Pipe {
         let Some(Parting { sender, .. }) = &self.parting else { return Vec::new() };
         let deletes = outbox.take_deletes(now);
         if !deletes.is_empty() {
-            // The first poll sends.
-            let commands = deletes.iter().map(|item| item.job.command(now)).collect();
-            let _ = sender.send(commands).now_or_never();
+            sender.send_last(deletes.iter().map(|item| item.job.command(now)).collect());
         }
         deletes
     }

@@ -74,13 +74,13 @@ async fn run(words: &[&str]) {
             };
             client(urls).lock(resource).run(body).await.unwrap();
         }
-        [end @ ("drop" | "leave"), _, resource, ref urls @ ..] => {
+        [end @ ("drop" | "leave"), _, count, ref urls @ ..] => {
             // Longer than any test waits: the key must not go by itself.
             let hour = Duration::from_secs(3600);
             let client = builder(urls).max_ttl(hour).ttl(hour).build().unwrap();
             let mut guards = Vec::new();
-            for number in 0..20 {
-                guards.push(client.lock(format!("{resource}-{number}")).await.unwrap());
+            for number in 0..count.parse().unwrap() {
+                guards.push(client.lock(format!("job-{number}")).await.unwrap());
             }
             // Every node has answered what it was asked before.
             assert!(client.health().await.iter().all(NodeHealth::is_up));

@@ -196,6 +196,11 @@ pub(super) fn track(out: &mut Vec<u8>) {
     write(out, &[b"CLIENT", b"CACHING", b"YES"]);
 }
 
+/// Has the server answer nothing from here on.
+pub(super) fn mute(out: &mut Vec<u8>) {
+    write(out, &[b"CLIENT", b"REPLY", b"OFF"]);
+}
+
 pub(super) fn ping(out: &mut Vec<u8>) {
     write(out, &[b"PING"]);
 }

@@ -91,6 +91,10 @@ impl Sender for RedisSender {
         Box::pin(Sending { channel: Arc::clone(&self.0), commands, sent: None })
     }
 
+    fn send_last(&self, commands: Vec<Command>) {
+        self.0.exchange.lock().ask_last(commands);
+    }
+
     /// Answers come with bytes, and bytes wake the driver.
     fn wakes_reader(&self) -> bool {
         true

@@ -21,7 +21,7 @@ use super::{
     acknowledged::Wait,
     batch::Batch,
     calls::Calls,
-    frame,
+    command, frame,
     transport::{CloseReason, NOT_REDIS, Transport},
 };
 use crate::{
@@ -111,6 +111,18 @@ impl Exchange {
         self.calls.ask(&batch, &mut self.out);
         self.write();
         batch
+    }
+
+    /// As [`ask`](Self::ask), for answers that nothing reads, and asks the server to send none.
+    ///
+    /// A socket that is closed with bytes to read resets the connection. A server whose answer meets the reset drops
+    /// what it has not read yet, the deletes of these commands among it (rule 12).
+    pub(super) fn ask_last(&mut self, commands: Vec<Command>) {
+        // A proxy might hang up at a word that it does not know. A server that tracks keys knows this one.
+        if self.tells() {
+            command::mute(&mut self.out);
+        }
+        self.ask(commands);
     }
 
     /// Queues one command of a batch. Another member of the cluster may be `asking` for it, and so many have

@@ -1,4 +1,4 @@
-//! Sockets that take only some of the bytes.
+//! What is written: by sockets that take only some of the bytes, and last of all.
 
 use std::{
     io,
@@ -20,6 +20,7 @@ use super::{
     },
     *,
 };
+use crate::node::Watchers;
 
 /// Takes three bytes, then none until it is asked again.
 struct Reluctant {
@@ -61,22 +62,29 @@ impl AsyncWrite for Reluctant {
     }
 }
 
+/// A connection over this stream, to a server that pushes changes to these listeners.
+fn over(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    watchers: Option<Arc<Watchers>>,
+) -> RedisConnection {
+    let close_reason = CloseReason::default();
+    RedisConnection::new(Exchange::new(Setup {
+        node: "a:1".into(),
+        transport: Transport::new(stream, close_reason.clone()),
+        close_reason,
+        watchers,
+        abilities: Abilities { scripts: true, delete: None },
+        wait: None,
+        is_member: false,
+    }))
+}
+
 #[tokio::test]
 async fn commands_written_three_bytes_at_a_time_arrive_whole_and_in_order() {
     let mut server = Server::start();
     let stream = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
-    let close_reason = CloseReason::default();
-    let transport = Transport::new(Reluctant { stream, takes: false }, close_reason.clone());
-    let exchange = Exchange::new(Setup {
-        node: "a:1".into(),
-        transport,
-        close_reason,
-        watchers: None,
-        abilities: Abilities { scripts: true, delete: None },
-        wait: None,
-        is_member: false,
-    });
-    let mut node = driven(Box::new(RedisConnection::new(exchange)));
+    let node = over(Reluctant { stream, takes: false }, None);
+    let mut node = driven(Box::new(node));
 
     // Commands that are sent while the socket has not taken all of the earlier commands.
     let extend = Action::Extend { ttl: TTL };
@@ -102,4 +110,21 @@ async fn commands_written_three_bytes_at_a_time_arrive_whole_and_in_order() {
         assert_eq!(act(&mut *node, claim, RELEASE).await, Ok(Reply::Done));
     }
     assert_eq!(server.number("DBSIZE"), 0);
+}
+
+/// A connection that is closed with answers to read is reset, and the server may drop what it has not
+/// read yet.
+#[tokio::test]
+async fn the_last_commands_ask_for_no_answers_where_the_server_knows_the_word() {
+    const MUTE: &str = "*3\r\n$6\r\nCLIENT\r\n$5\r\nREPLY\r\n$3\r\nOFF\r\n";
+    for tells in [true, false] {
+        let (stream, mut server) = tokio::io::duplex(64 * 1024);
+        let node = over(stream, tells.then(Arc::default));
+        node.sender().send_last(vec![Command { claim: claim("a", CANARY), action: RELEASE }]);
+        drop(node);
+        let mut written = String::new();
+        server.read_to_string(&mut written).await.unwrap();
+        assert_eq!(written.starts_with(MUTE), tells, "{written}");
+        assert!(written.contains("\r\nEVAL\r\n") && written.contains(CANARY), "{written}");
+    }
 }
