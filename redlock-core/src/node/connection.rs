@@ -58,7 +58,7 @@ pub(crate) trait Sender: Send + Sync + 'static {
     /// [`Disconnected`](crate::NodeErrorKind::Disconnected).
     fn send(&self, commands: Vec<Command>) -> BoxFuture<'static, Vec<Result<Reply, NodeError>>>;
 
-    /// Sends commands whose answers nobody reads, before the connection is dropped.
+    /// Sends commands before the connection is dropped. Their answers are not read.
     fn send_last(&self, commands: Vec<Command>) {
         // The first poll sends.
         let _ = self.send(commands).now_or_never();
