@@ -175,8 +175,9 @@ pub(crate) enum Action {
     /// Leave the queue before the key, and pass on a turn that came. A waiter that leaves `again` has
     /// nothing to pass on if it is not in the queue: it may have done so before.
     Leave { again: bool },
-    /// Find one of `count` permits that is free on this node, the permit with the number `from` first.
-    FindPermit { count: u32, from: u32 },
+    /// Find one of `count` permits that is free on this node, the permit with the number `from` first. A client that
+    /// waits with no other client is told of up to `most`.
+    FindPermits { count: u32, from: u32, most: u32 },
     /// Have new readers of the key wait behind this writer, for this long.
     RaiseBarrier { life: Duration },
     /// Take a [`RaiseBarrier`](Self::RaiseBarrier) back.
@@ -207,7 +208,7 @@ impl Action {
             | Self::Watch
             | Self::Join { .. }
             | Self::Leave { .. }
-            | Self::FindPermit { .. }
+            | Self::FindPermits { .. }
             | Self::RaiseBarrier { .. }
             | Self::LowerBarrier
             | Self::Inspect
@@ -294,8 +295,8 @@ pub(crate) enum Reply {
     /// Clients wait for the lock, and none of them got the turn: a client has taken the lock again, or the
     /// node could not give the turn. The key had our value until now if `deleted`.
     Unwoken { deleted: bool },
-    /// A permit that is free, if there is one.
-    Permit { free: Option<u32> },
+    /// The numbers of permits that are free.
+    Permits { free: Vec<u32> },
     /// Stands in the queue.
     Queued {
         /// The place, to join at again.

@@ -95,7 +95,7 @@ fn takes_memory(action: Action) -> bool {
         | Action::Shorten { .. }
         | Action::Watch
         | Action::Leave { .. }
-        | Action::FindPermit { .. }
+        | Action::FindPermits { .. }
         // Where a lock has no readers, nothing is set.
         | Action::RaiseBarrier { .. }
         | Action::LowerBarrier

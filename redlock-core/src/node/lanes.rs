@@ -130,7 +130,7 @@ impl Lanes {
             | Action::Join { .. }
             | Action::Inspect
             | Action::RaiseBarrier { .. }
-            | Action::FindPermit { .. } => {
+            | Action::FindPermits { .. } => {
                 if self.sweep.is_due(self.watches.len()) {
                     self.watches.retain(Queued::is_wanted);
                     self.sweep.done(self.watches.len());

@@ -207,10 +207,10 @@ impl Request<'_> {
                 self.client.ensure_moving(self.now());
             }
             self.attempts = self.attempts.saturating_add(1);
-            let may_ask =
-                self.permits.is_none() || Box::pin(self.find_number(&mut fronts.first)).await?;
-            let attempt =
-                if may_ask { self.attempt(fronts).await? } else { Err(FailedAttempt::full()) };
+            let attempt = match self.permits {
+                None => self.attempt(fronts).await?,
+                Some(_) => Box::pin(self.ask_for_permits(fronts)).await?,
+            };
             match attempt {
                 Ok(granted) => return Ok(granted),
                 Err(failure) => {

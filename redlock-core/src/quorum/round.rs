@@ -109,7 +109,7 @@ impl Round {
         let (vote, answer) = match result {
             Ok(reply) => match reply.of_key() {
                 Reply::Missing => (Vote::No, Answer::Missing),
-                Reply::Foreign | Reply::Queued { .. } | Reply::Full | Reply::Permit { .. } => {
+                Reply::Foreign | Reply::Queued { .. } | Reply::Full | Reply::Permits { .. } => {
                     (Vote::No, Answer::Foreign)
                 }
                 Reply::Done

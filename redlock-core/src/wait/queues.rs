@@ -6,6 +6,7 @@
 
 pub(super) mod all;
 mod others;
+mod spare;
 
 use std::{
     collections::hash_map::Entry::{Occupied, Vacant},

@@ -117,7 +117,7 @@ impl Front {
         self
     }
 
-    pub(super) fn with(mut self, lease: Box<LeaseInTransit>) -> Self {
+    pub(crate) fn with(mut self, lease: Box<LeaseInTransit>) -> Self {
         self.lease = Some(lease);
         self
     }

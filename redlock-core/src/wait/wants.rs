@@ -12,6 +12,8 @@ pub(crate) struct Wants {
     clock_drift_factor: f64,
     /// The request has a `min_hold`: the keys have to live longer than the ttl and are set anew.
     min_hold: bool,
+    /// The request wants one of so many permits.
+    permits: Option<u32>,
     /// The request wants several keys, and no lease of a hold before has the same.
     is_set: bool,
     /// The request wants a fencing token.
@@ -30,6 +32,7 @@ impl Wants {
             ttl: terms.ttl,
             clock_drift_factor: terms.clock_drift_factor,
             min_hold: !terms.min_hold.is_zero(),
+            permits: terms.permits,
             is_set,
             fenced: terms.fenced,
             tries_once: terms.wait.is_zero() || terms.retry_count == Some(0),
@@ -40,6 +43,12 @@ impl Wants {
     /// Whether a front that asks every `pace` is too slow for this request.
     pub(super) fn hurries(&self, pace: Duration) -> bool {
         self.tries_once || self.retry_delay < pace
+    }
+
+    /// Whether a permit that this request is given suits the other one as well.
+    pub(super) fn shares_permits_with(&self, other: &Self) -> bool {
+        let plain = |it: &Self| !it.min_hold && it.permits == self.permits && it.ttl == self.ttl;
+        plain(self) && plain(other)
     }
 
     /// Whether a lease is good enough to be taken over. What is left of it must not be less than
@@ -66,4 +75,30 @@ pub(crate) enum NoTurn {
     Busy,
     /// No turns are given any more.
     Closed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Redlock, options::LockOptions};
+
+    #[test]
+    fn a_permit_suits_tasks_that_would_have_taken_it_on_the_same_terms() {
+        const SECOND: Duration = Duration::from_secs(1);
+        let redlock = Redlock::in_memory(1);
+        let wants = |options: &LockOptions| {
+            Wants::new(&redlock.client().settings.terms(options).unwrap(), false)
+        };
+        let options = LockOptions::new().permits(8).ttl(9 * SECOND);
+        for (other, suits) in [
+            (options.clone().wait(SECOND), true),
+            (options.clone().permits(7), false),
+            (options.clone().ttl(8 * SECOND), false),
+            (options.clone().min_hold(SECOND), false),
+        ] {
+            let [one, other] = [wants(&options), wants(&other)];
+            assert_eq!(one.shares_permits_with(&other), suits, "{other:?}");
+            assert_eq!(other.shares_permits_with(&one), suits, "{other:?}");
+        }
+    }
 }

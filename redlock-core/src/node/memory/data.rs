@@ -158,7 +158,9 @@ impl Data {
             }
             Action::RaiseBarrier { life } => self.readers.raise_barrier(claim, life, now),
             Action::LowerBarrier => self.readers.lower_barrier(claim),
-            Action::FindPermit { count, from } => self.find_permit(claim, count, from, told),
+            Action::FindPermits { count, from, most } => {
+                self.find_permits(claim, count, from, most, told)
+            }
             Action::Inspect => self.inspect(&claim.key),
             Action::Watch => {
                 self.watched.watch(Arc::clone(&claim.key), connection);
@@ -280,7 +282,7 @@ impl Data {
                 | Action::Inspect
                 | Action::Watch
                 | Action::RaiseBarrier { .. }
-                | Action::FindPermit { .. }
+                | Action::FindPermits { .. }
                 | Action::LowerBarrier,
                 Some(_),
             ) => (Reply::Foreign, false),

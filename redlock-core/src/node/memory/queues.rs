@@ -223,6 +223,12 @@ impl Queues {
         (had_turn, promised.filter(|(_, until)| *until > now).count())
     }
 
+    /// Whether no other waiter than this one is in the queue.
+    pub(super) fn is_alone(&self, line: &str, waiter: &str) -> bool {
+        let mut waiting = self.waiting.get(line).into_iter().flat_map(BTreeMap::values);
+        waiting.all(|it| it.name == waiter)
+    }
+
     /// Whether a permit was kept for this waiter, which it is no longer.
     fn was_promised(&mut self, line: &str, waiter: &str) -> bool {
         let Some(promised) = self.promised.get_mut(line) else { return false };

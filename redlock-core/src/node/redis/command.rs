@@ -133,12 +133,12 @@ fn scripted(
             words(out, &[key(claim), prefix.as_bytes(), value(claim), place.digits()]);
             words(out, &[life, most.digits()]);
         }
-        Action::FindPermit { count, from } => {
-            call(script, how, 1, 4, out);
+        Action::FindPermits { count, from, most } => {
+            call(script, how, 1, 5, out);
             let keys = format!("{}:", queue_keys::line(&claim.key));
             let (count, from) = (Decimal::of(count.into()), Decimal::of(from.into()));
             words(out, &[key(claim), keys.as_bytes(), count.digits(), from.digits()]);
-            word(out, value(claim));
+            words(out, &[value(claim), Decimal::of(most.into()).digits()]);
         }
         Action::Leave { again } => {
             call(script, how, 1, 3, out);

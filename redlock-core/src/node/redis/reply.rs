@@ -32,11 +32,10 @@ pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Rep
         (Action::Extend { .. } | Action::Watch, other) => {
             Err(unexpected(other, "-3, -2 or what is left"))
         }
-        (Action::FindPermit { .. }, Value::Int(-1)) => Ok(Reply::Permit { free: None }),
-        (Action::FindPermit { .. }, Value::Int(number @ 0..)) => {
-            Ok(Reply::Permit { free: u32::try_from(*number).ok() })
+        (Action::FindPermits { .. }, Value::Array(numbers)) => {
+            permits(numbers).ok_or_else(|| unexpected(answer, "numbers of permits"))
         }
-        (Action::FindPermit { .. }, other) => Err(unexpected(other, "a number or -1")),
+        (Action::FindPermits { .. }, other) => Err(unexpected(other, "numbers of permits")),
         (Action::Join { .. }, Value::Int(-1)) => Ok(Reply::Full),
         (Action::Join { .. }, Value::Array(answers)) => {
             queued(answers).ok_or_else(|| unexpected(answer, "a place in a queue"))
@@ -78,6 +77,12 @@ pub(super) fn left(pttl: i64) -> Duration {
         // A key without an expiry never runs out.
         left => u64::try_from(left).map_or(Duration::MAX, Duration::from_millis),
     }
+}
+
+/// Reads the numbers of permits.
+fn permits(numbers: &[Value]) -> Option<Reply> {
+    let free: Option<_> = numbers.iter().map(|it| redis::from_redis_value_ref(it).ok()).collect();
+    Some(Reply::Permits { free: free? })
 }
 
 /// Reads `place, how many stand before it, PTTL, whether a turn is out`.

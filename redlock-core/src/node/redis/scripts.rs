@@ -57,7 +57,7 @@ pub(super) fn script(command: &Command) -> Option<&'static Script> {
         Action::Adopt { .. } => &ADOPT,
         Action::Join { .. } => &JOIN,
         Action::Leave { .. } => &LEAVE,
-        Action::FindPermit { .. } => &SLOTS,
+        Action::FindPermits { .. } => &SLOTS,
         Action::Inspect => &INSPECT,
         Action::Clear { .. } => &CLEAR,
         // Writers have these for the sake of readers.

@@ -55,7 +55,7 @@ pub(super) fn script(action: Action) -> Option<&'static Script> {
         | Action::Leave { .. }
         | Action::RaiseBarrier { .. }
         | Action::LowerBarrier
-        | Action::FindPermit { .. }
+        | Action::FindPermits { .. }
         | Action::Inspect
         | Action::TakeAway
         | Action::Clear { .. } => None,

@@ -1,8 +1,10 @@
--- Finds a permit that no client has on this node, and that is kept for no waiter.
+-- Finds a permit that no client has on this node, and that is kept for no waiter. Finds several for a client that
+-- waits with no other client.
 --
 -- KEYS[1] one of the permits   ARGV[1] the beginning of all their keys   ARGV[2] how many there are
 -- ARGV[3] the number to begin with   ARGV[4] the waiter that asks, or empty
--- Answers the number of the permit, or -1 if there is none.
+-- ARGV[5] how many it has use for
+-- Answers the numbers of the permits.
 local count = tonumber(ARGV[2])
 
 local function number(place)
@@ -61,18 +63,32 @@ if type(kept) == 'number' and type(waiting) == 'number' and kept + waiting > 0 t
     left = left - taken(first, last)
   end
   if left < 1 and not had_turn then
-    return -1
+    return {}
   end
 end
+
+-- Whether no other client waits, or has been given its turn. A user without permission to look does not know.
+local function is_alone()
+  local length = redis.pcall('ZCARD', line .. ':queue')
+  local place = redis.pcall('ZRANK', line .. ':queue', ARGV[4])
+  return kept == 0 and length == (type(place) == 'number' and 1 or 0)
+end
+
+local found = {}
+local most = ARGV[5] ~= '1' and is_alone() and tonumber(ARGV[5]) or 1
 -- The usual case is that one of the first is free.
 for first, last in parts(4, 1000) do
   local place = free(first, last)
-  if place then
-    if left and left > 1 then
-      -- It was released when no client waited.
-      wake(line)
-    end
-    return number(place)
+  while place do
+    found[#found + 1] = number(place)
+    place = #found < most and place < last and free(place + 1, last)
+  end
+  if #found == most then
+    break
   end
 end
-return -1
+if most == 1 and #found == 1 and left and left > 1 then
+  -- It was released when no client waited.
+  wake(line)
+end
+return found

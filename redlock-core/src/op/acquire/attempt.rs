@@ -156,7 +156,8 @@ impl<'a> Request<'a> {
             if let Some(failure) = self.in_vain() {
                 return Ok(Err(failure));
             }
-            let mut asked = self.send(fronts, in_flight)?;
+            let claim = self.claim(fronts)?;
+            let mut asked = self.send(claim, Some(fronts), in_flight);
             let outcome = asked.outcome(self).await;
             asked.question.askers = None;
             Ok(outcome.map(|(reading, token)| {
@@ -166,18 +167,38 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Sends the question.
-    fn send<'f>(
-        &self,
-        fronts: &'f mut Fronts,
-        in_flight: InFlightGuard,
-    ) -> Result<Asked<'f>, LockError> {
+    /// One attempt at another permit, for a task that waits behind this one. `None` also when the client has too much
+    /// to do.
+    pub(super) async fn ask_for_spare(&self, key: Arc<str>) -> Option<Granted> {
+        let Self { client, .. } = self;
+        let _permit = client.gate.try_acquire().ok()?;
+        let in_flight = client.leases.track_in_flight();
+        client.check_open(self.resources.name()).ok()?;
+        let value = token::fresh_value(&*client.entropy, &client.settings.client_name).ok()?;
+        let claim = Claim { permit: true, ..Claim::new(&key, value) };
+        let mut asked = self.send(claim, None, in_flight);
+        let (reading, token) = asked.outcome(self).await.ok()?;
+        let Asked { in_transit, .. } = asked;
+        Some(Granted { begun: in_transit.lease.since, in_transit, reading, token })
+    }
+
+    fn claim(&self, fronts: &mut Fronts) -> Result<Claim, LockError> {
         let Self { client, terms, .. } = self;
         let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
         let (rest, shared) = (self.rest.clone(), terms.shared);
         let (permit, place) = (self.permits.is_some(), fronts.first.place());
         let has_turn = fronts.each().any(|front| front.had_turn());
-        let claim = Claim { rest, shared, permit, place, has_turn, ..Claim::new(&self.key, value) };
+        Ok(Claim { rest, shared, permit, place, has_turn, ..Claim::new(&self.key, value) })
+    }
+
+    /// Sends the question.
+    fn send<'f>(
+        &self,
+        claim: Claim,
+        askers: Option<&'f mut Fronts>,
+        in_flight: InFlightGuard,
+    ) -> Asked<'f> {
+        let Self { client, terms, .. } = self;
         let claim = Arc::new(claim);
         let round = Round::new(&client.nodes.names, Tally::is_decided);
         let start = client.nodes.clock.read();
@@ -185,7 +206,8 @@ impl<'a> Request<'a> {
         let in_transit = client.queues.in_transit(sought, in_flight);
         let since = in_transit.lease.since;
         let drawing = if terms.fenced {
-            let count = numbers_for(fronts.fenced_behind(), 0);
+            let behind = askers.as_ref().map_or(0, |fronts| fronts.fenced_behind());
+            let count = numbers_for(behind, 0);
             let action = |draw| Action::GrantFenced { ttl: terms.key_ttl(), draw };
             Some(Drawing::send(client, &claim, &round, since, count, action))
         } else {
@@ -193,7 +215,7 @@ impl<'a> Request<'a> {
             deliver(ask(&client.nodes, &round, since, |_| Some(Arc::clone(&job))));
             None
         };
-        Ok(Asked { question: Question { round, askers: Some(fronts) }, in_transit, drawing })
+        Asked { question: Question { round, askers }, in_transit, drawing }
     }
 
     /// Waits until fewer attempts are in progress than the nodes can answer in time. `None` when

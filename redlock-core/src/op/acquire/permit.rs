@@ -6,6 +6,7 @@
 //! at each.
 
 use std::{
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -13,20 +14,28 @@ use std::{
     time::Duration,
 };
 
+use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
+
 use super::{
+    Granted,
     fronts::Fronts,
     request::{Permits, Request},
 };
 use crate::{
+    clock::Moment,
     error::LockError,
     lease::Hold,
     node::{Action, Claim, Job, Reply, queue_keys},
     quorum::answer_of,
-    wait::{FailedAttempt, Front, Joined, line_of_one_permit, permit_node},
+    timer::timeout,
+    wait::{FailedAttempt, Front, Joined, MIN_PAUSE, line_of_one_permit, permit_node},
 };
 
 /// How often a request that does not wait asks for another number, when other clients were faster.
 const MAX_TRIES: usize = 4;
+
+/// The most permits that a request asks for at once, for itself and the tasks behind it.
+const MOST: u32 = 32;
 
 /// Numbers the requests that ask by themselves, so that each has a queue of its own.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
@@ -41,7 +50,8 @@ impl Request<'_> {
         }
         let slot = queue_keys::permit(&self.key, 0);
         let line: Arc<str> = queue_keys::line(&slot).into();
-        self.permits = Some(Box::new(Permits { line: Arc::clone(&line), count }));
+        self.permits =
+            Some(Box::new(Permits { line: Arc::clone(&line), count, spare: Vec::new() }));
         self.take_number(self.random(count));
         let mut refused = None;
         let queues = Arc::clone(&self.client.queues);
@@ -51,14 +61,7 @@ impl Request<'_> {
         let others_first = queues.is_contended(&line, now)
             && (!self.wants().tries_once || Box::pin(self.others_go_first(&line)).await?);
         if !queues.is_wanted(&line) && !others_first {
-            let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-            let own = line_of_one_permit(&line, number);
-            let front = match queues.join(&own, self.wants(), self.begun) {
-                Joined::First(front) => front,
-                Joined::Refused(no_turn) => return Err(self.no_turn(&no_turn)),
-                Joined::Waiting(_) => return Err(self.held(false, Vec::new())),
-            };
-            let mut fronts = Fronts::one(front);
+            let mut fronts = Fronts::one(self.line_of_one(&line, self.begun)?);
             self.attempts = 1;
             for _ in 0..MAX_TRIES {
                 let failure = match self.attempt(&mut fronts).await? {
@@ -77,6 +80,16 @@ impl Request<'_> {
             return Err(self.out_of_time(Some(refused.as_deref().unwrap_or(&full))));
         }
         let mut front: Front = self.turn(&line, now).await?;
+        while front.has_lease() {
+            // The task before this one has taken a permit for it.
+            let wants = self.wants();
+            if let Some(in_transit) = front.take_lease(wants)
+                && let Some(granted) = self.handed_over(&front, in_transit).await
+            {
+                return self.admit(Fronts::one(front), granted);
+            }
+            front = self.turn(&line, self.now()).await?;
+        }
         if let Some(refused) = &refused {
             front.failed(refused);
         }
@@ -85,13 +98,68 @@ impl Request<'_> {
         self.take(front, refused.filter(|_| !waited)).await
     }
 
+    /// A line in which no other request waits.
+    fn line_of_one(&self, line: &str, now: Moment) -> Result<Front, LockError> {
+        let own = line_of_one_permit(line, NUMBERS.fetch_add(1, Ordering::Relaxed));
+        match self.client.queues.join(&own, self.wants(), now) {
+            Joined::First(front) => Ok(front),
+            Joined::Refused(no_turn) => Err(self.no_turn(&no_turn)),
+            Joined::Waiting(_) => Err(self.held(false, Vec::new())),
+        }
+    }
+
+    /// Looks for a permit that is free and asks for it. Where more are free, and no other client waits, it asks for
+    /// them as well, and gives them to the tasks behind it.
+    pub(super) async fn ask_for_permits(
+        &mut self,
+        fronts: &mut Fronts,
+    ) -> Result<Result<Granted, FailedAttempt>, LockError> {
+        if !self.find_number(&mut fronts.first).await? {
+            return Ok(Err(FailedAttempt::full()));
+        }
+        let Some(Permits { line, spare, .. }) = self.permits.as_deref_mut() else {
+            return self.attempt(fronts).await;
+        };
+        let (line, spare) = (Arc::clone(line), std::mem::take(spare));
+        let keys = spare.into_iter().map(|number| key_of(&line, number));
+        let mut spares: FuturesUnordered<_> =
+            keys.map(|key| self.ask_for_spare(key).boxed()).collect();
+        let mut granted = Vec::new();
+        let own = {
+            let mut own = pin!(self.attempt(fronts));
+            loop {
+                tokio::select! {
+                    biased;
+                    own = &mut own => break own?,
+                    Some(spare) = spares.next(), if !spares.is_empty() => granted.extend(spare),
+                }
+            }
+        };
+        // Nodes that were asked together answer together.
+        let soon = self.client.nodes.round_trip().max(MIN_PAUSE);
+        let _ = timeout(soon, async {
+            while let Some(spare) = spares.next().await {
+                granted.extend(spare);
+            }
+        })
+        .await;
+        drop(spares);
+        let own = own.or_else(|failure| granted.pop().ok_or(failure));
+        for Granted { in_transit, .. } in granted {
+            let turn = self.line_of_one(&line, self.now())?.with(in_transit);
+            // Without a task that it suits, it is given back.
+            drop(self.client.queues.give_spare(&line, self.wants(), turn));
+        }
+        Ok(own)
+    }
+
     /// Chooses a permit that is free. False when there is none, as far as one node knows; true for a
     /// request that is for no permit.
     ///
     /// A node keeps permits for the waiters that it gave their turns. `front` is the place of this request
     /// among them, if it has one.
     pub(super) async fn find_number(&mut self, front: &mut Front) -> Result<bool, LockError> {
-        let Some(Permits { line, count }) = self.permits.as_deref() else { return Ok(true) };
+        let Some(Permits { line, count, .. }) = self.permits.as_deref() else { return Ok(true) };
         let (line, count) = (Arc::clone(line), *count);
         let from = self.random(count);
         let nodes = Arc::clone(&self.client.nodes);
@@ -101,15 +169,21 @@ impl Request<'_> {
         };
         let waiter = front.entry.as_ref().map(|entry| entry.waiter().to_owned());
         let claim = Arc::new(Claim::new(&self.key, waiter.unwrap_or_default()));
-        let job = Job::new(&claim, Action::FindPermit { count, from });
+        let behind = self.client.queues.served_with(front.key(), self.wants());
+        let most = u32::try_from(behind).unwrap_or(u32::MAX).saturating_add(1).min(MOST);
+        let job = Job::new(&claim, Action::FindPermits { count, from, most });
         match self.unless_closed(answer_of(&nodes, node, job)).await? {
-            Ok(Reply::Permit { free: None }) => Ok(false),
-            Ok(Reply::Permit { free: Some(number) }) if number < count => {
+            Ok(Reply::Permits { free }) if free.is_empty() => Ok(false),
+            Ok(Reply::Permits { free }) if free.iter().all(|number| *number < count) => {
                 if let Some(entry) = &mut front.entry {
                     // If another one is free, too, the node has given the turn for it to the first waiter.
                     entry.listen_again();
                 }
-                self.take_number(number);
+                let mut free = free.into_iter();
+                self.take_number(free.next().unwrap_or(from));
+                if let Some(permits) = &mut self.permits {
+                    permits.spare = free.collect();
+                }
                 Ok(true)
             }
             // The other nodes can still give any of them.
@@ -123,9 +197,9 @@ impl Request<'_> {
     /// Lets the next attempt be for the permit with this number.
     fn take_number(&mut self, number: u32) {
         let Some(Permits { line, .. }) = self.permits.as_deref() else { return };
-        let key = format!("{line}:{number}");
-        if *self.key != *key {
-            self.key = key.into();
+        let key = key_of(line, number);
+        if self.key != key {
+            self.key = key;
             self.watch = None;
         }
     }
@@ -134,4 +208,9 @@ impl Request<'_> {
         let random = self.up_to(Duration::from_secs(count.into())).as_secs();
         u32::try_from(random).unwrap_or(0).min(count - 1)
     }
+}
+
+/// The key of the permit with this number.
+fn key_of(line: &str, number: u32) -> Arc<str> {
+    format!("{line}:{number}").into()
 }

@@ -1,5 +1,6 @@
 //! Permits of one resource, over in-memory nodes.
 
+mod together;
 mod turns;
 
 use std::{

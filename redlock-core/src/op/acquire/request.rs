@@ -23,6 +23,8 @@ pub(super) struct Permits {
     /// The beginning of their keys: the name of their queue.
     pub(super) line: Arc<str>,
     pub(super) count: u32,
+    /// The numbers of permits that were found for tasks behind this one.
+    pub(super) spare: Vec<u32>,
 }
 
 pub(super) struct Request<'a> {

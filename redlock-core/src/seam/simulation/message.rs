@@ -71,7 +71,7 @@ impl Command {
             Action::Release { .. } => Kind::Release,
             Action::Join { .. } => Kind::Join,
             Action::Leave { .. } => Kind::Leave,
-            Action::RaiseBarrier { .. } | Action::LowerBarrier | Action::FindPermit { .. } => {
+            Action::RaiseBarrier { .. } | Action::LowerBarrier | Action::FindPermits { .. } => {
                 Kind::Watch
             }
             Action::Watch => Kind::Watch,
@@ -117,7 +117,7 @@ impl Reply {
         use node::Reply;
         match self.0.of_key() {
             Reply::Missing => Outcome::Missing,
-            Reply::Foreign | Reply::Full | Reply::Permit { .. } => Outcome::Foreign,
+            Reply::Foreign | Reply::Full | Reply::Permits { .. } => Outcome::Foreign,
             Reply::Done | Reply::There { .. } | Reply::Woke { .. } | Reply::Unwoken { .. } => {
                 Outcome::Done
             }

@@ -5,23 +5,31 @@ use crate::node::{Claim, Reply, memory::watched::Pushes, queue_keys};
 
 impl Data {
     /// `slots.lua`.
-    pub(super) fn find_permit(
+    pub(super) fn find_permits(
         &mut self,
         claim: &Claim,
         count: u32,
         from: u32,
+        most: u32,
         told: &mut Pushes,
     ) -> Reply {
         let (line, now) = (queue_keys::line(&claim.key).to_owned(), self.clock.now());
         let (had_turn, promised) = self.queues.promised(&line, &claim.value, now);
         let numbers = (0..count).map(|number| (from + number) % count);
         let is_free = |number: &u32| self.remaining(&format!("{line}:{number}")).is_none();
-        let free: Vec<u32> = numbers.filter(is_free).collect();
-        let number = free.first().copied().filter(|_| had_turn || free.len() > promised);
-        if number.is_some() && free.len() > promised + 1 {
+        let mut free: Vec<u32> = numbers.filter(is_free).collect();
+        if !had_turn && free.len() <= promised {
+            return Reply::Permits { free: Vec::new() };
+        }
+        if most > 1 && promised == 0 && self.queues.is_alone(&line, &claim.value) {
+            free.truncate(most as usize);
+            return Reply::Permits { free };
+        }
+        if free.len() > promised + 1 {
             self.queues.wake(&claim.key, now, &mut self.watched, told);
         }
-        Reply::Permit { free: number }
+        free.truncate(1);
+        Reply::Permits { free }
     }
 }
 
@@ -33,7 +41,7 @@ mod tests {
     use crate::node::{Action, Command, Listens, Places};
 
     const LIFE: Duration = Duration::from_secs(5);
-    const FIND: Action = Action::FindPermit { count: 2, from: 0 };
+    const FIND: Action = Action::FindPermits { count: 2, from: 0, most: 1 };
     const GRANT: Action = Action::Grant { ttl: Duration::from_secs(60) };
     const JOIN: Action = Action::Join { place: 0, life: LIFE, listens: Listens::Turn };
 
@@ -47,10 +55,10 @@ mod tests {
     }
 
     fn free(number: u32) -> Reply {
-        Reply::Permit { free: Some(number) }
+        Reply::Permits { free: vec![number] }
     }
 
-    const NONE: Reply = Reply::Permit { free: None };
+    const NONE: Reply = Reply::Permits { free: Vec::new() };
 
     #[tokio::test(start_paused = true)]
     async fn a_turn_that_a_waiter_does_not_use_goes_to_the_next_waiter() {
@@ -72,6 +80,25 @@ mod tests {
         assert_eq!(act(&mut data, other, 0, FIND).0, NONE, "it is kept");
         assert_eq!(act(&mut data, second, 1, FIND).0, free(0));
         assert_eq!(act(&mut data, other, 0, FIND).0, free(0), "it has asked");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_waits_with_no_other_client_is_told_of_several_permits() {
+        let mut data = Data::new();
+        let [holder, one, other] = [1, 2, 3];
+        let free = |numbers: &[u32]| Reply::Permits { free: numbers.to_vec() };
+        let find = |most| Action::FindPermits { count: 9, from: 7, most };
+        assert_eq!(act(&mut data, holder, 8, GRANT).0, Reply::Done);
+        assert_eq!(act(&mut data, one, 0, find(3)).0, free(&[7, 0, 1]));
+        assert_eq!(act(&mut data, one, 0, find(20)).0, free(&[7, 0, 1, 2, 3, 4, 5, 6]));
+        assert!(matches!(act(&mut data, one, 0, JOIN).0, Reply::Queued { .. }));
+        assert_eq!(act(&mut data, one, 0, find(3)).0, free(&[7, 0, 1]), "it waits itself");
+        assert_eq!(act(&mut data, other, 0, find(3)).0, free(&[7]), "the other waits");
+        assert!(matches!(act(&mut data, one, 0, JOIN).0, Reply::Queued { .. }));
+        let release = Action::Release { wakes: Places::FIRST };
+        assert!(matches!(act(&mut data, holder, 8, release).0, Reply::Woke { .. }));
+        assert_eq!(act(&mut data, other, 0, find(3)).0, free(&[7]), "the other has its turn");
+        assert_eq!(act(&mut data, one, 0, find(3)).0, free(&[7, 8, 0]), "it has its turn itself");
     }
 
     #[tokio::test(start_paused = true)]

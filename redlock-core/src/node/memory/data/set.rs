@@ -63,7 +63,7 @@ impl Data {
             | Action::Leave { .. }
             | Action::RaiseBarrier { .. }
             | Action::LowerBarrier
-            | Action::FindPermit { .. }
+            | Action::FindPermits { .. }
             | Action::Inspect
             | Action::TakeAway
             | Action::Clear { .. } => Reply::Foreign,

@@ -238,8 +238,8 @@ async fn a_node_finds_a_permit_that_is_free_there_and_tells_when_there_is_none()
     let server = Server::start();
     let mut node = connected(&server.url("", "")).await;
     let permit = |number: u32| claim(&crate::node::queue_keys::permit("redlock:a", number), CANARY);
-    let find = |from| Action::FindPermit { count: 3, from };
-    let free = |number| Ok(Reply::Permit { free: number });
+    let find = |from| Action::FindPermits { count: 3, from, most: 1 };
+    let free = |number: Option<u32>| Ok(Reply::Permits { free: Vec::from_iter(number) });
     assert_eq!(act(&mut *node, &permit(0), find(2)).await, free(Some(2)));
     for (number, next) in [(2, 0), (0, 1)] {
         assert_eq!(act(&mut *node, &permit(number), GRANT).await, Ok(Reply::Done));
@@ -258,19 +258,42 @@ async fn a_node_does_not_look_at_each_permit() {
     let mut node = connected(&server.url("", "")).await;
     let slot = |number: u32| crate::node::queue_keys::permit("redlock:a", number);
     let any = claim(&slot(0), CANARY);
-    let find = Action::FindPermit { count: COUNT, from: COUNT - 2 };
+    let find = Action::FindPermits { count: COUNT, from: COUNT - 2, most: 1 };
     for number in 0..COUNT {
         server.admin(&format!("SET {} taken", slot(number)));
     }
     server.admin("CONFIG RESETSTAT");
-    assert_eq!(act(&mut *node, &any, find).await, Ok(Reply::Permit { free: None }));
+    assert_eq!(act(&mut *node, &any, find).await, Ok(Reply::Permits { free: vec![] }));
     let looks = ["eval 1", "exists 6", "time 1", "zcount 1", "zrem 1"];
     assert_eq!(server.commands_run(), looks);
     for free in [COUNT - 1, 0, 1, 517, COUNT - 3] {
         server.admin(&format!("DEL {}", slot(free)));
-        assert_eq!(act(&mut *node, &any, find).await, Ok(Reply::Permit { free: Some(free) }));
+        assert_eq!(act(&mut *node, &any, find).await, Ok(Reply::Permits { free: vec![free] }));
         server.admin(&format!("SET {} taken", slot(free)));
     }
+}
+
+#[tokio::test]
+async fn a_client_that_waits_with_no_other_client_is_told_of_several_permits() {
+    let server = Server::start();
+    let mut node = connected(&server.url("", "")).await;
+    let slot =
+        |number: u32, value| claim(&crate::node::queue_keys::permit("redlock:a", number), value);
+    let find = |most| Action::FindPermits { count: 9, from: 7, most };
+    let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
+    let free = |numbers: &[u32]| Ok(Reply::Permits { free: numbers.to_vec() });
+    assert_eq!(act(&mut *node, &slot(8, CANARY), GRANT).await, Ok(Reply::Done));
+    let (one, other) = (slot(0, "one"), slot(0, "other"));
+    assert_eq!(act(&mut *node, &one, find(3)).await, free(&[7, 0, 1]));
+    assert_eq!(act(&mut *node, &one, find(20)).await, free(&[7, 0, 1, 2, 3, 4, 5, 6]));
+    assert!(matches!(act(&mut *node, &one, join).await, Ok(Reply::Queued { .. })));
+    assert_eq!(act(&mut *node, &one, find(3)).await, free(&[7, 0, 1]), "it waits itself");
+    assert_eq!(act(&mut *node, &other, find(3)).await, free(&[7]), "the other waits");
+    let release = Action::Release { wakes: Places::FIRST };
+    assert!(matches!(act(&mut *node, &one, join).await, Ok(Reply::Queued { .. })));
+    assert!(matches!(act(&mut *node, &slot(8, CANARY), release).await, Ok(Reply::Woke { .. })));
+    assert_eq!(act(&mut *node, &other, find(3)).await, free(&[7]), "the other has its turn");
+    assert_eq!(act(&mut *node, &one, find(3)).await, free(&[7, 8, 0]), "it has its turn itself");
 }
 
 /// Without this, a client that asks at the right moment would take the permit of a waiter.
@@ -280,9 +303,9 @@ async fn a_free_permit_is_kept_for_the_waiter_that_has_its_turn() {
     let mut node = connected(&server.url("", "")).await;
     let slot =
         |number: u32, value| claim(&crate::node::queue_keys::permit("redlock:a", number), value);
-    let find = Action::FindPermit { count: 1, from: 0 };
+    let find = Action::FindPermits { count: 1, from: 0, most: 1 };
     let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
-    let free = |number| Ok(Reply::Permit { free: number });
+    let free = |number: Option<u32>| Ok(Reply::Permits { free: Vec::from_iter(number) });
     let holder = slot(0, CANARY);
     assert_eq!(act(&mut *node, &holder, GRANT).await, Ok(Reply::Done));
     assert!(matches!(act(&mut *node, &slot(0, "waiter"), join).await, Ok(Reply::Queued { .. })));
@@ -299,9 +322,9 @@ async fn a_turn_that_a_waiter_does_not_use_and_a_permit_that_lies_idle_go_to_the
     let mut node = connected(&server.url("", "")).await;
     let slot =
         |number: u32, value| claim(&crate::node::queue_keys::permit("redlock:a", number), value);
-    let find = Action::FindPermit { count: 2, from: 0 };
+    let find = Action::FindPermits { count: 2, from: 0, most: 1 };
     let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
-    let free = |number| Ok(Reply::Permit { free: number });
+    let free = |number: Option<u32>| Ok(Reply::Permits { free: Vec::from_iter(number) });
     let (first, second) = (slot(1, "first"), slot(1, "second"));
     for number in 0..2 {
         assert_eq!(act(&mut *node, &slot(number, CANARY), GRANT).await, Ok(Reply::Done));

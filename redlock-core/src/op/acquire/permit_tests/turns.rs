@@ -86,7 +86,7 @@ fn permit_request<'a>(
     let mut request = Request::new(client, Resources::One("r".to_owned()), terms, now, now);
     request.key = queue_keys::permit(&request.key, 0).into();
     let line: Arc<str> = queue_keys::line(&request.key).into();
-    request.permits = Some(Box::new(Permits { line: Arc::clone(&line), count }));
+    request.permits = Some(Box::new(Permits { line: Arc::clone(&line), count, spare: Vec::new() }));
     let Joined::First(front) = client.queues.join(&line, request.wants(), now) else {
         panic!("another request is before it");
     };

@@ -1,0 +1,108 @@
+//! Permits that one task takes for the tasks behind it.
+
+use tokio::task::JoinHandle;
+
+use super::*;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// Takes one of 16 permits, keeps it for a moment and releases it, again and again until `end`. Returns how often.
+async fn works(client: Redlock, end: Instant) -> u32 {
+    let mut turns = 0;
+    while Instant::now() < end {
+        let guard = client.lock("r").permits(16).wait(60 * SECOND).await.unwrap();
+        assert!(guard.is_valid());
+        sleep(MS).await;
+        guard.release().await.unwrap();
+        turns += 1;
+    }
+    turns
+}
+
+/// One after the other would be one in three round trips.
+#[tokio::test(start_paused = true)]
+async fn the_tasks_of_a_client_get_free_permits_together() {
+    for tasks in [16, 24, 64] {
+        let nodes = nodes(5);
+        nodes.iter().for_each(|node| node.slow(2 * MS));
+        let redlock = client(&nodes);
+        let end = Instant::now() + SECOND;
+        let tasks: Vec<_> = (0..tasks).map(|_| tokio::spawn(works(redlock.clone(), end))).collect();
+        let turns: Vec<u32> = join_all(tasks).await.into_iter().map(Result::unwrap).collect();
+        let all: u32 = turns.iter().sum();
+        let (least, most) = (turns.iter().min().unwrap(), turns.iter().max().unwrap());
+        assert!(all > 1000, "{all}");
+        assert!(most - least <= most / 2, "{turns:?}");
+        sleep(SECOND).await;
+        assert!(are_empty(&nodes));
+    }
+}
+
+/// A task knows the permits by number, and of fewer permits than the task before it.
+#[tokio::test(start_paused = true)]
+async fn a_permit_is_given_to_no_task_that_wants_it_on_other_terms() {
+    let nodes = nodes(3);
+    let (redlock, other) = (client(&nodes), client(&nodes));
+    let held: Vec<_> = try_join_all((0..8).map(|_| other.lock("r").permits(8).into_future()))
+        .await
+        .unwrap();
+    let mut waiting = Vec::new();
+    for (count, ttl) in [(8, TTL), (2, TTL), (8, TTL / 2), (8, TTL)] {
+        let request = redlock.lock("r").permits(count).ttl(ttl).wait(60 * SECOND);
+        waiting.push(tokio::spawn(request.into_future()));
+        sleep(MS).await;
+    }
+    held.into_iter().for_each(drop);
+    let guards = timeout(SECOND, join_all(waiting)).await.unwrap();
+    let guards: Vec<_> = guards.into_iter().map(|it| it.unwrap().unwrap()).collect();
+    assert_eq!(redlock.held().len(), 4);
+    let numbers: Vec<u32> = guards
+        .iter()
+        .map(|guard| {
+            let claim = guard.hold().claim();
+            claim.key.rsplit(':').next().unwrap().parse().unwrap()
+        })
+        .collect();
+    assert!(numbers[1] < 2, "{numbers:?}");
+    let left = nodes[0].remaining(&guards[2].hold().claim().key).unwrap();
+    assert!(left <= TTL / 2, "{left:?}");
+}
+
+/// Tasks leave while one of them asks for its own permit and for theirs.
+#[tokio::test(start_paused = true)]
+async fn permits_that_were_asked_for_together_are_given_back_at_any_await() {
+    enum Leaves {
+        All,
+        AllButTheFirst,
+        Client,
+    }
+    use Leaves::{All, AllButTheFirst, Client};
+    for (leaves, wait) in
+        [All, AllButTheFirst, Client].iter().flat_map(|it| (0..16).map(move |ms| (it, ms)))
+    {
+        let nodes = nodes(3);
+        let (redlock, other) = (client(&nodes), client(&nodes));
+        let permits = || (0..8).map(|_| other.lock("r").permits(8).into_future());
+        let held = try_join_all(permits()).await.unwrap();
+        let permit = || redlock.lock("r").permits(8).wait(60 * SECOND).into_future();
+        let tasks: Vec<_> = (0..6).map(|_| tokio::spawn(permit())).collect();
+        sleep(SECOND).await;
+        nodes.iter().for_each(|node| node.slow(3 * MS));
+        held.into_iter().for_each(drop);
+        sleep(wait * MS).await;
+        match leaves {
+            All => tasks.iter().for_each(JoinHandle::abort),
+            AllButTheFirst => tasks[1..].iter().for_each(JoinHandle::abort),
+            Client => redlock.shutdown(Duration::ZERO).await,
+        }
+        for (place, task) in tasks.into_iter().enumerate() {
+            let guard = task.await;
+            assert!(place > 0 || !matches!(leaves, AllButTheFirst) || guard.unwrap().is_ok());
+        }
+        sleep(SECOND).await;
+        assert!(are_empty(&nodes), "after {wait} ms");
+        assert!(redlock.client().queues.is_empty());
+        let all = timeout(SECOND, try_join_all(permits())).await;
+        assert_eq!(all.unwrap().unwrap().len(), 8, "after {wait} ms");
+    }
+}
