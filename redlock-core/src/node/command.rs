@@ -293,7 +293,8 @@ pub(crate) enum Reply {
     /// queue if `deleted`.
     Woke { deleted: bool, woken: Places },
     /// Clients wait for the lock, and none of them got the turn: a client has taken the lock again, or the
-    /// node could not give the turn. The key had our value until now if `deleted`.
+    /// node could not give the turn. The key had our value until now if `deleted`. Of a waiter that leaves: it stood
+    /// in the queue.
     Unwoken { deleted: bool },
     /// The numbers of permits that are free.
     Permits { free: Vec<u32> },

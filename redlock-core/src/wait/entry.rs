@@ -131,7 +131,7 @@ impl Entry {
             had_turn: false,
             is_back: false,
             may_be_back: false,
-            left: Arc::new(Left { turn_given: Box::new(turn_given) }),
+            left: Left::new(turn_given),
             _metered: metrics::queued(),
         }
     }
@@ -313,7 +313,14 @@ impl Entry {
     /// Leaves the queue to other clients. No task of this client looks whether it has the turn that this
     /// entry passes on: clients without a quorum would pass it round without a pause.
     pub(crate) fn leave_to_others(mut self) {
-        self.left = Arc::new(Left { turn_given: Box::new(|| ()) });
+        self.left = Left::new(|| ());
+    }
+
+    /// Ends the entry of a reader that has the lock, and passes its turn on. `none_waits` is called when the node that kept
+    /// it has said that no other client waits.
+    pub(crate) fn shares(mut self, none_waits: impl Fn() + Send + Sync + 'static) {
+        let turn_given = Arc::clone(&self.left.turn_given);
+        self.left = Arc::new(Left { turn_given, none_waits: Some(Box::new(none_waits)) });
     }
 
     /// Ends the entry without passing its turn on, because the waiter has the lock.
@@ -347,13 +354,22 @@ impl Drop for Entry {
 
 /// Hears what the nodes answer when an entry leaves.
 struct Left {
-    turn_given: Box<dyn Fn() + Send + Sync>,
+    turn_given: Arc<dyn Fn() + Send + Sync>,
+    none_waits: Option<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl Left {
+    fn new(turn_given: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { turn_given: Arc::new(turn_given), none_waits: None })
+    }
 }
 
 impl ReplySink for Left {
     fn receive(self: Arc<Self>, _: usize, result: Result<Reply, NodeError>) {
-        if let Ok(Reply::Woke { .. }) = result {
-            (self.turn_given)();
+        match (result, &self.none_waits) {
+            (Ok(Reply::Woke { .. }), _) => (self.turn_given)(),
+            (Ok(Reply::Done | Reply::Missing), Some(none_waits)) => none_waits(),
+            _ => {}
         }
     }
 }

@@ -5,8 +5,8 @@
 //! it (rule 18).
 
 pub(super) mod all;
+mod beside;
 mod others;
-mod spare;
 
 use std::{
     collections::hash_map::Entry::{Occupied, Vacant},

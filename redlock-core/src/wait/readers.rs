@@ -1,6 +1,9 @@
 //! The queues of readers and of permits, beside that of the writers of the same lock.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use crate::node::queue_keys;
 
@@ -15,14 +18,20 @@ pub(crate) fn line_of_readers(key: &str) -> Arc<str> {
     format!("{key}{MARK}s").into()
 }
 
-/// The queue of one reader that asks without waiting for other readers.
-pub(crate) fn line_of_one(key: &str, number: u64) -> Arc<str> {
-    format!("{key}{MARK}-{number}").into()
+/// A queue for one reader that asks without waiting for other readers.
+pub(crate) fn line_of_one(key: &str) -> Arc<str> {
+    format!("{key}{MARK}-{}", fresh_number()).into()
 }
 
-/// The queue of one request for a permit that asks without waiting for others.
-pub(crate) fn line_of_one_permit(line: &str, number: u64) -> Arc<str> {
-    format!("{line}{PERMIT}{number}").into()
+/// A queue for one request for a permit that asks without waiting for others.
+pub(crate) fn line_of_one_permit(line: &str) -> Arc<str> {
+    format!("{line}{PERMIT}{}", fresh_number()).into()
+}
+
+/// Each request that asks by itself has a queue of its own.
+fn fresh_number() -> u64 {
+    static NUMBERS: AtomicU64 = AtomicU64::new(0);
+    NUMBERS.fetch_add(1, Ordering::Relaxed)
 }
 
 /// The key of the lock that a queue stands before.
@@ -42,10 +51,10 @@ mod tests {
         for key in ["redlock:r", "redlock:r\0", "reader"] {
             assert_eq!(lock_of(key), key);
             assert_eq!(lock_of(&line_of_readers(key)), key);
-            assert_eq!(lock_of(&line_of_one(key, 7)), key);
+            assert_eq!(lock_of(&line_of_one(key)), key);
             let permit = queue_keys::permit(key, 3);
             assert_eq!(lock_of(queue_keys::line(&permit)), key);
-            assert_eq!(lock_of(&line_of_one_permit(queue_keys::line(&permit), 7)), key);
+            assert_eq!(lock_of(&line_of_one_permit(queue_keys::line(&permit))), key);
         }
     }
 }

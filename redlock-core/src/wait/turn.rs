@@ -84,7 +84,23 @@ pub(crate) struct Front {
     lease: Option<Box<LeaseInTransit>>,
     /// The place among the clients that wait for the lock.
     pub(crate) entry: Option<Box<Entry>>,
+    /// The turn was given beside that of the front.
+    beside: Option<Box<Beside>>,
     stage: Stage,
+}
+
+/// A turn that a reader has because another reader of its client has the lock.
+struct Beside {
+    /// The queue in which it has waited.
+    line: Arc<str>,
+    standing: Option<Standing>,
+}
+
+/// The place of a client among others that want the same lock, which it gives up once a reader has the lock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Standing {
+    pub(super) joined: Moment,
+    place: u64,
 }
 
 /// How far a front has come.
@@ -108,6 +124,7 @@ impl Front {
             follows: false,
             lease: None,
             entry: None,
+            beside: None,
             stage: Stage::Asks,
         }
     }
@@ -130,6 +147,17 @@ impl Front {
     pub(super) fn standing_back(mut self, stands_back: bool) -> Self {
         self.stage = if stands_back { Stage::StandsBack } else { Stage::Asks };
         self
+    }
+
+    /// Marks it as the turn of a reader that has waited in this line, and may have stood among other clients.
+    pub(super) fn beside(mut self, line: &Arc<str>, standing: Option<Standing>) -> Self {
+        self.beside = Some(Box::new(Beside { line: Arc::clone(line), standing }));
+        self
+    }
+
+    /// Whether the turn came beside that of the front. A request that is refused goes back to the line.
+    pub(crate) fn asks_beside(&self) -> bool {
+        self.beside.is_some()
     }
 
     /// The key whose queue this is the front of.
@@ -233,7 +261,14 @@ impl Front {
 
     /// The place in the queue between clients; zero without one.
     pub(crate) fn place(&self) -> u64 {
-        self.entry.as_ref().map_or(0, |entry| entry.place())
+        self.standing().map_or(0, |standing| standing.place)
+    }
+
+    fn standing(&self) -> Option<Standing> {
+        match &self.entry {
+            Some(entry) => Some(Standing { joined: entry.joined, place: entry.place() }),
+            None => self.beside.as_ref()?.standing,
+        }
     }
 
     /// Whether another client has given it the turn, at some time.
@@ -255,16 +290,30 @@ impl Front {
         }
     }
 
-    /// Has the next task in the queue ask at once: a reader has the lock, and others may share it. Tasks that
+    /// Has the next tasks in the queue ask at once: a reader has the lock, and others may share it. Tasks that
     /// have waited for as long as this client stands in the queue have its place there. The last of them
     /// passes the turn on to the next client: a writer has later readers wait behind it.
+    ///
+    /// Each of those tasks that has the lock lets two more ask, so that all are in after few round trips. The later ones
+    /// ask one by one, until the node has said that no other client waits.
     pub(crate) fn share(mut self) {
+        if let Some(standing) = self.standing() {
+            // The drop of a front lets one ask as well.
+            let (line, count) = self.beside.as_ref().map_or((&self.key, 1), |it| (&it.line, 2));
+            self.queues.let_readers_in(line, count, Some(standing));
+        }
         let is_earlier = |entry: &Entry| {
             self.queues.next_since(&self.key).is_some_and(|since| since <= entry.joined)
         };
-        if !self.entry.as_deref().is_some_and(is_earlier) {
-            // It passes its turn on as it is dropped.
-            drop(self.entry.take());
+        if !self.entry.as_deref().is_some_and(is_earlier)
+            && let Some(entry) = self.entry.take()
+        {
+            let (queues, line) = (Arc::downgrade(&self.queues), Arc::clone(&self.key));
+            entry.shares(move || {
+                if let Some(queues) = queues.upgrade() {
+                    queues.let_readers_in(&line, usize::MAX, None);
+                }
+            });
         }
     }
 

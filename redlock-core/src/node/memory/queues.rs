@@ -121,6 +121,9 @@ impl Queues {
         self.drop_empty(queue_keys::line(&claim.key));
         match place {
             _ if is_woken => Reply::Woke { deleted: place.is_some(), woken: Places::FIRST },
+            _ if self.waiting.contains_key(queue_keys::line(&claim.key)) => {
+                Reply::Unwoken { deleted: place.is_some() }
+            }
             Some(_) => Reply::Done,
             None => Reply::Missing,
         }

@@ -3,7 +3,8 @@
 --
 -- KEYS[1] the lock   ARGV[1] the prefix of the queue's keys   ARGV[2] the waiter
 -- ARGV[3] 1 if it may have left before. It passes nothing on then, unless it is still there.
--- Answers 1 if it stood in the queue, 0 if it did not; 2 more when a waiter was told that it has the turn.
+-- Answers 1 if it stood in the queue, 0 if it did not; 2 more when a waiter was told that it has the turn, or 4 more
+-- when others wait and none was told.
 local queue = ARGV[1] .. ':queue'
 
 redis.call('DEL', ARGV[1] .. ':alive:' .. ARGV[2])
@@ -44,4 +45,4 @@ elseif was_first then
     tell(ARGV[1] .. ':next:' .. first)
   end
 end
-return (place and 1 or 0) + (is_woken and 2 or 0)
+return (place and 1 or 0) + (is_woken and 2 or 4 * redis.call('EXISTS', queue))

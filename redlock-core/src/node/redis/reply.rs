@@ -52,6 +52,9 @@ pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Rep
             Action::Release { .. } | Action::Clear { .. } | Action::Leave { .. },
             Value::Int(answer @ 2..=3),
         ) => Ok(Reply::Woke { deleted: *answer == 3, woken: Places::FIRST }),
+        (Action::Leave { .. }, Value::Int(answer @ 4..=5)) => {
+            Ok(Reply::Unwoken { deleted: *answer == 5 })
+        }
         (_, Value::Int(1)) => Ok(Reply::Done),
         (_, Value::Int(0)) => Ok(Reply::Missing),
         (_, Value::Int(-1)) => Ok(Reply::Foreign),

@@ -5,14 +5,7 @@
 //! votes, for a number that is free there. So a client pays one question when all permits are taken, and not an attempt
 //! at each.
 
-use std::{
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 
@@ -22,13 +15,12 @@ use super::{
     request::{Permits, Request},
 };
 use crate::{
-    clock::Moment,
     error::LockError,
     lease::Hold,
     node::{Action, Claim, Job, Reply, queue_keys},
     quorum::answer_of,
     timer::timeout,
-    wait::{FailedAttempt, Front, Joined, MIN_PAUSE, line_of_one_permit, permit_node},
+    wait::{FailedAttempt, Front, MIN_PAUSE, line_of_one_permit, permit_node},
 };
 
 /// How often a request that does not wait asks for another number, when other clients were faster.
@@ -36,9 +28,6 @@ const MAX_TRIES: usize = 4;
 
 /// The most permits that a request asks for at once, for itself and the tasks behind it.
 const MOST: u32 = 32;
-
-/// Numbers the requests that ask by themselves, so that each has a queue of its own.
-static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 impl Request<'_> {
     /// Takes one of `count` permits.
@@ -61,7 +50,7 @@ impl Request<'_> {
         let others_first = queues.is_contended(&line, now)
             && (!self.wants().tries_once || Box::pin(self.others_go_first(&line)).await?);
         if !queues.is_wanted(&line) && !others_first {
-            let mut fronts = Fronts::one(self.line_of_one(&line, self.begun)?);
+            let mut fronts = Fronts::one(self.alone(&line_of_one_permit(&line), self.begun)?);
             self.attempts = 1;
             for _ in 0..MAX_TRIES {
                 let failure = match self.attempt(&mut fronts).await? {
@@ -96,16 +85,6 @@ impl Request<'_> {
         // After waiting for the turn, what the nodes said before is out of date.
         let waited = self.now() > now;
         self.take(front, refused.filter(|_| !waited)).await
-    }
-
-    /// A line in which no other request waits.
-    fn line_of_one(&self, line: &str, now: Moment) -> Result<Front, LockError> {
-        let own = line_of_one_permit(line, NUMBERS.fetch_add(1, Ordering::Relaxed));
-        match self.client.queues.join(&own, self.wants(), now) {
-            Joined::First(front) => Ok(front),
-            Joined::Refused(no_turn) => Err(self.no_turn(&no_turn)),
-            Joined::Waiting(_) => Err(self.held(false, Vec::new())),
-        }
     }
 
     /// Looks for a permit that is free and asks for it. Where more are free, and no other client waits, it asks for
@@ -146,9 +125,8 @@ impl Request<'_> {
         drop(spares);
         let own = own.or_else(|failure| granted.pop().ok_or(failure));
         for Granted { in_transit, .. } in granted {
-            let turn = self.line_of_one(&line, self.now())?.with(in_transit);
-            // Without a task that it suits, it is given back.
-            drop(self.client.queues.give_spare(&line, self.wants(), turn));
+            let turn = self.alone(&line_of_one_permit(&line), self.now())?.with(in_transit);
+            self.client.queues.give_permit(&line, self.wants(), turn);
         }
         Ok(own)
     }

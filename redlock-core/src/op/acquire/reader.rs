@@ -2,22 +2,17 @@
 //!
 //! Readers hold a lock together, so the queue of their process must not have them ask one after the
 //! other. Each asks by itself once. Readers that were refused stand in a queue of their own in the
-//! process, whose front waits between the clients. When it has the lock, the next one asks at once.
+//! process, whose front waits between the clients. When it has the lock, the next ones ask at once.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::Arc;
 
 use super::{fronts::Fronts, request::Request};
 use crate::{
+    clock::Moment,
     error::LockError,
     lease::Hold,
-    wait::{Front, Joined, line_of_one, line_of_readers},
+    wait::{Front, line_of_one, line_of_readers},
 };
-
-/// Numbers the requests that ask by themselves, so that each has a queue of its own.
-static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 impl Request<'_> {
     /// Takes the lock as a reader.
@@ -27,31 +22,34 @@ impl Request<'_> {
                 "shared is for one resource: a set of resources is locked by one holder",
             ));
         }
-        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        let own = line_of_one(&self.key, number);
-        let front = match self.client.queues.join(&own, self.wants(), self.begun) {
-            Joined::First(front) => front,
-            Joined::Refused(no_turn) => return Err(self.no_turn(&no_turn)),
-            Joined::Waiting(_) => return Err(self.held(false, Vec::new())),
-        };
         self.attempts = 1;
-        let mut fronts = Fronts::one(front);
-        let failure = match self.attempt(&mut fronts).await? {
-            Ok(granted) => return self.admit(fronts, granted),
-            Err(failure) => Arc::new(failure),
-        };
-        drop(fronts);
-        let failed = self.now();
-        self.retries.failed(failed);
-        if self.retries.limit(failed).is_zero() {
-            return Err(self.out_of_time(Some(&failure)));
-        }
+        let mut front = self.alone(&line_of_one(&self.key), self.begun)?;
         let line = line_of_readers(&self.key);
-        let now = self.now();
-        let mut front: Front = self.turn(&line, now).await?;
-        front.failed(&failure);
-        // After waiting for the turn, what the nodes said before is out of date.
-        let waited = self.now() > now;
-        self.take(front, (!waited).then_some(failure)).await
+        loop {
+            let mut fronts = Fronts::one(front);
+            let failure = match self.attempt(&mut fronts).await? {
+                Ok(granted) => return self.admit(fronts, granted),
+                Err(failure) => Arc::new(failure),
+            };
+            drop(fronts);
+            let failed = self.now();
+            self.retries.failed(failed);
+            if self.retries.limit(failed).is_zero() {
+                return Err(self.out_of_time(Some(&failure)));
+            }
+            let now = self.now();
+            front = self.turn(&line, now).await?;
+            if !front.asks_beside() {
+                front.failed(&failure);
+                // After waiting for the turn, what the nodes said before is out of date.
+                let waited = self.now() > now;
+                return self.take(front, (!waited).then_some(failure)).await;
+            }
+        }
+    }
+
+    /// The turn of a request that asks without waiting for others.
+    pub(super) fn alone(&self, own: &Arc<str>, now: Moment) -> Result<Front, LockError> {
+        self.client.queues.alone(own, now).ok_or_else(|| self.shutting_down())
     }
 }

@@ -109,6 +109,64 @@ async fn readers_that_waited_for_a_writer_get_the_lock_together() {
     assert!(are_empty(&nodes));
 }
 
+/// One after the other would be a round trip for each. The first of them joins the queue between the clients before
+/// the others come, or after them.
+#[tokio::test(start_paused = true)]
+async fn the_readers_of_a_client_get_a_lock_within_few_round_trips() {
+    const ROUND_TRIP: Duration = Duration::from_millis(20);
+    for pause in [Duration::ZERO, ROUND_TRIP * 4] {
+        let nodes = nodes(5);
+        nodes.iter().for_each(|node| node.slow(ROUND_TRIP));
+        let (redlock, other) = (client(&nodes), client(&nodes));
+        let writer = other.lock("r").await.unwrap();
+        let read = || redlock.lock("r").shared().wait(60 * SECOND).into_future();
+        let mut reading = vec![tokio::spawn(read())];
+        sleep(pause).await;
+        reading.extend((1..100).map(|_| tokio::spawn(read())));
+        sleep(SECOND).await;
+        drop(writer);
+        let begun = Instant::now();
+        let readers = join_all(reading).await;
+        assert!(begun.elapsed() < 12 * ROUND_TRIP, "{:?}", begun.elapsed());
+        assert_eq!(readers.into_iter().filter(|it| it.as_ref().unwrap().is_ok()).count(), 100);
+        sleep(SECOND).await;
+        assert!(are_empty(&nodes) && redlock.client().queues.is_empty());
+    }
+}
+
+/// The client stood in the queue before the writer came. Its readers of that time have its place there.
+#[tokio::test(start_paused = true)]
+async fn readers_of_one_client_that_came_before_a_writer_go_before_it_and_hardly_any_later_ones() {
+    const MANY: u32 = 100;
+    let nodes = nodes(5);
+    nodes.iter().for_each(|node| node.slow(Duration::from_millis(5)));
+    let clients: [_; 3] = std::array::from_fn(|_| client(&nodes));
+    let held = clients[0].lock("r").await.unwrap();
+    let inside = Arc::new(AtomicU32::new(0));
+    let read = |_| {
+        let (request, inside) = (clients[1].lock("r").shared(), Arc::clone(&inside));
+        tokio::spawn(async move {
+            let guard = request.wait(60 * SECOND).await.unwrap();
+            inside.fetch_add(1, SeqCst);
+            sleep(SECOND).await;
+            drop(guard);
+        })
+    };
+    let mut reading: Vec<_> = (0..MANY).map(read).collect();
+    sleep(SECOND).await;
+    let writing = tokio::spawn(clients[2].lock("r").wait(60 * SECOND).into_future());
+    sleep(SECOND).await;
+    reading.extend((0..MANY).map(read));
+    sleep(SECOND).await;
+    drop(held);
+    let writer = writing.await.unwrap().unwrap();
+    // The writer hears that it is next, and keeps the later ones out.
+    let inside = inside.load(SeqCst);
+    assert!((MANY..MANY + 5).contains(&inside), "{inside}");
+    drop(writer);
+    join_all(reading).await.into_iter().for_each(|it| it.unwrap());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_reader_is_healed_and_lost_like_any_holder() {
     let nodes = nodes(3);

@@ -377,3 +377,25 @@ async fn a_client_that_reaches_the_best_node_late_moves_there_at_once() {
     drop(entry);
     assert!(!listens(&ours));
 }
+
+/// The reader that leaves has the lock, and so do those behind it.
+#[tokio::test(start_paused = true)]
+async fn a_reader_hears_whether_other_clients_wait_behind_it() {
+    let node = MemoryNode::new();
+    let redlock = Redlock::builder().nodes([&node]).build().unwrap();
+    drop(redlock.lock("warm").await.unwrap());
+    for others in 0..3 {
+        let mut entries: Vec<_> = (0..3).map(|number| entry_of(&redlock, number)).collect();
+        for entry in &mut entries[..=others] {
+            entry.report().await;
+        }
+        // The last one leaves: there are others before it, and it has nothing to tell them.
+        let told = Arc::new(AtomicBool::new(false));
+        let tell = Arc::clone(&told);
+        entries.swap_remove(others).shares(move || tell.store(true, SeqCst));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert_eq!(told.load(SeqCst), others == 0, "{others}");
+        drop(entries);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}

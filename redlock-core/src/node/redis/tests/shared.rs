@@ -134,7 +134,7 @@ async fn a_reader_with_the_lock_passes_its_turn_on_and_the_next_waiter_keeps_its
     assert_eq!(act(&mut *node, &claim("redlock:a", "held"), GRANT).await, Ok(Reply::Done));
     assert_eq!(
         act(&mut *node, &claim("redlock:a", "none"), Action::Leave { again: false }).await,
-        Ok(Reply::Missing)
+        Ok(Reply::Unwoken { deleted: false })
     );
     let release = Action::Release { wakes: Places::FIRST };
     assert_eq!(act(&mut *node, &claim("redlock:a", "held"), release).await, woke(true));

@@ -43,9 +43,8 @@ async fn the_tasks_of_a_client_get_free_permits_together() {
 async fn a_permit_is_given_to_no_task_that_wants_it_on_other_terms() {
     let nodes = nodes(3);
     let (redlock, other) = (client(&nodes), client(&nodes));
-    let held: Vec<_> = try_join_all((0..8).map(|_| other.lock("r").permits(8).into_future()))
-        .await
-        .unwrap();
+    let held: Vec<_> =
+        try_join_all((0..8).map(|_| other.lock("r").permits(8).into_future())).await.unwrap();
     let mut waiting = Vec::new();
     for (count, ttl) in [(8, TTL), (2, TTL), (8, TTL / 2), (8, TTL)] {
         let request = redlock.lock("r").permits(count).ttl(ttl).wait(60 * SECOND);

@@ -1,0 +1,81 @@
+//! Turns beside that of the front: for a request that asks without waiting for others, for a reader while another one
+//! has the lock, and for a task that is given a permit.
+
+use std::{collections::hash_map::Entry::Vacant, sync::Arc};
+
+use super::{Queue, Queues};
+use crate::{
+    clock::Moment,
+    wait::{
+        readers::{line_of_one, lock_of},
+        turn::{Front, Standing},
+        waiter::Waiter,
+        wants::Wants,
+    },
+};
+
+impl Queues {
+    /// The turn of a request that asks without waiting for others, in a queue of its own. `None` when no turns are given
+    /// any more.
+    pub(crate) fn alone(self: &Arc<Self>, own: &Arc<str>, now: Moment) -> Option<Front> {
+        self.locked(own, |inner| {
+            if inner.closed {
+                return None;
+            }
+            if let Vacant(entry) = inner.by_key.entry(Arc::clone(own)) {
+                entry.insert(Queue::new(false, now));
+            }
+            Some(Front::new(self, own))
+        })
+    }
+
+    /// Has so many of the next readers in this line ask at once, because a reader of this client has the lock: those that
+    /// have waited for as long as the client has had its place among others, or all where no other client waits.
+    pub(crate) fn let_readers_in(
+        self: &Arc<Self>,
+        line: &Arc<str>,
+        count: usize,
+        standing: Option<Standing>,
+    ) {
+        let suits = |next: &Waiter<Front>| standing.is_none_or(|it| next.since <= it.joined);
+        for _ in 0..count {
+            let now = self.nodes().clock.now();
+            let Some(turn) = self.alone(&line_of_one(lock_of(line)), now) else { return };
+            if self.give(line, turn.beside(line, standing), suits).is_some() {
+                return;
+            }
+        }
+    }
+
+    /// How many of the next tasks in this line are content with a permit as this request gets it.
+    pub(crate) fn served_with(&self, line: &str, wants: Wants) -> usize {
+        let suits = |next: &&Arc<Waiter<Front>>| next.wants.shares_permits_with(&wants);
+        self.with_queue(line, |it| it.waiting.iter().take_while(suits).count()).unwrap_or_default()
+    }
+
+    /// Gives the next task in this line a turn with a permit, as this request got it. The permit is given back if it does
+    /// not suit that task.
+    pub(crate) fn give_permit(&self, line: &str, wants: Wants, turn: Front) {
+        drop(self.give(line, turn, |next| next.wants.shares_permits_with(&wants)));
+    }
+
+    /// Gives this turn to the next task in a line, if it suits. Returns it otherwise, to be dropped with nothing locked.
+    #[must_use]
+    fn give(
+        &self,
+        line: &str,
+        turn: Front,
+        suits: impl FnOnce(&Waiter<Front>) -> bool,
+    ) -> Option<Front> {
+        self.locked(line, |inner| {
+            let Some(queue) = inner.by_key.get_mut(line) else { return Some(turn) };
+            match queue.waiting.pop_front_if(|next| suits(next)) {
+                Some(next) => {
+                    inner.wakes.extend(next.give(Ok(turn)));
+                    None
+                }
+                None => Some(turn),
+            }
+        })
+    }
+}
