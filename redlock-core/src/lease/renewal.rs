@@ -142,6 +142,10 @@ impl OnSettled for Renewal {
         }
     }
 
+    fn is_awaited(&self) -> bool {
+        self.asked.is_some()
+    }
+
     fn late(&self, round: &Arc<Round>) {
         if let (Some(leases), Some(hold)) = (self.leases.upgrade(), self.hold.upgrade()) {
             leases.heal(&hold, round);

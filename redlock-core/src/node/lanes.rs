@@ -87,9 +87,10 @@ impl Lanes {
             {
                 early.push((reply_to, Err(withdrawn(name))));
             }
-            // A command that draws numbers also extends the key.
+            // A command that draws numbers also extends the key. Of a renewal and an extension that a caller waits for,
+            // both are sent: none of them shortens the time that the other gives (rule 7).
             Action::Extend { .. } | Action::Redraw { .. } => {
-                withdraw(&mut self.renewals, &job.claim, name, &mut early);
+                withdraw(&mut self.renewals, &job.claim, |it| !it.is_awaited(), name, &mut early);
                 self.renewals.push_back(Queued::new(job, reply_to, now));
             }
             // The renewal that is in flight finds out again whether the key is missing.
@@ -110,11 +111,11 @@ impl Lanes {
                 self.deletes.push_back(Queued::new(job, reply_to, now));
             }
             Action::Release { .. } | Action::Shorten { .. } => {
-                withdraw(&mut self.renewals, &job.claim, name, &mut early);
+                while withdraw(&mut self.renewals, &job.claim, |_| true, name, &mut early) {}
                 let may_wait = job.clean_up().is_some_and(|it| it.may_be_unsent);
                 // A claim is granted once a node: nothing of it ever got here.
                 let is_nowhere =
-                    may_wait && withdraw(&mut self.grants, &job.claim, name, &mut early);
+                    may_wait && withdraw(&mut self.grants, &job.claim, |_| true, name, &mut early);
                 // Other nodes have granted it, and clients may wait here.
                 let wakes = matches!(job.action, Action::Release { wakes } if !wakes.is_none());
                 if is_nowhere && !wakes {
@@ -276,6 +277,10 @@ impl Queued {
         !is_left && self.reply_to.as_ref().is_none_or(ReplyTo::is_wanted)
     }
 
+    fn is_awaited(&self) -> bool {
+        self.reply_to.as_ref().is_some_and(ReplyTo::is_awaited)
+    }
+
     fn new(job: Arc<Job>, reply_to: ReplyTo, queued: Moment) -> Self {
         Self { job, reply_to: Some(reply_to), queued }
     }
@@ -285,16 +290,16 @@ fn is_unsent(lane: &VecDeque<Queued>, claim: &Arc<Claim>) -> bool {
     lane.iter().any(|item| Arc::ptr_eq(&item.job.claim, claim))
 }
 
-/// Takes what this claim wants out of a lane, if it is there.
+/// Takes the last that this claim wants out of a lane, if it is there and may go.
 fn withdraw(
     lane: &mut VecDeque<Queued>,
     claim: &Arc<Claim>,
+    may_go: impl Fn(&Queued) -> bool,
     name: &Arc<str>,
     early: &mut Vec<EarlyReply>,
 ) -> bool {
-    let Some(at) = lane.iter().rposition(|item| Arc::ptr_eq(&item.job.claim, claim)) else {
-        return false;
-    };
+    let is_ours = |item: &Queued| Arc::ptr_eq(&item.job.claim, claim) && may_go(item);
+    let Some(at) = lane.iter().rposition(is_ours) else { return false };
     if let Some(Queued { reply_to: Some(reply_to), .. }) = lane.remove(at) {
         early.push((reply_to, Err(withdrawn(name))));
     }

@@ -26,6 +26,12 @@ pub(crate) trait ReplySink: Send + Sync + 'static {
     fn is_wanted(&self) -> bool {
         true
     }
+
+    /// Whether a caller waits for this very answer. A question that is asked for what it brings about gives way to a
+    /// newer one like it, unless it was sent.
+    fn is_awaited(&self) -> bool {
+        false
+    }
 }
 
 /// The receiver of the reply of one node. When it is dropped without a reply, it reports a broken
@@ -44,6 +50,10 @@ impl ReplyTo {
 
     pub(crate) fn is_wanted(&self) -> bool {
         self.sink.as_ref().is_none_or(|sink| sink.is_wanted())
+    }
+
+    pub(super) fn is_awaited(&self) -> bool {
+        self.sink.as_ref().is_some_and(|sink| sink.is_awaited())
     }
 
     pub(crate) fn deliver(mut self, result: Result<Reply, NodeError>) {

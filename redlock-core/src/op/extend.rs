@@ -56,3 +56,32 @@ pub(crate) async fn extend(
         nodes: round.failures(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::IntoFuture;
+
+    use futures_util::future::join_all;
+
+    use super::*;
+    use crate::{Redlock, testing::nodes};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// The second waits for the answers to the first, and the others wait with it.
+    #[tokio::test(start_paused = true)]
+    async fn extensions_at_the_same_time_all_succeed() {
+        let nodes = nodes(3);
+        nodes.iter().for_each(|node| node.slow(SECOND / 100));
+        let redlock = Redlock::builder().nodes(&nodes).max_ttl(60 * SECOND).build().unwrap();
+        let guard = redlock.lock("r").ttl(10 * SECOND).await.unwrap();
+        let others = (0..9).map(|number| redlock.lock(format!("other-{number}")).into_future());
+        let (extended, _) = tokio::join!(
+            join_all([20, 50, 30, 40].map(|seconds| guard.extend(seconds * SECOND))),
+            join_all(others),
+        );
+        extended.into_iter().for_each(|it| it.unwrap());
+        let longest = nodes[0].remaining(&guard.hold().claim().key).unwrap();
+        assert!(longest > 49 * SECOND, "{longest:?}");
+    }
+}
