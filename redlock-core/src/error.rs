@@ -34,7 +34,8 @@ pub enum LockError {
         attempts: u32,
         /// The time from the call to this answer.
         waited: Duration,
-        /// The holder is this client: a task that waits for its own lock waits in vain.
+        /// The holder is this client: a task that waits for its own lock waits in vain. False where the holders are
+        /// readers, and for permits: this client may be one of several holders.
         by_this_client: bool,
         /// When another attempt makes sense.
         retry_after: Duration,

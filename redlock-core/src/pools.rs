@@ -120,8 +120,10 @@ pub(crate) fn require(name: &str) -> Result<Redlock, LockError> {
 ///
 /// [`LockError::UnknownPool`] for a name that is not installed. [`LockError::Config`] for no names,
 /// for pools that share a node or have different key prefixes, and when the ttl of the first pool
-/// does not fit the limits of the others. When one of the pools has been shut down, the client
-/// exists and gives no lock.
+/// does not fit the limits of the others.
+///
+/// When one of the pools has been shut down, the client that this returns gives no lock. A client that it returned
+/// before gives locks until this is called again, or [`shutdown`] closes all of them.
 pub fn quorum_of<I>(names: I) -> Result<Redlock, LockError>
 where
     I: IntoIterator,

@@ -23,24 +23,30 @@ use crate::{
     client::Client,
     lease::{End, Hold, Judgement},
     node::Claim,
+    wait::{delete, settles},
 };
 
-/// Ends a hold here, and leaves its keys to the client that adopts them. Nothing is sent.
+/// Ends a hold here, and leaves its keys to the client that adopts them. Nothing is sent, unless no client can adopt
+/// them: they would block the lock for as long as they live.
 pub(crate) fn hand_off(client: &Arc<Client>, hold: &Arc<Hold>) -> Lease {
     let Client { leases, queues, nodes, .. } = &**client;
     let (judged, reading) = leases.judge_now(hold);
     leases.end(hold, End::Released);
     hold.metered.given();
     let begun = hold.begin_release();
-    leases.registry.remove(hold.id);
-    for key in hold.claim().keys() {
-        queues.pass_on(key, hold.id, reading.now);
-    }
     // A lock that is lost, in doubt, or released before, cannot be adopted.
     let left = match (judged, &begun) {
         (Judgement::Valid(left), Some(lease)) if is_alone(&lease.claim) => Some(left),
         _ => None,
     };
+    if let (None, Some(lease)) = (left, &begun) {
+        client.ensure_running();
+        let _ = delete(queues, lease, hold.earliest, reading.now, settles);
+    }
+    leases.registry.remove(hold.id);
+    for key in hold.claim().keys() {
+        queues.pass_on(key, hold.id, reading.now);
+    }
     let unconfirmed = begun.map_or_else(Vec::new, |lease| votes::unconfirmed(nodes, &lease));
     Lease::of(hold, reading.now, nodes.clock.wall(), left, unconfirmed)
 }

@@ -56,6 +56,20 @@ async fn readers_hold_a_lock_together_and_exclude_writers() {
 
 /// Each has an expiry of its own: that of a reader that crashed does not keep the others.
 #[tokio::test(start_paused = true)]
+async fn a_reader_is_told_that_a_writer_of_its_own_client_has_the_lock() {
+    let nodes = nodes(3);
+    let (redlock, other) = (client(&nodes), client(&nodes));
+    let _writer = redlock.lock("r").await.unwrap();
+    for (client, is_own) in [(&redlock, true), (&other, false)] {
+        for wait in [Duration::ZERO, SECOND] {
+            let error = client.lock("r").shared().wait(wait).await.unwrap_err();
+            let LockError::Held { by_this_client, .. } = error else { panic!("{error}") };
+            assert_eq!(by_this_client, is_own, "{wait:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reader_that_is_not_renewed_expires_alone() {
     let nodes = nodes(3);
     let (one, other) = (client(&nodes), client(&nodes));

@@ -159,11 +159,13 @@ impl<'a> Request<'a> {
     }
 
     pub(super) fn held(&self, by_this_client: bool, nodes: Vec<NodeError>) -> LockError {
+        // A reader that was refused because of a writer of its own client.
+        let is_held_here = || self.terms.shared && self.client.queues.is_held(&self.key);
         LockError::Held {
             resource: self.resource(),
             attempts: self.attempts(),
             waited: self.waited(),
-            by_this_client,
+            by_this_client: by_this_client || is_held_here(),
             retry_after: self.terms.retry_delay,
             nodes,
         }

@@ -55,6 +55,28 @@ fn sent(lease: Lease) -> Lease {
     lease
 }
 
+/// It would block the lock until it has expired.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_no_client_can_adopt_is_free_at_once() {
+    let nodes = nodes(3);
+    let (old, new) = (client(&nodes), client(&nodes));
+    let reader = old.lock("r").shared().await.unwrap();
+    let permit = old.lock("p").permits(1).await.unwrap();
+    let over = old.lock("m").max_hold(SECOND).await.unwrap();
+    let kept = old.lock("k").max_hold(SECOND).min_hold(3 * SECOND).await.unwrap();
+    sleep(2 * SECOND).await;
+    for guard in [reader, permit, over, kept] {
+        let error = new.adopt(guard.into_lease()).await.unwrap_err();
+        assert!(error.is_lost(), "{error}");
+    }
+    drop(new.try_lock("r").await.unwrap());
+    drop(new.try_lock("p").permits(1).await.unwrap());
+    drop(new.try_lock("m").await.unwrap());
+    assert!(new.try_lock("k").await.unwrap_err().is_held(), "the rest of its min_hold");
+    sleep(SECOND).await;
+    drop(new.try_lock("k").await.unwrap());
+}
+
 /// Their keys are not those of the lock, which another client may have meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_reader_and_a_holder_of_a_permit_hand_nothing_over() {

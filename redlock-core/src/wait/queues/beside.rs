@@ -69,13 +69,12 @@ impl Queues {
     ) -> Option<Front> {
         self.locked(line, |inner| {
             let Some(queue) = inner.by_key.get_mut(line) else { return Some(turn) };
-            match queue.waiting.pop_front_if(|next| suits(next)) {
-                Some(next) => {
-                    inner.wakes.extend(next.give(Ok(turn)));
-                    None
-                }
-                None => Some(turn),
+            if !queue.waiting.front().is_some_and(|next| suits(next)) {
+                return Some(turn);
             }
+            let next = queue.waiting.pop_front();
+            inner.wakes.extend(next.and_then(|next| next.give(Ok(turn))));
+            None
         })
     }
 }

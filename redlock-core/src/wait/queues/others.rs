@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{super::readers::line_of_readers, Queues};
+use super::{
+    super::{queue::Occupant, readers::line_of_readers},
+    Queues,
+};
 use crate::{
     clock::Moment,
     node::{Seen, queue_keys},
@@ -100,6 +103,11 @@ impl Queues {
     /// Whether tasks of this client have the lock, ask for it, or wait for it.
     pub(crate) fn is_wanted(&self, key: &str) -> bool {
         self.locked(key, |inner| inner.by_key.contains_key(key))
+    }
+
+    /// Whether a task of this client has the lock, and not as a reader.
+    pub(crate) fn is_held(&self, key: &str) -> bool {
+        self.with_queue(key, |queue| matches!(queue.occupant, Occupant::Held(..))).unwrap_or(false)
     }
 
     /// Whether other clients want this lock, as far as is known.
