@@ -87,7 +87,8 @@ impl LeadRequest {
     ///
     /// [`Break`](ControlFlow::Break) resigns and ends the campaign with its value.
     /// [`Continue`](ControlFlow::Continue) resigns and campaigns again: another client that campaigns
-    /// leads first. A term that is lost drops the body at its next await, before another client can
+    /// leads first. Where no other one campaigns, this one leads again at once: a body that has nothing to do
+    /// sleeps before it returns. A term that is lost drops the body at its next await, before another client can
     /// lead by the clock of this one, and campaigns again. Tasks that the body spawned go on, and can
     /// watch [`LockHandle::lost`]. Each term has a [fencing token](LockHandle::fencing_token), larger
     /// than that of every term before it, for stores that check it.
