@@ -54,7 +54,9 @@ impl Worker {
         self.let_go(id, take);
         let begun = world.ledger.begun(&take.resources());
         let data = serde_json::to_string(&guard.into_lease()).unwrap();
-        world.ledger.left(&before, (left > 0).then(|| self.quiet()));
+        // What no client can adopt is deleted instead.
+        let is_adoptable = left > 0 && take.mode == Mode::Writer;
+        world.ledger.left(&before, is_adoptable.then(|| self.quiet()));
         world.log.odd(Oddity::HandOff);
         self.say(57, left, || {
             format!("hands {:?} off, valid for {left} ms: {how:?}", take.names())
