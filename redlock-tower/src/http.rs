@@ -14,7 +14,8 @@ use crate::{
     body::{OnLoss, ResponseBody, finish},
     layer::RedlockLayer,
     problem::Problem,
-    protocol::{self, BoxError, Protocol, Refusal, RefusalBody, report_mistake},
+    protocol::{self, BoxError, Protocol, Refusal, RefusalBody},
+    report::{report_mistake, reported},
 };
 
 /// The protocol of [`RedlockLayer::http`](crate::RedlockLayer::http): refusals are responses, and
@@ -167,10 +168,7 @@ where
 
     fn refuse(&self, refusal: Refusal) -> Result<Self::Response, Err> {
         let response = match refusal {
-            Refusal::Lock(error) => {
-                report_mistake(&error);
-                (self.reject)(error)
-            }
+            Refusal::Lock(error) => reported(error, &*self.reject),
             #[cfg(feature = "axum")]
             Refusal::Response(response) => {
                 report_mistake(&refused_by_extractor(response.status()));

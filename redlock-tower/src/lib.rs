@@ -190,6 +190,8 @@ mod settings;
 
 pub use layer::RedlockLayer;
 pub use plain::Plain;
+#[cfg(feature = "http")]
+mod report;
 pub use protocol::{BoxError, Protocol};
 pub use service::RedlockService;
 

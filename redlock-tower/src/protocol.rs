@@ -117,11 +117,3 @@ pub(crate) fn attach<B>(request: &mut http::Request<B>, lock: Option<LockHandle>
     extensions.remove::<LockHandle>();
     extensions.insert(NoLock::here());
 }
-
-/// Reports a mistake in the program to the operator. The client learns nothing of it.
-#[cfg(feature = "http")]
-pub(crate) fn report_mistake(error: &LockError) {
-    if matches!(error, LockError::Config { .. } | LockError::UnknownPool { .. }) {
-        tracing::error!(%error, "a request was refused: its lock cannot work as it is set up");
-    }
-}
