@@ -50,6 +50,8 @@ where
     #[pin]
     state: State<S, Req, X::Future, S::Future, P::Response, P::Error>,
     settings: Arc<Settings<X, P>>,
+    /// Whether the client is sent the body of the answer.
+    sends_body: bool,
 }
 
 /// The state of a request. Each option is `Some` until its state is left.
@@ -92,6 +94,7 @@ where
     P: Protocol<Req, S::Response, S::Error>,
 {
     pub(crate) fn new(mut ready: S, mut request: Req, settings: Arc<Settings<X, P>>) -> Self {
+        let sends_body = P::sends_body(&request);
         let state = if settings.protocol.locks(&request) {
             let key = settings.extract.extract(request);
             State::Extracting { key, service: Some(ready) }
@@ -99,7 +102,7 @@ where
             P::attach(&mut request, None);
             State::Unlocked { response: ready.call(request) }
         };
-        Self { state, settings }
+        Self { state, settings, sends_body }
     }
 }
 
@@ -176,7 +179,7 @@ where
         this.state.set(State::Done);
         let (answer, guard) = match (outcome, guard) {
             (Err(refusal), guard) => (settings.protocol.refuse(refusal), guard),
-            (Ok(result), Some(guard)) => settings.protocol.finish(result, guard),
+            (Ok(result), Some(guard)) => settings.protocol.finish(result, guard, *this.sends_body),
             (Ok(result), None) => (settings.protocol.answer(result), None),
         };
         let Some(guard) = guard else { return Poll::Ready(answer) };

@@ -166,6 +166,7 @@ where
         &self,
         result: Result<Response<ResBody>, Err>,
         guard: BodyGuard,
+        _sends_body: bool,
     ) -> (Result<Self::Response, Err>, Option<BodyGuard>) {
         let on_loss = self.hold.then(|| OnLoss::Trailers(Arc::clone(&self.reject)));
         finish(result, guard, on_loss)

@@ -126,9 +126,9 @@ impl<X> RedlockLayer<X, Http> {
     /// Keeps the lock until the body of the response is sent, or dropped. Default: until the
     /// service has answered.
     ///
-    /// It holds nothing for a response without a body. That includes the 101 of a WebSocket or
-    /// another upgrade: the lock is released before the first message. The [crate docs](crate) show
-    /// how to keep a lock for as long as a socket is open.
+    /// It holds nothing for a response without a body, or one whose body is not sent: the answer to a `HEAD`,
+    /// 204 and 304. That includes the 101 of a WebSocket or another upgrade: the lock is released before the
+    /// first message. The [crate docs](crate) show how to keep a lock for as long as a socket is open.
     ///
     /// If the lock is lost meanwhile, the body ends with the [`LockError`] as its error, and the
     /// client sees a response that was cut off. A body that is not polled, since the client does
@@ -162,6 +162,10 @@ where
         self.methods.as_ref().is_none_or(|methods| methods.contains(request.method()))
     }
 
+    fn sends_body(request: &Request<ReqBody>) -> bool {
+        request.method() != Method::HEAD
+    }
+
     fn attach(request: &mut Request<ReqBody>, lock: Option<LockHandle>) {
         protocol::attach(request, lock);
     }
@@ -190,8 +194,9 @@ where
         &self,
         result: Result<Response<ResBody>, Err>,
         guard: BodyGuard,
+        sends_body: bool,
     ) -> (Result<Self::Response, Err>, Option<BodyGuard>) {
-        let on_loss = self.hold.then_some(OnLoss::Error);
+        let on_loss = (self.hold && sends_body).then_some(OnLoss::Error);
         finish(result, guard, on_loss)
     }
 }

@@ -52,6 +52,10 @@
 //! client goes away, or the service panics, the future is dropped, then the lock is released. The
 //! layer cannot stop work that the service has spawned: such work watches [`LockHandle::lost`].
 //!
+//! A server sees over HTTP/1 that its client has gone away only once the body of the request has been read, and
+//! a chunked or large one is read by the handler. Until then `wait` and [`max_hold`](RedlockLayer::max_hold)
+//! bound the request.
+//!
 //! A graceful shutdown calls [`Redlock::shutdown`] first, then stops the server. Handlers finish within
 //! the grace period, and requests that still come are refused as shutting down.
 //!

@@ -76,6 +76,12 @@ pub trait Protocol<Req, Res, Err>: Clone {
         true
     }
 
+    /// Whether the client is sent the body of the answer.
+    #[doc(hidden)]
+    fn sends_body(_: &Req) -> bool {
+        true
+    }
+
     /// Gives the lock to the handler, or tells it that there is none.
     #[doc(hidden)]
     fn attach(request: &mut Req, lock: Option<LockHandle>);
@@ -99,6 +105,7 @@ pub trait Protocol<Req, Res, Err>: Clone {
         &self,
         result: Result<Res, Err>,
         guard: BodyGuard,
+        _sends_body: bool,
     ) -> (Result<Self::Response, Self::Error>, Option<BodyGuard>) {
         (self.answer(result), Some(guard))
     }

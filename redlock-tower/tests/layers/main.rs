@@ -20,6 +20,7 @@ mod pauses;
 mod plain;
 mod readiness;
 mod reentry;
+mod servers;
 mod support;
 mod tonic_server;
 mod types;
