@@ -223,14 +223,20 @@ impl fmt::Debug for Http {
 ///
 #[cfg_attr(feature = "axum", doc = "```")]
 #[cfg_attr(not(feature = "axum"), doc = "```ignore")]
-/// use axum::extract::Path;
-/// use redlock_core::{LockError, Redlock};
+/// use axum::{Router, extract::{Path, State}, routing::post};
+/// use redlock_core::{Redlock, redlock};
 /// use redlock_tower::http::LockRejection;
 ///
-/// async fn pay(redlock: Redlock, Path(id): Path<u64>) -> Result<String, LockRejection> {
-///     let body = async |_: &_| format!("order {id} is paid");
-///     Ok(redlock.lock(format!("order:{id}")).run(body).await?)
+/// #[redlock(resource = "order:{id}", client = locks)]
+/// async fn pay(
+///     State(locks): State<Redlock>,
+///     Path(id): Path<u64>,
+/// ) -> Result<String, LockRejection> {
+///     Ok(format!("order {id} is paid"))
 /// }
+///
+/// let locks = Redlock::in_memory(3);
+/// let app: Router = Router::new().route("/orders/{id}/pay", post(pay)).with_state(locks);
 /// ```
 #[derive(Debug, Clone)]
 pub struct LockRejection(LockError);
