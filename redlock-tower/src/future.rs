@@ -75,7 +75,11 @@ enum State<S, Req, K, F, R, E> {
         response: F,
         guard: Option<BodyGuard>,
     },
-    /// The extractor gave no key, or was not asked for one.
+    /// The extractor gave no key, or was not asked for one. A state of its own: `call` may run in another
+    /// task, as behind a `tower::buffer`, and the locks around the request are those of the task that polls.
+    Passing {
+        call: Option<(S, Req)>,
+    },
     Unlocked {
         #[pin]
         response: F,
@@ -93,14 +97,13 @@ where
     X: Extract<Req>,
     P: Protocol<Req, S::Response, S::Error>,
 {
-    pub(crate) fn new(mut ready: S, mut request: Req, settings: Arc<Settings<X, P>>) -> Self {
+    pub(crate) fn new(ready: S, request: Req, settings: Arc<Settings<X, P>>) -> Self {
         let sends_body = P::sends_body(&request);
         let state = if settings.protocol.locks(&request) {
             let key = settings.extract.extract(request);
             State::Extracting { key, service: Some(ready) }
         } else {
-            P::attach(&mut request, None);
-            State::Unlocked { response: ready.call(request) }
+            State::Passing { call: Some((ready, request)) }
         };
         Self { state, settings, sends_body }
     }
@@ -120,17 +123,14 @@ where
         let (outcome, guard) = loop {
             match this.state.as_mut().project() {
                 StateProj::Extracting { key, service } => {
-                    let (mut request, key) = ready!(key.poll(cx));
-                    let Some(mut service) = service.take() else { return Poll::Pending };
+                    let (request, key) = ready!(key.poll(cx));
+                    let Some(service) = service.take() else { return Poll::Pending };
                     let next = match key.and_then(checked) {
                         Ok(Some(key)) => {
                             let lock = settings.redlock.lock(key).options(settings.options.clone());
                             State::Locking { lock: lock.for_body(), call: Some((service, request)) }
                         }
-                        Ok(None) => {
-                            P::attach(&mut request, None);
-                            State::Unlocked { response: service.call(request) }
-                        }
+                        Ok(None) => State::Passing { call: Some((service, request)) },
                         Err(refusal) => break (Err(refusal), None),
                     };
                     this.state.set(next);
@@ -165,6 +165,14 @@ where
                     let Some(held) = guard else { return Poll::Pending };
                     let result = ready!(held.poll_body(cx, |cx| response.as_mut().poll(cx)));
                     break (result.map_err(Refusal::from), guard.take());
+                }
+                StateProj::Passing { call } => {
+                    let Some((mut service, mut request)) = call.take() else {
+                        return Poll::Pending;
+                    };
+                    P::attach(&mut request, None);
+                    let response = service.call(request);
+                    this.state.set(State::Unlocked { response });
                 }
                 StateProj::Unlocked { response } => break (Ok(ready!(response.poll(cx))), None),
                 StateProj::Releasing { release, answer } => {
@@ -205,6 +213,7 @@ where
             State::Locking { .. } => "Locking",
             State::Calling { .. } => "Calling",
             State::Running { .. } => "Running",
+            State::Passing { .. } => "Passing",
             State::Unlocked { .. } => "Unlocked",
             State::Releasing { .. } => "Releasing",
             State::Done => "Done",

@@ -143,7 +143,8 @@
 //! A layer and a `#[redlock]` annotation, or two layers, around the same handler may have the same key:
 //! the inner one joins the lock of the outer one, which the last of them releases. With different keys,
 //! every handler takes them in the same order, or two requests can wait for each other. Nothing joins across a
-//! task: with a `tower::buffer` between two layers, the inner one waits for the outer one in vain.
+//! task: in one that is spawned between two layers, the inner layer waits for the outer one in vain. A
+//! `tower::buffer` spawns none for the request.
 //!
 //! **The handler's lock is that of the innermost layer.** An http or grpc layer that lets a request
 //! through without a lock hides the locks around it: the handler finds none in the extensions of its
@@ -189,13 +190,13 @@ mod plain;
 #[cfg(feature = "http")]
 mod problem;
 mod protocol;
+#[cfg(feature = "http")]
+mod report;
 mod service;
 mod settings;
 
 pub use layer::RedlockLayer;
 pub use plain::Plain;
-#[cfg(feature = "http")]
-mod report;
 pub use protocol::{BoxError, Protocol};
 pub use service::RedlockService;
 

@@ -220,6 +220,9 @@ async fn of_several_layers_the_innermost_lock_is_the_handlers() {
             route().layer(plain(Some("inner"))).layer(http(None)).layer(plain(Some("outer"))),
             "inner",
         ),
+        // Also where it joins the lock that is hidden.
+        (route().layer(plain(Some("one"))).layer(http(None)).layer(http(Some("one"))), "one"),
+        (route().layer(http(Some("one"))).layer(http(None)).layer(plain(Some("one"))), "one"),
     ] {
         let answer = get_answer(&app, "/").await;
         assert_eq!((answer.status, answer.text.as_str()), (StatusCode::OK, lock));

@@ -22,6 +22,7 @@ mod readiness;
 mod reentry;
 mod servers;
 mod support;
+mod tasks;
 mod tonic_server;
 mod types;
 mod upgrades;
