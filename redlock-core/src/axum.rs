@@ -43,8 +43,8 @@ impl<S: Send + Sync> OptionalFromRequestParts<S> for LockHandle {
 }
 
 /// An http or grpc layer puts its lock, or that there is none, into the extensions. A `RedlockLayer::new`
-/// cannot, since it goes around requests of any type: its lock is only the current one. Where both are there, the
-/// current one is the same or further inside.
+/// cannot, since it goes around requests of any type: its lock is only the current one. Where both are there,
+/// the current one is the same or further inside.
 fn lock_of(parts: &Parts) -> Option<LockHandle> {
     let taken = parts.extensions.get::<LockHandle>();
     let is_hidden =

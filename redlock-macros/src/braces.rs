@@ -11,7 +11,8 @@ const COPIES: [&str; 6] = ["to_owned", "to_string", "into", "as_str", "as_ref", 
 
 /// The literal with a brace in it that the expression gives as it is, or as part of what it gives.
 ///
-/// A function or a method may do anything with a text, as a pattern does, and the value of a name is not known here.
+/// A function or a method may do anything with a text, as a pattern does, and the value of a name is not known
+/// here.
 pub(crate) fn in_text_of(value: &Expr) -> Option<LitStr> {
     match value {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => with_brace(text.clone()),

@@ -14,8 +14,8 @@
 //! }
 //! ```
 //!
-//! Each value is a statement of its own, and gives something owned. What it borrows on its way, such as the guard
-//! of a mutex, is given back before the next value asks for the same, and before that one awaits.
+//! Each value is a statement of its own, and gives something owned. What it borrows on its way, such as the
+//! guard of a mutex, is given back before the next value asks for the same, and before that one awaits.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};

@@ -177,7 +177,8 @@ impl Settings {
                 set = options.to_token_stream();
             }
         }
-        // Part of the program's data if it can be: otherwise the code that builds them is in it for each function.
+        // Part of the program's data if it can be: otherwise the code that builds them is in it for each
+        // function.
         let set = if is_constant { quote_mixed!(const { &#set }) } else { quote_mixed!(&#set) };
         quote_mixed!(#statements let #options = #set;)
     }

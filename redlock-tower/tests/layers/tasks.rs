@@ -1,5 +1,5 @@
-//! Layers with another task between them. A `tower::buffer` calls the service behind it in a task of its own, and
-//! the future of the service is polled by the caller.
+//! Layers with another task between them. A `tower::buffer` calls the service behind it in a task of its own,
+//! and the future of the service is polled by the caller.
 
 use std::convert::Infallible;
 
