@@ -20,6 +20,38 @@ pub use std::{format, time::Duration};
 #[derive(Debug)]
 pub struct Call(Box<Run>);
 
+// What the expressions of an attribute give, without what they have borrowed on their way.
+
+/// The client that the program named.
+#[must_use]
+pub fn client(client: &Redlock) -> Redlock {
+    client.clone()
+}
+
+/// The name of an installed pool.
+pub fn pool(name: impl AsRef<str>) -> String {
+    name.as_ref().to_owned()
+}
+
+/// The names of several installed pools.
+pub fn pools<I>(names: I) -> Vec<String>
+where
+    I: IntoIterator<Item: AsRef<str>>,
+{
+    names.into_iter().map(pool).collect()
+}
+
+/// What to lock.
+pub fn resource(resource: impl IntoResource) -> Locks {
+    resource.into_resource()
+}
+
+/// A template whose holes were filled one by one.
+#[must_use]
+pub fn joined<const N: usize>(parts: [String; N]) -> String {
+    parts.concat()
+}
+
 /// A lock on a client the program named.
 pub fn of_client(client: &Redlock, resource: impl IntoResource, options: &LockOptions) -> Call {
     call(client, resource.into_resource().0, options)

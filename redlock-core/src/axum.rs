@@ -43,16 +43,11 @@ impl<S: Send + Sync> OptionalFromRequestParts<S> for LockHandle {
 }
 
 /// An http or grpc layer puts its lock, or that there is none, into the extensions. A `RedlockLayer::new`
-/// cannot, since it goes around requests of any type: its lock is only the current one.
+/// cannot, since it goes around requests of any type: its lock is only the current one. Where both are there,
+/// the current one is the same or further inside.
 fn lock_of(parts: &Parts) -> Option<LockHandle> {
     let taken = parts.extensions.get::<LockHandle>();
-    let outer = taken.or_else(|| parts.extensions.get::<NoLock>().and_then(NoLock::around));
-    let inner =
-        LockHandle::current().filter(|current| !outer.is_some_and(|outer| is_same(outer, current)));
-    inner.or_else(|| taken.cloned())
-}
-
-/// Whether these are handles of one hold. The name of a hold is in one place, so its address tells.
-fn is_same(one: &LockHandle, other: &LockHandle) -> bool {
-    std::ptr::eq(one.resource(), other.resource())
+    let is_hidden =
+        || taken.is_none() && parts.extensions.get::<NoLock>().is_some_and(NoLock::hides_current);
+    LockHandle::current().filter(|_| !is_hidden()).or_else(|| taken.cloned())
 }

@@ -1,6 +1,6 @@
 //! The parts of this crate that redlock-tower needs beyond the public interface.
 
-use crate::{LockError, LockHandle, LockOptions};
+use crate::{LockError, LockOptions, body::Depth};
 
 /// A key that was refused before it was asked for. `resource` must be fit to be printed.
 #[doc(hidden)]
@@ -16,26 +16,25 @@ pub fn config_error(problem: impl Into<String>) -> LockError {
     LockError::config(problem)
 }
 
-/// In the extensions of a request that a layer has let through without a lock. It remembers the
-/// lock that was around the layer: that lock is not the handler's. A lock that is taken further
-/// inside is.
+/// In the extensions of a request that a layer has let through without a lock. It remembers where the layer is:
+/// a lock that is around it is not the handler's. One that is taken or joined further inside is.
 #[doc(hidden)]
 #[derive(Debug, Clone)]
 pub struct NoLock {
-    around: Option<LockHandle>,
+    layer: Depth,
 }
 
 impl NoLock {
-    /// A request that passes without a lock, under the lock of this task, if there is one.
+    /// A request that passes without a lock, in the task that polls it.
     #[must_use]
     pub fn here() -> Self {
-        Self { around: LockHandle::current() }
+        Self { layer: Depth::here() }
     }
 
-    /// The lock around the layer.
+    /// Whether there is no lock but those around the layer.
     #[must_use]
-    pub fn around(&self) -> Option<&LockHandle> {
-        self.around.as_ref()
+    pub fn hides_current(&self) -> bool {
+        !Depth::here().is_inside(self.layer)
     }
 }
 

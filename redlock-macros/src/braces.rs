@@ -1,14 +1,18 @@
 //! Expressions that look like a template and are none.
 
 use proc_macro2::{TokenStream, TokenTree};
-use syn::{Block, Expr, ExprLit, ExprPath, Ident, Lit, LitStr, Macro, Stmt};
+use syn::{BinOp, Block, Expr, ExprLit, ExprPath, Lit, LitStr, Macro, Stmt};
 
 /// Conversions of a text into another type that keep its content.
-const CONVERSIONS: [&str; 6] = ["from", "from_str", "new", "Borrowed", "Owned", "to_owned"];
+const CONVERSIONS: [&str; 5] = ["from", "from_str", "Borrowed", "Owned", "to_owned"];
+
+/// Methods whose result is the text that they are called on.
+const COPIES: [&str; 6] = ["to_owned", "to_string", "into", "as_str", "as_ref", "clone"];
 
 /// The literal with a brace in it that the expression gives as it is, or as part of what it gives.
 ///
-/// A function may do anything with a text, and the value of a name is not known here.
+/// A function or a method may do anything with a text, as a pattern does, and the value of a name is not known
+/// here.
 pub(crate) fn in_text_of(value: &Expr) -> Option<LitStr> {
     match value {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => with_brace(text.clone()),
@@ -21,12 +25,16 @@ pub(crate) fn in_text_of(value: &Expr) -> Option<LitStr> {
         Expr::Index(index) => in_text_of(&index.expr),
         Expr::Try(tried) => in_text_of(&tried.expr),
         Expr::Await(awaited) => in_text_of(&awaited.base),
-        Expr::MethodCall(call) if keeps(&call.method) => in_text_of(&call.receiver),
+        Expr::MethodCall(call) if COPIES.iter().any(|copy| call.method == copy) => {
+            in_text_of(&call.receiver)
+        }
         Expr::Call(call) => in_text_of(&call.func).or_else(|| match &*call.func {
             Expr::Path(function) if converts(function) => call.args.first().and_then(in_text_of),
             _ => None,
         }),
-        Expr::Binary(sum) => in_text_of(&sum.left).or_else(|| in_text_of(&sum.right)),
+        Expr::Binary(sum) if matches!(sum.op, BinOp::Add(_)) => {
+            in_text_of(&sum.left).or_else(|| in_text_of(&sum.right))
+        }
         Expr::Block(block) => in_end_of(&block.block),
         Expr::Unsafe(block) => in_end_of(&block.block),
         Expr::If(either) => in_end_of(&either.then_branch)
@@ -40,13 +48,6 @@ pub(crate) fn in_text_of(value: &Expr) -> Option<LitStr> {
 fn converts(function: &ExprPath) -> bool {
     let name = function.path.segments.last();
     name.is_some_and(|name| CONVERSIONS.iter().any(|known| name.ident == known))
-}
-
-/// Whether what this method makes of a text has all of its braces.
-fn keeps(method: &Ident) -> bool {
-    let name = method.to_string();
-    let takes = ["replace", "split", "rsplit", "strip"].iter().any(|takes| name.starts_with(takes));
-    !takes && !name.ends_with("_matches")
 }
 
 fn in_end_of(block: &Block) -> Option<LitStr> {

@@ -8,11 +8,13 @@
 //! // Output:
 //! async fn pay(id: u64) -> Result<Receipt, AppError> {
 //!     let __redlock_locked = {
-//!         let __redlock_call = of_pool(
-//!             "default",
-//!             format!("order:{id}"),
-//!             LockOptions::new().ttl(Duration::from_millis(30000)).label("order:{id}"),
-//!         );
+//!         let __redlock_call = {
+//!             let __redlock_resource = format!("order:{id}");
+//!             let __redlock_options = const {
+//!                 &LockOptions::new().ttl(Duration::from_millis(30000)).label("order:{id}")
+//!             };
+//!             of_pool("default", __redlock_resource, __redlock_options)
+//!         };
 //!         let __redlock_refusal = error_from::<Result<Receipt, AppError>>();
 //!         let __redlock_body = async move {
 //!             let guard: LockHandle = lock();
@@ -29,18 +31,17 @@
 //! given back before the body takes them. It is in a block of its own: no part of it lives across the
 //! await, where the function would have to remember whether it is still there.
 
-use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
-use quote::{ToTokens, quote, quote_spanned};
+use proc_macro2::{Delimiter, Group, Ident, TokenStream};
+use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 
 use crate::{
-    function::{Function, with_content},
-    nodes::{PoolName, PoolNames},
+    function::Function,
     output::Output,
     paths::{Paths, mixed},
-    resource::Resource,
+    request::Request,
     returned_future::{ReturnedFuture, rename_self},
-    validate::{Plan, Refusal, Source},
+    validate::{Plan, Refusal},
     value::OnLost,
 };
 
@@ -72,7 +73,9 @@ struct Locked<'a> {
 impl Locked<'_> {
     /// The braces of `work` stay the user's: by their edition the body drops its temporaries.
     fn statements(&self, work: Group, receiver: Option<&Ident>) -> TokenStream {
-        let mut request = self.request();
+        let Plan { source, resource, settings, .. } = self.plan;
+        let request = Request { source, resource, settings };
+        let mut request = request.call(self.paths, &self.arguments);
         let mut refusal = self.refusal(&self.plan.refusal);
         if let Some(receiver) = receiver {
             request = rename_self(request, receiver);
@@ -114,91 +117,6 @@ impl Locked<'_> {
             };
             __redlock_locked.await
         }
-    }
-
-    fn request(&self) -> TokenStream {
-        let private = self.paths.private();
-        let resource = self.resource(&self.plan.resource);
-        let options = self.plan.settings.options(self.paths);
-        match &self.plan.source {
-            Source::DefaultPool => {
-                quote_mixed!(#private::of_pool("default", #resource, #options))
-            }
-            Source::Pool(PoolName::Text(name)) => {
-                quote_mixed!(#private::of_pool(#name, #resource, #options))
-            }
-            Source::Pool(PoolName::Expr(name)) => {
-                let borrowed = quote_spanned!(mixed(name.span())=> &(#name));
-                quote_mixed!(#private::of_pool(#borrowed, #resource, #options))
-            }
-            Source::Pools(PoolNames(names)) => {
-                quote_mixed!(#private::of_pools(#names, #resource, #options))
-            }
-            // Borrowed here, so that a client in a field of `self` stays there; the reference
-            // coerces from whatever dereferences to a client.
-            Source::Client(client) => {
-                let borrowed = quote_spanned!(mixed(client.span())=> &(#client));
-                quote_mixed!(#private::of_client(#borrowed, #resource, #options))
-            }
-        }
-    }
-
-    fn resource(&self, resource: &Resource) -> TokenStream {
-        let private = self.paths.private();
-        match resource {
-            Resource::Text { text, span } => {
-                let text = proc_macro2::Literal::string(text);
-                quote_spanned!(mixed(*span)=> #text)
-            }
-            // The literal is the user's own, its place and its scope included.
-            Resource::Inline(template) => {
-                quote_spanned!(mixed(template.span())=> #private::format!(#template))
-            }
-            Resource::Format { format, arguments, span, .. } => {
-                // The literal keeps the user's scope: a spec may name a variable, as in `width$`.
-                let mut format = proc_macro2::Literal::string(format);
-                format.set_span(*span);
-                let arguments =
-                    arguments.iter().map(|argument| self.in_template(argument.to_token_stream()));
-                // The tokens of a hole all have the place of the template, so a suggestion of rustc
-                // about a part would replace the whole template. The code of a `macro_rules!` gets
-                // no such suggestion, and names in it still mean what they mean here. A type that
-                // cannot be written is shown at the template.
-                quote_spanned!(mixed(start(*span))=> {
-                    macro_rules! redlock_template {
-                        () => { #private::format!(#format, #((#arguments)),*) };
-                    }
-                    redlock_template!()
-                })
-            }
-            Resource::Expr(resource) => resource.to_token_stream(),
-            // The resources may be of different types, such as `&str` and `String`: each is made a
-            // text by itself.
-            Resource::All(each) => {
-                let each = each.iter().map(|resource| self.resource(resource));
-                quote_mixed!(#private::all([#(#private::name(#each)),*]))
-            }
-            Resource::AllOf(resources) => quote_mixed!(#private::all(#resources)),
-        }
-    }
-
-    /// The tokens of a hole. All but the arguments take no room: where rustc corrects a macro too,
-    /// the correction then stands beside the template, where it cannot be missed, and not in its
-    /// place.
-    fn in_template(&self, tokens: TokenStream) -> TokenStream {
-        tokens
-            .into_iter()
-            .map(|mut token| {
-                if let TokenTree::Group(group) = &token {
-                    token = with_content(group, self.in_template(group.stream())).into();
-                }
-                let argument = matches!(&token, TokenTree::Ident(name) if name == "self" || self.arguments.contains(&name));
-                if !argument {
-                    token.set_span(start(token.span()));
-                }
-                token
-            })
-            .collect()
     }
 
     /// Names the return type, so that a closure is checked against it and rustc shows at the
@@ -262,10 +180,4 @@ impl Locked<'_> {
             }
         }
     }
-}
-
-/// The empty place before this one.
-fn start(place: Span) -> Span {
-    // Outside a compiler, as in unit tests, there are no places.
-    if proc_macro::is_available() { place.unwrap().start().into() } else { place }
 }

@@ -21,6 +21,7 @@ mod keys;
 mod nodes;
 mod output;
 mod paths;
+mod request;
 mod resource;
 mod returned_future;
 mod setting;

@@ -10,6 +10,9 @@ use syn::{
     visit_mut::{VisitMut, visit_type_mut},
 };
 
+/// Names of futures whose last argument is their output.
+const KNOWN: [&str; 2] = ["BoxFuture", "LocalBoxFuture"];
+
 /// The type of the value of an awaited call.
 #[derive(Debug)]
 pub(crate) struct Output {
@@ -18,6 +21,8 @@ pub(crate) struct Output {
     pub(crate) is_result: bool,
     /// A name that the program gave it, which may be an alias.
     pub(crate) is_named: bool,
+    /// The last argument of a name for a future. The future may give something else, such as a `Result` of it.
+    pub(crate) is_guessed: bool,
     /// Where to show what it lacks.
     pub(crate) place: Span,
 }
@@ -28,7 +33,8 @@ impl Output {
         match &signature.output {
             ReturnType::Default => {
                 let place = signature.ident.span();
-                Self { ty: quote!(()), is_result: false, is_named: false, place }
+                let ty = quote!(());
+                Self { ty, is_result: false, is_named: false, is_guessed: false, place }
             }
             ReturnType::Type(_, ty) => Self::of_type(ty, signature),
         }
@@ -48,7 +54,12 @@ impl Output {
         let ReturnType::Type(_, returned) = &signature.output else { return None };
         let mut find = Find(None);
         find.visit_type(returned);
-        find.0.or_else(|| last_argument(returned)).map(|ty| Self::of_type(ty, signature))
+        if let Some(ty) = find.0 {
+            return Some(Self::of_type(ty, signature));
+        }
+        let last = Self::of_type(last_argument(returned)?, signature);
+        let is_known = last_segment(returned).is_some_and(|name| KNOWN.iter().any(|it| name == it));
+        Some(Self { is_guessed: !is_known && !last.is_result, ..last })
     }
 
     fn of_type(ty: &Type, signature: &Signature) -> Self {
@@ -63,6 +74,7 @@ impl Output {
             is_result: last.as_ref().is_some_and(|name| name == "Result"),
             // Lower case is for the primitive types.
             is_named: last.is_some_and(|name| name.starts_with(char::is_uppercase)),
+            is_guessed: false,
             place,
         }
     }
@@ -176,6 +188,14 @@ mod tests {
         let alias: ReturnType = parse_quote!(-> futures::BoxFuture<'static, io::Result<u8>>);
         let found = Output::of_future(&signature(alias)).unwrap();
         assert_eq!((found.ty.to_string().as_str(), found.is_result), ("io :: Result < u8 >", true));
+        assert!(!found.is_guessed);
+        for (returns, is_guessed) in [
+            (parse_quote!(-> BoxFuture<'static, u8>), false),
+            (parse_quote!(-> Boxed<Result<u8, E>>), false),
+            (parse_quote!(-> ResultFuture<u8>), true),
+        ] {
+            assert_eq!(Output::of_future(&signature(returns)).unwrap().is_guessed, is_guessed);
+        }
         assert!(Output::of_future(&signature(parse_quote!(-> PayFuture))).is_none());
         assert!(Output::of_future(&signature(parse_quote!(-> u8))).is_none());
         assert!(Output::of_future(&signature(parse_quote!())).is_none());

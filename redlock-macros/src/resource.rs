@@ -23,14 +23,22 @@ pub(crate) enum Resource {
     /// A template that the standard `format!` reads the same: each hole is the name of a
     /// variable. rustc shows such a name inside the text, and corrects it there.
     Inline(LitStr),
-    /// A format string with one placeholder for each expression.
-    Format { template: String, format: String, arguments: Vec<Expr>, span: Span },
+    /// Any other template with holes in it.
+    Format { template: String, holes: Vec<Hole>, end: String, span: Span },
     /// Something that gives the text.
     Expr(Expr),
     /// Several at once. All or none of them are locked.
     All(Vec<Resource>),
     /// Something that gives several texts.
     AllOf(Expr),
+}
+
+/// A hole of a template with the text in front of it.
+#[derive(Debug)]
+pub(crate) struct Hole {
+    /// The text and one placeholder, as a format string.
+    pub(crate) format: String,
+    pub(crate) argument: Expr,
 }
 
 impl Resource {
@@ -131,8 +139,8 @@ fn template(literal: &LitStr) -> syn::Result<Resource> {
     if is_inline(&pieces, &literal.value()) {
         return Ok(Resource::Inline(literal.clone()));
     }
+    let mut holes = Vec::new();
     let mut format = String::new();
-    let mut arguments = Vec::new();
     for piece in &pieces {
         match piece {
             Piece::Text(text) => format.push_str(&escaped(text)),
@@ -143,15 +151,16 @@ fn template(literal: &LitStr) -> syn::Result<Resource> {
                         "`{expression}` in the template counts arguments, which a template has not: name one, such as `{{order_id}}`"
                     )));
                 }
-                arguments.push(argument);
                 let colon = if spec.is_empty() { "" } else { ":" };
                 format.push_str(&format!("{{{colon}{spec}}}"));
+                let format = std::mem::take(&mut format);
+                holes.push(Hole { format, argument });
             }
         }
     }
     let span = literal.span();
-    if !arguments.is_empty() {
-        Ok(Resource::Format { template: literal.value(), format, arguments, span })
+    if !holes.is_empty() {
+        Ok(Resource::Format { template: literal.value(), holes, end: format, span })
     } else if text.is_empty() {
         Err(fail("the resource is empty: name what to lock, such as `\"order:{order_id}\"`".into()))
     } else {

@@ -160,20 +160,26 @@ impl Settings {
         known.map(|setting| (setting.name, setting.key))
     }
 
-    /// An expression of the type `&LockOptions`.
-    pub(crate) fn options(&self, paths: &Paths) -> TokenStream {
+    /// Statements after which `options` is a `&LockOptions`. Each value that is an expression ends a statement:
+    /// what it borrows, such as the guard of a mutex, is given back before the next one.
+    pub(crate) fn options(&self, options: &Ident, paths: &Paths) -> TokenStream {
         let krate = paths.krate();
-        let setters = self.0.iter().map(|Setting { name, value, .. }| {
+        let mut statements = TokenStream::new();
+        let mut set = quote_mixed!(#krate::LockOptions::new());
+        let mut is_constant = true;
+        for Setting { name, value, .. } in &self.0 {
             let (argument, place) = value.argument(paths);
             let setter = Ident::new(name, mixed(place));
-            quote_spanned!(mixed(place)=> .#setter(#argument))
-        });
-        let options = quote_mixed!(#krate::LockOptions::new() #(#setters)*);
-        if self.0.iter().all(|setting| setting.value.is_literal()) {
-            // Part of the program's data: otherwise the code that builds them is in it for each function.
-            quote_mixed!(const { &#options })
-        } else {
-            quote_mixed!(&#options)
+            set.extend(quote_spanned!(mixed(place)=> .#setter(#argument)));
+            if !value.is_literal() {
+                is_constant = false;
+                statements.extend(quote_mixed!(let #options = #set;));
+                set = options.to_token_stream();
+            }
         }
+        // Part of the program's data if it can be: otherwise the code that builds them is in it for each
+        // function.
+        let set = if is_constant { quote_mixed!(const { &#set }) } else { quote_mixed!(&#set) };
+        quote_mixed!(#statements let #options = #set;)
     }
 }

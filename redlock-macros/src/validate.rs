@@ -204,7 +204,9 @@ fn refusal(
 
 /// What to add when the return type may be a `Result` by another name.
 fn about_aliases(output: &Output) -> &'static str {
-    if output.is_named {
+    if output.is_guessed {
+        "; where the name of this future is an alias that adds a `Result`, write the type out: `Pin<Box<dyn Future<Output = Result<..>> + Send>>` or `BoxFuture<'static, Result<..>>`"
+    } else if output.is_named {
         "; an alias of `Result` by another name is not recognised: write `Result<..>`, or `on_reject = |error| Err(error.into())`"
     } else {
         ""

@@ -10,7 +10,7 @@ use std::{
 
 #[cfg(feature = "tonic")]
 use ::http::HeaderMap;
-use ::http::Response;
+use ::http::{Response, StatusCode};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http_body::{Body, Frame, SizeHint};
@@ -172,11 +172,20 @@ pub(crate) fn finish<B: Body, Err>(
     hold: Option<OnLoss>,
 ) -> (Result<Response<ResponseBody<B>>, Err>, Option<BodyGuard>) {
     match (result, hold) {
-        (Ok(response), Some(on_loss)) if !response.body().is_end_stream() => {
+        (Ok(response), Some(on_loss)) if is_sent(&response) => {
             (Ok(response.map(|body| ResponseBody::held(body, guard, on_loss))), None)
         }
         (result, _) => (result.map(|response| response.map(ResponseBody::unlocked)), Some(guard)),
     }
+}
+
+/// Whether there is a body, and a server sends it. A server drops any other without a look at it, and the client
+/// has all of the answer before the lock is released.
+fn is_sent<B: Body>(response: &Response<B>) -> bool {
+    let status = response.status();
+    let has_none = status.is_informational()
+        || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    !has_none && !response.body().is_end_stream()
 }
 
 impl OnLoss {

@@ -50,6 +50,8 @@ where
     #[pin]
     state: State<S, Req, X::Future, S::Future, P::Response, P::Error>,
     settings: Arc<Settings<X, P>>,
+    /// Whether the client is sent the body of the answer.
+    sends_body: bool,
 }
 
 /// The state of a request. Each option is `Some` until its state is left.
@@ -73,7 +75,11 @@ enum State<S, Req, K, F, R, E> {
         response: F,
         guard: Option<BodyGuard>,
     },
-    /// The extractor gave no key, or was not asked for one.
+    /// The extractor gave no key, or was not asked for one. A state of its own: `call` may run in another
+    /// task, as behind a `tower::buffer`, and the locks around the request are those of the task that polls.
+    Passing {
+        call: Option<(S, Req)>,
+    },
     Unlocked {
         #[pin]
         response: F,
@@ -91,15 +97,15 @@ where
     X: Extract<Req>,
     P: Protocol<Req, S::Response, S::Error>,
 {
-    pub(crate) fn new(mut ready: S, mut request: Req, settings: Arc<Settings<X, P>>) -> Self {
+    pub(crate) fn new(ready: S, request: Req, settings: Arc<Settings<X, P>>) -> Self {
+        let sends_body = P::sends_body(&request);
         let state = if settings.protocol.locks(&request) {
             let key = settings.extract.extract(request);
             State::Extracting { key, service: Some(ready) }
         } else {
-            P::attach(&mut request, None);
-            State::Unlocked { response: ready.call(request) }
+            State::Passing { call: Some((ready, request)) }
         };
-        Self { state, settings }
+        Self { state, settings, sends_body }
     }
 }
 
@@ -117,17 +123,14 @@ where
         let (outcome, guard) = loop {
             match this.state.as_mut().project() {
                 StateProj::Extracting { key, service } => {
-                    let (mut request, key) = ready!(key.poll(cx));
-                    let Some(mut service) = service.take() else { return Poll::Pending };
+                    let (request, key) = ready!(key.poll(cx));
+                    let Some(service) = service.take() else { return Poll::Pending };
                     let next = match key.and_then(checked) {
                         Ok(Some(key)) => {
                             let lock = settings.redlock.lock(key).options(settings.options.clone());
                             State::Locking { lock: lock.for_body(), call: Some((service, request)) }
                         }
-                        Ok(None) => {
-                            P::attach(&mut request, None);
-                            State::Unlocked { response: service.call(request) }
-                        }
+                        Ok(None) => State::Passing { call: Some((service, request)) },
                         Err(refusal) => break (Err(refusal), None),
                     };
                     this.state.set(next);
@@ -163,6 +166,14 @@ where
                     let result = ready!(held.poll_body(cx, |cx| response.as_mut().poll(cx)));
                     break (result.map_err(Refusal::from), guard.take());
                 }
+                StateProj::Passing { call } => {
+                    let Some((mut service, mut request)) = call.take() else {
+                        return Poll::Pending;
+                    };
+                    P::attach(&mut request, None);
+                    let response = service.call(request);
+                    this.state.set(State::Unlocked { response });
+                }
                 StateProj::Unlocked { response } => break (Ok(ready!(response.poll(cx))), None),
                 StateProj::Releasing { release, answer } => {
                     // Invariant 3. redlock-core has an event for a release that failed.
@@ -176,7 +187,7 @@ where
         this.state.set(State::Done);
         let (answer, guard) = match (outcome, guard) {
             (Err(refusal), guard) => (settings.protocol.refuse(refusal), guard),
-            (Ok(result), Some(guard)) => settings.protocol.finish(result, guard),
+            (Ok(result), Some(guard)) => settings.protocol.finish(result, guard, *this.sends_body),
             (Ok(result), None) => (settings.protocol.answer(result), None),
         };
         let Some(guard) = guard else { return Poll::Ready(answer) };
@@ -202,6 +213,7 @@ where
             State::Locking { .. } => "Locking",
             State::Calling { .. } => "Calling",
             State::Running { .. } => "Running",
+            State::Passing { .. } => "Passing",
             State::Unlocked { .. } => "Unlocked",
             State::Releasing { .. } => "Releasing",
             State::Done => "Done",

@@ -15,7 +15,8 @@ use crate::{
     body::{OnLoss, ResponseBody, finish},
     layer::RedlockLayer,
     problem::Problem,
-    protocol::{self, BoxError, Protocol, Refusal, report_mistake},
+    protocol::{self, BoxError, Protocol, Refusal},
+    report::{report_mistake, reported},
 };
 
 /// Tells apart the refusals that share a status.
@@ -136,13 +137,6 @@ impl<X> RedlockLayer<X, Grpc> {
     }
 }
 
-impl Grpc {
-    fn status(&self, error: LockError) -> Status {
-        report_mistake(&error);
-        (self.reject)(error)
-    }
-}
-
 impl<ReqBody, ResBody, Err> Protocol<Request<ReqBody>, Response<ResBody>, Err> for Grpc
 where
     ResBody: Body<Data = Bytes>,
@@ -156,7 +150,7 @@ where
     }
 
     fn refuse(&self, refusal: Refusal) -> Result<Self::Response, Err> {
-        let status = self.status(refusal.into_lock_error());
+        let status = reported(refusal.into_lock_error(), &*self.reject);
         Ok(status.into_http().map(ResponseBody::refusal))
     }
 
@@ -172,6 +166,7 @@ where
         &self,
         result: Result<Response<ResBody>, Err>,
         guard: BodyGuard,
+        _sends_body: bool,
     ) -> (Result<Self::Response, Err>, Option<BodyGuard>) {
         let on_loss = self.hold.then(|| OnLoss::Trailers(Arc::clone(&self.reject)));
         finish(result, guard, on_loss)

@@ -14,7 +14,8 @@ use crate::{
     body::{OnLoss, ResponseBody, finish},
     layer::RedlockLayer,
     problem::Problem,
-    protocol::{self, BoxError, Protocol, Refusal, RefusalBody, report_mistake},
+    protocol::{self, BoxError, Protocol, Refusal, RefusalBody},
+    report::{report_mistake, reported},
 };
 
 /// The protocol of [`RedlockLayer::http`](crate::RedlockLayer::http): refusals are responses, and
@@ -125,9 +126,9 @@ impl<X> RedlockLayer<X, Http> {
     /// Keeps the lock until the body of the response is sent, or dropped. Default: until the
     /// service has answered.
     ///
-    /// It holds nothing for a response without a body. That includes the 101 of a WebSocket or
-    /// another upgrade: the lock is released before the first message. The [crate docs](crate) show
-    /// how to keep a lock for as long as a socket is open.
+    /// It holds nothing for a response without a body, or one whose body is not sent: the answer to a `HEAD`,
+    /// 204 and 304. That includes the 101 of a WebSocket or another upgrade: the lock is released before the
+    /// first message. The [crate docs](crate) show how to keep a lock for as long as a socket is open.
     ///
     /// If the lock is lost meanwhile, the body ends with the [`LockError`] as its error, and the
     /// client sees a response that was cut off. A body that is not polled, since the client does
@@ -161,16 +162,17 @@ where
         self.methods.as_ref().is_none_or(|methods| methods.contains(request.method()))
     }
 
+    fn sends_body(request: &Request<ReqBody>) -> bool {
+        request.method() != Method::HEAD
+    }
+
     fn attach(request: &mut Request<ReqBody>, lock: Option<LockHandle>) {
         protocol::attach(request, lock);
     }
 
     fn refuse(&self, refusal: Refusal) -> Result<Self::Response, Err> {
         let response = match refusal {
-            Refusal::Lock(error) => {
-                report_mistake(&error);
-                (self.reject)(error)
-            }
+            Refusal::Lock(error) => reported(error, &*self.reject),
             #[cfg(feature = "axum")]
             Refusal::Response(response) => {
                 report_mistake(&refused_by_extractor(response.status()));
@@ -192,8 +194,9 @@ where
         &self,
         result: Result<Response<ResBody>, Err>,
         guard: BodyGuard,
+        sends_body: bool,
     ) -> (Result<Self::Response, Err>, Option<BodyGuard>) {
-        let on_loss = self.hold.then_some(OnLoss::Error);
+        let on_loss = (self.hold && sends_body).then_some(OnLoss::Error);
         finish(result, guard, on_loss)
     }
 }
@@ -220,14 +223,20 @@ impl fmt::Debug for Http {
 ///
 #[cfg_attr(feature = "axum", doc = "```")]
 #[cfg_attr(not(feature = "axum"), doc = "```ignore")]
-/// use axum::extract::Path;
-/// use redlock_core::{LockError, Redlock};
+/// use axum::{Router, extract::{Path, State}, routing::post};
+/// use redlock_core::{Redlock, redlock};
 /// use redlock_tower::http::LockRejection;
 ///
-/// async fn pay(redlock: Redlock, Path(id): Path<u64>) -> Result<String, LockRejection> {
-///     let body = async |_: &_| format!("order {id} is paid");
-///     Ok(redlock.lock(format!("order:{id}")).run(body).await?)
+/// #[redlock(resource = "order:{id}", client = locks)]
+/// async fn pay(
+///     State(locks): State<Redlock>,
+///     Path(id): Path<u64>,
+/// ) -> Result<String, LockRejection> {
+///     Ok(format!("order {id} is paid"))
 /// }
+///
+/// let locks = Redlock::in_memory(3);
+/// let app: Router = Router::new().route("/orders/{id}/pay", post(pay)).with_state(locks);
 /// ```
 #[derive(Debug, Clone)]
 pub struct LockRejection(LockError);

@@ -52,6 +52,10 @@
 //! client goes away, or the service panics, the future is dropped, then the lock is released. The
 //! layer cannot stop work that the service has spawned: such work watches [`LockHandle::lost`].
 //!
+//! A server sees over HTTP/1 that its client has gone away only once the body of the request has been read, and
+//! a chunked or large one is read by the handler. Until then `wait` and [`max_hold`](RedlockLayer::max_hold)
+//! bound the request.
+//!
 //! A graceful shutdown calls [`Redlock::shutdown`] first, then stops the server. Handlers finish within
 //! the grace period, and requests that still come are refused as shutting down.
 //!
@@ -139,7 +143,8 @@
 //! A layer and a `#[redlock]` annotation, or two layers, around the same handler may have the same key:
 //! the inner one joins the lock of the outer one, which the last of them releases. With different keys,
 //! every handler takes them in the same order, or two requests can wait for each other. Nothing joins across a
-//! task: with a `tower::buffer` between two layers, the inner one waits for the outer one in vain.
+//! task: in one that is spawned between two layers, the inner layer waits for the outer one in vain. A
+//! `tower::buffer` spawns none for the request.
 //!
 //! **The handler's lock is that of the innermost layer.** An http or grpc layer that lets a request
 //! through without a lock hides the locks around it: the handler finds none in the extensions of its
@@ -185,6 +190,8 @@ mod plain;
 #[cfg(feature = "http")]
 mod problem;
 mod protocol;
+#[cfg(feature = "http")]
+mod report;
 mod service;
 mod settings;
 

@@ -76,6 +76,12 @@ pub trait Protocol<Req, Res, Err>: Clone {
         true
     }
 
+    /// Whether the client is sent the body of the answer.
+    #[doc(hidden)]
+    fn sends_body(_: &Req) -> bool {
+        true
+    }
+
     /// Gives the lock to the handler, or tells it that there is none.
     #[doc(hidden)]
     fn attach(request: &mut Req, lock: Option<LockHandle>);
@@ -99,6 +105,7 @@ pub trait Protocol<Req, Res, Err>: Clone {
         &self,
         result: Result<Res, Err>,
         guard: BodyGuard,
+        _sends_body: bool,
     ) -> (Result<Self::Response, Self::Error>, Option<BodyGuard>) {
         (self.answer(result), Some(guard))
     }
@@ -116,12 +123,4 @@ pub(crate) fn attach<B>(request: &mut http::Request<B>, lock: Option<LockHandle>
     // token, for the lock that it was written for.
     extensions.remove::<LockHandle>();
     extensions.insert(NoLock::here());
-}
-
-/// Reports a mistake in the program to the operator. The client learns nothing of it.
-#[cfg(feature = "http")]
-pub(crate) fn report_mistake(error: &LockError) {
-    if matches!(error, LockError::Config { .. } | LockError::UnknownPool { .. }) {
-        tracing::error!(%error, "a request was refused: its lock cannot work as it is set up");
-    }
 }

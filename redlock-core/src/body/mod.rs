@@ -19,3 +19,4 @@ pub(crate) use joining::{join, waits_for_itself};
 pub use refusal::Refusal;
 pub use running::Running;
 pub(crate) use running::{Run, run};
+pub(crate) use scope::Depth;

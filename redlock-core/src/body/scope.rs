@@ -54,6 +54,29 @@ fn find(is_wanted: impl Fn(&LockGuard) -> bool) -> Option<Arc<LockGuard>> {
     SCOPES.try_with(find).ok().flatten()
 }
 
+/// A place among the bodies of a task.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Depth {
+    bodies: usize,
+    task: Option<task::Id>,
+}
+
+impl Depth {
+    pub(crate) fn here() -> Self {
+        let task = task::try_id();
+        let count = |scopes: &RefCell<Vec<Scope>>| {
+            scopes.borrow().iter().filter(|scope| scope.task == task).count()
+        };
+        Self { bodies: SCOPES.try_with(count).unwrap_or(0), task }
+    }
+
+    /// Whether this is inside of a body that began at that place or further inside. A task is inside of none
+    /// of the bodies of another one.
+    pub(crate) fn is_inside(self, outer: Self) -> bool {
+        self.bodies > if self.task == outer.task { outer.bodies } else { 0 }
+    }
+}
+
 impl LockHandle {
     /// The innermost lock of this task's body, in `run`, annotated functions and layered
     /// handlers. Spawned tasks have none of their own.

@@ -63,6 +63,29 @@ async fn braces_for_a_macro(id: u64) -> Result<String, AppError> {
     Ok(locked())
 }
 
+/// A pattern, or a template of another crate.
+struct Pattern(&'static str);
+
+impl Pattern {
+    fn new(pattern: &'static str) -> Self {
+        Self(pattern)
+    }
+
+    fn fill(&self, id: u64) -> String {
+        self.0.replace("{4}", &id.to_string())
+    }
+}
+
+#[redlock(resource = Pattern::new(r"\d{4}").fill(id), client = memory())]
+async fn braces_for_a_type(id: u64) -> Result<String, AppError> {
+    Ok(locked())
+}
+
+#[redlock(resource = (kind == "{").to_string(), client = memory())]
+async fn braces_that_are_compared(kind: &str) -> Result<String, AppError> {
+    Ok(locked())
+}
+
 const BRACES: &str = "order:{id}";
 
 #[redlock(resource = BRACES, client = memory())]
@@ -76,6 +99,8 @@ async fn braces_mean_what_the_expression_makes_of_them() {
     assert_eq!(braces_that_a_method_replaces(1).await.unwrap(), "order:1");
     assert_eq!(braces_that_methods_cut().await.unwrap(), "order");
     assert_eq!(braces_for_a_macro(1).await.unwrap(), "{order}:1");
+    assert_eq!(braces_for_a_type(1).await.unwrap(), r"\d1");
+    assert_eq!(braces_that_are_compared("{").await.unwrap(), "true");
     assert_eq!(braces_in_a_constant().await.unwrap(), "order:{id}");
 }
 

@@ -13,6 +13,7 @@ mod pools;
 mod refusals;
 mod settings;
 mod skipping;
+mod values;
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! The http layer in axum applications.
 
-use std::{future::pending, time::Duration};
+use std::time::Duration;
 
 use axum::{
     Router,
@@ -13,14 +13,10 @@ use axum::{
 };
 use redlock_core::{LockError, LockHandle, Redlock};
 use redlock_tower::{BoxError, RedlockLayer, extract, http::LockRejection};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
-};
 use tokio_stream::StreamExt;
 use tower::{ServiceBuilder, ServiceExt};
 
-use crate::support::{Answer, ErrorEvents, Witness, eventually, freed, held_elsewhere, redlock};
+use crate::support::{Answer, ErrorEvents, freed, held_elsewhere, redlock};
 
 pub(crate) async fn get_answer(app: &Router, uri: &str) -> Answer {
     let request = Request::builder().uri(uri).body(Body::empty()).unwrap();
@@ -224,6 +220,9 @@ async fn of_several_layers_the_innermost_lock_is_the_handlers() {
             route().layer(plain(Some("inner"))).layer(http(None)).layer(plain(Some("outer"))),
             "inner",
         ),
+        // Also where it joins the lock that is hidden.
+        (route().layer(plain(Some("one"))).layer(http(None)).layer(http(Some("one"))), "one"),
+        (route().layer(http(Some("one"))).layer(http(None)).layer(plain(Some("one"))), "one"),
     ] {
         let answer = get_answer(&app, "/").await;
         assert_eq!((answer.status, answer.text.as_str()), (StatusCode::OK, lock));
@@ -279,91 +278,4 @@ async fn on_reject_gives_any_axum_response() {
     assert_eq!(answer.status, StatusCode::CONFLICT);
     assert_eq!(answer.header("retry-after"), Some("60"));
     assert_eq!(answer.text, "busy");
-}
-
-/// A real server on a free port of this machine.
-async fn serve(app: Router) -> std::net::SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move { axum::serve(listener, app).await });
-    address
-}
-
-#[tokio::test]
-async fn a_client_that_goes_away_frees_the_lock() {
-    let redlock = crate::support::patient();
-    let witness = Witness::of(&redlock);
-    let started = witness.clone();
-    let stuck = async move || {
-        let _running = started.start();
-        pending::<()>().await;
-    };
-    let address = serve(
-        Router::new()
-            .route("/orders/{id}", post(stuck))
-            .route_layer(RedlockLayer::http(redlock.clone(), by_id())),
-    )
-    .await;
-
-    let mut client = TcpStream::connect(address).await.unwrap();
-    let request = "POST /orders/42 HTTP/1.1\r\nhost: here\r\ncontent-length: 0\r\n\r\n";
-    client.write_all(request.as_bytes()).await.unwrap();
-    eventually("the handler runs", || witness.started() == 1).await;
-    drop(client);
-    freed(&redlock).await;
-    witness.assert_dropped_under_its_lock();
-}
-
-#[tokio::test]
-async fn a_streamed_response_keeps_the_lock_until_it_is_sent() {
-    let redlock = crate::support::patient();
-    let (sender, receiver) = tokio::sync::mpsc::unbounded_channel::<Result<&str, std::io::Error>>();
-    let stream = tokio_stream::wrappers::UnboundedReceiverStream::new(receiver);
-    let body = std::sync::Arc::new(std::sync::Mutex::new(Some(Body::from_stream(stream))));
-    let layer = RedlockLayer::http(redlock.clone(), by_id()).hold_until_body_end();
-    let address = serve(
-        Router::new()
-            .route("/orders/{id}", get(async move || body.lock().unwrap().take().unwrap()))
-            .route_layer(layer),
-    )
-    .await;
-
-    let mut client = TcpStream::connect(address).await.unwrap();
-    let request = "GET /orders/42 HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n";
-    client.write_all(request.as_bytes()).await.unwrap();
-    sender.send(Ok("one")).unwrap();
-    let mut seen = String::new();
-    while !seen.contains("one") {
-        let mut buffer = [0; 1024];
-        let read = client.read(&mut buffer).await.unwrap();
-        assert_ne!(read, 0, "it ended after {seen:?}");
-        seen.push_str(std::str::from_utf8(&buffer[..read]).unwrap());
-    }
-    assert!(!crate::support::is_free(&redlock));
-
-    sender.send(Ok("two")).unwrap();
-    drop(sender);
-    client.read_to_string(&mut seen).await.unwrap();
-    assert!(seen.contains("two") && seen.ends_with("0\r\n\r\n"), "{seen:?}");
-    // At once, since the end was sent after the release.
-    assert!(crate::support::is_free(&redlock));
-}
-
-/// The server drops such a body once it has its bytes, and never asks for the end of it.
-#[tokio::test]
-async fn a_stream_of_known_length_that_never_ends_frees_the_lock() {
-    let redlock = crate::support::patient();
-    let endless = async || {
-        let stream = tokio_stream::once(Ok::<_, std::io::Error>("done"));
-        ([(header::CONTENT_LENGTH, 4)], Body::from_stream(stream.chain(tokio_stream::pending())))
-    };
-    let layer = RedlockLayer::http(redlock.clone(), by_id()).hold_until_body_end();
-    let app = Router::new().route("/orders/{id}", get(endless)).route_layer(layer);
-    let mut client = TcpStream::connect(serve(app).await).await.unwrap();
-    let request = "GET /orders/42 HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n";
-    client.write_all(request.as_bytes()).await.unwrap();
-    let mut seen = String::new();
-    client.read_to_string(&mut seen).await.unwrap();
-    assert!(seen.ends_with("done"), "{seen:?}");
-    freed(&redlock).await;
 }

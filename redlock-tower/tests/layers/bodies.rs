@@ -11,7 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Empty, Full};
 use redlock_core::{LockError, Redlock};
@@ -72,12 +72,24 @@ async fn held<B>(redlock: &Redlock, body: B) -> ResponseBody<B>
 where
     B: Body<Data = Bytes, Error: Into<BoxError>>,
 {
-    let once = Arc::new(Mutex::new(Some(body)));
+    answered(redlock, Request::new(()), Response::new(body)).await
+}
+
+/// The body of this response to this request.
+async fn answered<B>(
+    redlock: &Redlock,
+    request: Request<()>,
+    response: Response<B>,
+) -> ResponseBody<B>
+where
+    B: Body<Data = Bytes, Error: Into<BoxError>>,
+{
+    let once = Arc::new(Mutex::new(Some(response)));
     let service = strict(move |_: Request<()>| {
-        ready(Ok::<_, Infallible>(Response::new(once.lock().unwrap().take().unwrap())))
+        ready(Ok::<_, Infallible>(once.lock().unwrap().take().unwrap()))
     });
     let layer = RedlockLayer::http(redlock.clone(), extract::uri_path()).hold_until_body_end();
-    layer.layer(service).oneshot(Request::new(())).await.unwrap().into_body()
+    layer.layer(service).oneshot(request).await.unwrap().into_body()
 }
 
 fn data(frame: Option<Result<Frame<Bytes>, BoxError>>) -> Bytes {
@@ -145,6 +157,28 @@ async fn a_body_that_is_over_from_the_start_holds_nothing() {
     assert!(body.collect().await.unwrap().to_bytes().is_empty());
 }
 
+/// A server drops it unseen: the client has all of the answer before the lock would be released.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_not_sent_holds_nothing() {
+    let redlock = redlock();
+    let request = |method: Method| Request::builder().method(method).body(()).unwrap();
+    let response = |status: StatusCode| {
+        Response::builder().status(status).body(Full::<Bytes>::from("done")).unwrap()
+    };
+    for (method, status, is_held) in [
+        (Method::GET, StatusCode::OK, true),
+        (Method::HEAD, StatusCode::OK, false),
+        (Method::GET, StatusCode::NO_CONTENT, false),
+        (Method::GET, StatusCode::NOT_MODIFIED, false),
+        (Method::GET, StatusCode::SWITCHING_PROTOCOLS, false),
+    ] {
+        let body = answered(&redlock, request(method.clone()), response(status)).await;
+        assert_eq!(is_free(&redlock), !is_held, "{method}, {status}");
+        assert_eq!(body.collect().await.unwrap().to_bytes(), "done");
+        assert!(is_free(&redlock));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_frame_that_is_known_to_be_the_last_ends_the_lock() {
     let redlock = redlock();
@@ -210,6 +244,24 @@ async fn dropped_midway_the_body_goes_first_and_then_the_lock() {
     drop(body);
     freed(&redlock).await;
     witness.assert_dropped_under_its_lock();
+}
+
+/// It is dropped when it is polled, and a server does not poll it.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_not_read_keeps_the_lock_over_a_shutdown() {
+    let redlock = redlock();
+    let witness = Witness::of(&redlock);
+    let (_sender, body) = streamed(&redlock, &witness, None).await;
+    redlock.shutdown(Duration::from_secs(1)).await;
+    assert!(!is_free(&redlock));
+    drop(body);
+    freed(&redlock).await;
+
+    let redlock = Redlock::in_memory(3);
+    let (_sender, _body) = streamed(&redlock, &witness, None).await;
+    redlock.shutdown(Duration::from_secs(1)).await;
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    assert!(is_free(&redlock), "its ttl has ended");
 }
 
 #[tokio::test(start_paused = true)]

@@ -139,6 +139,19 @@ async fn on_reject_gives_another_status() {
     assert_eq!(status.metadata().get("x-day").unwrap(), "tomorrow");
 }
 
+/// The layer has reported it when `on_reject` falls back to the status of this crate.
+#[tokio::test(start_paused = true)]
+async fn a_mistake_is_one_event_also_where_on_reject_gives_the_usual_status() {
+    let events = ErrorEvents::watch();
+    let mistaken = layer(&redlock(), key).ttl(Duration::from_millis(1));
+    let status = refused(mistaken.on_reject(grpc::status)).await;
+    assert_eq!(codes(&status), (Code::Internal, "internal"));
+    assert_eq!(events.count(), 1);
+    // The next one is reported again.
+    let missing = pools::quorum_of(["nowhere"]).map_err(grpc::status).unwrap_err();
+    assert_eq!((missing.code(), events.count()), (Code::Internal, 2));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_status_by_hand_is_the_one_of_the_layer() {
     let redlock = redlock();

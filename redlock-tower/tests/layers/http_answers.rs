@@ -159,6 +159,19 @@ async fn on_reject_answers_for_every_refusal_with_a_body_of_its_own() {
     assert_eq!(events.count(), 1);
 }
 
+/// The layer has reported it when `on_reject` falls back to the response of this crate.
+#[tokio::test(start_paused = true)]
+async fn a_mistake_is_one_event_also_where_on_reject_gives_the_usual_response() {
+    let usual = |error: LockError| Response::<Full<Bytes>>::from(LockRejection::from(error));
+    let events = ErrorEvents::watch();
+    let mistaken = layer(&redlock(), key).ttl(Duration::from_millis(1));
+    assert_eq!(answer(mistaken.on_reject(usual)).await.problem()["code"], "internal");
+    assert_eq!(events.count(), 1);
+    // The next one is reported again.
+    usual(pools::quorum_of(["nowhere"]).unwrap_err());
+    assert_eq!(events.count(), 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_rejection_by_hand_is_the_one_of_the_layer() {
     let redlock = redlock();

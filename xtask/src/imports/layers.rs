@@ -91,14 +91,14 @@ const MACROS: Layers = Layers {
         ("keys", &["keys.rs", "suggest.rs"]),
         ("arguments", &["args.rs"]),
         ("function", &["output.rs", "returned_future.rs", "validate.rs"]),
-        ("expansion", &["expand.rs", "fallback.rs"]),
+        ("expansion", &["expand.rs", "fallback.rs", "request.rs"]),
     ],
     natural: &[],
 };
 
 const TOWER: Layers = Layers {
     below: &[
-        ("protocol", &["problem.rs", "protocol.rs", "settings.rs"]),
+        ("protocol", &["problem.rs", "protocol.rs", "report.rs", "settings.rs"]),
         ("extract", &["extract"]),
         ("request", &["body.rs", "future.rs", "plain.rs"]),
         ("service", &["service.rs"]),

@@ -25,6 +25,11 @@ async fn borrowed(id: u64) -> Result<(), LockError> {
     Ok(())
 }
 
+#[redlock(resource = "order:".to_owned() + "{id}")]
+async fn added(id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
 #[redlock(resource = if id > 7 { "large" } else { "order:{id}" })]
 async fn chosen(id: u64) -> Result<(), LockError> {
     Ok(())
