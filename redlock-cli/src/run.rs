@@ -1,14 +1,15 @@
 //! Runs a command under a lock.
 
 use std::{
-    future::IntoFuture,
+    future::{IntoFuture, pending},
     io,
     os::unix::process::ExitStatusExt,
+    pin::pin,
     process::{ExitCode, ExitStatus},
     time::Duration,
 };
 
-use redlock_core::{LockGuard, Redlock, Released};
+use redlock_core::{LockError, LockGuard, Redlock, Released};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
 use tokio::{
     process::{Child, Command},
@@ -32,9 +33,6 @@ pub(crate) async fn run(redlock: &Redlock, run: Run) -> Result<ExitCode, Failure
     let listening = |error| Failure::new(INTERNAL, format!("cannot listen for signals: {error}"));
     let mut signals = Signals::listen().map_err(listening)?;
     let mut request = redlock.lock(&run.resource);
-    if let Some(max) = run.max_hold {
-        request = request.max_hold(max);
-    }
     if let Some(min) = run.min_hold {
         request = request.min_hold(min);
     }
@@ -58,7 +56,7 @@ pub(crate) async fn run(redlock: &Redlock, run: Run) -> Result<ExitCode, Failure
             return Err(cannot_run(&run, &error));
         }
     };
-    let ended = command.watch(&guard, &mut signals, run.kill_after).await;
+    let ended = command.watch(&guard, &mut signals, &run).await;
     // A lock that was lost is not extended: the answer says why it was lost.
     let lost = match ended {
         Ok(Ended::Lost) => guard.extend(run.ttl).await.err(),
@@ -70,15 +68,25 @@ pub(crate) async fn run(redlock: &Redlock, run: Run) -> Result<ExitCode, Failure
             let why = lost.map_or_else(|| "the lock was lost".to_owned(), |it| it.to_string());
             Err(Failure::new(LOST, format!("{why}: the command was stopped")))
         }
+        Ended::TooLong => {
+            tell_of(&released);
+            let why = "was held for as long as max_hold allows: the command was stopped";
+            Err(Failure::new(LOST, format!("the lock on {:?} {why}", run.resource)))
+        }
         Ended::ByItself(status) => {
             // The command has done its work: what the release finds does not change its result.
-            match released {
-                Ok(Released::Ours) => {}
-                Ok(_) => eprintln!("redlock: the lock was lost as the command ended"),
-                Err(error) => eprintln!("redlock: the lock may stay for its ttl: {error}"),
-            }
+            tell_of(&released);
             Ok(code(status))
         }
+    }
+}
+
+/// Says what the release of a lock found, if that was not the lock.
+fn tell_of(released: &Result<Released, LockError>) {
+    match released {
+        Ok(Released::Ours) => {}
+        Ok(_) => eprintln!("redlock: the lock was lost as the command ended"),
+        Err(error) => eprintln!("redlock: the lock may stay for its ttl: {error}"),
     }
 }
 
@@ -96,6 +104,8 @@ enum Ended {
     ByItself(ExitStatus),
     /// It was stopped, because the lock was lost.
     Lost,
+    /// It was stopped, because it had run for as long as it may.
+    TooLong,
 }
 
 /// The command, and what it has started.
@@ -128,14 +138,23 @@ impl Running {
         Ok(Self { child, id, leads_group })
     }
 
-    /// Waits for the end of the command. Passes signals on, and stops the command when the lock is lost.
+    /// Waits for the end of the command. Passes signals on, and stops the command when the lock is lost or the
+    /// command has run for too long.
     async fn watch(
         mut self,
         guard: &LockGuard,
         signals: &mut Signals,
-        kill_after: Duration,
+        run: &Run,
     ) -> io::Result<Ended> {
-        let mut lost = std::pin::pin!(guard.lost());
+        let kill_after = run.kill_after;
+        let mut lost = pin!(guard.lost());
+        // Not a limit of the lock itself: that would end before the command has.
+        let mut too_long = pin!(async {
+            match run.max_hold {
+                Some(max) => sleep(max).await,
+                None => pending().await,
+            }
+        });
         let mut is_stopped = false;
         loop {
             tokio::select! {
@@ -153,6 +172,11 @@ impl Running {
                     self.send(Signal::TERM);
                     self.see_off(kill_after).await?;
                     return Ok(Ended::Lost);
+                }
+                () = &mut too_long => {
+                    self.send(Signal::TERM);
+                    self.see_off(kill_after).await?;
+                    return Ok(Ended::TooLong);
                 }
                 signal = signals.next() => {
                     // The command has those of the terminal's keys from the terminal.

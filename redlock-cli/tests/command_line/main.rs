@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "these are tests, if not all of them are #[test]")]
 
 mod signals;
+mod stops;
 
 use std::{
     io::{BufRead, BufReader},
@@ -151,7 +152,7 @@ fn the_client_has_the_name_and_the_keys_the_prefix_that_were_given() {
 }
 
 #[test]
-fn a_lock_is_kept_for_min_hold_and_lost_after_max_hold() {
+fn a_lock_is_kept_for_min_hold_and_its_command_stopped_after_max_hold() {
     let nodes = Nodes::start(1);
     let run = ["run", "r", "--wait", "0s", "--min-hold", "10m", "--max-ttl", "10m", "--", "true"];
     assert_eq!(done(&nodes, &run).0, 0);
@@ -257,6 +258,7 @@ fn what_cannot_work_is_64_and_no_quorum_is_69() {
         &["run", "r", "--ttl", "soon", "--", "true"],
         &["run", "r", "--wait", "30", "--", "true"],
         &["run", "r", "--ttl", "10d", "--", "true"],
+        &["run", "r", "--max-hold", "0s", "--", "true"],
         &["run", "", "--", "true"],
         &["--node", "http://x", "health"],
         &["fly"],
