@@ -14,28 +14,26 @@ use crate::{
 };
 
 pub(crate) fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            let code = if error.use_stderr() { USAGE } else { 0 };
+    let done = match Arguments::try_parse() {
+        Ok(arguments) => start(arguments),
+        Err(error) if error.use_stderr() => {
             // If printing fails, there is no other way to report it.
             let _ = error.print();
-            return code.into();
+            return USAGE.into();
         }
+        // The help or the version, which was asked for.
+        Err(help) => show::printed(help.print()).map(|()| ExitCode::SUCCESS),
     };
-    match start(arguments) {
-        Ok(code) => code,
-        Err(failure) => {
-            eprintln!("redlock: {failure}");
-            failure.exit_code()
-        }
-    }
+    done.unwrap_or_else(|failure| {
+        show::tell(&failure);
+        failure.exit_code()
+    })
 }
 
 fn start(arguments: Arguments) -> Result<ExitCode, Failure> {
     let Arguments { nodes, command } = arguments;
     match command {
-        Command::Completions { shell } => Ok(files::completions(shell)),
+        Command::Completions { shell } => files::completions(shell),
         Command::Man { folder } => files::man(&folder),
         command => {
             let redlock = connect(&nodes, &command)?;
@@ -77,7 +75,7 @@ async fn serve(redlock: Redlock, json: bool, command: Command) -> Result<ExitCod
         Command::Run(run) => run::run(&redlock, run).await,
         Command::Inspect { resource } => {
             let status = redlock.inspect(&resource).await?;
-            Ok(show::status(&resource, &status, json))
+            show::status(&resource, &status, json)
         }
         Command::Release { resource, now } => {
             // A name that is not quite right must not look like a lock that was taken away.
@@ -87,9 +85,9 @@ async fn serve(redlock: Redlock, json: bool, command: Command) -> Result<ExitCod
             } else {
                 redlock.force_release(&resource).await?;
             }
-            Ok(show::released(&resource, now, was_held, json))
+            show::released(&resource, now, was_held, json)
         }
-        Command::Health => Ok(show::health(&redlock.health().await, json)),
+        Command::Health => show::health(&redlock.health().await, json),
         Command::Completions { .. } | Command::Man { .. } => Ok(ExitCode::SUCCESS),
     }
 }

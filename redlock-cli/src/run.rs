@@ -19,6 +19,7 @@ use tokio::{
 use crate::{
     args::Run,
     exit::{Failure, INTERNAL, LOST, NOT_EXECUTABLE, NOT_FOUND},
+    show,
     signals::{Signals, has_terminal},
 };
 
@@ -85,8 +86,8 @@ pub(crate) async fn run(redlock: &Redlock, run: Run) -> Result<ExitCode, Failure
 fn tell_of(released: &Result<Released, LockError>) {
     match released {
         Ok(Released::Ours) => {}
-        Ok(_) => eprintln!("redlock: the lock was lost as the command ended"),
-        Err(error) => eprintln!("redlock: the lock may stay for its ttl: {error}"),
+        Ok(_) => show::tell("the lock was lost as the command ended"),
+        Err(error) => show::tell(format_args!("the lock may stay for its ttl: {error}")),
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests, if not all of them are #[test]")]
 
+mod printing;
 mod signals;
 mod stops;
 
@@ -238,16 +239,6 @@ fn a_server_that_is_young_sits_out_on_demand_and_the_ttl_goes_up_to_max_ttl() {
     let (code, _, told) = run(&["--ttl", "5m"]);
     assert!(code == 64 && told.contains("max_ttl"), "{code} {told}");
     assert_eq!(run(&["--ttl", "5m", "--max-ttl", "5m"]).0, 0);
-}
-
-#[test]
-fn a_reader_that_goes_away_is_no_failure() {
-    let nodes = Nodes::start(1);
-    for words in [&["inspect", "r"][..], &["health"], &["completions", "bash"]] {
-        let mut child = redlock(&nodes, words).stdout(Stdio::piped()).spawn().unwrap();
-        drop(child.stdout.take());
-        assert_eq!(child.wait().unwrap().code(), Some(0), "{words:?}");
-    }
 }
 
 #[test]
