@@ -10,7 +10,9 @@ use std::{
 };
 
 use redlock_core::{LockError, LockGuard, Redlock, Released};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
+use rustix::process::{
+    Pid, Signal, WaitOptions, kill_process, kill_process_group, test_kill_process_group, waitpgid,
+};
 use tokio::{
     process::{Child, Command},
     time::{sleep, timeout},
@@ -192,21 +194,22 @@ impl Running {
 
     /// Waits until the command and all of its group have ended, and kills them if that takes too long.
     async fn see_off(&mut self, kill_after: Duration) -> io::Result<()> {
-        let gone = async {
-            self.child.wait().await?;
-            while self.leads_group && self.id.is_some_and(|id| test_kill_process_group(id).is_ok())
-            {
-                sleep(PAUSE).await;
-            }
-            Ok(())
-        };
-        match timeout(kill_after, gone).await {
+        match timeout(kill_after, self.gone()).await {
             Ok(gone) => gone,
             Err(_) => {
                 self.send(Signal::KILL);
                 self.child.wait().await.map(|_| ())
             }
         }
+    }
+
+    /// Waits until the command and all of its group have ended. Cancel safe.
+    async fn gone(&mut self) -> io::Result<()> {
+        self.child.wait().await?;
+        while self.leads_group && self.id.is_some_and(has_processes) {
+            sleep(PAUSE).await;
+        }
+        Ok(())
     }
 
     fn send(&self, signal: Signal) {
@@ -218,6 +221,14 @@ impl Running {
             kill_process(id, signal)
         };
     }
+}
+
+/// Whether a group, whose leader has been waited for, has processes that have not ended.
+fn has_processes(group: Pid) -> bool {
+    // As the first process of a container, this one inherits what the command leaves behind. A process that has
+    // ended stays in its group until it is reaped.
+    while let Ok(Some(_)) = waitpgid(group, WaitOptions::NOHANG) {}
+    test_kill_process_group(group).is_ok()
 }
 
 /// The exit code of a command, as shells tell it.
