@@ -26,6 +26,16 @@ fn a_signal_that_is_ignored_stays_ignored() {
     assert!(code == 0 && printed == "on\n", "{code} {printed} {told}");
 }
 
+/// A parent that ignores SIGCHLD hands that down.
+#[test]
+fn the_exit_code_is_that_of_the_command_where_the_end_of_children_is_ignored() {
+    let nodes = Nodes::start(1);
+    let words = ["run", "r", "--", "sh", "-c", "exit 7"];
+    let output = started_with("--ignore-signal=CHLD", &nodes, &words).output().unwrap();
+    let (code, _, told) = told(output);
+    assert_eq!(code, 7, "{told}");
+}
+
 #[test]
 fn all_that_the_command_started_is_told_and_waited_for() {
     let nodes = Nodes::start(1);
