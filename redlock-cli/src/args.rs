@@ -126,7 +126,8 @@ pub(crate) enum Command {
     },
     /// Take a lock away from its holder
     ///
-    /// The holder is told at its next renewal, and the lock is free when what is left of it has run out.
+    /// The holder is told at its next renewal, and the lock is free when what is left of it has run out. A key without
+    /// an expiry takes --now.
     Release {
         /// The name of the lock
         resource: String,

@@ -10,7 +10,8 @@ use crate::tls;
 use crate::{
     args::{Arguments, Command, Nodes},
     exit::{Failure, INTERNAL, USAGE},
-    files, run, show,
+    files, run,
+    show::{self, Was},
 };
 
 pub(crate) fn main() -> ExitCode {
@@ -79,13 +80,13 @@ async fn serve(redlock: Redlock, json: bool, command: Command) -> Result<ExitCod
         }
         Command::Release { resource, now } => {
             // A name that is not quite right must not look like a lock that was taken away.
-            let was_held = show::is_held(&redlock.inspect(&resource).await?);
+            let was = Was::of(&redlock.inspect(&resource).await?);
             if now {
                 redlock.force_release_now(&resource).await?;
             } else {
                 redlock.force_release(&resource).await?;
             }
-            show::released(&resource, now, was_held, json)
+            show::released(&resource, now, was, json)
         }
         Command::Health => show::health(&redlock.health().await, json),
         Command::Completions { .. } | Command::Man { .. } => Ok(ExitCode::SUCCESS),

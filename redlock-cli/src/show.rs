@@ -35,9 +35,39 @@ pub(crate) fn status(resource: &str, status: &LockStatus, json: bool) -> Result<
     Ok(quorum(answered, nodes.len()))
 }
 
-/// Whether any node says that a client has the lock.
-pub(crate) fn is_held(status: &LockStatus) -> bool {
-    status.nodes().iter().any(|it| matches!(it.state, LockState::Held { .. }))
+/// What a lock was before it was taken away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Was {
+    /// Some node said that a client has it.
+    Held {
+        /// It has a key without an expiry, so that nothing frees it but deleting it.
+        never_expires: bool,
+    },
+    Free,
+    /// So few nodes said what they have that a client may hold it all the same.
+    Unknown,
+}
+
+impl Was {
+    pub(crate) fn of(status: &LockStatus) -> Self {
+        let states = || status.nodes().iter().map(|it| &it.state);
+        let free = states().filter(|it| matches!(it, LockState::Free)).count();
+        if states().any(|it| matches!(it, LockState::Held { .. })) {
+            Self::Held { never_expires: status.remaining() == Duration::MAX }
+        } else if free * 2 > status.nodes().len() {
+            Self::Free
+        } else {
+            Self::Unknown
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Held { .. } => "held",
+            Self::Free => "free",
+            Self::Unknown => "unknown",
+        }
+    }
 }
 
 fn summary(status: &LockStatus, answered: usize) -> String {
@@ -83,20 +113,33 @@ fn node(status: &NodeStatus) -> Value {
 pub(crate) fn released(
     resource: &str,
     now: bool,
-    was_held: bool,
+    was: Was,
     json: bool,
 ) -> Result<ExitCode, Failure> {
     if json {
         say_json(&json!({
             "resource": resource,
-            "was_held": was_held,
-            "deleted": now && was_held,
+            "state": was.name(),
+            "was_held": matches!(was, Was::Held { .. }),
+            "never_expires": was == Was::Held { never_expires: true },
+            "deleted": now && was != Was::Free,
         }))?;
     } else {
-        let done = match (was_held, now) {
-            (false, _) => "was free: nothing to take away. Is it the right name, and --key-prefix?",
-            (true, true) => "deleted",
-            (true, false) => "taken away, free when what is left of it has run out",
+        let done = match (was, now) {
+            (Was::Free, _) => {
+                "was free: nothing to take away. Is it the right name, and --key-prefix?"
+            }
+            (Was::Unknown, true) => "its state was unknown: deleted, if it was there",
+            (Was::Unknown, false) => {
+                "its state was unknown: taken away, if a client held it. Look again with inspect"
+            }
+            (Was::Held { .. }, true) => "deleted",
+            (Was::Held { never_expires: true }, false) => {
+                "taken away, but it never expires: use --now"
+            }
+            (Was::Held { never_expires: false }, false) => {
+                "taken away, free when what is left of it has run out"
+            }
         };
         say(&format!("{}: {done}", plain(resource)))?;
     }

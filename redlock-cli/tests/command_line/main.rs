@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "these are tests, if not all of them are #[test]")]
 
 mod printing;
+mod release;
 mod signals;
 mod stops;
 
@@ -208,20 +209,6 @@ fn a_lock_that_is_held_is_75_and_is_seen_and_taken_away() {
     assert_eq!(done(&nodes, &["run", "r", "--wait", "60s", "--", "true"]).0, 0);
     let (_, shown, _) = done(&nodes, &["inspect", "r"]);
     assert!(shown.starts_with("r: free"), "{shown}");
-}
-
-/// `nohup` has its program ignore a signal, and so do shells with what they start in the background.
-/// A shell ends at once when it is told to. What it waited for has the lock until it has ended, too.
-#[test]
-fn a_lock_that_was_free_is_not_taken_away() {
-    let nodes = Nodes::start(3);
-    for words in [&["release", "r"][..], &["release", "--now", "r"]] {
-        let (code, shown, _) = done(&nodes, words);
-        assert!(code == 0 && shown.starts_with("r: was free"), "{shown}");
-    }
-    let (_, shown, _) = done(&nodes, &["--json", "release", "--now", "r"]);
-    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
-    assert_eq!((&shown["was_held"], &shown["deleted"]), (&false.into(), &false.into()));
 }
 
 #[test]
