@@ -49,7 +49,8 @@ fn start(arguments: Arguments) -> Result<ExitCode, Failure> {
 
 /// A client of the nodes. Nothing is connected yet.
 fn connect(nodes: &Nodes, command: &Command) -> Result<Redlock, Failure> {
-    if nodes.urls.is_empty() {
+    // One that is empty among others is not left out: without it, the quorum would be another.
+    if nodes.urls.iter().all(|url| url.trim().is_empty()) {
         let problem = "no nodes: name them with --node or in REDLOCK_NODES";
         return Err(Failure::new(USAGE, problem));
     }

@@ -245,9 +245,12 @@ fn what_cannot_work_is_64_and_no_quorum_is_69() {
         let (code, _, told) = done(&nodes, words);
         assert!(code == 64 && !told.is_empty(), "{words:?}: {code} {told}");
     }
-    let without = Command::new(env!("CARGO_BIN_EXE_redlock")).arg("health").output().unwrap();
-    let (code, _, told) = told(without);
-    assert!(code == 64 && told.contains("REDLOCK_NODES"), "{told}");
+    for without in [None, Some(""), Some(" , ")] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_redlock"));
+        command.env_remove("REDLOCK_NODES").envs(without.map(|urls| ("REDLOCK_NODES", urls)));
+        let (code, _, told) = told(command.arg("health").output().unwrap());
+        assert!(code == 64 && told.contains("no nodes: name them with --node"), "{told}");
+    }
 
     assert_eq!(done(&nodes, &["health"]).0, 0);
     let down = ["--node", "redis://127.0.0.1:1"];
