@@ -1,7 +1,7 @@
 //! `redlock`: locks for scripts and operators.
 //!
-//! Unix only. `redlock run` passes signals on to the command and, where no terminal controls it, to all that
-//! the command started. It tells by its exit code which signal has ended the command. Other systems have
+//! Unix only. `redlock run` passes signals on to the command and, where no terminal controls it, those that stop
+//! it to all that the command started. It tells by its exit code which signal has ended the command. Other systems have
 //! neither.
 
 #[cfg(not(unix))]

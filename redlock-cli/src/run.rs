@@ -158,7 +158,7 @@ impl Running {
                 None => pending().await,
             }
         });
-        let mut is_stopped = false;
+        let mut passed = Vec::new();
         loop {
             tokio::select! {
                 biased;
@@ -166,41 +166,53 @@ impl Running {
                     let status = status?;
                     // A shell ends at once, and what it waited for may need a moment. A command that ends by
                     // itself may leave something behind on purpose.
-                    if is_stopped {
-                        self.see_off(kill_after).await?;
+                    if let Some(signal) = stopped_by(status, &passed) {
+                        if is_for_the_command_alone(signal) {
+                            // What it started goes on without a lock, unless it is stopped as well.
+                            self.send(signal);
+                        }
+                        self.see_off(signals, kill_after).await?;
                     }
                     return Ok(Ended::ByItself(status));
                 }
                 () = &mut lost => {
-                    self.send(Signal::TERM);
-                    self.see_off(kill_after).await?;
+                    self.stop(signals, kill_after).await?;
                     return Ok(Ended::Lost);
                 }
                 () = &mut too_long => {
-                    self.send(Signal::TERM);
-                    self.see_off(kill_after).await?;
+                    self.stop(signals, kill_after).await?;
                     return Ok(Ended::TooLong);
                 }
                 signal = signals.next() => {
-                    // The command has those of the terminal's keys from the terminal.
-                    if self.leads_group || !matches!(signal, Signal::INT | Signal::QUIT) {
-                        self.send(signal);
+                    self.pass_on(signal);
+                    if !passed.contains(&signal) {
+                        passed.push(signal);
                     }
-                    is_stopped |= !matches!(signal, Signal::USR1 | Signal::USR2);
                 }
             }
         }
     }
 
+    async fn stop(&mut self, signals: &mut Signals, kill_after: Duration) -> io::Result<()> {
+        self.send(Signal::TERM);
+        self.see_off(signals, kill_after).await
+    }
+
     /// Waits until the command and all of its group have ended, and kills them if that takes too long.
-    async fn see_off(&mut self, kill_after: Duration) -> io::Result<()> {
-        match timeout(kill_after, self.gone()).await {
-            Ok(gone) => gone,
-            Err(_) => {
-                self.send(Signal::KILL);
-                self.child.wait().await.map(|_| ())
+    async fn see_off(&mut self, signals: &mut Signals, kill_after: Duration) -> io::Result<()> {
+        let mut end = pin!(sleep(kill_after));
+        loop {
+            tokio::select! {
+                biased;
+                gone = self.gone() => return gone,
+                () = &mut end => break,
+                signal = signals.next() => self.pass_on(signal),
             }
         }
+        self.send(Signal::KILL);
+        self.child.wait().await?;
+        // Its group needs a moment, too.
+        timeout(CLEAN_UP, self.gone()).await.unwrap_or(Ok(()))
     }
 
     /// Waits until the command and all of its group have ended. Cancel safe.
@@ -212,15 +224,46 @@ impl Running {
         Ok(())
     }
 
-    fn send(&self, signal: Signal) {
-        let Some(id) = self.id else { return };
-        // It may have ended just now.
-        let _ = if self.leads_group {
-            kill_process_group(id, signal)
-        } else {
-            kill_process(id, signal)
-        };
+    /// Gives the command a signal that this process got.
+    fn pass_on(&self, signal: Signal) {
+        if is_for_the_command_alone(signal) {
+            self.send_alone(signal);
+        } else if self.leads_group || !matches!(signal, Signal::INT | Signal::QUIT) {
+            // Else the command has those of the terminal's keys from the terminal.
+            self.send(signal);
+        }
     }
+
+    /// Sends a signal to the command and all of its group.
+    fn send(&self, signal: Signal) {
+        if self.leads_group {
+            // It may have ended just now.
+            let _ = self.id.map(|id| kill_process_group(id, signal));
+        } else {
+            self.send_alone(signal);
+        }
+    }
+
+    fn send_alone(&self, signal: Signal) {
+        // Another process may have the id of a command that was waited for.
+        if let Some(id) = self.id.filter(|_| self.child.id().is_some()) {
+            let _ = kill_process(id, signal);
+        }
+    }
+}
+
+/// Whether a signal means what the command makes of it, as to read its settings again. What the command started,
+/// such as its workers, would end by it.
+fn is_for_the_command_alone(signal: Signal) -> bool {
+    matches!(signal, Signal::HUP | Signal::USR1 | Signal::USR2)
+}
+
+/// By which of the signals that were passed on to it a command was stopped, if it was. One of its own signals has
+/// stopped it only if that was its end.
+fn stopped_by(status: ExitStatus, passed: &[Signal]) -> Option<Signal> {
+    let stops =
+        |it: &Signal| !is_for_the_command_alone(*it) || status.signal() == Some(it.as_raw());
+    passed.iter().copied().find(stops)
 }
 
 /// Whether a group, whose leader has been waited for, has processes that have not ended.

@@ -42,6 +42,22 @@ fn a_command_that_runs_for_too_long_and_does_not_stop_is_killed() {
     assert!(nodes[0].keys().is_empty());
 }
 
+#[test]
+fn signals_are_passed_on_to_a_command_that_is_being_stopped() {
+    let nodes = Nodes::start(1);
+    let folder = tempfile::tempdir().unwrap();
+    let waits = until_there(&folder.path().join("go-on"));
+    let script =
+        format!("trap 'echo told' TERM; trap 'echo interrupted; exit 3' INT; echo held; {waits}");
+    let holder = Holder::start(&nodes, &["--kill-after", "10m"], &script);
+    assert_eq!(holder.line(), "held");
+    assert_eq!(done(&nodes, &["release", "--now", "r"]).0, 0);
+    assert_eq!(holder.line(), "told");
+    holder.signal(Signal::INT);
+    assert_eq!(holder.line(), "interrupted");
+    assert_eq!(holder.code(), Some(74));
+}
+
 /// What a shell leaves behind becomes the child of that process, and stays there until it is reaped.
 #[test]
 fn the_first_process_of_a_container_does_not_wait_for_orphans_that_have_ended() {
