@@ -252,14 +252,14 @@ impl Running {
     }
 }
 
-/// Whether a signal means what the command makes of it, as to read its settings again. What the command started,
-/// such as its workers, would end by it.
+/// Whether a signal means what the command makes of it, as to read its settings again. What the command
+/// started, such as its workers, would end by it.
 fn is_for_the_command_alone(signal: Signal) -> bool {
     matches!(signal, Signal::HUP | Signal::USR1 | Signal::USR2)
 }
 
-/// By which of the signals that were passed on to it a command was stopped, if it was. One of its own signals has
-/// stopped it only if that was its end.
+/// By which of the signals that were passed on to it a command was stopped, if it was. One of its own signals
+/// has stopped it only if that was its end.
 fn stopped_by(status: ExitStatus, passed: &[Signal]) -> Option<Signal> {
     let stops =
         |it: &Signal| !is_for_the_command_alone(*it) || status.signal() == Some(it.as_raw());

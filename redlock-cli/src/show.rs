@@ -213,8 +213,8 @@ pub(crate) fn printed(result: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// Says something beside the output. What cannot be said changes nothing, least of all the exit code: `eprintln!`
-/// would panic.
+/// Says something beside the output. What cannot be said changes nothing, least of all the exit code:
+/// `eprintln!` would panic.
 pub(crate) fn tell(message: impl fmt::Display) {
     let _ = writeln!(io::stderr(), "redlock: {message}");
 }
