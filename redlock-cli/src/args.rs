@@ -10,9 +10,9 @@ use crate::exit::HELD;
 
 /// Distributed locks over independent Redis masters.
 ///
-/// Exit codes: 64 for a command line that cannot work, 69 when too few nodes answer, 74 when the lock
-/// was lost and the command was stopped, 75 when another client holds the lock and nothing was done, 70 for any
-/// other failure. Times are a whole number and a unit: ms, s, m, h or d.
+/// Exit codes: 64 for a command line that cannot work, 69 when too few nodes answer, 74 when the lock was lost, or
+/// --max-hold was over, and the command was stopped, 75 when another client holds the lock and nothing was done,
+/// 70 for any other failure. Times are a whole number and a unit: ms, s, m, h or d.
 #[derive(Debug, Parser)]
 #[command(name = "redlock", version, max_term_width = 100)]
 pub(crate) struct Arguments {
@@ -114,10 +114,10 @@ pub(crate) struct Tls {
 pub(crate) enum Command {
     /// Run a command while this process holds the lock
     ///
-    /// When the lock is lost, the command gets SIGTERM, and SIGKILL after --kill-after. Where no terminal controls
-    /// redlock, the processes that the command has started get both as well. redlock exits with the exit code of the
-    /// command, or with 128 and the number of the signal that ended it. The command finds the name of the lock in
-    /// REDLOCK_RESOURCE, and with --fenced its token in REDLOCK_TOKEN.
+    /// When the lock is lost, or --max-hold is over, the command gets SIGTERM, and SIGKILL after --kill-after.
+    /// Where no terminal controls redlock, the processes that the command has started get both as well. redlock
+    /// exits with the exit code of the command, or with 128 and the number of the signal that ended it. The
+    /// command finds the name of the lock in REDLOCK_RESOURCE, and with --fenced its token in REDLOCK_TOKEN.
     Run(Run),
     /// Show the holder of a lock, what is left of it, and the clients that wait
     Inspect {
@@ -126,7 +126,8 @@ pub(crate) enum Command {
     },
     /// Take a lock away from its holder
     ///
-    /// The holder is told at its next renewal, and the lock is free when what is left of it has run out.
+    /// The holder is told at its next renewal, and the lock is free when what is left of it has run out. A key
+    /// without an expiry takes --now.
     Release {
         /// The name of the lock
         resource: String,
@@ -156,8 +157,9 @@ pub(crate) struct Run {
     /// How long the lock outlives a crash of this process
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "30s")]
     pub(crate) ttl: Duration,
-    /// Stop the command when it has run for this long
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    /// Stop the command when it has run for this long: it gets SIGTERM, and SIGKILL after --kill-after. The
+    /// lock is held until it has ended
+    #[arg(long, value_name = "TIME", value_parser = limit)]
     pub(crate) max_hold: Option<Duration>,
     /// Keep the lock for at least this long: a job that is due on several machines runs once
     #[arg(long, value_name = "TIME", value_parser = time)]
@@ -165,7 +167,8 @@ pub(crate) struct Run {
     /// Get a fencing token
     #[arg(long)]
     pub(crate) fenced: bool,
-    /// How long the command has to end after SIGTERM when the lock is lost
+    /// How long the command has to end after SIGTERM when --max-hold is over or the lock is lost. A lock that is
+    /// lost excludes no other client meanwhile
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "5s")]
     pub(crate) kill_after: Duration,
     /// The exit code when another client holds the lock: one that the command itself does not have, or 0
@@ -185,6 +188,14 @@ fn time(text: &str) -> Result<Duration, String> {
         return Err(format!("{text:?} has no unit: write {text}s or {text}ms"));
     }
     Ok(time)
+}
+
+/// A limit of zero would be over before the work began.
+fn limit(text: &str) -> Result<Duration, String> {
+    match time(text)? {
+        Duration::ZERO => Err("zero: leave the option out for no limit".to_owned()),
+        limit => Ok(limit),
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ pub(crate) const USAGE: u8 = 64;
 pub(crate) const NO_QUORUM: u8 = 69;
 /// Anything else (`EX_SOFTWARE`).
 pub(crate) const INTERNAL: u8 = 70;
-/// The lock was lost, and the command was stopped in the middle of its work (`EX_IOERR`).
+/// The lock was lost, or `--max-hold` was over, and the command was stopped in the middle of its work
+/// (`EX_IOERR`).
 pub(crate) const LOST: u8 = 74;
 /// Another client holds the lock, and nothing was done: try again later (`EX_TEMPFAIL`).
 pub(crate) const HELD: u8 = 75;

@@ -12,11 +12,11 @@ use crate::{
 };
 
 /// Prints a script that completes the arguments.
-pub(crate) fn completions(shell: Shell) -> ExitCode {
+pub(crate) fn completions(shell: Shell) -> Result<ExitCode, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "redlock", &mut script);
-    show::say(String::from_utf8_lossy(&script).trim_end());
-    ExitCode::SUCCESS
+    show::say(String::from_utf8_lossy(&script).trim_end())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes the manual pages into a folder.

@@ -1,8 +1,8 @@
 //! `redlock`: locks for scripts and operators.
 //!
-//! Unix only. `redlock run` passes signals on to the command and, where no terminal controls it, to all that
-//! the command started. It tells by its exit code which signal has ended the command. Other systems have
-//! neither.
+//! Unix only. `redlock run` passes signals on to the command and, where no terminal controls it, those that stop
+//! it to all that the command started. It tells by its exit code which signal has ended the command. Other
+//! systems have neither.
 
 #[cfg(not(unix))]
 compile_error!(

@@ -10,32 +10,31 @@ use crate::tls;
 use crate::{
     args::{Arguments, Command, Nodes},
     exit::{Failure, INTERNAL, USAGE},
-    files, run, show,
+    files, run,
+    show::{self, Was},
 };
 
 pub(crate) fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            let code = if error.use_stderr() { USAGE } else { 0 };
+    let done = match Arguments::try_parse() {
+        Ok(arguments) => start(arguments),
+        Err(error) if error.use_stderr() => {
             // If printing fails, there is no other way to report it.
             let _ = error.print();
-            return code.into();
+            return USAGE.into();
         }
+        // The help or the version, which was asked for.
+        Err(help) => show::printed(help.print()).map(|()| ExitCode::SUCCESS),
     };
-    match start(arguments) {
-        Ok(code) => code,
-        Err(failure) => {
-            eprintln!("redlock: {failure}");
-            failure.exit_code()
-        }
-    }
+    done.unwrap_or_else(|failure| {
+        show::tell(&failure);
+        failure.exit_code()
+    })
 }
 
 fn start(arguments: Arguments) -> Result<ExitCode, Failure> {
     let Arguments { nodes, command } = arguments;
     match command {
-        Command::Completions { shell } => Ok(files::completions(shell)),
+        Command::Completions { shell } => files::completions(shell),
         Command::Man { folder } => files::man(&folder),
         command => {
             let redlock = connect(&nodes, &command)?;
@@ -50,7 +49,8 @@ fn start(arguments: Arguments) -> Result<ExitCode, Failure> {
 
 /// A client of the nodes. Nothing is connected yet.
 fn connect(nodes: &Nodes, command: &Command) -> Result<Redlock, Failure> {
-    if nodes.urls.is_empty() {
+    // One that is empty among others is not left out: without it, the quorum would be another.
+    if nodes.urls.iter().all(|url| url.trim().is_empty()) {
         let problem = "no nodes: name them with --node or in REDLOCK_NODES";
         return Err(Failure::new(USAGE, problem));
     }
@@ -77,19 +77,19 @@ async fn serve(redlock: Redlock, json: bool, command: Command) -> Result<ExitCod
         Command::Run(run) => run::run(&redlock, run).await,
         Command::Inspect { resource } => {
             let status = redlock.inspect(&resource).await?;
-            Ok(show::status(&resource, &status, json))
+            show::status(&resource, &status, json)
         }
         Command::Release { resource, now } => {
             // A name that is not quite right must not look like a lock that was taken away.
-            let was_held = show::is_held(&redlock.inspect(&resource).await?);
+            let was = Was::of(&redlock.inspect(&resource).await?);
             if now {
                 redlock.force_release_now(&resource).await?;
             } else {
                 redlock.force_release(&resource).await?;
             }
-            Ok(show::released(&resource, now, was_held, json))
+            show::released(&resource, now, was, json)
         }
-        Command::Health => Ok(show::health(&redlock.health().await, json)),
+        Command::Health => show::health(&redlock.health().await, json),
         Command::Completions { .. } | Command::Man { .. } => Ok(ExitCode::SUCCESS),
     }
 }

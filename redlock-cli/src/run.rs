@@ -1,15 +1,18 @@
 //! Runs a command under a lock.
 
 use std::{
-    future::IntoFuture,
+    future::{IntoFuture, pending},
     io,
     os::unix::process::ExitStatusExt,
+    pin::pin,
     process::{ExitCode, ExitStatus},
     time::Duration,
 };
 
-use redlock_core::{LockGuard, Redlock, Released};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
+use redlock_core::{LockError, LockGuard, Redlock, Released};
+use rustix::process::{
+    Pid, Signal, WaitOptions, kill_process, kill_process_group, test_kill_process_group, waitpgid,
+};
 use tokio::{
     process::{Child, Command},
     time::{sleep, timeout},
@@ -18,6 +21,7 @@ use tokio::{
 use crate::{
     args::Run,
     exit::{Failure, INTERNAL, LOST, NOT_EXECUTABLE, NOT_FOUND},
+    show,
     signals::{Signals, has_terminal},
 };
 
@@ -32,9 +36,6 @@ pub(crate) async fn run(redlock: &Redlock, run: Run) -> Result<ExitCode, Failure
     let listening = |error| Failure::new(INTERNAL, format!("cannot listen for signals: {error}"));
     let mut signals = Signals::listen().map_err(listening)?;
     let mut request = redlock.lock(&run.resource);
-    if let Some(max) = run.max_hold {
-        request = request.max_hold(max);
-    }
     if let Some(min) = run.min_hold {
         request = request.min_hold(min);
     }
@@ -58,7 +59,7 @@ pub(crate) async fn run(redlock: &Redlock, run: Run) -> Result<ExitCode, Failure
             return Err(cannot_run(&run, &error));
         }
     };
-    let ended = command.watch(&guard, &mut signals, run.kill_after).await;
+    let ended = command.watch(&guard, &mut signals, &run).await;
     // A lock that was lost is not extended: the answer says why it was lost.
     let lost = match ended {
         Ok(Ended::Lost) => guard.extend(run.ttl).await.err(),
@@ -70,15 +71,25 @@ pub(crate) async fn run(redlock: &Redlock, run: Run) -> Result<ExitCode, Failure
             let why = lost.map_or_else(|| "the lock was lost".to_owned(), |it| it.to_string());
             Err(Failure::new(LOST, format!("{why}: the command was stopped")))
         }
+        Ended::TooLong => {
+            tell_of(&released);
+            let why = "was held for as long as max_hold allows: the command was stopped";
+            Err(Failure::new(LOST, format!("the lock on {:?} {why}", run.resource)))
+        }
         Ended::ByItself(status) => {
             // The command has done its work: what the release finds does not change its result.
-            match released {
-                Ok(Released::Ours) => {}
-                Ok(_) => eprintln!("redlock: the lock was lost as the command ended"),
-                Err(error) => eprintln!("redlock: the lock may stay for its ttl: {error}"),
-            }
+            tell_of(&released);
             Ok(code(status))
         }
+    }
+}
+
+/// Says what the release of a lock found, if that was not the lock.
+fn tell_of(released: &Result<Released, LockError>) {
+    match released {
+        Ok(Released::Ours) => {}
+        Ok(_) => show::tell("the lock was lost as the command ended"),
+        Err(error) => show::tell(format_args!("the lock may stay for its ttl: {error}")),
     }
 }
 
@@ -96,6 +107,8 @@ enum Ended {
     ByItself(ExitStatus),
     /// It was stopped, because the lock was lost.
     Lost,
+    /// It was stopped, because it had run for as long as it may.
+    TooLong,
 }
 
 /// The command, and what it has started.
@@ -128,15 +141,24 @@ impl Running {
         Ok(Self { child, id, leads_group })
     }
 
-    /// Waits for the end of the command. Passes signals on, and stops the command when the lock is lost.
+    /// Waits for the end of the command. Passes signals on, and stops the command when the lock is lost or the
+    /// command has run for too long.
     async fn watch(
         mut self,
         guard: &LockGuard,
         signals: &mut Signals,
-        kill_after: Duration,
+        run: &Run,
     ) -> io::Result<Ended> {
-        let mut lost = std::pin::pin!(guard.lost());
-        let mut is_stopped = false;
+        let kill_after = run.kill_after;
+        let mut lost = pin!(guard.lost());
+        // Not a limit of the lock itself: that would end before the command has.
+        let mut too_long = pin!(async {
+            match run.max_hold {
+                Some(max) => sleep(max).await,
+                None => pending().await,
+            }
+        });
+        let mut passed = Vec::new();
         loop {
             tokio::select! {
                 biased;
@@ -144,55 +166,112 @@ impl Running {
                     let status = status?;
                     // A shell ends at once, and what it waited for may need a moment. A command that ends by
                     // itself may leave something behind on purpose.
-                    if is_stopped {
-                        self.see_off(kill_after).await?;
+                    if let Some(signal) = stopped_by(status, &passed) {
+                        if is_for_the_command_alone(signal) {
+                            // What it started goes on without a lock, unless it is stopped as well.
+                            self.send(signal);
+                        }
+                        self.see_off(signals, kill_after).await?;
                     }
                     return Ok(Ended::ByItself(status));
                 }
                 () = &mut lost => {
-                    self.send(Signal::TERM);
-                    self.see_off(kill_after).await?;
+                    self.stop(signals, kill_after).await?;
                     return Ok(Ended::Lost);
                 }
+                () = &mut too_long => {
+                    self.stop(signals, kill_after).await?;
+                    return Ok(Ended::TooLong);
+                }
                 signal = signals.next() => {
-                    // The command has those of the terminal's keys from the terminal.
-                    if self.leads_group || !matches!(signal, Signal::INT | Signal::QUIT) {
-                        self.send(signal);
+                    self.pass_on(signal);
+                    if !passed.contains(&signal) {
+                        passed.push(signal);
                     }
-                    is_stopped |= !matches!(signal, Signal::USR1 | Signal::USR2);
                 }
             }
         }
+    }
+
+    async fn stop(&mut self, signals: &mut Signals, kill_after: Duration) -> io::Result<()> {
+        self.send(Signal::TERM);
+        self.see_off(signals, kill_after).await
     }
 
     /// Waits until the command and all of its group have ended, and kills them if that takes too long.
-    async fn see_off(&mut self, kill_after: Duration) -> io::Result<()> {
-        let gone = async {
-            self.child.wait().await?;
-            while self.leads_group && self.id.is_some_and(|id| test_kill_process_group(id).is_ok())
-            {
-                sleep(PAUSE).await;
+    async fn see_off(&mut self, signals: &mut Signals, kill_after: Duration) -> io::Result<()> {
+        let mut end = pin!(sleep(kill_after));
+        loop {
+            tokio::select! {
+                biased;
+                gone = self.gone() => return gone,
+                () = &mut end => break,
+                signal = signals.next() => self.pass_on(signal),
             }
-            Ok(())
-        };
-        match timeout(kill_after, gone).await {
-            Ok(gone) => gone,
-            Err(_) => {
-                self.send(Signal::KILL);
-                self.child.wait().await.map(|_| ())
-            }
+        }
+        self.send(Signal::KILL);
+        self.child.wait().await?;
+        // Its group needs a moment, too.
+        timeout(CLEAN_UP, self.gone()).await.unwrap_or(Ok(()))
+    }
+
+    /// Waits until the command and all of its group have ended. Cancel safe.
+    async fn gone(&mut self) -> io::Result<()> {
+        self.child.wait().await?;
+        while self.leads_group && self.id.is_some_and(has_processes) {
+            sleep(PAUSE).await;
+        }
+        Ok(())
+    }
+
+    /// Gives the command a signal that this process got.
+    fn pass_on(&self, signal: Signal) {
+        if is_for_the_command_alone(signal) {
+            self.send_alone(signal);
+        } else if self.leads_group || !matches!(signal, Signal::INT | Signal::QUIT) {
+            // Else the command has those of the terminal's keys from the terminal.
+            self.send(signal);
         }
     }
 
+    /// Sends a signal to the command and all of its group.
     fn send(&self, signal: Signal) {
-        let Some(id) = self.id else { return };
-        // It may have ended just now.
-        let _ = if self.leads_group {
-            kill_process_group(id, signal)
+        if self.leads_group {
+            // It may have ended just now.
+            let _ = self.id.map(|id| kill_process_group(id, signal));
         } else {
-            kill_process(id, signal)
-        };
+            self.send_alone(signal);
+        }
     }
+
+    fn send_alone(&self, signal: Signal) {
+        // Another process may have the id of a command that was waited for.
+        if let Some(id) = self.id.filter(|_| self.child.id().is_some()) {
+            let _ = kill_process(id, signal);
+        }
+    }
+}
+
+/// Whether a signal means what the command makes of it, as to read its settings again. What the command
+/// started, such as its workers, would end by it.
+fn is_for_the_command_alone(signal: Signal) -> bool {
+    matches!(signal, Signal::HUP | Signal::USR1 | Signal::USR2)
+}
+
+/// By which of the signals that were passed on to it a command was stopped, if it was. One of its own signals
+/// has stopped it only if that was its end.
+fn stopped_by(status: ExitStatus, passed: &[Signal]) -> Option<Signal> {
+    let stops =
+        |it: &Signal| !is_for_the_command_alone(*it) || status.signal() == Some(it.as_raw());
+    passed.iter().copied().find(stops)
+}
+
+/// Whether a group, whose leader has been waited for, has processes that have not ended.
+fn has_processes(group: Pid) -> bool {
+    // As the first process of a container, this one inherits what the command leaves behind. A process that has
+    // ended stays in its group until it is reaped.
+    while let Ok(Some(_)) = waitpgid(group, WaitOptions::NOHANG) {}
+    test_kill_process_group(group).is_ok()
 }
 
 /// The exit code of a command, as shells tell it.

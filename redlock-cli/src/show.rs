@@ -1,6 +1,7 @@
 //! What the program prints.
 
 use std::{
+    fmt,
     io::{self, ErrorKind, Write},
     process::ExitCode,
     time::Duration,
@@ -9,10 +10,10 @@ use std::{
 use redlock_core::{LockState, LockStatus, NodeHealth, NodeState, NodeStatus, Waiter};
 use serde_json::{Value, json};
 
-use crate::exit::NO_QUORUM;
+use crate::exit::{Failure, INTERNAL, NO_QUORUM};
 
 /// Prints the state of a lock.
-pub(crate) fn status(resource: &str, status: &LockStatus, json: bool) -> ExitCode {
+pub(crate) fn status(resource: &str, status: &LockStatus, json: bool) -> Result<ExitCode, Failure> {
     let nodes = status.nodes();
     let answered = nodes.iter().filter(|it| !matches!(it.state, LockState::Unknown { .. })).count();
     if json {
@@ -23,20 +24,50 @@ pub(crate) fn status(resource: &str, status: &LockStatus, json: bool) -> ExitCod
             "remaining_ms": milliseconds(status.remaining()),
             "nodes": nodes.iter().map(node).collect::<Vec<_>>(),
             "waiting": waiting,
-        }));
+        }))?;
     } else {
         let mut lines = vec![format!("{}: {}", plain(resource), summary(status, answered))];
         lines.extend(nodes.iter().map(|it| format!("  {}: {}", it.node, state(&it.state))));
         let waiting = status.waiting().iter().map(Waiter::client_name);
         lines.extend(waiting.map(|name| format!("  waiting: {}", plain(name))));
-        say(&lines.join("\n"));
+        say(&lines.join("\n"))?;
     }
-    quorum(answered, nodes.len())
+    Ok(quorum(answered, nodes.len()))
 }
 
-/// Whether any node says that a client has the lock.
-pub(crate) fn is_held(status: &LockStatus) -> bool {
-    status.nodes().iter().any(|it| matches!(it.state, LockState::Held { .. }))
+/// What a lock was before it was taken away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Was {
+    /// Some node said that a client has it.
+    Held {
+        /// It has a key without an expiry, so that nothing frees it but deleting it.
+        never_expires: bool,
+    },
+    Free,
+    /// So few nodes said what they have that a client may hold it all the same.
+    Unknown,
+}
+
+impl Was {
+    pub(crate) fn of(status: &LockStatus) -> Self {
+        let states = || status.nodes().iter().map(|it| &it.state);
+        let free = states().filter(|it| matches!(it, LockState::Free)).count();
+        if states().any(|it| matches!(it, LockState::Held { .. })) {
+            Self::Held { never_expires: status.remaining() == Duration::MAX }
+        } else if free * 2 > status.nodes().len() {
+            Self::Free
+        } else {
+            Self::Unknown
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Held { .. } => "held",
+            Self::Free => "free",
+            Self::Unknown => "unknown",
+        }
+    }
 }
 
 fn summary(status: &LockStatus, answered: usize) -> String {
@@ -79,29 +110,47 @@ fn node(status: &NodeStatus) -> Value {
 }
 
 /// Prints that a lock was taken away, if a client had it.
-pub(crate) fn released(resource: &str, now: bool, was_held: bool, json: bool) -> ExitCode {
+pub(crate) fn released(
+    resource: &str,
+    now: bool,
+    was: Was,
+    json: bool,
+) -> Result<ExitCode, Failure> {
     if json {
         say_json(&json!({
             "resource": resource,
-            "was_held": was_held,
-            "deleted": now && was_held,
-        }));
+            "state": was.name(),
+            "was_held": matches!(was, Was::Held { .. }),
+            "never_expires": was == Was::Held { never_expires: true },
+            "deleted": now && was != Was::Free,
+        }))?;
     } else {
-        let done = match (was_held, now) {
-            (false, _) => "was free: nothing to take away. Is it the right name, and --key-prefix?",
-            (true, true) => "deleted",
-            (true, false) => "taken away, free when what is left of it has run out",
+        let done = match (was, now) {
+            (Was::Free, _) => {
+                "was free: nothing to take away. Is it the right name, and --key-prefix?"
+            }
+            (Was::Unknown, true) => "its state was unknown: deleted, if it was there",
+            (Was::Unknown, false) => {
+                "its state was unknown: taken away, if a client held it. Look again with inspect"
+            }
+            (Was::Held { .. }, true) => "deleted",
+            (Was::Held { never_expires: true }, false) => {
+                "taken away, but it never expires: use --now"
+            }
+            (Was::Held { never_expires: false }, false) => {
+                "taken away, free when what is left of it has run out"
+            }
         };
-        say(&format!("{}: {done}", plain(resource)));
+        say(&format!("{}: {done}", plain(resource)))?;
     }
-    ExitCode::SUCCESS
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints how each node is.
-pub(crate) fn health(nodes: &[NodeHealth], json: bool) -> ExitCode {
+pub(crate) fn health(nodes: &[NodeHealth], json: bool) -> Result<ExitCode, Failure> {
     if json {
         let nodes: Vec<_> = nodes.iter().map(node_health).collect();
-        say_json(&json!({ "nodes": nodes }));
+        say_json(&json!({ "nodes": nodes }))?;
     } else {
         let mut lines = Vec::new();
         for health in nodes {
@@ -116,9 +165,9 @@ pub(crate) fn health(nodes: &[NodeHealth], json: bool) -> ExitCode {
             lines.push(format!("{}: {state}{sits_out}", health.node));
             lines.extend(health.advice.iter().map(|line| format!("  advice: {}", plain(line))));
         }
-        say(&lines.join("\n"));
+        say(&lines.join("\n"))?;
     }
-    quorum(nodes.iter().filter(|it| it.is_up()).count(), nodes.len())
+    Ok(quorum(nodes.iter().filter(|it| it.is_up()).count(), nodes.len()))
 }
 
 fn node_health(health: &NodeHealth) -> Value {
@@ -144,18 +193,30 @@ fn quorum(answered: usize, nodes: usize) -> ExitCode {
     if answered * 2 > nodes { ExitCode::SUCCESS } else { NO_QUORUM.into() }
 }
 
-fn say_json(value: &Value) {
-    say(&format!("{value:#}"));
+fn say_json(value: &Value) -> Result<(), Failure> {
+    say(&format!("{value:#}"))
 }
 
-/// Prints lines. A reader that has gone wants no more of them.
-pub(crate) fn say(lines: &str) {
-    match writeln!(io::stdout(), "{lines}") {
+/// Prints lines.
+pub(crate) fn say(lines: &str) -> Result<(), Failure> {
+    let mut output = io::stdout();
+    printed(writeln!(output, "{lines}").and_then(|()| output.flush()))
+}
+
+/// What a result of printing means. A reader that has gone wants no more lines.
+pub(crate) fn printed(result: io::Result<()>) -> Result<(), Failure> {
+    match result {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            eprintln!("redlock: cannot print: {error}");
+            Err(Failure::new(INTERNAL, format!("cannot print: {error}")))
         }
-        _ => {}
+        _ => Ok(()),
     }
+}
+
+/// Says something beside the output. What cannot be said changes nothing, least of all the exit code:
+/// `eprintln!` would panic.
+pub(crate) fn tell(message: impl fmt::Display) {
+    let _ = writeln!(io::stderr(), "redlock: {message}");
 }
 
 /// Names come from other programs: what would steer a terminal is shown, not sent.

@@ -20,6 +20,9 @@ impl Signals {
     /// Signals that are ignored stay ignored, by the command as well: `nohup` and shells that start a job in the
     /// background rely on it. Linux alone tells which ones they are.
     pub(crate) fn listen() -> io::Result<Self> {
+        // Where the end of children is ignored, as by some parents of this process, the kernel forgets their
+        // exit codes. A handler replaces that, and stays.
+        drop(unix::signal(SignalKind::child())?);
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let ignored = ignored(&status);
         let is_heard = |signal: &Signal| ignored & (1 << (signal.as_raw() - 1)) == 0;

@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests, if not all of them are #[test]")]
 
+mod printing;
+mod release;
 mod signals;
+mod stops;
 
 use std::{
     io::{BufRead, BufReader},
@@ -151,7 +154,7 @@ fn the_client_has_the_name_and_the_keys_the_prefix_that_were_given() {
 }
 
 #[test]
-fn a_lock_is_kept_for_min_hold_and_lost_after_max_hold() {
+fn a_lock_is_kept_for_min_hold_and_its_command_stopped_after_max_hold() {
     let nodes = Nodes::start(1);
     let run = ["run", "r", "--wait", "0s", "--min-hold", "10m", "--max-ttl", "10m", "--", "true"];
     assert_eq!(done(&nodes, &run).0, 0);
@@ -208,20 +211,6 @@ fn a_lock_that_is_held_is_75_and_is_seen_and_taken_away() {
     assert!(shown.starts_with("r: free"), "{shown}");
 }
 
-/// `nohup` has its program ignore a signal, and so do shells with what they start in the background.
-/// A shell ends at once when it is told to. What it waited for has the lock until it has ended, too.
-#[test]
-fn a_lock_that_was_free_is_not_taken_away() {
-    let nodes = Nodes::start(3);
-    for words in [&["release", "r"][..], &["release", "--now", "r"]] {
-        let (code, shown, _) = done(&nodes, words);
-        assert!(code == 0 && shown.starts_with("r: was free"), "{shown}");
-    }
-    let (_, shown, _) = done(&nodes, &["--json", "release", "--now", "r"]);
-    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
-    assert_eq!((&shown["was_held"], &shown["deleted"]), (&false.into(), &false.into()));
-}
-
 #[test]
 fn a_server_that_is_young_sits_out_on_demand_and_the_ttl_goes_up_to_max_ttl() {
     let nodes = Nodes::start(1);
@@ -240,16 +229,6 @@ fn a_server_that_is_young_sits_out_on_demand_and_the_ttl_goes_up_to_max_ttl() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
-    let nodes = Nodes::start(1);
-    for words in [&["inspect", "r"][..], &["health"], &["completions", "bash"]] {
-        let mut child = redlock(&nodes, words).stdout(Stdio::piped()).spawn().unwrap();
-        drop(child.stdout.take());
-        assert_eq!(child.wait().unwrap().code(), Some(0), "{words:?}");
-    }
-}
-
-#[test]
 fn what_cannot_work_is_64_and_no_quorum_is_69() {
     let nodes = Nodes::start(1);
     for words in [
@@ -257,6 +236,7 @@ fn what_cannot_work_is_64_and_no_quorum_is_69() {
         &["run", "r", "--ttl", "soon", "--", "true"],
         &["run", "r", "--wait", "30", "--", "true"],
         &["run", "r", "--ttl", "10d", "--", "true"],
+        &["run", "r", "--max-hold", "0s", "--", "true"],
         &["run", "", "--", "true"],
         &["--node", "http://x", "health"],
         &["fly"],
@@ -265,9 +245,12 @@ fn what_cannot_work_is_64_and_no_quorum_is_69() {
         let (code, _, told) = done(&nodes, words);
         assert!(code == 64 && !told.is_empty(), "{words:?}: {code} {told}");
     }
-    let without = Command::new(env!("CARGO_BIN_EXE_redlock")).arg("health").output().unwrap();
-    let (code, _, told) = told(without);
-    assert!(code == 64 && told.contains("REDLOCK_NODES"), "{told}");
+    for without in [None, Some(""), Some(" , ")] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_redlock"));
+        command.env_remove("REDLOCK_NODES").envs(without.map(|urls| ("REDLOCK_NODES", urls)));
+        let (code, _, told) = told(command.arg("health").output().unwrap());
+        assert!(code == 64 && told.contains("no nodes: name them with --node"), "{told}");
+    }
 
     assert_eq!(done(&nodes, &["health"]).0, 0);
     let down = ["--node", "redis://127.0.0.1:1"];

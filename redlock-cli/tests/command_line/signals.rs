@@ -26,24 +26,86 @@ fn a_signal_that_is_ignored_stays_ignored() {
     assert!(code == 0 && printed == "on\n", "{code} {printed} {told}");
 }
 
+/// A parent that ignores SIGCHLD hands that down.
+#[test]
+fn the_exit_code_is_that_of_the_command_where_the_end_of_children_is_ignored() {
+    let nodes = Nodes::start(1);
+    let words = ["run", "r", "--", "sh", "-c", "exit 7"];
+    let output = started_with("--ignore-signal=CHLD", &nodes, &words).output().unwrap();
+    let (code, _, told) = told(output);
+    assert_eq!(code, 7, "{told}");
+}
+
+/// A server that reads its settings again on SIGHUP, for example, and its workers.
+#[test]
+fn signals_that_commands_give_a_meaning_go_to_the_command_alone() {
+    let nodes = Nodes::start(1);
+    for signal in ["HUP", "USR1", "USR2"] {
+        let folder = tempfile::tempdir().unwrap();
+        let go_on = folder.path().join("go-on");
+        let waits = until_there(&go_on);
+        let script = format!(
+            "({waits}; echo alive) & trap 'echo told' {signal}; echo held; \
+             while ! [ -e {} ]; do sleep 0.05; done; wait",
+            go_on.display()
+        );
+        let holder = Holder::start(&nodes, &[], &script);
+        assert_eq!(holder.line(), "held");
+        holder.signal(raw(signal));
+        assert_eq!(holder.line(), "told", "{signal}");
+        std::fs::write(go_on, "").unwrap();
+        assert_eq!(holder.line(), "alive", "{signal}");
+        assert_eq!(holder.code(), Some(0));
+    }
+}
+
+fn raw(signal: &str) -> Signal {
+    match signal {
+        "HUP" => Signal::HUP,
+        "USR1" => Signal::USR1,
+        "USR2" => Signal::USR2,
+        _ => Signal::TERM,
+    }
+}
+
+/// It may have read its settings again. What it leaves behind is left on purpose.
+#[test]
+fn a_command_that_goes_on_after_a_hang_up_was_not_stopped() {
+    let nodes = Nodes::start(1);
+    let folder = tempfile::tempdir().unwrap();
+    let waits = until_there(&folder.path().join("go-on"));
+    let script = format!(
+        "trap 'echo told; ({waits}) > /dev/null & exit 3' HUP; echo held; \
+         while :; do sleep 0.05; done"
+    );
+    let holder = Holder::start(&nodes, &["--kill-after", "10m"], &script);
+    assert_eq!(holder.line(), "held");
+    holder.signal(Signal::HUP);
+    assert_eq!(holder.line(), "told");
+    assert_eq!(holder.code(), Some(3));
+}
+
 #[test]
 fn all_that_the_command_started_is_told_and_waited_for() {
     let nodes = Nodes::start(1);
-    let folder = tempfile::tempdir().unwrap();
-    let go_on = folder.path().join("go-on");
-    let waits = until_there(&go_on);
-    let inner =
-        format!("trap 'echo told; {waits}; exit' TERM; echo held; while :; do sleep 0.05; done");
-    let script = format!("sh -c \"{inner}\"; echo never");
-    let holder = Holder::start(&nodes, &["--kill-after", "10m"], &script);
-    assert_eq!(holder.line(), "held");
-    holder.signal(Signal::TERM);
-    assert_eq!(holder.line(), "told");
-    std::thread::sleep(Duration::from_millis(200));
-    assert!(!nodes[0].keys().is_empty(), "the work goes on");
-    std::fs::write(go_on, "").unwrap();
-    assert_eq!(holder.code(), Some(128 + 15));
-    assert!(nodes[0].keys().is_empty());
+    for signal in ["TERM", "HUP", "USR1", "USR2"] {
+        let folder = tempfile::tempdir().unwrap();
+        let go_on = folder.path().join("go-on");
+        let waits = until_there(&go_on);
+        let inner = format!(
+            "trap 'echo told; {waits}; exit' {signal}; echo held; while :; do sleep 0.05; done"
+        );
+        let script = format!("sh -c \"{inner}\"; echo never");
+        let holder = Holder::start(&nodes, &["--kill-after", "10m"], &script);
+        assert_eq!(holder.line(), "held");
+        holder.signal(raw(signal));
+        assert_eq!(holder.line(), "told");
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(!nodes[0].keys().is_empty(), "the work goes on after {signal}");
+        std::fs::write(go_on, "").unwrap();
+        assert_eq!(holder.code(), Some(128 + raw(signal).as_raw()));
+        assert!(nodes[0].keys().is_empty());
+    }
 }
 
 #[test]
