@@ -172,13 +172,13 @@ impl Background {
             self.progress.current.store(started.number, Ordering::Release);
             started.number
         };
+        let task = task(Pulse { progress: Arc::clone(&self.progress), number });
         let mut over = Over {
             progress: Arc::clone(&self.progress),
             number,
             unpolled_on: Some(runtime.id()),
             ended: Some(ended),
         };
-        let task = task(Pulse { progress: Arc::clone(&self.progress), number });
         spawn_on(&runtime, async move {
             over.unpolled_on = None;
             task.await;

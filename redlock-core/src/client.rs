@@ -1,6 +1,9 @@
 //! The state that all clones of a [`Redlock`](crate::Redlock) share.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use tokio::sync::{Semaphore, watch};
 
@@ -32,6 +35,8 @@ pub(crate) struct Client {
     pub(crate) queues: Arc<Queues>,
     /// Lets in as many attempts as the nodes can answer in time.
     pub(crate) gate: Semaphore,
+    /// What nodes know this client by where it asks for permits.
+    asker: OnceLock<u64>,
     /// True once no new lock is given.
     closed: watch::Sender<bool>,
 }
@@ -55,8 +60,17 @@ impl Client {
             leases: Arc::clone(&queues.leases),
             queues,
             gate: Semaphore::new(MAX_ATTEMPTS),
+            asker: OnceLock::new(),
             closed: watch::Sender::new(false),
         }
+    }
+
+    /// A number that no other client has. Zero if none can be drawn.
+    pub(crate) fn asker(&self) -> u64 {
+        *self.asker.get_or_init(|| {
+            let mut bytes = [0; 8];
+            self.entropy.fill(&mut bytes).map_or(0, |()| u64::from_le_bytes(bytes))
+        })
     }
 
     /// Whether all its nodes are in this process.

@@ -154,7 +154,7 @@ impl LockGuard {
     /// Hands the lock to another process, which takes it up with [`Redlock::adopt`](crate::Redlock::adopt),
     /// once. The hold ends here: [`lost`](Self::lost) resolves, no more renewals are sent, and this
     /// process must not work under the lock any more. No node is asked. The lock stays taken until it
-    /// is adopted, and expires when it is not.
+    /// is adopted, and expires when it is not. A lock that cannot be adopted is released.
     ///
     /// A fencing token goes along. The settings `ttl`, `clock_drift_factor`, `auto_extend`, `min_hold` and
     /// `max_hold` do, too, and what is left of the last two is told by the wall clocks of both

@@ -175,9 +175,9 @@ pub(crate) enum Action {
     /// Leave the queue before the key, and pass on a turn that came. A waiter that leaves `again` has
     /// nothing to pass on if it is not in the queue: it may have done so before.
     Leave { again: bool },
-    /// Find one of `count` permits that is free on this node, the permit with the number `from` first. A client that
-    /// waits with no other client is told of up to `most`.
-    FindPermits { count: u32, from: u32, most: u32 },
+    /// Find one of `count` permits that is free on this node, the permit with the number `from` first. Where no other
+    /// client waits, or has asked a moment ago, the client that is the `asker` is told of up to `most`.
+    FindPermits { count: u32, from: u32, most: u32, asker: u64 },
     /// Have new readers of the key wait behind this writer, for this long.
     RaiseBarrier { life: Duration },
     /// Take a [`RaiseBarrier`](Self::RaiseBarrier) back.

@@ -135,6 +135,18 @@ impl Request<'_> {
         }
     }
 
+    /// Waits for the turn in a queue that the request joined at `since`, and that it has left with another turn.
+    async fn turn_again(&mut self, key: &Arc<str>, since: Moment) -> Result<Front, LockError> {
+        match self.client.queues.rejoin(key, self.wants(), since) {
+            Joined::First(front) => Ok(front),
+            Joined::Refused(no_turn) => Err(self.no_turn(&no_turn)),
+            Joined::Waiting(pending) => {
+                let now = self.now();
+                Box::pin(self.wait_in_queue(pending, now)).await
+            }
+        }
+    }
+
     /// Waits in a queue of this process that the request joined at `joined`.
     async fn wait_in_queue(
         &mut self,

@@ -294,7 +294,7 @@ impl ReplySink for Round {
     }
 
     fn is_awaited(&self) -> bool {
-        self.on_settled.as_ref().is_some_and(|it| it.is_awaited())
+        self.on_settled.as_ref().is_some_and(|it| it.is_awaited()) && !self.state.lock().settled
     }
 }
 

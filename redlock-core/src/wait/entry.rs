@@ -320,7 +320,8 @@ impl Entry {
     /// it has said that no other client waits.
     pub(crate) fn shares(mut self, none_waits: impl Fn() + Send + Sync + 'static) {
         let turn_given = Arc::clone(&self.left.turn_given);
-        self.left = Arc::new(Left { turn_given, none_waits: Some(Box::new(none_waits)) });
+        let none_waits = self.node.map(|node| (node, Box::new(none_waits) as _));
+        self.left = Arc::new(Left { turn_given, none_waits });
     }
 
     /// Ends the entry without passing its turn on, because the waiter has the lock.
@@ -355,7 +356,8 @@ impl Drop for Entry {
 /// Hears what the nodes answer when an entry leaves.
 struct Left {
     turn_given: Arc<dyn Fn() + Send + Sync>,
-    none_waits: Option<Box<dyn Fn() + Send + Sync>>,
+    /// The node that kept the entry, and what follows if it says that no other client waits.
+    none_waits: Option<(usize, Box<dyn Fn() + Send + Sync>)>,
 }
 
 impl Left {
@@ -365,10 +367,12 @@ impl Left {
 }
 
 impl ReplySink for Left {
-    fn receive(self: Arc<Self>, _: usize, result: Result<Reply, NodeError>) {
+    fn receive(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
         match (result, &self.none_waits) {
             (Ok(Reply::Woke { .. }), _) => (self.turn_given)(),
-            (Ok(Reply::Done | Reply::Missing), Some(none_waits)) => none_waits(),
+            (Ok(Reply::Done | Reply::Missing), Some((keeper, none_waits))) if node == *keeper => {
+                none_waits();
+            }
             _ => {}
         }
     }

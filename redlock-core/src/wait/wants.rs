@@ -47,8 +47,12 @@ impl Wants {
 
     /// Whether a permit that this request is given suits the other one as well.
     pub(super) fn shares_permits_with(&self, other: &Self) -> bool {
-        let plain = |it: &Self| !it.min_hold && it.permits == self.permits && it.ttl == self.ttl;
-        plain(self) && plain(other)
+        let drift = self.clock_drift_factor.total_cmp(&other.clock_drift_factor);
+        self.permits == other.permits
+            && self.ttl == other.ttl
+            && drift.is_eq()
+            && !self.min_hold
+            && !other.min_hold
     }
 
     /// Whether a lease is good enough to be taken over. What is left of it must not be less than
@@ -95,6 +99,7 @@ mod tests {
             (options.clone().permits(7), false),
             (options.clone().ttl(8 * SECOND), false),
             (options.clone().min_hold(SECOND), false),
+            (options.clone().clock_drift_factor(0.02), false),
         ] {
             let [one, other] = [wants(&options), wants(&other)];
             assert_eq!(one.shares_permits_with(&other), suits, "{other:?}");

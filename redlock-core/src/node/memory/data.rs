@@ -158,8 +158,9 @@ impl Data {
             }
             Action::RaiseBarrier { life } => self.readers.raise_barrier(claim, life, now),
             Action::LowerBarrier => self.readers.lower_barrier(claim),
-            Action::FindPermits { count, from, most } => {
-                self.find_permits(claim, count, from, most, told)
+            Action::FindPermits { count, from, most, asker } => {
+                let others_ask = self.queues.others_ask(queue_keys::line(&claim.key), asker, now);
+                self.find_permits(claim, (count, from), if others_ask { 1 } else { most }, told)
             }
             Action::Inspect => self.inspect(&claim.key),
             Action::Watch => {

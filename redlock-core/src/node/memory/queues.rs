@@ -14,12 +14,17 @@ pub(super) struct Queues {
     /// The waiters for permits that were given their turn and have not asked yet, by when their permits
     /// are no longer kept for them.
     promised: BTreeMap<Arc<str>, Vec<(String, f64)>>,
+    /// The clients that have asked for permits, and when.
+    askers: BTreeMap<Arc<str>, BTreeMap<u64, f64>>,
     /// The locks before which a turn is out, which waiter has it, and until when.
     turns: BTreeMap<Arc<str>, (String, f64)>,
 }
 
 /// How long a turn counts as out, in seconds: as in `wake.lua`.
 const OUT: f64 = 1.0;
+
+/// How long a client counts that has asked for a permit, in seconds: as in `slots.lua`.
+const RECENT: f64 = 1.0;
 
 /// How long a permit is kept for a waiter that has its turn, in seconds: as in `wake.lua`.
 const PROMISE: f64 = 1.0;
@@ -226,6 +231,14 @@ impl Queues {
         (had_turn, promised.filter(|(_, until)| *until > now).count())
     }
 
+    /// Notes that a client asks for permits. Whether another one has done so a moment ago.
+    pub(super) fn others_ask(&mut self, line: &str, asker: u64, now: f64) -> bool {
+        let askers = self.askers.entry(line.into()).or_default();
+        askers.retain(|_, at| now - *at < RECENT);
+        askers.insert(asker, now);
+        askers.len() > 1
+    }
+
     /// Whether no other waiter than this one is in the queue.
     pub(super) fn is_alone(&self, line: &str, waiter: &str) -> bool {
         let mut waiting = self.waiting.get(line).into_iter().flat_map(BTreeMap::values);
@@ -255,12 +268,14 @@ impl Queues {
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
         self.promised.clear();
+        self.askers.clear();
         self.turns.clear();
     }
 
     /// Removes what is dead.
     pub(super) fn sweep(&mut self, now: f64) {
         self.turns.retain(|_, (_, until)| *until > now);
+        self.askers.retain(|_, askers| askers.values().any(|at| now - *at < RECENT));
         self.promised.retain(|_, promised| {
             promised.retain(|(_, until)| *until > now);
             !promised.is_empty()

@@ -92,7 +92,9 @@ impl Sender for RedisSender {
     }
 
     fn send_last(&self, commands: Vec<Command>) {
-        self.0.exchange.lock().ask_last(commands);
+        let mut exchange = self.0.exchange.lock();
+        exchange.mute();
+        exchange.ask(commands);
     }
 
     /// Answers come with bytes, and bytes wake the driver.

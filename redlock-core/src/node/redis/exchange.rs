@@ -113,16 +113,16 @@ impl Exchange {
         batch
     }
 
-    /// As [`ask`](Self::ask), for answers that nothing reads, and asks the server to send none.
+    /// Has the server answer nothing from here on: nothing reads it.
     ///
     /// A socket that is closed with bytes to read resets the connection. A server whose answer meets the reset drops
-    /// what it has not read yet, the deletes of these commands among it (rule 12).
-    pub(super) fn ask_last(&mut self, commands: Vec<Command>) {
+    /// what it has not read yet, the last deletes among it (rule 12). Answers to earlier commands, and pushes, come all
+    /// the same.
+    pub(super) fn mute(&mut self) {
         // A proxy might hang up at a word that it does not know. A server that tracks keys knows this one.
         if self.tells() {
             command::mute(&mut self.out);
         }
-        self.ask(commands);
     }
 
     /// Queues one command of a batch. Another member of the cluster may be `asking` for it, and so many have

@@ -174,6 +174,9 @@ impl<'a> Request<'a> {
         let _permit = client.gate.try_acquire().ok()?;
         let in_flight = client.leases.track_in_flight();
         client.check_open(self.resources.name()).ok()?;
+        if self.in_vain().is_some() {
+            return None;
+        }
         let value = token::fresh_value(&*client.entropy, &client.settings.client_name).ok()?;
         let claim = Claim { permit: true, ..Claim::new(&key, value) };
         let mut asked = self.send(claim, None, in_flight);

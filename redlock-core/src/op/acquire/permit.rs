@@ -15,6 +15,7 @@ use super::{
     request::{Permits, Request},
 };
 use crate::{
+    client::Client,
     error::LockError,
     lease::Hold,
     node::{Action, Claim, Job, Reply, queue_keys},
@@ -77,7 +78,7 @@ impl Request<'_> {
             {
                 return self.admit(Fronts::one(front), granted);
             }
-            front = self.turn(&line, self.now()).await?;
+            front = self.turn_again(&line, now).await?;
         }
         if let Some(refused) = &refused {
             front.failed(refused);
@@ -114,6 +115,13 @@ impl Request<'_> {
                 }
             }
         };
+        if own.is_ok()
+            && let Some(entry) = fronts.first.entry.take()
+        {
+            // Before anything is awaited: if this is dropped there, the release of its permit gives the turn to another
+            // client, and the entry would give another one.
+            entry.acquired();
+        }
         // Nodes that were asked together answer together.
         let soon = self.client.nodes.round_trip().max(MIN_PAUSE);
         let _ = timeout(soon, async {
@@ -147,9 +155,8 @@ impl Request<'_> {
         };
         let waiter = front.entry.as_ref().map(|entry| entry.waiter().to_owned());
         let claim = Arc::new(Claim::new(&self.key, waiter.unwrap_or_default()));
-        let behind = self.client.queues.served_with(front.key(), self.wants());
-        let most = u32::try_from(behind).unwrap_or(u32::MAX).saturating_add(1).min(MOST);
-        let job = Job::new(&claim, Action::FindPermits { count, from, most });
+        let (most, asker) = (self.has_use_for(front), self.client.asker());
+        let job = Job::new(&claim, Action::FindPermits { count, from, most, asker });
         match self.unless_closed(answer_of(&nodes, node, job)).await? {
             Ok(Reply::Permits { free }) if free.is_empty() => Ok(false),
             Ok(Reply::Permits { free }) if free.iter().all(|number| *number < count) => {
@@ -170,6 +177,19 @@ impl Request<'_> {
                 Ok(true)
             }
         }
+    }
+
+    /// How many permits the request has use for: one for itself, and one for each of the tasks behind it that takes it
+    /// as it is.
+    fn has_use_for(&self, front: &Front) -> u32 {
+        let Client { nodes, queues, .. } = &**self.client;
+        // What is left of a permit must suit the next task once this one has it.
+        let is_far = nodes.round_trip() * 8 > self.terms.ttl;
+        if self.client.asker() == 0 || is_far {
+            return 1;
+        }
+        let behind = queues.served_with(front.key(), self.wants());
+        u32::try_from(behind).unwrap_or(u32::MAX).saturating_add(1).min(MOST)
     }
 
     /// Lets the next attempt be for the permit with this number.

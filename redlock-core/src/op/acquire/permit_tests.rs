@@ -23,7 +23,11 @@ use crate::{
     LockError, LockHandle, MemoryNode, Redlock, Released, Restarts,
     client::Client,
     clock::Moment,
-    node::{Action, Listens, counter, intercepted::intercepted, queue_keys},
+    node::{
+        Action, Listens, counter,
+        intercepted::{far_away, intercepted},
+        queue_keys,
+    },
     options::LockOptions,
     resources::Resources,
     settings::Terms,

@@ -25,6 +25,8 @@ impl Request<'_> {
         self.attempts = 1;
         let mut front = self.alone(&line_of_one(&self.key), self.begun)?;
         let line = line_of_readers(&self.key);
+        // When it joined the line.
+        let mut since = None;
         loop {
             let mut fronts = Fronts::one(front);
             let failure = match self.attempt(&mut fronts).await? {
@@ -38,7 +40,11 @@ impl Request<'_> {
                 return Err(self.out_of_time(Some(&failure)));
             }
             let now = self.now();
-            front = self.turn(&line, now).await?;
+            front = match since {
+                None => self.turn(&line, now).await?,
+                Some(since) => self.turn_again(&line, since).await?,
+            };
+            since.get_or_insert(now);
             if !front.asks_beside() {
                 front.failed(&failure);
                 // After waiting for the turn, what the nodes said before is out of date.

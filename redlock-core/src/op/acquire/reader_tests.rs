@@ -20,6 +20,7 @@ use tokio::{
 use super::barrier::Barrier;
 use crate::{
     LockError, LockHandle, LostReason, MemoryNode, Redlock, Released, Restarts,
+    node::intercepted::far_away,
     testing::{are_empty, nodes},
 };
 
@@ -54,7 +55,6 @@ async fn readers_hold_a_lock_together_and_exclude_writers() {
     drop(writer);
 }
 
-/// Each has an expiry of its own: that of a reader that crashed does not keep the others.
 #[tokio::test(start_paused = true)]
 async fn a_reader_is_told_that_a_writer_of_its_own_client_has_the_lock() {
     let nodes = nodes(3);
@@ -69,6 +69,7 @@ async fn a_reader_is_told_that_a_writer_of_its_own_client_has_the_lock() {
     }
 }
 
+/// Each has an expiry of its own: that of a reader that crashed does not keep the others.
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_is_not_renewed_expires_alone() {
     let nodes = nodes(3);
@@ -179,6 +180,44 @@ async fn readers_of_one_client_that_came_before_a_writer_go_before_it_and_hardly
     assert!((MANY..MANY + 5).contains(&inside), "{inside}");
     drop(writer);
     join_all(reading).await.into_iter().for_each(|it| it.unwrap());
+}
+
+/// A reader that is let in beside the front, and is refused because a writer waits, goes back to where it was.
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_asked_beside_the_front_keeps_its_place_and_its_room() {
+    const MS: Duration = Duration::from_millis(1);
+    let nodes = nodes(3);
+    let far = nodes.iter().map(|node| far_away(node.name(), node, 10 * MS)).collect();
+    let redlock = Redlock::builder().ttl(TTL).max_waiters(4).over(far);
+    let other = client(&nodes);
+    let writer = other.lock("r").await.unwrap();
+    let read = || {
+        let request = redlock.lock("r").shared().wait(60 * SECOND).into_future();
+        tokio::spawn(async move {
+            let guard = request.await.map_err(|error| error.is_held())?;
+            sleep(SECOND).await;
+            drop(guard);
+            Ok::<_, bool>(())
+        })
+    };
+    let mut early = Vec::new();
+    for _ in 0..4 {
+        early.push(read());
+        sleep(SECOND).await;
+    }
+    drop(writer);
+    // The first reader has the lock, and the node says that no client waits. Then a writer comes.
+    sleep(32 * MS).await;
+    let writing = tokio::spawn(other.lock("r").wait(60 * SECOND).into_future());
+    sleep(4 * MS).await;
+    let late: Vec<_> = (0..4).map(|_| read()).collect();
+    sleep(5 * SECOND).await;
+    drop(writing.await.unwrap().unwrap());
+    // A reader that is refused is told that other tasks are before it.
+    for early in join_all(early).await {
+        assert_eq!(early.unwrap(), Ok(()), "its room was given to a later one");
+    }
+    late.iter().for_each(JoinHandle::abort);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,16 +1,19 @@
 //! Turns beside that of the front: for a request that asks without waiting for others, for a reader while another one
 //! has the lock, and for a task that is given a permit.
 
-use std::{collections::hash_map::Entry::Vacant, sync::Arc};
+use std::{
+    collections::hash_map::Entry::{Occupied, Vacant},
+    sync::Arc,
+};
 
-use super::{Queue, Queues};
+use super::{Joined, Queue, Queues};
 use crate::{
     clock::Moment,
     wait::{
         readers::{line_of_one, lock_of},
-        turn::{Front, Standing},
+        turn::{Front, PendingTurn, Standing},
         waiter::Waiter,
-        wants::Wants,
+        wants::{NoTurn, Wants},
     },
 };
 
@@ -26,6 +29,27 @@ impl Queues {
                 entry.insert(Queue::new(false, now));
             }
             Some(Front::new(self, own))
+        })
+    }
+
+    /// Takes a request into a line again that had joined it at `since`, and had a turn beside that of the front. It has
+    /// its place and its room there.
+    pub(crate) fn rejoin(self: &Arc<Self>, line: &Arc<str>, wants: Wants, since: Moment) -> Joined {
+        self.locked(line, |inner| {
+            if inner.closed {
+                return Joined::Refused(NoTurn::Closed);
+            }
+            let queue = match inner.by_key.entry(Arc::clone(line)) {
+                Vacant(entry) => {
+                    entry.insert(Queue::new(false, since));
+                    return Joined::First(Front::new(self, line));
+                }
+                Occupied(entry) => entry.into_mut(),
+            };
+            let waiter = Waiter::new(wants, since);
+            let place = queue.waiting.partition_point(|it| it.since <= since);
+            queue.waiting.insert(place, Arc::clone(&waiter));
+            Joined::Waiting(PendingTurn::new(self, line, waiter))
         })
     }
 

@@ -255,3 +255,33 @@ async fn a_hold_that_ends_before_its_queue_knows_it_does_not_block_the_queue() {
     assert!(no_lines(&redlock));
     drop(redlock.try_lock("r").await.unwrap());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_comes_back_to_its_line_has_its_place_again_however_full_it_is() {
+    let redlock = Redlock::builder().nodes(&nodes(1)).max_waiters(2).build().unwrap();
+    let queues = &redlock.client().queues;
+    let wants = Wants::new(&redlock.client().settings.terms(&LockOptions::new()).unwrap(), false);
+    let (key, now) = (Arc::from("line"), || redlock.client().nodes.clock.now());
+    let Joined::First(back) = queues.rejoin(&key, wants, now()) else { panic!("it is empty") };
+    let mut waiting = Vec::new();
+    let mut left_at = now();
+    for place in 0..3 {
+        sleep(MS).await;
+        if place == 1 {
+            // It came here, and had a turn beside the front.
+            left_at = now();
+            sleep(MS).await;
+        }
+        match queues.join(&key, wants, now()) {
+            Joined::Waiting(pending) => waiting.push(Box::pin(pending.turn(MINUTE))),
+            _ => assert_eq!(place, 2, "there is room for two"),
+        }
+    }
+    let Joined::Waiting(again) = queues.rejoin(&key, wants, left_at) else { panic!("no room") };
+    waiting.insert(1, Box::pin(again.turn(MINUTE)));
+    drop(back);
+    for (place, turn) in waiting.into_iter().enumerate() {
+        drop(turn.now_or_never().unwrap_or_else(|| panic!("{place}")).unwrap());
+    }
+    assert!(queues.is_empty());
+}

@@ -8,8 +8,7 @@ impl Data {
     pub(super) fn find_permits(
         &mut self,
         claim: &Claim,
-        count: u32,
-        from: u32,
+        (count, from): (u32, u32),
         most: u32,
         told: &mut Pushes,
     ) -> Reply {
@@ -41,7 +40,7 @@ mod tests {
     use crate::node::{Action, Command, Listens, Places};
 
     const LIFE: Duration = Duration::from_secs(5);
-    const FIND: Action = Action::FindPermits { count: 2, from: 0, most: 1 };
+    const FIND: Action = Action::FindPermits { count: 2, from: 0, most: 1, asker: 1 };
     const GRANT: Action = Action::Grant { ttl: Duration::from_secs(60) };
     const JOIN: Action = Action::Join { place: 0, life: LIFE, listens: Listens::Turn };
 
@@ -87,10 +86,14 @@ mod tests {
         let mut data = Data::new();
         let [holder, one, other] = [1, 2, 3];
         let free = |numbers: &[u32]| Reply::Permits { free: numbers.to_vec() };
-        let find = |most| Action::FindPermits { count: 9, from: 7, most };
+        let find = |most| Action::FindPermits { count: 9, from: 7, most, asker: 1 };
         assert_eq!(act(&mut data, holder, 8, GRANT).0, Reply::Done);
         assert_eq!(act(&mut data, one, 0, find(3)).0, free(&[7, 0, 1]));
         assert_eq!(act(&mut data, one, 0, find(20)).0, free(&[7, 0, 1, 2, 3, 4, 5, 6]));
+        let other_finds = Action::FindPermits { count: 9, from: 7, most: 1, asker: 2 };
+        assert_eq!(act(&mut data, other, 0, other_finds).0, free(&[7]));
+        assert_eq!(act(&mut data, one, 0, find(3)).0, free(&[7]), "the other has asked just now");
+        tokio::time::advance(Duration::from_millis(1001)).await;
         assert!(matches!(act(&mut data, one, 0, JOIN).0, Reply::Queued { .. }));
         assert_eq!(act(&mut data, one, 0, find(3)).0, free(&[7, 0, 1]), "it waits itself");
         assert_eq!(act(&mut data, other, 0, find(3)).0, free(&[7]), "the other waits");

@@ -99,6 +99,12 @@ impl Sender for ClusterSender {
         .boxed()
     }
 
+    fn send_last(&self, commands: Vec<Command>) {
+        let mut members = self.0.lock();
+        members.mute();
+        members.send(commands);
+    }
+
     fn wakes_reader(&self) -> bool {
         // It has to set its alarm, too.
         false

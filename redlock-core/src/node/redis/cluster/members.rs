@@ -187,6 +187,11 @@ impl Members {
         })
     }
 
+    /// Has the members answer nothing from here on.
+    pub(super) fn mute(&mut self) {
+        self.members.iter_mut().filter_map(|it| it.exchange.as_mut()).for_each(Exchange::mute);
+    }
+
     fn write(&mut self) {
         self.members.iter_mut().filter_map(|it| it.exchange.as_mut()).for_each(Exchange::write);
     }

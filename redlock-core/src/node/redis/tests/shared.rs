@@ -238,7 +238,7 @@ async fn a_node_finds_a_permit_that_is_free_there_and_tells_when_there_is_none()
     let server = Server::start();
     let mut node = connected(&server.url("", "")).await;
     let permit = |number: u32| claim(&crate::node::queue_keys::permit("redlock:a", number), CANARY);
-    let find = |from| Action::FindPermits { count: 3, from, most: 1 };
+    let find = |from| Action::FindPermits { count: 3, from, most: 1, asker: 1 };
     let free = |number: Option<u32>| Ok(Reply::Permits { free: Vec::from_iter(number) });
     assert_eq!(act(&mut *node, &permit(0), find(2)).await, free(Some(2)));
     for (number, next) in [(2, 0), (0, 1)] {
@@ -258,14 +258,14 @@ async fn a_node_does_not_look_at_each_permit() {
     let mut node = connected(&server.url("", "")).await;
     let slot = |number: u32| crate::node::queue_keys::permit("redlock:a", number);
     let any = claim(&slot(0), CANARY);
-    let find = Action::FindPermits { count: COUNT, from: COUNT - 2, most: 1 };
+    let find = Action::FindPermits { count: COUNT, from: COUNT - 2, most: 1, asker: 1 };
     for number in 0..COUNT {
         server.admin(&format!("SET {} taken", slot(number)));
     }
     server.admin("CONFIG RESETSTAT");
     assert_eq!(act(&mut *node, &any, find).await, Ok(Reply::Permits { free: vec![] }));
-    let looks = ["eval 1", "exists 6", "time 1", "zcount 1", "zrem 1"];
-    assert_eq!(server.commands_run(), looks);
+    let looks = ["eval 1", "exists 6", "pexpire 1", "time 1", "zadd 1", "zcount 1", "zrem 1"];
+    assert_eq!(server.commands_run(), [&looks[..], &["zremrangebyscore 1"]].concat());
     for free in [COUNT - 1, 0, 1, 517, COUNT - 3] {
         server.admin(&format!("DEL {}", slot(free)));
         assert_eq!(act(&mut *node, &any, find).await, Ok(Reply::Permits { free: vec![free] }));
@@ -275,17 +275,22 @@ async fn a_node_does_not_look_at_each_permit() {
 
 #[tokio::test]
 async fn a_client_that_waits_with_no_other_client_is_told_of_several_permits() {
-    let server = Server::start();
+    const ASKERS: &str = "EXISTS redlock:a:{redlock:a}:permit:askers";
+    let mut server = Server::start();
     let mut node = connected(&server.url("", "")).await;
     let slot =
         |number: u32, value| claim(&crate::node::queue_keys::permit("redlock:a", number), value);
-    let find = |most| Action::FindPermits { count: 9, from: 7, most };
+    let find = |most| Action::FindPermits { count: 9, from: 7, most, asker: 1 };
     let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
     let free = |numbers: &[u32]| Ok(Reply::Permits { free: numbers.to_vec() });
     assert_eq!(act(&mut *node, &slot(8, CANARY), GRANT).await, Ok(Reply::Done));
     let (one, other) = (slot(0, "one"), slot(0, "other"));
     assert_eq!(act(&mut *node, &one, find(3)).await, free(&[7, 0, 1]));
     assert_eq!(act(&mut *node, &one, find(20)).await, free(&[7, 0, 1, 2, 3, 4, 5, 6]));
+    let other_finds = Action::FindPermits { count: 9, from: 7, most: 1, asker: 2 };
+    assert_eq!(act(&mut *node, &other, other_finds).await, free(&[7]));
+    assert_eq!(act(&mut *node, &one, find(3)).await, free(&[7]), "the other has asked just now");
+    server.wait_for("that to be long ago", |server| server.number(ASKERS) == 0).await;
     assert!(matches!(act(&mut *node, &one, join).await, Ok(Reply::Queued { .. })));
     assert_eq!(act(&mut *node, &one, find(3)).await, free(&[7, 0, 1]), "it waits itself");
     assert_eq!(act(&mut *node, &other, find(3)).await, free(&[7]), "the other waits");
@@ -303,7 +308,7 @@ async fn a_free_permit_is_kept_for_the_waiter_that_has_its_turn() {
     let mut node = connected(&server.url("", "")).await;
     let slot =
         |number: u32, value| claim(&crate::node::queue_keys::permit("redlock:a", number), value);
-    let find = Action::FindPermits { count: 1, from: 0, most: 1 };
+    let find = Action::FindPermits { count: 1, from: 0, most: 1, asker: 1 };
     let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
     let free = |number: Option<u32>| Ok(Reply::Permits { free: Vec::from_iter(number) });
     let holder = slot(0, CANARY);
@@ -322,7 +327,7 @@ async fn a_turn_that_a_waiter_does_not_use_and_a_permit_that_lies_idle_go_to_the
     let mut node = connected(&server.url("", "")).await;
     let slot =
         |number: u32, value| claim(&crate::node::queue_keys::permit("redlock:a", number), value);
-    let find = Action::FindPermits { count: 2, from: 0, most: 1 };
+    let find = Action::FindPermits { count: 2, from: 0, most: 1, asker: 1 };
     let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
     let free = |number: Option<u32>| Ok(Reply::Permits { free: Vec::from_iter(number) });
     let (first, second) = (slot(1, "first"), slot(1, "second"));

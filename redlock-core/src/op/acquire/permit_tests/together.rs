@@ -7,10 +7,10 @@ use super::*;
 const MS: Duration = Duration::from_millis(1);
 
 /// Takes one of 16 permits, keeps it for a moment and releases it, again and again until `end`. Returns how often.
-async fn works(client: Redlock, end: Instant) -> u32 {
+async fn works(client: Redlock, name: String, end: Instant) -> u32 {
     let mut turns = 0;
     while Instant::now() < end {
-        let guard = client.lock("r").permits(16).wait(60 * SECOND).await.unwrap();
+        let guard = client.lock(name.as_str()).permits(16).wait(60 * SECOND).await.unwrap();
         assert!(guard.is_valid());
         sleep(MS).await;
         guard.release().await.unwrap();
@@ -27,7 +27,8 @@ async fn the_tasks_of_a_client_get_free_permits_together() {
         nodes.iter().for_each(|node| node.slow(2 * MS));
         let redlock = client(&nodes);
         let end = Instant::now() + SECOND;
-        let tasks: Vec<_> = (0..tasks).map(|_| tokio::spawn(works(redlock.clone(), end))).collect();
+        let tasks: Vec<_> =
+            (0..tasks).map(|_| tokio::spawn(works(redlock.clone(), "r".to_owned(), end))).collect();
         let turns: Vec<u32> = join_all(tasks).await.into_iter().map(Result::unwrap).collect();
         let all: u32 = turns.iter().sum();
         let (least, most) = (turns.iter().min().unwrap(), turns.iter().max().unwrap());
@@ -35,6 +36,41 @@ async fn the_tasks_of_a_client_get_free_permits_together() {
         assert!(most - least <= most / 2, "{turns:?}");
         sleep(SECOND).await;
         assert!(are_empty(&nodes));
+    }
+}
+
+/// A client that has many tasks would take all that is free whenever the other one is not in the queue: while that one
+/// asks, and while it has its turn.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_wants_permits_now_and_then_gets_its_share_beside_a_crowd() {
+    for (sits_out, delay, tasks) in [(false, 2, 40), (false, 12, 8), (false, 12, 1), (true, 2, 8)] {
+        let nodes = nodes(3);
+        nodes.iter().for_each(|node| node.slow(2 * MS));
+        let crowd = client(&nodes);
+        let far = nodes.iter().map(|it| far_away(it.name(), it, (delay - 2) * MS / 2)).collect();
+        let other = Redlock::builder().ttl(TTL).over(far);
+        for client in [&crowd, &other] {
+            drop(client.lock("warm").await.unwrap());
+        }
+        let mut names = (0..1000).map(|number| format!("r{number}"));
+        let is_kept = |it: &String| is_kept_by_first(&crowd, it) && is_kept_by_first(&other, it);
+        let name = names.find(is_kept).unwrap();
+        if sits_out {
+            nodes[0].restart_empty();
+            sleep(SECOND).await;
+        }
+        let end = Instant::now() + 3 * SECOND;
+        let work = |client: &Redlock, tasks: usize| {
+            let each = |_| tokio::spawn(works(client.clone(), name.clone(), end));
+            (0..tasks).map(each).collect::<Vec<_>>()
+        };
+        let (crowd, few) = (work(&crowd, 40), work(&other, tasks));
+        let sum =
+            async |tasks| -> u32 { join_all(tasks).await.into_iter().map(Result::unwrap).sum() };
+        let (crowd, few): (u32, u32) = (sum(crowd).await, sum(few).await);
+        // One that is far away is out of the queue most of the time, and then so is the other.
+        let share = if delay > 2 { 12 } else { 3 };
+        assert!(few * share > crowd, "{few} and {crowd}: {sits_out} {delay} {tasks}");
     }
 }
 
