@@ -258,7 +258,7 @@ async fn a_hold_that_ends_before_its_queue_knows_it_does_not_block_the_queue() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_comes_back_to_its_line_has_its_place_again_however_full_it_is() {
-    let redlock = Redlock::builder().nodes(&nodes(1)).max_waiters(2).build().unwrap();
+    let redlock = Redlock::builder().nodes(nodes(1)).max_waiters(2).build().unwrap();
     let queues = &redlock.client().queues;
     let wants = Wants::new(&redlock.client().settings.terms(&LockOptions::new()).unwrap(), false);
     let (key, now) = (Arc::from("line"), || redlock.client().nodes.clock.now());
