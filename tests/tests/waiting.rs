@@ -208,12 +208,13 @@ async fn a_queue_asks_as_often_as_its_most_hurried_waiter_would() {
     let calm = redlock_tests::patient(urls).wait(NEVER).retry_delay(NEVER).build().unwrap();
     nodes.warm_up(&calm).await;
     let theirs = client(&nodes).await;
-    for hurried in [true, false] {
-        let guard = theirs.lock("job").await.unwrap();
-        let first = tokio::spawn(calm.lock("job").into_future());
+    for (name, hurried) in [("job", true), ("other", false)] {
+        // A client that has waited for a lock stands back the next time, and asks no node while it does.
+        let guard = theirs.lock(name).await.unwrap();
+        let first = tokio::spawn(calm.lock(name).into_future());
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert!(!first.is_finished());
-        let request = calm.lock("job").retry_delay(Duration::from_millis(50));
+        let request = calm.lock(name).retry_delay(Duration::from_millis(50));
         if hurried {
             let behind = tokio::spawn(request.into_future());
             guard.release().await.unwrap();
