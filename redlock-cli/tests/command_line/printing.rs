@@ -26,17 +26,20 @@ fn a_message_without_a_reader_does_not_change_the_exit_code() {
     }
 }
 
+/// What prints something that was asked for.
+const PRINTS: [&[&str]; 6] = [
+    &["inspect", "r"],
+    &["--json", "inspect", "r"],
+    &["release", "r"],
+    &["health"],
+    &["completions", "bash"],
+    &["--help"],
+];
+
 #[test]
 fn a_reader_that_goes_away_is_no_failure() {
     let nodes = Nodes::start(1);
-    for words in [
-        &["inspect", "r"][..],
-        &["--json", "inspect", "r"],
-        &["release", "r"],
-        &["health"],
-        &["completions", "bash"],
-        &["--help"],
-    ] {
+    for words in PRINTS {
         let output =
             redlock(&nodes, words).stdout(closed_pipe()).stderr(Stdio::piped()).spawn().unwrap();
         let (code, _, told) = told(output.wait_with_output().unwrap());
@@ -48,14 +51,7 @@ fn a_reader_that_goes_away_is_no_failure() {
 #[cfg(target_os = "linux")]
 fn output_that_cannot_be_written_is_a_failure() {
     let nodes = Nodes::start(1);
-    for words in [
-        &["inspect", "r"][..],
-        &["--json", "inspect", "r"],
-        &["release", "r"],
-        &["health"],
-        &["completions", "bash"],
-        &["--help"],
-    ] {
+    for words in PRINTS {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
         let child = redlock(&nodes, words).stdout(full).stderr(Stdio::piped()).spawn().unwrap();
         let (code, _, told) = told(child.wait_with_output().unwrap());
