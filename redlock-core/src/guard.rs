@@ -17,7 +17,7 @@ use crate::{
 
 /// A lock that is held. It renews itself until it is released, dropped or lost.
 ///
-/// Dropping it releases the lock in the background, also outside of the runtime and during a panic.
+/// Dropping it releases the lock in the background, also outside of the runtime, after its end and during a panic.
 /// The ttl only bounds how long the lock outlives a crash. Use [`release`](Self::release) to wait until the
 /// nodes have confirmed the release, and [`lost`](Self::lost) to learn that the lock is not yours any more.
 #[must_use = "a guard that is not bound to a name releases its lock at once"]

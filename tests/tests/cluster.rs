@@ -246,3 +246,19 @@ async fn a_cluster_that_is_none_or_cannot_be_reached_says_so() {
         assert!(error.to_string().contains(words), "{error}");
     }
 }
+
+#[test]
+fn guards_that_are_dropped_after_their_runtime_leave_no_key() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let cluster = Cluster::start(false);
+    let first = runtime();
+    let guards = first.block_on(async {
+        let redlock = client(&cluster).build().unwrap();
+        many(&redlock).await
+    });
+    drop(first);
+    assert!(cluster.masters.iter().all(|it| !it.keys().is_empty()));
+    drop(guards);
+    let are_empty = async || cluster.masters.iter().all(|it| it.keys().is_empty());
+    runtime().block_on(wait_until("all are gone", are_empty));
+}

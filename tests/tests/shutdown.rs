@@ -161,11 +161,39 @@ async fn guards_of_tasks_that_main_leaves_behind_leave_no_key() {
 }
 
 /// Each of them is dropped alone, and its delete goes out alone. On several threads, guards are dropped while the tasks
-/// of the nodes still run: then answers are on their way as the process ends, and a server may drop what it has not
-/// read yet.
+/// of the nodes still run: then answers are on their way as the process ends.
 #[tokio::test]
 async fn guards_of_a_thousand_tasks_that_main_leaves_behind_leave_no_key() {
-    leaves_no_key("leave", 1000, &["current_thread"]).await;
+    leaves_no_key("leave", 1000, &["current_thread", "multi_thread"]).await;
+}
+
+/// No runtime is left that could carry a byte.
+#[tokio::test]
+async fn guards_that_are_dropped_after_their_runtime_leave_no_key() {
+    leaves_no_key("outlive", 20, &["current_thread", "multi_thread"]).await;
+}
+
+#[tokio::test]
+async fn a_runtime_ends_while_a_node_hangs() {
+    let nodes = Nodes::start(3);
+    let client = nodes.client().ttl(LONG).node_timeout(LONG / 3).build().unwrap();
+    let (tell, ended) = oneshot::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            nodes.warm_up(&client).await;
+            nodes[0].pause();
+            // The node has not answered yet.
+            drop(client.lock("job").await.unwrap());
+        });
+        drop(runtime);
+        let _ = tell.send(nodes);
+    });
+    let nodes = within("the end of the runtime", ended).await.unwrap();
+    let others_are_empty = async || nodes[1].keys().is_empty() && nodes[2].keys().is_empty();
+    wait_until("the others have no key", others_are_empty).await;
+    nodes[0].resume();
+    wait_until("no key is left", async || nodes.are_empty()).await;
 }
 
 async fn leaves_no_key(end: &str, guards: usize, flavors: &[&str]) {

@@ -151,3 +151,20 @@ async fn a_provider_that_fails_is_quoted() {
     let reason = reason(&client(node)).await;
     assert!(reason.ends_with("client certificate failed: the vault is sealed"), "{reason}");
 }
+
+/// The sockets of tokio fail once their runtime has ended.
+#[test]
+fn a_guard_that_is_dropped_after_its_runtime_leaves_no_key() {
+    let ours = Authority::new("ours");
+    let server = Server::builder().tls(&ours.certificate(&HOSTS), None).start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let guard = runtime.block_on(async {
+        let redlock = client(Node::new(server.tls_url()).tls_ca(ours.pem()));
+        within("a lock", redlock.lock("r")).await.unwrap()
+    });
+    drop(runtime);
+    assert!(!server.keys().is_empty());
+    drop(guard);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(wait_until("no key is left", async || server.keys().is_empty()));
+}

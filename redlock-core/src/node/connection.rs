@@ -58,10 +58,19 @@ pub(crate) trait Sender: Send + Sync + 'static {
     /// [`Disconnected`](crate::NodeErrorKind::Disconnected).
     fn send(&self, commands: Vec<Command>) -> BoxFuture<'static, Vec<Result<Reply, NodeError>>>;
 
-    /// Sends commands before the connection is dropped. Their answers are not read.
+    /// Sends commands, if any, before the connection is dropped: its task was dropped with its runtime. Their answers
+    /// are not read.
     fn send_last(&self, commands: Vec<Command>) {
-        // The first poll sends.
-        let _ = self.send(commands).now_or_never();
+        if !commands.is_empty() {
+            // The first poll sends.
+            let _ = self.send(commands).now_or_never();
+        }
+    }
+
+    /// After the first [`send_last`](Self::send_last): reads what is there. Returns whether earlier commands have
+    /// their answers. To close a connection with answers on their way may undo the last commands.
+    fn has_heard_out(&self) -> bool {
+        true
     }
 
     /// Whether the task that waits for the end of the connection is woken by answers, even to

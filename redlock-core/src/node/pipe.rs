@@ -176,10 +176,13 @@ impl Pipe {
     pub(super) fn send_last(&self, outbox: &mut Outbox, now: Moment) -> Vec<Queued> {
         let Some(Parting { sender, .. }) = &self.parting else { return Vec::new() };
         let deletes = outbox.take_deletes(now);
-        if !deletes.is_empty() {
-            sender.send_last(deletes.iter().map(|item| item.job.command(now)).collect());
-        }
+        sender.send_last(deletes.iter().map(|item| item.job.command(now)).collect());
         deletes
+    }
+
+    /// The sender of the connection of a task that was dropped with its runtime.
+    pub(super) fn parting(&self) -> Option<Arc<dyn Sender>> {
+        self.parting.as_ref().map(|Parting { sender, .. }| Arc::clone(sender))
     }
 
     /// The connection of a task that has ended, for the next task to close.

@@ -6,9 +6,9 @@
 //! - `work RESOURCE URL..`: works under the lock, prints `working`, and once the lock is lost
 //!   `lost NANOSECONDS`: when, on the clock of histories, the body was polled last.
 //! - `abort RESOURCE URL..`: takes the lock, prints `held`, and aborts once its input ends.
-//! - `drop FLAVOR RESOURCE URL..`: takes twenty locks on a runtime of this flavor, drops them and is at
-//!   its end.
-//! - `leave FLAVOR RESOURCE URL..`: the same with twenty tasks, each of which holds a lock at the end.
+//! - `drop FLAVOR COUNT URL..`: takes so many locks on a runtime of this flavor, drops them and is at its end.
+//! - `leave FLAVOR COUNT URL..`: the same with tasks, each of which holds a lock at the end.
+//! - `outlive FLAVOR COUNT URL..`: the same with locks that are dropped after the runtime, of a client in a pool.
 //! - `suspend RESOURCE URL..`: takes the lock, and prints whether it is valid before and after two hours
 //!   that only the boot clock shows, as when the machine was asleep.
 //! - `lead ROLE URL..`: campaigns, prints `campaigns`, `leads TOKEN` when a term begins and `lost` when
@@ -32,7 +32,7 @@ use std::{
     time::Duration,
 };
 
-use redlock_core::{LockError, LockHandle, NodeHealth, Redlock};
+use redlock_core::{LockError, LockGuard, LockHandle, NodeHealth, Redlock, pools};
 use redlock_tests::{
     Server,
     history::{self, History},
@@ -44,11 +44,22 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let mut runtime = match words[..] {
-        ["drop" | "leave", "multi_thread", ..] => Builder::new_multi_thread(),
+        ["drop" | "leave" | "outlive", "multi_thread", ..] => Builder::new_multi_thread(),
         _ => Builder::new_current_thread(),
     };
     // As `#[tokio::main]` does it.
-    runtime.enable_all().build().unwrap().block_on(run(&words));
+    let runtime = runtime.enable_all().build().unwrap();
+    if let ["outlive", _, count, ref urls @ ..] = words[..] {
+        let guards = runtime.block_on(async {
+            let (client, guards) = locks(count, urls).await;
+            pools::install("default", client).unwrap();
+            guards
+        });
+        drop(runtime);
+        drop(guards);
+    } else {
+        runtime.block_on(run(&words));
+    }
 }
 
 async fn run(words: &[&str]) {
@@ -75,15 +86,7 @@ async fn run(words: &[&str]) {
             client(urls).lock(resource).run(body).await.unwrap();
         }
         [end @ ("drop" | "leave"), _, count, ref urls @ ..] => {
-            // Longer than any test waits: the key must not go by itself.
-            let hour = Duration::from_secs(3600);
-            let client = builder(urls).max_ttl(hour).ttl(hour).build().unwrap();
-            let mut guards = Vec::new();
-            for number in 0..count.parse().unwrap() {
-                guards.push(client.lock(format!("job-{number}")).await.unwrap());
-            }
-            // Every node has answered what it was asked before.
-            assert!(client.health().await.iter().all(NodeHealth::is_up));
+            let (_client, mut guards) = locks(count, urls).await;
             if end == "leave" {
                 for guard in guards.drain(..) {
                     tokio::spawn(async move {
@@ -146,6 +149,20 @@ fn sleep_by_the_boot_clock() {
     move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Time)).unwrap();
     drop(there.stdin.take());
     there.wait().unwrap();
+}
+
+/// A client, and so many of its locks.
+async fn locks(count: &str, urls: &[&str]) -> (Redlock, Vec<LockGuard>) {
+    // Longer than any test waits: the key must not go by itself.
+    let hour = Duration::from_secs(3600);
+    let client = builder(urls).max_ttl(hour).ttl(hour).build().unwrap();
+    let mut guards = Vec::new();
+    for number in 0..count.parse().unwrap() {
+        guards.push(client.lock(format!("job-{number}")).await.unwrap());
+    }
+    // Every node has answered what it was asked before.
+    assert!(client.health().await.iter().all(NodeHealth::is_up));
+    (client, guards)
 }
 
 /// Returns when standard input ends.

@@ -128,6 +128,11 @@ impl Calls {
         }
     }
 
+    /// Whether no answer is on its way.
+    pub(super) fn is_answered(&self) -> bool {
+        self.awaited.is_empty()
+    }
+
     /// Writes the commands of a batch.
     pub(super) fn ask(&mut self, batch: &Arc<Batch>, out: &mut Vec<u8>) {
         let mut first = 0;

@@ -93,8 +93,14 @@ impl Sender for RedisSender {
 
     fn send_last(&self, commands: Vec<Command>) {
         let mut exchange = self.0.exchange.lock();
-        exchange.mute();
+        exchange.part();
         exchange.ask(commands);
+    }
+
+    fn has_heard_out(&self) -> bool {
+        // What wakes it has gone with the runtime.
+        let _ = self.0.drive(&mut Context::from_waker(Waker::noop()));
+        self.0.exchange.lock().has_heard_out()
     }
 
     /// Answers come with bytes, and bytes wake the driver.

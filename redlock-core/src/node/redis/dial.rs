@@ -9,6 +9,7 @@ use tokio::net::TcpStream;
 #[cfg(feature = "tls-rustls")]
 use super::tls::Tls;
 use super::{
+    socket::Socket,
     transport::{CloseReason, Transport},
     url::Address,
 };
@@ -50,16 +51,16 @@ impl Dialer {
     ) -> Result<Transport, String> {
         match address {
             Address::Tcp { host, port } => {
-                Ok(Transport::new(tcp(host, *port).await?, close_reason))
+                Ok(Transport::new(Socket::new(tcp(host, *port).await?), close_reason))
             }
             #[cfg(feature = "tls-rustls")]
             Address::Tls { host, port } => {
-                let tcp = tcp(host, *port).await?;
+                let tcp = Socket::new(tcp(host, *port).await?);
                 Ok(Transport::new(self.tls.secure(host, tcp).await?, close_reason))
             }
             #[cfg(unix)]
             Address::Unix(path) => match tokio::net::UnixStream::connect(path).await {
-                Ok(stream) => Ok(Transport::new(stream, close_reason)),
+                Ok(stream) => Ok(Transport::new(Socket::new(stream), close_reason)),
                 Err(error) => Err(error.to_string()),
             },
             #[cfg(not(unix))]

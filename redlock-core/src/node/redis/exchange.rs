@@ -13,7 +13,7 @@ use std::{
 use redis::{PushKind, Value};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    sync::oneshot,
+    sync::oneshot::{self, error::TryRecvError},
 };
 
 use super::{
@@ -66,6 +66,10 @@ pub(super) struct Exchange {
     watchers: Option<Arc<Watchers>>,
     /// Pushes that the listeners are told once nothing is locked.
     pushed: Vec<Pushed>,
+    /// The runtime of the task that reads has begun to end.
+    is_parting: bool,
+    /// Comes behind the answers to all commands before that.
+    last_pong: Option<oneshot::Receiver<Result<(), NodeError>>>,
 }
 
 /// The pushes of a server.
@@ -93,6 +97,8 @@ impl Exchange {
             driver: None,
             watchers,
             pushed: Vec::new(),
+            is_parting: false,
+            last_pong: None,
         }
     }
 
@@ -113,16 +119,31 @@ impl Exchange {
         batch
     }
 
-    /// Has the server answer nothing from here on: nothing reads it.
+    /// Goes on without the runtime of the task that reads, and has the server answer nothing from here on.
     ///
     /// A socket that is closed with bytes to read resets the connection. A server whose answer meets the reset drops
-    /// what it has not read yet, the last deletes among it (rule 12). Answers to earlier commands, and pushes, come all
-    /// the same.
-    pub(super) fn mute(&mut self) {
+    /// what it has not read yet, the last deletes among it (rule 12). So the answers to earlier commands have to be
+    /// [read](Self::has_heard_out).
+    pub(super) fn part(&mut self) {
+        if std::mem::replace(&mut self.is_parting, true) {
+            return;
+        }
+        if let Some(transport) = &mut self.transport {
+            transport.leave_runtime();
+        }
+        if !self.calls.is_answered() {
+            self.last_pong = Some(self.calls.ping(&mut self.out));
+        }
         // A proxy might hang up at a word that it does not know. A server that tracks keys knows this one.
         if self.tells() {
             command::mute(&mut self.out);
         }
+        self.write();
+    }
+
+    /// Whether each command that was sent before the [parting](Self::part) has its answer, or cannot have it any more.
+    pub(super) fn has_heard_out(&mut self) -> bool {
+        self.last_pong.as_mut().is_none_or(|pong| pong.try_recv() != Err(TryRecvError::Empty))
     }
 
     /// Queues one command of a batch. Another member of the cluster may be `asking` for it, and so many have

@@ -57,6 +57,7 @@ mod sentinel;
 mod server_error;
 mod set;
 mod shared;
+mod socket;
 #[cfg(test)]
 mod tests;
 #[cfg(feature = "tls-rustls")]

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{
     TlsConnector,
     client::TlsStream,
@@ -51,11 +51,11 @@ impl Tls {
     }
 
     /// Shakes hands with `host`, whose certificate must be trusted.
-    pub(super) async fn secure(
+    pub(super) async fn secure<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         host: &str,
-        tcp: TcpStream,
-    ) -> Result<TlsStream<TcpStream>, String> {
+        tcp: S,
+    ) -> Result<TlsStream<S>, String> {
         let config = self.config().await?;
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| "the host is no name that a certificate could have".to_owned())?;

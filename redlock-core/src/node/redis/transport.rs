@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use redis::Value;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::server_error;
+use super::{server_error, socket::Socket};
 
 /// Why a connection ended on which the server sent something that is no reply.
 pub(super) const NOT_REDIS: &str = "the server does not speak the Redis protocol";
@@ -86,9 +86,29 @@ impl AsyncWrite for Lent {
 }
 
 /// Anything that carries bytes both ways.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
+    /// Goes on without the runtime: see [`Socket::leave_runtime`].
+    fn leave_runtime(&mut self) {}
+}
 
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+impl<S> Stream for Socket<S>
+where
+    Self: AsyncRead + AsyncWrite + Send + Unpin,
+{
+    fn leave_runtime(&mut self) {
+        self.leave_runtime();
+    }
+}
+
+#[cfg(feature = "tls-rustls")]
+impl<S> Stream for tokio_rustls::client::TlsStream<Socket<S>>
+where
+    Socket<S>: AsyncRead + AsyncWrite + Send + Unpin,
+{
+    fn leave_runtime(&mut self) {
+        self.get_mut().0.leave_runtime();
+    }
+}
 
 /// Why a connection ended; the first reason counts.
 #[derive(Clone, Default)]
@@ -109,6 +129,11 @@ impl CloseReason {
 impl Transport {
     pub(super) fn new(stream: impl Stream + 'static, close_reason: CloseReason) -> Self {
         Self { stream: Box::new(stream), close_reason, asked: false }
+    }
+
+    /// Goes on without the runtime: see [`Socket::leave_runtime`].
+    pub(super) fn leave_runtime(&mut self) {
+        self.stream.leave_runtime();
     }
 
     fn note<T>(&self, outcome: &Poll<io::Result<T>>) {

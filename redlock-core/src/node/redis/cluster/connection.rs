@@ -1,7 +1,13 @@
 //! A cluster as one connection: the task that waits for its end carries the bytes of all members, and
 //! looks at the cluster when something has changed, and once a second.
 
-use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
 
 use futures_util::future::{BoxFuture, FutureExt};
 use tokio::time::Instant;
@@ -101,8 +107,15 @@ impl Sender for ClusterSender {
 
     fn send_last(&self, commands: Vec<Command>) {
         let mut members = self.0.lock();
-        members.mute();
+        members.part();
         members.send(commands);
+    }
+
+    fn has_heard_out(&self) -> bool {
+        let mut members = self.0.lock();
+        // What wakes it has gone with the runtime.
+        members.drive(&mut Context::from_waker(Waker::noop()));
+        members.have_heard_out()
     }
 
     fn wakes_reader(&self) -> bool {

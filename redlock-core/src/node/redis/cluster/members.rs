@@ -187,9 +187,15 @@ impl Members {
         })
     }
 
-    /// Has the members answer nothing from here on.
-    pub(super) fn mute(&mut self) {
-        self.members.iter_mut().filter_map(|it| it.exchange.as_mut()).for_each(Exchange::mute);
+    /// Goes on without the runtime, and has the members answer nothing from here on.
+    pub(super) fn part(&mut self) {
+        self.members.iter_mut().filter_map(|it| it.exchange.as_mut()).for_each(Exchange::part);
+    }
+
+    /// Whether each command that was sent before the parting has its answer, or cannot have it any more.
+    pub(super) fn have_heard_out(&mut self) -> bool {
+        let mut open = self.members.iter_mut().filter_map(|it| it.exchange.as_mut());
+        open.all(Exchange::has_heard_out)
     }
 
     fn write(&mut self) {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf},
     net::TcpStream,
 };
 
@@ -16,7 +16,7 @@ use super::{
         abilities::Abilities,
         connection::RedisConnection,
         exchange::{Exchange, Setup},
-        transport::{CloseReason, Transport},
+        transport::{CloseReason, Stream, Transport},
     },
     *,
 };
@@ -37,6 +37,10 @@ impl AsyncRead for Reluctant {
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
+
+impl Stream for Reluctant {}
+
+impl Stream for DuplexStream {}
 
 impl AsyncWrite for Reluctant {
     fn poll_write(
@@ -63,10 +67,7 @@ impl AsyncWrite for Reluctant {
 }
 
 /// A connection over this stream, to a server that pushes changes to these listeners.
-fn over(
-    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    watchers: Option<Arc<Watchers>>,
-) -> RedisConnection {
+fn over(stream: impl Stream + 'static, watchers: Option<Arc<Watchers>>) -> RedisConnection {
     let close_reason = CloseReason::default();
     RedisConnection::new(Exchange::new(Setup {
         node: "a:1".into(),
@@ -112,11 +113,12 @@ async fn commands_written_three_bytes_at_a_time_arrive_whole_and_in_order() {
     assert_eq!(server.number("DBSIZE"), 0);
 }
 
+const MUTE: &str = "*3\r\n$6\r\nCLIENT\r\n$5\r\nREPLY\r\n$3\r\nOFF\r\n";
+
 /// A connection that is closed with answers to read is reset, and the server may drop what it has not
 /// read yet.
 #[tokio::test]
 async fn the_last_commands_ask_for_no_answers_where_the_server_knows_the_word() {
-    const MUTE: &str = "*3\r\n$6\r\nCLIENT\r\n$5\r\nREPLY\r\n$3\r\nOFF\r\n";
     for tells in [true, false] {
         let (stream, mut server) = tokio::io::duplex(64 * 1024);
         let node = over(stream, tells.then(Arc::default));
@@ -127,4 +129,44 @@ async fn the_last_commands_ask_for_no_answers_where_the_server_knows_the_word() 
         assert_eq!(written.starts_with(MUTE), tells, "{written}");
         assert!(written.contains("\r\nEVAL\r\n") && written.contains(CANARY), "{written}");
     }
+}
+
+#[tokio::test]
+async fn answers_to_earlier_commands_are_read_before_the_connection_may_close() {
+    const PING: &str = "*1\r\n$4\r\nPING\r\n";
+    let (stream, mut server) = tokio::io::duplex(64 * 1024);
+    let node = over(stream, Some(Arc::default()));
+    let sender = node.sender();
+    let claims = [claim("a", CANARY), claim("b", CANARY)];
+    let release = |claim: &Arc<Claim>| vec![Command { claim: Arc::clone(claim), action: RELEASE }];
+    let mut sending = sender.send(release(&claims[0]));
+    assert!((&mut sending).now_or_never().is_none());
+    sender.send_last(Vec::new());
+    sender.send_last(release(&claims[1]));
+    assert!(!sender.has_heard_out());
+
+    let mut written = vec![0; 64 * 1024];
+    let length = server.read(&mut written).await.unwrap();
+    let written = std::str::from_utf8(&written[..length]).unwrap();
+    assert_eq!((written.matches(PING).count(), written.matches(MUTE).count()), (1, 1));
+    let places = ["\r\na\r\n", PING, MUTE, "\r\nb\r\n"].map(|it| written.find(it).unwrap());
+    assert!(places.is_sorted(), "{places:?} in {written}");
+
+    server.write_all(b":1\r\n").await.unwrap();
+    assert!(!sender.has_heard_out());
+    server.write_all(b"+PONG\r\n").await.unwrap();
+    assert!(sender.has_heard_out());
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_up_is_heard_out() {
+    let (stream, server) = tokio::io::duplex(64 * 1024);
+    let node = over(stream, None);
+    let sender = node.sender();
+    let mut sending = sender.send(vec![command(&(&claim("a", CANARY), GRANT))]);
+    assert!((&mut sending).now_or_never().is_none());
+    sender.send_last(Vec::new());
+    assert!(!sender.has_heard_out());
+    drop(server);
+    assert!(sender.has_heard_out());
 }

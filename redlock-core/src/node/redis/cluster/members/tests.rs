@@ -228,3 +228,26 @@ async fn a_slot_that_moves_to_a_member_without_a_name_stays_in_use() {
     assert_eq!(answered(&mut members, &[grant]).await, [Ok(Reply::Done)]);
     assert_eq!(members.apply(look(2)), 0, "it gives locks");
 }
+
+#[tokio::test]
+async fn each_member_is_heard_out_before_the_connections_may_close() {
+    let (mut members, _ends) = two();
+    let waker = Waker::noop();
+    let has_heard = |members: &mut Members| {
+        members.drive(&mut Context::from_waker(waker));
+        members.have_heard_out()
+    };
+    members.part();
+    assert!(has_heard(&mut members), "nothing was asked");
+
+    let (mut members, [mut first, mut second]) = two();
+    members.ping().unwrap();
+    members.part();
+    assert!(!has_heard(&mut members));
+    first.write_all(b"+PONG\r\n+PONG\r\n").await.unwrap();
+    assert!(!has_heard(&mut members));
+    second.write_all(b"+PONG\r\n").await.unwrap();
+    assert!(!has_heard(&mut members));
+    second.write_all(b"+PONG\r\n").await.unwrap();
+    assert!(has_heard(&mut members));
+}
