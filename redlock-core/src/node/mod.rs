@@ -32,6 +32,8 @@ mod outbox_fuzz;
 #[cfg(test)]
 mod outbox_tests;
 mod outcome;
+#[cfg(test)]
+mod parting_tests;
 mod pipe;
 mod quarantine;
 pub(crate) mod queue_keys;

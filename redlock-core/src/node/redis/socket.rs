@@ -114,7 +114,8 @@ impl<S: AsyncWrite + Handle + Unpin> AsyncWrite for Socket<S> {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::{
         io::{Read, Write},
