@@ -78,6 +78,8 @@ impl Request<'_> {
             {
                 return self.admit(Fronts::one(front), granted);
             }
+            // It waits in one queue, not in two.
+            drop(front);
             front = self.turn_again(&line, now).await?;
         }
         if let Some(refused) = &refused {
