@@ -6,14 +6,14 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     Action, Claim, CleanUp, Draw, EarlyReply, Identity, Job, Listens, Places, Raise, Reply,
-    ReplyTo, Restarts, deliver,
+    ReplySink, ReplyTo, Restarts, deliver,
     lanes::Queued,
     outbox::{Link, Outbox},
     quarantine::Quarantine,
 };
 use crate::{
     clock::{Clock, Moment, TokioClock},
-    error::NodeErrorKind,
+    error::{NodeError, NodeErrorKind},
     quorum::{FreeSignal, Round, names},
 };
 
@@ -147,6 +147,31 @@ fn a_newer_wish_replaces_a_renewal_that_was_not_sent() {
     put(&mut outbox, Job::new(&ours, HEAL));
     assert_eq!(put(&mut outbox, delete(&ours)).len(), 1);
     assert_eq!(actions(&take(&mut outbox, 0)), [Action::Release { wakes: Places::NONE }]);
+}
+
+#[test]
+fn extensions_that_callers_wait_for_are_all_sent_until_the_lock_is_released() {
+    struct Asked;
+
+    impl ReplySink for Asked {
+        fn receive(self: Arc<Self>, _: usize, _: Result<Reply, NodeError>) {}
+
+        fn is_awaited(&self) -> bool {
+            true
+        }
+    }
+
+    let (mut outbox, ours, asked) = (up(), claim("k"), Arc::new(Asked));
+    for released in [false, true] {
+        for _ in 0..2 {
+            let job = Job::new(&ours, EXTEND);
+            assert!(outbox.put(&name(), job, ReplyTo::new(&asked, 0), at(0)).is_empty());
+        }
+        if released {
+            assert_eq!(put(&mut outbox, delete(&ours)).len(), 2, "both are told");
+        }
+        assert_eq!(take(&mut outbox, 0).len(), if released { 1 } else { 2 });
+    }
 }
 
 /// A renewal would find the key missing and set it, and a release would then delete nothing.

@@ -286,6 +286,11 @@ impl Queues {
         });
     }
 
+    #[cfg(test)]
+    pub(super) fn knows_no_askers(&self) -> bool {
+        self.askers.is_empty()
+    }
+
     /// The name of the waiter in front.
     fn first_of(&self, line: &str) -> Option<String> {
         let first = self.waiting.get(line)?.first_key_value();

@@ -78,6 +78,8 @@ impl Request<'_> {
             {
                 return self.admit(Fronts::one(front), granted);
             }
+            // It waits in one queue, not in two.
+            drop(front);
             front = self.turn_again(&line, now).await?;
         }
         if let Some(refused) = &refused {
@@ -195,11 +197,7 @@ impl Request<'_> {
     /// Lets the next attempt be for the permit with this number.
     fn take_number(&mut self, number: u32) {
         let Some(Permits { line, .. }) = self.permits.as_deref() else { return };
-        let key = key_of(line, number);
-        if self.key != key {
-            self.key = key;
-            self.watch = None;
-        }
+        self.key = key_of(line, number);
     }
 
     fn random(&self, count: u32) -> u32 {

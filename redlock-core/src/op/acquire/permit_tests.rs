@@ -1,5 +1,6 @@
 //! Permits of one resource, over in-memory nodes.
 
+mod found;
 mod together;
 mod turns;
 
@@ -16,6 +17,8 @@ use futures_util::future::{join_all, try_join_all};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
+    Granted,
+    fronts::Fronts,
     request::{Permits, Request},
     retries::Chance,
 };
@@ -75,6 +78,29 @@ fn is_kept_by_first(client: &Redlock, name: &str) -> bool {
     queue_node(&client.client().nodes, &slot) == Some(0)
 }
 
+/// A request for one of `count` permits of a resource, which is the first in its process.
+fn permit_request<'a>(
+    client: &'a Arc<Client>,
+    terms: &'a Terms,
+    count: u32,
+    now: Moment,
+) -> (Request<'a>, Front) {
+    let mut request = Request::new(client, Resources::One("r".to_owned()), terms, now, now);
+    request.key = queue_keys::permit(&request.key, 0).into();
+    let line: Arc<str> = queue_keys::line(&request.key).into();
+    request.permits = Some(Box::new(Permits { line: Arc::clone(&line), count, spare: Vec::new() }));
+    let Joined::First(front) = client.queues.join(&line, request.wants(), now) else {
+        panic!("another request is before it");
+    };
+    (request, front)
+}
+
+async fn joins_queue(request: &mut Request<'_>, front: &mut Front, end: Moment) -> Chance {
+    let chance = request.chance(front, Some(&FailedAttempt::full()), None, end).await.unwrap();
+    assert_eq!(chance, Chance::Free, "it looks whether a permit is free");
+    chance
+}
+
 /// To the node that sits out all permits look free. A request that asked it would try one number after
 /// the other.
 #[tokio::test(start_paused = true)]
@@ -126,6 +152,24 @@ async fn permits_are_had_without_any_one_node() {
         assert_eq!(held.len(), 3);
         assert!(redlock.try_lock("r").permits(3).await.is_err());
     }
+}
+
+/// Another number would be refused as well, as late as the first.
+#[tokio::test(start_paused = true)]
+async fn a_request_for_a_permit_asks_once_where_no_quorum_answers() {
+    let mut waited = Vec::new();
+    for permits in [false, true] {
+        let nodes = nodes(3);
+        let redlock = client(&nodes);
+        drop(redlock.lock("warm").await.unwrap());
+        nodes[1..].iter().for_each(MemoryNode::hang);
+        let begun = Instant::now();
+        let request = redlock.try_lock("r");
+        let error = if permits { request.permits(9) } else { request }.await.unwrap_err();
+        assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+        waited.push(begun.elapsed());
+    }
+    assert_eq!(waited[0], waited[1]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -66,6 +66,9 @@ async fn a_reader_is_told_that_a_writer_of_its_own_client_has_the_lock() {
             let LockError::Held { by_this_client, .. } = error else { panic!("{error}") };
             assert_eq!(by_this_client, is_own, "{wait:?}");
         }
+        // From the second time on, a writer of the other client waits for the lock and does not have it.
+        tokio::spawn(other.lock("r").wait(60 * SECOND).into_future());
+        sleep(SECOND).await;
     }
 }
 

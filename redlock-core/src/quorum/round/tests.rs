@@ -93,3 +93,25 @@ async fn silence_ends_at_the_limit() {
     assert!(round.settled(&no_nodes()).await.impossible_by_failures());
     assert_eq!(begun.elapsed(), Duration::from_secs(4 + 1));
 }
+
+/// A question to a node that is slow would wait there for no caller.
+#[tokio::test(start_paused = true)]
+async fn a_caller_waits_for_a_round_until_it_has_settled() {
+    struct Awaited;
+
+    impl OnSettled for Awaited {
+        fn settled(&self, _: &Arc<Round>, _: Tally) {}
+
+        fn late(&self, _: &Arc<Round>) {}
+
+        fn is_awaited(&self) -> bool {
+            true
+        }
+    }
+
+    let round = Round::with_on_settled(&names(3), Tally::reached, Awaited);
+    for (node, waits) in [(0, true), (1, false), (2, false)] {
+        ReplyTo::new(&round, node).deliver(Ok(Reply::Done));
+        assert_eq!(ReplySink::is_awaited(&*round), waits, "{node}");
+    }
+}

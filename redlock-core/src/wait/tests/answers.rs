@@ -144,3 +144,23 @@ async fn answers_from_before_the_lock_was_taken_are_forgotten() {
     drop(next.await.unwrap().unwrap());
     drop(guard);
 }
+
+/// They have a line of their own, and its front has asked before it came there.
+#[tokio::test(start_paused = true)]
+async fn a_reader_and_a_request_for_a_permit_get_the_last_outcome_of_the_one_before() {
+    let kinds: [fn(LockRequest) -> LockRequest; 2] =
+        [|reader| reader.shared(), |permit| permit.permits(2)];
+    for kind in kinds {
+        let nodes = nodes(3);
+        let redlock = client(&nodes);
+        drop(redlock.lock("warm").await.unwrap());
+        nodes[1..].iter().for_each(MemoryNode::stop);
+        sleep(MS).await;
+        let first = kind(redlock.lock("r").retry_delay(MINUTE)).wait(MINUTE).into_future();
+        let first = tokio::spawn(first);
+        sleep(MS).await;
+        let error = kind(redlock.lock("r")).wait(5 * MS).await.unwrap_err();
+        assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+        first.abort();
+    }
+}

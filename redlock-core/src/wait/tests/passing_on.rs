@@ -285,3 +285,37 @@ async fn a_request_that_comes_back_to_its_line_has_its_place_again_however_full_
     }
     assert!(queues.is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_closed_gives_no_turns_beside_its_lines() {
+    let redlock = client(&nodes(1));
+    let queues = &redlock.client().queues;
+    let wants = Wants::new(&redlock.client().settings.terms(&LockOptions::new()).unwrap(), false);
+    let (key, now) = (Arc::from("line"), redlock.client().nodes.clock.now());
+    let _front = queues.rejoin(&key, wants, now);
+    queues.close();
+    for line in [key, Arc::from("another")] {
+        let joined = queues.rejoin(&line, wants, now);
+        assert!(matches!(joined, Joined::Refused(_)));
+        assert!(queues.alone(&line, now).is_none());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_is_refused_beside_the_front_again_and_again_keeps_its_place() {
+    let nodes = nodes(3);
+    let (redlock, other) = (client(&nodes), client(&nodes));
+    let _writer = other.lock("r").await.unwrap();
+    for _ in 0..3 {
+        tokio::spawn(redlock.lock("r").shared().wait(MINUTE).into_future());
+        sleep(2 * MS).await;
+    }
+    let (queues, line) = (&redlock.client().queues, crate::wait::line_of_readers("redlock:r"));
+    let next = queues.next_since(&line).unwrap();
+    for _ in 0..3 {
+        queues.let_readers_in(&line, 1, None);
+        assert!(queues.next_since(&line).unwrap() > next, "it asks");
+        sleep(MS).await;
+        assert_eq!(queues.next_since(&line), Some(next), "it is back");
+    }
+}

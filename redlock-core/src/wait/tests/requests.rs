@@ -136,6 +136,29 @@ async fn readers_that_wait_are_seen_by_their_resource() {
     assert_eq!(seen(&redlock), []);
 }
 
+/// Each of them asks by itself for a moment, before it stands in line and once a reader before it has the lock.
+#[tokio::test(start_paused = true)]
+async fn a_reader_is_seen_once_wherever_it_asks() {
+    let nodes = nodes(3);
+    nodes.iter().for_each(|node| node.slow(4 * MS));
+    let (redlock, other) = (client(&nodes), client(&nodes));
+    let writer = other.lock("r").await.unwrap();
+    let reader = |_| tokio::spawn(redlock.lock("r").shared().wait(MINUTE).into_future());
+    let readers: Vec<_> = (0..20).map(reader).collect();
+    sleep(100 * MS).await;
+    assert_eq!(seen(&redlock)[0].1, 20);
+    drop(writer);
+    let mut fewest = 20;
+    while !seen(&redlock).is_empty() {
+        let seen = seen(&redlock);
+        assert!(matches!(&seen[..], [(resource, 1..=20, _)] if resource == "r"), "{seen:?}");
+        fewest = fewest.min(seen[0].1);
+        sleep(MS).await;
+    }
+    assert!(fewest < 20);
+    join_all(readers).await.into_iter().for_each(|it| drop(it.unwrap().unwrap()));
+}
+
 /// Nothing is late until the client reports again, so no task has been taken over by then (rule 13).
 #[test]
 fn a_report_of_a_client_whose_runtime_stands_still_does_not_outlast_its_wait() {

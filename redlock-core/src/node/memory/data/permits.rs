@@ -105,6 +105,25 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn the_clients_that_have_asked_are_kept_for_a_moment() {
+        let mut data = Data::new();
+        let find = |asker| Action::FindPermits { count: 2, from: 0, most: 2, asker };
+        let both = Reply::Permits { free: vec![0, 1] };
+        assert_eq!(act(&mut data, 1, 0, find(1)).0, both);
+        data.clear();
+        assert_eq!(act(&mut data, 2, 0, find(2)).0, both, "the node has forgotten the other");
+        data.sweep(&mut Pushes::by(None));
+        assert_eq!(act(&mut data, 1, 0, find(1)).0, free(0));
+        tokio::time::advance(Duration::from_millis(500)).await;
+        assert_eq!(act(&mut data, 1, 0, find(1)).0, free(0));
+        tokio::time::advance(Duration::from_millis(501)).await;
+        assert_eq!(act(&mut data, 1, 0, find(1)).0, both, "that was long ago");
+        tokio::time::advance(Duration::from_millis(1001)).await;
+        data.sweep(&mut Pushes::by(None));
+        assert!(data.queues.knows_no_askers());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_permit_that_was_released_when_no_client_waited_goes_to_the_next_waiter() {
         let mut data = Data::new();
         let [holder, waiter, other, third] = [1, 2, 3, 4];

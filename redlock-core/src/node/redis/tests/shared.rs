@@ -293,12 +293,35 @@ async fn a_client_that_waits_with_no_other_client_is_told_of_several_permits() {
     server.wait_for("that to be long ago", |server| server.number(ASKERS) == 0).await;
     assert!(matches!(act(&mut *node, &one, join).await, Ok(Reply::Queued { .. })));
     assert_eq!(act(&mut *node, &one, find(3)).await, free(&[7, 0, 1]), "it waits itself");
+    assert_eq!(server.number("ZCARD redlock:a:{redlock:a}:permit:queue"), 1, "and has no turn");
     assert_eq!(act(&mut *node, &other, find(3)).await, free(&[7]), "the other waits");
     let release = Action::Release { wakes: Places::FIRST };
     assert!(matches!(act(&mut *node, &one, join).await, Ok(Reply::Queued { .. })));
     assert!(matches!(act(&mut *node, &slot(8, CANARY), release).await, Ok(Reply::Woke { .. })));
     assert_eq!(act(&mut *node, &other, find(3)).await, free(&[7]), "the other has its turn");
     assert_eq!(act(&mut *node, &one, find(3)).await, free(&[7, 8, 0]), "it has its turn itself");
+}
+
+/// A script looks at several at once, and at some of them one by one.
+#[tokio::test]
+async fn a_node_tells_of_each_permit_that_is_free_and_of_no_other() {
+    const COUNT: u32 = 60;
+    let mut server = Server::start();
+    let mut node = connected(&server.url("", "")).await;
+    let slot = |number: u32| crate::node::queue_keys::permit("redlock:a", number);
+    for period in 2..12 {
+        let is_taken = |number: &u32| number.is_multiple_of(period) || number % period > 8;
+        (0..COUNT).filter(is_taken).for_each(|it| {
+            server.admin(&format!("SET {} taken", slot(it)));
+        });
+        for from in [0, 1, COUNT / 2, COUNT - 1] {
+            let free = (0..COUNT).map(|it| (from + it) % COUNT).filter(|it| !is_taken(it));
+            let find = Action::FindPermits { count: COUNT, from, most: COUNT, asker: 1 };
+            let found = act(&mut *node, &claim(&slot(0), CANARY), find).await;
+            assert_eq!(found, Ok(Reply::Permits { free: free.collect() }), "{period} {from}");
+        }
+        server.admin("FLUSHDB");
+    }
 }
 
 /// Without this, a client that asks at the right moment would take the permit of a waiter.
@@ -323,7 +346,7 @@ async fn a_free_permit_is_kept_for_the_waiter_that_has_its_turn() {
 
 #[tokio::test]
 async fn a_turn_that_a_waiter_does_not_use_and_a_permit_that_lies_idle_go_to_the_next_waiter() {
-    let server = Server::start();
+    let mut server = Server::start();
     let mut node = connected(&server.url("", "")).await;
     let slot =
         |number: u32, value| claim(&crate::node::queue_keys::permit("redlock:a", number), value);
@@ -343,9 +366,13 @@ async fn a_turn_that_a_waiter_does_not_use_and_a_permit_that_lies_idle_go_to_the
     assert_eq!(act(&mut *node, &slot(1, "other"), find).await, free(None), "it is kept");
     assert_eq!(act(&mut *node, &second, find).await, free(Some(0)));
 
+    assert!(matches!(act(&mut *node, &first, join).await, Ok(Reply::Queued { .. })));
+    assert_eq!(act(&mut *node, &slot(1, "other"), find).await, free(Some(0)));
+    let queue = "ZCARD redlock:a:{redlock:a}:permit:queue";
+    assert_eq!(server.number(queue), 1, "there is no other permit for it");
+
     // Both permits are free, and no release tells the waiter.
     assert_eq!(act(&mut *node, &slot(1, CANARY), RELEASE).await, Ok(Reply::Done));
-    assert!(matches!(act(&mut *node, &first, join).await, Ok(Reply::Queued { .. })));
     assert_eq!(act(&mut *node, &slot(0, "other"), find).await, free(Some(0)));
     assert_eq!(act(&mut *node, &slot(0, "other"), GRANT).await, Ok(Reply::Done));
     assert_eq!(act(&mut *node, &slot(1, "third"), find).await, free(None), "it is kept");

@@ -76,29 +76,6 @@ async fn a_request_goes_behind_those_that_wait_in_its_process() {
     drop(timeout(SECOND, second).await.unwrap().unwrap().unwrap());
 }
 
-/// A request for one of `count` permits of a resource, which is the first in its process.
-fn permit_request<'a>(
-    client: &'a Arc<Client>,
-    terms: &'a Terms,
-    count: u32,
-    now: Moment,
-) -> (Request<'a>, Front) {
-    let mut request = Request::new(client, Resources::One("r".to_owned()), terms, now, now);
-    request.key = queue_keys::permit(&request.key, 0).into();
-    let line: Arc<str> = queue_keys::line(&request.key).into();
-    request.permits = Some(Box::new(Permits { line: Arc::clone(&line), count, spare: Vec::new() }));
-    let Joined::First(front) = client.queues.join(&line, request.wants(), now) else {
-        panic!("another request is before it");
-    };
-    (request, front)
-}
-
-async fn joins_queue(request: &mut Request<'_>, front: &mut Front, end: Moment) -> Chance {
-    let chance = request.chance(front, Some(&FailedAttempt::full()), None, end).await.unwrap();
-    assert_eq!(chance, Chance::Free, "it looks whether a permit is free");
-    chance
-}
-
 /// A report would put the client into the queue again, and the permit that is kept for it would lie idle.
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_came_while_the_client_asked_is_used_without_a_report() {

@@ -184,6 +184,34 @@ async fn a_reader_tells_the_nodes_its_place_and_a_writer_the_place_of_its_sign()
     assert!(are_empty(&nodes));
 }
 
+/// They have waited for as long as the reader before them, and ask with its place.
+#[tokio::test(start_paused = true)]
+async fn readers_that_ask_beside_another_one_go_before_a_writer_behind_its_place() {
+    const ROUND_TRIP: Duration = Duration::from_millis(20);
+    let nodes = nodes(3);
+    nodes.iter().for_each(|node| node.slow(ROUND_TRIP));
+    let (one, other, writer) = (client(&nodes), client(&nodes), client(&nodes));
+    drop(writer.lock("warm").await.unwrap());
+    let _reader = one.lock("r").shared().await.unwrap();
+    let raise = |place| {
+        let (key, value) = ("redlock:r".into(), "a writer".to_owned());
+        Barrier::raise(&writer.client().nodes, &key, place, value)
+    };
+    let before_all = raise(1);
+    sleep(SECOND).await;
+    let read = |_| tokio::spawn(other.lock("r").shared().wait(600 * SECOND).into_future());
+    let waiting: Vec<_> = (0..30).map(read).collect();
+    sleep(SECOND).await;
+    drop(before_all);
+    let _after_all = raise(u64::MAX / 2048);
+    while !waiting.iter().any(JoinHandle::is_finished) {
+        sleep(ROUND_TRIP / 10).await;
+    }
+    // One after the other would be a round trip for each.
+    let waiting = timeout(12 * ROUND_TRIP, join_all(waiting)).await.unwrap();
+    assert!(waiting.into_iter().all(|it| it.unwrap().is_ok()));
+}
+
 /// A writer that does not wait any more holds no reader up, and one that crashed for five seconds.
 #[tokio::test(start_paused = true)]
 async fn readers_go_on_when_a_writer_gives_up() {
