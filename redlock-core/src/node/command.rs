@@ -193,6 +193,11 @@ pub(crate) enum Action {
 }
 
 impl Action {
+    /// Whether it takes back what earlier commands of its claim have set.
+    pub(crate) fn removes(self) -> bool {
+        matches!(self, Self::Release { .. } | Self::Shorten { .. } | Self::Leave { .. })
+    }
+
     /// For how long it lets the key live. `None` for an action that sets no expiry.
     pub(crate) fn ttl(self) -> Option<Duration> {
         match self {

@@ -48,6 +48,16 @@ pub(crate) trait Connection: Send + 'static {
     fn closed(&mut self) -> BoxFuture<'static, NodeError>;
 }
 
+/// What is left to do on a connection whose task was dropped with its runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Remaining {
+    Nothing,
+    /// Answers are on their way.
+    Answers,
+    /// Commands are not written yet.
+    Commands,
+}
+
 /// The sending end of a [`Connection`].
 pub(crate) trait Sender: Send + Sync + 'static {
     /// Sends commands in one go and answers one result each, in order.
@@ -58,8 +68,8 @@ pub(crate) trait Sender: Send + Sync + 'static {
     /// [`Disconnected`](crate::NodeErrorKind::Disconnected).
     fn send(&self, commands: Vec<Command>) -> BoxFuture<'static, Vec<Result<Reply, NodeError>>>;
 
-    /// Sends commands, if any, before the connection is dropped: its task was dropped with its runtime. Their answers
-    /// are not read.
+    /// Sends commands, if there are any. The task of the connection was dropped with its runtime, and their answers are
+    /// for no task.
     fn send_last(&self, commands: Vec<Command>) {
         if !commands.is_empty() {
             // The first poll sends.
@@ -67,10 +77,10 @@ pub(crate) trait Sender: Send + Sync + 'static {
         }
     }
 
-    /// After the first [`send_last`](Self::send_last): reads what is there. Returns whether earlier commands have
-    /// their answers. To close a connection with answers on their way may undo the last commands.
-    fn has_heard_out(&self) -> bool {
-        true
+    /// After the first [`send_last`](Self::send_last): carries the bytes that can be carried at once. Returns what is
+    /// left to do before the connection may close. To close it earlier may undo the last commands.
+    fn carry_last(&self) -> Remaining {
+        Remaining::Nothing
     }
 
     /// Whether the task that waits for the end of the connection is woken by answers, even to

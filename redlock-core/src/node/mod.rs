@@ -60,7 +60,7 @@ pub use self::{outbox_fuzz::outbox as fuzz_outbox, redis::fuzz_frames};
 pub(crate) use command::{
     Action, Claim, Command, Draw, Listens, Places, Raise, Reply, Secret, Seen,
 };
-pub(crate) use connection::{Connection, Connector, Opened, Sender};
+pub(crate) use connection::{Connection, Connector, Opened, Remaining, Sender};
 pub use credentials::Credentials;
 pub(crate) use expiry::Expected;
 pub(crate) use fingerprint::fnv1a;

@@ -47,7 +47,7 @@ pub(super) struct Pipe {
     number: u64,
     /// Puts commands onto the connection; `None` without one.
     sender: Option<Arc<dyn Sender>>,
-    /// The connection whose task was dropped with its runtime. Nothing reads it.
+    /// The connection whose task was dropped with its runtime.
     parting: Option<Parting>,
     batches: VecDeque<Batch>,
     /// The supervisor wakes up in time to see the first batch expire.
@@ -82,6 +82,8 @@ impl Line {
 /// in a later one still deletes its key.
 pub(super) struct Parting {
     sender: Arc<dyn Sender>,
+    /// Its node has let pass the time for the last bytes.
+    is_given_up: bool,
     /// Dropping it closes the connection.
     _line: Line,
 }
@@ -165,7 +167,7 @@ impl Pipe {
         if self.number == number
             && let Some(sender) = self.sender.take()
         {
-            self.parting = Some(Parting { sender, _line: line });
+            self.parting = Some(Parting { sender, is_given_up: false, _line: line });
             return None;
         }
         Some(line)
@@ -180,9 +182,17 @@ impl Pipe {
         deletes
     }
 
-    /// The sender of the connection of a task that was dropped with its runtime.
+    /// The sender of the connection of a task that was dropped with its runtime, unless it was given up.
     pub(super) fn parting(&self) -> Option<Arc<dyn Sender>> {
-        self.parting.as_ref().map(|Parting { sender, .. }| Arc::clone(sender))
+        let parting = self.parting.as_ref().filter(|it| !it.is_given_up)?;
+        Some(Arc::clone(&parting.sender))
+    }
+
+    /// Waits no more for what is left to do on that connection.
+    pub(super) fn give_parting_up(&mut self) {
+        if let Some(parting) = &mut self.parting {
+            parting.is_given_up = true;
+        }
     }
 
     /// The connection of a task that has ended, for the next task to close.

@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::{
-    Connection, Sender, gathering,
+    Connection, Remaining, gathering,
     outbox::Outbox,
     outcome::conclude,
     pipe::{Answered, CROWD, CROWD_LASTS, Line},
@@ -35,13 +35,6 @@ use crate::{
 
 /// Commands wait for the answers of nodes that are this near.
 const NEAR: Duration = Duration::from_micros(500);
-
-/// A runtime that ends waits for this long, and two round trips, for the last answers of a node. There are none if
-/// nothing is in flight.
-const LAST_ANSWERS: Duration = Duration::from_millis(100);
-
-/// Between two looks for them.
-const BETWEEN_LOOKS: Duration = Duration::from_micros(100);
 
 /// One connection, from its opening to its end.
 pub(super) struct Session<'a> {
@@ -322,7 +315,7 @@ impl<'a> Session<'a> {
 impl Drop for Session<'_> {
     fn drop(&mut self) {
         let now = self.shared.context.clock.now();
-        let (over, parting) = {
+        let over = {
             let mut pipe = self.shared.pipe.lock();
             // A connection that was given up sends nothing any more: the deletes wait for the end of it,
             // which fails them with its reason.
@@ -333,21 +326,12 @@ impl Drop for Session<'_> {
             let deletes = pipe.send_last(&mut outbox, now);
             let unanswered = pipe.abandon(self.number);
             outbox.abandon(&unanswered, now);
-            ((line, deletes, unanswered), pipe.parting())
+            (line, deletes, unanswered)
         };
         // Each `ReplyTo` answers as it is dropped, with no lock held.
         drop(over);
-        if let Some(parting) = parting {
-            hear_out(&*parting, LAST_ANSWERS + 2 * self.shared.round_trip.get());
-        }
-    }
-}
-
-/// Reads the answers that are on their way, for a while. The process may end next, and with it the connection.
-fn hear_out(parting: &dyn Sender, limit: Duration) {
-    let begun = std::time::Instant::now();
-    while !parting.has_heard_out() && begun.elapsed() < limit {
-        std::thread::sleep(BETWEEN_LOOKS);
+        // The process may end next, and with it the connection.
+        self.shared.carry_last(Remaining::Nothing);
     }
 }
 

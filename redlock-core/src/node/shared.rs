@@ -1,12 +1,15 @@
 //! The state that the users of a node share with the task that serves it. The delete of a guard that is
 //! dropped is put here, from any thread, and the task sends it (rule 12).
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tokio::sync::{Notify, watch};
 
 use super::{
-    Connector, Identity, NodeSpec, Restarts, Watchers,
+    Connector, Identity, NodeSpec, Remaining, Restarts, Watchers,
     fingerprint::fnv1a,
     outbox::{Link, Outbox},
     pipe::Pipe,
@@ -24,6 +27,13 @@ use crate::{
     },
     token::Entropy,
 };
+
+/// For this long, and two round trips, the end of a runtime waits for the last answers of a node, and a later delete
+/// until it is written.
+const LAST_BYTES: Duration = Duration::from_millis(100);
+
+/// Between two looks for them.
+const BETWEEN_LOOKS: Duration = Duration::from_micros(100);
 
 /// What a client shares with its nodes.
 #[derive(Debug, Clone)]
@@ -147,6 +157,21 @@ impl Shared {
         };
         // Each `ReplyTo` answers as it is dropped, with no lock held.
         drop(sent);
+        self.carry_last(Remaining::Answers);
+    }
+
+    /// Carries bytes over the connection of a task that was dropped with its runtime, until no more than `rest` is left
+    /// to do. No runtime does it any more. A node that lets the time for that pass is not waited for again.
+    pub(super) fn carry_last(&self, rest: Remaining) {
+        let Some(parting) = self.pipe.lock().parting() else { return };
+        let limit = LAST_BYTES + 2 * self.round_trip.get();
+        let begun = Instant::now();
+        while parting.carry_last() > rest {
+            if begun.elapsed() >= limit {
+                return self.pipe.lock().give_parting_up();
+            }
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
     }
 
     /// Fails the jobs that must not be sent late, because the background task has ended. Clean-up
@@ -172,6 +197,7 @@ impl Shared {
         self.announce();
         // Each `ReplyTo` answers as it is dropped, with no lock held.
         drop(over);
+        self.carry_last(Remaining::Nothing);
         // A waiter on a living runtime starts the task again there.
         self.watchers.disconnected();
     }

@@ -128,6 +128,11 @@ impl Calls {
         }
     }
 
+    /// No vote counts from here on. A `WAIT` would hold up the commands behind it.
+    pub(super) fn wait_no_more(&mut self) {
+        self.acknowledged = None;
+    }
+
     /// Whether no answer is on its way.
     pub(super) fn is_answered(&self) -> bool {
         self.awaited.is_empty()

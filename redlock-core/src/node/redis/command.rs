@@ -197,7 +197,7 @@ pub(super) fn track(out: &mut Vec<u8>) {
     write(out, &[b"CLIENT", b"CACHING", b"YES"]);
 }
 
-/// Has the server answer and push nothing from here on.
+/// Has the server answer and push nothing from here on. The first command does not stop pushes.
 pub(super) fn mute(out: &mut Vec<u8>) {
     write(out, &[b"CLIENT", b"REPLY", b"OFF"]);
     write(out, &[b"CLIENT", b"TRACKING", b"OFF"]);

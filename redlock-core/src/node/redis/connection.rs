@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     error::NodeError,
-    node::{Command, Connection, Reply, Sender},
+    node::{Command, Connection, Remaining, Reply, Sender},
 };
 
 type Answers = Vec<Result<Reply, NodeError>>;
@@ -97,10 +97,8 @@ impl Sender for RedisSender {
         exchange.ask(commands);
     }
 
-    fn has_heard_out(&self) -> bool {
-        // What wakes it has gone with the runtime.
-        let _ = self.0.drive(&mut Context::from_waker(Waker::noop()));
-        self.0.exchange.lock().has_heard_out()
+    fn carry_last(&self) -> Remaining {
+        self.0.exchange.lock().carry_last()
     }
 
     /// Answers come with bytes, and bytes wake the driver.

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     error::{NodeError, NodeErrorKind},
-    node::{Command, Watchers},
+    node::{Command, Remaining, Watchers},
 };
 
 /// Room for answers to begin with: those of a full batch are a few bytes each.
@@ -40,6 +40,8 @@ pub(super) struct Setup {
     pub(super) close_reason: CloseReason,
     /// The listeners to changes of keys, if the server tells of them.
     pub(super) watchers: Option<Arc<Watchers>>,
+    /// The server can be told to answer nothing.
+    pub(super) mutes: bool,
     pub(super) abilities: Abilities,
     /// How many replicas have to acknowledge a vote, if any.
     pub(super) wait: Option<Wait>,
@@ -56,6 +58,8 @@ pub(super) struct Exchange {
     /// The bytes to write; the first `written` are written.
     out: Vec<u8>,
     written: usize,
+    /// The transport has not passed all of them on.
+    unflushed: bool,
     /// The bytes that were read; the first `filled` are valid.
     heard: Vec<u8>,
     filled: usize,
@@ -66,9 +70,17 @@ pub(super) struct Exchange {
     watchers: Option<Arc<Watchers>>,
     /// Pushes that the listeners are told once nothing is locked.
     pushed: Vec<Pushed>,
-    /// The runtime of the task that reads has begun to end.
-    is_parting: bool,
-    /// Comes behind the answers to all commands before that.
+    /// The server can be told to answer nothing.
+    mutes: bool,
+    /// Set when the runtime of the task that reads has begun to end.
+    parting: Option<Parting>,
+}
+
+/// A connection that goes on without its runtime.
+struct Parting {
+    /// Its socket can do that.
+    goes_on: bool,
+    /// Comes behind the last answer of a server that was told to answer nothing more.
     last_pong: Option<oneshot::Receiver<Result<(), NodeError>>>,
 }
 
@@ -82,7 +94,8 @@ pub(super) enum Pushed {
 
 impl Exchange {
     pub(super) fn new(setup: Setup) -> Self {
-        let Setup { node, transport, close_reason, watchers, abilities, wait, is_member } = setup;
+        let Setup { node, transport, close_reason, watchers, mutes, abilities, wait, is_member } =
+            setup;
         let tracks = watchers.is_some();
         Self {
             calls: Calls::new(Arc::clone(&node), abilities, tracks, wait, is_member),
@@ -92,13 +105,14 @@ impl Exchange {
             close_reason,
             out: Vec::new(),
             written: 0,
+            unflushed: false,
             heard: vec![0; ROOM],
             filled: 0,
             driver: None,
             watchers,
             pushed: Vec::new(),
-            is_parting: false,
-            last_pong: None,
+            mutes,
+            parting: None,
         }
     }
 
@@ -119,31 +133,47 @@ impl Exchange {
         batch
     }
 
-    /// Goes on without the runtime of the task that reads, and has the server answer nothing from here on.
+    /// Goes on without the runtime of the task that reads. Has the server answer nothing from here on, if it can be told
+    /// that.
     ///
     /// A socket that is closed with bytes to read resets the connection. A server whose answer meets the reset drops
     /// what it has not read yet, the last deletes among it (rule 12). So the answers to earlier commands have to be
-    /// [read](Self::has_heard_out).
+    /// [read](Self::carry_last).
     pub(super) fn part(&mut self) {
-        if std::mem::replace(&mut self.is_parting, true) {
+        if self.parting.is_some() {
             return;
         }
-        if let Some(transport) = &mut self.transport {
-            transport.leave_runtime();
-        }
-        if !self.calls.is_answered() {
-            self.last_pong = Some(self.calls.ping(&mut self.out));
-        }
-        // A proxy might hang up at a word that it does not know. A server that tracks keys knows this one.
-        if self.tells() {
+        let goes_on = self.transport.as_mut().is_some_and(Transport::leave_runtime);
+        self.calls.wait_no_more();
+        let mut last_pong = None;
+        if self.mutes {
+            last_pong = (!self.calls.is_answered()).then(|| self.calls.ping(&mut self.out));
             command::mute(&mut self.out);
         }
+        self.parting = Some(Parting { goes_on, last_pong });
         self.write();
     }
 
-    /// Whether each command that was sent before the [parting](Self::part) has its answer, or cannot have it any more.
-    pub(super) fn has_heard_out(&mut self) -> bool {
-        self.last_pong.as_mut().is_none_or(|pong| pong.try_recv() != Err(TryRecvError::Empty))
+    /// After the [parting](Self::part): carries bytes. Returns what is left to do before the connection may close.
+    pub(super) fn carry_last(&mut self) -> Remaining {
+        // What wakes it has gone with the runtime.
+        let has_ended = self.drive(&mut Context::from_waker(Waker::noop())).is_ready();
+        let Some(Parting { goes_on: true, last_pong }) = &mut self.parting else {
+            return Remaining::Nothing;
+        };
+        let is_answered = if self.mutes {
+            let is_awaited =
+                |pong: &mut oneshot::Receiver<_>| pong.try_recv() == Err(TryRecvError::Empty);
+            !last_pong.as_mut().is_some_and(is_awaited)
+        } else {
+            self.calls.is_answered()
+        };
+        match () {
+            () if has_ended => Remaining::Nothing,
+            () if self.unflushed || !self.out.is_empty() => Remaining::Commands,
+            () if is_answered => Remaining::Nothing,
+            () => Remaining::Answers,
+        }
     }
 
     /// Queues one command of a batch. Another member of the cluster may be `asking` for it, and so many have
@@ -223,7 +253,9 @@ impl Exchange {
         }
         self.out.clear();
         self.written = 0;
-        if let Poll::Ready(Err(_)) = Pin::new(transport).poll_flush(&mut cx) {
+        let flushed = Pin::new(transport).poll_flush(&mut cx);
+        self.unflushed = flushed.is_pending();
+        if let Poll::Ready(Err(_)) = flushed {
             self.end();
         }
     }

@@ -29,6 +29,8 @@ pub(super) struct Met {
     pub(super) abilities: Abilities,
     /// It pushes changes of keys.
     pub(super) tracks: bool,
+    /// It can be told to answer nothing.
+    pub(super) mutes: bool,
 }
 
 /// A connection that redis-rs uses until the identity of the server is known.
@@ -84,6 +86,11 @@ impl<D: Future<Output = ()>> Introduction<D> {
             questions.cmd("WAIT").arg(0).arg(1);
         }
         if version != ProtocolVersion::RESP2 {
+            if asked.native {
+                // As every connection begins. A proxy that shares its connections to the server is not asked to change
+                // that: such a proxy cannot track.
+                questions.cmd("CLIENT").arg("REPLY").arg("ON");
+            }
             questions.cmd("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN").arg("NOLOOP");
             // It works behind the other alone, and a user may have permission for the other alone. The next command is
             // no read, so that nothing is tracked by it.
@@ -91,6 +98,7 @@ impl<D: Future<Output = ()>> Introduction<D> {
         }
         let answers = self.ask(&questions).await?;
         let tracks = answers.last() == Some(&Value::Okay);
+        let mutes = asked.native && tracks && answers.iter().rev().nth(2) == Some(&Value::Okay);
         let identity = info::read(&answers).map_err(Failure::replica)?;
         let answers = answers.get(info::QUESTIONS..).unwrap_or_default();
         let count = Abilities::questions(asked.native);
@@ -104,7 +112,7 @@ impl<D: Future<Output = ()>> Introduction<D> {
             let why = server_error::explain(error, login.secret());
             return Err(format!("replicas(..) needs WAIT, which this server refuses: {why}").into());
         }
-        Ok(Met { identity, abilities, tracks })
+        Ok(Met { identity, abilities, tracks, mutes })
     }
 
     async fn ask(&mut self, commands: &Pipeline) -> Result<Vec<Value>, Failure> {

@@ -161,6 +161,7 @@ impl Opener {
             transport,
             close_reason,
             watchers: met.tracks.then(|| Arc::clone(watchers)),
+            mutes: met.mutes,
             abilities: met.abilities,
             wait: (self.replicas > 0)
                 .then(|| Wait { replicas: self.replicas, within: self.node_timeout * 2 / 5 }),

@@ -35,17 +35,19 @@ impl<S> Socket<S> {
 
     /// Goes on without the runtime. No waker is woken from here on: a caller that is told to wait asks again.
     ///
-    /// Where the system has no file descriptors, tokio's socket is used for as long as it works.
-    pub(super) fn leave_runtime(&mut self) {
+    /// Returns whether it goes on. Where the system has no file descriptors, tokio's socket is used for as long as it
+    /// works.
+    pub(super) fn leave_runtime(&mut self) -> bool {
         self.is_alone = cfg!(unix);
+        self.is_alone
     }
 }
 
 #[cfg(unix)]
 fn read_now(socket: &impl Handle, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
     use rustix::net::{RecvFlags, recv};
-    let read = recv(socket, buf.initialize_unfilled(), RecvFlags::DONTWAIT);
-    now(read.map(|(read, _)| read)).map_ok(|read| buf.advance(read))
+    let room = buf.initialize_unfilled();
+    now(|| recv(socket, &mut *room, RecvFlags::DONTWAIT)).map_ok(|(read, _)| buf.advance(read))
 }
 
 #[cfg(unix)]
@@ -57,14 +59,13 @@ fn write_now(socket: &impl Handle, buf: &[u8]) -> Poll<io::Result<usize>> {
     let quietly = SendFlags::NOSIGNAL;
     #[cfg(target_vendor = "apple")]
     let quietly = SendFlags::empty();
-    now(send(socket, buf, SendFlags::DONTWAIT | quietly))
+    now(|| send(socket, buf, SendFlags::DONTWAIT | quietly))
 }
 
 #[cfg(unix)]
-fn now<T>(done: rustix::io::Result<T>) -> Poll<io::Result<T>> {
-    use rustix::io::Errno;
-    match done {
-        Err(Errno::AGAIN | Errno::INTR) => Poll::Pending,
+fn now<T>(act: impl FnMut() -> rustix::io::Result<T>) -> Poll<io::Result<T>> {
+    match rustix::io::retry_on_intr(act) {
+        Err(rustix::io::Errno::AGAIN) => Poll::Pending,
         done => Poll::Ready(done.map_err(io::Error::from)),
     }
 }
@@ -102,6 +103,22 @@ impl<S: AsyncWrite + Handle + Unpin> AsyncWrite for Socket<S> {
             return write_now(&self.socket, buf);
         }
         Pin::new(&mut self.socket).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if self.is_alone {
+            let first = bufs.iter().find(|it| !it.is_empty());
+            return first.map_or(Poll::Ready(Ok(0)), |first| write_now(&self.socket, first));
+        }
+        Pin::new(&mut self.socket).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -87,16 +87,16 @@ impl AsyncWrite for Lent {
 
 /// Anything that carries bytes both ways.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
-    /// Goes on without the runtime: see [`Socket::leave_runtime`].
-    fn leave_runtime(&mut self) {}
+    /// Goes on without the runtime, if it can: see [`Socket::leave_runtime`].
+    fn leave_runtime(&mut self) -> bool;
 }
 
 impl<S> Stream for Socket<S>
 where
     Self: AsyncRead + AsyncWrite + Send + Unpin,
 {
-    fn leave_runtime(&mut self) {
-        self.leave_runtime();
+    fn leave_runtime(&mut self) -> bool {
+        self.leave_runtime()
     }
 }
 
@@ -105,8 +105,8 @@ impl<S> Stream for tokio_rustls::client::TlsStream<Socket<S>>
 where
     Socket<S>: AsyncRead + AsyncWrite + Send + Unpin,
 {
-    fn leave_runtime(&mut self) {
-        self.get_mut().0.leave_runtime();
+    fn leave_runtime(&mut self) -> bool {
+        self.get_mut().0.leave_runtime()
     }
 }
 
@@ -131,9 +131,9 @@ impl Transport {
         Self { stream: Box::new(stream), close_reason, asked: false }
     }
 
-    /// Goes on without the runtime: see [`Socket::leave_runtime`].
-    pub(super) fn leave_runtime(&mut self) {
-        self.stream.leave_runtime();
+    /// Goes on without the runtime, if it can: see [`Socket::leave_runtime`].
+    pub(super) fn leave_runtime(&mut self) -> bool {
+        self.stream.leave_runtime()
     }
 
     fn note<T>(&self, outcome: &Poll<io::Result<T>>) {

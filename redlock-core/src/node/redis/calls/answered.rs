@@ -8,7 +8,7 @@ use super::{Awaited, Call, Calls, MAX_HOPS, Means, Redirected, Stage};
 use crate::{
     error::NodeError,
     node::{
-        Action, Command, Places, Reply,
+        Command, Places, Reply,
         redis::{
             acknowledged::{Acknowledged, Judged},
             answers, command, frame, native,
@@ -208,11 +208,7 @@ impl Calls {
     /// would run behind the release, and leave behind the key that it was to remove (rule 5).
     fn is_being_released(&self, commands: &[Command]) -> bool {
         let removes = |later: &Command| {
-            let releases = matches!(
-                later.action,
-                Action::Release { .. } | Action::Shorten { .. } | Action::Leave { .. }
-            );
-            releases && commands.iter().any(|it| Arc::ptr_eq(&it.claim, &later.claim))
+            later.action.removes() && commands.iter().any(|it| Arc::ptr_eq(&it.claim, &later.claim))
         };
         let removing = commands.first().is_some_and(removes);
         !removing

@@ -1,13 +1,7 @@
 //! A cluster as one connection: the task that waits for its end carries the bytes of all members, and
 //! looks at the cluster when something has changed, and once a second.
 
-use std::{
-    future::poll_fn,
-    pin::pin,
-    sync::Arc,
-    task::{Context, Poll, Waker},
-    time::Duration,
-};
+use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use futures_util::future::{BoxFuture, FutureExt};
 use tokio::time::Instant;
@@ -18,7 +12,7 @@ use super::{
 };
 use crate::{
     error::{NodeError, NodeErrorKind},
-    node::{Command, Connection, Reply, Sender, redis::exchange::Pushed},
+    node::{Command, Connection, Remaining, Reply, Sender, redis::exchange::Pushed},
     sync::Mutex,
     telemetry,
 };
@@ -111,11 +105,8 @@ impl Sender for ClusterSender {
         members.send(commands);
     }
 
-    fn has_heard_out(&self) -> bool {
-        let mut members = self.0.lock();
-        // What wakes it has gone with the runtime.
-        members.drive(&mut Context::from_waker(Waker::noop()));
-        members.have_heard_out()
+    fn carry_last(&self) -> Remaining {
+        self.0.lock().carry_last()
     }
 
     fn wakes_reader(&self) -> bool {

@@ -25,7 +25,7 @@ use crate::{
     clock::Clock,
     error::{NodeError, NodeErrorKind},
     node::{
-        Watchers,
+        Remaining, Watchers,
         redis::{
             batch::Batch,
             exchange::{Exchange, Pushed},
@@ -106,6 +106,8 @@ pub(super) struct Members {
     driver: Option<Waker>,
     /// A connection has ended, and pushes may have been lost with it.
     lost_pushes: bool,
+    /// The runtime has begun to end.
+    is_parting: bool,
 }
 
 impl Members {
@@ -129,6 +131,7 @@ impl Members {
             wants_look: false,
             driver: None,
             lost_pushes: false,
+            is_parting: false,
         }
     }
 
@@ -189,13 +192,16 @@ impl Members {
 
     /// Goes on without the runtime, and has the members answer nothing from here on.
     pub(super) fn part(&mut self) {
+        self.is_parting = true;
         self.members.iter_mut().filter_map(|it| it.exchange.as_mut()).for_each(Exchange::part);
     }
 
-    /// Whether each command that was sent before the parting has its answer, or cannot have it any more.
-    pub(super) fn have_heard_out(&mut self) -> bool {
-        let mut open = self.members.iter_mut().filter_map(|it| it.exchange.as_mut());
-        open.all(Exchange::has_heard_out)
+    /// After the parting: carries bytes. Returns what is left to do before the connections may close.
+    pub(super) fn carry_last(&mut self) -> Remaining {
+        // What wakes it has gone with the runtime.
+        self.drive(&mut Context::from_waker(Waker::noop()));
+        let open = self.members.iter_mut().filter_map(|it| it.exchange.as_mut());
+        open.map(Exchange::carry_last).max().unwrap_or(Remaining::Nothing)
     }
 
     fn write(&mut self) {

@@ -62,6 +62,20 @@ fn answers(batch: &Batch) -> Option<Vec<Result<Reply, NodeError>>> {
     }
 }
 
+/// A server runs no later command of the connection while it waits for replicas.
+#[test]
+fn no_delete_behind_the_end_of_a_runtime_waits_for_replicas() {
+    let mut line = Line::new(SCRIPTS, 1);
+    line.ask(&[GRANT]);
+    line.ask(&[GRANT]);
+    assert_eq!(line.sent(), ["SET", "WAIT", "SET"]);
+    line.calls.wait_no_more();
+    for answer in ["+OK\r\n", ":1\r\n", "+OK\r\n"] {
+        line.answer(answer);
+    }
+    assert!(line.sent().is_empty() && line.calls.is_answered());
+}
+
 #[test]
 fn a_vote_waits_for_replicas_and_a_script_that_runs_later_waits_again() {
     let mut line = Line::new(SCRIPTS, 1);

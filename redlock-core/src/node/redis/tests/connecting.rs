@@ -21,16 +21,18 @@ async fn only_what_is_needed_is_sent() {
     let mut server = Server::start();
     server.admin(&format!("ACL SETUSER locks on >{CANARY} ~* +@all"));
     let login = format!("locks:{CANARY}@");
-    let pushed =
-        ["client|caching 1", "client|tracking 1", "eval 1", "evalsha 1", "hello 1", "ping 1"];
+    let pushed = [
+        "client|caching 1",
+        "client|reply 1",
+        "client|tracking 1",
+        "eval 1",
+        "evalsha 1",
+        "hello 1",
+        "ping 1",
+    ];
     let with_database = &[&pushed[..], &["select 1"]].concat()[..];
     for (login, rest, commands) in [
-        (
-            "",
-            "",
-            &["client|caching 1", "client|tracking 1", "eval 1", "evalsha 1", "hello 1", "ping 1"]
-                [..],
-        ),
+        ("", "", &pushed[..]),
         ("", "?protocol=resp2", &["eval 1", "evalsha 1", "ping 1"]),
         (&login, "/1", with_database),
         (&login, "/1?protocol=resp3", with_database),

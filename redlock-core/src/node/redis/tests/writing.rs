@@ -4,6 +4,7 @@ use std::{
     io,
     pin::Pin,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use tokio::{
@@ -20,7 +21,7 @@ use super::{
     },
     *,
 };
-use crate::node::Watchers;
+use crate::node::{Remaining, Watchers};
 
 /// Takes three bytes, then none until it is asked again.
 struct Reluctant {
@@ -38,9 +39,17 @@ impl AsyncRead for Reluctant {
     }
 }
 
-impl Stream for Reluctant {}
+impl Stream for Reluctant {
+    fn leave_runtime(&mut self) -> bool {
+        true
+    }
+}
 
-impl Stream for DuplexStream {}
+impl Stream for DuplexStream {
+    fn leave_runtime(&mut self) -> bool {
+        true
+    }
+}
 
 impl AsyncWrite for Reluctant {
     fn poll_write(
@@ -73,6 +82,7 @@ fn over(stream: impl Stream + 'static, watchers: Option<Arc<Watchers>>) -> Redis
         node: "a:1".into(),
         transport: Transport::new(stream, close_reason.clone()),
         close_reason,
+        mutes: watchers.is_some(),
         watchers,
         abilities: Abilities { scripts: true, delete: None },
         wait: None,
@@ -143,7 +153,7 @@ async fn answers_to_earlier_commands_are_read_before_the_connection_may_close() 
     assert!((&mut sending).now_or_never().is_none());
     sender.send_last(Vec::new());
     sender.send_last(release(&claims[1]));
-    assert!(!sender.has_heard_out());
+    assert_eq!(sender.carry_last(), Remaining::Answers);
 
     let mut written = vec![0; 64 * 1024];
     let length = server.read(&mut written).await.unwrap();
@@ -153,9 +163,9 @@ async fn answers_to_earlier_commands_are_read_before_the_connection_may_close() 
     assert!(places.is_sorted(), "{places:?} in {written}");
 
     server.write_all(b":1\r\n").await.unwrap();
-    assert!(!sender.has_heard_out());
+    assert_eq!(sender.carry_last(), Remaining::Answers);
     server.write_all(b"+PONG\r\n").await.unwrap();
-    assert!(sender.has_heard_out());
+    assert_eq!(sender.carry_last(), Remaining::Nothing);
 }
 
 #[tokio::test]
@@ -166,7 +176,61 @@ async fn a_server_that_hangs_up_is_heard_out() {
     let mut sending = sender.send(vec![command(&(&claim("a", CANARY), GRANT))]);
     assert!((&mut sending).now_or_never().is_none());
     sender.send_last(Vec::new());
-    assert!(!sender.has_heard_out());
+    assert_eq!(sender.carry_last(), Remaining::Answers);
     drop(server);
-    assert!(sender.has_heard_out());
+    assert_eq!(sender.carry_last(), Remaining::Nothing);
+}
+
+#[tokio::test]
+async fn what_is_not_written_is_left_to_do() {
+    let (stream, mut server) = tokio::io::duplex(64);
+    let node = over(stream, None);
+    let sender = node.sender();
+    sender.send_last(vec![command(&(&claim("a", CANARY), RELEASE))]);
+    assert_eq!(sender.carry_last(), Remaining::Commands);
+    let mut buffer = [0; 64];
+    while sender.carry_last() == Remaining::Commands {
+        assert!(server.read(&mut buffer).await.unwrap() > 0);
+        // A task that goes on for long is told by tokio that nothing is ready.
+        tokio::task::yield_now().await;
+    }
+    // The server answers, as it was not told otherwise.
+    assert_eq!(sender.carry_last(), Remaining::Answers);
+    server.write_all(b":1\r\n").await.unwrap();
+    assert_eq!(sender.carry_last(), Remaining::Nothing);
+}
+
+async fn until(mut holds: impl FnMut() -> bool) {
+    within(async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+}
+
+/// The refusal would be taken for the answer to a delete.
+#[tokio::test]
+async fn a_server_that_refuses_to_be_silent_is_not_asked_to() {
+    let mut server = Server::start();
+    for (rules, mutes) in [("", true), ("-client|reply", false), ("-client|tracking", false)] {
+        server.admin(&format!("ACL SETUSER locks reset on >{CANARY} ~* +@all {rules}"));
+        let mut node = connected(&server.url(&format!("locks:{CANARY}@"), "")).await;
+        let claims = ["a", "b", "c"].map(|it| claim(it, CANARY));
+        for claim in &claims {
+            assert_eq!(act(&mut *node, claim, GRANT).await, Ok(Reply::Done));
+        }
+        server.admin("CONFIG RESETSTAT");
+        let sender = node.sender();
+        let mut sending = sender.send(vec![command(&(&claims[0], RELEASE))]);
+        assert!((&mut sending).now_or_never().is_none());
+        for claim in &claims[1..] {
+            sender.send_last(vec![command(&(claim, RELEASE))]);
+            until(|| sender.carry_last() == Remaining::Nothing).await;
+        }
+        drop(node);
+        until(|| server.number("DBSIZE") == 0).await;
+        let commands = server.text("INFO commandstats");
+        assert_eq!(commands.contains("client|reply"), mutes, "{rules:?}: {commands}");
+    }
 }

@@ -99,6 +99,14 @@ impl Members {
     /// Follows `MOVED` and `ASK`, as the member with the index `from` has answered.
     pub(super) fn redirect(&mut self, from: usize, redirected: Redirected) {
         let Redirected { batch, place, to, hops } = redirected;
+        if self.is_parting && !batch.commands.get(place).is_some_and(|it| it.action.removes()) {
+            // Its release went to the member that redirects, and there is no answer to that. Behind it, a vote would
+            // stay for its ttl.
+            let reason = "its tokio runtime ended";
+            let error = NodeError::new(&self.name, NodeErrorKind::Disconnected, reason);
+            batch.answer(place, Err(error));
+            return;
+        }
         let host = match &*to.host {
             "" => self.members.get(from).map(|it| it.place.host.clone()).unwrap_or_default(),
             host => host.to_owned(),
