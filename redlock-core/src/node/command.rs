@@ -193,7 +193,7 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    /// Whether it takes back what earlier commands of its claim have set.
+    /// Whether it takes back what earlier commands of its claim have set. A barrier does not count: its writer goes on.
     pub(crate) fn removes(self) -> bool {
         matches!(self, Self::Release { .. } | Self::Shorten { .. } | Self::Leave { .. })
     }

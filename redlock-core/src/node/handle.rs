@@ -9,8 +9,8 @@ use std::{
 #[cfg(test)]
 use super::Watchers;
 use super::{
-    Context, EarlyReply, Job, Listener, NodeSpec, ReplyTo, fingerprint::fnv1a, outbox::Link,
-    shared::Shared, supervisor,
+    Context, EarlyReply, Job, Listener, NodeSpec, Remaining, ReplyTo, fingerprint::fnv1a,
+    outbox::Link, shared::Shared, supervisor,
 };
 use crate::{background::Pulse, clock::Moment, error::NodeError};
 
@@ -122,6 +122,9 @@ impl NodeHandle {
                 // It has ended since the caller made sure that it runs. A task on the runtime where it was would end as it
                 // begins, and have the deletes wait that the last one sends at its end (rule 12).
                 self.ensure_running();
+            }
+            if !shared.task.is_running() {
+                shared.carry_last(Remaining::Answers);
             }
             return early;
         }

@@ -23,7 +23,7 @@ use futures_util::{
 };
 use tokio::time::Instant;
 
-use super::{Connection, Reply, Sender, lanes::Queued, outbox::Outbox};
+use super::{Connection, Remaining, Reply, Sender, lanes::Queued, outbox::Outbox};
 use crate::{
     clock::Moment,
     error::{NodeError, NodeErrorKind},
@@ -82,6 +82,8 @@ impl Line {
 /// in a later one still deletes its key.
 pub(super) struct Parting {
     sender: Arc<dyn Sender>,
+    /// When the time for the last answers is over; unset before they are waited for.
+    answers_by: Option<std::time::Instant>,
     /// Its node has let pass the time for the last bytes.
     is_given_up: bool,
     /// Dropping it closes the connection.
@@ -167,7 +169,8 @@ impl Pipe {
         if self.number == number
             && let Some(sender) = self.sender.take()
         {
-            self.parting = Some(Parting { sender, is_given_up: false, _line: line });
+            self.parting =
+                Some(Parting { sender, answers_by: None, is_given_up: false, _line: line });
             return None;
         }
         Some(line)
@@ -182,16 +185,27 @@ impl Pipe {
         deletes
     }
 
-    /// The sender of the connection of a task that was dropped with its runtime, unless it was given up.
-    pub(super) fn parting(&self) -> Option<Arc<dyn Sender>> {
-        let parting = self.parting.as_ref().filter(|it| !it.is_given_up)?;
-        Some(Arc::clone(&parting.sender))
+    /// The sender of the connection of a task that was dropped with its runtime, and until when to wait there until no
+    /// more than `rest` is left to do.
+    pub(super) fn parting(
+        &mut self,
+        rest: Remaining,
+        limit: Duration,
+    ) -> Option<(Arc<dyn Sender>, std::time::Instant)> {
+        let parting = self.parting.as_mut()?;
+        let now = std::time::Instant::now();
+        let until = match rest {
+            _ if parting.is_given_up => now,
+            Remaining::Nothing => *parting.answers_by.get_or_insert(now + limit),
+            Remaining::Answers | Remaining::Commands => now + limit,
+        };
+        Some((Arc::clone(&parting.sender), until))
     }
 
     /// Waits no more for what is left to do on that connection.
-    pub(super) fn give_parting_up(&mut self) {
-        if let Some(parting) = &mut self.parting {
-            parting.is_given_up = true;
+    pub(super) fn give_up(&mut self, parting: &Arc<dyn Sender>) {
+        if let Some(it) = self.parting.as_mut().filter(|it| Arc::ptr_eq(&it.sender, parting)) {
+            it.is_given_up = true;
         }
     }
 

@@ -157,18 +157,17 @@ impl Shared {
         };
         // Each `ReplyTo` answers as it is dropped, with no lock held.
         drop(sent);
-        self.carry_last(Remaining::Answers);
     }
 
     /// Carries bytes over the connection of a task that was dropped with its runtime, until no more than `rest` is left
     /// to do. No runtime does it any more. A node that lets the time for that pass is not waited for again.
     pub(super) fn carry_last(&self, rest: Remaining) {
-        let Some(parting) = self.pipe.lock().parting() else { return };
         let limit = LAST_BYTES + 2 * self.round_trip.get();
-        let begun = Instant::now();
+        let parting = self.pipe.lock().parting(rest, limit);
+        let Some((parting, until)) = parting else { return };
         while parting.carry_last() > rest {
-            if begun.elapsed() >= limit {
-                return self.pipe.lock().give_parting_up();
+            if Instant::now() >= until {
+                return self.pipe.lock().give_up(&parting);
             }
             std::thread::sleep(BETWEEN_LOOKS);
         }
@@ -197,8 +196,8 @@ impl Shared {
         self.announce();
         // Each `ReplyTo` answers as it is dropped, with no lock held.
         drop(over);
-        self.carry_last(Remaining::Nothing);
         // A waiter on a living runtime starts the task again there.
         self.watchers.disconnected();
+        self.carry_last(Remaining::Nothing);
     }
 }

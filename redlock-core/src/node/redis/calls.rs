@@ -94,6 +94,8 @@ pub(super) struct Calls {
     abilities: Abilities,
     /// The server tells of changes of keys.
     tracks: bool,
+    /// It was asked to tell of some.
+    has_tracked: bool,
     /// The server is a cluster, or stands before a cluster: it takes keys of different slots only
     /// in separate calls.
     apart: bool,
@@ -120,11 +122,20 @@ impl Calls {
             known: Known::default(),
             abilities,
             tracks,
+            has_tracked: false,
             apart: is_member,
             acknowledged: wait.map(Acknowledged::new),
             is_member,
             redirected: Vec::new(),
             heard: false,
+        }
+    }
+
+    /// Has the server push no changes from here on, if it was asked to push any.
+    pub(super) fn track_no_more(&mut self, out: &mut Vec<u8>) {
+        if self.has_tracked {
+            command::track_no_more(out);
+            self.awaited.push_back(Awaited::Nothing);
         }
     }
 
@@ -251,10 +262,12 @@ impl Calls {
         }
         match command.action {
             Action::Watch => {
+                self.has_tracked = true;
                 command::track(out);
                 self.awaited.push_back(Awaited::Nothing);
             }
             Action::Join { listens: listens @ (Listens::Turn | Listens::TurnAndLock), .. } => {
+                self.has_tracked = true;
                 command::track(out);
                 command::listen(&command.claim, listens == Listens::TurnAndLock, out);
                 self.awaited.extend([Awaited::Nothing, Awaited::Nothing]);

@@ -197,10 +197,14 @@ pub(super) fn track(out: &mut Vec<u8>) {
     write(out, &[b"CLIENT", b"CACHING", b"YES"]);
 }
 
-/// Has the server answer and push nothing from here on. The first command does not stop pushes.
+/// Has the server push no changes from here on.
+pub(super) fn track_no_more(out: &mut Vec<u8>) {
+    write(out, &[b"CLIENT", b"TRACKING", b"OFF"]);
+}
+
+/// Has the server answer nothing from here on.
 pub(super) fn mute(out: &mut Vec<u8>) {
     write(out, &[b"CLIENT", b"REPLY", b"OFF"]);
-    write(out, &[b"CLIENT", b"TRACKING", b"OFF"]);
 }
 
 pub(super) fn ping(out: &mut Vec<u8>) {

@@ -94,11 +94,16 @@ impl Sender for RedisSender {
     fn send_last(&self, commands: Vec<Command>) {
         let mut exchange = self.0.exchange.lock();
         exchange.part();
-        exchange.ask(commands);
+        if !commands.is_empty() {
+            exchange.ask(commands);
+        }
     }
 
     fn carry_last(&self) -> Remaining {
-        self.0.exchange.lock().carry_last()
+        let mut exchange = self.0.exchange.lock();
+        // What wakes it has gone with the runtime.
+        let _ = exchange.drive(&mut Context::from_waker(Waker::noop()));
+        exchange.remaining()
     }
 
     /// Answers come with bytes, and bytes wake the driver.

@@ -138,13 +138,15 @@ impl Exchange {
     ///
     /// A socket that is closed with bytes to read resets the connection. A server whose answer meets the reset drops
     /// what it has not read yet, the last deletes among it (rule 12). So the answers to earlier commands have to be
-    /// [read](Self::carry_last).
+    /// read before it closes.
     pub(super) fn part(&mut self) {
         if self.parting.is_some() {
             return;
         }
         let goes_on = self.transport.as_mut().is_some_and(Transport::leave_runtime);
         self.calls.wait_no_more();
+        // Pushes come from a server that answers nothing, too.
+        self.calls.track_no_more(&mut self.out);
         let mut last_pong = None;
         if self.mutes {
             last_pong = (!self.calls.is_answered()).then(|| self.calls.ping(&mut self.out));
@@ -154,10 +156,8 @@ impl Exchange {
         self.write();
     }
 
-    /// After the [parting](Self::part): carries bytes. Returns what is left to do before the connection may close.
-    pub(super) fn carry_last(&mut self) -> Remaining {
-        // What wakes it has gone with the runtime.
-        let has_ended = self.drive(&mut Context::from_waker(Waker::noop())).is_ready();
+    /// After the [parting](Self::part): what is left to do before the connection may close.
+    pub(super) fn remaining(&mut self) -> Remaining {
         let Some(Parting { goes_on: true, last_pong }) = &mut self.parting else {
             return Remaining::Nothing;
         };
@@ -169,7 +169,7 @@ impl Exchange {
             self.calls.is_answered()
         };
         match () {
-            () if has_ended => Remaining::Nothing,
+            () if self.transport.is_none() => Remaining::Nothing,
             () if self.unflushed || !self.out.is_empty() => Remaining::Commands,
             () if is_answered => Remaining::Nothing,
             () => Remaining::Answers,

@@ -78,7 +78,7 @@ impl Request<'_> {
             {
                 return self.admit(Fronts::one(front), granted);
             }
-            // It waits in one queue, not in two.
+            // Otherwise it would be seen twice while it waits: with this turn, and in its line.
             drop(front);
             front = self.turn_again(&line, now).await?;
         }

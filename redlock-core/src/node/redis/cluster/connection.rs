@@ -102,7 +102,9 @@ impl Sender for ClusterSender {
     fn send_last(&self, commands: Vec<Command>) {
         let mut members = self.0.lock();
         members.part();
-        members.send(commands);
+        if !commands.is_empty() {
+            members.send(commands);
+        }
     }
 
     fn carry_last(&self) -> Remaining {

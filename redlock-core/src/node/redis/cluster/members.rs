@@ -190,9 +190,10 @@ impl Members {
         })
     }
 
-    /// Goes on without the runtime, and has the members answer nothing from here on.
+    /// Goes on without the runtime. Has the members answer nothing from here on, if they can be told that.
     pub(super) fn part(&mut self) {
         self.is_parting = true;
+        self.in_flight.clear();
         self.members.iter_mut().filter_map(|it| it.exchange.as_mut()).for_each(Exchange::part);
     }
 
@@ -201,7 +202,7 @@ impl Members {
         // What wakes it has gone with the runtime.
         self.drive(&mut Context::from_waker(Waker::noop()));
         let open = self.members.iter_mut().filter_map(|it| it.exchange.as_mut());
-        open.map(Exchange::carry_last).max().unwrap_or(Remaining::Nothing)
+        open.map(Exchange::remaining).max().unwrap_or(Remaining::Nothing)
     }
 
     fn write(&mut self) {

@@ -209,6 +209,33 @@ async fn until(mut holds: impl FnMut() -> bool) {
     .await;
 }
 
+/// A server that answers nothing goes on to push.
+#[tokio::test]
+async fn a_server_that_was_asked_to_push_changes_is_asked_to_stop() {
+    for mutes in [true, false] {
+        let (stream, mut server) = tokio::io::duplex(64 * 1024);
+        let node = over(stream, mutes.then(Arc::default));
+        let sender = node.sender();
+        let mut sending = sender.send(vec![command(&(&claim("a", CANARY), Action::Watch))]);
+        assert!((&mut sending).now_or_never().is_none());
+        sender.send_last(Vec::new());
+        let mut written = vec![0; 64 * 1024];
+        let length = server.read(&mut written).await.unwrap();
+        let written = std::str::from_utf8(&written[..length]).unwrap();
+        let at = ["TRACKING", "PING", MUTE].map(|it| written.find(it));
+        if mutes {
+            assert!(at[0].is_some() && at.is_sorted(), "{at:?} in {written}");
+            assert_eq!(sender.carry_last(), Remaining::Answers);
+            server.write_all(b"+OK\r\n$-1\r\n+OK\r\n+PONG\r\n").await.unwrap();
+            assert_eq!(sender.carry_last(), Remaining::Nothing);
+            sender.send_last(vec![command(&(&claim("b", CANARY), RELEASE))]);
+            assert!(server.read(&mut [0; 64]).await.unwrap() > 0);
+        } else {
+            assert_eq!(at, [None; 3], "it does not push: {written}");
+        }
+    }
+}
+
 /// The refusal would be taken for the answer to a delete.
 #[tokio::test]
 async fn a_server_that_refuses_to_be_silent_is_not_asked_to() {

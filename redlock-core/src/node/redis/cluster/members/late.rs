@@ -24,6 +24,10 @@ pub(in crate::node::redis::cluster) fn limit(node_timeout: Duration) -> Duration
 impl Members {
     /// Notes that this batch was sent.
     pub(super) fn sent(&mut self, batch: &Arc<Batch>) {
+        if self.is_parting {
+            // A member that was told to be silent is not late.
+            return;
+        }
         self.forget_complete();
         if let Some(until) = Instant::now().checked_add(self.limit) {
             self.in_flight.push_back((until, Arc::clone(batch)));

@@ -99,8 +99,9 @@ impl Members {
     /// Follows `MOVED` and `ASK`, as the member with the index `from` has answered.
     pub(super) fn redirect(&mut self, from: usize, redirected: Redirected) {
         let Redirected { batch, place, to, hops } = redirected;
-        if self.is_parting && !batch.commands.get(place).is_some_and(|it| it.action.removes()) {
-            // Its release went to the member that redirects, and there is no answer to that. Behind it, a vote would
+        let removes = |it: &Command| it.action.removes() || it.action == Action::LowerBarrier;
+        if self.is_parting && !batch.commands.get(place).is_some_and(removes) {
+            // Its release may have gone to the member that redirects, and may get no answer. Behind it, a vote would
             // stay for its ttl.
             let reason = "its tokio runtime ended";
             let error = NodeError::new(&self.name, NodeErrorKind::Disconnected, reason);

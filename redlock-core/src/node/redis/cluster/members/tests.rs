@@ -262,3 +262,20 @@ async fn no_vote_is_sent_on_to_another_member_after_the_runtime() {
     second.write_all(b":0\r\n").await.unwrap();
     assert_eq!(members.carry_last(), Remaining::Nothing);
 }
+
+/// It was told to be silent.
+#[tokio::test]
+async fn a_member_that_is_silent_after_the_runtime_is_not_late() {
+    let (mut members, [mut first, _second]) = two();
+    members.ping().unwrap();
+    let claim = Arc::new(Claim::new(&KEY.into(), "v".to_owned()));
+    let release =
+        || Command { claim: Arc::clone(&claim), action: Action::Release { wakes: Places::NONE } };
+    members.send(vec![release()]);
+    assert!(members.deadline().is_some());
+    members.part();
+    assert!(members.deadline().is_none());
+    members.send(vec![release()]);
+    assert!(members.deadline().is_none());
+    assert!(!heard(&mut first).await.is_empty());
+}
