@@ -211,8 +211,7 @@ pub(super) fn ping(out: &mut Vec<u8>) {
     write(out, &[b"PING"]);
 }
 
-/// Writes a question that is answered once this many replicas have all earlier writes, or when
-/// their time is over.
+/// Writes a question that is answered once this many replicas have all earlier writes, or their time is over.
 pub(super) fn wait(wait: Wait, out: &mut Vec<u8>) {
     let replicas = Decimal::of(u64::try_from(wait.replicas).unwrap_or(u64::MAX));
     let within = Decimal::of(milliseconds(wait.within, 1));
