@@ -23,7 +23,7 @@ use crate::{
     telemetry,
     timer::{sleep, timeout},
     token,
-    wait::{Entry, FailedAttempt, Front, MIN_PAUSE, QueuePosition, Report, Signal},
+    wait::{Entry, FailedAttempt, Front, MIN_PAUSE, QueuePosition, Report, Signal, grace},
 };
 
 /// How long a request goes without a queue that no node lets it join. A server may log each refusal.
@@ -135,7 +135,7 @@ impl Request<'_> {
                                 // 13).
                                 client.ensure_running();
                             }
-                            self.heard(signal);
+                            self.heard(front, signal);
                             if let Some(chance) = waiting.told(signal, self.now()) {
                                 return Ok(chance);
                             }
@@ -281,12 +281,16 @@ impl Request<'_> {
             return Ok(Conclusion::End(Chance::Turn));
         }
         let report = self.ask_queue(front).await?;
-        if let Report::At(QueuePosition { ahead, is_renewed, turn_is_out, .. }) = report {
+        if let Report::At(QueuePosition { ahead, left, is_renewed, turn_is_out }) = report {
             if waiting.joins() {
                 metrics::queue_ahead(self.terms.label, ahead);
             }
             if !turn_is_out {
                 front.no_turn_is_out();
+            } else if ahead > 0 || left.is_some() {
+                front.turn_was_used();
+            } else if self.leaves_turns() {
+                front.waits_for_turn(grace(self.client.nodes.round_trip()), false);
             }
             if is_renewed {
                 self.doubt.clear();
@@ -299,7 +303,7 @@ impl Request<'_> {
         // A report forgets the other signals, too, and is newer than most of them.
         let before = before.filter(|it| *it == Signal::Next && waiting.may_be_taken_soon(report));
         let signal = before.into_iter().chain(since).min();
-        signal.into_iter().for_each(|signal| self.heard(signal));
+        signal.into_iter().for_each(|signal| self.heard(front, signal));
         Ok(waiting.reported(&Reported {
             now: self.now(),
             report,
@@ -311,8 +315,14 @@ impl Request<'_> {
         }))
     }
 
+    /// Whether it leaves a free lock to another client that has its turn. A turn for a permit is for any of them, and a
+    /// reader asks together with others.
+    fn leaves_turns(&self) -> bool {
+        self.permits.is_none() && !self.terms.shared
+    }
+
     /// Notes a push of the node that keeps the queue.
-    fn heard(&mut self, signal: Signal) {
+    fn heard(&mut self, front: &Front, signal: Signal) {
         match signal {
             // A client has released the lock, or has left.
             Signal::Turn | Signal::Next | Signal::Near => self.doubt.clear(),
@@ -322,6 +332,9 @@ impl Request<'_> {
         // until it has taken it. A reader asks at once.
         if signal == Signal::Next && !self.terms.shared {
             self.watch = None;
+        }
+        if signal == Signal::Next && self.leaves_turns() {
+            front.waits_for_turn(grace(self.client.nodes.round_trip()), true);
         }
     }
 

@@ -30,7 +30,7 @@ use tokio::{
 use super::{Entry, Joined, Signal, Wants, queue_node};
 use crate::{
     LockError, LockGuard, LockRequest, MemoryNode, Redlock, Released,
-    node::intercepted::far_away,
+    node::intercepted::{far_away, without_pushes},
     op::{release, watch::watch},
     options::LockOptions,
     testing::{are_empty, nodes},

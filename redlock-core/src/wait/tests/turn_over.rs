@@ -56,6 +56,31 @@ async fn a_client_that_only_tries_leaves_a_turn_that_is_out_alone() {
     drop(next.await.unwrap().unwrap());
 }
 
+/// It looks often, and sees that the lock is free before the client with the turn has asked.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_without_pushes_leaves_the_turn_of_another_client_alone() {
+    let nodes = nodes(3);
+    let far = far_client(&nodes, 40 * MS);
+    let near = nodes.iter().map(|node| without_pushes(node.name(), node)).collect();
+    let near = Redlock::builder().retry_delay(20 * MS).retry_jitter(MS).over(near);
+    let third = client(&nodes);
+    for client in [&near, &third, &far] {
+        drop(client.lock("warm").await.unwrap());
+    }
+    for _ in 0..20 {
+        let guard = third.lock("r").await.unwrap();
+        let first = waiting(&far, MINUTE).await;
+        sleep(200 * MS).await;
+        let second = waiting(&near, MINUTE).await;
+        sleep(500 * MS).await;
+        guard.release().await.unwrap();
+        let guard = first.await.unwrap().unwrap();
+        assert!(!second.is_finished(), "it has taken the lock from the client with the turn");
+        guard.release().await.unwrap();
+        second.await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn clients_that_come_and_go_do_not_stand_before_a_free_lock() {
     for delay in [0, 1, 5] {
