@@ -37,8 +37,6 @@ struct Contended {
     looked_until: Moment,
     /// The first waiter that was seen to leave a free lock alone, and since when.
     idle: Option<(Secret, Moment)>,
-    /// Since when the queue has shown the waiter here that another client has its turn, and the lock is free.
-    out_since: Option<Moment>,
 }
 
 impl Contention {
@@ -48,14 +46,7 @@ impl Contention {
         let remembered = now + MEMORY;
         // A release that gave no turn does not end the turn that an earlier one gave.
         let turn = self.known.get(key).map_or(turn, |before| turn.max(before.given));
-        let contended = Contended {
-            turn,
-            given: turn,
-            remembered,
-            looked_until: now,
-            idle: None,
-            out_since: None,
-        };
+        let contended = Contended { turn, given: turn, remembered, looked_until: now, idle: None };
         self.known.insert(Arc::clone(key), contended);
         self.order.push_back((remembered, Arc::clone(key)));
         // Two are removed for each that is added, so the map shrinks.
@@ -102,38 +93,11 @@ impl Contention {
         }
     }
 
-    /// Notes that the queue shows a free lock to the waiter here that is the first in it, and that another client has
-    /// its turn. The lock is left to that client for as long as if this client had given the turn: it may be far away,
-    /// and would lose each of its turns to a client that is near. `is_new` when that turn has just begun.
-    pub(super) fn waits_for_turn(
-        &mut self,
-        key: &Arc<str>,
-        now: Moment,
-        lasts: Duration,
-        is_new: bool,
-    ) {
-        let before = self.get_mut(key, now).and_then(|it| it.out_since);
-        let since = before.filter(|_| !is_new).unwrap_or(now);
-        let turn = self.turn(key, now).unwrap_or(now).max(since + lasts);
-        self.add(key, now, turn);
-        if let Some(contended) = self.known.get_mut(key) {
-            contended.out_since = Some(since);
-        }
-    }
-
-    /// Notes that the queue shows something else to that waiter. A turn that it shows next is a new one.
-    pub(super) fn turn_was_used(&mut self, key: &str, now: Moment) {
-        if let Some(contended) = self.get_mut(key, now) {
-            contended.out_since = None;
-        }
-    }
-
     /// Notes that a node has said that no client has its turn.
     pub(super) fn no_turn(&mut self, key: &str, now: Moment) {
         if let Some(contended) = self.get_mut(key, now) {
             contended.turn = contended.turn.min(now);
             contended.given = contended.given.min(now);
-            contended.out_since = None;
         }
     }
 
@@ -271,28 +235,6 @@ mod tests {
             assert_eq!(contention.looked(&key, idle, at(now), at(now + 100)), goes_first, "{now}");
             assert_eq!(yields(&mut contention, at(now + 10)), goes_first, "{now}");
             assert!(contention.is_contended(&key, at(now)));
-        }
-    }
-
-    #[test]
-    fn a_turn_that_the_queue_shows_is_left_to_its_client_for_the_time_of_one_turn() {
-        let mut contention = Contention::default();
-        let (key, lasts): (Arc<str>, _) = ("k".into(), Duration::from_millis(100));
-        contention.waits_for_turn(&key, at(0), lasts, false);
-        contention.waits_for_turn(&key, at(50), lasts, false);
-        assert!(yields(&mut contention, at(99)) && !yields(&mut contention, at(100)));
-        contention.waits_for_turn(&key, at(150), lasts, false);
-        assert!(!yields(&mut contention, at(150)), "that client may have crashed");
-        for used in 0..3 {
-            let now = at(200 + 200 * used);
-            match used {
-                0 => contention.turn_was_used("k", now),
-                1 => contention.no_turn("k", now),
-                _ => {}
-            }
-            contention.waits_for_turn(&key, now, lasts, used == 2);
-            let end = now + lasts;
-            assert!(yields(&mut contention, now) && !yields(&mut contention, end), "{used}");
         }
     }
 

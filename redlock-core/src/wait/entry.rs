@@ -16,6 +16,7 @@ use super::{
     pace::LIFE,
     pushes::{Signal, Wake},
     renewals::Renewals,
+    shown_turn::ShownTurn,
 };
 use crate::{
     clock::Moment,
@@ -88,6 +89,8 @@ pub(crate) struct Entry {
     is_back: bool,
     /// A report is not answered. It may put the entry back at any moment.
     may_be_back: bool,
+    /// The turn of another client, as the queue has shown it.
+    pub(crate) shown_turn: ShownTurn,
     left: Arc<Left>,
     _metered: metrics::Counted,
 }
@@ -131,6 +134,7 @@ impl Entry {
             had_turn: false,
             is_back: false,
             may_be_back: false,
+            shown_turn: ShownTurn::default(),
             left: Left::new(turn_given),
             _metered: metrics::queued(),
         }

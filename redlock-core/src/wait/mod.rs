@@ -38,6 +38,7 @@ mod queue;
 mod queues;
 mod readers;
 mod renewals;
+mod shown_turn;
 #[cfg(test)]
 mod tests;
 mod turn;

@@ -229,20 +229,11 @@ impl Front {
         self.queues.no_turn_is_out(&self.key, self.queues.nodes().clock.now());
     }
 
-    /// Notes that the queue shows this front a free lock, which is left to another client: that has its turn, for which
-    /// `lasts` is enough. `is_new` when the turn has just begun.
-    pub(crate) fn waits_for_turn(&self, lasts: Duration, is_new: bool) {
-        self.queues.waits_for_turn(&self.key, self.queues.nodes().clock.now(), lasts, is_new);
-    }
-
-    /// Notes that the queue shows something else.
-    pub(crate) fn turn_was_used(&self) {
-        self.queues.turn_was_used(&self.key, self.queues.nodes().clock.now());
-    }
-
     /// Until when another client has its turn, if one has it now.
     pub(crate) fn turn_of_others(&self) -> Option<Moment> {
-        self.queues.turn_of_others(&self.key, self.queues.nodes().clock.now())
+        let now = self.queues.nodes().clock.now();
+        let known = self.queues.turn_of_others(&self.key, now);
+        known.max(self.entry.as_ref().and_then(|entry| entry.shown_turn.lasts_until(now)))
     }
 
     /// The outcome of the last attempt of the previous front. The nodes need not be asked again,

@@ -287,10 +287,16 @@ impl Request<'_> {
             }
             if !turn_is_out {
                 front.no_turn_is_out();
-            } else if ahead > 0 || left.is_some() {
-                front.turn_was_used();
-            } else if self.leaves_turns() {
-                front.waits_for_turn(grace(self.client.nodes.round_trip()), false);
+            }
+            if let Some(Entry { shown_turn, .. }) = front.entry.as_deref_mut() {
+                let leaves_lock =
+                    turn_is_out && ahead == 0 && left.is_none() && self.leaves_turns();
+                if !leaves_lock {
+                    shown_turn.is_over();
+                } else if shown_turn.is_out(self.now(), grace(self.client.nodes.round_trip())) {
+                    // A watch from before the turn tells that the lock is free.
+                    self.watch = None;
+                }
             }
             if is_renewed {
                 self.doubt.clear();
@@ -299,8 +305,10 @@ impl Request<'_> {
         let yields = front.turn_of_others().is_some();
         let entry = front.entry.as_mut();
         let has_pushes = entry.as_ref().is_some_and(|entry| entry.is_told());
-        // A report forgets the other signals, too: its answer is newer.
-        let signal = entry.and_then(|entry| entry.take_signal());
+        let since = entry.and_then(|entry| entry.take_signal());
+        // A report forgets the other signals, too, and is newer than most of them.
+        let before = before.filter(|it| *it == Signal::Next && waiting.may_be_taken_soon(report));
+        let signal = before.into_iter().chain(since).min();
         signal.into_iter().for_each(|signal| self.heard(front, signal));
         Ok(waiting.reported(&Reported {
             now: self.now(),
@@ -320,7 +328,7 @@ impl Request<'_> {
     }
 
     /// Notes a push of the node that keeps the queue.
-    fn heard(&mut self, front: &Front, signal: Signal) {
+    fn heard(&mut self, front: &mut Front, signal: Signal) {
         match signal {
             // A client has released the lock, or has left.
             Signal::Turn | Signal::Next | Signal::Near => self.doubt.clear(),
@@ -331,8 +339,10 @@ impl Request<'_> {
         if signal == Signal::Next && !self.terms.shared {
             self.watch = None;
         }
-        if signal == Signal::Next && self.leaves_turns() {
-            front.waits_for_turn(grace(self.client.nodes.round_trip()), true);
+        if signal == Signal::Next
+            && let Some(entry) = &mut front.entry
+        {
+            entry.shown_turn.is_next(self.now());
         }
     }
 

@@ -1,6 +1,6 @@
 //! What the queues of a client know of other clients, which want the same locks.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use super::{
     super::{queue::Occupant, readers::line_of_readers},
@@ -51,23 +51,6 @@ impl Queues {
     /// Notes the report of a node that no other client has its turn: it has used it, or has left.
     pub(crate) fn no_turn_is_out(&self, key: &str, now: Moment) {
         self.locked(key, |inner| inner.contention.no_turn(key, now));
-    }
-
-    /// Notes what the queue shows the waiter here that is the first in it: another client has its turn, for which
-    /// `lasts` is enough, and the lock is free. `is_new` when that turn has just begun.
-    pub(crate) fn waits_for_turn(
-        &self,
-        key: &Arc<str>,
-        now: Moment,
-        lasts: Duration,
-        is_new: bool,
-    ) {
-        self.locked(key, |inner| inner.contention.waits_for_turn(key, now, lasts, is_new));
-    }
-
-    /// Notes that the queue shows that waiter something else.
-    pub(crate) fn turn_was_used(&self, key: &str, now: Moment) {
-        self.locked(key, |inner| inner.contention.turn_was_used(key, now));
     }
 
     /// Lets other clients go first after the next release, whether or not this client knows of any.
