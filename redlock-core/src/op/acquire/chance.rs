@@ -305,10 +305,8 @@ impl Request<'_> {
         let yields = front.turn_of_others().is_some();
         let entry = front.entry.as_mut();
         let has_pushes = entry.as_ref().is_some_and(|entry| entry.is_told());
-        let since = entry.and_then(|entry| entry.take_signal());
-        // A report forgets the other signals, too, and is newer than most of them.
-        let before = before.filter(|it| *it == Signal::Next && waiting.may_be_taken_soon(report));
-        let signal = before.into_iter().chain(since).min();
+        // A report forgets the other signals, too: its answer shows the same.
+        let signal = entry.and_then(|entry| entry.take_signal());
         signal.into_iter().for_each(|signal| self.heard(front, signal));
         Ok(waiting.reported(&Reported {
             now: self.now(),

@@ -232,13 +232,6 @@ impl Waiting {
         self.watched_at = now;
     }
 
-    /// Whether another client may be about to take the lock although this answer says that it is free, where
-    /// this client was told before its report that it is next.
-    pub(super) fn may_be_taken_soon(&self, report: Report) -> bool {
-        let is_free = matches!(report, Report::At(position) if position.left.is_none());
-        is_free && self.given.target.shows_in_queue()
-    }
-
     /// Draws the conclusion from the answer of the queue to a report.
     pub(super) fn reported(&mut self, reported: &Reported) -> Conclusion {
         let Reported { now, report, signal, yields, doubt, .. } = *reported;
