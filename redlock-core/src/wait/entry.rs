@@ -15,6 +15,7 @@ use super::{
     keeper::keeper,
     pace::LIFE,
     pushes::{Signal, Wake},
+    queue_position::QueuePosition,
     renewals::Renewals,
     shown_turn::ShownTurn,
 };
@@ -29,20 +30,6 @@ use crate::{
 /// A waiter listens to its keys anew after this many refreshes: a push that was lost without a trace costs
 /// no more than that.
 const LISTEN_AGAIN: u32 = 8;
-
-/// The position of a waiter in the queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct QueuePosition {
-    /// The number of waiters before it.
-    pub(crate) ahead: u64,
-    /// The remaining time of the lock on the node that keeps the queue. `None` when it is free
-    /// there.
-    pub(crate) left: Option<Duration>,
-    /// The holder renews the lock there, and is not late.
-    pub(crate) is_renewed: bool,
-    /// A client that was given its turn there may be about to take the lock.
-    pub(crate) turn_is_out: bool,
-}
 
 /// The outcome of a report to the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

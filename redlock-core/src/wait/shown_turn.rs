@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::queue_position::QueuePosition;
 use crate::clock::Moment;
 
 /// A turn that the queue shows, and when it began.
@@ -22,19 +23,18 @@ impl ShownTurn {
         *self = Self { next_since: Some(now), until: None };
     }
 
-    /// Notes that the queue shows the waiter, as the first, a free lock, and that another client has its turn, for which
-    /// `lasts` is enough. Returns whether this turn is shown for the first time.
-    pub(crate) fn is_out(&mut self, now: Moment, lasts: Duration) -> bool {
-        if self.until.is_some() {
+    /// Notes what the queue shows the waiter. Returns whether it shows a turn of another client for the first time, for
+    /// which `lasts` is enough. Whether a turn is out is shown to the first waiter alone, and before a free lock.
+    pub(crate) fn shows(&mut self, position: &QueuePosition, now: Moment, lasts: Duration) -> bool {
+        let is_asked = position.ahead == 0 && position.left.is_none();
+        if !is_asked || !position.turn_is_out {
+            // A turn that it shows next is a new one.
+            *self = Self::default();
             return false;
         }
-        self.until = Some(self.next_since.unwrap_or(now) + lasts);
-        true
-    }
-
-    /// Notes that the queue shows something else. A turn that it shows next is a new one.
-    pub(crate) fn is_over(&mut self) {
-        *self = Self::default();
+        let is_new = self.until.is_none();
+        self.until.get_or_insert(self.next_since.unwrap_or(now) + lasts);
+        is_new
     }
 
     /// Until when another client has its turn, if one has it now.
@@ -49,6 +49,10 @@ mod tests {
 
     const LASTS: Duration = Duration::from_millis(100);
 
+    /// What the first waiter sees of a free lock whose turn is out.
+    const OUT: QueuePosition =
+        QueuePosition { ahead: 0, left: None, is_renewed: false, turn_is_out: true };
+
     fn at(ms: u64) -> Moment {
         Moment::ORIGIN + Duration::from_millis(ms)
     }
@@ -57,14 +61,28 @@ mod tests {
     fn a_turn_that_is_shown_again_is_left_to_its_client_once() {
         let mut turn = ShownTurn::default();
         assert_eq!(turn.lasts_until(at(0)), None);
-        assert!(turn.is_out(at(0), LASTS));
-        assert!(!turn.is_out(at(50), LASTS));
+        assert!(turn.shows(&OUT, at(0), LASTS));
+        assert!(!turn.shows(&OUT, at(50), LASTS));
         assert_eq!(turn.lasts_until(at(99)), Some(at(100)));
-        assert!(!turn.is_out(at(150), LASTS));
+        assert!(!turn.shows(&OUT, at(150), LASTS));
         assert_eq!(turn.lasts_until(at(150)), None, "that client may have crashed");
-        turn.is_over();
-        assert!(turn.is_out(at(200), LASTS));
-        assert_eq!(turn.lasts_until(at(200)), Some(at(300)));
+    }
+
+    #[test]
+    fn a_turn_that_is_shown_after_something_else_is_a_new_one() {
+        let held = QueuePosition { left: Some(LASTS), ..OUT };
+        let behind = QueuePosition { ahead: 1, ..OUT };
+        let free = QueuePosition { turn_is_out: false, ..OUT };
+        for other in [held, behind, free] {
+            let mut turn = ShownTurn::default();
+            assert!(!turn.shows(&other, at(0), LASTS), "{other:?}");
+            assert_eq!(turn.lasts_until(at(0)), None, "{other:?}");
+            assert!(turn.shows(&OUT, at(10), LASTS), "{other:?}");
+            assert!(!turn.shows(&other, at(20), LASTS), "{other:?}");
+            assert_eq!(turn.lasts_until(at(20)), None, "{other:?}");
+            assert!(turn.shows(&OUT, at(200), LASTS), "{other:?}");
+            assert_eq!(turn.lasts_until(at(200)), Some(at(300)), "{other:?}");
+        }
     }
 
     #[test]
@@ -72,10 +90,10 @@ mod tests {
         let mut turn = ShownTurn::default();
         turn.is_next(at(0));
         assert_eq!(turn.lasts_until(at(1)), None, "nothing is shown yet");
-        assert!(turn.is_out(at(100), LASTS));
+        assert!(turn.shows(&OUT, at(100), LASTS));
         assert_eq!(turn.lasts_until(at(100)), None, "it has waited already");
         turn.is_next(at(200));
-        assert!(turn.is_out(at(210), LASTS), "that is the next turn");
+        assert!(turn.shows(&OUT, at(210), LASTS), "that is the next turn");
         assert_eq!(turn.lasts_until(at(210)), Some(at(300)));
     }
 }

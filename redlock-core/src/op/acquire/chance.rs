@@ -23,7 +23,7 @@ use crate::{
     telemetry,
     timer::{sleep, timeout},
     token,
-    wait::{Entry, FailedAttempt, Front, MIN_PAUSE, QueuePosition, Report, Signal, grace},
+    wait::{Entry, FailedAttempt, Front, MIN_PAUSE, Report, Signal, grace},
 };
 
 /// How long a request goes without a queue that no node lets it join. A server may log each refusal.
@@ -281,28 +281,26 @@ impl Request<'_> {
             return Ok(Conclusion::End(Chance::Turn));
         }
         let report = self.ask_queue(front).await?;
-        if let Report::At(QueuePosition { ahead, left, is_renewed, turn_is_out }) = report {
+        if let Report::At(position) = report {
             if waiting.joins() {
-                metrics::queue_ahead(self.terms.label, ahead);
+                metrics::queue_ahead(self.terms.label, position.ahead);
             }
-            if !turn_is_out {
+            if !position.turn_is_out {
                 front.no_turn_is_out();
             }
-            if let Some(Entry { shown_turn, .. }) = front.entry.as_deref_mut() {
-                let leaves_lock =
-                    turn_is_out && ahead == 0 && left.is_none() && self.leaves_turns();
-                if !leaves_lock {
-                    shown_turn.is_over();
-                } else if shown_turn.is_out(self.now(), grace(self.client.nodes.round_trip())) {
-                    // A watch from before the turn tells that the lock is free.
-                    self.watch = None;
-                }
+            let lasts = grace(self.client.nodes.round_trip());
+            if self.leaves_turns()
+                && let Some(Entry { shown_turn, .. }) = front.entry.as_deref_mut()
+                && shown_turn.shows(&position, self.now(), lasts)
+            {
+                // A watch from before the turn tells that the lock is free.
+                self.watch = None;
             }
-            if is_renewed {
+            if position.is_renewed {
                 self.doubt.clear();
             }
         }
-        let yields = front.turn_of_others().is_some();
+        let turn_of_others = front.turn_of_others();
         let entry = front.entry.as_mut();
         let has_pushes = entry.as_ref().is_some_and(|entry| entry.is_told());
         // A report forgets the other signals, too: its answer shows the same.
@@ -313,7 +311,7 @@ impl Request<'_> {
             report,
             signal,
             has_pushes,
-            yields,
+            turn_of_others,
             has_watch: self.watch.is_some(),
             doubt: self.doubt,
         }))

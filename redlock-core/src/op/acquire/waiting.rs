@@ -69,8 +69,8 @@ pub(super) struct Reported {
     pub(super) signal: Option<Signal>,
     /// The node that keeps the queue pushes to this client.
     pub(super) has_pushes: bool,
-    /// Another client has its turn now.
-    pub(super) yields: bool,
+    /// Until when another client has its turn, if one has it now.
+    pub(super) turn_of_others: Option<Moment>,
     /// The client watches the lock on all nodes.
     pub(super) has_watch: bool,
     /// How far to rely on the answer if it says that the lock is free.
@@ -234,7 +234,7 @@ impl Waiting {
 
     /// Draws the conclusion from the answer of the queue to a report.
     pub(super) fn reported(&mut self, reported: &Reported) -> Conclusion {
-        let Reported { now, report, signal, yields, doubt, .. } = *reported;
+        let Reported { now, report, signal, turn_of_others, doubt, .. } = *reported;
         let Circumstances { begun, round_trip, is_split, was_misled, target, .. } = self.given;
         let is_first_report = self.joins();
         self.unanswered = if report == Report::Unanswered { self.unanswered + 1 } else { 0 };
@@ -270,7 +270,7 @@ impl Waiting {
         }
         if target.shows_in_queue() {
             // A client whose last attempt failed is not told twice.
-            let is_doubted = yields
+            let is_doubted = turn_of_others.is_some()
                 || is_first_report && (is_split || was_misled)
                 || now < begun + doubt.pause(round_trip, target);
             match position {
@@ -283,6 +283,10 @@ impl Waiting {
                     }
                 }
                 _ => self.stands_still = None,
+            }
+            if let Some(until) = turn_of_others.filter(|_| position.left.is_none()) {
+                // The first news of a watch would be that this client takes the lock.
+                self.watch_at = self.watch_at.max(until);
             }
         }
         self.report_at = now + self.refresh(position, reported);

@@ -16,12 +16,8 @@ use crate::{
         Action, Command, Listens, NodeHandle, NodeSpec, Reply, Watchers, intercepted::intercepted,
     },
     sync::Mutex,
-    wait::{QueuePosition, Report},
+    wait::QueuePosition,
 };
-
-fn entry(redlock: &Redlock) -> Entry {
-    entry_of(redlock, 0)
-}
 
 fn entry_of(redlock: &Redlock, number: u64) -> Entry {
     let value = format!("{number:040}.waiter");
@@ -42,10 +38,6 @@ async fn position(entry: &mut Entry) -> QueuePosition {
         Report::At(position) => position,
         other => panic!("{other:?}"),
     }
-}
-
-fn keeper(redlock: &Redlock) -> usize {
-    queue_node(&redlock.client().nodes, "redlock:r").unwrap()
 }
 
 /// A node pushes a key once, and it has pushed the key for this turn already.

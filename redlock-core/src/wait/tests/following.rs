@@ -3,20 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use super::*;
-use crate::{
-    node::{Action, Claim, Command, NodeHandle, Watchers, intercepted::intercepted},
-    wait::Report,
-};
-
-fn entry(redlock: &Redlock) -> Entry {
-    static COUNT: AtomicUsize = AtomicUsize::new(0);
-    let value = format!("{:040}.waiter", COUNT.fetch_add(1, SeqCst));
-    Entry::new(&redlock.client().nodes, &"redlock:r".into(), value, || ())
-}
-
-fn keeper(redlock: &Redlock) -> usize {
-    queue_node(&redlock.client().nodes, "redlock:r").unwrap()
-}
+use crate::node::{Action, Claim, Command, NodeHandle, Watchers, intercepted::intercepted};
 
 /// The nodes on which this client listens to the lock.
 fn followed(redlock: &Redlock) -> Vec<usize> {
@@ -263,18 +250,6 @@ async fn goes_to_the_other(held: LockGuard, first: &mut Entry, front: &Waiting) 
     assert!(!front.is_finished(), "the other has its turn");
     sleep(100 * MS).await;
     assert!(front.is_finished(), "the other does not use its turn");
-}
-
-/// The entry of `other`, which has the turn that the holder gave it.
-async fn with_turn(holder: &Redlock, other: &Redlock) -> Entry {
-    let held = holder.lock("r").await.unwrap();
-    drop(other.lock("warm").await.unwrap());
-    let mut first = entry(other);
-    assert!(matches!(first.report().await, Report::At(_)));
-    drop(held);
-    sleep(MS).await;
-    assert_eq!(first.take_signal(), Some(Signal::Turn));
-    first
 }
 
 /// A client that lost its turn comes back to a place before the front. The front has watched the lock since it

@@ -27,7 +27,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{Entry, Joined, Signal, Wants, queue_node};
+use super::{Entry, Joined, Report, Signal, Wants, queue_node};
 use crate::{
     LockError, LockGuard, LockRequest, MemoryNode, Redlock, Released,
     node::intercepted::{far_away, without_pushes},
@@ -66,6 +66,30 @@ async fn waiting(redlock: &Redlock, wait: Duration) -> Waiting {
     sleep(MS).await;
     assert!(!waiting.is_finished());
     waiting
+}
+
+/// A place in the queue, which a test reports.
+fn entry(redlock: &Redlock) -> Entry {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let value = format!("{:040}.waiter", COUNT.fetch_add(1, SeqCst));
+    Entry::new(&redlock.client().nodes, &"redlock:r".into(), value, || ())
+}
+
+/// The entry of `other`, which has the turn that the holder gave it.
+async fn with_turn(holder: &Redlock, other: &Redlock) -> Entry {
+    let held = holder.lock("r").await.unwrap();
+    drop(other.lock("warm").await.unwrap());
+    let mut first = entry(other);
+    assert!(matches!(first.report().await, Report::At(_)));
+    drop(held);
+    sleep(MS).await;
+    assert_eq!(first.take_signal(), Some(Signal::Turn));
+    first
+}
+
+/// The node that keeps the queue.
+fn keeper(redlock: &Redlock) -> usize {
+    queue_node(&redlock.client().nodes, "redlock:r").unwrap()
 }
 
 fn value(redlock: &Redlock) -> String {

@@ -73,10 +73,6 @@ impl World {
     }
 }
 
-fn keeper(redlock: &Redlock) -> usize {
-    queue_node(&redlock.client().nodes, "redlock:r").unwrap()
-}
-
 /// Each release would ask the node where no waiter stands, and each turn would last until another client looks for
 /// itself.
 #[tokio::test(start_paused = true)]

@@ -81,6 +81,55 @@ async fn a_waiter_without_pushes_leaves_the_turn_of_another_client_alone() {
     }
 }
 
+/// It shares the lock with the other.
+#[tokio::test(start_paused = true)]
+async fn a_reader_does_not_wait_for_the_turn_of_another() {
+    let nodes = nodes(3);
+    let far = far_client(&nodes, 40 * MS);
+    let near = nodes.iter().map(|node| without_pushes(node.name(), node)).collect();
+    let near = Redlock::builder().retry_delay(20 * MS).retry_jitter(MS).over(near);
+    let third = client(&nodes);
+    for client in [&near, &third, &far] {
+        drop(client.lock("warm").await.unwrap());
+    }
+    let guard = third.lock("r").await.unwrap();
+    let read =
+        |client: &Redlock| tokio::spawn(client.lock("r").shared().wait(MINUTE).into_future());
+    let first = read(&far);
+    sleep(200 * MS).await;
+    let second = read(&near);
+    sleep(500 * MS).await;
+    guard.release().await.unwrap();
+    sleep(50 * MS).await;
+    assert!(second.is_finished() && !first.is_finished());
+    drop((first.await.unwrap().unwrap(), second.await.unwrap().unwrap()));
+}
+
+/// The node of the queue pushes nothing, and has the release first. The client with the turn has come back to a place
+/// before the front, which has watched the lock since it was the first.
+#[tokio::test(start_paused = true)]
+async fn a_front_that_is_shown_a_turn_does_not_go_by_an_earlier_watch() {
+    let nodes = nodes(3);
+    let [holder, other] = [client(&nodes), client(&nodes)];
+    let mut first = with_turn(&holder, &other).await;
+    let queue = keeper(&holder);
+    let specs = nodes.iter().enumerate().map(|(index, node)| {
+        if index == queue { without_pushes(node.name(), node) } else { node.spec() }
+    });
+    let ours = Redlock::builder().retry_delay(20 * MS).retry_jitter(MS).over(specs.collect());
+    let held = client(&nodes).try_lock("r").await.unwrap();
+    let front = waiting(&ours, MINUTE).await;
+    sleep(100 * MS).await;
+    nodes[(queue + 1) % 3].slow(40 * MS);
+    nodes[(queue + 2) % 3].slow(40 * MS);
+    assert!(matches!(first.report().await, Report::At(_)));
+    drop(held);
+    sleep(90 * MS).await;
+    assert_eq!(first.take_signal(), Some(Signal::Turn));
+    assert!(!front.is_finished(), "the other has its turn");
+    drop(timeout(1000 * MS, front).await.expect("the other does not use it").unwrap().unwrap());
+}
+
 #[tokio::test(start_paused = true)]
 async fn clients_that_come_and_go_do_not_stand_before_a_free_lock() {
     for delay in [0, 1, 5] {

@@ -55,7 +55,7 @@ fn answer(position: Option<QueuePosition>) -> Reported {
         report: position.map_or(Report::NoQueue, Report::At),
         signal: None,
         has_pushes: true,
-        yields: false,
+        turn_of_others: None,
         has_watch: false,
         doubt: Doubt::default(),
     }
@@ -202,9 +202,22 @@ fn a_split_vote_is_watched_at_once() {
     assert_eq!(waiting.next(&unarmed), Step::Sleep { until: at(151), quiet: ms(0) });
 }
 
+/// The first that a watch would tell is that the other client takes the lock.
+#[test]
+fn no_watch_begins_before_a_free_lock_in_the_turn_of_another_client() {
+    for (left, watches_at) in [(None, 50), (Some(5000), 14)] {
+        let mut waiting = waiting(true);
+        let turn_of_others = Some(at(50));
+        waiting.reported(&Reported { turn_of_others, ..answer(place(0, left)) });
+        let around = |now| Surroundings { turn_of_others, ..kept(now, WatchState::None) };
+        let begins = (1..200).find(|now| waiting.next(&around(*now)) == Step::Watch);
+        assert_eq!(begins, Some(watches_at), "{left:?}");
+    }
+}
+
 #[test]
 fn what_follows_from_an_answer_of_the_queue() {
-    let yields = |answer: Reported| Reported { yields: true, ..answer };
+    let yields = |answer| Reported { turn_of_others: Some(at(150)), ..answer };
     let told = |signal, answer: Reported| Reported { signal: Some(signal), ..answer };
     for (answer, conclusion, report_at) in [
         (answer(None), Conclusion::LeaveQueue, 0),
@@ -237,7 +250,8 @@ fn without_pushes_the_first_in_the_queue_look_more_often() {
     ] {
         let mut waiting = waiting(true);
         let answer = answer(place(ahead, left));
-        let answer = Reported { has_pushes, has_watch, yields: true, ..answer };
+        let turn_of_others = Some(at(150));
+        let answer = Reported { has_pushes, has_watch, turn_of_others, ..answer };
         assert_eq!(waiting.reported(&answer), Conclusion::Wait);
         assert_eq!(waiting.report_at, at(report_at), "{answer:?}");
     }
