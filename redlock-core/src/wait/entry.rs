@@ -9,7 +9,7 @@
 //! looks for itself when the turn was not used (`pace::grace`). Where the first waiter may have crashed, two
 //! more are told that they are near.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     keeper::keeper,

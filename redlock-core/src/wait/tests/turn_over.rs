@@ -85,7 +85,7 @@ async fn a_waiter_without_pushes_leaves_the_turn_of_another_client_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_reader_does_not_wait_for_the_turn_of_another() {
     let nodes = nodes(3);
-    let far = far_client(&nodes, 40 * MS);
+    let far = far_client(&nodes, 100 * MS);
     let near = nodes.iter().map(|node| without_pushes(node.name(), node)).collect();
     let near = Redlock::builder().retry_delay(20 * MS).retry_jitter(MS).over(near);
     let third = client(&nodes);
@@ -96,11 +96,11 @@ async fn a_reader_does_not_wait_for_the_turn_of_another() {
     let read =
         |client: &Redlock| tokio::spawn(client.lock("r").shared().wait(MINUTE).into_future());
     let first = read(&far);
-    sleep(200 * MS).await;
+    sleep(500 * MS).await;
     let second = read(&near);
     sleep(500 * MS).await;
     guard.release().await.unwrap();
-    sleep(50 * MS).await;
+    sleep(80 * MS).await;
     assert!(second.is_finished() && !first.is_finished());
     drop((first.await.unwrap().unwrap(), second.await.unwrap().unwrap()));
 }
