@@ -8,7 +8,7 @@ use crate::{
     node::NodeHandle,
     op::release,
     runtime::in_runtime,
-    timer::{sleep, timeout},
+    timer::{sleep, timeout_awake},
 };
 
 /// How long a shutdown waits for locks to go once their bodies were told.
@@ -24,14 +24,14 @@ pub(crate) async fn shutdown(client: &Arc<Client>, grace: Duration) {
     if in_runtime() {
         // A guard whose lock is lost has nothing left to finish.
         let done = |hold: &Hold| hold.is_over() && !hold.is_leaving();
-        let _ = timeout(grace, client.leases.registry.until(done)).await;
+        let _ = timeout_awake(grace, client.leases.registry.until(done)).await;
     }
     // A bare guard's code may still run.
     release::end_all(client).keep();
     // An attempt that was in flight may still win, and has to release the lock first.
     let finished = finish(client, || !client.leases.has_in_flight());
     if in_runtime() {
-        let _ = timeout(RELEASE_LIMIT, finished).await;
+        let _ = timeout_awake(RELEASE_LIMIT, finished).await;
     }
 }
 
@@ -43,7 +43,7 @@ pub(crate) async fn release_all(client: &Arc<Client>) {
             guards.release().await;
             finish(client, || true).await;
         };
-        let _ = timeout(RELEASE_LIMIT, finished).await;
+        let _ = timeout_awake(RELEASE_LIMIT, finished).await;
     }
 }
 
@@ -65,7 +65,7 @@ async fn finish(client: &Client, all_here: impl Fn() -> bool) {
 #[cfg(test)]
 mod tests {
     use std::{
-        future::{IntoFuture, poll_fn},
+        future::{IntoFuture, pending, poll_fn},
         task::Poll,
     };
 
@@ -73,7 +73,9 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::{LockError, LockFuture, MemoryNode, Redlock};
+    use crate::{
+        LockError, LockFuture, MemoryNode, Redlock, node::intercepted::far_away, timer::timeout,
+    };
 
     const MIN_HOLD: Duration = Duration::from_secs(50);
 
@@ -114,6 +116,24 @@ mod tests {
         redlock.shutdown(Duration::ZERO).await;
         let error = timeout(RELEASE_LIMIT, waiting).await.unwrap().unwrap().unwrap_err();
         assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
+    }
+
+    /// All of its timers are over at once. The nodes have not answered yet.
+    #[tokio::test(start_paused = true)]
+    async fn a_process_that_stands_still_during_its_shutdown_sees_its_releases_through() {
+        let nodes: [_; 3] = std::array::from_fn(|_| MemoryNode::new());
+        let far = nodes.iter().map(|node| far_away(node.name(), node, 4 * DRAIN_POLL_INTERVAL));
+        let redlock = Redlock::builder().node_timeout(4 * RELEASE_LIMIT).over(far.collect());
+        let client = Arc::clone(redlock.client());
+        tokio::spawn(redlock.lock("r").run(async |_| pending::<()>().await));
+        sleep(RELEASE_LIMIT).await;
+        let shutdown = tokio::spawn(async move { redlock.shutdown(Duration::ZERO).await });
+        sleep(DRAIN_POLL_INTERVAL).await;
+        assert!(!client.nodes.iter().any(NodeHandle::is_drained), "its deletes are on their way");
+        tokio::time::advance(2 * RELEASE_LIMIT).await;
+        shutdown.await.unwrap();
+        assert!(client.nodes.iter().all(NodeHandle::is_drained));
+        assert_eq!(keys(&nodes), [""; 0]);
     }
 
     #[tokio::test(start_paused = true)]

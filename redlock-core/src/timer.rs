@@ -35,6 +35,26 @@ pub(crate) async fn timeout<F: Future>(limit: Duration, future: F) -> Result<F::
     .await
 }
 
+/// How much of its limit a process that stands still uses up in [`timeout_awake`].
+const STEP: Duration = Duration::from_millis(100);
+
+/// Waits for `future`, for `limit` at most of the time in which this process runs. After a stop, all timers of a
+/// process are over before its tasks have run: what they are given time for has had none.
+pub(crate) async fn timeout_awake<F: Future>(
+    limit: Duration,
+    future: F,
+) -> Result<F::Output, Elapsed> {
+    let (mut future, mut left) = (pin!(future), limit);
+    loop {
+        let step = left.min(STEP);
+        left -= step;
+        match timeout(step, future.as_mut()).await {
+            Err(Elapsed) if !left.is_zero() && in_runtime() => {}
+            ended => return ended,
+        }
+    }
+}
+
 /// A timer that continues on another runtime when its own has ended.
 struct Timer {
     /// `None` when that time is too far away for an `Instant`.
@@ -96,6 +116,21 @@ mod tests {
         assert!(timeout(Duration::MAX, pending::<()>()).now_or_never().is_none());
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_of_the_process_uses_up_little_of_a_limit() {
+        let begun = Instant::now();
+        assert_eq!(timeout_awake(LONG, pending::<()>()).await, Err(Elapsed));
+        assert_eq!(begun.elapsed(), LONG);
+        assert_eq!(timeout_awake(Duration::ZERO, ready(7)).await, Ok(7));
+        assert_eq!(timeout_awake(Duration::ZERO, pending::<()>()).await, Err(Elapsed));
+        let (limit, begun) = (4 * STEP, Instant::now());
+        let waits = tokio::spawn(timeout_awake(limit, pending::<()>()));
+        tokio::task::yield_now().await;
+        tokio::time::advance(LONG).await;
+        assert_eq!(waits.await.unwrap(), Err(Elapsed));
+        assert_eq!(begun.elapsed(), LONG + 3 * STEP);
+    }
+
     #[test]
     fn a_timer_goes_on_where_it_is_polled_when_its_runtime_has_ended() {
         let span = Duration::from_millis(50);
@@ -109,10 +144,12 @@ mod tests {
     #[test]
     fn a_timer_ends_at_once_where_no_time_passes() {
         assert_eq!(timeout(LONG, pending::<()>()).now_or_never(), Some(Err(Elapsed)));
+        assert_eq!(timeout_awake(LONG, pending::<()>()).now_or_never(), Some(Err(Elapsed)));
         let runtime = runtime();
         let handle = runtime.handle().clone();
         drop(runtime);
         assert_eq!(handle.block_on(timeout(LONG, pending::<()>())), Err(Elapsed));
+        assert_eq!(handle.block_on(timeout_awake(LONG, pending::<()>())), Err(Elapsed));
         assert_eq!(handle.block_on(async { crate::runtime::unusable() }), {
             Some(crate::runtime::Unusable::ShutDown)
         });
