@@ -9,7 +9,7 @@ use std::{fmt, sync::Arc, time::Duration};
 /// |---|---|---|
 /// | [`Held`](Self::Held) | another client or task holds it | try again after [`retry_after`](Self::retry_after), or give up |
 /// | [`NoQuorum`](Self::NoQuorum) | too many nodes failed | try again later; look at the nodes |
-/// | [`Lost`](Self::Lost) | this client held the lock and lost it | the work may have had effects: check before repeating it |
+/// | [`Lost`](Self::Lost) | the lock was held and is lost, or a lease is over that was to be adopted | the work may have had effects: check before repeating it |
 /// | [`ShuttingDown`](Self::ShuttingDown) | this client takes no new locks; nothing ran | try again on another instance |
 /// | [`InvalidResource`](Self::InvalidResource) | the resource cannot be a key | fix the resource |
 /// | [`UnknownPool`](Self::UnknownPool) | no pool of that name is installed | fix the program |
@@ -34,8 +34,9 @@ pub enum LockError {
         attempts: u32,
         /// The time from the call to this answer.
         waited: Duration,
-        /// The holder is this client: a task that waits for its own lock waits in vain. False where the holders are
-        /// readers, and for permits: this client may be one of several holders.
+        /// The holder is this client: a task that waits for its own lock waits in vain. Where the holders are readers,
+        /// and for permits, this client may be one of several holders: it is true only inside of a body that has the
+        /// lock, and where this client has ended the lock itself.
         by_this_client: bool,
         /// When another attempt makes sense.
         retry_after: Duration,
@@ -49,7 +50,7 @@ pub enum LockError {
     NoQuorum {
         /// The resource that was asked for; empty when no single resource was.
         resource: String,
-        /// How many attempts were completed.
+        /// How many attempts were completed, counted as in [`Held`](Self::Held).
         attempts: u32,
         /// The time from the call to this answer.
         waited: Duration,
@@ -129,7 +130,8 @@ impl LockError {
         matches!(self, Self::NoQuorum { .. } | Self::ShuttingDown { .. })
     }
 
-    /// Whether this client held the lock and lost it: the work may have had effects.
+    /// Whether the lock was held and is lost: the work may have had effects. Also for a lease that cannot be adopted
+    /// any more.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         matches!(self, Self::Lost { .. })
@@ -277,7 +279,7 @@ pub enum NodeErrorKind {
     /// The node answered with an error of its own: loading, read only, out of memory, no
     /// permission, moved and the like.
     Server,
-    /// Nothing was sent: too much waits for this node already, or this client has 512 attempts in flight.
+    /// Nothing was sent: this client has 512 attempts in flight, or a later command for the same lock took its place.
     Overloaded,
     /// It gives no vote. It may have restarted without its data and gives no votes for new locks yet:
     /// nothing was sent (see [`Restarts`](crate::Restarts)). Or a lock is adopted that it had not confirmed

@@ -122,7 +122,7 @@ impl LockGuard {
     /// # Errors
     ///
     /// [`Lost`](LockError::Lost) when the lock is not held any more. [`Config`](LockError::Config)
-    /// for a ttl that cannot work. [`NoQuorum`](LockError::NoQuorum) when the outcome is unknown:
+    /// for a ttl that cannot work, and outside a tokio runtime. [`NoQuorum`](LockError::NoQuorum) when the outcome is unknown:
     /// the lock is then still held for what was left of it.
     ///
     /// # Cancellation safety

@@ -15,7 +15,8 @@ macro_rules! call_settings {
                 /// How long a node keeps a lock that is not renewed, at least 3 x `node_timeout` and
                 /// at most `max_ttl`. The default of a client: 30 s.
                 ttl: Duration = Duration::from_secs(30);
-                /// How long to wait for the lock. No attempt starts later than that, with one exception: a first
+                /// How long to wait for the lock. No attempt starts later than that, with two exceptions. On first use
+                /// it counts from when the nodes are connected, at most `connect_timeout` later. A first
                 /// attempt may wait up to 10 s for one of the 512 places that a client has for attempts. Zero
                 /// means at most one attempt. If other clients were waiting a moment ago, such a request first
                 /// looks whether they still are. If the runtime that reads the answers is blocked or has ended,

@@ -77,7 +77,7 @@ impl LockRequest {
     /// # Cost
     ///
     /// Each node runs a script instead of one `SET`, and keeps a sorted set under the key. The nodes'
-    /// users need `+type +time +zadd +zrem +zrange +zscore +zremrangebyscore`. With `key_prefix("")`, other
+    /// users need `+type +time +zadd +zrem +zrange +zscore +zremrangebyscore +exists`. With `key_prefix("")`, other
     /// Redlock clients find the key taken while there are readers, and cannot be readers themselves.
     ///
     /// ```

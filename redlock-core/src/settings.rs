@@ -20,8 +20,8 @@ macro_rules! client_settings {
     ($then:ident $(, $more:tt)?) => {
         $then! {
             $($more)?
-            /// The longest ttl accepted, and how long a node that restarted gives no votes. It must be the
-            /// same in all clients of a pool. Default: 60 s.
+            /// The longest ttl accepted, and how long a node that restarted gives no votes, with the drift allowance on
+            /// top. It must be the same in all clients of a pool. Default: 60 s.
             max_ttl: Duration = Duration::from_secs(60), set by (ttl: Duration) => ttl;
             /// The bound on one command on one node. Default: 50 ms. Several times what a node usually
             /// takes, so that a busy machine does not make answers late: those do not count.
@@ -31,8 +31,9 @@ macro_rules! client_settings {
             /// The prefix of every key. Default: `redlock:`. With an empty prefix, the keys are those of
             /// other Redlock clients.
             key_prefix: String = "redlock:".to_owned(), set by (prefix: impl Into<String>) => prefix.into();
-            /// The name of this client in the values of its keys, for operators that look at a node. Up to
-            /// 64 characters of printable ASCII are kept. Default: host and process id.
+            /// The name of this client in the values of its keys, for operators that look at a node. The first 64
+            /// characters are kept; a space, and what is not printable ASCII, becomes `_`. Default: host and
+            /// process id.
             client_name: String = default_client_name(),
                 set by (name: impl Into<String>) => ascii_name(&name.into());
             /// Whether a node that restarted may vote on new locks at once. Default:

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A number that is larger than that of every earlier holder of the same resource.
+/// A number that tells the order of the holders of one resource. No two holders have the same.
 ///
 /// A store that remembers the largest token it has seen refuses a smaller one, and accepts an equal
 /// one. See [`fence`](crate::fence) for what is guaranteed. It is below 2^53, so that it fits a

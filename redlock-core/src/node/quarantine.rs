@@ -11,7 +11,7 @@ use crate::clock::Moment;
 /// Whether a node that has restarted may vote on new locks at once.
 ///
 /// A node that may not sits out `max_ttl`, and the drift allowance of that, from when this client
-/// first saw its new process: no new lock is asked of it, and it counts as failed. Locks that this
+/// first saw its new process; behind sentinels and in a cluster, one or two seconds more. No new lock is asked of it, and it counts as failed. Locks that this
 /// client holds are renewed and healed there all the same.
 /// [`Redlock::health`](crate::Redlock::health) says how much longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
