@@ -38,6 +38,9 @@ pub(crate) async fn timeout<F: Future>(limit: Duration, future: F) -> Result<F::
 /// How much of its limit a process that stands still uses up in [`timeout_awake`].
 const STEP: Duration = Duration::from_millis(100);
 
+/// A step that lasts for longer is a stop. A process that is slow has its limit in real time.
+const STOP: Duration = Duration::from_secs(1);
+
 /// Waits for `future`, for `limit` at most of the time in which this process runs. After a stop, all timers of a
 /// process are over before its tasks have run: what they are given time for has had none.
 pub(crate) async fn timeout_awake<F: Future>(
@@ -46,11 +49,12 @@ pub(crate) async fn timeout_awake<F: Future>(
 ) -> Result<F::Output, Elapsed> {
     let (mut future, mut left) = (pin!(future), limit);
     loop {
-        let step = left.min(STEP);
-        left -= step;
-        match timeout(step, future.as_mut()).await {
-            Err(Elapsed) if !left.is_zero() && in_runtime() => {}
-            ended => return ended,
+        let begun = Instant::now();
+        let ended = timeout(left.min(STEP), future.as_mut()).await;
+        let took = begun.elapsed();
+        left = left.saturating_sub(if took < STOP { took } else { STEP });
+        if ended.is_ok() || left.is_zero() || !in_runtime() {
+            return ended;
         }
     }
 }
@@ -129,6 +133,17 @@ mod tests {
         tokio::time::advance(LONG).await;
         assert_eq!(waits.await.unwrap(), Err(Elapsed));
         assert_eq!(begun.elapsed(), LONG + 3 * STEP);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_that_is_slow_has_no_longer_limit() {
+        let (limit, begun) = (100 * STEP, Instant::now());
+        let waits = tokio::spawn(timeout_awake(limit, pending::<()>()));
+        while !waits.is_finished() {
+            tokio::task::yield_now().await;
+            tokio::time::advance(STOP / 2).await;
+        }
+        assert!(begun.elapsed() <= limit + STOP, "{:?}", begun.elapsed());
     }
 
     #[test]
