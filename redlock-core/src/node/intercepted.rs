@@ -31,7 +31,19 @@ pub(crate) fn intercepted(
 
 /// This node as a client sees it whose connections have no pushes, as those to a server before Redis 6.
 pub(crate) fn without_pushes(name: &str, node: &MemoryNode) -> NodeSpec {
-    spec(name, node, false, |sender, _, commands| sender.send(commands))
+    silent(name, node, |_| ())
+}
+
+/// The same, where a test sees the commands of that client before the node does.
+pub(crate) fn silent(
+    name: &str,
+    node: &MemoryNode,
+    sees: impl Fn(&[Command]) + Send + Sync + 'static,
+) -> NodeSpec {
+    spec(name, node, false, move |sender, _, commands| {
+        sees(&commands);
+        sender.send(commands)
+    })
 }
 
 /// This node as a client sees it that is so far away, one way. What the node pushes comes at once.

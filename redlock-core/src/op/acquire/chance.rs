@@ -193,18 +193,27 @@ impl Request<'_> {
         } else {
             Target::Lock
         };
-        let pace = self.terms.retry_delay.max(MIN_PAUSE);
         Circumstances {
             begun: self.now(),
             end,
             round_trip: self.client.nodes.round_trip(),
-            pace,
-            polls: pace.saturating_add(self.up_to(self.terms.retry_jitter)),
+            pace: self.pace(),
+            polls: self.polls(),
             is_split: failure.is_some_and(|failure| failure.granted > 0),
             was_set_refused: !self.rest.is_empty() && failure.is_some() && self.last.is_some(),
             was_misled: matches!(last, Some(Chance::Turn | Chance::Free | Chance::Hurried)),
             target,
         }
+    }
+
+    /// The pause between attempts where nothing tells the client of a chance.
+    fn pace(&self) -> Duration {
+        self.terms.retry_delay.max(MIN_PAUSE)
+    }
+
+    /// That pause with its jitter, which differs from time to time.
+    fn polls(&self) -> Duration {
+        self.pace().saturating_add(self.up_to(self.terms.retry_jitter))
     }
 
     fn surroundings(&self, front: &Front) -> Surroundings {
@@ -313,6 +322,7 @@ impl Request<'_> {
             has_pushes,
             turn_of_others,
             has_watch: self.watch.is_some(),
+            looks_after: self.polls(),
             doubt: self.doubt,
         }))
     }

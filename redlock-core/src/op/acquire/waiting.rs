@@ -73,6 +73,9 @@ pub(super) struct Reported {
     pub(super) turn_of_others: Option<Moment>,
     /// The client watches the lock on all nodes.
     pub(super) has_watch: bool,
+    /// How long after this answer the client looks again where no node pushes. It differs from time to time: a
+    /// client that is far away, and looks at the same moment of each turn, would miss all of its own.
+    pub(super) looks_after: Duration,
     /// How far to rely on the answer if it says that the lock is free.
     pub(super) doubt: Doubt,
 }
@@ -184,7 +187,8 @@ impl Waiting {
         let is_front = self.is_front();
         if now >= end {
             // Requests with a short `wait` would take all turns of a client that is far away.
-            let may_ask = (is_front || self.position.is_none()) && turn_of_others.is_none();
+            let has_turn_to_leave = turn_of_others.is_some() || now < self.leaves_turn_until;
+            let may_ask = (is_front || self.position.is_none()) && !has_turn_to_leave;
             return Step::End(if may_ask { Chance::Due } else { Chance::Behind });
         }
         if in_queue && now >= self.report_at {
@@ -327,14 +331,14 @@ impl Waiting {
 
     /// When the next report is due.
     fn refresh(&self, position: QueuePosition, reported: &Reported) -> Duration {
-        let Circumstances { round_trip, polls, target, .. } = self.given;
+        let Circumstances { round_trip, target, .. } = self.given;
         let QueuePosition { ahead, left, .. } = position;
         let refresh = if reported.has_pushes {
             REFRESH
         } else {
             // Without pushes, the waiters in front look more often.
             let places = u32::try_from(ahead.saturating_add(1)).unwrap_or(u32::MAX);
-            polls.saturating_mul(places).min(REFRESH)
+            reported.looks_after.saturating_mul(places).min(REFRESH)
         };
         if ahead == 0 && target.looks_again_soon() {
             return refresh.min(grace(round_trip));

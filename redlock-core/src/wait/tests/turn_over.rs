@@ -1,10 +1,13 @@
 //! A client that was given its turn has used it. The client that gave the turn must not leave the free lock alone
 //! until the time of that turn is over.
 
+use std::collections::BTreeSet;
+
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use super::*;
+use crate::node::{Action, Command, intercepted::silent};
 
 #[tokio::test(start_paused = true)]
 async fn a_client_asks_once_the_turn_that_it_gave_is_over() {
@@ -79,6 +82,31 @@ async fn a_waiter_without_pushes_leaves_the_turn_of_another_client_alone() {
         guard.release().await.unwrap();
         second.await.unwrap().unwrap().release().await.unwrap();
     }
+}
+
+/// A client that is far away, and looks at the same moment of each turn, would miss all of its own.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_without_pushes_looks_after_another_pause_each_time() {
+    let node = MemoryNode::new();
+    let looks = Arc::new(Mutex::new(Vec::new()));
+    let sees = {
+        let looks = Arc::clone(&looks);
+        move |commands: &[Command]| {
+            if commands.iter().any(|it| matches!(it.action, Action::Join { .. })) {
+                looks.lock().push(Instant::now());
+            }
+        }
+    };
+    let ours = Redlock::builder().retry_delay(20 * MS).retry_jitter(20 * MS);
+    let ours = ours.over(vec![silent("node", &node, sees)]);
+    let [holder, first] = [(); 2].map(|()| client(std::slice::from_ref(&node)));
+    let _held = holder.lock("r").await.unwrap();
+    let _first = waiting(&first, MINUTE).await;
+    let _second = waiting(&ours, MINUTE).await;
+    sleep(2000 * MS).await;
+    let looks = looks.lock();
+    let pauses: BTreeSet<_> = looks.windows(2).map(|it| it[1] - it[0]).collect();
+    assert!(looks.len() > 10 && pauses.len() > 5, "{pauses:?}");
 }
 
 /// It shares the lock with the other.

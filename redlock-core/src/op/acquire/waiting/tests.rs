@@ -57,6 +57,7 @@ fn answer(position: Option<QueuePosition>) -> Reported {
         has_pushes: true,
         turn_of_others: None,
         has_watch: false,
+        looks_after: GIVEN.polls,
         doubt: Doubt::default(),
     }
 }
@@ -130,6 +131,12 @@ fn the_next_step() {
     let turn_of_others = Some(at(10_050));
     let yields = Surroundings { turn_of_others, ..late };
     assert_eq!(front().next(&yields), Step::End(Chance::Behind));
+    // It has just been told that it is next: another client has its turn, and has not used it yet.
+    let mut told = front();
+    assert_eq!(told.told(Signal::Next, at(9950)), None);
+    assert_eq!(told.next(&late), Step::End(Chance::Behind));
+    let later = Surroundings { now: at(9950 + 108), ..late };
+    assert_eq!(told.next(&later), Step::End(Chance::Due));
     let unarmed =
         Surroundings { now: at(150), watch: Unarmed, turn_of_others: Some(at(180)), ..late };
     assert_eq!(without().next(&unarmed), sleep(180, 100));
@@ -254,6 +261,18 @@ fn without_pushes_the_first_in_the_queue_look_more_often() {
         let answer = Reported { has_pushes, has_watch, turn_of_others, ..answer };
         assert_eq!(waiting.reported(&answer), Conclusion::Wait);
         assert_eq!(waiting.report_at, at(report_at), "{answer:?}");
+    }
+}
+
+/// A client that is far away would look at the same moment of each turn, and miss all of its own.
+#[test]
+fn without_pushes_the_next_look_is_after_another_pause_each_time() {
+    let mut waiting = waiting(true);
+    for (now, pause) in [(1, 150), (151, 120), (271, 101)] {
+        let answer = answer(place(0, Some(5000)));
+        let answer = Reported { now: at(now), has_pushes: false, looks_after: ms(pause), ..answer };
+        assert_eq!(waiting.reported(&answer), Conclusion::Wait);
+        assert_eq!(waiting.report_at, at(now + pause));
     }
 }
 
