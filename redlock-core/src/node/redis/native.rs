@@ -71,12 +71,7 @@ pub(super) fn encode(
         Action::Release { wakes } => {
             command_of(delete);
             if wakes.has(0) && abilities.scripts {
-                let queue = queue_keys::queue(&command.claim.key);
-                command_of(&[b"EXISTS", queue.as_bytes()]);
-                if command.claim.has_turn {
-                    // The turn is over, whatever became of the lock.
-                    command_of(&[b"DEL", [&queue, ":turn"].concat().as_bytes()]);
-                }
+                command_of(&[b"EXISTS", queue_keys::queue(&command.claim.key).as_bytes()]);
             }
         }
         Action::Shorten { rest } if rest.is_zero() => command_of(delete),
@@ -239,19 +234,6 @@ mod tests {
             ["DELIFEQ key value", "EXISTS key:{key}:queue"]
         );
         assert_eq!(sent(release(true), false, Delete::Delex), ["DELEX key IFEQ value"]);
-    }
-
-    #[test]
-    fn the_release_of_a_lock_that_was_taken_in_a_turn_ends_the_turn() {
-        let claim = Claim { has_turn: true, ..Claim::new(&"key".into(), "value".to_owned()) };
-        let claim = Arc::new(claim);
-        for wakes in [true, false] {
-            let action = Action::Release { wakes: Places::first(wakes) };
-            let command = Command { claim: Arc::clone(&claim), action };
-            let sent = commands_of(&command, true, Delete::Delifeq);
-            let turns = sent.iter().filter(|it| *it == "DEL key:{key}:queue:turn");
-            assert_eq!(turns.count(), usize::from(wakes), "{sent:?}");
-        }
     }
 
     #[test]

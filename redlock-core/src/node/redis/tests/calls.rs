@@ -167,6 +167,19 @@ fn a_native_delete_that_finds_a_queue_wakes_by_script() {
     assert_eq!(line.sent(), ["EVALSHA"], "it is not tried again");
 }
 
+/// The native delete would learn from its answer that others wait, and the next turn would come a round trip later.
+#[test]
+fn a_lock_that_was_taken_in_a_turn_is_released_by_script() {
+    let mut line = Line::new(NATIVE, 0);
+    let wakes = Action::Release { wakes: crate::node::Places::FIRST };
+    for (has_turn, sent) in [(true, ["EVAL"].as_slice()), (false, &["DELEX", "EXISTS"])] {
+        let claim = Claim { has_turn, ..Claim::new(&"redlock:a".into(), CANARY.to_owned()) };
+        let batch = Batch::new(vec![command(&(&Arc::new(claim), wakes))]);
+        line.calls.ask(&batch, &mut line.out);
+        assert_eq!(line.sent(), sent);
+    }
+}
+
 /// The client has taken the lock again, behind the native delete. It would never hear that others wait.
 #[test]
 fn clients_that_wait_and_are_not_woken_after_a_native_delete_are_not_forgotten() {
