@@ -58,7 +58,8 @@ macro_rules! call_settings {
                 ///
                 /// They are given in the order in which clients wait, and a holder that crashed frees
                 /// its permit after the ttl. [`Config`](crate::LockError::Config) with `fenced` or
-                /// `shared`, and for a set of resources. A permit cannot be handed to another process,
+                /// `shared`, and for a set of resources. One attempt asks for up to four of them, one after the
+                /// other: each looked free, and another client may have been faster. A permit cannot be handed to another process,
                 /// and [`inspect`](crate::Redlock::inspect) shows none.
                 permits: u32;
             }

@@ -113,10 +113,15 @@ impl Data {
         self.watched.forget(connection);
     }
 
+    /// How much is kept of what expires.
+    fn kept(&self) -> usize {
+        self.keys.len().max(self.counters.len()).max(self.queues.len())
+    }
+
     /// Runs commands that came on one connection.
     pub(crate) fn run(&mut self, commands: &[Command], connection: u64) -> (Vec<Reply>, Vec<Push>) {
         let mut told = Pushes::by(Some(connection));
-        if self.keys.len().max(self.counters.len()) >= self.sweep_at {
+        if self.kept() >= self.sweep_at {
             self.sweep(&mut told);
         }
         if self.watched.len() >= MAX_WATCHED {
@@ -341,7 +346,7 @@ impl Data {
         self.counters.sweep(now);
         self.readers.sweep(now);
         self.queues.sweep(now);
-        self.sweep_at = (2 * self.keys.len().max(self.counters.len())).max(1024);
+        self.sweep_at = (2 * self.kept()).max(1024);
     }
 }
 

@@ -265,6 +265,11 @@ impl Queues {
         alive.map(|waiter| Secret(waiter.name.clone())).collect()
     }
 
+    /// How many locks have something here.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len().max(self.turns.len()).max(self.askers.len()).max(self.promised.len())
+    }
+
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
         self.promised.clear();

@@ -123,6 +123,20 @@ mod tests {
         assert!(data.queues.knows_no_askers());
     }
 
+    /// Each with a name of its own, as the number of a customer.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_kept_of_locks_that_are_over_is_bounded() {
+        let mut data = Data::new();
+        for number in 0..2500 {
+            let key: Arc<str> = queue_keys::permit(&format!("redlock:{number}"), 0).into();
+            let claim = Arc::new(Claim::new(&key, "waiter".to_owned()));
+            let find = Action::FindPermits { count: 2, from: 0, most: 2, asker: 1 };
+            data.run(&[Command { claim, action: find }], 1);
+            tokio::time::advance(Duration::from_millis(10)).await;
+        }
+        assert!(data.queues.len() <= 1024, "{}", data.queues.len());
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_permit_that_was_released_when_no_client_waited_goes_to_the_next_waiter() {
         let mut data = Data::new();
