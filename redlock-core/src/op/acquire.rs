@@ -306,10 +306,21 @@ impl Request<'_> {
         // The first client in a queue competes with no other client.
         let fixed = if fronts.first.entry.is_some() { Duration::ZERO } else { fixed };
         let delay = fixed.saturating_add(self.up_to(random)).min(self.retries.left(self.now()));
-        if !delay.is_zero() {
-            self.unless_closed(sleep(delay)).await?;
+        if delay.is_zero() {
+            return Ok(());
         }
-        Ok(())
+        let front = &fronts.first;
+        // A turn that a release of this client gives may be for this request: no node would push it. Turns for permits
+        // may be wrong.
+        let is_told = self.permits.is_none();
+        self.unless_closed(async {
+            tokio::select! {
+                biased;
+                () = front.hurried(Duration::ZERO, Duration::ZERO), if is_told => {}
+                () = sleep(delay) => {}
+            }
+        })
+        .await
     }
 
     /// Makes a hold of a lease, unless the client was closed meanwhile.

@@ -131,6 +131,30 @@ async fn readers_and_writers_take_turns_at_the_pace_of_their_holds() {
     }
 }
 
+/// Each of its readers that goes tells the writer that the lock may be free, and all but the last are in vain.
+#[tokio::test(start_paused = true)]
+async fn a_writer_asks_at_once_when_the_last_reader_of_its_client_has_gone() {
+    for (delay, gap) in [0, 1].into_iter().flat_map(|delay| [5, 15, 30].map(|gap| (delay, gap))) {
+        let nodes = nodes(3);
+        nodes.iter().for_each(|node| node.slow(Duration::from_millis(delay)));
+        let redlock = client(&nodes);
+        for round in 0..20 {
+            let readers = (0..8).map(|_| redlock.lock("r").shared().into_future());
+            let readers = try_join_all(readers).await.unwrap();
+            let writer = tokio::spawn(redlock.lock("r").wait(60 * SECOND).into_future());
+            sleep(Duration::from_millis(100 + round)).await;
+            for reader in readers {
+                sleep(Duration::from_millis(gap)).await;
+                reader.release().await.unwrap();
+            }
+            let begun = Instant::now();
+            drop(writer.await.unwrap().unwrap());
+            let took = begun.elapsed();
+            assert!(took <= Duration::from_millis(2 * delay + 1), "{delay} {gap}: {took:?}");
+        }
+    }
+}
+
 /// Tasks of four clients, of which each reads three times in four and writes else.
 #[tokio::test(start_paused = true)]
 async fn clients_that_read_and_write_in_turn_wait_for_holds_alone() {
