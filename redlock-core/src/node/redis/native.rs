@@ -2,7 +2,7 @@
 //!
 //! Where scripts run, only the release of a single lock uses this: a native delete costs a server a
 //! fraction of a script. Locks that are released together share one script call, which costs less than
-//! a native delete for each.
+//! a native delete for each. A lock that was taken in a turn is released by script as well.
 //!
 //! Where scripts are refused, everything goes through here that can be done without them: locks are
 //! taken, renewed, released and looked at. Queues between processes and fencing tokens need scripts.
