@@ -70,7 +70,7 @@ mod tests {
     };
 
     use futures_util::FutureExt;
-    use tokio::time::Instant;
+    use tokio::{sync::oneshot, time::Instant};
 
     use super::*;
     use crate::{
@@ -121,19 +121,46 @@ mod tests {
     /// All of its timers are over at once. The nodes have not answered yet.
     #[tokio::test(start_paused = true)]
     async fn a_process_that_stands_still_during_its_shutdown_sees_its_releases_through() {
-        let nodes: [_; 3] = std::array::from_fn(|_| MemoryNode::new());
-        let far = nodes.iter().map(|node| far_away(node.name(), node, 4 * DRAIN_POLL_INTERVAL));
-        let redlock = Redlock::builder().node_timeout(4 * RELEASE_LIMIT).over(far.collect());
-        let client = Arc::clone(redlock.client());
-        tokio::spawn(redlock.lock("r").run(async |_| pending::<()>().await));
-        sleep(RELEASE_LIMIT).await;
-        let shutdown = tokio::spawn(async move { redlock.shutdown(Duration::ZERO).await });
-        sleep(DRAIN_POLL_INTERVAL).await;
-        assert!(!client.nodes.iter().any(NodeHandle::is_drained), "its deletes are on their way");
-        tokio::time::advance(2 * RELEASE_LIMIT).await;
+        for all in [false, true] {
+            let nodes: [_; 3] = std::array::from_fn(|_| MemoryNode::new());
+            let far = nodes.iter().map(|node| far_away(node.name(), node, 4 * DRAIN_POLL_INTERVAL));
+            let redlock = Redlock::builder().node_timeout(4 * RELEASE_LIMIT).over(far.collect());
+            let client = Arc::clone(redlock.client());
+            tokio::spawn(redlock.lock("r").run(async |_| pending::<()>().await));
+            sleep(RELEASE_LIMIT).await;
+            let ends = tokio::spawn(async move {
+                if all {
+                    redlock.release_all().await;
+                } else {
+                    redlock.shutdown(Duration::ZERO).await;
+                }
+            });
+            sleep(DRAIN_POLL_INTERVAL).await;
+            assert!(!client.nodes.iter().any(NodeHandle::is_drained), "deletes are on their way");
+            tokio::time::advance(2 * RELEASE_LIMIT).await;
+            ends.await.unwrap();
+            assert!(client.nodes.iter().all(NodeHandle::is_drained), "release_all: {all}");
+            assert_eq!(keys(&nodes), [""; 0], "release_all: {all}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_that_stands_still_during_its_shutdown_leaves_its_bodies_their_grace() {
+        const PART: Duration = Duration::from_millis(50);
+        let redlock = Redlock::in_memory(3);
+        let (has_ended, end) = oneshot::channel();
+        tokio::spawn(redlock.lock("r").run(async move |_| {
+            // The stop ends the first of these alone.
+            sleep(3 * PART).await;
+            sleep(3 * PART).await;
+            has_ended.send(()).unwrap();
+        }));
+        sleep(PART).await;
+        let shutdown = tokio::spawn(async move { redlock.shutdown(20 * PART).await });
+        sleep(PART).await;
+        tokio::time::advance(40 * PART).await;
         shutdown.await.unwrap();
-        assert!(client.nodes.iter().all(NodeHandle::is_drained));
-        assert_eq!(keys(&nodes), [""; 0]);
+        assert_eq!(end.now_or_never(), Some(Ok(())), "the body was dropped");
     }
 
     #[tokio::test(start_paused = true)]

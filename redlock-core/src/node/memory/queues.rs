@@ -292,8 +292,8 @@ impl Queues {
     }
 
     #[cfg(test)]
-    pub(super) fn knows_no_askers(&self) -> bool {
-        self.askers.is_empty()
+    pub(super) fn known_askers(&self) -> usize {
+        self.askers.len()
     }
 
     /// The name of the waiter in front.

@@ -220,6 +220,16 @@ fn no_watch_begins_before_a_free_lock_in_the_turn_of_another_client() {
         let begins = (1..200).find(|now| waiting.next(&around(*now)) == Step::Watch);
         assert_eq!(begins, Some(watches_at), "{left:?}");
     }
+    // It was told that it is next, which counts for longer.
+    let mut waiting = waiting(true);
+    assert_eq!(waiting.told(Signal::Next, at(1)), None);
+    waiting.reported(&Reported {
+        now: at(2),
+        turn_of_others: Some(at(50)),
+        ..answer(place(0, None))
+    });
+    let begins = (2..200).find(|now| waiting.next(&kept(*now, WatchState::None)) == Step::Watch);
+    assert_eq!(begins, Some(109));
 }
 
 #[test]
