@@ -9,6 +9,12 @@ use tokio::task::JoinSet;
 use super::*;
 use crate::node::{Action, Command, intercepted::silent};
 
+/// A client that no node pushes to, and that looks often.
+fn looking_client(nodes: &[MemoryNode]) -> Redlock {
+    let nodes = nodes.iter().map(|node| without_pushes(node.name(), node)).collect();
+    Redlock::builder().retry_delay(20 * MS).retry_jitter(MS).over(nodes)
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_client_asks_once_the_turn_that_it_gave_is_over() {
     for delay in [0, 1, 5, 20] {
@@ -64,9 +70,7 @@ async fn a_client_that_only_tries_leaves_a_turn_that_is_out_alone() {
 async fn a_waiter_without_pushes_leaves_the_turn_of_another_client_alone() {
     let nodes = nodes(3);
     let far = far_client(&nodes, 40 * MS);
-    let near = nodes.iter().map(|node| without_pushes(node.name(), node)).collect();
-    let near = Redlock::builder().retry_delay(20 * MS).retry_jitter(MS).over(near);
-    let third = client(&nodes);
+    let (near, third) = (looking_client(&nodes), client(&nodes));
     for client in [&near, &third, &far] {
         drop(client.lock("warm").await.unwrap());
     }
@@ -114,9 +118,7 @@ async fn a_waiter_without_pushes_looks_after_another_pause_each_time() {
 async fn a_reader_does_not_wait_for_the_turn_of_another() {
     let nodes = nodes(3);
     let far = far_client(&nodes, 100 * MS);
-    let near = nodes.iter().map(|node| without_pushes(node.name(), node)).collect();
-    let near = Redlock::builder().retry_delay(20 * MS).retry_jitter(MS).over(near);
-    let third = client(&nodes);
+    let (near, third) = (looking_client(&nodes), client(&nodes));
     for client in [&near, &third, &far] {
         drop(client.lock("warm").await.unwrap());
     }
