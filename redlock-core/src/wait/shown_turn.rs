@@ -82,6 +82,11 @@ mod tests {
             assert_eq!(turn.lasts_until(at(20)), None, "{other:?}");
             assert!(turn.shows(&OUT, at(200), LASTS), "{other:?}");
             assert_eq!(turn.lasts_until(at(200)), Some(at(300)), "{other:?}");
+            // What the waiter was told before that is of an earlier turn.
+            turn.is_next(at(400));
+            assert!(!turn.shows(&other, at(410), LASTS), "{other:?}");
+            assert!(turn.shows(&OUT, at(600), LASTS), "{other:?}");
+            assert_eq!(turn.lasts_until(at(600)), Some(at(700)), "{other:?}");
         }
     }
 
