@@ -46,7 +46,7 @@
 //! | `redlock_held` | gauge | `label`, `mode` | locks held now: `exclusive`, `shared` (readers), `permit`; a set counts as one |
 //! | `redlock_leases_given_total` | counter | `label` | locks given away by [`LockGuard::into_lease`]; those taken up are `redlock_acquires_total` with `adopted` |
 //! | `redlock_waiting` | gauge | `label` | requests that wait now, for their turn or for another attempt |
-//! | `redlock_wakeups_total` | counter | `label`, `cause` | waiting requests that go on: with a lease of this process (`handed_over`), as its next to ask (`front`), with a turn from another client (`turn`), because the lock looks free (`free`, `notified`) or the clients before do not take it (`stands_still`), because it is time (`due`, `hurried`), or to give up (`behind`) |
+//! | `redlock_wakeups_total` | counter | `label`, `cause` | waiting requests that go on: with a lease of this process (`handed_over`), as its next to ask (`front`), with a turn in the queue between clients (`turn`), because the lock looks free (`free`, `notified`) or the clients before do not take it (`stands_still`), because it is time (`due`, `hurried`), or to give up (`behind`) |
 //! | `redlock_queue_places` | gauge | | places in the queues between processes now |
 //! | `redlock_queue_ahead` | histogram | `label` | clients ahead when such a queue is joined |
 //! | `redlock_node_up` | gauge | `node` | 1 while the node is connected |

@@ -1,4 +1,4 @@
-//! The commands to a node, and its answers.
+//! The commands to a node.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -26,6 +26,8 @@ pub(crate) struct Claim {
     pub(crate) place: u64,
     /// The client that asks was given a turn. That turn is over when the lock is released.
     pub(crate) has_turn: bool,
+    /// A join of the waiter was sent to a node, which may have given it a turn since.
+    pub(crate) has_joined: AtomicBool,
     /// The waiter has left the queue, or the writer has lowered its barrier: what would put it there again is
     /// not sent any more.
     pub(crate) has_left: AtomicBool,
@@ -42,8 +44,18 @@ impl Claim {
             permit: false,
             place: 0,
             has_turn: false,
+            has_joined: AtomicBool::new(false),
             has_left: AtomicBool::new(false),
         }
+    }
+
+    /// Notes that a join of the waiter is sent.
+    pub(super) fn join(&self) {
+        self.has_joined.store(true, Ordering::Release);
+    }
+
+    pub(super) fn has_joined(&self) -> bool {
+        self.has_joined.load(Ordering::Acquire)
     }
 
     /// Notes that the waiter, or the barrier, goes.
@@ -223,38 +235,6 @@ impl Action {
     }
 }
 
-/// The findings of an [`Action::Inspect`].
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
-    /// The value of the key, if it is there.
-    pub(crate) value: Option<Secret>,
-    /// The remaining time of the key.
-    pub(crate) left: Duration,
-    /// The names of the waiters in the queue, in order.
-    pub(crate) waiting: Vec<Secret>,
-    /// A waiter was given its turn there, and has neither left since nor released the lock.
-    pub(crate) turn_is_out: bool,
-}
-
-/// The value of another client's key. Never printed (rule 19).
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Secret(pub(crate) String);
-
-impl Secret {
-    /// The name of the client. `None` for a value of another library.
-    pub(crate) fn client_name(&self) -> Option<&str> {
-        let (token, name) = self.0.split_once('.')?;
-        let is_ours = token.len() == 40 && token.bytes().all(|it| it.is_ascii_hexdigit());
-        (is_ours && !name.is_empty() && name.is_ascii()).then_some(name)
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Secret").field(&self.client_name()).finish()
-    }
-}
-
 /// The request of a command that draws numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Draw {
@@ -277,57 +257,4 @@ pub(crate) struct Raise {
     pub(crate) to: u64,
     /// How long the counter lives from now on.
     pub(crate) life: Duration,
-}
-
-/// The answer of a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Reply {
-    /// Done: granted, healed, released.
-    Done,
-    /// The key is there, and extended if it was asked to be; this much was left of it before.
-    There { left: Duration },
-    /// Done, and this is the first of the numbers that were drawn.
-    Numbered { first: u64 },
-    /// There is no such key.
-    Missing,
-    /// The key is there and has another client's value, or the counter beside it has given numbers
-    /// to another client.
-    Foreign,
-    /// No key is there any more, and the turn went to a waiter in the queue of each of the keys in
-    /// `woken`. All keys had our value until now if `deleted`. Of a waiter that leaves: it stood in the
-    /// queue if `deleted`.
-    Woke { deleted: bool, woken: Places },
-    /// Clients wait for the lock, and none of them got the turn: a client has taken the lock again, or the
-    /// node could not give the turn. The key had our value until now if `deleted`. Of a waiter that leaves: it stood
-    /// in the queue.
-    Unwoken { deleted: bool },
-    /// The numbers of permits that are free.
-    Permits { free: Vec<u32> },
-    /// Stands in the queue.
-    Queued {
-        /// The place, to join at again.
-        place: u64,
-        /// The number of waiters before it.
-        ahead: u64,
-        /// The remaining time of the lock on this node. `None` when the key is not there.
-        left: Option<Duration>,
-        /// Another waiter was given its turn, and has neither left since nor released the lock. Also true where
-        /// that does not matter: clients stand before this one, or the lock is not free.
-        turn_is_out: bool,
-    },
-    /// The queue takes no more entries, or the counter has no more numbers.
-    Full,
-    /// The state of the key.
-    Seen(Arc<Seen>),
-}
-
-impl Reply {
-    /// What it says of the key, without what it says of the queue.
-    pub(crate) fn of_key(&self) -> &Self {
-        match self {
-            Self::Woke { deleted: true, .. } | Self::Unwoken { deleted: true } => &Self::Done,
-            Self::Woke { deleted: false, .. } | Self::Unwoken { deleted: false } => &Self::Missing,
-            other => other,
-        }
-    }
 }

@@ -15,7 +15,7 @@ pub(crate) struct Job {
 }
 
 /// What a job is for, beside its answer.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 enum Purpose {
     /// Nothing: the job is done once it is answered.
     Answer,
@@ -25,7 +25,8 @@ enum Purpose {
     CleanUp(CleanUp),
     /// Takes a waiter out of a queue. A node that could not be reached would give it turns. By `until` the
     /// entry has expired by itself, unless a join that was still on its way puts it there afterwards.
-    Leave { until: Moment },
+    /// `for_others`: no task of this client is to hear that the turn which it passes on is its own.
+    Leave { until: Moment, for_others: bool },
 }
 
 /// How long and how thoroughly to clean up.
@@ -68,16 +69,17 @@ impl Job {
         Self::of(claim, action, Purpose::CleanUp(clean_up))
     }
 
-    /// A [`Leave`](Action::Leave) of a queue, in which the entry lives until then.
-    pub(crate) fn leaving(claim: &Arc<Claim>, until: Moment) -> Arc<Self> {
-        Self::of(claim, Action::Leave { again: false }, Purpose::Leave { until })
+    /// A [`Leave`](Action::Leave) of a queue, in which the entry lives until then. No task of this client is to hear that
+    /// the turn which it passes on is its own if it is `for_others`.
+    pub(crate) fn leaving(claim: &Arc<Claim>, until: Moment, for_others: bool) -> Arc<Self> {
+        Self::of(claim, Action::Leave { again: false }, Purpose::Leave { until, for_others })
     }
 
     /// The job as it is sent later: what was sent before may have run. Also a leave with nothing to pass on.
     pub(crate) fn again(self: Arc<Self>) -> Arc<Self> {
         match self.purpose {
-            Purpose::Leave { until } => {
-                Self::of(&self.claim, Action::Leave { again: true }, Purpose::Leave { until })
+            purpose @ Purpose::Leave { .. } => {
+                Self::of(&self.claim, Action::Leave { again: true }, purpose)
             }
             Purpose::Answer | Purpose::Extension(_) | Purpose::CleanUp(_) => self,
         }
@@ -108,10 +110,15 @@ impl Job {
         matches!(self.purpose, Purpose::CleanUp(_) | Purpose::Leave { .. })
     }
 
+    /// Whether a turn that it passes on is left to other clients.
+    pub(super) fn is_for_others(&self) -> bool {
+        matches!(self.purpose, Purpose::Leave { for_others: true, .. })
+    }
+
     /// Whether this takes a waiter out of a queue whose entries have expired, as far as they were not renewed
     /// since.
     pub(super) fn leaves_late(&self, now: Moment) -> bool {
-        matches!(self.purpose, Purpose::Leave { until } if until <= now)
+        matches!(self.purpose, Purpose::Leave { until, .. } if until <= now)
     }
 
     /// The command to send at `now`. What is left of a `min_hold` is counted here and not

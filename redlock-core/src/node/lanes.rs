@@ -108,6 +108,8 @@ impl Lanes {
                 // Joins that still wait here are passed over when their time comes. To look for them among all
                 // that waits would take long when a crowd leaves.
                 job.claim.leave();
+                // A waiter that has joined no queue has no turn to pass on. That of another client would end.
+                let job = if job.claim.has_joined() { job } else { job.again() };
                 self.deletes.push_back(Queued::new(job, reply_to, now));
             }
             Action::Release { .. } | Action::Shorten { .. } => {
@@ -185,6 +187,9 @@ impl Lanes {
                 && let Some(item) = lane.pop_front()
             {
                 if item.is_wanted() {
+                    if let Action::Join { .. } = item.job.action {
+                        item.job.claim.join();
+                    }
                     items.push(item);
                 }
             }

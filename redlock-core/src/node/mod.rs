@@ -39,8 +39,10 @@ mod quarantine;
 pub(crate) mod queue_keys;
 pub(crate) mod redis;
 mod refusals;
+mod reply;
 mod reply_to;
 mod round_trip;
+mod secret;
 mod session;
 mod set_reply;
 mod settings;
@@ -54,12 +56,11 @@ mod task;
 #[cfg(test)]
 mod tests;
 mod watchers;
+mod woken;
 
 #[cfg(any(test, fuzzing))]
 pub use self::{outbox_fuzz::outbox as fuzz_outbox, redis::fuzz_frames};
-pub(crate) use command::{
-    Action, Claim, Command, Draw, Listens, Places, Raise, Reply, Secret, Seen,
-};
+pub(crate) use command::{Action, Claim, Command, Draw, Listens, Places, Raise};
 pub(crate) use connection::{Connection, Connector, Opened, Remaining, Sender};
 pub use credentials::Credentials;
 pub(crate) use expiry::Expected;
@@ -69,9 +70,12 @@ pub use health::{NodeHealth, NodeState};
 pub(crate) use job::{CleanUp, Job};
 pub(crate) use quarantine::Identity;
 pub use quarantine::Restarts;
+pub(crate) use reply::{Reply, Seen};
 pub(crate) use reply_to::{EarlyReply, ReplySink, ReplyTo, deliver};
+pub(crate) use secret::Secret;
 pub(crate) use shared::Context;
 pub use source::Node;
 pub(crate) use source::Source;
 pub(crate) use spec::NodeSpec;
 pub(crate) use watchers::{Listener, Watchers};
+pub(crate) use woken::Woken;

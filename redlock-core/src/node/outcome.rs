@@ -3,7 +3,8 @@
 use std::{cell::LazyCell, ops::Deref, sync::Arc, time::Duration};
 
 use super::{
-    Action, Job, Reply, lanes::Queued, outbox, pipe::Answered, shared::Shared, strikes::Strikes,
+    Action, Job, Reply, lanes::Queued, outbox, pipe::Answered, queue_keys, shared::Shared,
+    strikes::Strikes,
 };
 use crate::{
     clock::Moment,
@@ -132,15 +133,23 @@ fn note_owed(
     }
 }
 
-/// Acts on what a reply shows beside its vote: a clock that does not keep up, or a key of ours that
-/// has gone.
+/// Acts on what a reply shows beside its vote: a clock that does not keep up, a key of ours that has gone, or a turn
+/// that went to a waiter of this client.
 fn note_findings(shared: &Shared, job: &Job, reply: &Reply, now: &impl Deref<Target = Moment>) {
     let key = &job.claim.key;
     if let Some(anomaly) = job.expected().and_then(|it| it.anomaly(reply, **now)) {
         telemetry::odd_expiry(&shared.name, key, &anomaly);
     }
-    // A node does not push our own changes to us.
-    let done = *reply.of_key() == Reply::Done;
+    // A node does not push our own changes to us, and so neither that our key has gone nor that a turn is ours.
+    if let Reply::Woke { woken, .. } = reply
+        && !job.is_for_others()
+    {
+        for (key, waiter) in woken.before(&job.claim) {
+            shared.watchers.changed(&queue_keys::turn(key, waiter));
+        }
+    }
+    let has_readers = matches!(reply, Reply::HasReaders { .. });
+    let done = *reply.of_key() == Reply::Done && !has_readers;
     let clears = matches!(job.action, Action::Clear { .. });
     // Some keys of a set may be gone where others were not there: to look in vain does no harm.
     if (done || job.claim.is_set())

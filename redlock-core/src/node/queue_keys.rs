@@ -91,8 +91,17 @@ pub(crate) fn barrier(key: &str) -> String {
 /// The keys through which the waiter of this claim is told of its turn, that it is the next, and that it is
 /// near.
 pub(crate) fn wake_keys(claim: &Claim) -> [String; 3] {
-    let (prefix, waiter) = (prefix(&claim.key), &claim.value);
-    ["turn", "next", "near"].map(|what| format!("{prefix}:{what}:{waiter}"))
+    ["turn", "next", "near"].map(|what| told(&claim.key, what, &claim.value))
+}
+
+/// The key through which this waiter is told of its turn.
+pub(crate) fn turn(key: &str, waiter: &str) -> String {
+    told(key, "turn", waiter)
+}
+
+fn told(key: &str, what: &str, waiter: &str) -> String {
+    let prefix = prefix_parts(key).concat();
+    format!("{prefix}:{what}:{waiter}")
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The reply of a node for a set, from its replies for the keys of it.
 
-use super::{Places, Reply};
+use super::{Reply, Woken};
 
 /// The replies of one node for the keys of a set, added up.
 #[derive(Debug, Default)]
@@ -9,7 +9,7 @@ pub(super) struct SetReply {
     foreign: bool,
     /// A key was not there.
     missing: bool,
-    woken: Places,
+    woken: Woken,
 }
 
 impl SetReply {
@@ -17,9 +17,9 @@ impl SetReply {
     pub(super) fn add(&mut self, place: usize, reply: &Reply) {
         match reply {
             Reply::Foreign => self.foreign = true,
-            Reply::Woke { deleted, .. } => {
+            Reply::Woke { deleted, woken } => {
                 self.missing |= !deleted;
-                self.woken.add(place);
+                self.woken.add(place, woken);
             }
             Reply::Done => {}
             _ => self.missing = true,
@@ -46,22 +46,21 @@ mod tests {
 
     #[test]
     fn a_set_is_done_if_all_its_keys_are() {
-        let woke = |deleted| Reply::Woke { deleted, woken: Places::FIRST };
-        let woken = |deleted, places: &[usize]| {
-            let mut woken = Places::NONE;
-            places.iter().for_each(|place| woken.add(*place));
-            Reply::Woke { deleted, woken }
+        let woken = |deleted, waiters: &[(usize, &str)]| Reply::Woke {
+            deleted,
+            woken: Woken::named(waiters),
         };
+        let woke = |deleted| woken(deleted, &[(0, "a")]);
         for (replies, whole) in [
             ([Reply::Done, Reply::Done], Reply::Done),
             ([Reply::Done, Reply::Missing], Reply::Missing),
             ([Reply::Missing, Reply::Foreign], Reply::Foreign),
             ([Reply::Foreign, Reply::Done], Reply::Foreign),
-            ([Reply::Done, woke(true)], woken(true, &[1])),
-            ([woke(true), woke(true)], woken(true, &[0, 1])),
-            ([woke(true), Reply::Missing], woken(false, &[0])),
-            ([woke(false), Reply::Done], woken(false, &[0])),
-            ([woke(true), Reply::Foreign], woken(false, &[0])),
+            ([Reply::Done, woke(true)], woken(true, &[(1, "a")])),
+            ([woke(true), woke(true)], woken(true, &[(0, "a"), (1, "a")])),
+            ([woke(true), Reply::Missing], woken(false, &[(0, "a")])),
+            ([woke(false), Reply::Done], woken(false, &[(0, "a")])),
+            ([woke(true), Reply::Foreign], woken(false, &[(0, "a")])),
         ] {
             let mut added = SetReply::default();
             replies.iter().enumerate().for_each(|(place, reply)| added.add(place, reply));

@@ -23,6 +23,7 @@ mod waiting;
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::future::pending;
 use tracing::Instrument;
 
 use self::{fronts::Fronts, request::Request, retries::Chance};
@@ -300,7 +301,7 @@ impl Request<'_> {
     }
 
     /// Lets waiters that have waited for longer go first, and other clients when the news is doubtful.
-    async fn hesitate(&mut self, fronts: &Fronts, doubtful: bool) -> Result<(), LockError> {
+    async fn hesitate(&mut self, fronts: &mut Fronts, doubtful: bool) -> Result<(), LockError> {
         let round_trip = self.client.nodes.round_trip();
         let (fixed, random) = self.wake_backoff.hesitation(doubtful, fronts.without(), round_trip);
         // The first client in a queue competes with no other client.
@@ -309,14 +310,18 @@ impl Request<'_> {
         if delay.is_zero() {
             return Ok(());
         }
-        let front = &fronts.first;
-        // A turn that a release of this client gives may be for this request: no node would push it. Turns for permits
-        // may be wrong.
-        let is_told = self.permits.is_none();
+        // Turns for permits may be wrong.
+        let entry = fronts.first.entry.as_mut().filter(|_| self.permits.is_none());
+        let turn = async {
+            match entry {
+                Some(entry) => entry.turn().await,
+                None => pending().await,
+            }
+        };
         self.unless_closed(async {
             tokio::select! {
                 biased;
-                () = front.hurried(Duration::ZERO, Duration::ZERO), if is_told => {}
+                () = turn => {}
                 () = sleep(delay) => {}
             }
         })

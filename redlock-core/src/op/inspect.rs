@@ -100,11 +100,6 @@ async fn take_away_once(
     let mut tally = Tally::new(client.nodes.len());
     let mut failures = Vec::new();
     for (_, answer) in ask_all(client, claim, action).await {
-        if let Ok(Reply::Woke { .. }) = answer {
-            // The turn may be that of a task of this client, to which it is not pushed. A writer may have it as
-            // well as a reader.
-            client.queues.turn_given(&claim.key, true);
-        }
         match answer {
             Ok(Reply::Done | Reply::Woke { deleted: true, .. }) => tally.count(Vote::Yes),
             Ok(_) => tally.count(Vote::No),

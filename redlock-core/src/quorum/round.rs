@@ -122,7 +122,8 @@ impl Round {
                 | Reply::Numbered { .. }
                 | Reply::Seen(_)
                 | Reply::Woke { .. }
-                | Reply::Unwoken { .. } => (Vote::Yes, Answer::Yes),
+                | Reply::Unwoken { .. }
+                | Reply::HasReaders { .. } => (Vote::Yes, Answer::Yes),
             },
             Err(error) => (Vote::Failed, Answer::Failed(Box::new(error))),
         };

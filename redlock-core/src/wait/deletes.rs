@@ -147,7 +147,6 @@ impl ReplySink for Telling {
                 Ok(Reply::Woke { woken, .. }) if woken.has(place) => {
                     // The waiter that was woken has this long to take the lock.
                     queues.others_wait(&line(key), *now, *now + grace(queues.nodes().round_trip()));
-                    queues.turn_given(key, claim.shared);
                 }
                 // The turn of none of them begins.
                 Ok(Reply::Unwoken { .. }) => queues.others_wait(&line(key), *now, *now),

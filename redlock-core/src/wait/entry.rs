@@ -78,7 +78,10 @@ pub(crate) struct Entry {
     may_be_back: bool,
     /// The turn of another client, as the queue has shown it.
     pub(crate) shown_turn: ShownTurn,
-    left: Arc<Left>,
+    /// No task of this client is to hear that the turn which it passes on is its own.
+    for_others: bool,
+    /// What follows if the node that keeps it says, as it leaves, that no other client waits.
+    none_waits: Option<Box<dyn Fn() + Send + Sync>>,
     _metered: metrics::Counted,
 }
 
@@ -93,14 +96,8 @@ impl Entry {
         self.place
     }
 
-    /// An entry under a `value` that no other waiter has. `turn_given` is called when the entry has left and
-    /// a node has given its turn to another waiter, which may be one of this client.
-    pub(crate) fn new(
-        nodes: &Arc<Nodes>,
-        key: &Arc<str>,
-        value: String,
-        turn_given: impl Fn() + Send + Sync + 'static,
-    ) -> Self {
+    /// An entry under a `value` that no other waiter has.
+    pub(crate) fn new(nodes: &Arc<Nodes>, key: &Arc<str>, value: String) -> Self {
         let claim = Arc::new(Claim::new(key, value));
         let wake = Arc::new(Wake::new(&claim));
         Self {
@@ -122,12 +119,13 @@ impl Entry {
             is_back: false,
             may_be_back: false,
             shown_turn: ShownTurn::default(),
-            left: Left::new(turn_given),
+            for_others: false,
+            none_waits: None,
             _metered: metrics::queued(),
         }
     }
 
-    /// Has the next report listen again, because this client may have given the turn to this waiter itself. A
+    /// Has the next report listen again, because this waiter may have been given the turn by a question of its own. A
     /// node does not push to a client what that client does, and forgets that it listens.
     pub(crate) fn listen_again(&mut self) {
         self.reports = 0;
@@ -251,6 +249,12 @@ impl Entry {
         answer_of(&self.nodes, node, Job::new(&self.claim, action)).await
     }
 
+    /// Waits for its turn, and for no other signal. Cancel safe.
+    pub(crate) async fn turn(&mut self) {
+        self.wake.turn().await;
+        self.note(Signal::Turn);
+    }
+
     /// Waits for a signal. Cancel safe.
     pub(crate) async fn signal(&mut self) -> Signal {
         let signal = self.wake.signal().await;
@@ -301,18 +305,16 @@ impl Entry {
         self.nodes.iter().enumerate().all(|(node, _)| self.declined.contains(&node))
     }
 
-    /// Leaves the queue to other clients. No task of this client looks whether it has the turn that this
-    /// entry passes on: clients without a quorum would pass it round without a pause.
+    /// Leaves the queue to other clients. No task of this client hears that the turn which this entry passes on is its
+    /// own: clients without a quorum would pass it round without a pause.
     pub(crate) fn leave_to_others(mut self) {
-        self.left = Left::new(|| ());
+        self.for_others = true;
     }
 
     /// Ends the entry of a reader that has the lock, and passes its turn on. `none_waits` is called when the node that kept
     /// it has said that no other client waits.
     pub(crate) fn shares(mut self, none_waits: impl Fn() + Send + Sync + 'static) {
-        let turn_given = Arc::clone(&self.left.turn_given);
-        let none_waits = self.node.map(|node| (node, Box::new(none_waits) as _));
-        self.left = Arc::new(Left { turn_given, none_waits });
+        self.none_waits = Some(Box::new(none_waits));
     }
 
     /// Ends the entry without passing its turn on, because the waiter has the lock.
@@ -330,12 +332,15 @@ impl Drop for Entry {
         for handle in self.heard.iter().filter_map(|node| self.nodes.get(*node)) {
             self.wake.keys().iter().for_each(|key| handle.stop_listening(key, &self.wake));
         }
+        let keeper = self.node;
+        let none_waits = self.none_waits.take();
+        let left = Arc::new(Left { none_waits: keeper.zip(none_waits) });
         for node in std::mem::take(&mut self.asked) {
             let Some(handle) = self.nodes.get(node) else { continue };
             // The leave follows a join that is still on its way, on the same connection.
-            let reply_to = ReplyTo::new(&self.left, node);
+            let reply_to = ReplyTo::new(&left, node);
             let now = handle.now();
-            let leaves = Job::leaving(&self.claim, now + LIFE);
+            let leaves = Job::leaving(&self.claim, now + LIFE, self.for_others);
             // A node that has refused the entry, as one whose queue is full, has given it no turn to pass on. It
             // keeps what this client listens to until the entry leaves.
             let leaves = if self.taken.contains(&node) { leaves } else { leaves.again() };
@@ -346,25 +351,17 @@ impl Drop for Entry {
 
 /// Hears what the nodes answer when an entry leaves.
 struct Left {
-    turn_given: Arc<dyn Fn() + Send + Sync>,
     /// The node that kept the entry, and what follows if it says that no other client waits.
     none_waits: Option<(usize, Box<dyn Fn() + Send + Sync>)>,
 }
 
-impl Left {
-    fn new(turn_given: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { turn_given: Arc::new(turn_given), none_waits: None })
-    }
-}
-
 impl ReplySink for Left {
     fn receive(self: Arc<Self>, node: usize, result: Result<Reply, NodeError>) {
-        match (result, &self.none_waits) {
-            (Ok(Reply::Woke { .. }), _) => (self.turn_given)(),
-            (Ok(Reply::Done | Reply::Missing), Some((keeper, none_waits))) if node == *keeper => {
-                none_waits();
-            }
-            _ => {}
+        if let (Ok(Reply::Done | Reply::Missing), Some((keeper, none_waits))) =
+            (result, &self.none_waits)
+            && node == *keeper
+        {
+            none_waits();
         }
     }
 }

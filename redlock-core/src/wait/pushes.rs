@@ -86,9 +86,19 @@ impl Wake {
     }
 
     pub(super) async fn signal(&self) -> Signal {
+        self.any(|| self.take()).await
+    }
+
+    /// Waits for the turn, and leaves what else was told.
+    pub(super) async fn turn(&self) {
+        let take = || std::mem::take(&mut self.state.lock().told[Signal::Turn as usize]);
+        self.any(|| take().then_some(())).await;
+    }
+
+    async fn any<T>(&self, take: impl Fn() -> Option<T>) -> T {
         loop {
-            if let Some(signal) = self.take() {
-                return signal;
+            if let Some(taken) = take() {
+                return taken;
             }
             self.notify.notified().await;
         }

@@ -213,6 +213,11 @@ impl Queues {
         });
     }
 
+    /// Tells the waiters that try only once what is known.
+    pub(super) fn refuse_single_tries(&self, key: &str) {
+        self.answer(key, |_| true);
+    }
+
     pub(super) fn front_asks(&self, key: &str) {
         self.with_queue(key, |queue| queue.defers = false);
     }

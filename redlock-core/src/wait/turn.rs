@@ -210,9 +210,6 @@ impl Front {
         async move {
             let hurry = queues.hurry(&key);
             loop {
-                if hurry.is_at_once() {
-                    return;
-                }
                 let hurried = queues.listens(&key, pace, jitter);
                 let left = hurried.map(|at| at.since(queues.nodes().clock.now()));
                 tokio::select! {
@@ -222,6 +219,11 @@ impl Front {
                 }
             }
         }
+    }
+
+    /// Answers the requests behind it that try only once: the lock is another client's to take.
+    pub(crate) fn refuses_single_tries(&self) {
+        self.queues.refuse_single_tries(&self.key);
     }
 
     /// Notes that a node said so: no other client has its turn.

@@ -63,8 +63,6 @@ impl<T> Waiter<T> {
 #[derive(Debug, Default)]
 pub(super) struct Hurry {
     told: AtomicBool,
-    /// The front is to ask at once.
-    at_once: AtomicBool,
     front: AtomicWaker,
 }
 
@@ -74,17 +72,6 @@ impl Hurry {
     pub(super) fn tell(&self) -> Option<Waker> {
         self.told.store(true, Ordering::Release);
         self.front.take()
-    }
-
-    /// Has the front ask at once.
-    #[must_use]
-    pub(super) fn tell_at_once(&self) -> Option<Waker> {
-        self.at_once.store(true, Ordering::Release);
-        self.tell()
-    }
-
-    pub(super) fn is_at_once(&self) -> bool {
-        self.at_once.swap(false, Ordering::AcqRel)
     }
 
     pub(super) async fn told(&self) {

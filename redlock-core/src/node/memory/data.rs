@@ -14,7 +14,7 @@ use super::{
     watched::{MAX_WATCHED, Pushes, Watched},
 };
 use crate::{
-    node::{Action, Claim, Command, Listens, Places, Reply, Secret, Seen, queue_keys},
+    node::{Action, Claim, Command, Listens, Places, Reply, Secret, Seen, Woken, queue_keys},
     token::Token,
 };
 
@@ -115,7 +115,8 @@ impl Data {
 
     /// How much is kept of what expires.
     fn kept(&self) -> usize {
-        self.keys.len().max(self.counters.len()).max(self.queues.len())
+        let (keys, readers) = (self.keys.len(), self.readers.len());
+        keys.max(readers).max(self.counters.len()).max(self.queues.len())
     }
 
     /// Runs commands that came on one connection.
@@ -327,9 +328,12 @@ impl Data {
         if claim.has_turn {
             self.queues.end_turn(key);
         }
-        let woke = self.queues.wake(key, now, &mut self.watched, told);
-        let deleted = reply == Reply::Done;
-        if woke { Reply::Woke { deleted, woken: Places::FIRST } } else { reply }
+        match self.queues.wake(key, now, &mut self.watched, told) {
+            Some(waiter) => {
+                Reply::Woke { deleted: reply == Reply::Done, woken: Woken::one(waiter) }
+            }
+            None => reply,
+        }
     }
 
     /// Removes expired keys and tells their watchers, so that neither is kept for ever.

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::watched::{Pushes, Watched};
-use crate::node::{Claim, Places, Reply, Secret, queue_keys};
+use crate::node::{Claim, Reply, Secret, Woken, queue_keys};
 
 /// The waiters before each lock, by their places: the first is in front. Times are on the node's own
 /// clock in seconds.
@@ -110,38 +110,38 @@ impl Queues {
         }
         let is_kept = self.was_promised(queue_keys::line(&claim.key), &claim.value);
         let was_next = was_first || place.is_none() && !again;
-        let mut is_woken = false;
+        let mut woken = None;
         if place.is_none() && !again {
             self.end_turn(&claim.key);
         }
         if is_kept || was_next && held == Held::Not {
             // It had the turn and did not use it, or the lock became free before it left.
-            is_woken = self.wake(&claim.key, now, watched, told);
+            woken = self.wake(&claim.key, now, watched, told);
         } else if held == Held::ByReaders && (was_next || place.is_some()) {
-            is_woken = self.tell_reader(&claim.key, place, was_next, now, watched, told);
+            woken = self.tell_reader(&claim.key, place, was_next, now, watched, told);
         } else if was_first && let Some(next) = self.first_of(queue_keys::line(&claim.key)) {
             let [_, is_next, _] = queue_keys::wake_keys(&Claim::new(&claim.key, next));
             watched.changed(&is_next.into(), told);
         }
         self.drop_empty(queue_keys::line(&claim.key));
-        match place {
-            _ if is_woken => Reply::Woke { deleted: place.is_some(), woken: Places::FIRST },
-            _ if self.waiting.contains_key(queue_keys::line(&claim.key)) => {
-                Reply::Unwoken { deleted: place.is_some() }
-            }
-            Some(_) => Reply::Done,
-            None => Reply::Missing,
+        let deleted = place.is_some();
+        if let Some(waiter) = woken {
+            return Reply::Woke { deleted, woken: Woken::one(waiter) };
         }
+        if self.waiting.contains_key(queue_keys::line(&claim.key)) {
+            return Reply::Unwoken { deleted };
+        }
+        if deleted { Reply::Done } else { Reply::Missing }
     }
 
-    /// `wake.lua`. False when no waiter is there to get the turn.
+    /// `wake.lua`. Returns the name of the waiter that got the turn.
     pub(super) fn wake(
         &mut self,
         key: &Arc<str>,
         now: f64,
         watched: &mut Watched,
         told: &mut Pushes,
-    ) -> bool {
+    ) -> Option<Secret> {
         let line = queue_keys::line(key);
         let queue = self.waiting.get_mut(line);
         let first = queue.and_then(|queue| {
@@ -150,7 +150,7 @@ impl Queues {
         });
         let Some((first, alive)) = first else {
             self.drop_empty(line);
-            return false;
+            return None;
         };
         self.turns.insert(line.into(), (first.clone(), now + OUT));
         let keys = queue_keys::wake_keys(&Claim::new(key, first.clone())).map(Arc::from);
@@ -160,9 +160,9 @@ impl Queues {
         self.tell_behind(key, 0, alive, watched, told);
         self.drop_empty(line);
         if queue_keys::is_line_of_permits(line) {
-            self.promised.entry(line.into()).or_default().push((first, now + PROMISE));
+            self.promised.entry(line.into()).or_default().push((first.clone(), now + PROMISE));
         }
-        true
+        Some(Secret(first))
     }
 
     /// Whether a waiter was given its turn, and has neither left since nor released the lock.
@@ -181,8 +181,8 @@ impl Queues {
         self.turns.remove(queue_keys::line(key));
     }
 
-    /// The part of `leave.lua` for a lock that has readers. Returns whether a waiter was told that it has the
-    /// turn.
+    /// The part of `leave.lua` for a lock that has readers. Returns the name of the waiter that was told that it has
+    /// the turn.
     fn tell_reader(
         &mut self,
         key: &Arc<str>,
@@ -191,17 +191,17 @@ impl Queues {
         now: f64,
         watched: &mut Watched,
         told: &mut Pushes,
-    ) -> bool {
-        let Some(queue) = self.waiting.get_mut(queue_keys::line(key)) else { return false };
-        let from = place.unwrap_or(0);
-        let Some((mut at, alive)) = choose(queue, from, now) else { return false };
+    ) -> Option<Secret> {
+        let queue = self.waiting.get_mut(queue_keys::line(key))?;
+        let (mut at, alive) = choose(queue, place.unwrap_or(0), now)?;
+        let mut woken = None;
         if was_next && let Some(waiter) = queue.get(&at) {
-            let [turn, ..] = queue_keys::wake_keys(&Claim::new(key, waiter.name.clone()));
-            watched.changed(&turn.into(), told);
+            watched.changed(&queue_keys::turn(key, &waiter.name).into(), told);
+            woken = Some(Secret(waiter.name.clone()));
             at += 1;
         }
         self.tell_behind(key, at, alive, watched, told);
-        was_next
+        woken
     }
 
     /// Tells the waiter at this place or behind it that it is next, and two more that they are near if the one

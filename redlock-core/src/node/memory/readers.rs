@@ -87,6 +87,8 @@ impl Readers {
         };
         if readers.is_empty() {
             self.by_key.remove(&claim.key);
+        } else if matches!(action, Action::Release { .. } | Action::Shorten { .. }) {
+            return (Reply::HasReaders { deleted: done.0 == Reply::Done }, done.1);
         }
         done
     }
@@ -117,6 +119,11 @@ impl Readers {
     /// Removes all readers of a lock. False when there were none.
     pub(super) fn remove(&mut self, key: &str) -> bool {
         self.by_key.remove(key).is_some()
+    }
+
+    /// How many locks have something here.
+    pub(super) fn len(&self) -> usize {
+        self.by_key.len().max(self.barriers.len())
     }
 
     pub(super) fn clear(&mut self) {

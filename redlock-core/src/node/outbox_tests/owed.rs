@@ -42,8 +42,19 @@ fn owed_deletes_come_due_in_order() {
 /// Otherwise a queue that could not be reached would give its turns to waiters that have gone.
 #[test]
 fn a_waiter_that_leaves_is_taken_out_when_the_node_is_back() {
-    let leave = || Job::leaving(&claim("k"), at(5000));
+    let waiter = claim("k");
+    let leave = || Job::leaving(&waiter, at(5000), false);
+    let join = Action::Join { place: 0, life: Duration::from_secs(5), listens: Listens::Nothing };
     let mut outbox = up();
+    for joins in [Job::new(&waiter, join), leave()] {
+        outbox.put(&name(), joins, reply_to(), at(0));
+    }
+    let sent = take(&mut outbox, 0);
+    assert_eq!(actions(&sent), [Action::Leave { again: true }], "it never joined");
+    let waiter = claim("k");
+    let leave = || Job::leaving(&waiter, at(5000), false);
+    outbox.put(&name(), Job::new(&waiter, join), reply_to(), at(0));
+    assert_eq!(actions(&take(&mut outbox, 0)), [join]);
     outbox.put(&name(), leave(), reply_to(), at(0));
     let sent = take(&mut outbox, 0);
     assert_eq!(actions(&sent), [Action::Leave { again: false }]);

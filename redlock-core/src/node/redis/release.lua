@@ -29,7 +29,7 @@ local function look(i, holder)
   return holder and -1 or 0
 end
 
--- Counts the waiter that gets the turn in with the answer.
+-- Adds the waiter that gets the turn to the answer.
 local function woken(i, answer)
   local queue = queues[i]
   if queue and answer >= 0 then
@@ -37,8 +37,9 @@ local function woken(i, answer)
     if turns[i] then
       end_turn(prefix)
     end
-    if wake(prefix) then
-      return answer + 2
+    local waiter = wake(prefix)
+    if waiter then
+      return {answer + 2, waiter}
     end
   end
   return answer

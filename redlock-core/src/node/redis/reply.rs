@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use redis::Value;
 
 use super::server_error::{explain, is_of_another_type};
-use crate::node::{Action, Places, Reply, Secret, Seen};
+use crate::node::{Action, Reply, Secret, Seen, Woken};
 
 /// Reads the answer to one action. An error is the failure of that node in words, never a refusal.
 pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Reply, String> {
@@ -50,8 +50,8 @@ pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Rep
         (Action::Inspect, other) => Err(unexpected(other, "the state of a lock")),
         (
             Action::Release { .. } | Action::Clear { .. } | Action::Leave { .. },
-            Value::Int(answer @ 2..=3),
-        ) => Ok(Reply::Woke { deleted: *answer == 3, woken: Places::FIRST }),
+            Value::Array(answers),
+        ) => woke(answers).ok_or_else(|| unexpected(answer, "2 or 3 and the name of a waiter")),
         (Action::Leave { .. }, Value::Int(answer @ 4..=5)) => {
             Ok(Reply::Unwoken { deleted: *answer == 5 })
         }
@@ -82,6 +82,18 @@ pub(super) fn left(pttl: i64) -> Duration {
     }
 }
 
+/// Reads `2 or 3, the name of the waiter that was given its turn`.
+fn woke(answers: &[Value]) -> Option<Reply> {
+    let [Value::Int(number @ 2..=3), waiter] = answers else { return None };
+    let waiter: Vec<u8> = redis::from_redis_value_ref(waiter).ok()?;
+    Some(Reply::Woke { deleted: *number == 3, woken: Woken::one(secret(waiter)) })
+}
+
+/// What another client has written: any bytes.
+fn secret(bytes: Vec<u8>) -> Secret {
+    Secret(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// Reads the numbers of permits.
 fn permits(numbers: &[Value]) -> Option<Reply> {
     let free: Option<_> = numbers.iter().map(|it| redis::from_redis_value_ref(it).ok()).collect();
@@ -108,8 +120,6 @@ fn seen(answers: &[Value]) -> Option<Reply> {
     let value: Option<Vec<u8>> = redis::from_redis_value_ref(value).ok()?;
     let pttl = redis::from_redis_value_ref::<i64>(left).ok()?;
     let waiting: Vec<Vec<u8>> = redis::from_redis_value_ref(waiting).ok()?;
-    // Other clients may write any bytes.
-    let secret = |bytes: Vec<u8>| Secret(String::from_utf8_lossy(&bytes).into_owned());
     Some(Reply::Seen(Arc::new(Seen {
         value: value.map(secret),
         left: self::left(pttl),
@@ -137,6 +147,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::node::Places;
 
     const GRANT: Action = Action::Grant { ttl: Duration::from_secs(1) };
     const EXTEND: Action = Action::Extend { ttl: Duration::from_secs(1) };

@@ -96,29 +96,33 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::node::Woken;
 
     const TTL: Duration = Duration::from_secs(30);
     const RELEASE: Action = Action::Release { wakes: Places::FIRST };
 
     #[test]
     fn a_set_is_released_when_all_its_locks_were_ours() {
-        let woke = |deleted, places: &[usize]| {
-            let mut woken = Places::NONE;
-            places.iter().for_each(|place| woken.add(*place));
-            Reply::Woke { deleted, woken }
+        let woke = |deleted, waiters: &[(usize, &str)]| Reply::Woke {
+            deleted,
+            woken: Woken::named(waiters),
         };
         for (answers, reply) in [
             ([1, 1], Reply::Done),
             ([1, 0], Reply::Missing),
             ([0, -1], Reply::Foreign),
             ([-1, 1], Reply::Foreign),
-            ([1, 3], woke(true, &[1])),
-            ([3, 3], woke(true, &[0, 1])),
-            ([3, 0], woke(false, &[0])),
-            ([2, 1], woke(false, &[0])),
-            ([3, -1], woke(false, &[0])),
+            ([1, 3], woke(true, &[(1, "b")])),
+            ([3, 3], woke(true, &[(0, "a"), (1, "b")])),
+            ([3, 0], woke(false, &[(0, "a")])),
+            ([2, 1], woke(false, &[(0, "a")])),
+            ([3, -1], woke(false, &[(0, "a")])),
         ] {
-            let answer = Value::Array(answers.map(Value::Int).to_vec());
+            let each = answers.into_iter().zip([b"a", b"b"]).map(|(number, waiter)| match number {
+                2.. => Value::Array(vec![Value::Int(number), Value::BulkString(waiter.to_vec())]),
+                _ => Value::Int(number),
+            });
+            let answer = Value::Array(each.collect());
             assert_eq!(decode(RELEASE, &answer, "v"), Ok(reply), "{answers:?}");
         }
         assert!(decode(RELEASE, &Value::Int(0), "v").is_err(), "one number for two locks");

@@ -3,8 +3,8 @@
 --
 -- KEYS[1] the lock   ARGV[1] our value   ARGV[2] what is left of min_hold, in ms
 -- ARGV[3] the prefix of the queue's keys, or empty   ARGV[4] 1 if the lock was taken in a turn, which is over
--- Answers 1 if it is done, 0 if there was no such reader, -1 if a writer has the lock; 2 more when a
--- waiter got the turn.
+-- Answers 1 if it is done, 0 if there was no such reader, -1 if a writer has the lock; 4 more when the lock still has
+-- readers, this one or others; or, when a waiter got the turn, 2 more and the name of the waiter.
 if not is_free_of_writers(KEYS[1]) then
   return -1
 end
@@ -19,12 +19,16 @@ if redis.call('ZSCORE', KEYS[1], ARGV[1]) then
   end
 end
 keep(KEYS[1], now)
-if ARGV[3] ~= '' and redis.call('EXISTS', KEYS[1]) == 0 then
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  return answer + 4
+end
+if ARGV[3] ~= '' then
   if ARGV[4] == '1' then
     end_turn(ARGV[3])
   end
-  if wake(ARGV[3]) then
-    return answer + 2
+  local waiter = wake(ARGV[3])
+  if waiter then
+    return {answer + 2, waiter}
   end
 end
 return answer

@@ -94,6 +94,11 @@ pub(super) fn encode(
 pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Reply, String> {
     match action {
         Action::Grant { .. } | Action::Heal { .. } => reply::of_grant(answer, secret),
+        Action::Release { .. } | Action::Shorten { .. }
+            if let Value::Int(number @ 4..=5) = answer =>
+        {
+            Ok(Reply::HasReaders { deleted: *number == 5 })
+        }
         action => reply::decode(action, answer, secret),
     }
 }

@@ -75,6 +75,7 @@ local function end_turn(prefix)
   redis.call('DEL', prefix .. ':queue:turn')
 end
 
+-- Gives the turn to the first waiter. Answers its name, or false when no waiter is there.
 local function wake(prefix)
   local queue = prefix .. ':queue'
   local waiter, alive = choose(prefix, queue, 0)
@@ -87,5 +88,5 @@ local function wake(prefix)
   keep_permit(prefix, waiter)
   tell_all(prefix, waiter)
   tell_behind(prefix, queue, 0, alive)
-  return true
+  return waiter
 end

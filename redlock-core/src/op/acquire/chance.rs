@@ -119,10 +119,12 @@ impl Request<'_> {
                     match self.event(front, pause, hurried).await? {
                         Event::Notified => return Ok(Chance::Notified),
                         Event::Hurried => {
-                            if let Some(entry) = &mut front.entry {
-                                entry.listen_again();
+                            let around = self.surroundings(front);
+                            if around.in_queue && !waiting.may_ask(&around) {
+                                front.refuses_single_tries();
+                            } else {
+                                return Ok(Chance::Hurried);
                             }
-                            return Ok(Chance::Hurried);
                         }
                         Event::Time => {
                             // Timers of a runtime that was shut down are over at once.
@@ -356,14 +358,7 @@ impl Request<'_> {
     fn entry(&self, key: &Arc<str>) -> Result<Entry, LockError> {
         let Client { entropy, settings, nodes, .. } = &**self.client;
         let value = token::fresh_value(&**entropy, &settings.client_name)?;
-        let (queues, shared) = (Arc::downgrade(&self.client.queues), self.terms.shared);
-        let lock = Arc::clone(key);
-        let turn_given = move || {
-            if let Some(queues) = queues.upgrade() {
-                queues.turn_given(&lock, shared);
-            }
-        };
-        Ok(Entry::new(nodes, key, value, turn_given))
+        Ok(Entry::new(nodes, key, value))
     }
 
     async fn ask_queue(&self, front: &mut Front) -> Result<Report, LockError> {

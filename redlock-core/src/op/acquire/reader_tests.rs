@@ -20,7 +20,10 @@ use tokio::{
 use super::barrier::Barrier;
 use crate::{
     LockError, LockHandle, LostReason, MemoryNode, Redlock, Released, Restarts,
-    node::intercepted::far_away,
+    node::{
+        Action, Command,
+        intercepted::{far_away, intercepted},
+    },
     testing::{are_empty, nodes},
 };
 

@@ -181,15 +181,20 @@ impl Waiting {
         self.given.target.front_watches() && self.known_position().is_some_and(|it| it.ahead > 0)
     }
 
+    /// Whether the client may ask at the end of its time, or for a request behind it that tries only once. Requests
+    /// that wait for a short time, or not at all, would take all turns of a client that is far away.
+    pub(super) fn may_ask(&self, around: &Surroundings) -> bool {
+        let has_turn_to_leave =
+            around.turn_of_others.is_some() || around.now < self.leaves_turn_until;
+        (self.is_front() || self.position.is_none()) && !has_turn_to_leave
+    }
+
     pub(super) fn next(&self, around: &Surroundings) -> Step {
         let Surroundings { now, in_queue, watch, turn_of_others } = *around;
         let Circumstances { begun, end, round_trip, pace, polls, target, .. } = self.given;
         let is_front = self.is_front();
         if now >= end {
-            // Requests with a short `wait` would take all turns of a client that is far away.
-            let has_turn_to_leave = turn_of_others.is_some() || now < self.leaves_turn_until;
-            let may_ask = (is_front || self.position.is_none()) && !has_turn_to_leave;
-            return Step::End(if may_ask { Chance::Due } else { Chance::Behind });
+            return Step::End(if self.may_ask(around) { Chance::Due } else { Chance::Behind });
         }
         if in_queue && now >= self.report_at {
             return Step::Report;

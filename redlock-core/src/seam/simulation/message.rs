@@ -118,9 +118,11 @@ impl Reply {
         match self.0.of_key() {
             Reply::Missing => Outcome::Missing,
             Reply::Foreign | Reply::Full | Reply::Permits { .. } => Outcome::Foreign,
-            Reply::Done | Reply::There { .. } | Reply::Woke { .. } | Reply::Unwoken { .. } => {
-                Outcome::Done
-            }
+            Reply::Done
+            | Reply::There { .. }
+            | Reply::Woke { .. }
+            | Reply::Unwoken { .. }
+            | Reply::HasReaders { .. } => Outcome::Done,
             Reply::Queued { .. } | Reply::Numbered { .. } | Reply::Seen(_) => Outcome::Done,
         }
     }

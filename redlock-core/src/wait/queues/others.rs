@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{
-    super::{queue::Occupant, readers::line_of_readers},
-    Queues,
-};
+use super::{super::queue::Occupant, Queues};
 use crate::{
     clock::Moment,
     node::{Seen, queue_keys},
@@ -75,28 +72,6 @@ impl Queues {
             if has_waited || inner.contention.is_contended(key, now) {
                 inner.contention.released(key, now, until(), has_waited);
             }
-        });
-    }
-
-    /// Has tasks of this client ask if they may have the turn that a node gave on behalf of this client. A
-    /// node does not push to a client what that client has caused. `shared` when a reader caused it.
-    pub(crate) fn turn_given(&self, key: &str, shared: bool) {
-        let line = queue_keys::line(key);
-        if queue_keys::is_line_of_permits(line) {
-            // The release of one permit may give the turn to a task that waits for another.
-            return self.look_again(line);
-        }
-        self.look_again(&line_of_readers(key));
-        if shared {
-            self.look_again(key);
-        }
-    }
-
-    /// Has the front look for itself.
-    fn look_again(&self, key: &str) {
-        self.locked(key, |inner| {
-            let told = inner.by_key.get_mut(key).and_then(|queue| queue.hurry().tell_at_once());
-            inner.wakes.extend(told);
         });
     }
 

@@ -21,7 +21,7 @@ use crate::{
 
 fn entry_of(redlock: &Redlock, number: u64) -> Entry {
     let value = format!("{number:040}.waiter");
-    Entry::new(&redlock.client().nodes, &"redlock:r".into(), value, || ())
+    Entry::new(&redlock.client().nodes, &"redlock:r".into(), value)
 }
 
 fn listens(redlock: &Redlock) -> bool {

@@ -6,6 +6,7 @@ mod entries;
 mod following;
 mod looking;
 mod no_memory;
+mod own_turns;
 mod passing_on;
 mod requests;
 mod scale;
@@ -72,7 +73,7 @@ async fn waiting(redlock: &Redlock, wait: Duration) -> Waiting {
 fn entry(redlock: &Redlock) -> Entry {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let value = format!("{:040}.waiter", COUNT.fetch_add(1, SeqCst));
-    Entry::new(&redlock.client().nodes, &"redlock:r".into(), value, || ())
+    Entry::new(&redlock.client().nodes, &"redlock:r".into(), value)
 }
 
 /// The entry of `other`, which has the turn that the holder gave it.

@@ -25,7 +25,7 @@ impl Data {
             return Reply::Permits { free };
         }
         if free.len() > promised + 1 {
-            self.queues.wake(&claim.key, now, &mut self.watched, told);
+            let _ = self.queues.wake(&claim.key, now, &mut self.watched, told);
         }
         free.truncate(1);
         Reply::Permits { free }

@@ -65,3 +65,25 @@ async fn a_node_that_is_cleared_forgets_its_counters() {
         data.clear();
     }
 }
+
+/// A node that looked at each command would take the longer the more there is.
+#[tokio::test(start_paused = true)]
+async fn a_node_looks_for_what_has_expired_when_as_much_again_is_there() {
+    for shared in [false, true] {
+        let mut data = Data::new();
+        let ttl = Duration::from_secs(60);
+        let mut looked = 0;
+        for number in 0..5000 {
+            let claim = Claim::new(&number.to_string().into(), "v".to_owned());
+            let claim = Arc::new(Claim { shared, ..claim });
+            let before = data.sweep_at;
+            data.run(&[Command { claim, action: Action::Grant { ttl } }], 1);
+            looked += u32::from(data.sweep_at != before);
+            assert!(data.sweep_at >= data.kept(), "{number}");
+        }
+        assert_eq!((looked, data.kept()), (3, 5000), "at 1024, 2048 and 4096");
+        tokio::time::advance(2 * ttl).await;
+        data.sweep(&mut Pushes::by(None));
+        assert_eq!((data.kept(), data.sweep_at), (0, 1024));
+    }
+}

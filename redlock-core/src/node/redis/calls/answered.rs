@@ -8,7 +8,7 @@ use super::{Awaited, Call, Calls, MAX_HOPS, Means, Redirected, Stage};
 use crate::{
     error::NodeError,
     node::{
-        Command, Places, Reply,
+        Command, Reply,
         redis::{
             acknowledged::{Acknowledged, Judged},
             answers, command, frame, native,
@@ -135,7 +135,7 @@ impl Calls {
                 // The native delete was confirmed. A waiter that was not woken looks for itself.
                 let woken = reply::decode(command.action, answer, "");
                 let result = match woken {
-                    Ok(Reply::Woke { .. }) => Reply::Woke { deleted, woken: Places::FIRST },
+                    Ok(Reply::Woke { woken, .. }) => Reply::Woke { deleted, woken },
                     // The waiters have left since the queue was looked at.
                     Ok(Reply::Done | Reply::Missing) => native::gone(deleted),
                     // The script looks at the lock before it looks at the queue. The client may have taken the

@@ -152,8 +152,9 @@ fn a_native_delete_that_finds_a_queue_wakes_by_script() {
     line.answer(":1\r\n");
     assert_eq!(line.sent(), ["EVAL"]);
     // For the script the key is gone already.
-    line.answer(":2\r\n");
-    let woke = Reply::Woke { deleted: true, woken: crate::node::Places::FIRST };
+    line.answer("*2\r\n:2\r\n$6\r\nwaiter\r\n");
+    let woken = crate::node::Woken::named(&[(0, "waiter")]);
+    let woke = Reply::Woke { deleted: true, woken };
     assert_eq!(answers(&batch).unwrap(), [Ok(woke)]);
 
     let batch = line.ask(&[wakes]);

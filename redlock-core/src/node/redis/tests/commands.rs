@@ -1,6 +1,7 @@
 //! The effects of commands on a server, and the answers to them.
 
 use super::*;
+use crate::node::Woken;
 
 const OTHER: &str = "somebody-else";
 
@@ -307,10 +308,10 @@ async fn a_release_passes_over_waiters_that_are_late() {
     }
     let alive = "redlock:a:{redlock:a}:alive:";
     server.admin(&format!("PEXPIRE {alive}first 2000"));
-    for (left, late) in [("first third", "third"), ("third", "none")] {
+    for (turn, left, late) in [("second", "first third", "third"), ("first", "third", "none")] {
         assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Done));
         let woke = act(&mut *node, &ours, Action::Release { wakes: Places::FIRST }).await;
-        assert_eq!(woke, Ok(Reply::Woke { deleted: true, woken: Places::FIRST }));
+        assert_eq!(woke, Ok(Reply::Woke { deleted: true, woken: Woken::named(&[(0, turn)]) }));
         let queue = server.admin("ZRANGE redlock:a:{redlock:a}:queue 0 -1");
         let queue: Vec<String> = redis::from_redis_value(queue).unwrap();
         assert_eq!(queue.join(" "), left);
@@ -367,7 +368,7 @@ async fn a_release_gives_the_turn_to_the_first_that_is_alive() {
     let wakes = Action::Release { wakes: Places::FIRST };
     assert_eq!(
         act(&mut *node, &ours, wakes).await,
-        Ok(Reply::Woke { deleted: true, woken: Places::FIRST })
+        Ok(Reply::Woke { deleted: true, woken: Woken::named(&[(0, "second")]) })
     );
     let queue = "redlock:a:{redlock:a}:queue";
     assert_eq!(server.number(&format!("ZCARD {queue}")), 1);
@@ -378,7 +379,7 @@ async fn a_release_gives_the_turn_to_the_first_that_is_alive() {
     // The waiter with the turn goes away, and the next waiter gets the turn.
     assert_eq!(
         act(&mut *node, &waiters[1], Action::Leave { again: false }).await,
-        Ok(Reply::Woke { deleted: false, woken: Places::FIRST })
+        Ok(Reply::Woke { deleted: false, woken: Woken::named(&[(0, "third")]) })
     );
     assert_eq!(server.number(&format!("EXISTS {queue}")), 0);
     assert_eq!(

@@ -1,7 +1,7 @@
 //! Several holders: readers of one lock, and permits of one resource.
 
 use super::*;
-use crate::node::Places;
+use crate::node::{Places, Woken};
 
 const SHARE: Action = Action::Grant { ttl: TTL };
 const RAISE: Action = Action::RaiseBarrier { life: TTL };
@@ -21,8 +21,10 @@ async fn readers_share_a_key_that_no_writer_gets_and_each_goes_alone() {
         assert_eq!(act(&mut *node, &other, SHARE).await, Ok(Reply::Done));
         assert_eq!(act(&mut *node, &writer, GRANT).await, Ok(Reply::Foreign));
         assert_eq!(server.number("ZCARD redlock:a"), 2);
-        assert_eq!(act(&mut *node, &one, RELEASE).await, Ok(Reply::Done));
-        assert_eq!(act(&mut *node, &one, RELEASE).await, Ok(Reply::Missing));
+        for deleted in [true, false] {
+            let has_readers = Ok(Reply::HasReaders { deleted });
+            assert_eq!(act(&mut *node, &one, RELEASE).await, has_readers);
+        }
         assert_eq!(act(&mut *node, &writer, GRANT).await, Ok(Reply::Foreign));
         assert_eq!(act(&mut *node, &other, RELEASE).await, Ok(Reply::Done));
         assert_eq!(server.number("EXISTS redlock:a"), 0);
@@ -61,13 +63,14 @@ async fn the_key_lives_as_long_as_its_last_reader_and_each_reader_as_long_as_its
     assert_eq!(act(&mut *node, &short, extend(TTL)).await, Ok(Reply::Missing));
     assert_eq!(act(&mut *node, &short, Action::Heal { ttl: TTL }).await, Ok(Reply::Done));
     assert_eq!(act(&mut *node, &short, extend(brief)).await, Ok(Reply::Done));
-    assert_eq!(act(&mut *node, &long, RELEASE).await, Ok(Reply::Done));
+    let has_readers = Ok(Reply::HasReaders { deleted: true });
+    assert_eq!(act(&mut *node, &long, RELEASE).await, has_readers);
     let left = server.number("PTTL redlock:a");
     assert!((50_000..=60_000).contains(&left), "rule 7: {left}");
     assert_eq!(act(&mut *node, &short, extend(3 * TTL)).await, Ok(Reply::Done));
     assert!(server.number("PTTL redlock:a") > 170_000);
     let rest = Action::Shorten { rest: brief };
-    assert_eq!(act(&mut *node, &short, rest).await, Ok(Reply::Done));
+    assert_eq!(act(&mut *node, &short, rest).await, has_readers);
     server.wait_for("the key to expire", |server| server.number("EXISTS redlock:a") == 0).await;
     assert_eq!(act(&mut *node, &long, Action::Grant { ttl: brief }).await, Ok(Reply::Done));
     server.wait_for("the key to expire", |server| server.number("EXISTS redlock:a") == 0).await;
@@ -125,7 +128,7 @@ async fn a_reader_with_the_lock_passes_its_turn_on_and_the_next_waiter_keeps_its
     let mut node = connected(&server.url("", "")).await;
     let (one, other, writer) = (reader(CANARY), reader("other"), claim("redlock:a", "writer"));
     let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
-    let woke = |deleted| Ok(Reply::Woke { deleted, woken: Places::FIRST });
+    let woke = |deleted, waiter| Ok(Reply::Woke { deleted, woken: Woken::named(&[(0, waiter)]) });
     let queue = "ZCARD redlock:a:{redlock:a}:queue";
     for reader in [&one, &other, &writer] {
         act(&mut *node, reader, join).await.unwrap();
@@ -137,18 +140,19 @@ async fn a_reader_with_the_lock_passes_its_turn_on_and_the_next_waiter_keeps_its
         Ok(Reply::Unwoken { deleted: false })
     );
     let release = Action::Release { wakes: Places::FIRST };
-    assert_eq!(act(&mut *node, &claim("redlock:a", "held"), release).await, woke(true));
+    assert_eq!(act(&mut *node, &claim("redlock:a", "held"), release).await, woke(true, CANARY));
     assert_eq!(server.number(queue), 2, "the first reader has its turn");
     assert_eq!(act(&mut *node, &one, SHARE).await, Ok(Reply::Done));
-    assert_eq!(act(&mut *node, &one, Action::Leave { again: false }).await, woke(false));
+    assert_eq!(act(&mut *node, &one, Action::Leave { again: false }).await, woke(false, "other"));
     assert_eq!(act(&mut *node, &other, SHARE).await, Ok(Reply::Done));
     let monitor = server.monitor();
-    assert_eq!(act(&mut *node, &other, Action::Leave { again: false }).await, woke(true));
+    assert_eq!(act(&mut *node, &other, Action::Leave { again: false }).await, woke(true, "writer"));
     let told = monitor.set_inside(&mut server);
     assert_eq!(told.last().unwrap(), "redlock:a:{redlock:a}:turn:writer", "{told:?}");
     assert_eq!(server.number(queue), 1, "the writer");
-    assert_eq!(act(&mut *node, &one, release).await, Ok(Reply::Done));
-    assert_eq!(act(&mut *node, &other, release).await, woke(true));
+    let has_readers = Ok(Reply::HasReaders { deleted: true });
+    assert_eq!(act(&mut *node, &one, release).await, has_readers);
+    assert_eq!(act(&mut *node, &other, release).await, woke(true, "writer"));
     assert_eq!(server.number(queue), 0);
     assert_eq!(act(&mut *node, &writer, GRANT).await, Ok(Reply::Done));
 }
@@ -205,10 +209,13 @@ async fn the_last_reader_gives_the_turn_to_the_first_waiter() {
         assert_eq!(act(&mut *node, reader, SHARE).await, Ok(Reply::Done));
     }
     assert!(matches!(act(&mut *node, &writer, join).await, Ok(Reply::Queued { ahead: 0, .. })));
-    assert_eq!(act(&mut *node, &one, wakes).await, Ok(Reply::Done));
+    for deleted in [true, false] {
+        let has_readers = Ok(Reply::HasReaders { deleted });
+        assert_eq!(act(&mut *node, &one, wakes).await, has_readers);
+    }
     assert_eq!(
         act(&mut *node, &other, wakes).await,
-        Ok(Reply::Woke { deleted: true, woken: Places::FIRST })
+        Ok(Reply::Woke { deleted: true, woken: Woken::named(&[(0, "writer")]) })
     );
 }
 

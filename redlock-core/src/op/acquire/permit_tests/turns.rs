@@ -129,7 +129,10 @@ async fn a_waiter_whose_own_client_gave_it_the_turn_hears_of_its_next_turn() {
         } else {
             own.release().await.unwrap();
             last = request.chance(&mut front, Some(&full), Some(last), end).await.unwrap();
-            assert_eq!(last, Chance::Hurried);
+            assert_eq!(last, Chance::Turn);
+            // It was refused in its turn: a permit may have been released before it was back.
+            last = request.chance(&mut front, Some(&full), Some(last), end).await.unwrap();
+            assert_eq!(last, Chance::Due);
         }
         let release = async {
             sleep(SECOND / 2).await;
@@ -327,4 +330,33 @@ async fn a_waiter_that_was_refused_in_its_turn_looks_again_soon() {
     }
     let longest = turns.join_all().await;
     assert!(longest.iter().all(|it| *it < SECOND), "{longest:?}");
+}
+
+/// The node may have forgotten the permits: its turns would pass round without a pause.
+#[tokio::test(start_paused = true)]
+async fn a_turn_ends_a_hesitation_unless_it_is_for_a_permit() {
+    for is_for_permit in [true, false] {
+        let nodes = nodes(3);
+        let [ours, theirs] = [client(&nodes), client(&nodes)];
+        drop(ours.lock("warm").await.unwrap());
+        let held = theirs.lock("r").permits(1).await.unwrap();
+        let client = ours.client();
+        let terms = client.settings.terms(&LockOptions::default().permits(1)).unwrap();
+        let now = client.nodes.clock.now();
+        let (mut request, mut front) = permit_request(client, &terms, 1, now);
+        joins_queue(&mut request, &mut front, now + 60 * SECOND).await;
+        let mut fronts = Fronts::one(front);
+        // Each turn in vain doubles the pause.
+        for _ in 0..8 {
+            request.hesitate(&mut fronts, true).await.unwrap();
+        }
+        held.release().await.unwrap();
+        sleep(SECOND / 100).await;
+        if !is_for_permit {
+            request.permits = None;
+        }
+        let begun = Instant::now();
+        request.hesitate(&mut fronts, true).await.unwrap();
+        assert_eq!(begun.elapsed() > Duration::ZERO, is_for_permit);
+    }
 }

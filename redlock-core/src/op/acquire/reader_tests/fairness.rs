@@ -255,3 +255,29 @@ async fn readers_go_on_when_a_writer_gives_up() {
     sleep(SECOND).await;
     assert!(are_empty(&nodes));
 }
+
+/// The lock is not free before the last of them has gone.
+#[tokio::test(start_paused = true)]
+async fn a_writer_does_not_ask_for_each_reader_of_its_client_that_goes() {
+    let asked = Arc::new(AtomicU32::new(0));
+    let nodes = [0, 1, 2].map(|index| {
+        let asked = Arc::clone(&asked);
+        intercepted(&format!("node-{index}"), move |sender, _, commands| {
+            let asks = |it: &Command| matches!(it.action, Action::Grant { .. }) && !it.claim.shared;
+            asked.fetch_add(u32::from(commands.iter().any(asks)), SeqCst);
+            sender.send(commands)
+        })
+    });
+    let redlock = Redlock::builder().over(nodes.to_vec());
+    let readers = (0..8).map(|_| redlock.lock("r").shared().into_future());
+    let readers = try_join_all(readers).await.unwrap();
+    let writer = tokio::spawn(redlock.lock("r").wait(60 * SECOND).into_future());
+    sleep(SECOND).await;
+    let before = asked.load(SeqCst);
+    for reader in readers {
+        sleep(SECOND / 50).await;
+        reader.release().await.unwrap();
+    }
+    drop(writer.await.unwrap().unwrap());
+    assert_eq!(asked.load(SeqCst) - before, 3, "each node once");
+}
