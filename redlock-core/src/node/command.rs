@@ -191,7 +191,11 @@ pub(crate) enum Action {
     /// client waits, or has asked a moment ago, the client that is the `asker` is told of up to `most`.
     FindPermits { count: u32, from: u32, most: u32, asker: u64 },
     /// Have new readers of the key wait behind this writer, for this long.
-    RaiseBarrier { life: Duration },
+    RaiseBarrier {
+        life: Duration,
+        /// It is to stand where there are no readers, too.
+        insists: bool,
+    },
     /// Take a [`RaiseBarrier`](Self::RaiseBarrier) back.
     LowerBarrier,
     /// Tell what is known of the key and of the queue before it. Nothing changes.

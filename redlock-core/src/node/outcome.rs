@@ -3,7 +3,7 @@
 use std::{cell::LazyCell, ops::Deref, sync::Arc, time::Duration};
 
 use super::{
-    Action, Job, Reply, lanes::Queued, outbox, pipe::Answered, queue_keys, shared::Shared,
+    Action, Job, Reply, deliver, lanes::Queued, outbox, pipe::Answered, queue_keys, shared::Shared,
     strikes::Strikes,
 };
 use crate::{
@@ -148,8 +148,14 @@ fn note_findings(shared: &Shared, job: &Job, reply: &Reply, now: &impl Deref<Tar
             shared.watchers.changed(&queue_keys::turn(key, waiter));
         }
     }
-    let has_readers = matches!(reply, Reply::HasReaders { .. });
-    let done = *reply.of_key() == Reply::Done && !has_readers;
+    if let Reply::HasReaders { .. } = reply {
+        for (job, reply_to) in shared.watchers.changed_here(key) {
+            let early = shared.outbox.lock().put(&shared.name, job, reply_to, **now);
+            deliver(early);
+        }
+        return;
+    }
+    let done = *reply.of_key() == Reply::Done;
     let clears = matches!(job.action, Action::Clear { .. });
     // Some keys of a set may be gone where others were not there: to look in vain does no harm.
     if (done || job.claim.is_set())

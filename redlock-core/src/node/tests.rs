@@ -293,6 +293,10 @@ impl Listener for Recorder {
 
     fn freed(&self, _: usize) {}
 
+    fn changed_here(self: Arc<Self>, _: usize) -> Option<(Arc<Job>, ReplyTo)> {
+        None
+    }
+
     fn disconnected(&self, node: usize) {
         self.0.lock().push(node);
     }

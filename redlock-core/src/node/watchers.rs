@@ -16,6 +16,10 @@ pub(crate) trait Listener: Send + Sync + 'static {
     /// Is called when this client has deleted the key on this node.
     fn freed(&self, node: usize);
 
+    /// Is called when this client has changed the key on this node, where it still is. The node reports no later change,
+    /// and the returned job asks it again.
+    fn changed_here(self: Arc<Self>, node: usize) -> Option<(Arc<Job>, ReplyTo)>;
+
     /// Is called when the connection to this node has ended. No change is reported until there is
     /// another connection.
     fn disconnected(&self, node: usize);
@@ -80,6 +84,11 @@ impl Watchers {
         for (node, listener) in self.of(key) {
             listener.freed(node);
         }
+    }
+
+    /// The questions of the listeners to a key that this client itself has changed.
+    pub(crate) fn changed_here(&self, key: &str) -> Vec<(Arc<Job>, ReplyTo)> {
+        self.of(key).into_iter().filter_map(|(node, it)| it.changed_here(node)).collect()
     }
 
     /// Tells all listeners that changes of their keys may not have been reported.

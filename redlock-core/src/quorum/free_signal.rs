@@ -192,6 +192,10 @@ impl Listener for FreeSignal {
         self.signal.notify_one();
     }
 
+    fn changed_here(self: Arc<Self>, node: usize) -> Option<(Arc<Job>, ReplyTo)> {
+        self.reconnected(node)
+    }
+
     fn reconnected(self: Arc<Self>, node: usize) -> Option<(Arc<Job>, ReplyTo)> {
         if !self.is_wanted() {
             return None;

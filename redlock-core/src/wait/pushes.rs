@@ -125,6 +125,11 @@ impl Listener for Wake {
         self.tell(Signal::Changed);
     }
 
+    fn changed_here(self: Arc<Self>, _: usize) -> Option<(Arc<Job>, ReplyTo)> {
+        self.tell(Signal::Changed);
+        None
+    }
+
     fn disconnected(&self, node: usize) {
         if self.state.lock().keeper == Some(node) {
             self.tell(Signal::Moved);

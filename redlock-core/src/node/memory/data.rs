@@ -162,7 +162,9 @@ impl Data {
                 };
                 self.queues.leave(claim, again, held, now, &mut self.watched, told)
             }
-            Action::RaiseBarrier { life } => self.readers.raise_barrier(claim, life, now),
+            Action::RaiseBarrier { life, insists } => {
+                self.readers.raise_barrier(claim, life, insists, now)
+            }
             Action::LowerBarrier => self.readers.lower_barrier(claim),
             Action::FindPermits { count, from, most, asker } => {
                 let others_ask = self.queues.others_ask(queue_keys::line(&claim.key), asker, now);

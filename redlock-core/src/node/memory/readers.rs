@@ -93,14 +93,24 @@ impl Readers {
         done
     }
 
-    /// Keeps new readers behind a writer that waits, if there are readers.
-    pub(super) fn raise_barrier(&mut self, claim: &Claim, life: Duration, now: f64) -> Reply {
-        if self.until(&claim.key, now).is_none() {
+    /// `raise_barrier.lua`.
+    pub(super) fn raise_barrier(
+        &mut self,
+        claim: &Claim,
+        life: Duration,
+        insists: bool,
+        now: f64,
+    ) -> Reply {
+        if !insists && self.until(&claim.key, now).is_none() {
             return Reply::Missing;
         }
-        let until = now + life.as_secs_f64();
-        let barrier = Barrier { writer: claim.value.clone(), place: claim.place, until };
-        self.barriers.insert(Arc::clone(&claim.key), barrier);
+        let (writer, place) = (claim.value.clone(), claim.place);
+        let is_behind = |it: &Barrier| it.place > 0 && (place == 0 || it.place < place);
+        let others = |it: &&Barrier| it.until > now && it.writer != writer;
+        if !self.barriers.get(&claim.key).filter(others).is_some_and(is_behind) {
+            let until = now + life.as_secs_f64();
+            self.barriers.insert(Arc::clone(&claim.key), Barrier { writer, place, until });
+        }
         Reply::Done
     }
 

@@ -239,7 +239,7 @@ fn value(claim: &Claim) -> &[u8] {
 fn time_of(command: &Command) -> u64 {
     match command.action {
         Action::Shorten { rest } => milliseconds(rest, 0),
-        Action::Join { life, .. } | Action::RaiseBarrier { life } => milliseconds(life, 1),
+        Action::Join { life, .. } | Action::RaiseBarrier { life, .. } => milliseconds(life, 1),
         action => action.ttl().map_or(0, |ttl| milliseconds(ttl, 1)),
     }
 }

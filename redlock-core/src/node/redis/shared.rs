@@ -72,9 +72,11 @@ pub(super) fn encode(
             call(script, how, 1, 2, out);
             words(out, &[key, value, time.digits()]);
         }
-        Action::RaiseBarrier { .. } => {
-            call(script, how, 2, 3, out);
-            words(out, &[key, barrier.as_bytes(), value, time.digits(), place.digits()]);
+        Action::RaiseBarrier { insists, .. } => {
+            call(script, how, 2, 4, out);
+            let insists: &[u8] = if insists { b"1" } else { b"0" };
+            let place = place.digits();
+            words(out, &[key, barrier.as_bytes(), value, time.digits(), place, insists]);
         }
         Action::LowerBarrier => {
             call(script, how, 2, 1, out);

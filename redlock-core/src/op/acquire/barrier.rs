@@ -1,7 +1,8 @@
 //! The barrier of a writer that waits for readers: new readers wait behind it.
 //!
 //! Without it, readers that come one after the other would keep a writer out for ever. Only the first
-//! waiter of the queue raises it, and it stands only where a node has readers. It names the place of the writer in the
+//! waiter of the queue raises it, and it stands only where a node has readers, unless the writer was refused in its turn:
+//! readers that come between two writers would take each of its turns. It names the place of the writer in the
 //! queue: a reader that is before the writer there gets the lock all the same, or the two would wait for
 //! each other. It expires by itself, so a writer that crashed holds readers up for a few seconds.
 
@@ -61,6 +62,8 @@ pub(super) struct Barrier {
     claim: Arc<Claim>,
     answers: Arc<Answers>,
     raised: Moment,
+    /// The writer was refused in its turn: the barrier is to stand where there are no readers, too.
+    insists: bool,
 }
 
 #[derive(Default)]
@@ -86,11 +89,18 @@ impl ReplySink for Answers {
 impl Barrier {
     /// Raises the barrier of the writer at this place of the queue before this key, under a `value` that no
     /// other writer has.
-    pub(super) fn raise(nodes: &Arc<Nodes>, key: &Arc<str>, place: u64, value: String) -> Self {
+    pub(super) fn raise(
+        nodes: &Arc<Nodes>,
+        key: &Arc<str>,
+        place: u64,
+        value: String,
+        insists: bool,
+    ) -> Self {
         let raised = nodes.clock.now();
         let claim = Arc::new(Claim { place, ..Claim::new(key, value) });
-        let barrier = Self { nodes: Arc::clone(nodes), claim, answers: Arc::default(), raised };
-        barrier.ask(Action::RaiseBarrier { life: LIFE });
+        let (nodes, answers) = (Arc::clone(nodes), Arc::default());
+        let barrier = Self { nodes, claim, answers, raised, insists };
+        barrier.ask(Action::RaiseBarrier { life: LIFE, insists });
         barrier
     }
 
@@ -105,10 +115,11 @@ impl Barrier {
         }
     }
 
-    /// Raises it once more, if there were no readers the last time. Readers may have come as the lock was
-    /// free for a moment.
-    pub(super) fn repeat(&mut self, now: Moment) {
-        if !self.answers.is_up.load(Acquire) {
+    /// Raises it once more, if there were no readers the last time, or the writer insists. Readers may have come as the
+    /// lock was free for a moment.
+    pub(super) fn repeat(&mut self, insists: bool, now: Moment) {
+        self.insists |= insists;
+        if insists || !self.answers.is_up.load(Acquire) {
             self.raise_again(now);
         }
     }
@@ -116,7 +127,7 @@ impl Barrier {
     fn raise_again(&mut self, now: Moment) {
         self.raised = now;
         self.answers.is_up.store(false, Release);
-        self.ask(Action::RaiseBarrier { life: LIFE });
+        self.ask(Action::RaiseBarrier { life: LIFE, insists: self.insists });
     }
 
     fn ask(&self, action: Action) {
@@ -289,7 +300,7 @@ mod tests {
         };
         let reading = reader.lock("r").shared().await.unwrap();
         let all = &writer.client().nodes;
-        let mut barrier = Barrier::raise(all, &"redlock:r".into(), 0, "writer".to_owned());
+        let mut barrier = Barrier::raise(all, &"redlock:r".into(), 0, "writer".to_owned(), false);
         assert!(is_kept_out().await);
         reading.release().await.unwrap();
         for _ in 0..10 {
@@ -297,7 +308,7 @@ mod tests {
             barrier.keep_up(all.clock.now());
         }
         let _reading = reader.lock("r").shared().await.unwrap();
-        barrier.repeat(all.clock.now());
+        barrier.repeat(false, all.clock.now());
         assert!(is_kept_out().await);
         drop(barrier);
         assert!(!is_kept_out().await);

@@ -68,6 +68,10 @@ impl Request<'_> {
         } else if front.entry.is_none() && self.may_queue(&given) {
             front.entry = Some(Box::new(self.entry(&key)?));
         }
+        if has_quorum && last == Some(Chance::Turn) {
+            // Readers may have taken the lock in its turn, and would take it in the next one, too.
+            self.raise_barrier(&key, front.place(), true)?;
+        }
         let mut waiting = Waiting::new(given, front.entry.is_some());
         loop {
             let around = self.surroundings(front);
@@ -99,7 +103,7 @@ impl Request<'_> {
                     if let Some(entry) = &mut front.entry {
                         entry.follow_lock(true);
                     }
-                    self.raise_barrier(&key, front.place())?;
+                    self.raise_barrier(&key, front.place(), false)?;
                     waiting.following(around.now);
                 }
                 Step::Watch => {
@@ -108,7 +112,7 @@ impl Request<'_> {
                     }
                     self.watch = Some(Box::new(watch(&client.nodes, &key)));
                     if has_quorum {
-                        self.raise_barrier(&key, front.place())?;
+                        self.raise_barrier(&key, front.place(), false)?;
                     }
                     waiting.watching(around.now);
                 }
@@ -159,8 +163,13 @@ impl Request<'_> {
     }
 
     /// Has new readers wait behind this request, which is the first in the queue, if it is a
-    /// writer.
-    fn raise_barrier(&mut self, key: &Arc<str>, place: u64) -> Result<(), LockError> {
+    /// writer. It `insists` once it was refused in its turn.
+    fn raise_barrier(
+        &mut self,
+        key: &Arc<str>,
+        place: u64,
+        insists: bool,
+    ) -> Result<(), LockError> {
         // A writer that never has a place would raise its barrier in place of that of a writer that waits, and lower it a
         // moment later.
         let hardly_waits = place == 0 && !self.can_queue_in(self.terms.wait);
@@ -170,12 +179,12 @@ impl Request<'_> {
         let now = self.now();
         let barriers = self.barriers.get_or_insert_default();
         if let Some(barrier) = barriers.at(key, place) {
-            barrier.repeat(now);
+            barrier.repeat(insists, now);
             return Ok(());
         }
         let Client { entropy, settings, nodes, .. } = &**self.client;
         let value = token::fresh_value(&**entropy, &settings.client_name)?;
-        barriers.add(Barrier::raise(nodes, key, place, value));
+        barriers.add(Barrier::raise(nodes, key, place, value, insists));
         Ok(())
     }
 

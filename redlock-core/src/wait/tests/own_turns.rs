@@ -3,16 +3,20 @@
 
 use super::*;
 
-/// Tasks of a client that hold the lock all the time, as readers and as writers.
-fn reads_and_writes(redlock: &Redlock, tasks: usize) -> Vec<JoinHandle<()>> {
-    let task = |number: usize| {
+/// Whether a task reads, by its number and that of its turn.
+type Reads = fn(u32, u32) -> bool;
+
+/// Tasks of a client that hold the lock all the time.
+fn holds(redlock: &Redlock, tasks: u32, hold: Duration, reads: Reads) -> Vec<JoinHandle<()>> {
+    let task = |number| {
         let redlock = redlock.clone();
         tokio::spawn(async move {
-            loop {
+            sleep(number * 7 * MS).await;
+            for turn in 0.. {
                 let request = redlock.lock("r").wait(5 * MINUTE);
-                let reads = number.is_multiple_of(2);
-                let guard = if reads { request.shared() } else { request }.await.unwrap();
-                sleep(5 * MS).await;
+                let request = if reads(number, turn) { request.shared() } else { request };
+                let guard = request.await.unwrap();
+                sleep(hold).await;
                 guard.release().await.unwrap();
             }
         })
@@ -20,22 +24,34 @@ fn reads_and_writes(redlock: &Redlock, tasks: usize) -> Vec<JoinHandle<()>> {
     (0..tasks).map(task).collect()
 }
 
-/// Each of its turns is one that the near client gave, whose tasks are there long before it.
+/// The near clients have each turn that it is given used up before it has heard of the turn.
 #[tokio::test(start_paused = true)]
-async fn a_far_writer_gets_its_turns_beside_a_near_client_that_reads_and_writes() {
-    for tasks in [2, 4, 8] {
-        let nodes = nodes(3);
-        let far = far_client(&nodes, 20 * MS);
-        drop(far.lock("warm").await.unwrap());
-        let near = reads_and_writes(&client(&nodes), tasks);
-        sleep(100 * MS).await;
-        for _ in 0..10 {
-            let begun = Instant::now();
-            drop(far.lock("r").await.unwrap());
-            let took = begun.elapsed();
-            assert!(took < 600 * MS, "{tasks} tasks: {took:?}");
+async fn a_far_writer_gets_its_turns_beside_near_clients_that_read_and_write() {
+    let all: [(&str, Reads); 4] = [
+        ("all read", |_, _| true),
+        ("every other task reads", |task, _| task % 2 == 0),
+        ("three in four turns are for reading", |_, turn| turn % 4 > 0),
+        ("all write", |_, _| false),
+    ];
+    for (what, reads) in all {
+        for (clients, tasks) in [(1, 2), (1, 4), (2, 2), (4, 2)] {
+            for hold in [MS, 5 * MS] {
+                let nodes = nodes(3);
+                let far = far_client(&nodes, 20 * MS);
+                drop(far.lock("warm").await.unwrap());
+                let near = (0..clients).map(|_| holds(&client(&nodes), tasks, hold, reads));
+                let near: Vec<_> = near.flatten().collect();
+                sleep(100 * MS).await;
+                for _ in 0..10 {
+                    let begun = Instant::now();
+                    drop(far.lock("r").await.unwrap());
+                    let took = begun.elapsed();
+                    let told = || format!("{what}, {clients} clients of {tasks} tasks, {hold:?}");
+                    assert!(took < 1000 * MS, "{}: {took:?}", told());
+                }
+                near.iter().for_each(|task| task.abort());
+            }
         }
-        near.iter().for_each(|task| task.abort());
     }
 }
 
@@ -95,4 +111,27 @@ async fn a_client_that_leaves_without_a_quorum_tells_no_task_of_its_own() {
         sleep(10 * MS).await;
         assert_eq!(next.take_signal(), told, "{has_quorum} {is_ours}");
     }
+}
+
+/// A node reports the next change to a key, and not one of this client's own.
+#[tokio::test(start_paused = true)]
+async fn a_watch_goes_on_when_a_reader_of_this_client_goes_before_another_one() {
+    let nodes = nodes(3);
+    let [ours, theirs] = [(); 2].map(|()| client(&nodes));
+    let own = ours.lock("r").shared().await.unwrap();
+    let other = theirs.lock("r").shared().await.unwrap();
+    let watch = watch(&ours.client().nodes, &"redlock:r".into());
+    let mut entry = entry(&ours);
+    entry.report().await;
+    entry.follow_lock(true);
+    entry.report().await;
+    own.release().await.unwrap();
+    sleep(10 * MS).await;
+    assert!(!watch.is_free(), "the other has it");
+    assert_eq!(entry.take_signal(), Some(Signal::Changed));
+    entry.report().await;
+    sleep(10 * MS).await;
+    other.release().await.unwrap();
+    assert!(timeout(10 * MS, watch.notified()).await.is_ok());
+    assert_eq!(entry.take_signal(), Some(Signal::Turn));
 }

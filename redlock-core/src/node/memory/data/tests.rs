@@ -42,8 +42,9 @@ async fn a_writer_that_waits_keeps_no_reader_out_that_is_before_it_in_the_queue(
     };
     let grant = Action::Grant { ttl: life };
     assert_eq!(run(0, "reader", true, grant), Reply::Done);
+    let raise = Action::RaiseBarrier { life, insists: false };
     for (barrier, before) in [(7, Reply::Done), (0, Reply::Foreign)] {
-        assert_eq!(run(barrier, "writer", false, Action::RaiseBarrier { life }), Reply::Done);
+        assert_eq!(run(barrier, "writer", false, raise), Reply::Done);
         assert_eq!(run(0, "new", true, grant), Reply::Foreign);
         assert_eq!(run(8, "behind", true, grant), Reply::Foreign);
         assert_eq!(run(6, "before", true, grant), before);
@@ -86,4 +87,33 @@ async fn a_node_looks_for_what_has_expired_when_as_much_again_is_there() {
         data.sweep(&mut Pushes::by(None));
         assert_eq!((data.kept(), data.sweep_at), (0, 1024));
     }
+}
+
+/// As `raise_barrier.lua` does.
+#[tokio::test(start_paused = true)]
+async fn a_barrier_stands_before_readers_or_where_its_writer_insists_and_no_later_writer_takes_it()
+{
+    let life = Duration::from_secs(60);
+    let mut data = Data::new();
+    let mut run = |place, value: &str, shared, action| {
+        let claim = Claim::new(&"r".into(), value.to_owned());
+        let claim = Arc::new(Claim { shared, place, ..claim });
+        let [reply] = &data.run(&[Command { claim, action }], 1).0[..] else { panic!() };
+        reply.clone()
+    };
+    let share = Action::Grant { ttl: life };
+    let insists = Action::RaiseBarrier { life, insists: true };
+    let raise = Action::RaiseBarrier { life, insists: false };
+    assert_eq!(run(7, "first", false, raise), Reply::Missing);
+    for (place, writer) in [(7, "first"), (7, "first"), (8, "later"), (0, "later")] {
+        assert_eq!(run(place, writer, false, insists), Reply::Done);
+        assert_eq!(run(6, "before", true, share), Reply::Done);
+        assert_eq!(run(8, "behind", true, share), Reply::Foreign);
+        run(6, "before", true, Action::Release { wakes: Places::NONE });
+    }
+    assert_eq!(run(0, "later", false, Action::LowerBarrier), Reply::Foreign);
+    assert_eq!(run(5, "later", false, insists), Reply::Done);
+    assert_eq!(run(6, "before", true, share), Reply::Foreign);
+    assert_eq!(run(0, "later", false, Action::LowerBarrier), Reply::Done);
+    assert_eq!(run(8, "behind", true, share), Reply::Done);
 }

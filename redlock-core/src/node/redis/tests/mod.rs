@@ -1,6 +1,7 @@
 //! Tests against real servers, and against fake servers for answers that no real server gives.
 
 mod adopt;
+mod barriers;
 mod breaking;
 mod calls;
 mod commands;

@@ -3,10 +3,9 @@
 use super::*;
 use crate::node::{Places, Woken};
 
-const SHARE: Action = Action::Grant { ttl: TTL };
-const RAISE: Action = Action::RaiseBarrier { life: TTL };
+pub(super) const SHARE: Action = Action::Grant { ttl: TTL };
 
-fn reader(value: &str) -> Arc<Claim> {
+pub(super) fn reader(value: &str) -> Arc<Claim> {
     let writer = Claim::new(&"redlock:a".into(), value.to_owned());
     Arc::new(Claim { shared: true, ..writer })
 }
@@ -74,52 +73,6 @@ async fn the_key_lives_as_long_as_its_last_reader_and_each_reader_as_long_as_its
     server.wait_for("the key to expire", |server| server.number("EXISTS redlock:a") == 0).await;
     assert_eq!(act(&mut *node, &long, Action::Grant { ttl: brief }).await, Ok(Reply::Done));
     server.wait_for("the key to expire", |server| server.number("EXISTS redlock:a") == 0).await;
-}
-
-#[tokio::test]
-async fn a_writer_that_waits_keeps_new_readers_out_and_not_those_that_are_there() {
-    let mut server = Server::start();
-    let mut node = connected(&server.url("", "")).await;
-    let (one, other) = (reader(CANARY), reader("other"));
-    let (writer, second) = (claim("redlock:a", "writer"), claim("redlock:a", "second"));
-    assert_eq!(act(&mut *node, &writer, RAISE).await, Ok(Reply::Missing), "there are no readers");
-    assert_eq!(server.number("DBSIZE"), 0);
-    assert_eq!(act(&mut *node, &one, SHARE).await, Ok(Reply::Done));
-    assert_eq!(act(&mut *node, &writer, RAISE).await, Ok(Reply::Done));
-    let left = server.number("PTTL redlock:a:{redlock:a}:barrier");
-    assert!((50_000..=60_000).contains(&left), "{left}");
-    assert_eq!(act(&mut *node, &other, SHARE).await, Ok(Reply::Foreign));
-    assert_eq!(act(&mut *node, &one, Action::Extend { ttl: TTL }).await, Ok(Reply::Done));
-    assert_eq!(act(&mut *node, &one, Action::Heal { ttl: TTL }).await, Ok(Reply::Done));
-    assert_eq!(act(&mut *node, &second, Action::LowerBarrier).await, Ok(Reply::Foreign));
-    assert_eq!(act(&mut *node, &other, SHARE).await, Ok(Reply::Foreign));
-    assert_eq!(act(&mut *node, &writer, Action::LowerBarrier).await, Ok(Reply::Done));
-    assert_eq!(act(&mut *node, &writer, Action::LowerBarrier).await, Ok(Reply::Missing));
-    assert_eq!(act(&mut *node, &other, SHARE).await, Ok(Reply::Done));
-}
-
-/// Otherwise the two would wait for each other: the reader for the writer, and the writer for its turn.
-#[tokio::test]
-async fn a_writer_that_waits_keeps_no_reader_out_that_is_before_it_in_the_queue() {
-    let server = Server::start();
-    let mut node = connected(&server.url("", "")).await;
-    let at = |place, claim: Arc<Claim>| {
-        let Claim { key, value, shared, .. } = &*claim;
-        Arc::new(Claim { shared: *shared, place, ..Claim::new(key, value.clone()) })
-    };
-    assert_eq!(act(&mut *node, &reader(CANARY), SHARE).await, Ok(Reply::Done));
-    for (place, results) in [
-        (7, [Ok(Reply::Foreign), Ok(Reply::Done), Ok(Reply::Foreign)]),
-        (0, [(); 3].map(|()| Ok(Reply::Foreign))),
-    ] {
-        let writer = at(place, claim("redlock:a", "writer"));
-        assert_eq!(act(&mut *node, &writer, RAISE).await, Ok(Reply::Done));
-        for (place, result) in [0, 6, 8].into_iter().zip(results) {
-            let reader = at(place, reader("other"));
-            assert_eq!(act(&mut *node, &reader, SHARE).await, result, "{place}");
-            act(&mut *node, &reader, RELEASE).await.unwrap();
-        }
-    }
 }
 
 #[tokio::test]

@@ -193,7 +193,7 @@ async fn a_reader_tells_the_nodes_its_place_and_a_writer_the_place_of_its_sign()
     let reader = one.lock("r").shared().await.unwrap();
     let raise = |place| {
         let (key, value) = ("redlock:r".into(), "a writer".to_owned());
-        Barrier::raise(&writer.client().nodes, &key, place, value)
+        Barrier::raise(&writer.client().nodes, &key, place, value, false)
     };
     let before_all = raise(1);
     sleep(SECOND).await;
@@ -219,7 +219,7 @@ async fn readers_that_ask_beside_another_one_go_before_a_writer_behind_its_place
     let _reader = one.lock("r").shared().await.unwrap();
     let raise = |place| {
         let (key, value) = ("redlock:r".into(), "a writer".to_owned());
-        Barrier::raise(&writer.client().nodes, &key, place, value)
+        Barrier::raise(&writer.client().nodes, &key, place, value, false)
     };
     let before_all = raise(1);
     sleep(SECOND).await;
