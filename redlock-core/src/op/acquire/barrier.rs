@@ -153,7 +153,15 @@ mod tests {
     use tokio::time::{Instant, sleep, timeout};
 
     use super::*;
-    use crate::{Redlock, Restarts, testing::nodes};
+    use crate::{
+        Redlock, Restarts,
+        node::{Command, intercepted::silent},
+        op::acquire::{request::Request, retries::Chance},
+        options::LockOptions,
+        resources::Resources,
+        testing::nodes,
+        wait::{FailedAttempt, Joined},
+    };
 
     const SECOND: Duration = Duration::from_secs(1);
     const MINUTE: Duration = Duration::from_secs(60);
@@ -219,8 +227,16 @@ mod tests {
                 }
             });
         }
+        let raised = Arc::new(AtomicUsize::new(0));
         for number in 0..2 {
-            let hardly_waits = client();
+            let seen = nodes.iter().map(|node| {
+                let raised = Arc::clone(&raised);
+                silent(node.name(), node, move |commands| {
+                    let raises = |it: &&Command| matches!(it.action, Action::RaiseBarrier { .. });
+                    raised.fetch_add(commands.iter().filter(raises).count(), AcqRel);
+                })
+            });
+            let hardly_waits = Redlock::builder().wait(MINUTE).over(seen.collect());
             drop(hardly_waits.lock("warm").await.unwrap());
             tasks.spawn(async move {
                 for turn in number.. {
@@ -239,6 +255,7 @@ mod tests {
             sleep(SECOND / 3).await;
         }
         assert!(tasks.try_join_next().is_none());
+        assert_eq!(raised.load(Acquire), 0, "it would keep the readers out that are before it");
     }
 
     /// Otherwise the reader would wait for the barrier of the writer, and the writer for the reader.
@@ -267,6 +284,36 @@ mod tests {
         assert!(!reads.is_finished(), "it waits because of the barrier");
         // A barrier that it could not lower counts for five seconds.
         assert!(timeout(5 * SECOND, &mut writes).await.is_err());
+        assert!(reads.is_finished());
+    }
+
+    /// No node took it into the queue at first, so that its barrier is before all readers.
+    #[tokio::test(start_paused = true)]
+    async fn a_writer_that_joins_the_queue_late_does_not_bar_the_readers_that_are_before_it() {
+        let nodes = nodes(3);
+        let [holder, reader, writer] =
+            [(); 3].map(|()| Redlock::builder().nodes(&nodes).wait(MINUTE).build().unwrap());
+        for client in [&reader, &writer] {
+            drop(client.lock("warm").await.unwrap());
+        }
+        let _reading = holder.lock("r").shared().await.unwrap();
+        let client = writer.client();
+        let terms = client.settings.terms(&LockOptions::new()).unwrap();
+        let now = client.nodes.clock.now();
+        let mut request = Request::new(client, Resources::One("r".to_owned()), &terms, now, now);
+        let key = Arc::clone(&request.key);
+        let Joined::First(mut front) = client.queues.join(&key, request.wants(), now) else {
+            panic!("another request is before it");
+        };
+        let barrier = Barrier::raise(&client.nodes, &key, 0, "writer".to_owned(), false);
+        request.barriers.get_or_insert_default().add(barrier);
+        let reads = tokio::spawn(reader.lock("r").shared().into_future());
+        sleep(SECOND).await;
+        assert!(!reads.is_finished(), "there is a barrier");
+        let refused = FailedAttempt::full();
+        let waits = request.chance(&mut front, Some(&refused), None, now + MINUTE);
+        // The reader passes its turn on to the writer.
+        assert_eq!(timeout(3 * SECOND, waits).await.unwrap().unwrap(), Chance::Turn);
         assert!(reads.is_finished());
     }
 
