@@ -25,8 +25,8 @@ enum Purpose {
     CleanUp(CleanUp),
     /// Takes a waiter out of a queue. A node that could not be reached would give it turns. By `until` the
     /// entry has expired by itself, unless a join that was still on its way puts it there afterwards.
-    /// `for_others`: no task of this client is to hear that the turn which it passes on is its own.
-    Leave { until: Moment, for_others: bool },
+    /// It `is_silent` if no task of this process is to hear that the turn which it passes on is its own.
+    Leave { until: Moment, is_silent: bool },
 }
 
 /// How long and how thoroughly to clean up.
@@ -69,10 +69,10 @@ impl Job {
         Self::of(claim, action, Purpose::CleanUp(clean_up))
     }
 
-    /// A [`Leave`](Action::Leave) of a queue, in which the entry lives until then. No task of this client is to hear that
-    /// the turn which it passes on is its own if it is `for_others`.
-    pub(crate) fn leaving(claim: &Arc<Claim>, until: Moment, for_others: bool) -> Arc<Self> {
-        Self::of(claim, Action::Leave { again: false }, Purpose::Leave { until, for_others })
+    /// A [`Leave`](Action::Leave) of a queue, in which the entry lives until then. No task of this process is to hear that
+    /// the turn which it passes on is its own if it `is_silent`.
+    pub(crate) fn leaving(claim: &Arc<Claim>, until: Moment, is_silent: bool) -> Arc<Self> {
+        Self::of(claim, Action::Leave { again: false }, Purpose::Leave { until, is_silent })
     }
 
     /// The job as it is sent later: what was sent before may have run. Also a leave with nothing to pass on.
@@ -110,9 +110,9 @@ impl Job {
         matches!(self.purpose, Purpose::CleanUp(_) | Purpose::Leave { .. })
     }
 
-    /// Whether a turn that it passes on is left to other clients.
-    pub(super) fn is_for_others(&self) -> bool {
-        matches!(self.purpose, Purpose::Leave { for_others: true, .. })
+    /// Whether no task of this process is to hear that the turn which it passes on is its own.
+    pub(super) fn is_silent(&self) -> bool {
+        matches!(self.purpose, Purpose::Leave { is_silent: true, .. })
     }
 
     /// Whether this takes a waiter out of a queue whose entries have expired, as far as they were not renewed

@@ -55,8 +55,8 @@ mod sweep;
 mod task;
 #[cfg(test)]
 mod tests;
+mod told;
 mod watchers;
-mod woken;
 
 #[cfg(any(test, fuzzing))]
 pub use self::{outbox_fuzz::outbox as fuzz_outbox, redis::fuzz_frames};
@@ -77,5 +77,5 @@ pub(crate) use shared::Context;
 pub use source::Node;
 pub(crate) use source::Source;
 pub(crate) use spec::NodeSpec;
+pub(crate) use told::Told;
 pub(crate) use watchers::{Listener, Watchers};
-pub(crate) use woken::Woken;

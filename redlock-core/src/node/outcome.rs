@@ -3,7 +3,7 @@
 use std::{cell::LazyCell, ops::Deref, sync::Arc, time::Duration};
 
 use super::{
-    Action, Job, Reply, deliver, lanes::Queued, outbox, pipe::Answered, queue_keys, shared::Shared,
+    Action, Job, Reply, deliver, lanes::Queued, outbox, pipe::Answered, shared::Shared,
     strikes::Strikes,
 };
 use crate::{
@@ -133,32 +133,32 @@ fn note_owed(
     }
 }
 
-/// Acts on what a reply shows beside its vote: a clock that does not keep up, a key of ours that has gone, or a turn
-/// that went to a waiter of this client.
+/// Acts on what a reply shows beside its vote: a clock that does not keep up, a key of ours that has gone, or what a
+/// waiter of this client was told.
 fn note_findings(shared: &Shared, job: &Job, reply: &Reply, now: &impl Deref<Target = Moment>) {
     let key = &job.claim.key;
     if let Some(anomaly) = job.expected().and_then(|it| it.anomaly(reply, **now)) {
         telemetry::odd_expiry(&shared.name, key, &anomaly);
     }
-    // A node does not push our own changes to us, and so neither that our key has gone nor that a turn is ours.
-    if let Reply::Woke { woken, .. } = reply
-        && !job.is_for_others()
+    // A node does not push our own changes to us: neither what was told to our own waiters nor that our key has gone.
+    if let Some(told) = reply.told()
+        && !job.is_silent()
     {
-        for (key, waiter) in woken.before(&job.claim) {
-            shared.watchers.changed(&queue_keys::turn(key, waiter));
-        }
+        told.keys(&job.claim).for_each(|key| shared.watchers.changed(&key));
     }
-    if let Reply::HasReaders { .. } = reply {
-        for (job, reply_to) in shared.watchers.changed_here(key) {
+    let is_done = *reply.of_key() == Reply::Done;
+    let is_kept = job.clean_up().is_some_and(|it| !it.deletes(**now));
+    if matches!(reply, Reply::HasReaders { .. }) || is_done && is_kept {
+        let asks_again = job.claim.keys().flat_map(|key| shared.watchers.changed_here(key));
+        for (job, reply_to) in asks_again {
             let early = shared.outbox.lock().put(&shared.name, job, reply_to, **now);
             deliver(early);
         }
         return;
     }
-    let done = *reply.of_key() == Reply::Done;
     let clears = matches!(job.action, Action::Clear { .. });
     // Some keys of a set may be gone where others were not there: to look in vain does no harm.
-    if (done || job.claim.is_set())
+    if (is_done || job.claim.is_set())
         && (clears || job.clean_up().is_some_and(|it| it.deletes(**now)))
     {
         job.claim.keys().for_each(|key| shared.watchers.freed(key));

@@ -9,7 +9,7 @@
 //! | `LOCK:{LOCK}:next:WAITER` | written when the waiter is the next to get the turn |
 //! | `LOCK:{LOCK}:near:WAITER` | written when the waiter is the second or third behind a turn that may not be used |
 //! | `LOCK:{LOCK}:permit:given` | a ZSET of the waiters for a permit that have their turns and have not asked yet, by when their turns are over |
-//! | `LOCK:{LOCK}:barrier` | the barrier of a writer that waits for readers: its place, and its name |
+//! | `LOCK:{LOCK}:barrier` | the barrier of a writer that waits, and has later readers wait: its place, and its name |
 //!
 //! `turn`, `next` and `near` are pushed to the waiter that tracks them, and are deleted as soon as they are
 //! written.
@@ -83,7 +83,7 @@ pub(crate) fn is_line_of_permits(line: &str) -> bool {
     line.strip_suffix(":permit").is_some_and(has_brace)
 }
 
-/// The barrier of a writer that waits for the readers of a lock.
+/// The barrier of a writer that waits before a lock.
 pub(crate) fn barrier(key: &str) -> String {
     format!("{}:barrier", prefix(key))
 }
@@ -91,17 +91,8 @@ pub(crate) fn barrier(key: &str) -> String {
 /// The keys through which the waiter of this claim is told of its turn, that it is the next, and that it is
 /// near.
 pub(crate) fn wake_keys(claim: &Claim) -> [String; 3] {
-    ["turn", "next", "near"].map(|what| told(&claim.key, what, &claim.value))
-}
-
-/// The key through which this waiter is told of its turn.
-pub(crate) fn turn(key: &str, waiter: &str) -> String {
-    told(key, "turn", waiter)
-}
-
-fn told(key: &str, what: &str, waiter: &str) -> String {
-    let prefix = prefix_parts(key).concat();
-    format!("{prefix}:{what}:{waiter}")
+    let (prefix, waiter) = (prefix(&claim.key), &claim.value);
+    ["turn", "next", "near"].map(|what| format!("{prefix}:{what}:{waiter}"))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Secret, Woken};
+use super::{Secret, Told};
 
 /// The answer of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,17 +18,18 @@ pub(crate) enum Reply {
     /// The key is there and has another client's value, or the counter beside it has given numbers
     /// to another client.
     Foreign,
-    /// No key is there any more, and the turn went to each waiter in `woken`. All keys had our value until now
+    /// No key is there any more, and waiters were `told` that they have the turn. All keys had our value until now
     /// if `deleted`. Of a waiter that leaves: it stood in the queue if `deleted`.
-    Woke { deleted: bool, woken: Woken },
+    Woke { deleted: bool, told: Told },
     /// Clients wait for the lock, and none of them got the turn: a client has taken the lock again, or the
     /// node could not give the turn. The key had our value until now if `deleted`. Of a waiter that leaves: it stood
-    /// in the queue.
-    Unwoken { deleted: bool },
+    /// in the queue if `deleted`.
+    Unwoken { deleted: bool, told: Told },
     /// Readers have the lock. Ours was among them until now, or is for the rest of its `min_hold`, if `deleted`.
     HasReaders { deleted: bool },
-    /// The numbers of permits that are free.
-    Permits { free: Vec<u32> },
+    /// The numbers of permits that are free. Where there are more than this client has use for, a waiter was `told` that
+    /// it has the turn.
+    Permits { free: Vec<u32>, told: Told },
     /// Stands in the queue.
     Queued {
         /// The place, to join at again.
@@ -48,11 +49,21 @@ pub(crate) enum Reply {
 }
 
 impl Reply {
+    /// What the command has told waiters.
+    pub(super) fn told(&self) -> Option<&Told> {
+        match self {
+            Self::Woke { told, .. } | Self::Unwoken { told, .. } | Self::Permits { told, .. } => {
+                Some(told)
+            }
+            _ => None,
+        }
+    }
+
     /// What it says of the key, without what it says of the queue.
     pub(crate) fn of_key(&self) -> &Self {
         match self {
             Self::Woke { deleted, .. }
-            | Self::Unwoken { deleted }
+            | Self::Unwoken { deleted, .. }
             | Self::HasReaders { deleted } => {
                 if *deleted {
                     &Self::Done

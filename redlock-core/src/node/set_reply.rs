@@ -1,6 +1,6 @@
 //! The reply of a node for a set, from its replies for the keys of it.
 
-use super::{Reply, Woken};
+use super::{Reply, Told};
 
 /// The replies of one node for the keys of a set, added up.
 #[derive(Debug, Default)]
@@ -9,7 +9,7 @@ pub(super) struct SetReply {
     foreign: bool,
     /// A key was not there.
     missing: bool,
-    woken: Woken,
+    told: Told,
 }
 
 impl SetReply {
@@ -17,9 +17,9 @@ impl SetReply {
     pub(super) fn add(&mut self, place: usize, reply: &Reply) {
         match reply {
             Reply::Foreign => self.foreign = true,
-            Reply::Woke { deleted, woken } => {
+            Reply::Woke { deleted, told } => {
                 self.missing |= !deleted;
-                self.woken.add(place, woken);
+                self.told.add(place, told);
             }
             Reply::Done => {}
             _ => self.missing = true,
@@ -28,9 +28,9 @@ impl SetReply {
 
     /// The reply for the set: it is done if it is done for all keys.
     pub(super) fn reply(self) -> Reply {
-        let Self { foreign, missing, woken } = self;
-        if !woken.is_none() {
-            return Reply::Woke { deleted: !foreign && !missing, woken };
+        let Self { foreign, missing, told } = self;
+        if !told.is_empty() {
+            return Reply::Woke { deleted: !foreign && !missing, told };
         }
         match (foreign, missing) {
             (true, _) => Reply::Foreign,
@@ -48,7 +48,7 @@ mod tests {
     fn a_set_is_done_if_all_its_keys_are() {
         let woken = |deleted, waiters: &[(usize, &str)]| Reply::Woke {
             deleted,
-            woken: Woken::named(waiters),
+            told: Told::named(waiters),
         };
         let woke = |deleted| woken(deleted, &[(0, "a")]);
         for (replies, whole) in [

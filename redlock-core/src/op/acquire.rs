@@ -258,7 +258,7 @@ impl Request<'_> {
         if failure.is_none() {
             fronts.each().for_each(|front| front.defers());
         }
-        let chance = {
+        let mut chance = {
             let _waiting = metrics::waiting(self.terms.label);
             let (end, last) = (begun + limit, self.last);
             if fronts.are_several() {
@@ -279,7 +279,9 @@ impl Request<'_> {
                 self.watch = None;
                 let at_once = now.since(begun) < MIN_PAUSE;
                 let in_vain = failure.is_some_and(FailedAttempt::is_in_vain);
-                self.hesitate(fronts, !has_news || in_vain || at_once).await?;
+                if self.hesitate(fronts, !has_news || in_vain || at_once).await? {
+                    chance = Chance::Turn;
+                }
             }
             Chance::Behind => return Err(self.out_of_time(failure)),
             Chance::Turn if self.permits.is_some() => {
@@ -300,15 +302,16 @@ impl Request<'_> {
         telemetry::woken(cause, waited);
     }
 
-    /// Lets waiters that have waited for longer go first, and other clients when the news is doubtful.
-    async fn hesitate(&mut self, fronts: &mut Fronts, doubtful: bool) -> Result<(), LockError> {
+    /// Lets waiters that have waited for longer go first, and other clients when the news is doubtful. Returns whether the
+    /// turn has come meanwhile.
+    async fn hesitate(&mut self, fronts: &mut Fronts, doubtful: bool) -> Result<bool, LockError> {
         let round_trip = self.client.nodes.round_trip();
         let (fixed, random) = self.wake_backoff.hesitation(doubtful, fronts.without(), round_trip);
         // The first client in a queue competes with no other client.
         let fixed = if fronts.first.entry.is_some() { Duration::ZERO } else { fixed };
         let delay = fixed.saturating_add(self.up_to(random)).min(self.retries.left(self.now()));
         if delay.is_zero() {
-            return Ok(());
+            return Ok(false);
         }
         // Turns for permits may be wrong.
         let entry = fronts.first.entry.as_mut().filter(|_| self.permits.is_none());
@@ -321,8 +324,8 @@ impl Request<'_> {
         self.unless_closed(async {
             tokio::select! {
                 biased;
-                () = turn => {}
-                () = sleep(delay) => {}
+                () = turn => true,
+                () = sleep(delay) => false,
             }
         })
         .await

@@ -144,7 +144,7 @@ impl ReplySink for Telling {
         let Self { round, queues, claim, wakes, now } = &*self;
         for (place, key) in kept(claim, *wakes) {
             match &result {
-                Ok(Reply::Woke { woken, .. }) if woken.has(place) => {
+                Ok(Reply::Woke { told, .. }) if told.gives_turn(place) => {
                     // The waiter that was woken has this long to take the lock.
                     queues.others_wait(&line(key), *now, *now + grace(queues.nodes().round_trip()));
                 }
@@ -170,7 +170,10 @@ mod tests {
 
     use super::*;
     use crate::{
-        MemoryNode, Redlock, client::Client, node::intercepted::intercepted, quorum::names,
+        MemoryNode, Redlock,
+        client::Client,
+        node::{Told, intercepted::intercepted},
+        quorum::names,
         sync::Mutex,
     };
 
@@ -229,7 +232,8 @@ mod tests {
         for deleted in [true, false] {
             let queues = Arc::clone(&Redlock::in_memory(1).client().queues);
             let round = Round::new(&names(1), settles);
-            telling(&round, &queues).receive(0, Ok(Reply::Unwoken { deleted }));
+            let unwoken = Reply::Unwoken { deleted, told: Told::default() };
+            telling(&round, &queues).receive(0, Ok(unwoken));
             assert!(queues.is_contended("k", Moment::ORIGIN));
             assert_eq!(queues.turn_of_others("k", Moment::ORIGIN), None, "no turn was given");
             assert_eq!(round.tally().yes(), usize::from(deleted));

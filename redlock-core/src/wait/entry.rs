@@ -78,8 +78,8 @@ pub(crate) struct Entry {
     may_be_back: bool,
     /// The turn of another client, as the queue has shown it.
     pub(crate) shown_turn: ShownTurn,
-    /// No task of this client is to hear that the turn which it passes on is its own.
-    for_others: bool,
+    /// No task of this process is to hear that the turn which it passes on is its own.
+    leaves_silently: bool,
     /// What follows if the node that keeps it says, as it leaves, that no other client waits.
     none_waits: Option<Box<dyn Fn() + Send + Sync>>,
     _metered: metrics::Counted,
@@ -119,7 +119,7 @@ impl Entry {
             is_back: false,
             may_be_back: false,
             shown_turn: ShownTurn::default(),
-            for_others: false,
+            leaves_silently: false,
             none_waits: None,
             _metered: metrics::queued(),
         }
@@ -305,10 +305,10 @@ impl Entry {
         self.nodes.iter().enumerate().all(|(node, _)| self.declined.contains(&node))
     }
 
-    /// Leaves the queue to other clients. No task of this client hears that the turn which this entry passes on is its
+    /// Leaves the queue to other clients. No task of this process hears that the turn which this entry passes on is its
     /// own: clients without a quorum would pass it round without a pause.
     pub(crate) fn leave_to_others(mut self) {
-        self.for_others = true;
+        self.leaves_silently = true;
     }
 
     /// Ends the entry of a reader that has the lock, and passes its turn on. `none_waits` is called when the node that kept
@@ -340,7 +340,7 @@ impl Drop for Entry {
             // The leave follows a join that is still on its way, on the same connection.
             let reply_to = ReplyTo::new(&left, node);
             let now = handle.now();
-            let leaves = Job::leaving(&self.claim, now + LIFE, self.for_others);
+            let leaves = Job::leaving(&self.claim, now + LIFE, self.leaves_silently);
             // A node that has refused the entry, as one whose queue is full, has given it no turn to pass on. It
             // keeps what this client listens to until the entry leaves.
             let leaves = if self.taken.contains(&node) { leaves } else { leaves.again() };

@@ -199,8 +199,7 @@ impl Front {
         self.queues.front_asks(&self.key);
     }
 
-    /// Resolves when a request behind the front would have asked by now: a place in the queue must
-    /// not cost a waiter an attempt. The front itself would ask every `pace`.
+    /// Resolves when a request behind the front would have asked by now. The front itself would ask every `pace`.
     pub(crate) fn hurried(
         &self,
         pace: Duration,
@@ -221,7 +220,7 @@ impl Front {
         }
     }
 
-    /// Answers the requests behind it that try only once: the lock is another client's to take.
+    /// Answers the requests behind it that try only once. The lock is not this client's to take now.
     pub(crate) fn refuses_single_tries(&self) {
         self.queues.refuse_single_tries(&self.key);
     }

@@ -14,7 +14,7 @@ use super::{
     watched::{MAX_WATCHED, Pushes, Watched},
 };
 use crate::{
-    node::{Action, Claim, Command, Listens, Places, Reply, Secret, Seen, Woken, queue_keys},
+    node::{Action, Claim, Command, Listens, Places, Reply, Secret, Seen, queue_keys},
     token::Token,
 };
 
@@ -331,9 +331,7 @@ impl Data {
             self.queues.end_turn(key);
         }
         match self.queues.wake(key, now, &mut self.watched, told) {
-            Some(waiter) => {
-                Reply::Woke { deleted: reply == Reply::Done, woken: Woken::one(waiter) }
-            }
+            Some(told) => Reply::Woke { deleted: reply == Reply::Done, told },
             None => reply,
         }
     }

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::watched::{Pushes, Watched};
-use crate::node::{Claim, Reply, Secret, Woken, queue_keys};
+use crate::node::{Claim, Reply, Secret, Told, queue_keys};
 
 /// The waiters before each lock, by their places: the first is in front. Times are on the node's own
 /// clock in seconds.
@@ -43,6 +43,19 @@ struct Waiter {
     name: String,
     /// When the entry counts as dead unless its waiter reports.
     dead_at: f64,
+}
+
+/// Tells a waiter this. Returns it as the answer says it.
+fn tell(
+    key: &Arc<str>,
+    what: &str,
+    waiter: &str,
+    watched: &mut Watched,
+    told: &mut Pushes,
+) -> Secret {
+    let word = format!("{what}:{waiter}");
+    watched.changed(&format!("{}:{word}", queue_keys::prefix(key)).into(), told);
+    Secret(word)
 }
 
 /// By whom a lock is held.
@@ -105,43 +118,44 @@ impl Queues {
         let place = found.map(|(place, _)| *place);
         let was_first =
             place.is_some() && queue.first_key_value().map(|(first, _)| *first) == place;
+        let (mut is_woken, mut words) = (false, Vec::new());
         if let Some(place) = place {
             queue.remove(&place);
         }
         let is_kept = self.was_promised(queue_keys::line(&claim.key), &claim.value);
         let was_next = was_first || place.is_none() && !again;
-        let mut woken = None;
         if place.is_none() && !again {
             self.end_turn(&claim.key);
         }
         if is_kept || was_next && held == Held::Not {
             // It had the turn and did not use it, or the lock became free before it left.
-            woken = self.wake(&claim.key, now, watched, told);
+            if let Some(told) = self.wake(&claim.key, now, watched, told) {
+                return Reply::Woke { deleted: place.is_some(), told };
+            }
         } else if held == Held::ByReaders && (was_next || place.is_some()) {
-            woken = self.tell_reader(&claim.key, place, was_next, now, watched, told);
+            (is_woken, words) = self.tell_reader(&claim.key, place, was_next, now, watched, told);
         } else if was_first && let Some(next) = self.first_of(queue_keys::line(&claim.key)) {
-            let [_, is_next, _] = queue_keys::wake_keys(&Claim::new(&claim.key, next));
-            watched.changed(&is_next.into(), told);
+            words.push(tell(&claim.key, "next", &next, watched, told));
         }
         self.drop_empty(queue_keys::line(&claim.key));
-        let deleted = place.is_some();
-        if let Some(waiter) = woken {
-            return Reply::Woke { deleted, woken: Woken::one(waiter) };
+        let (deleted, told) = (place.is_some(), Told::of(words));
+        if is_woken {
+            return Reply::Woke { deleted, told };
         }
         if self.waiting.contains_key(queue_keys::line(&claim.key)) {
-            return Reply::Unwoken { deleted };
+            return Reply::Unwoken { deleted, told };
         }
         if deleted { Reply::Done } else { Reply::Missing }
     }
 
-    /// `wake.lua`. Returns the name of the waiter that got the turn.
+    /// `wake.lua`. Returns what the waiters are told, if one of them got the turn.
     pub(super) fn wake(
         &mut self,
         key: &Arc<str>,
         now: f64,
         watched: &mut Watched,
         told: &mut Pushes,
-    ) -> Option<Secret> {
+    ) -> Option<Told> {
         let line = queue_keys::line(key);
         let queue = self.waiting.get_mut(line);
         let first = queue.and_then(|queue| {
@@ -153,16 +167,15 @@ impl Queues {
             return None;
         };
         self.turns.insert(line.into(), (first.clone(), now + OUT));
-        let keys = queue_keys::wake_keys(&Claim::new(key, first.clone())).map(Arc::from);
-        let [turn, done @ ..] = keys;
+        let [_, done @ ..] = queue_keys::wake_keys(&Claim::new(key, first.clone()));
         done.iter().for_each(|key| watched.unwatch(key));
-        watched.changed(&turn, told);
-        self.tell_behind(key, 0, alive, watched, told);
+        let mut words = vec![tell(key, "turn", &first, watched, told)];
+        words.extend(self.tell_behind(key, 0, alive, watched, told));
         self.drop_empty(line);
         if queue_keys::is_line_of_permits(line) {
-            self.promised.entry(line.into()).or_default().push((first.clone(), now + PROMISE));
+            self.promised.entry(line.into()).or_default().push((first, now + PROMISE));
         }
-        Some(Secret(first))
+        Some(Told::of(words))
     }
 
     /// Whether a waiter was given its turn, and has neither left since nor released the lock.
@@ -181,8 +194,8 @@ impl Queues {
         self.turns.remove(queue_keys::line(key));
     }
 
-    /// The part of `leave.lua` for a lock that has readers. Returns the name of the waiter that was told that it has
-    /// the turn.
+    /// The part of `leave.lua` for a lock that has readers. Returns whether a waiter was told that it has the
+    /// turn, and all that the waiters are told.
     fn tell_reader(
         &mut self,
         key: &Arc<str>,
@@ -191,17 +204,20 @@ impl Queues {
         now: f64,
         watched: &mut Watched,
         told: &mut Pushes,
-    ) -> Option<Secret> {
-        let queue = self.waiting.get_mut(queue_keys::line(key))?;
-        let (mut at, alive) = choose(queue, place.unwrap_or(0), now)?;
-        let mut woken = None;
-        if was_next && let Some(waiter) = queue.get(&at) {
-            watched.changed(&queue_keys::turn(key, &waiter.name).into(), told);
-            woken = Some(Secret(waiter.name.clone()));
+    ) -> (bool, Vec<Secret>) {
+        let queue = self.waiting.get_mut(queue_keys::line(key));
+        let chosen = queue.and_then(|queue| {
+            let (at, alive) = choose(queue, place.unwrap_or(0), now)?;
+            Some((at, alive, queue.get(&at)?.name.clone()))
+        });
+        let Some((mut at, alive, first)) = chosen else { return (false, Vec::new()) };
+        let mut words = Vec::new();
+        if was_next {
+            words.push(tell(key, "turn", &first, watched, told));
             at += 1;
         }
-        self.tell_behind(key, at, alive, watched, told);
-        woken
+        words.extend(self.tell_behind(key, at, alive, watched, told));
+        (was_next, words)
     }
 
     /// Tells the waiter at this place or behind it that it is next, and two more that they are near if the one
@@ -213,14 +229,15 @@ impl Queues {
         alive: f64,
         watched: &mut Watched,
         told: &mut Pushes,
-    ) {
-        let Some(queue) = self.waiting.get(queue_keys::line(key)) else { return };
+    ) -> Vec<Secret> {
+        let Some(queue) = self.waiting.get(queue_keys::line(key)) else { return Vec::new() };
         let told_next = if alive > FRESH { 1 } else { 3 };
-        for (number, waiter) in queue.range(from..).map(|(_, it)| it).take(told_next).enumerate() {
-            let keys = queue_keys::wake_keys(&Claim::new(key, waiter.name.clone()));
-            let [_, next, near] = keys.map(Arc::from);
-            watched.changed(if number == 0 { &next } else { &near }, told);
-        }
+        let waiters = queue.range(from..).map(|(_, it)| it).take(told_next);
+        let words = waiters.enumerate().map(|(number, waiter)| {
+            let what = if number == 0 { "next" } else { "near" };
+            tell(key, what, &waiter.name, watched, told)
+        });
+        words.collect()
     }
 
     /// Whether a permit was kept for `asker`, which it is no longer, and how many are kept for other

@@ -105,12 +105,13 @@ impl Readers {
             return Reply::Missing;
         }
         let (writer, place) = (claim.value.clone(), claim.place);
-        let is_behind = |it: &Barrier| it.place > 0 && (place == 0 || it.place < place);
-        let others = |it: &&Barrier| it.until > now && it.writer != writer;
-        if !self.barriers.get(&claim.key).filter(others).is_some_and(is_behind) {
-            let until = now + life.as_secs_f64();
-            self.barriers.insert(Arc::clone(&claim.key), Barrier { writer, place, until });
+        let is_before = |it: &Barrier| it.place > 0 && (place == 0 || place > it.place);
+        let is_other = |it: &Barrier| it.until > now && it.writer != writer;
+        if self.barriers.get(&claim.key).is_some_and(|it| is_other(it) && is_before(it)) {
+            return Reply::Missing;
         }
+        let until = now + life.as_secs_f64();
+        self.barriers.insert(Arc::clone(&claim.key), Barrier { writer, place, until });
         Reply::Done
     }
 

@@ -32,7 +32,7 @@ pub(super) fn decode_all(
     commands.iter().map(move |command| {
         let claim = &command.claim;
         if !fits {
-            return Err(reply::unexpected(answer, "one number for each lock"));
+            return Err(reply::unexpected(answer, "one answer for each lock"));
         }
         let Some(answers) = &mut rest else { return decode(command, answer) };
         let (mine, others) = answers.split_at(claim.len());

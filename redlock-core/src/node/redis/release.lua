@@ -29,7 +29,7 @@ local function look(i, holder)
   return holder and -1 or 0
 end
 
--- Adds the waiter that gets the turn to the answer.
+-- Adds what the waiters are told to the answer, when one gets the turn.
 local function woken(i, answer)
   local queue = queues[i]
   if queue and answer >= 0 then
@@ -37,9 +37,9 @@ local function woken(i, answer)
     if turns[i] then
       end_turn(prefix)
     end
-    local waiter = wake(prefix)
-    if waiter then
-      return {answer + 2, waiter}
+    told = {}
+    if wake(prefix) then
+      return answered(answer + 2)
     end
   end
   return answer

@@ -3,9 +3,9 @@
 --
 -- KEYS the locks   ARGV our value of each; then the queues that are kept here; then, for each of these, the
 -- number of its lock, negative where the lock was taken in a turn, which is over
--- Answers for each lock: 1 if it is deleted, 0 if there was no such lock, -1 if it has another value; or, when a
--- waiter got the turn, 2 more and the name of the waiter. One lock is answered by the number alone, and so are several when the
--- number is 1 for all of them.
+-- Answers for each lock: 1 if it is deleted, 0 if there was no such lock, -1 if it has another value; 2 more when a
+-- waiter got the turn, in front of what the waiters are told. One lock has no list around its answer, and several
+-- share one when it is 1 for all of them.
 
 -- One lock that no client waits for, and that was taken without a turn: the usual case pays for nothing else.
 local one

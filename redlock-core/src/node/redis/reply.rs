@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use redis::Value;
 
 use super::server_error::{explain, is_of_another_type};
-use crate::node::{Action, Reply, Secret, Seen, Woken};
+use crate::node::{Action, Reply, Secret, Seen, Told};
 
 /// Reads the answer to one action. An error is the failure of that node in words, never a refusal.
 pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Reply, String> {
@@ -32,8 +32,8 @@ pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Rep
         (Action::Extend { .. } | Action::Watch, other) => {
             Err(unexpected(other, "-3, -2 or what is left"))
         }
-        (Action::FindPermits { .. }, Value::Array(numbers)) => {
-            permits(numbers).ok_or_else(|| unexpected(answer, "numbers of permits"))
+        (Action::FindPermits { .. }, Value::Array(answers)) => {
+            permits(answers).ok_or_else(|| unexpected(answer, "numbers of permits"))
         }
         (Action::FindPermits { .. }, other) => Err(unexpected(other, "numbers of permits")),
         (Action::Join { .. }, Value::Int(-1)) => Ok(Reply::Full),
@@ -51,9 +51,9 @@ pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Rep
         (
             Action::Release { .. } | Action::Clear { .. } | Action::Leave { .. },
             Value::Array(answers),
-        ) => woke(answers).ok_or_else(|| unexpected(answer, "2 or 3 and the name of a waiter")),
+        ) => told(answers).ok_or_else(|| unexpected(answer, "a number and what waiters are told")),
         (Action::Leave { .. }, Value::Int(answer @ 4..=5)) => {
-            Ok(Reply::Unwoken { deleted: *answer == 5 })
+            Ok(Reply::Unwoken { deleted: *answer == 5, told: Told::default() })
         }
         (_, Value::Int(1)) => Ok(Reply::Done),
         (_, Value::Int(0)) => Ok(Reply::Missing),
@@ -82,11 +82,20 @@ pub(super) fn left(pttl: i64) -> Duration {
     }
 }
 
-/// Reads `2 or 3, the name of the waiter that was given its turn`.
-fn woke(answers: &[Value]) -> Option<Reply> {
-    let [Value::Int(number @ 2..=3), waiter] = answers else { return None };
-    let waiter: Vec<u8> = redis::from_redis_value_ref(waiter).ok()?;
-    Some(Reply::Woke { deleted: *number == 3, woken: Woken::one(secret(waiter)) })
+/// Reads a number, in front of what the waiters are told.
+fn told(answers: &[Value]) -> Option<Reply> {
+    let [Value::Int(number), words @ ..] = answers else { return None };
+    let told = words_of(words)?;
+    match number {
+        2..=3 => Some(Reply::Woke { deleted: *number == 3, told }),
+        4..=5 => Some(Reply::Unwoken { deleted: *number == 5, told }),
+        _ => None,
+    }
+}
+
+fn words_of(answers: &[Value]) -> Option<Told> {
+    let words = answers.iter().map(|it| redis::from_redis_value_ref(it).ok().map(secret));
+    words.collect::<Option<Vec<_>>>().map(Told::of)
 }
 
 /// What another client has written: any bytes.
@@ -94,10 +103,12 @@ fn secret(bytes: Vec<u8>) -> Secret {
     Secret(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Reads the numbers of permits.
-fn permits(numbers: &[Value]) -> Option<Reply> {
+/// Reads the numbers of permits, in front of what the waiters are told.
+fn permits(answers: &[Value]) -> Option<Reply> {
+    let count = answers.iter().take_while(|it| matches!(it, Value::Int(_))).count();
+    let (numbers, words) = answers.split_at(count);
     let free: Option<_> = numbers.iter().map(|it| redis::from_redis_value_ref(it).ok()).collect();
-    Some(Reply::Permits { free: free? })
+    Some(Reply::Permits { free: free?, told: words_of(words)? })
 }
 
 /// Reads `place, how many stand before it, PTTL, whether a turn is out`.

@@ -69,7 +69,7 @@ pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Rep
         (Action::Release { .. }, Value::Int(1)) => Ok(Reply::Done),
         (Action::Release { .. }, Value::Array(answers)) => released(answers, secret),
         (Action::Release { .. }, other) if !matches!(other, Value::ServerError(_)) => {
-            Err(reply::unexpected(other, "1, or one number for each lock"))
+            Err(reply::unexpected(other, "1, or one answer for each lock"))
         }
         (_, Value::ServerError(error)) if error.code() == "CROSSSLOT" => Err(format!(
             "{} (this node is a cluster, and the resources of the set are in different slots: put \
@@ -81,7 +81,7 @@ pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Rep
     }
 }
 
-/// Reads one number for each lock that was released.
+/// Reads the answer for each lock that was released.
 pub(super) fn released(answers: &[Value], secret: &str) -> Result<Reply, String> {
     let wakes = Places::FIRST;
     let mut whole = SetReply::default();
@@ -96,7 +96,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::node::Woken;
+    use crate::node::Told;
 
     const TTL: Duration = Duration::from_secs(30);
     const RELEASE: Action = Action::Release { wakes: Places::FIRST };
@@ -105,7 +105,7 @@ mod tests {
     fn a_set_is_released_when_all_its_locks_were_ours() {
         let woke = |deleted, waiters: &[(usize, &str)]| Reply::Woke {
             deleted,
-            woken: Woken::named(waiters),
+            told: Told::named(waiters),
         };
         for (answers, reply) in [
             ([1, 1], Reply::Done),

@@ -4,7 +4,7 @@
 -- KEYS[1] the lock   ARGV[1] our value   ARGV[2] what is left of min_hold, in ms
 -- ARGV[3] the prefix of the queue's keys, or empty   ARGV[4] 1 if the lock was taken in a turn, which is over
 -- Answers 1 if it is done, 0 if there was no such reader, -1 if a writer has the lock; 4 more when the lock still has
--- readers, this one or others; or, when a waiter got the turn, 2 more and the name of the waiter.
+-- readers, this one or others; 2 more when a waiter got the turn, in front of what the waiters are told.
 if not is_free_of_writers(KEYS[1]) then
   return -1
 end
@@ -26,9 +26,8 @@ if ARGV[3] ~= '' then
   if ARGV[4] == '1' then
     end_turn(ARGV[3])
   end
-  local waiter = wake(ARGV[3])
-  if waiter then
-    return {answer + 2, waiter}
+  if wake(ARGV[3]) then
+    return answered(answer + 2)
   end
 end
 return answer

@@ -4,7 +4,7 @@
 -- KEYS[1] one of the permits   ARGV[1] the beginning of all their keys   ARGV[2] how many there are
 -- ARGV[3] the number to begin with   ARGV[4] the waiter that asks, or empty
 -- ARGV[5] how many it has use for   ARGV[6] the client that asks
--- Answers the numbers of the permits.
+-- Answers the numbers of the permits, in front of what the waiters are told.
 local count = tonumber(ARGV[2])
 
 local function number(place)
@@ -115,5 +115,8 @@ end
 if most == 1 and #found == 1 and left and left > 1 then
   -- It was released when no client waited.
   wake(line)
+  for _, word in ipairs(told) do
+    found[#found + 1] = word
+  end
 end
 return found

@@ -1,17 +1,29 @@
 -- Shared by the scripts that give the turn to a waiter: they are sent with this in front.
 
 -- A key that is written is pushed to the client that tracks it. It need not stay.
-local function tell(key)
+local function write(key)
   redis.call('SET', key, 1)
   redis.call('DEL', key)
 end
 
--- A waiter that gets its turn, or leaves. A server keeps what a client tracks until it is written: all keys
--- of the waiter are, for good.
-local function tell_all(prefix, waiter)
-  tell(prefix .. ':near:' .. waiter)
-  tell(prefix .. ':next:' .. waiter)
-  tell(prefix .. ':turn:' .. waiter)
+-- What the waiters are told. The answer says it, too: nothing is pushed to the client that runs the script.
+local told = {}
+
+local function tell(prefix, what, waiter)
+  write(prefix .. ':' .. what .. ':' .. waiter)
+  told[#told + 1] = what .. ':' .. waiter
+end
+
+-- The answer: the number alone, or in front of what the waiters are told.
+local function answered(number)
+  return #told == 0 and number or {number, unpack(told)}
+end
+
+-- A waiter that gets its turn, or leaves, is told nothing else any more. A server keeps what a client tracks until it
+-- is written.
+local function forget(prefix, waiter)
+  write(prefix .. ':near:' .. waiter)
+  write(prefix .. ':next:' .. waiter)
 end
 
 -- A permit that is free is kept for the waiter that has its turn, for a second. Without this, clients that
@@ -63,7 +75,7 @@ end
 -- is next.
 local function tell_behind(prefix, queue, from, alive)
   for place, behind in ipairs(redis.call('ZRANGE', queue, from, alive > FRESH and from or from + 2)) do
-    tell(prefix .. (place == 1 and ':next:' or ':near:') .. behind)
+    tell(prefix, place == 1 and 'next' or 'near', behind)
   end
 end
 
@@ -75,7 +87,7 @@ local function end_turn(prefix)
   redis.call('DEL', prefix .. ':queue:turn')
 end
 
--- Gives the turn to the first waiter. Answers its name, or false when no waiter is there.
+-- Gives the turn to the first waiter. False when no waiter is there.
 local function wake(prefix)
   local queue = prefix .. ':queue'
   local waiter, alive = choose(prefix, queue, 0)
@@ -86,7 +98,8 @@ local function wake(prefix)
   redis.call('DEL', prefix .. ':alive:' .. waiter)
   redis.call('SET', queue .. ':turn', waiter, 'PX', OUT)
   keep_permit(prefix, waiter)
-  tell_all(prefix, waiter)
+  forget(prefix, waiter)
+  tell(prefix, 'turn', waiter)
   tell_behind(prefix, queue, 0, alive)
-  return waiter
+  return true
 end

@@ -62,14 +62,12 @@ pub(super) struct Barrier {
     claim: Arc<Claim>,
     answers: Arc<Answers>,
     raised: Moment,
-    /// The writer was refused in its turn: the barrier is to stand where there are no readers, too.
-    insists: bool,
 }
 
 #[derive(Default)]
 struct Answers {
     awaited: AtomicUsize,
-    /// When it was raised last, a node had readers, and the barrier stands there.
+    /// When it was raised last, it came to stand on a node.
     is_up: AtomicBool,
     /// It may stand on a node, from an earlier time too.
     may_stand: AtomicBool,
@@ -99,7 +97,7 @@ impl Barrier {
         let raised = nodes.clock.now();
         let claim = Arc::new(Claim { place, ..Claim::new(key, value) });
         let (nodes, answers) = (Arc::clone(nodes), Arc::default());
-        let barrier = Self { nodes, claim, answers, raised, insists };
+        let barrier = Self { nodes, claim, answers, raised };
         barrier.ask(Action::RaiseBarrier { life: LIFE, insists });
         barrier
     }
@@ -111,23 +109,22 @@ impl Barrier {
     /// Raises it once more, if there are readers and it is time.
     fn keep_up(&mut self, now: Moment) {
         if self.answers.is_up.load(Acquire) && now.since(self.raised) >= REFRESH {
-            self.raise_again(now);
+            self.raise_again(false, now);
         }
     }
 
-    /// Raises it once more, if there were no readers the last time, or the writer insists. Readers may have come as the
+    /// Raises it once more, if it stood nowhere the last time, or the writer insists. Readers may have come as the
     /// lock was free for a moment.
     pub(super) fn repeat(&mut self, insists: bool, now: Moment) {
-        self.insists |= insists;
         if insists || !self.answers.is_up.load(Acquire) {
-            self.raise_again(now);
+            self.raise_again(insists, now);
         }
     }
 
-    fn raise_again(&mut self, now: Moment) {
+    fn raise_again(&mut self, insists: bool, now: Moment) {
         self.raised = now;
         self.answers.is_up.store(false, Release);
-        self.ask(Action::RaiseBarrier { life: LIFE, insists: self.insists });
+        self.ask(Action::RaiseBarrier { life: LIFE, insists });
     }
 
     fn ask(&self, action: Action) {

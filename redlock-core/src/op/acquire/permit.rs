@@ -160,8 +160,8 @@ impl Request<'_> {
         let (most, asker) = (self.has_use_for(front), self.client.asker());
         let job = Job::new(&claim, Action::FindPermits { count, from, most, asker });
         match self.unless_closed(answer_of(&nodes, node, job)).await? {
-            Ok(Reply::Permits { free }) if free.is_empty() => Ok(false),
-            Ok(Reply::Permits { free }) if free.iter().all(|number| *number < count) => {
+            Ok(Reply::Permits { free, .. }) if free.is_empty() => Ok(false),
+            Ok(Reply::Permits { free, .. }) if free.iter().all(|number| *number < count) => {
                 if let Some(entry) = &mut front.entry {
                     // If another one is free, too, the node has given the turn for it to the first waiter.
                     entry.listen_again();

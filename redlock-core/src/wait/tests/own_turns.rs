@@ -135,3 +135,25 @@ async fn a_watch_goes_on_when_a_reader_of_this_client_goes_before_another_one() 
     assert!(timeout(10 * MS, watch.notified()).await.is_ok());
     assert_eq!(entry.take_signal(), Some(Signal::Turn));
 }
+
+/// The client with the turn has crashed. A node pushes nothing of this to the client that gave the turn.
+#[tokio::test(start_paused = true)]
+async fn a_task_hears_that_it_is_next_when_its_own_client_gives_the_turn() {
+    for (holds_shared, waits_shared, most) in [(false, true, 0), (true, false, 110)] {
+        let nodes = nodes(3);
+        let [ours, theirs] = [(); 2].map(|()| client(&nodes));
+        for redlock in [&ours, &theirs] {
+            drop(redlock.lock("warm").await.unwrap());
+        }
+        let ask = |shared| if shared { ours.lock("r").shared() } else { ours.lock("r") };
+        let held = ask(holds_shared).await.unwrap();
+        let mut silent = entry(&theirs);
+        assert!(matches!(silent.report().await, Report::At(_)));
+        let waits = tokio::spawn(ask(waits_shared).into_future());
+        sleep(10 * MS).await;
+        let begun = Instant::now();
+        held.release().await.unwrap();
+        drop(waits.await.unwrap().unwrap());
+        assert!(begun.elapsed() <= most * MS, "{holds_shared}: {:?}", begun.elapsed());
+    }
+}

@@ -1,7 +1,11 @@
 //! Permits that are free, as `slots.lua` finds them on a server.
 
 use super::Data;
-use crate::node::{Claim, Reply, memory::watched::Pushes, queue_keys};
+use crate::node::{Claim, Reply, Told, memory::watched::Pushes, queue_keys};
+
+fn found(free: Vec<u32>) -> Reply {
+    Reply::Permits { free, told: Told::default() }
+}
 
 impl Data {
     /// `slots.lua`.
@@ -18,17 +22,18 @@ impl Data {
         let is_free = |number: &u32| self.remaining(&format!("{line}:{number}")).is_none();
         let mut free: Vec<u32> = numbers.filter(is_free).collect();
         if !had_turn && free.len() <= promised {
-            return Reply::Permits { free: Vec::new() };
+            return found(Vec::new());
         }
         if most > 1 && promised == 0 && self.queues.is_alone(&line, &claim.value) {
             free.truncate(most as usize);
-            return Reply::Permits { free };
+            return found(free);
         }
-        if free.len() > promised + 1 {
-            let _ = self.queues.wake(&claim.key, now, &mut self.watched, told);
-        }
+        let is_another_free = free.len() > promised + 1;
+        let told = is_another_free
+            .then(|| self.queues.wake(&claim.key, now, &mut self.watched, told))
+            .flatten();
         free.truncate(1);
-        Reply::Permits { free }
+        Reply::Permits { free, told: told.unwrap_or_default() }
     }
 }
 
@@ -54,10 +59,18 @@ mod tests {
     }
 
     fn free(number: u32) -> Reply {
-        Reply::Permits { free: vec![number] }
+        found(vec![number])
     }
 
-    const NONE: Reply = Reply::Permits { free: Vec::new() };
+    /// This permit, and the turn for another one to the waiter with this name.
+    fn given(number: u32, waiter: u64) -> Reply {
+        let told = Told::named(&[(0, &format!("turn:{waiter}"))]);
+        Reply::Permits { free: vec![number], told }
+    }
+
+    fn none() -> Reply {
+        found(Vec::new())
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_turn_that_a_waiter_does_not_use_goes_to_the_next_waiter() {
@@ -76,7 +89,7 @@ mod tests {
         assert_eq!(told, [first, second], "its turn, and that it is next");
         let (_, told) = act(&mut data, first, 1, Action::Leave { again: false });
         assert_eq!(told, [second]);
-        assert_eq!(act(&mut data, other, 0, FIND).0, NONE, "it is kept");
+        assert_eq!(act(&mut data, other, 0, FIND).0, none(), "it is kept");
         assert_eq!(act(&mut data, second, 1, FIND).0, free(0));
         assert_eq!(act(&mut data, other, 0, FIND).0, free(0), "it has asked");
     }
@@ -85,7 +98,7 @@ mod tests {
     async fn a_client_that_waits_with_no_other_client_is_told_of_several_permits() {
         let mut data = Data::new();
         let [holder, one, other] = [1, 2, 3];
-        let free = |numbers: &[u32]| Reply::Permits { free: numbers.to_vec() };
+        let free = |numbers: &[u32]| found(numbers.to_vec());
         let find = |most| Action::FindPermits { count: 9, from: 7, most, asker: 1 };
         assert_eq!(act(&mut data, holder, 8, GRANT).0, Reply::Done);
         assert_eq!(act(&mut data, one, 0, find(3)).0, free(&[7, 0, 1]));
@@ -96,7 +109,7 @@ mod tests {
         tokio::time::advance(Duration::from_millis(1001)).await;
         assert!(matches!(act(&mut data, one, 0, JOIN).0, Reply::Queued { .. }));
         assert_eq!(act(&mut data, one, 0, find(3)).0, free(&[7, 0, 1]), "it waits itself");
-        assert_eq!(act(&mut data, other, 0, find(3)).0, free(&[7]), "the other waits");
+        assert_eq!(act(&mut data, other, 0, find(3)).0, given(7, one), "the other waits");
         assert!(matches!(act(&mut data, one, 0, JOIN).0, Reply::Queued { .. }));
         let release = Action::Release { wakes: Places::FIRST };
         assert!(matches!(act(&mut data, holder, 8, release).0, Reply::Woke { .. }));
@@ -108,7 +121,7 @@ mod tests {
     async fn the_clients_that_have_asked_are_kept_for_a_moment() {
         let mut data = Data::new();
         let find = |asker| Action::FindPermits { count: 2, from: 0, most: 2, asker };
-        let both = Reply::Permits { free: vec![0, 1] };
+        let both = found(vec![0, 1]);
         assert_eq!(act(&mut data, 1, 0, find(1)).0, both);
         data.clear();
         assert_eq!(act(&mut data, 2, 0, find(2)).0, both, "the node has forgotten the other");
@@ -149,9 +162,9 @@ mod tests {
         assert!(matches!(act(&mut data, waiter, 0, JOIN).0, Reply::Queued { .. }));
         // The node gives one permit to the client that asks, and knows of another.
         let (reply, told) = act(&mut data, other, 0, FIND);
-        assert_eq!((reply, told), (free(0), vec![waiter]));
+        assert_eq!((reply, told), (given(0, waiter), vec![waiter]));
         assert_eq!(act(&mut data, other, 0, GRANT).0, Reply::Done);
-        assert_eq!(act(&mut data, third, 0, FIND).0, NONE, "it is kept");
+        assert_eq!(act(&mut data, third, 0, FIND).0, none(), "it is kept");
         assert_eq!(act(&mut data, waiter, 0, FIND).0, free(1));
     }
 }

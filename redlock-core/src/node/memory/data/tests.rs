@@ -105,13 +105,19 @@ async fn a_barrier_stands_before_readers_or_where_its_writer_insists_and_no_late
     let insists = Action::RaiseBarrier { life, insists: true };
     let raise = Action::RaiseBarrier { life, insists: false };
     assert_eq!(run(7, "first", false, raise), Reply::Missing);
-    for (place, writer) in [(7, "first"), (7, "first"), (8, "later"), (0, "later")] {
-        assert_eq!(run(place, writer, false, insists), Reply::Done);
+    for (place, writer, reply) in [
+        (7, "first", Reply::Done),
+        (7, "first", Reply::Done),
+        (8, "later", Reply::Missing),
+        (0, "later", Reply::Missing),
+    ] {
+        assert_eq!(run(place, writer, false, insists), reply);
         assert_eq!(run(6, "before", true, share), Reply::Done);
         assert_eq!(run(8, "behind", true, share), Reply::Foreign);
         run(6, "before", true, Action::Release { wakes: Places::NONE });
     }
     assert_eq!(run(0, "later", false, Action::LowerBarrier), Reply::Foreign);
+    assert_eq!(run(7, "same", false, insists), Reply::Done);
     assert_eq!(run(5, "later", false, insists), Reply::Done);
     assert_eq!(run(6, "before", true, share), Reply::Foreign);
     assert_eq!(run(0, "later", false, Action::LowerBarrier), Reply::Done);

@@ -8,7 +8,7 @@ use super::{Awaited, Call, Calls, MAX_HOPS, Means, Redirected, Stage};
 use crate::{
     error::NodeError,
     node::{
-        Command, Reply,
+        Command, Reply, Told,
         redis::{
             acknowledged::{Acknowledged, Judged},
             answers, command, frame, native,
@@ -135,13 +135,13 @@ impl Calls {
                 // The native delete was confirmed. A waiter that was not woken looks for itself.
                 let woken = reply::decode(command.action, answer, "");
                 let result = match woken {
-                    Ok(Reply::Woke { woken, .. }) => Reply::Woke { deleted, woken },
+                    Ok(Reply::Woke { told, .. }) => Reply::Woke { deleted, told },
                     // The waiters have left since the queue was looked at.
                     Ok(Reply::Done | Reply::Missing) => native::gone(deleted),
                     // The script looks at the lock before it looks at the queue. The client may have taken the
                     // lock again, behind the delete: it has to hear that others wait, and let them go first the
                     // next time.
-                    _ => Reply::Unwoken { deleted },
+                    _ => Reply::Unwoken { deleted, told: Told::default() },
                 };
                 self.settle(&call, answer, Ok(result));
             }

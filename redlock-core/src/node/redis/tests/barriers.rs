@@ -65,14 +65,19 @@ async fn a_barrier_stands_before_readers_or_where_its_writer_insists_and_no_late
     let insists = Action::RaiseBarrier { life: TTL, insists: true };
     assert_eq!(act(&mut *node, &at(7, first.clone()), RAISE).await, Ok(Reply::Missing));
     assert_eq!(act(&mut *node, &at(7, first.clone()), insists).await, Ok(Reply::Done));
-    for (place, writer) in [(7, &first), (8, &later), (0, &later)] {
-        assert_eq!(act(&mut *node, &at(place, writer.clone()), insists).await, Ok(Reply::Done));
+    for (place, writer, reply) in
+        [(7, &first, Reply::Done), (8, &later, Reply::Missing), (0, &later, Reply::Missing)]
+    {
+        assert_eq!(act(&mut *node, &at(place, writer.clone()), insists).await, Ok(reply));
         assert_eq!(act(&mut *node, &at(6, reader("before")), SHARE).await, Ok(Reply::Done));
         assert_eq!(act(&mut *node, &at(8, reader("behind")), SHARE).await, Ok(Reply::Foreign));
         act(&mut *node, &reader("before"), RELEASE).await.unwrap();
     }
     assert_eq!(act(&mut *node, &later, Action::LowerBarrier).await, Ok(Reply::Foreign));
-    assert_eq!(act(&mut *node, &at(5, later.clone()), insists).await, Ok(Reply::Done));
+    let same = claim("redlock:a", "same");
+    for (place, writer) in [(7, same), (5, later.clone())] {
+        assert_eq!(act(&mut *node, &at(place, writer), insists).await, Ok(Reply::Done));
+    }
     assert_eq!(act(&mut *node, &at(6, reader("before")), SHARE).await, Ok(Reply::Foreign));
     assert_eq!(act(&mut *node, &later, Action::LowerBarrier).await, Ok(Reply::Done));
     assert_eq!(act(&mut *node, &at(8, reader("behind")), SHARE).await, Ok(Reply::Done));

@@ -152,9 +152,9 @@ fn a_native_delete_that_finds_a_queue_wakes_by_script() {
     line.answer(":1\r\n");
     assert_eq!(line.sent(), ["EVAL"]);
     // For the script the key is gone already.
-    line.answer("*2\r\n:2\r\n$6\r\nwaiter\r\n");
-    let woken = crate::node::Woken::named(&[(0, "waiter")]);
-    let woke = Reply::Woke { deleted: true, woken };
+    line.answer("*2\r\n:2\r\n$11\r\nturn:waiter\r\n");
+    let told = crate::node::Told::named(&[(0, "turn:waiter")]);
+    let woke = Reply::Woke { deleted: true, told };
     assert_eq!(answers(&batch).unwrap(), [Ok(woke)]);
 
     let batch = line.ask(&[wakes]);
@@ -185,7 +185,7 @@ fn a_lock_that_was_taken_in_a_turn_is_released_by_script() {
 #[test]
 fn clients_that_wait_and_are_not_woken_after_a_native_delete_are_not_forgotten() {
     let mut line = Line::new(NATIVE, 0);
-    let unwoken = |deleted| Reply::Unwoken { deleted };
+    let unwoken = |deleted| Reply::Unwoken { deleted, told: crate::node::Told::default() };
     for (deleted, script, reply) in [
         (1, ":-1", unwoken(true)),
         (0, ":-1", unwoken(false)),

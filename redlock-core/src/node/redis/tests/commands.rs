@@ -1,7 +1,7 @@
 //! The effects of commands on a server, and the answers to them.
 
 use super::*;
-use crate::node::Woken;
+use crate::node::Told;
 
 const OTHER: &str = "somebody-else";
 
@@ -308,10 +308,13 @@ async fn a_release_passes_over_waiters_that_are_late() {
     }
     let alive = "redlock:a:{redlock:a}:alive:";
     server.admin(&format!("PEXPIRE {alive}first 2000"));
-    for (turn, left, late) in [("second", "first third", "third"), ("first", "third", "none")] {
+    for (words, left, late) in [
+        ([(0, "turn:second"), (0, "next:first")], "first third", "third"),
+        ([(0, "turn:first"), (0, "next:third")], "third", "none"),
+    ] {
         assert_eq!(act(&mut *node, &ours, GRANT).await, Ok(Reply::Done));
         let woke = act(&mut *node, &ours, Action::Release { wakes: Places::FIRST }).await;
-        assert_eq!(woke, Ok(Reply::Woke { deleted: true, woken: Woken::named(&[(0, turn)]) }));
+        assert_eq!(woke, Ok(Reply::Woke { deleted: true, told: Told::named(&words) }));
         let queue = server.admin("ZRANGE redlock:a:{redlock:a}:queue 0 -1");
         let queue: Vec<String> = redis::from_redis_value(queue).unwrap();
         assert_eq!(queue.join(" "), left);
@@ -368,18 +371,21 @@ async fn a_release_gives_the_turn_to_the_first_that_is_alive() {
     let wakes = Action::Release { wakes: Places::FIRST };
     assert_eq!(
         act(&mut *node, &ours, wakes).await,
-        Ok(Reply::Woke { deleted: true, woken: Woken::named(&[(0, "second")]) })
+        Ok(Reply::Woke {
+            deleted: true,
+            told: Told::named(&[(0, "turn:second"), (0, "next:third")])
+        })
     );
     let queue = "redlock:a:{redlock:a}:queue";
     assert_eq!(server.number(&format!("ZCARD {queue}")), 1);
     // A leave that is sent once more has passed its turn on already.
     let again = Action::Leave { again: true };
-    let unwoken = Ok(Reply::Unwoken { deleted: false });
+    let unwoken = Ok(Reply::Unwoken { deleted: false, told: Told::default() });
     assert_eq!(act(&mut *node, &waiters[1], again).await, unwoken);
     // The waiter with the turn goes away, and the next waiter gets the turn.
     assert_eq!(
         act(&mut *node, &waiters[1], Action::Leave { again: false }).await,
-        Ok(Reply::Woke { deleted: false, woken: Woken::named(&[(0, "third")]) })
+        Ok(Reply::Woke { deleted: false, told: Told::named(&[(0, "turn:third")]) })
     );
     assert_eq!(server.number(&format!("EXISTS {queue}")), 0);
     assert_eq!(

@@ -1,7 +1,7 @@
 //! The releases of several locks in one call, and the answer to each of them.
 
 use super::{commands::pair, *};
-use crate::node::Woken;
+use crate::node::Told;
 
 #[tokio::test]
 async fn locks_that_are_released_together_are_answered_one_by_one() {
@@ -31,7 +31,7 @@ async fn a_waiter_gets_its_turn_when_its_lock_is_released_together_with_others()
     let locks = ["redlock:a", "redlock:b", "redlock:c"].map(|key| claim(key, CANARY));
     let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
     let wakes = Action::Release { wakes: Places::FIRST };
-    let woke = Ok(Reply::Woke { deleted: true, woken: Woken::named(&[(0, "waiter")]) });
+    let woke = Ok(Reply::Woke { deleted: true, told: Told::named(&[(0, "turn:waiter")]) });
     let waiter = claim("redlock:b", "waiter");
     // The locks whose queues this node keeps.
     for kept in [[wakes; 3], [RELEASE, wakes, RELEASE], [wakes, RELEASE, wakes]] {

@@ -1,7 +1,7 @@
 //! Several holders: readers of one lock, and permits of one resource.
 
 use super::*;
-use crate::node::{Places, Woken};
+use crate::node::{Places, Told};
 
 pub(super) const SHARE: Action = Action::Grant { ttl: TTL };
 
@@ -81,7 +81,10 @@ async fn a_reader_with_the_lock_passes_its_turn_on_and_the_next_waiter_keeps_its
     let mut node = connected(&server.url("", "")).await;
     let (one, other, writer) = (reader(CANARY), reader("other"), claim("redlock:a", "writer"));
     let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
-    let woke = |deleted, waiter| Ok(Reply::Woke { deleted, woken: Woken::named(&[(0, waiter)]) });
+    let woke = |deleted, words: &[&str]| {
+        let words: Vec<_> = words.iter().map(|word| (0, *word)).collect();
+        Ok(Reply::Woke { deleted, told: Told::named(&words) })
+    };
     let queue = "ZCARD redlock:a:{redlock:a}:queue";
     for reader in [&one, &other, &writer] {
         act(&mut *node, reader, join).await.unwrap();
@@ -90,22 +93,31 @@ async fn a_reader_with_the_lock_passes_its_turn_on_and_the_next_waiter_keeps_its
     assert_eq!(act(&mut *node, &claim("redlock:a", "held"), GRANT).await, Ok(Reply::Done));
     assert_eq!(
         act(&mut *node, &claim("redlock:a", "none"), Action::Leave { again: false }).await,
-        Ok(Reply::Unwoken { deleted: false })
+        Ok(Reply::Unwoken { deleted: false, told: Told::default() })
     );
     let release = Action::Release { wakes: Places::FIRST };
-    assert_eq!(act(&mut *node, &claim("redlock:a", "held"), release).await, woke(true, CANARY));
+    assert_eq!(
+        act(&mut *node, &claim("redlock:a", "held"), release).await,
+        woke(true, &[&format!("turn:{CANARY}"), "next:other"])
+    );
     assert_eq!(server.number(queue), 2, "the first reader has its turn");
     assert_eq!(act(&mut *node, &one, SHARE).await, Ok(Reply::Done));
-    assert_eq!(act(&mut *node, &one, Action::Leave { again: false }).await, woke(false, "other"));
+    assert_eq!(
+        act(&mut *node, &one, Action::Leave { again: false }).await,
+        woke(false, &["turn:other", "next:writer"])
+    );
     assert_eq!(act(&mut *node, &other, SHARE).await, Ok(Reply::Done));
     let monitor = server.monitor();
-    assert_eq!(act(&mut *node, &other, Action::Leave { again: false }).await, woke(true, "writer"));
+    assert_eq!(
+        act(&mut *node, &other, Action::Leave { again: false }).await,
+        woke(true, &["turn:writer"])
+    );
     let told = monitor.set_inside(&mut server);
     assert_eq!(told.last().unwrap(), "redlock:a:{redlock:a}:turn:writer", "{told:?}");
     assert_eq!(server.number(queue), 1, "the writer");
     let has_readers = Ok(Reply::HasReaders { deleted: true });
     assert_eq!(act(&mut *node, &one, release).await, has_readers);
-    assert_eq!(act(&mut *node, &other, release).await, woke(true, "writer"));
+    assert_eq!(act(&mut *node, &other, release).await, woke(true, &["turn:writer"]));
     assert_eq!(server.number(queue), 0);
     assert_eq!(act(&mut *node, &writer, GRANT).await, Ok(Reply::Done));
 }
@@ -168,7 +180,7 @@ async fn the_last_reader_gives_the_turn_to_the_first_waiter() {
     }
     assert_eq!(
         act(&mut *node, &other, wakes).await,
-        Ok(Reply::Woke { deleted: true, woken: Woken::named(&[(0, "writer")]) })
+        Ok(Reply::Woke { deleted: true, told: Told::named(&[(0, "turn:writer")]) })
     );
 }
 
@@ -199,7 +211,9 @@ async fn a_node_finds_a_permit_that_is_free_there_and_tells_when_there_is_none()
     let mut node = connected(&server.url("", "")).await;
     let permit = |number: u32| claim(&crate::node::queue_keys::permit("redlock:a", number), CANARY);
     let find = |from| Action::FindPermits { count: 3, from, most: 1, asker: 1 };
-    let free = |number: Option<u32>| Ok(Reply::Permits { free: Vec::from_iter(number) });
+    let free = |number: Option<u32>| {
+        Ok(Reply::Permits { free: Vec::from_iter(number), told: Told::default() })
+    };
     assert_eq!(act(&mut *node, &permit(0), find(2)).await, free(Some(2)));
     for (number, next) in [(2, 0), (0, 1)] {
         assert_eq!(act(&mut *node, &permit(number), GRANT).await, Ok(Reply::Done));
@@ -223,12 +237,18 @@ async fn a_node_does_not_look_at_each_permit() {
         server.admin(&format!("SET {} taken", slot(number)));
     }
     server.admin("CONFIG RESETSTAT");
-    assert_eq!(act(&mut *node, &any, find).await, Ok(Reply::Permits { free: vec![] }));
+    assert_eq!(
+        act(&mut *node, &any, find).await,
+        Ok(Reply::Permits { free: vec![], told: Told::default() })
+    );
     let looks = ["eval 1", "exists 6", "pexpire 1", "time 1", "zadd 1", "zcount 1", "zrem 1"];
     assert_eq!(server.commands_run(), [&looks[..], &["zremrangebyscore 1"]].concat());
     for free in [COUNT - 1, 0, 1, 517, COUNT - 3] {
         server.admin(&format!("DEL {}", slot(free)));
-        assert_eq!(act(&mut *node, &any, find).await, Ok(Reply::Permits { free: vec![free] }));
+        assert_eq!(
+            act(&mut *node, &any, find).await,
+            Ok(Reply::Permits { free: vec![free], told: Told::default() })
+        );
         server.admin(&format!("SET {} taken", slot(free)));
     }
 }
@@ -242,7 +262,8 @@ async fn a_client_that_waits_with_no_other_client_is_told_of_several_permits() {
         |number: u32, value| claim(&crate::node::queue_keys::permit("redlock:a", number), value);
     let find = |most| Action::FindPermits { count: 9, from: 7, most, asker: 1 };
     let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
-    let free = |numbers: &[u32]| Ok(Reply::Permits { free: numbers.to_vec() });
+    let free =
+        |numbers: &[u32]| Ok(Reply::Permits { free: numbers.to_vec(), told: Told::default() });
     assert_eq!(act(&mut *node, &slot(8, CANARY), GRANT).await, Ok(Reply::Done));
     let (one, other) = (slot(0, "one"), slot(0, "other"));
     assert_eq!(act(&mut *node, &one, find(3)).await, free(&[7, 0, 1]));
@@ -254,7 +275,9 @@ async fn a_client_that_waits_with_no_other_client_is_told_of_several_permits() {
     assert!(matches!(act(&mut *node, &one, join).await, Ok(Reply::Queued { .. })));
     assert_eq!(act(&mut *node, &one, find(3)).await, free(&[7, 0, 1]), "it waits itself");
     assert_eq!(server.number("ZCARD redlock:a:{redlock:a}:permit:queue"), 1, "and has no turn");
-    assert_eq!(act(&mut *node, &other, find(3)).await, free(&[7]), "the other waits");
+    let told = Told::named(&[(0, "turn:one")]);
+    let given = Ok(Reply::Permits { free: vec![7], told });
+    assert_eq!(act(&mut *node, &other, find(3)).await, given, "the other waits");
     let release = Action::Release { wakes: Places::FIRST };
     assert!(matches!(act(&mut *node, &one, join).await, Ok(Reply::Queued { .. })));
     assert!(matches!(act(&mut *node, &slot(8, CANARY), release).await, Ok(Reply::Woke { .. })));
@@ -278,7 +301,11 @@ async fn a_node_tells_of_each_permit_that_is_free_and_of_no_other() {
             let free = (0..COUNT).map(|it| (from + it) % COUNT).filter(|it| !is_taken(it));
             let find = Action::FindPermits { count: COUNT, from, most: COUNT, asker: 1 };
             let found = act(&mut *node, &claim(&slot(0), CANARY), find).await;
-            assert_eq!(found, Ok(Reply::Permits { free: free.collect() }), "{period} {from}");
+            assert_eq!(
+                found,
+                Ok(Reply::Permits { free: free.collect(), told: Told::default() }),
+                "{period} {from}"
+            );
         }
         server.admin("FLUSHDB");
     }
@@ -293,7 +320,9 @@ async fn a_free_permit_is_kept_for_the_waiter_that_has_its_turn() {
         |number: u32, value| claim(&crate::node::queue_keys::permit("redlock:a", number), value);
     let find = Action::FindPermits { count: 1, from: 0, most: 1, asker: 1 };
     let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
-    let free = |number: Option<u32>| Ok(Reply::Permits { free: Vec::from_iter(number) });
+    let free = |number: Option<u32>| {
+        Ok(Reply::Permits { free: Vec::from_iter(number), told: Told::default() })
+    };
     let holder = slot(0, CANARY);
     assert_eq!(act(&mut *node, &holder, GRANT).await, Ok(Reply::Done));
     assert!(matches!(act(&mut *node, &slot(0, "waiter"), join).await, Ok(Reply::Queued { .. })));
@@ -312,7 +341,9 @@ async fn a_turn_that_a_waiter_does_not_use_and_a_permit_that_lies_idle_go_to_the
         |number: u32, value| claim(&crate::node::queue_keys::permit("redlock:a", number), value);
     let find = Action::FindPermits { count: 2, from: 0, most: 1, asker: 1 };
     let join = Action::Join { place: 0, life: TTL, listens: Listens::Nothing };
-    let free = |number: Option<u32>| Ok(Reply::Permits { free: Vec::from_iter(number) });
+    let free = |number: Option<u32>| {
+        Ok(Reply::Permits { free: Vec::from_iter(number), told: Told::default() })
+    };
     let (first, second) = (slot(1, "first"), slot(1, "second"));
     for number in 0..2 {
         assert_eq!(act(&mut *node, &slot(number, CANARY), GRANT).await, Ok(Reply::Done));
@@ -333,7 +364,9 @@ async fn a_turn_that_a_waiter_does_not_use_and_a_permit_that_lies_idle_go_to_the
 
     // Both permits are free, and no release tells the waiter.
     assert_eq!(act(&mut *node, &slot(1, CANARY), RELEASE).await, Ok(Reply::Done));
-    assert_eq!(act(&mut *node, &slot(0, "other"), find).await, free(Some(0)));
+    let told = Told::named(&[(0, "turn:first")]);
+    let found = Ok(Reply::Permits { free: vec![0], told });
+    assert_eq!(act(&mut *node, &slot(0, "other"), find).await, found);
     assert_eq!(act(&mut *node, &slot(0, "other"), GRANT).await, Ok(Reply::Done));
     assert_eq!(act(&mut *node, &slot(1, "third"), find).await, free(None), "it is kept");
     assert_eq!(act(&mut *node, &first, find).await, free(Some(1)));

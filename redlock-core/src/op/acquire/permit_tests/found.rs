@@ -4,7 +4,7 @@ use futures_util::FutureExt;
 
 use super::*;
 use crate::{
-    node::{NodeSpec, Reply, intercepted::without_memory},
+    node::{NodeSpec, Reply, Told, intercepted::without_memory},
     sync::Mutex,
     wait::{PendingTurn, Wants},
 };
@@ -32,7 +32,9 @@ fn nodes_that_find() -> (Found, Vec<NodeSpec>) {
                 let free = found.lock().clone();
                 let lies = answers.iter_mut().zip(finds).filter(|(_, finds)| *finds);
                 if !free.is_empty() {
-                    lies.for_each(|(it, _)| *it = Ok(Reply::Permits { free: free.clone() }));
+                    lies.for_each(|(it, _)| {
+                        *it = Ok(Reply::Permits { free: free.clone(), told: Told::default() })
+                    });
                 }
                 answers
             })
