@@ -157,3 +157,38 @@ async fn a_task_hears_that_it_is_next_when_its_own_client_gives_the_turn() {
         assert!(begun.elapsed() <= most * MS, "{holds_shared}: {:?}", begun.elapsed());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn tasks_that_wait_for_the_locks_of_a_set_hear_of_their_turns_when_their_client_releases_it()
+{
+    let nodes = nodes(1);
+    let ours = client(&nodes);
+    let set = ours.lock_all(["a", "b"]).await.unwrap();
+    let wait = |name| tokio::spawn(ours.lock(name).shared().into_future());
+    let waits = [wait("a"), wait("b")];
+    sleep(10 * MS).await;
+    let begun = Instant::now();
+    set.release().await.unwrap();
+    for waits in waits {
+        drop(waits.await.unwrap().unwrap());
+    }
+    assert!(begun.elapsed() < MS, "{:?}", begun.elapsed());
+}
+
+/// A waiter that hesitates waits for nothing else.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_waits_for_its_turn_alone_has_it_and_keeps_what_else_it_was_told() {
+    let nodes = nodes(3);
+    let [holder, other] = [(); 2].map(|()| client(&nodes));
+    let held = holder.lock("r").await.unwrap();
+    drop(other.lock("warm").await.unwrap());
+    let mut waiter = entry(&other);
+    assert!(matches!(waiter.report().await, Report::At(_)));
+    waiter.follow_lock(true);
+    waiter.report().await;
+    assert!(waiter.turn().now_or_never().is_none());
+    held.release().await.unwrap();
+    timeout(MS, waiter.turn()).await.unwrap();
+    assert!(waiter.has_turn() && waiter.had_turn());
+    assert_eq!(waiter.take_signal(), Some(Signal::Changed));
+}
