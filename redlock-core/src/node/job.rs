@@ -25,7 +25,7 @@ enum Purpose {
     CleanUp(CleanUp),
     /// Takes a waiter out of a queue. A node that could not be reached would give it turns. By `until` the
     /// entry has expired by itself, unless a join that was still on its way puts it there afterwards.
-    /// It `is_silent` if no task of this process is to hear that the turn which it passes on is its own.
+    /// It `is_silent` if no task over this connection is to hear what it tells waiters.
     Leave { until: Moment, is_silent: bool },
 }
 
@@ -69,8 +69,8 @@ impl Job {
         Self::of(claim, action, Purpose::CleanUp(clean_up))
     }
 
-    /// A [`Leave`](Action::Leave) of a queue, in which the entry lives until then. No task of this process is to hear that
-    /// the turn which it passes on is its own if it `is_silent`.
+    /// A [`Leave`](Action::Leave) of a queue, in which the entry lives until then. No task over this connection is to
+    /// hear what it tells waiters if it `is_silent`.
     pub(crate) fn leaving(claim: &Arc<Claim>, until: Moment, is_silent: bool) -> Arc<Self> {
         Self::of(claim, Action::Leave { again: false }, Purpose::Leave { until, is_silent })
     }
@@ -110,7 +110,7 @@ impl Job {
         matches!(self.purpose, Purpose::CleanUp(_) | Purpose::Leave { .. })
     }
 
-    /// Whether no task of this process is to hear that the turn which it passes on is its own.
+    /// Whether no task over this connection is to hear what it tells waiters.
     pub(super) fn is_silent(&self) -> bool {
         matches!(self.purpose, Purpose::Leave { is_silent: true, .. })
     }

@@ -148,7 +148,8 @@ fn note_findings(shared: &Shared, job: &Job, reply: &Reply, now: &impl Deref<Tar
     }
     let is_done = *reply.of_key() == Reply::Done;
     let is_kept = job.clean_up().is_some_and(|it| !it.deletes(**now));
-    if matches!(reply, Reply::HasReaders { .. }) || is_done && is_kept {
+    let is_set = job.claim.is_set();
+    if matches!(reply, Reply::HasReaders { .. }) || (is_done || is_set) && is_kept {
         let asks_again = job.claim.keys().flat_map(|key| shared.watchers.changed_here(key));
         for (job, reply_to) in asks_again {
             let early = shared.outbox.lock().put(&shared.name, job, reply_to, **now);
@@ -158,9 +159,7 @@ fn note_findings(shared: &Shared, job: &Job, reply: &Reply, now: &impl Deref<Tar
     }
     let clears = matches!(job.action, Action::Clear { .. });
     // Some keys of a set may be gone where others were not there: to look in vain does no harm.
-    if (is_done || job.claim.is_set())
-        && (clears || job.clean_up().is_some_and(|it| it.deletes(**now)))
-    {
+    if (is_done || is_set) && (clears || job.clean_up().is_some_and(|it| it.deletes(**now))) {
         job.claim.keys().for_each(|key| shared.watchers.freed(key));
     }
 }

@@ -18,8 +18,9 @@ pub(crate) enum Reply {
     /// The key is there and has another client's value, or the counter beside it has given numbers
     /// to another client.
     Foreign,
-    /// No key is there any more, and waiters were `told` that they have the turn. All keys had our value until now
-    /// if `deleted`. Of a waiter that leaves: it stood in the queue if `deleted`.
+    /// No key is there any more, and a waiter before each of some keys was `told` that it has the turn. All keys had our
+    /// value until now if `deleted`. Of a waiter that leaves: it stood in the queue if `deleted`, and readers may have
+    /// the key.
     Woke { deleted: bool, told: Told },
     /// Clients wait for the lock, and none of them got the turn: a client has taken the lock again, or the
     /// node could not give the turn. The key had our value until now if `deleted`. Of a waiter that leaves: it stood
@@ -28,7 +29,7 @@ pub(crate) enum Reply {
     /// Readers have the lock. Ours was among them until now, or is for the rest of its `min_hold`, if `deleted`.
     HasReaders { deleted: bool },
     /// The numbers of permits that are free. Where there are more than this client has use for, a waiter was `told` that
-    /// it has the turn.
+    /// it has the turn for another.
     Permits { free: Vec<u32>, told: Told },
     /// Stands in the queue.
     Queued {

@@ -32,10 +32,36 @@ impl Told {
         self.0.iter().any(|(it, word)| *it == place && word.0.starts_with("turn:"))
     }
 
-    /// The keys whose changes say the same.
+    /// The keys whose changes say the same. What the waiter of the claim is told is left out: the node of a queue of
+    /// permits that has forgotten the permits has each waiter give itself the turn, and none of them would pause.
     pub(crate) fn keys<'a>(&'a self, claim: &'a Claim) -> impl Iterator<Item = String> + 'a {
-        self.0.iter().filter_map(|(place, word)| {
+        let is_own = |word: &Secret| word.0.split_once(':').is_some_and(|it| it.1 == claim.value);
+        let others = self.0.iter().filter(move |(_, word)| !is_own(word));
+        others.filter_map(|(place, word)| {
             Some(format!("{}:{}", queue_keys::prefix(claim.keys().nth(*place)?), word.0))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waiters_are_told_comes_as_the_keys_of_their_queues() {
+        let rest = ["b".into()].into();
+        let claim = Claim { rest, ..Claim::new(&"a".into(), "value".to_owned()) };
+        let told = Told::named(&[(0, "turn:one"), (0, "next:two"), (1, "turn:three")]);
+        let keys: Vec<_> = told.keys(&claim).collect();
+        assert_eq!(keys, ["a:{a}:turn:one", "a:{a}:next:two", "b:{b}:turn:three"]);
+        assert!(told.gives_turn(0) && told.gives_turn(1) && !told.gives_turn(2));
+        assert!(!Told::named(&[(0, "next:turn:")]).gives_turn(0));
+    }
+
+    #[test]
+    fn a_waiter_is_told_nothing_by_its_own_question() {
+        let claim = Claim::new(&"a".into(), "own".to_owned());
+        let told = Told::named(&[(0, "turn:own"), (0, "next:other")]);
+        assert_eq!(told.keys(&claim).collect::<Vec<_>>(), ["a:{a}:next:other"]);
     }
 }

@@ -78,7 +78,7 @@ pub(crate) struct Entry {
     may_be_back: bool,
     /// The turn of another client, as the queue has shown it.
     pub(crate) shown_turn: ShownTurn,
-    /// No task of this process is to hear that the turn which it passes on is its own.
+    /// No task of this client is to hear that the turn which it passes on is its own.
     leaves_silently: bool,
     /// What follows if the node that keeps it says, as it leaves, that no other client waits.
     none_waits: Option<Box<dyn Fn() + Send + Sync>>,
@@ -305,7 +305,7 @@ impl Entry {
         self.nodes.iter().enumerate().all(|(node, _)| self.declined.contains(&node))
     }
 
-    /// Leaves the queue to other clients. No task of this process hears that the turn which this entry passes on is its
+    /// Leaves the queue to other clients. No task of this client hears that the turn which this entry passes on is its
     /// own: clients without a quorum would pass it round without a pause.
     pub(crate) fn leave_to_others(mut self) {
         self.leaves_silently = true;

@@ -1,10 +1,10 @@
 //! The barrier of a writer that waits for readers: new readers wait behind it.
 //!
 //! Without it, readers that come one after the other would keep a writer out for ever. Only the first
-//! waiter of the queue raises it, and it stands only where a node has readers, unless the writer was refused in its turn:
-//! readers that come between two writers would take each of its turns. It names the place of the writer in the
-//! queue: a reader that is before the writer there gets the lock all the same, or the two would wait for
-//! each other. It expires by itself, so a writer that crashed holds readers up for a few seconds.
+//! waiter of the queue raises it, and it stands only where a node has readers. A writer that was refused in its turn
+//! raises it on all nodes: readers that come between two other writers would take each of its turns. It names the place
+//! of the writer in the queue: a reader that is before the writer there gets the lock all the same, or the two would
+//! wait for each other. It expires by itself, so a writer that crashed holds readers up for a few seconds.
 
 use std::{
     sync::{
