@@ -29,17 +29,20 @@ async fn a_reader_is_given_one_vote_by_a_node() {
     }
 }
 
+/// Has a client with this value do this, as a reader or a writer at this place of the queue.
+fn act(data: &mut Data, place: u64, value: &str, shared: bool, action: Action) -> Reply {
+    let claim = Claim::new(&"r".into(), value.to_owned());
+    let claim = Arc::new(Claim { shared, place, ..claim });
+    let [reply] = &data.run(&[Command { claim, action }], 1).0[..] else { panic!() };
+    reply.clone()
+}
+
 /// As a server does: otherwise the two would wait for each other.
 #[tokio::test(start_paused = true)]
 async fn a_writer_that_waits_keeps_no_reader_out_that_is_before_it_in_the_queue() {
     let life = Duration::from_secs(60);
     let mut data = Data::new();
-    let mut run = |place, value: &str, shared, action| {
-        let writer = Claim::new(&"r".into(), value.to_owned());
-        let claim = Arc::new(Claim { shared, place, ..writer });
-        let [reply] = &data.run(&[Command { claim, action }], 1).0[..] else { panic!() };
-        reply.clone()
-    };
+    let mut run = |place, value, shared, action| act(&mut data, place, value, shared, action);
     let grant = Action::Grant { ttl: life };
     assert_eq!(run(0, "reader", true, grant), Reply::Done);
     let raise = Action::RaiseBarrier { life, insists: false };
@@ -95,12 +98,7 @@ async fn a_barrier_stands_before_readers_or_where_its_writer_insists_and_no_late
 {
     let life = Duration::from_secs(60);
     let mut data = Data::new();
-    let mut run = |place, value: &str, shared, action| {
-        let claim = Claim::new(&"r".into(), value.to_owned());
-        let claim = Arc::new(Claim { shared, place, ..claim });
-        let [reply] = &data.run(&[Command { claim, action }], 1).0[..] else { panic!() };
-        reply.clone()
-    };
+    let mut run = |place, value, shared, action| act(&mut data, place, value, shared, action);
     let share = Action::Grant { ttl: life };
     let insists = Action::RaiseBarrier { life, insists: true };
     let raise = Action::RaiseBarrier { life, insists: false };
