@@ -8,6 +8,8 @@ mod doubt;
 mod fence;
 mod fronts;
 mod looking;
+#[cfg(test)]
+mod pause_tests;
 mod permit;
 #[cfg(test)]
 mod permit_tests;

@@ -136,6 +136,26 @@ async fn a_watch_goes_on_when_a_reader_of_this_client_goes_before_another_one() 
     assert_eq!(entry.take_signal(), Some(Signal::Turn));
 }
 
+/// What is left of a `min_hold` is a change of this client's own, too.
+#[tokio::test(start_paused = true)]
+async fn a_watch_goes_on_when_this_client_leaves_the_key_for_the_rest_of_a_min_hold() {
+    let nodes = nodes(3);
+    let [ours, theirs] = [(); 2].map(|()| client(&nodes));
+    let held = ours.lock("r").min_hold(MINUTE).await.unwrap();
+    let watch = watch(&ours.client().nodes, &"redlock:r".into());
+    let mut entry = entry(&ours);
+    entry.report().await;
+    entry.follow_lock(true);
+    entry.report().await;
+    held.release().await.unwrap();
+    sleep(10 * MS).await;
+    assert!(!watch.is_free(), "it is still held");
+    entry.take_signal();
+    theirs.force_release_now("r").await.unwrap();
+    assert!(timeout(10 * MS, watch.notified()).await.is_ok());
+    assert_eq!(entry.take_signal(), Some(Signal::Changed));
+}
+
 /// The client with the turn has crashed. A node pushes nothing of this to the client that gave the turn.
 #[tokio::test(start_paused = true)]
 async fn a_task_hears_that_it_is_next_when_its_own_client_gives_the_turn() {

@@ -1,0 +1,55 @@
+//! What a request takes from a pause, over in-memory nodes.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::{fronts::Fronts, request::Request, retries::Chance};
+use crate::{
+    Redlock,
+    options::LockOptions,
+    resources::Resources,
+    testing::nodes,
+    wait::{FailedAttempt, Joined, queue_node},
+};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A writer that is refused in its turn insists on its barrier, and `last` is how it knows.
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_comes_in_a_hesitation_is_why_the_request_asks() {
+    let nodes = nodes(3);
+    let [holder, ours] =
+        [(); 2].map(|()| Redlock::builder().nodes(&nodes).wait(MINUTE).build().unwrap());
+    drop(ours.lock("warm").await.unwrap());
+    let held = holder.lock("r").await.unwrap();
+    let client = ours.client();
+    let terms = client.settings.terms(&LockOptions::new()).unwrap();
+    let now = client.nodes.clock.now();
+    let mut request = Request::new(client, Resources::One("r".to_owned()), &terms, now, now);
+    let Joined::First(front) = client.queues.join(&request.key, request.wants(), now) else {
+        panic!("another request is before it");
+    };
+    let keeper = queue_node(&client.nodes, &request.key).unwrap();
+    let mut fronts = Fronts::one(front);
+    // Each attempt in vain doubles the hesitation.
+    for _ in 0..8 {
+        request.hesitate(&mut fronts, true).await.unwrap();
+    }
+    // After a split vote it watches all nodes.
+    let split = FailedAttempt { granted: 1, ..FailedAttempt::full() };
+    let released = async {
+        sleep(Duration::from_secs(1)).await;
+        for (index, node) in nodes.iter().enumerate() {
+            assert!(index == keeper || node.remove("redlock:r"));
+        }
+        // By now the watch has told of a free lock, and the node with the queue has not.
+        sleep(Duration::from_millis(10)).await;
+        held.release().await.unwrap();
+    };
+    let (chance, ()) = tokio::join!(request.pause(&mut fronts, Some(&split)), released);
+    let entry = fronts.first.entry.as_deref().unwrap();
+    // The hesitation is drawn, and is hardly ever shorter.
+    let expected = if entry.had_turn() { Chance::Turn } else { Chance::Notified };
+    assert_eq!((chance.unwrap(), request.last), (expected, Some(expected)));
+}
