@@ -264,6 +264,21 @@ fn without_pushes_the_next_look_is_after_another_pause_each_time() {
     }
 }
 
+/// A watch would tell of the release before the next client has the lock, and the two would split the votes.
+#[test]
+fn a_watch_waits_for_the_turn_unless_the_last_attempt_was_refused_for_another_reason() {
+    let later = watches_after(ROUND_TRIP);
+    for (given, in_queue, begins) in [
+        (GIVEN, true, later),
+        (GIVEN, false, Duration::ZERO),
+        (Circumstances { is_split: true, ..GIVEN }, true, Duration::ZERO),
+        (Circumstances { was_misled: true, ..GIVEN }, true, Duration::ZERO),
+        (Circumstances { was_set_refused: true, ..GIVEN }, true, Duration::ZERO),
+    ] {
+        assert_eq!(Waiting::new(given, in_queue).watch_at, GIVEN.begun + begins, "{given:?}");
+    }
+}
+
 #[test]
 fn a_client_whose_last_attempt_failed_does_not_believe_the_first_answer() {
     for given in
