@@ -36,6 +36,7 @@ pub struct ResponseBody<B> {
 }
 
 /// How a body ends when its lock is lost while it is sent.
+#[derive(Clone)]
 pub(crate) enum OnLoss {
     /// The [`LockError`].
     Error,
@@ -107,7 +108,7 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let mut state = self.project().state;
-        let (last, guard) = match state.as_mut().project() {
+        let (last, guard, lost) = match state.as_mut().project() {
             StateProj::Unlocked { inner } => {
                 return inner
                     .poll_frame(cx)
@@ -116,24 +117,28 @@ where
             StateProj::Refusal { inner } => return Pin::new(inner).poll_frame(cx),
             StateProj::Held { mut inner, guard, on_loss } => {
                 let Some(held) = guard else { return Poll::Ready(None) };
-                let last = match ready!(held.poll_body(cx, |cx| inner.as_mut().poll_frame(cx))) {
+                match ready!(held.poll_body(cx, |cx| inner.as_mut().poll_frame(cx))) {
                     Ok(Some(Ok(frame))) if !frame.is_trailers() && !inner.is_end_stream() => {
                         return Poll::Ready(Some(Ok(frame)));
                     }
-                    Ok(last) => last.map(|frame| frame.map_err(Into::into)),
-                    Err(lost) => Some(on_loss.frame(lost)),
-                };
-                (last, guard.take())
+                    Ok(last) => (last.map(|it| it.map_err(Into::into)), guard.take(), None),
+                    Err(lost) => (None, guard.take(), Some((on_loss.clone(), lost))),
+                }
             }
             StateProj::Releasing { release, last } => {
                 // Its outcome changes nothing for the client (rule 11).
                 let _released = ready!(release.as_mut().poll(cx));
-                (last.take(), None)
+                (last.take(), None, None)
             }
             StateProj::Done => return Poll::Ready(None),
         };
-        state.set(State::Done);
-        let Some(guard) = guard else { return Poll::Ready(last) };
+        let Some(guard) = guard else {
+            state.set(State::Done);
+            return Poll::Ready(last);
+        };
+        guard.in_scope(|| state.set(State::Done));
+        // Only then is `on_reject` asked.
+        let last = lost.map(|(on_loss, lost)| on_loss.frame(lost)).or(last);
         let mut release = guard.release();
         if release.as_mut().poll(cx).is_ready() {
             return Poll::Ready(last);
@@ -144,9 +149,10 @@ where
 
     fn is_end_stream(&self) -> bool {
         match &self.state {
-            State::Unlocked { inner } | State::Held { inner, .. } => inner.is_end_stream(),
+            State::Unlocked { inner } => inner.is_end_stream(),
             State::Refusal { inner } => inner.is_end_stream(),
-            State::Releasing { last, .. } => last.is_none(),
+            // A server that sees the end asks no more, and drops the body before the lock is released.
+            State::Held { .. } | State::Releasing { .. } => false,
             State::Done => true,
         }
     }

@@ -184,7 +184,10 @@ where
             }
         };
         // Invariant 2. Only then may `on_reject` run and the body of the answer be looked at.
-        this.state.set(State::Done);
+        match &guard {
+            Some(guard) => guard.in_scope(|| this.state.set(State::Done)),
+            None => this.state.set(State::Done),
+        }
         let (answer, guard) = match (outcome, guard) {
             (Err(refusal), guard) => (settings.protocol.refuse(refusal), guard),
             (Ok(result), Some(guard)) => settings.protocol.finish(result, guard, *this.sends_body),

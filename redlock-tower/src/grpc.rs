@@ -55,8 +55,10 @@ impl<X> RedlockLayer<X, Grpc> {
     ///
     /// `Server::builder().layer(..)` goes around every service, health checks and reflection included.
     /// Their calls have no such metadata: with [`required`](crate::extract::Header::required) they are
-    /// refused, and an orchestrator takes the server for dead. Put such a layer around the one service
-    /// that needs it: `add_service(layer.layer(orders))`.
+    /// refused, and an orchestrator takes the server for dead. With
+    /// [`grpc_method`](crate::extract::grpc_method), all servers take turns at one health check, and none is healthy
+    /// while the nodes have no quorum. Put such a layer around the one service that needs it:
+    /// `add_service(layer.layer(orders))`.
     ///
     /// With gRPC-web, `tonic_web::GrpcWebLayer` goes outside of this layer:
     /// `Server::builder().layer(GrpcWebLayer::new()).layer(redlock)`. It translates refusals, too.
@@ -118,8 +120,8 @@ impl<X> RedlockLayer<X, Grpc> {
         Self::with_protocol(redlock, extract, protocol)
     }
 
-    /// Keeps the lock until the response is sent, or dropped. Default: until the handler has
-    /// answered, which for a server stream is before its first message.
+    /// Keeps the lock until the handler has produced the last frame of the response, or the response is dropped.
+    /// Default: until the handler has answered, which for a server stream is before its first message.
     ///
     /// If the lock is lost meanwhile, the stream is dropped and the trailers say `ABORTED` and `lost`. A
     /// stream that is not polled, since the client does not read, keeps the lock: give
@@ -184,6 +186,9 @@ impl fmt::Debug for Grpc {
 ///
 /// The message names no node and no resource; the entry `redlock-code` of the metadata tells the cases
 /// apart. An `INTERNAL` is also an error event.
+///
+/// It is for a call that was given no lock: the status may have a client repeat the call. An error of `release` or
+/// `extend`, or of a lock that is taken once the handler has had effects, needs a status of its own.
 #[must_use]
 // By value: `map_err` and `Result::map_err` pass it so.
 #[allow(clippy::needless_pass_by_value)]
@@ -194,25 +199,22 @@ pub fn status(error: LockError) -> Status {
 
 fn status_of(error: &LockError) -> Status {
     let (code, message) = match error {
-        LockError::Held { .. } => {
-            (Code::Aborted, "another call excludes this one; nothing was done".into())
-        }
+        LockError::Held { .. } => (Code::Aborted, "another call excludes this one".into()),
         LockError::Lost { .. } => (
             Code::Aborted,
             "the lock of this call was lost and the call was stopped; it may have had effects"
                 .into(),
         ),
-        LockError::NoQuorum { .. } => (
-            Code::Unavailable,
-            "the lock of this call cannot be had at present; nothing was done".into(),
-        ),
+        LockError::NoQuorum { .. } => {
+            (Code::Unavailable, "the lock of this call cannot be had at present".into())
+        }
         LockError::ShuttingDown { .. } => {
-            (Code::Unavailable, "this instance is shutting down; nothing was done".into())
+            (Code::Unavailable, "this instance is shutting down".into())
         }
         LockError::InvalidResource { problem, .. } => {
             (Code::InvalidArgument, format!("this call has no usable key: {problem}"))
         }
-        _ => (Code::Internal, "the service made a mistake; nothing was done".into()),
+        _ => (Code::Internal, "the service made a mistake".into()),
     };
     let mut metadata = MetadataMap::new();
     metadata.insert(CODE, MetadataValue::from_static(Problem::of(error).code));

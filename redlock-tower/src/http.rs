@@ -123,8 +123,9 @@ impl<X> RedlockLayer<X, Http> {
         self.map_protocol(|protocol| Http { methods, ..protocol })
     }
 
-    /// Keeps the lock until the body of the response is sent, or dropped. Default: until the
-    /// service has answered.
+    /// Keeps the lock until the service has produced the last frame of the response's body, or the body is dropped.
+    /// Default: until the service has answered. It makes a difference for bodies that are streams: a body of one
+    /// frame, such as a string, has its last frame at once.
     ///
     /// It holds nothing for a response without a body, or one whose body is not sent: the answer to a `HEAD`,
     /// 204 and 304. That includes the 101 of a WebSocket or another upgrade: the lock is released before the
@@ -220,6 +221,10 @@ impl fmt::Debug for Http {
 
 /// A [`LockError`] as the response that [`RedlockLayer::http`](crate::RedlockLayer::http) gives,
 /// for annotated axum handlers.
+///
+/// It is for a request that was given no lock: its status and `Retry-After` may have a client repeat the request. An
+/// error of `release` or `extend`, or of a lock that is taken once the handler has had effects, needs an answer of its
+/// own.
 ///
 #[cfg_attr(feature = "axum", doc = "```")]
 #[cfg_attr(not(feature = "axum"), doc = "```ignore")]

@@ -91,7 +91,7 @@ impl<X, P> RedlockLayer<X, P> {
     ///
     /// It is what limits a client that sends its request, or takes its response, byte by byte: a
     /// lock renews itself for as long as its handler runs. Give it to every layer whose handler
-    /// reads a body.
+    /// reads a body. A layer that joins the lock of a layer around it has that layer's limit.
     pub fn max_hold(self, max: Duration) -> Self {
         self.options(LockOptions::new().max_hold(max))
     }

@@ -45,7 +45,8 @@
 //!
 //! The [extractor](extract) finds the key. A request without a key passes without a lock. The layer
 //! waits for the lock, calls the service, releases the lock, and only then gives the answer: a
-//! client that has the answer finds the lock free. With `hold_until_body_end` the same is true of
+//! client that has the answer finds the lock free, unless a `min_hold` keeps it or the nodes did not confirm
+//! the release. With `hold_until_body_end` the same is true of
 //! the end of the body, but for [a stream with a `Content-Length`][held body] over HTTP/1.
 //!
 //! If the lock is lost meanwhile, the service's future is dropped and the client is told. If the
@@ -141,7 +142,10 @@
 //! # Several locks around one handler
 //!
 //! A layer and a `#[redlock]` annotation, or two layers, around the same handler may have the same key:
-//! the inner one joins the lock of the outer one, which the last of them releases. With different keys,
+//! the inner one joins the lock of the outer one, which the last of them releases. The lock is as the outer one asked
+//! for it: a `max_hold` inside counts for nothing, and what the outer lock is not, `fenced` or held for as long as a
+//! `min_hold` inside, is a [`Config`](redlock_core::LockError::Config) error. A writer inside of a reader is refused as
+//! held. With different keys,
 //! every handler takes them in the same order, or two requests can wait for each other. Nothing joins across a
 //! task: in one that is spawned between two layers, the inner layer waits for the outer one in vain. A
 //! `tower::buffer` spawns none for the request.

@@ -1,5 +1,6 @@
 //! A refusal as the client of an http service sees it: a status and a document of RFC 9457.
-//! Neither names a node or a resource; keys may be secrets of other clients.
+//! Neither names a node or a resource; keys may be secrets of other clients. Neither says that nothing was done: a
+//! handler that answers with the error of a lock may have done something before.
 
 use std::{borrow::Cow, fmt::Write as _, time::Duration};
 
@@ -21,18 +22,17 @@ impl Problem {
             LockError::Held { .. } => (
                 StatusCode::LOCKED,
                 "held",
-                "Another request is being served that excludes this one. Nothing was done.".into(),
+                "Another request is being served that excludes this one.".into(),
             ),
             LockError::NoQuorum { .. } => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "no_quorum",
-                "The lock that this request needs cannot be had at present. Nothing was done."
-                    .into(),
+                "The lock that this request needs cannot be had at present.".into(),
             ),
             LockError::ShuttingDown { .. } => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "shutting_down",
-                "This instance is shutting down. Nothing was done.".into(),
+                "This instance is shutting down.".into(),
             ),
             LockError::Lost { .. } => (
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -49,7 +49,7 @@ impl Problem {
             _ => (
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "internal",
-                "The service made a mistake. Nothing was done.".into(),
+                "The service made a mistake.".into(),
             ),
         };
         Self { status, code, detail, retry_after: error.retry_after() }

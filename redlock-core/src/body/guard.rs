@@ -163,8 +163,8 @@ impl BodyGuard {
         }
     }
 
-    /// Runs what belongs to the body: `LockHandle::current()` is its lock meanwhile.
-    pub(super) fn in_scope<R>(&self, part: impl FnOnce() -> R) -> R {
+    /// Runs what belongs to the body, such as its end: `LockHandle::current()` is its lock meanwhile.
+    pub fn in_scope<R>(&self, part: impl FnOnce() -> R) -> R {
         in_scope(&self.guard, &self.span, part)
     }
 

@@ -34,10 +34,10 @@ pub(super) fn events(redlock: Redlock, place: OwnedSemaphorePermit) -> Body {
     let viewer = Viewer { redlock, ends, is_new: true, _place: place };
     Body::from_stream(stream::unfold(viewer, |mut viewer| async move {
         if !std::mem::take(&mut viewer.is_new) {
+            sleep(PAUSE).await;
             if Instant::now() >= viewer.ends {
                 return None;
             }
-            sleep(PAUSE).await;
         }
         let state = page::state(&Snapshot::take(&viewer.redlock).await);
         Some((Ok::<_, Infallible>(event(&state)), viewer))

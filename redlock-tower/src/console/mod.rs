@@ -18,11 +18,11 @@
 //!
 //! **Put it where operators are alone.** It shows the names of resources and nodes to every person that can
 //! load it. Serve it on a port of its own, or behind authentication. Names are escaped, and a content
-//! security policy forbids every script but the page's own.
+//! security policy forbids inline scripts, and every script from elsewhere.
 //!
 //! Each open page costs one `PING` a node and second, and at most [`MAX_PAGES`] pages are kept up to date
-//! at once. A page asks anew every ten seconds, so a graceful shutdown of the server waits for it no
-//! longer than that. A table shows [`MAX_ROWS`] rows, and says how many there are.
+//! at once. A page asks anew every ten seconds, so a graceful shutdown of the server waits about that long
+//! for a browser that reads what it is sent. A table shows [`MAX_ROWS`] rows, and says how many there are.
 
 mod live;
 mod page;
@@ -47,7 +47,7 @@ use self::snapshot::Snapshot;
 /// The most pages that are kept up to date at once. Others are told to come again.
 pub const MAX_PAGES: usize = 16;
 
-/// The page's own script and style, and nothing else. Names that are not escaped could do no more than
+/// Script and style from where the page is from, and nothing else. Names that are not escaped could do no more than
 /// look odd.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

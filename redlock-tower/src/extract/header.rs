@@ -77,9 +77,13 @@ pub struct Header {
 ///
 /// let by_user_and_key = extract::from_parts::<(Extension<User>, HeaderMap), _>(
 ///     |(Extension(User(user)), headers)| {
-///         let key = headers.get("idempotency-key").and_then(|key| key.to_str().ok());
+///         let mut keys = headers.get_all("idempotency-key").iter();
+///         let key = match (keys.next(), keys.next()) {
+///             (Some(key), None) => key.to_str().unwrap_or_default(),
+///             _ => "", // none, or several: another service might take another one of them
+///         };
 ///         // An empty key is refused. `None` would pass without a lock.
-///         Some(key.map_or_else(String::new, |key| format!("{user}:{key}")))
+///         Some(if key.is_empty() { String::new() } else { format!("{user}:{key}") })
 ///     },
 /// );
 /// let app: Router = Router::new()
@@ -95,8 +99,14 @@ pub struct Header {
 /// #     let body = axum::body::to_bytes(response.into_body(), 100).await.unwrap();
 /// #     if status.is_success() { body } else { status.as_str().to_owned().into() }
 /// # };
-/// # let without = Request::post("/payments").extension(User(1)).body(Body::empty())?;
-/// # assert_eq!(app.clone().oneshot(without).await?.status(), StatusCode::BAD_REQUEST);
+/// # for keys in [&[][..], &[""], &["7", "8"]] {
+/// #     let mut request = Request::post("/payments").extension(User(1));
+/// #     for key in keys {
+/// #         request = request.header("idempotency-key", *key);
+/// #     }
+/// #     let response = app.clone().oneshot(request.body(Body::empty())?).await?;
+/// #     assert_eq!(response.status(), StatusCode::BAD_REQUEST, "{keys:?}");
+/// # }
 /// // Requests of two users, all with one key:
 /// assert_eq!(pay(1, "10").await, "paid 10");
 /// assert_eq!(pay(1, "10").await, "paid 10"); // the answer of the first

@@ -29,7 +29,7 @@ pub struct PathParam {
 /// The parameter `{name}` of the path that axum has matched, decoded.
 ///
 /// The layer belongs on routes that have it, by `Router::route_layer` or `MethodRouter::layer`.
-/// On any other it is a mistake in the program: such a request is answered 500 with an error
+/// On any other it is a mistake in the program: an http layer answers such a request 500 with an error
 /// event, unless [`optional`](PathParam::optional). `Router::layer` goes around the fallback too,
 /// which has no parameters.
 ///
@@ -113,8 +113,8 @@ pub struct FromParts<E, S = ()> {
 /// A key from anything that axum can find in the head of a request.
 ///
 /// When `E` refuses a request, so does the layer: an http layer with the response that `E` asks
-/// for, and without a call of `on_reject`, the others as with an unusable key. A 5xx is a mistake
-/// in the program, and an error event. There is no state: `E` must be `FromRequestParts<()>`. What
+/// for, and without a call of `on_reject`, the others as with an unusable key. To an http or grpc layer, a
+/// 5xx is a mistake in the program, and an error event. There is no state: `E` must be `FromRequestParts<()>`. What
 /// needs a state is found by [`from_parts_with_state`].
 ///
 /// ```

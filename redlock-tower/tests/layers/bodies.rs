@@ -4,7 +4,10 @@ use std::{
     convert::Infallible,
     future::ready,
     pin::{Pin, pin},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -234,6 +237,47 @@ async fn a_last_frame_waits_for_a_slow_release_and_is_not_lost() {
     freed(&redlock).await;
 }
 
+/// A server that is told of the end asks no more. It drops the body, and the client may be back before the release.
+#[tokio::test(start_paused = true)]
+async fn a_body_does_not_say_that_it_is_over_while_its_lock_stands() {
+    /// Ends after its only frame, which is not known to be the last until later.
+    struct EndsUnseen {
+        frame: Option<&'static str>,
+        is_over: Arc<AtomicBool>,
+    }
+
+    impl Body for EndsUnseen {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Ready(self.frame.take().map(|it| Ok(Frame::data(it.into()))))
+        }
+
+        fn is_end_stream(&self) -> bool {
+            self.is_over.load(Relaxed)
+        }
+    }
+
+    let redlock = redlock();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let inner = EndsUnseen { frame: Some("done"), is_over: Arc::clone(&is_over) };
+    let mut body = held(&redlock, inner).await;
+    assert_eq!(data(body.frame().await), "done");
+    is_over.store(true, Relaxed);
+    assert!(!body.is_end_stream() && !is_free(&redlock));
+    for node in redlock.memory_nodes() {
+        node.slow(Duration::from_millis(20));
+    }
+    assert!(body.frame().now_or_never().is_none());
+    assert!(!body.is_end_stream(), "the release is on its way");
+    assert!(body.frame().await.is_none());
+    assert!(body.is_end_stream() && is_free(&redlock));
+}
+
 #[tokio::test(start_paused = true)]
 async fn dropped_midway_the_body_goes_first_and_then_the_lock() {
     let redlock = redlock();
@@ -276,7 +320,7 @@ async fn lost_midway_the_body_is_dropped_and_ends_with_an_error() {
     // The body is waited for, and woken: nothing was sent.
     let error = body.frame().await.unwrap().unwrap_err();
     assert!(error.downcast_ref::<LockError>().unwrap().is_lost(), "{error}");
-    assert_eq!(witness.dropped(), 1);
+    assert_eq!((witness.dropped(), witness.dropped_in()), (1, vec![Some("/".to_owned())]));
     assert!(body.frame().await.is_none());
     drop(sender);
 }

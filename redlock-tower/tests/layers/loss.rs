@@ -2,8 +2,9 @@
 
 use std::{future::pending, io, time::Duration};
 
+use futures_util::FutureExt;
 use http::{Request, Response, StatusCode};
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full, StreamBody};
 use redlock_core::{LockError, Redlock};
 use redlock_tower::{RedlockLayer, extract};
 use tower::{Layer, Service, ServiceExt};
@@ -67,6 +68,7 @@ async fn any_service_fails_with_lost() {
             .layer(stuck::<&str, ()>(&witness));
         let error = call_and_lose(&redlock, &witness, service, "job", lose).await.unwrap_err();
         assert!(error.downcast_ref::<LockError>().unwrap().is_lost(), "{error}");
+        assert_eq!(witness.dropped_in(), [Some("job".to_owned())]);
     }
 }
 
@@ -113,6 +115,30 @@ async fn on_reject_is_asked_once_the_service_is_gone() {
     let request = Request::new(Body::default());
     let response = call_and_lose(&redlock, &witness, service, request, forget_locks).await.unwrap();
     assert_eq!(Answer::read(response).await.text, "1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_reject_is_asked_once_the_stream_is_gone() {
+    let redlock = redlock();
+    let witness = Witness::of(&redlock);
+    let (seen, started) = (witness.clone(), witness.clone());
+    let service = RedlockLayer::grpc(redlock.clone(), extract::grpc_method())
+        .hold_until_body_end()
+        .on_reject(move |_| tonic::Status::data_loss(seen.dropped().to_string()))
+        .layer(strict(move |_: Request<Body>| {
+            let running = started.start();
+            let frames = futures_util::stream::once(async move {
+                let _running = running;
+                pending::<io::Result<http_body::Frame<bytes::Bytes>>>().await
+            });
+            std::future::ready(Ok::<_, io::Error>(Response::new(StreamBody::new(Box::pin(frames)))))
+        }));
+    let request = Request::builder().uri("/orders.Orders/Place").body(Body::default()).unwrap();
+    let mut body = service.oneshot(request).await.unwrap().into_body();
+    assert!(body.frame().now_or_never().is_none());
+    forget_locks(&redlock);
+    let trailers = body.frame().await.unwrap().unwrap().into_trailers().unwrap();
+    assert_eq!(tonic::Status::from_header_map(&trailers).unwrap().message(), "1");
 }
 
 /// As at the end of a grace period: the nodes are well, the body is dropped, then released.

@@ -131,6 +131,8 @@ pub(crate) fn answering<Req, Res: Clone>(
 pub(crate) struct Witness {
     redlock: Redlock,
     counts: Arc<Mutex<Counts>>,
+    /// The lock that each body had around it when it was dropped.
+    dropped_in: Arc<Mutex<Vec<Option<String>>>>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -145,7 +147,7 @@ pub(crate) struct Counts {
 
 impl Witness {
     pub(crate) fn of(redlock: &Redlock) -> Self {
-        Self { redlock: redlock.clone(), counts: Arc::default() }
+        Self { redlock: redlock.clone(), counts: Arc::default(), dropped_in: Arc::default() }
     }
 
     /// To be kept by a body: its drop is the body's.
@@ -164,6 +166,10 @@ impl Witness {
 
     pub(crate) fn dropped(&self) -> usize {
         self.counts().dropped
+    }
+
+    pub(crate) fn dropped_in(&self) -> Vec<Option<String>> {
+        self.dropped_in.lock().unwrap().clone()
     }
 
     /// One body ran, and its lock outlived it.
@@ -189,6 +195,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         let key_gone = is_free(&self.witness.redlock);
         let lock_gone = !self.lock.as_ref().is_some_and(LockHandle::is_valid);
+        self.witness.dropped_in.lock().unwrap().push(current_resource());
         let mut counts = self.witness.counts.lock().unwrap();
         counts.dropped += 1;
         counts.after_the_key += usize::from(key_gone);
