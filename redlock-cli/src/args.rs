@@ -24,6 +24,7 @@ pub(crate) struct Arguments {
 
 /// Where the nodes are, and what every client of theirs has to agree on.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Nodes")]
 pub(crate) struct Nodes {
     /// A node: redis://host:port, rediss:// for TLS, redis+unix://. Repeat it, or separate several by
     /// commas; one node, or an odd number
@@ -59,16 +60,17 @@ pub(crate) struct Nodes {
     #[arg(
         long,
         value_enum,
+        ignore_case = true,
         default_value_t = RestartPolicy::Observed,
         env = "REDLOCK_RESTARTS",
         global = true
     )]
     pub(crate) restarts: RestartPolicy,
-    /// How long one command on one node may take
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "500ms", global = true)]
-    pub(crate) node_timeout: Duration,
+    /// How long one command on one node may take. Default: 500ms, or a third of the ttl if that is shorter
+    #[arg(long, value_name = "TIME", value_parser = time, global = true)]
+    pub(crate) node_timeout: Option<Duration>,
     /// Print JSON instead of words
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Options")]
     pub(crate) json: bool,
 }
 
@@ -154,9 +156,9 @@ pub(crate) struct Run {
     /// How long to wait for the lock
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "5s")]
     pub(crate) wait: Duration,
-    /// How long the lock outlives a crash of this process
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "30s")]
-    pub(crate) ttl: Duration,
+    /// How long the lock outlives a crash of this process. Default: 30s, or --max-ttl if that is shorter
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) ttl: Option<Duration>,
     /// Stop the command when it has run for this long: it gets SIGTERM, and SIGKILL after --kill-after. The
     /// lock is held until it has ended
     #[arg(long, value_name = "TIME", value_parser = limit)]
@@ -171,7 +173,8 @@ pub(crate) struct Run {
     /// lost excludes no other client meanwhile
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "5s")]
     pub(crate) kill_after: Duration,
-    /// The exit code when another client holds the lock: one that the command itself does not have, or 0
+    /// The exit code when another client holds the lock: one that the command itself does not have, or 0, and
+    /// then nothing is said of it
     #[arg(long, value_name = "CODE", default_value_t = HELD)]
     pub(crate) held_exit_code: u8,
     /// The name of the lock
@@ -183,7 +186,9 @@ pub(crate) struct Run {
 
 /// A time needs its unit: other programs count a bare number in seconds, configurations of locks in milliseconds.
 fn time(text: &str) -> Result<Duration, String> {
-    let time = duration_in_words(text)?;
+    let time = duration_in_words(text).map_err(|_| {
+        format!("{text:?} is not a time: write a whole number and one of ms, s, m, h and d, as 30s")
+    })?;
     if time > Duration::ZERO && text.trim_end().ends_with(|it: char| it.is_ascii_digit()) {
         return Err(format!("{text:?} has no unit: write {text}s or {text}ms"));
     }

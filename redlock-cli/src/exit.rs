@@ -40,6 +40,11 @@ impl Failure {
         self
     }
 
+    /// Whether the caller has asked for it to count as a success.
+    pub(crate) fn is_success(&self) -> bool {
+        self.code == 0
+    }
+
     pub(crate) fn exit_code(&self) -> ExitCode {
         self.code.into()
     }

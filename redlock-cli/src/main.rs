@@ -13,9 +13,13 @@ compile_error!(
 #[cfg(unix)]
 mod args;
 #[cfg(unix)]
+mod executable;
+#[cfg(unix)]
 mod exit;
 #[cfg(unix)]
 mod files;
+#[cfg(unix)]
+mod orphans;
 #[cfg(unix)]
 mod program;
 #[cfg(unix)]

@@ -1,6 +1,6 @@
 //! From the command line to the exit code.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use clap::Parser;
 use redlock_core::{Node, Redlock};
@@ -26,7 +26,9 @@ pub(crate) fn main() -> ExitCode {
         Err(help) => show::printed(help.print()).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|failure| {
-        show::tell(&failure);
+        if !failure.is_success() {
+            show::tell(&failure);
+        }
         failure.exit_code()
     })
 }
@@ -37,18 +39,32 @@ fn start(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Completions { shell } => files::completions(shell),
         Command::Man { folder } => files::man(&folder),
         command => {
-            let redlock = connect(&nodes, &command)?;
+            let ttl = ttl(&nodes, &command);
+            let redlock = connect(&nodes, &command, ttl)?;
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
                 .map_err(|error| Failure::new(INTERNAL, format!("no runtime: {error}")))?;
-            runtime.block_on(serve(redlock, nodes.json, command))
+            runtime.block_on(serve(redlock, nodes.json, command, ttl))
         }
     }
 }
 
+const TTL: Duration = Duration::from_secs(30);
+
+/// The library's is a tenth of it. A run is a new client, which begins with a connection.
+const NODE_TIMEOUT: Duration = Duration::from_millis(500);
+
+fn ttl(nodes: &Nodes, command: &Command) -> Duration {
+    match command {
+        Command::Run(run) => run.ttl.unwrap_or(TTL.min(nodes.max_ttl)),
+        // They take no lock, and must work whatever the locks are like.
+        _ => nodes.max_ttl,
+    }
+}
+
 /// A client of the nodes. Nothing is connected yet.
-fn connect(nodes: &Nodes, command: &Command) -> Result<Redlock, Failure> {
+fn connect(nodes: &Nodes, command: &Command, ttl: Duration) -> Result<Redlock, Failure> {
     // One that is empty among others is not left out: without it, the quorum would be another.
     if nodes.urls.iter().all(|url| url.trim().is_empty()) {
         let problem = "no nodes: name them with --node or in REDLOCK_NODES";
@@ -60,21 +76,27 @@ fn connect(nodes: &Nodes, command: &Command) -> Result<Redlock, Failure> {
     let mut builder = Redlock::builder()
         .nodes(named)
         .key_prefix(&nodes.key_prefix)
+        .ttl(ttl)
         .max_ttl(nodes.max_ttl)
         .restarts(nodes.restarts.into())
-        .node_timeout(nodes.node_timeout);
+        .node_timeout(nodes.node_timeout.unwrap_or(NODE_TIMEOUT.min(ttl / 3)));
     if let Some(name) = &nodes.client_name {
         builder = builder.client_name(name);
     }
     if let Command::Run(run) = command {
-        builder = builder.ttl(run.ttl).wait(run.wait);
+        builder = builder.wait(run.wait);
     }
     Ok(builder.build()?)
 }
 
-async fn serve(redlock: Redlock, json: bool, command: Command) -> Result<ExitCode, Failure> {
+async fn serve(
+    redlock: Redlock,
+    json: bool,
+    command: Command,
+    ttl: Duration,
+) -> Result<ExitCode, Failure> {
     match command {
-        Command::Run(run) => run::run(&redlock, run).await,
+        Command::Run(run) => run::run(&redlock, run, ttl).await,
         Command::Inspect { resource } => {
             let status = redlock.inspect(&resource).await?;
             show::status(&resource, &status, json)

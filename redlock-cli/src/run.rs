@@ -20,8 +20,9 @@ use tokio::{
 
 use crate::{
     args::Run,
+    executable,
     exit::{Failure, INTERNAL, LOST, NOT_EXECUTABLE, NOT_FOUND},
-    show,
+    orphans, show,
     signals::{Signals, has_terminal},
 };
 
@@ -31,10 +32,13 @@ const CLEAN_UP: Duration = Duration::from_secs(1);
 /// Between two looks whether the processes of a group have ended.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Takes the lock, runs the command, and releases the lock when the command has ended.
-pub(crate) async fn run(redlock: &Redlock, run: Run) -> Result<ExitCode, Failure> {
+/// Takes the lock, runs the command, and releases the lock when the command has ended. `ttl` is that of the client.
+pub(crate) async fn run(redlock: &Redlock, run: Run, ttl: Duration) -> Result<ExitCode, Failure> {
     let listening = |error| Failure::new(INTERNAL, format!("cannot listen for signals: {error}"));
     let mut signals = Signals::listen().map_err(listening)?;
+    if let Some(program) = run.command.first() {
+        executable::check(program).map_err(|error| cannot_run(&run, &error))?;
+    }
     let mut request = redlock.lock(&run.resource);
     if let Some(min) = run.min_hold {
         request = request.min_hold(min);
@@ -59,10 +63,11 @@ pub(crate) async fn run(redlock: &Redlock, run: Run) -> Result<ExitCode, Failure
             return Err(cannot_run(&run, &error));
         }
     };
+    tokio::spawn(orphans::reap(command.id));
     let ended = command.watch(&guard, &mut signals, &run).await;
     // A lock that was lost is not extended: the answer says why it was lost.
     let lost = match ended {
-        Ok(Ended::Lost) => guard.extend(run.ttl).await.err(),
+        Ok(Ended::Lost) => guard.extend(ttl).await.err(),
         _ => None,
     };
     let released = guard.release().await;
@@ -195,6 +200,7 @@ impl Running {
 
     async fn stop(&mut self, signals: &mut Signals, kill_after: Duration) -> io::Result<()> {
         self.send(Signal::TERM);
+        self.wake();
         self.see_off(signals, kill_after).await
     }
 
@@ -231,7 +237,15 @@ impl Running {
         } else if self.leads_group || !matches!(signal, Signal::INT | Signal::QUIT) {
             // Else the command has those of the terminal's keys from the terminal.
             self.send(signal);
+            if signal == Signal::TERM {
+                self.wake();
+            }
         }
+    }
+
+    /// A command that stands still, as after SIGSTOP, gets no other signal before it goes on.
+    fn wake(&self) {
+        self.send(Signal::CONT);
     }
 
     /// Sends a signal to the command and all of its group.

@@ -53,7 +53,9 @@ impl Was {
         let states = || status.nodes().iter().map(|it| &it.state);
         let free = states().filter(|it| matches!(it, LockState::Free)).count();
         if states().any(|it| matches!(it, LockState::Held { .. })) {
-            Self::Held { never_expires: status.remaining() == Duration::MAX }
+            let stays =
+                |it: &LockState| matches!(it, LockState::Held { remaining: Duration::MAX, .. });
+            Self::Held { never_expires: states().any(stays) }
         } else if free * 2 > status.nodes().len() {
             Self::Free
         } else {
@@ -73,10 +75,10 @@ impl Was {
 fn summary(status: &LockStatus, answered: usize) -> String {
     let left = status.remaining();
     match status.holder() {
-        Some(holder) => format!("held by {}, {} left", plain(holder), time(left)),
+        Some(holder) => format!("held by {}, {}", plain(holder), rest(left)),
         None if answered * 2 <= status.nodes().len() => "unknown: too few nodes answer".to_owned(),
         None if left.is_zero() => "free".to_owned(),
-        None => format!("held by a client without a name or by several, {} left", time(left)),
+        None => format!("held by a client without a name or by several, {}", rest(left)),
     }
 }
 
@@ -84,9 +86,9 @@ fn state(state: &LockState) -> String {
     match state {
         LockState::Free => "free".to_owned(),
         LockState::Held { holder: Some(holder), remaining, .. } => {
-            format!("held by {}, {} left", plain(holder), time(*remaining))
+            format!("held by {}, {}", plain(holder), rest(*remaining))
         }
-        LockState::Held { remaining, .. } => format!("held, {} left", time(*remaining)),
+        LockState::Held { remaining, .. } => format!("held, {}", rest(*remaining)),
         LockState::Unknown { error, .. } => format!("does not answer: {}", plain(&error.reason)),
         _ => "unknown".to_owned(),
     }
@@ -167,7 +169,8 @@ pub(crate) fn health(nodes: &[NodeHealth], json: bool) -> Result<ExitCode, Failu
         }
         say(&lines.join("\n"))?;
     }
-    Ok(quorum(nodes.iter().filter(|it| it.is_up()).count(), nodes.len()))
+    let votes = |it: &&NodeHealth| it.is_up() && it.sits_out.is_none();
+    Ok(quorum(nodes.iter().filter(votes).count(), nodes.len()))
 }
 
 fn node_health(health: &NodeHealth) -> Value {
@@ -189,6 +192,7 @@ fn node_health(health: &NodeHealth) -> Value {
     })
 }
 
+/// The exit code when so many of the nodes can be used.
 fn quorum(answered: usize, nodes: usize) -> ExitCode {
     if answered * 2 > nodes { ExitCode::SUCCESS } else { NO_QUORUM.into() }
 }
@@ -226,12 +230,13 @@ fn plain(text: &str) -> String {
         .collect()
 }
 
+/// What is left of a key.
+fn rest(span: Duration) -> String {
+    if span == Duration::MAX { "never expires".to_owned() } else { format!("{} left", time(span)) }
+}
+
 fn time(span: Duration) -> String {
-    if span == Duration::MAX {
-        "for ever".to_owned()
-    } else {
-        format!("{:.1} s", span.as_secs_f64())
-    }
+    format!("{:.1} s", span.as_secs_f64())
 }
 
 /// None for a key that never expires.

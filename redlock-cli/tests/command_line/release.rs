@@ -59,4 +59,12 @@ fn a_lock_that_never_expires_is_not_promised_to_get_free() {
     assert!(nodes[0].keys().is_empty());
     nodes[0].command(&["SET", "redlock:r", "x", "PX", "600000"]);
     assert_eq!(json(&nodes, &["release", "r"])["never_expires"], false);
+
+    // One node of three has such a key. That node would never vote for the lock again.
+    let nodes = Nodes::start(3);
+    nodes[1].command(&["SET", "redlock:r", "x"]);
+    let (_, shown, _) = done(&nodes, &["inspect", "r"]);
+    assert!(shown.contains(": held, never expires"), "{shown}");
+    let (code, shown, _) = done(&nodes, &["release", "r"]);
+    assert!(code == 0 && shown.contains("never expires: use --now"), "{shown}");
 }

@@ -150,6 +150,27 @@ fn the_command_is_told_when_the_lock_is_lost() {
     assert_eq!(holder.code(), Some(74), "whatever its own exit code");
 }
 
+/// It gets no other signal before it goes on.
+#[test]
+fn a_command_that_stands_still_is_told_as_well() {
+    let nodes = Nodes::start(1);
+    let script = "trap 'echo told; exit 3' TERM; echo held; kill -STOP $$; \
+                  while :; do sleep 0.05; done";
+    let takes_away = |nodes: &Nodes| assert_eq!(done(nodes, &["release", "--now", "r"]).0, 0);
+    for (is_lost, code) in [(true, 74), (false, 3)] {
+        let holder = Holder::start(&nodes, &["--kill-after", "10m"], script);
+        assert_eq!(holder.line(), "held");
+        std::thread::sleep(Duration::from_millis(100));
+        if is_lost {
+            takes_away(&nodes);
+        } else {
+            holder.signal(Signal::TERM);
+        }
+        assert_eq!(holder.line(), "told");
+        assert_eq!(holder.code(), Some(code));
+    }
+}
+
 #[test]
 fn a_command_that_does_not_stop_is_killed() {
     let nodes = Nodes::start(1);
