@@ -18,8 +18,13 @@ pub(crate) fn main() -> ExitCode {
     let done = match Arguments::try_parse() {
         Ok(arguments) => start(arguments),
         Err(error) if error.use_stderr() => {
-            // If printing fails, there is no other way to report it.
-            let _ = error.print();
+            let text = error.to_string();
+            if text.contains("://") {
+                show::tell(show::without_credentials(&text));
+            } else {
+                // If printing fails, there is no other way to report it.
+                let _ = error.print();
+            }
             return USAGE.into();
         }
         // The help or the version, which was asked for.

@@ -275,6 +275,12 @@ fn what_cannot_work_is_64_and_no_quorum_is_69() {
         let (code, _, told) = done(&nodes, words);
         assert!(code == 64 && !told.is_empty(), "{words:?}: {code} {told}");
     }
+    for words in
+        [&["health", "redis://u:secret@h"][..], &["--restarts", "redis://:secret@h", "health"]]
+    {
+        let (code, _, told) = done(&nodes, words);
+        assert!(code == 64 && told.contains("..@h") && !told.contains("secret"), "{told}");
+    }
     for without in [None, Some(""), Some(" , ")] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_redlock"));
         command.env_remove("REDLOCK_NODES").envs(without.map(|urls| ("REDLOCK_NODES", urls)));
