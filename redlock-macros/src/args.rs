@@ -230,7 +230,7 @@ pub(crate) fn lock_in(attribute: TokenStream) -> Option<Ident> {
             return match tokens
                 .find(|token| !matches!(token, TokenTree::Ident(word) if word == "mut"))?
             {
-                TokenTree::Ident(name) if name != "self" => Some(name),
+                TokenTree::Ident(name) if value::is_variable(&name) => Some(name),
                 _ => None,
             };
         }

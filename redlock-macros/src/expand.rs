@@ -99,14 +99,19 @@ impl Locked<'_> {
         );
         body.set_span(work.span());
         let body = quote_spanned!(work.span()=> async move #body);
+        // A body may well give something to await, such as a task it has started.
+        let yields = self
+            .output
+            .may_be_a_future()
+            .then(|| quote_mixed!(#[allow(clippy::async_yields_async)]));
         quote_mixed! {
-            // An argument that only the key needs may be called `_id`.
-            #[allow(unknown_lints, clippy::used_underscore_binding)]
             let __redlock_locked = {
+                // An argument that only the key needs may be called `_id`.
+                #[allow(clippy::used_underscore_binding)]
                 let __redlock_call = #request;
+                #[allow(clippy::used_underscore_binding)]
                 let __redlock_refusal = #refusal;
-                // A body may well give something to await, such as a task it has started.
-                #[allow(unknown_lints, clippy::async_yields_async)]
+                #yields
                 let __redlock_body = #body;
                 #private::run(
                     __redlock_call,

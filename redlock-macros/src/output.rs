@@ -62,6 +62,11 @@ impl Output {
         Some(Self { is_guessed: !is_known && !last.is_result, ..last })
     }
 
+    /// Whether the value may itself be something to await.
+    pub(crate) fn may_be_a_future(&self) -> bool {
+        !self.is_result && self.ty.to_string() != "()"
+    }
+
     fn of_type(ty: &Type, signature: &Signature) -> Self {
         let mut written = ty.clone();
         Unwritable.visit_type_mut(&mut written);

@@ -19,7 +19,7 @@
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::{Expr, spanned::Spanned};
+use syn::{Expr, ExprAsync, ExprAwait, ExprClosure, spanned::Spanned, visit::Visit};
 
 use crate::{
     function::with_content,
@@ -165,11 +165,13 @@ impl Keys<'_> {
         }
     }
 
-    /// A template with its holes filled. All in one, unless two of them may borrow the same on their way.
+    /// A template with its holes filled. All in one, unless two of them may borrow the same on their way, or what one
+    /// borrows would live while another one awaits.
     fn filled(&self, holes: &[Hole], end: &str, span: Span) -> TokenStream {
         let private = self.paths.private();
         let computed = holes.iter().filter(|hole| !is_place(&hole.argument)).count();
-        if computed < 2 {
+        let awaits = holes.len() > 1 && holes.iter().any(|hole| awaits(&hole.argument));
+        if computed < 2 && !awaits {
             return self.format(holes, end, span);
         }
         let last = holes.len() - 1;
@@ -193,10 +195,10 @@ impl Keys<'_> {
         // no such suggestion, and names in it still mean what they mean here. A type that
         // cannot be written is shown at the template.
         quote_spanned!(mixed(start(span))=> {
-            macro_rules! redlock_template {
+            macro_rules! __redlock_template {
                 () => { #private::format!(#format, #((#arguments)),*) };
             }
-            redlock_template!()
+            __redlock_template!()
         })
     }
 
@@ -252,6 +254,21 @@ fn is_place(value: &Expr) -> bool {
         Expr::Reference(reference) => is_place(&reference.expr),
         _ => false,
     }
+}
+
+/// Whether the value is waited for. A body inside of it waits by itself.
+fn awaits(value: &Expr) -> bool {
+    struct Find(bool);
+    impl Visit<'_> for Find {
+        fn visit_expr_await(&mut self, _: &ExprAwait) {
+            self.0 = true;
+        }
+        fn visit_expr_async(&mut self, _: &ExprAsync) {}
+        fn visit_expr_closure(&mut self, _: &ExprClosure) {}
+    }
+    let mut find = Find(false);
+    find.visit_expr(value);
+    find.0
 }
 
 /// The empty place before this one.

@@ -76,6 +76,8 @@ impl ReturnedFuture {
             let mut search = Search { rewrite: Some(rewrite) };
             search.visit_expr_async_mut(returned);
             if let Some(rewrite) = search.rewrite {
+                // It is returned, and the block inside of it owns what it names.
+                returned.capture.get_or_insert_default();
                 rewrite_block(returned, rewrite);
             }
         }
@@ -152,6 +154,7 @@ fn is_argument(statement: &Stmt) -> bool {
 /// hand.
 fn is_mark(statement: &Stmt) -> bool {
     match statement {
+        Stmt::Local(local) if value_of(local).is_some_and(is_positional) => true,
         Stmt::Expr(Expr::If(early), _) => {
             matches!(&*early.cond, Expr::Let(condition) if binds(&condition.pat, "__ret"))
         }

@@ -5,7 +5,7 @@ use crate::keys;
 /// What other lock libraries call a key of ours.
 const ELSEWHERE: [(&str, &str); 21] = [
     ("key", "resource"),
-    ("keys", "resource"),
+    ("keys", "resources"),
     ("name", "resource"),
     ("expire", "ttl"),
     ("expiry", "ttl"),

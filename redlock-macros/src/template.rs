@@ -157,8 +157,8 @@ fn outside_quotes<T>(
                 }
             }
         }
-        // The prefix of `br".."` is no word of its own.
-        let prefix = c == 'b' && !word;
+        // The prefix of `br".."` and `cr".."` is no word of its own.
+        let prefix = matches!(c, 'b' | 'c') && !word;
         word = !prefix && (c.is_alphanumeric() || c == '_');
     }
 }

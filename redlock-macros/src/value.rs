@@ -169,7 +169,7 @@ pub(crate) fn toggle(key: &Ident, value: Expr) -> syn::Result<Expr> {
 pub(crate) fn name(key: &Ident, value: Expr) -> syn::Result<Ident> {
     let value = ungrouped(value);
     match &value {
-        Expr::Path(ExprPath { path, .. }) => path.get_ident().filter(|name| *name != "self"),
+        Expr::Path(ExprPath { path, .. }) => path.get_ident().filter(|name| is_variable(name)),
         _ => None,
     }
     .cloned()
@@ -179,6 +179,12 @@ pub(crate) fn name(key: &Ident, value: Expr) -> syn::Result<Ident> {
         );
         syn::Error::new_spanned(&value, told)
     })
+}
+
+/// Whether a name can be that of a variable. `Self`, `None` and constants cannot.
+pub(crate) fn is_variable(name: &Ident) -> bool {
+    let is_keyword = ["self", "crate", "super"].iter().any(|keyword| name == keyword);
+    !is_keyword && !name.to_string().starts_with(char::is_uppercase)
 }
 
 /// A function of one `LockError`.

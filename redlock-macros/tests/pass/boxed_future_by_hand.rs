@@ -49,6 +49,13 @@ fn opaque(id: u64) -> impl Future<Output = Result<String, AppError>> + Send {
     }
 }
 
+/// What it borrows comes from outside of the function, so that without the attribute it needs no `move`.
+#[allow(clippy::manual_async_fn)]
+#[redlock(resource = "order:{id}", client = memory())]
+fn without_move<'a>(id: &'a str) -> impl Future<Output = Result<&'a str, AppError>> + Send {
+    async { Ok(id.trim()) }
+}
+
 #[tokio::test]
 async fn a_function_that_ends_in_an_async_block_is_locked_in_it() {
     let future: Boxed<_> = boxed(1);
@@ -58,4 +65,5 @@ async fn a_function_that_ends_in_an_async_block_is_locked_in_it() {
     assert_eq!(by_a_name_of_ours(5).await.unwrap(), "order:5");
     assert_eq!(opaque(3).await.unwrap(), "order:3");
     assert!(opaque(0).await.is_err());
+    assert_eq!(without_move(" 6 ").await.unwrap(), "6");
 }

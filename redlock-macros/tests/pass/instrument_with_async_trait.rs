@@ -43,6 +43,20 @@ impl Orders for Shop {
     }
 }
 
+#[async_trait::async_trait]
+trait Counts {
+    async fn count(id: Path<u64>);
+}
+
+#[async_trait::async_trait]
+impl Counts for Shop {
+    #[tracing::instrument(skip_all)]
+    #[redlock(resource = "order:{id}", client = memory(), skip_if_held)]
+    async fn count(Path(id): Path<u64>) {
+        assert_eq!(locked(), format!("order:{id}"));
+    }
+}
+
 #[tokio::test]
 async fn all_three_go_together() {
     assert_eq!(Shop { id: 4 }.above(1).await.unwrap(), "order:4:1 4");
@@ -50,5 +64,6 @@ async fn all_three_go_together() {
     let mut runs = 0;
     Shop { id: 4 }.above_unit(&mut runs).await;
     assert_eq!(runs, 1);
+    Shop::count(Path(2)).await;
     assert_eq!(Shop { id: 4 }.below(Path(1)).await.unwrap(), "order:4:1 4");
 }

@@ -37,6 +37,23 @@ async fn generic<T: Display + Send>(id: T) -> Result<T, AppError> {
     Ok(id)
 }
 
+/// What one hole borrows does not live while another one awaits.
+#[redlock(resource = "{id}:{answer().await}", client = memory())]
+async fn awaits<T: Display + Send>(id: T) -> Result<String, AppError> {
+    drop(id);
+    Ok(locked())
+}
+
+/// Whether `&T` is `Send` is not known here.
+fn of_any_type<T: Display + Send>(id: T) -> impl Future<Output = Result<String, AppError>> + Send {
+    awaits(id)
+}
+
+async fn answer() -> u8 {
+    tokio::task::yield_now().await;
+    42
+}
+
 fn send<T: Future + Send>(future: T) -> T {
     future
 }
@@ -47,6 +64,7 @@ async fn futures_stay_send() {
     assert_eq!(send(shop.exclusive(vec![])).await.unwrap(), 0);
     assert_eq!(send(cell()).await.unwrap(), "5");
     assert_eq!(send(generic(5)).await.unwrap(), 5);
+    assert_eq!(send(of_any_type("a")).await.unwrap(), "a:42");
     let shop = Arc::new(shop);
     let spawned = tokio::spawn(async move { shop.shared(&String::from("x")).await });
     assert_eq!(spawned.await.unwrap().unwrap(), "a:x");

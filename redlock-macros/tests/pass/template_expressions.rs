@@ -67,6 +67,25 @@ async fn awaits(id: u8) -> Result<String, AppError> {
     Ok(format!("{} {id}", locked()))
 }
 
+macro_rules! redlock_template {
+    () => {
+        "of the user"
+    };
+}
+
+#[redlock(
+    resource = r##"{redlock_template!()}:{cr"\".to_str().unwrap_or("}")}"##,
+    client = memory()
+)]
+async fn of_the_user() -> Result<String, AppError> {
+    Ok(locked())
+}
+
+#[tokio::test]
+async fn a_hole_has_the_macros_and_the_raw_texts_of_its_author() {
+    assert_eq!(of_the_user().await.unwrap(), r"of the user:\");
+}
+
 #[redlock(resource = "{r#type}:{r#type:03}", client = memory())]
 async fn raw_name(r#type: u8) -> Result<String, AppError> {
     Ok(format!("{} {type}", locked()))

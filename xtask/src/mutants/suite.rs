@@ -17,6 +17,9 @@ use crate::{shell::Failure, sim};
 /// The longest time that a suite may take. A bug may keep a suite from ending, which shows nothing.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
+/// A test may need a feature, and without it would not be there to notice anything.
+const ALL: &str = "--all-features";
+
 /// A suite with its arguments, as the head of a patch names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Suite {
@@ -136,10 +139,10 @@ impl Suite {
                 command.env("RUSTFLAGS", sim::FLAGS);
                 command
             }
-            Kind::Lib => copy.cargo("lib", &[task, "--quiet", "-p", "redlock-core", "--lib"]),
+            Kind::Lib => copy.cargo("lib", &[task, "--quiet", ALL, "-p", "redlock-core", "--lib"]),
             Kind::Test => {
                 let (package, suite) = (&self.arguments[0], &self.arguments[1]);
-                copy.cargo("lib", &[task, "--quiet", "-p", package, "--test", suite])
+                copy.cargo("lib", &[task, "--quiet", ALL, "-p", package, "--test", suite])
             }
         }
     }

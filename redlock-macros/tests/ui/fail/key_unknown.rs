@@ -25,4 +25,9 @@ async fn locked_5(id: u64) -> Result<(), LockError> {
     Ok(())
 }
 
+#[redlock(keys = ["a", "b"])]
+async fn locked_6(id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
 fn main() {}

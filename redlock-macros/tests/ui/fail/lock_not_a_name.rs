@@ -15,4 +15,14 @@ async fn locked_3(id: u64) -> Result<(), LockError> {
     Ok(())
 }
 
+#[redlock(resource = "a", lock = crate)]
+async fn locked_4(id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[redlock(resource = "a", lock = None)]
+async fn locked_5(id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
 fn main() {}
