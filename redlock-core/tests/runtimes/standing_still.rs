@@ -224,6 +224,26 @@ fn a_lock_is_renewed_on_its_runtime_while_that_of_the_nodes_stands_still() {
     });
 }
 
+/// The second runtime took the task that renews over when the first stood still for a moment. The nodes had been asked
+/// just now, and their tasks stayed.
+#[test]
+fn a_lock_is_renewed_while_the_tasks_of_the_nodes_alone_stand_still_elsewhere() {
+    let redlock = Redlock::builder().nodes(nodes()).ttl(Duration::from_secs(3)).build().unwrap();
+    let (first, second) = (driven(), runtime());
+    let client = redlock.clone();
+    let _kept = first.block_on(first.spawn(async move { client.lock("a").await.unwrap() }));
+    second.block_on(async {
+        first.spawn(async { std::thread::sleep(Duration::from_millis(650)) });
+        sleep(Duration::from_millis(500)).await;
+        assert!(redlock.lock("b").into_future().now_or_never().is_none());
+        sleep(Duration::from_millis(400)).await;
+        let guard = redlock.lock("r").await.unwrap();
+        first.spawn(async { std::thread::sleep(Duration::from_secs(8)) });
+        let lost = tokio::time::timeout(Duration::from_secs(6), guard.lost()).await;
+        assert!(lost.is_err() && guard.is_valid());
+    });
+}
+
 /// The second runtime took the task that renews over when the first stood still for a moment.
 #[test]
 fn a_lock_is_renewed_on_its_runtime_when_the_one_that_took_the_renewals_over_stands_still() {

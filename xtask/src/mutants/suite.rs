@@ -82,11 +82,12 @@ impl Suite {
     pub(super) fn fails(&self, copy: &Copy, log: &Path) -> Result<String, Failure> {
         self.build(copy, log)?;
         let status = run(self.command(copy, &["--first"]), log)?;
+        let text = fs::read_to_string(log).unwrap_or_default();
         if status.success() {
-            return Err(Failure::new(format!("{self} did not notice")));
+            let what = if self.has_run(&text) { "did not notice" } else { "has no such test" };
+            return Err(Failure::new(format!("{self} {what}")));
         }
         // A suite that could not run has not noticed anything.
-        let text = fs::read_to_string(log).unwrap_or_default();
         self.first_failure(&text).ok_or_else(|| {
             Failure::new(format!("{self} ended with {status}: see {}", log.display()))
         })
@@ -147,6 +148,12 @@ impl Suite {
         }
     }
 
+    /// Whether a report tells of any test.
+    fn has_run(&self, report: &str) -> bool {
+        let mut counts = report.lines().filter_map(|line| line.strip_prefix("running "));
+        self.kind == Kind::Sim || counts.any(|count| !count.starts_with("0 "))
+    }
+
     /// The first line of a report that tells of a failure.
     fn first_failure(&self, report: &str) -> Option<String> {
         let begins = match self.kind {
@@ -199,6 +206,13 @@ mod tests {
             assert!(text.parse::<Suite>().unwrap_err().contains(usage), "{text}");
         }
         assert!("all of them".parse::<Suite>().unwrap_err().contains("there is no suite \"all\""));
+    }
+
+    #[test]
+    fn a_report_tells_whether_there_was_such_a_test() {
+        assert!(suite("lib x").has_run("\nrunning 0 tests\n\nrunning 1 test\n.\n"));
+        assert!(!suite("lib x").has_run("\nrunning 0 tests\n\ntest result: ok. 0 passed\n"));
+        assert!(suite("sim --seeds 9").has_run("schedules 9\n"));
     }
 
     #[test]

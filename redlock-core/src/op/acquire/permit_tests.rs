@@ -35,7 +35,7 @@ use crate::{
     resources::Resources,
     settings::Terms,
     testing::{are_empty, nodes},
-    wait::{FailedAttempt, Front, Joined, queue_node},
+    wait::{Entry, FailedAttempt, Front, Joined, Report, Signal, queue_node},
 };
 
 const TTL: Duration = Duration::from_secs(9);

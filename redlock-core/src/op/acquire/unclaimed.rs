@@ -102,6 +102,22 @@ mod tests {
         assert_eq!(left, 4 * MIN_PAUSE);
     }
 
+    /// The client with the turn may be far away, and is about to take it.
+    #[tokio::test(start_paused = true)]
+    async fn a_lock_that_is_seen_free_is_left_to_the_client_with_the_turn() {
+        let second = Duration::from_secs(1);
+        for (turn_of_others, left_alone) in [(None, Duration::ZERO), (Some(second), second)] {
+            let redlock = Redlock::in_memory(3);
+            drop(redlock.lock("warm").await.unwrap());
+            let all = &redlock.client().nodes;
+            let watch = watch(all, &"redlock:r".into());
+            sleep(second).await;
+            let begun = Instant::now();
+            unclaimed(&watch, all, turn_of_others.map(|left| all.clock.now() + left), None).await;
+            assert_eq!(begun.elapsed(), left_alone);
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_keeper_that_is_further_away_than_a_quorum_has_the_time_to_speak() {
         let nodes = nodes(3);

@@ -145,8 +145,8 @@ async fn a_waiter_whose_own_client_gave_it_the_turn_hears_of_its_next_turn() {
     }
 }
 
-/// The turn that it passes on is for another client. Clients without a quorum that asked again each time
-/// would pass the turn round without a pause.
+/// The turn that it passes on is for another client. Clients without a quorum that asked again each time, or tasks of
+/// such a client, would pass the turn round without a pause.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_leaves_without_a_quorum_does_not_ask_again_at_once() {
     let nodes = nodes(3);
@@ -159,16 +159,20 @@ async fn a_client_that_leaves_without_a_quorum_does_not_ask_again_at_once() {
     let (mut request, mut front) = permit_request(client, &terms, 1, now);
     let (end, full) = (now + 60 * SECOND, FailedAttempt::full());
     let chance = joins_queue(&mut request, &mut front, end).await;
+    let mut own = Entry::new(&client.nodes, front.key(), format!("{:040}.task", 1));
+    assert!(matches!(own.report().await, Report::At(_)));
     let waiting = tokio::spawn(next.lock("r").permits(1).wait(60 * SECOND).into_future());
     sleep(SECOND / 2).await;
     let keeper = queue_node(&client.nodes, &request.key).unwrap();
     held.release().await.unwrap();
     nodes.iter().enumerate().filter(|(index, _)| *index != keeper).for_each(|(_, it)| it.stop());
     sleep(SECOND / 10).await;
+    assert_eq!(own.take_signal(), Some(Signal::Next));
     let begun = Instant::now();
     let failure = FailedAttempt { no_quorum: true, ..full };
     let chance = request.chance(&mut front, Some(&failure), Some(chance), end).await.unwrap();
     assert!(begun.elapsed() >= SECOND / 10, "{chance:?} after {:?}", begun.elapsed());
+    assert_eq!(own.take_signal(), None);
     waiting.abort();
 }
 
