@@ -14,7 +14,10 @@ pub mod orders;
 ///
 /// [`LockError::Config`] for what is not a list of URLs, or not a time; [`LockError::NoQuorum`].
 pub async fn connect() -> Result<Redlock, LockError> {
-    let Ok(nodes) = std::env::var("REDLOCK_NODES") else { return Ok(Redlock::in_memory(5)) };
+    let Ok(nodes) = std::env::var("REDLOCK_NODES") else {
+        eprintln!("locks are in this process alone: REDLOCK_NODES names no nodes");
+        return Ok(Redlock::in_memory(5));
+    };
     let nodes = nodes.split(',').map(str::trim);
     match std::env::var("NODE_TIMEOUT_MS") {
         Ok(timeout) => {

@@ -127,7 +127,7 @@ async fn a_busy_service_exports_its_metrics_and_its_traces() {
     let mut scraped = String::new();
     wait_until("the job is counted", async || {
         scraped = get(format!("{}/metrics", service.url)).await;
-        scraped.contains("label=\"report:{day}\"")
+        scraped.contains("label=\"report:{tick}\"")
     })
     .await;
     assert!(!scraped.contains("4711"), "a resource is a label:\n{scraped}");

@@ -156,7 +156,8 @@ impl LockGuard {
     /// process must not work under the lock any more. No node is asked. The lock stays taken until it
     /// is adopted, and expires when it is not. A lock that cannot be adopted is released.
     ///
-    /// A fencing token goes along. The settings `ttl`, `clock_drift_factor`, `auto_extend`, `min_hold` and
+    /// A fencing token goes along, and a store cannot tell the two holders apart by it: finish all writes before. One that
+    /// timed out here may still be on its way, and is not finished. The settings `ttl`, `clock_drift_factor`, `auto_extend`, `min_hold` and
     /// `max_hold` do, too, and what is left of the last two is told by the wall clocks of both
     /// processes. A lock that is lost already, or in doubt, cannot be adopted, and neither can that of a
     /// reader or a permit.

@@ -37,7 +37,7 @@
 //!
 //! | name | type | labels | what |
 //! |---|---|---|---|
-//! | `redlock_acquires_total` | counter | `label`, `outcome` | requests that ended: `acquired`, `joined` (re-entry), `adopted`, `held`, `no_quorum`, `shutting_down`, `lost` (a lease that could not be adopted), `misused` (a resource that cannot be locked, or a request outside a runtime), `cancelled`. Settings that are refused before a request begins do not count |
+//! | `redlock_acquires_total` | counter | `label`, `outcome` | requests that ended: `acquired`, `joined` (re-entry), `adopted`, `held`, `no_quorum`, `shutting_down`, `lost` (a lease that could not be adopted), `misused` (a resource that cannot be locked), `cancelled` (dropped, or its runtime has ended). Settings that are refused before a request begins do not count, nor do requests outside a runtime |
 //! | `redlock_acquire_duration_seconds` | histogram | `label`, `outcome` | from a request to its answer |
 //! | `redlock_wait_duration_seconds` | histogram | `label` | from a request to the attempt that got the lock |
 //! | `redlock_hold_duration_seconds` | histogram | `label` | from getting a lock to its release or loss |

@@ -9,10 +9,12 @@ use std::{
 
 use futures_util::{
     FutureExt,
-    future::{BoxFuture, pending, ready},
+    future::{BoxFuture, pending},
 };
 
-use crate::{error::LockError, guard::LockGuard, runtime::check_runtime, settings::Terms};
+use crate::{
+    error::LockError, guard::LockGuard, runtime::check_runtime, settings::Terms, telemetry,
+};
 
 /// The future of a [`LockRequest`](crate::LockRequest).
 ///
@@ -50,7 +52,11 @@ impl<T: Send + 'static> Asked<T> {
     {
         Self(match terms {
             Ok(terms) => ask(terms).boxed(),
-            Err(error) => ready(Err(error)).boxed(),
+            Err(error) => async move {
+                telemetry::refused(&error);
+                Err(error)
+            }
+            .boxed(),
         })
     }
 

@@ -103,7 +103,8 @@ impl Redlock {
     /// wait for long.
     ///
     /// [`fenced`](LockRequest::fenced) gives one token for the set, larger than every token that was
-    /// given for any of its resources before.
+    /// given for any of its resources before. Show it to the store for each of them: a later holder of one of them alone
+    /// is seen there and nowhere else.
     ///
     /// A set needs scripts on the nodes (`+eval +evalsha`) and `+mget +exists`. On a Redis cluster, all
     /// resources of a set must be in one slot: put the same hash tag into each, as in

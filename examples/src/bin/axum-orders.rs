@@ -48,6 +48,18 @@ async fn reconcile() -> Result<(), LockError> {
     }
 }
 
+/// Reconciles whenever this replica may, until it shuts down. An outage of the nodes ends one turn, and no more.
+async fn keep_reconciling() {
+    loop {
+        match reconcile().await {
+            Err(LockError::ShuttingDown { .. }) => return,
+            Err(error) => println!("the reconciliation is interrupted: {error}"),
+            Ok(()) => {}
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let redlock = connect().await?;
@@ -68,7 +80,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let _ = stopped.await;
     });
     let server = tokio::spawn(server.into_future());
-    let background = tokio::spawn(reconcile());
+    let background = tokio::spawn(keep_reconciling());
 
     told_to_stop().await?;
     println!("stopping");
@@ -77,8 +89,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     pools::shutdown(GRACE).await;
     drop(stop); // no new connections
     server.await??; // every response is delivered
-    if let Err(error) = background.await? {
-        println!("the reconciliation has ended: {error}");
-    }
+    background.await?;
     Ok(())
 }

@@ -19,14 +19,16 @@ use crate::{
 ///
 /// # Errors
 ///
-/// `Config` when the request asks for something that the hold does not have, and `InvalidResource` for what
-/// cannot be locked: any hold would have all of no resources.
+/// `Config` when the request asks for something that the hold does not have.
 pub(crate) fn join(
     client: &Client,
     resources: &Resources,
     terms: &Terms,
 ) -> Result<Option<BodyGuard>, LockError> {
-    resources.check()?;
+    if resources.check().is_err() {
+        // Any hold would have all of no resources. The request itself is refused, and counted.
+        return Ok(None);
+    }
     let fits_mode = |hold: &Arc<Hold>| {
         (terms.shared || !hold.is_shared()) && terms.permits.is_some() == hold.is_permit()
     };

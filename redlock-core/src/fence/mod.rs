@@ -22,7 +22,8 @@
 //!
 //! # What is guaranteed
 //!
-//! Two holders of one resource never have the same token, and the order of the tokens is the order in
+//! Two holders of one resource never have the same token, but for an adopter, which goes on with that of its giver
+//! ([`LockGuard::into_lease`](crate::LockGuard::into_lease)), and the order of the tokens is the order in
 //! which the nodes granted the lock, whatever clocks do. A token from the nodes is larger than every
 //! token that any client had before it asked. A token that one task hands to the next in the same
 //! process is larger too, as long as the lock is valid meanwhile. Once it is not, a store that has

@@ -13,6 +13,11 @@
 //! - **No row changed means that a later holder has been there.** Roll back, write nothing, and do
 //!   not try again with this token.
 //! - **Use the same resource name** as for the lock, in every program that writes the same data.
+//! - **A set registers each of its resources**, in sorted order, and is refused when any of them is: a later
+//!   holder of one of them alone advances that row and no other.
+//! - **End transactions that stand still.** A holder that stops inside its transaction keeps its row, and each
+//!   later holder waits for it, however long its lease is over. Keep PostgreSQL's
+//!   `idle_in_transaction_session_timeout` below the ttl, and `lock_timeout` too. SQLite has no such limit.
 //!
 //! `ADVANCE` locks its row until the transaction ends, so holders of one resource pass one after
 //! the other, whatever the lock on the nodes is doing. Holders of other resources do not wait.
@@ -23,6 +28,7 @@
 //! |---|---|
 //! | PostgreSQL, `READ COMMITTED` | nothing: the statement waits for the transaction in its way, and judges by what that has committed |
 //! | PostgreSQL, `REPEATABLE READ` and `SERIALIZABLE` | SQLSTATE 40001 from any statement or from the commit: roll back, and run the whole transaction again **with the same token** |
+//! | PostgreSQL, any level | 40P01 (a deadlock), 55P03 (`lock_timeout`) and 25P03 (it stood still for too long): the same |
 //! | SQLite | `SQLITE_BUSY` when another connection writes for longer than the busy timeout: the same |
 //!
 //! A new lock for the second try would be of no use: the token says which holder this is, and a

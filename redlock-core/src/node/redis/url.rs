@@ -149,6 +149,10 @@ fn tcp(mut url: Url, tls: bool) -> Result<Endpoint, LockError> {
     let subject = subject(&url, &name);
     let no = |problem: &str| Err(refuse(&subject, problem));
 
+    // It is no part of any host. The list was not taken apart.
+    if name.contains(',') {
+        return no("its host has a comma: each node is a URL of its own");
+    }
     if port == 0 {
         return no("the port is 0: a port is 1 to 65535");
     }

@@ -1,9 +1,9 @@
 //! A lease as data.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use serde::{
-    de::{Deserialize, Deserializer, Error},
+    de::{Deserialize, Deserializer, Error, SeqAccess, Visitor},
     ser::{Serialize, Serializer},
 };
 
@@ -13,21 +13,9 @@ use crate::{fence::FencingToken, resources::Resources, token::Token};
 /// Changes when the fields do.
 const VERSION: u8 = 1;
 
-/// The fields in a fixed order, so that formats without names can carry them. Times are in
+/// The fields are in a fixed order, so that formats without names can carry them. Times are in
 /// milliseconds. There is one resource, or a set. Fingerprints are text: not every format carries 64 bits.
-type Fields = (
-    u8,
-    Vec<String>,
-    String,
-    u64,
-    u64,
-    f64,
-    bool,
-    Option<u64>,
-    Option<u64>,
-    Option<u64>,
-    Vec<String>,
-);
+const FIELDS: usize = 11;
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
@@ -55,37 +43,91 @@ impl Serialize for Lease {
 
 impl<'de> Deserialize<'de> for Lease {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let fields = Fields::deserialize(deserializer)?;
-        let (version, resources, token, valid_until, ttl, drift, auto_extend, ..) = fields;
-        let (.., fence, min, max, unconfirmed) = fields;
+        deserializer.deserialize_tuple(FIELDS, Reader)
+    }
+}
+
+/// Reads the version before anything else: another release may have other fields.
+struct Reader;
+
+/// What is wrong with a lease is not told: it may be a secret (rule 19).
+fn broken<E: Error>() -> E {
+    E::custom("this is no lease")
+}
+
+fn next<'de, A: SeqAccess<'de>, T: Deserialize<'de>>(fields: &mut A) -> Result<T, A::Error> {
+    fields.next_element().map_err(|_| broken())?.ok_or_else(broken)
+}
+
+impl<'de> Visitor<'de> for Reader {
+    type Value = Lease;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a lease")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut fields: A) -> Result<Lease, A::Error> {
+        let version: u8 = next(&mut fields)?;
         if version != VERSION {
-            return Err(D::Error::custom(format_args!(
+            return Err(A::Error::custom(format_args!(
                 "a lease of version {version}, and this release reads version {VERSION}: use one \
                  release of redlock-core on both sides"
             )));
         }
-        let resources = Resources::all(resources);
-        resources.check().map_err(D::Error::custom)?;
-        // What is wrong with it is not told: it may be a secret.
-        let broken = || D::Error::custom("this is no lease");
-        let fencing_token = match fence {
-            None => None,
-            Some(number) => Some(FencingToken::from_number(number).ok_or_else(broken)?),
-        };
-        Ok(Self {
+        let resources = Resources::all(next::<_, Vec<String>>(&mut fields)?);
+        resources.check().map_err(A::Error::custom)?;
+        let token: String = next(&mut fields)?;
+        Ok(Lease {
             resources,
             token: Token::parse(&token).ok_or_else(broken)?,
-            valid_until: Duration::from_millis(valid_until),
-            ttl: Duration::from_millis(ttl),
-            clock_drift_factor: drift,
-            auto_extend,
-            fencing_token,
-            min_hold_until: min.map(Duration::from_millis),
-            max_hold_until: max.map(Duration::from_millis),
-            unconfirmed: unconfirmed
+            valid_until: Duration::from_millis(next(&mut fields)?),
+            ttl: Duration::from_millis(next(&mut fields)?),
+            clock_drift_factor: next(&mut fields)?,
+            auto_extend: next(&mut fields)?,
+            fencing_token: match next(&mut fields)? {
+                None => None,
+                Some(number) => Some(FencingToken::from_number(number).ok_or_else(broken)?),
+            },
+            min_hold_until: next::<_, Option<_>>(&mut fields)?.map(Duration::from_millis),
+            max_hold_until: next::<_, Option<_>>(&mut fields)?.map(Duration::from_millis),
+            unconfirmed: next::<_, Vec<String>>(&mut fields)?
                 .iter()
                 .map(|it| u64::from_str_radix(it, 16).map_err(|_| broken()))
                 .collect::<Result<_, _>>()?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn error(lease: &serde_json::Value) -> String {
+        serde_json::from_str::<Lease>(&lease.to_string()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_lease_of_another_release_is_told_by_its_version_whatever_its_fields_are() {
+        for lease in [json!([2]), json!([2, {"resources": ["a"]}, 7]), json!([2, ["a"], "b", 1, 2])]
+        {
+            assert!(error(&lease).starts_with("a lease of version 2, and "), "{lease}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_lease_is_not_shown() {
+        let secret = "0123456789abcdef0123456789abcdef01234567";
+        for lease in [
+            json!([]),
+            json!([secret]),
+            json!([VERSION, secret]),
+            json!([VERSION, ["a"], [secret]]),
+            json!([VERSION, ["a"], format!("{secret}.me"), secret]),
+        ] {
+            let error = error(&lease);
+            assert!(error.starts_with("this is no lease"), "{lease}: {error}");
+        }
     }
 }

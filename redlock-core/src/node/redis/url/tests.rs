@@ -81,6 +81,8 @@ fn urls_that_cannot_work_are_refused_with_the_reason() {
         ("redis://127.0.0.1:65536", "invalid port"),
         ("redis://127.0.0.1:port", "invalid port"),
         ("redis://127.0.0.1:0", "port is 0"),
+        ("redis://a,b,c", "each node is a URL of its own"),
+        ("redis://a:6379,b:6379", "URL of a node"),
         ("redis://:6379", "empty host"),
         ("redis://", "no host"),
         ("redis:///1", "no host"),
