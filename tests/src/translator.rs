@@ -158,7 +158,7 @@ fn write(words: &Words, out: &mut Vec<u8>) {
 
 /// A command that is answered by this error.
 pub fn error(text: &str) -> Words {
-    let script = format!("return redis.error_reply('{text}')");
+    let script = format!("return redis.error_reply([[{text}]])");
     [b"EVAL", script.as_bytes(), b"0"].map(<[u8]>::to_vec).into()
 }
 

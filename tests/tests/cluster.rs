@@ -1,10 +1,10 @@
 //! A cluster as one node: slots that move and masters that fail under held locks.
 
-use std::time::Duration;
+use std::{future::IntoFuture, time::Duration};
 
 use futures_util::future::join_all;
-use redlock_core::{Builder, LockError, LockGuard, Node, Redlock, Restarts};
-use redlock_tests::{Cluster, Server, patient, wait_until, within};
+use redlock_core::{Builder, LockError, LockGuard, Node, Redlock, Released, Restarts};
+use redlock_tests::{Cluster, LIMIT, Server, patient, wait_until, within};
 
 fn client(cluster: &Cluster) -> Builder {
     patient([Node::cluster(cluster.urls())]).ttl(Duration::from_secs(40))
@@ -105,6 +105,33 @@ async fn a_slot_moves_under_a_held_lock_and_redirections_are_followed() {
     .await;
     let health = within("health", one.health()).await;
     assert!(health[0].is_up(), "{health:?}");
+}
+
+/// In a slot that moves, scripts may use no key that is not there: the waiter cannot be given its turn.
+#[tokio::test]
+async fn a_lock_that_clients_wait_for_is_released_while_its_slot_moves() {
+    let cluster = Cluster::start(false);
+    let (one, other) = (client(&cluster).build().unwrap(), client(&cluster).build().unwrap());
+    let key = "redlock:{moves}r";
+    let from = cluster.owner(key);
+    let has = |what: &str| cluster.masters[from].keys().iter().any(|key| key.ends_with(what));
+    let wait = |redlock: &Redlock| tokio::spawn(redlock.lock("{moves}r").wait(LIMIT).into_future());
+    // The lock is taken in a turn, which its release ends.
+    let before = within("a lock", other.lock("{moves}r")).await.unwrap();
+    let guard = wait(&one);
+    wait_until("it waits in a queue", async || has(":queue")).await;
+    within("release", before.release()).await.unwrap();
+    let guard = within("its turn", guard).await.unwrap().unwrap();
+    let waiting = wait(&other);
+    wait_until("it waits in a queue", async || has(":queue") && !has(":queue:turn")).await;
+    let to = (from + 1) % 3;
+    cluster.begin_move(key, to);
+    assert_eq!(within("release", guard.release()).await.unwrap(), Released::Ours);
+    assert!(has(":queue"), "the waiter has its place");
+    let second = within("the waiter", waiting).await.unwrap().unwrap();
+    cluster.move_keys(key, to);
+    cluster.end_move(key, to);
+    within("release", second.release()).await.unwrap();
 }
 
 #[tokio::test]

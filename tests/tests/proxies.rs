@@ -110,3 +110,38 @@ async fn a_proxy_that_speaks_only_resp2_costs_nothing_but_pushes() {
     wait_until("nothing is left", async || server.keys().iter().all(|key| key.ends_with(":fence")))
         .await;
 }
+
+/// Envoy, for example: it takes the password in `AUTH` alone, and nothing else before.
+#[tokio::test]
+async fn a_proxy_that_wants_a_login_before_anything_else_is_logged_in_to() {
+    let server = Server::start();
+    let proxy = Translator::start(&server, |words| {
+        let words = match &words[0][..] {
+            b"HELLO" => translator::error("NOAUTH Authentication required."),
+            b"AUTH" => vec![b"PING".to_vec()],
+            _ => words,
+        };
+        Some(words)
+    });
+    let url = proxy.url().replace("redis://", "redis://:password@");
+    let redlock = patient([url]).build().unwrap();
+    within("a lock", redlock.lock("r")).await.unwrap().release().await.unwrap();
+}
+
+/// A server before Redis 6, whose provider prints a user in the URL all the same.
+#[tokio::test]
+async fn a_server_without_users_gets_the_password_alone() {
+    let server = Server::start();
+    let old = Translator::start(&server, |words| {
+        let words = match (&words[0][..], words.len()) {
+            (b"HELLO", _) => translator::error("ERR unknown command 'HELLO'"),
+            (b"AUTH", 2) => vec![b"PING".to_vec()],
+            (b"AUTH", _) => translator::error("ERR wrong number of arguments for 'auth' command"),
+            _ => words,
+        };
+        Some(words)
+    });
+    let url = old.url().replace("redis://", "redis://default:password@");
+    let redlock = patient([url]).build().unwrap();
+    within("a lock", redlock.lock("r")).await.unwrap().release().await.unwrap();
+}

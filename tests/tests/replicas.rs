@@ -135,3 +135,27 @@ async fn a_server_that_refuses_to_wait_says_so_at_the_connect() {
     let error = within("no lock", trusting(node).try_lock("r")).await.unwrap_err();
     assert!(error.to_string().contains("needs WAIT"), "{error}");
 }
+
+/// Its run id is that of before, and its data may be another server's.
+#[tokio::test]
+async fn a_master_that_was_a_replica_unseen_sits_out() {
+    let server = Server::start();
+    let redlock = patient([server.url()]).build().unwrap();
+    let guard = within("a lock", redlock.lock("held")).await.unwrap();
+    server.command(&["REPLICAOF", "127.0.0.1", "1"]);
+    server.command(&["REPLICAOF", "NO", "ONE"]);
+    assert!(within("health", redlock.health()).await[0].sits_out.is_none(), "it has seen nothing");
+    // As sentinels do it.
+    server.command(&["CLIENT", "KILL", "TYPE", "normal"]);
+    wait_until("it sits out", async || {
+        within("health", redlock.health()).await[0].sits_out.is_some()
+    })
+    .await;
+    let error = within("no lock", redlock.try_lock("new")).await.unwrap_err();
+    assert!(error.to_string().contains("it was a replica"), "{error}");
+    // It has the lock still, which is renewed there.
+    within("longer", guard.extend(Duration::from_secs(40))).await.unwrap();
+    server.command(&["CLIENT", "KILL", "TYPE", "normal"]);
+    wait_until("it is extended", async || guard.extend(Duration::from_secs(40)).await.is_ok())
+        .await;
+}

@@ -266,6 +266,11 @@ async fn sentinels_and_masters_have_logins_of_their_own() {
     let redlock = patient([node().credentials(data)]).build().unwrap();
     let error = within("no lock", redlock.try_lock("r")).await.unwrap_err();
     assert!(error.to_string().contains("NOAUTH"), "{error}");
+    let wrong = || async { Ok(Credentials::new("default", "canary-password")) };
+    let node = node().credentials(data).sentinel_credentials(wrong);
+    let redlock = patient([node]).build().unwrap();
+    let error = within("no lock", redlock.try_lock("r")).await.unwrap_err().to_string();
+    assert!(error.contains("WRONGPASS") && !error.contains("canary"), "{error}");
 }
 
 #[tokio::test]

@@ -37,6 +37,9 @@ pub(crate) struct Identity {
     /// Names one process: the name changes with each restart. None when the server does not tell:
     /// then no reconnect can be told from a restart.
     pub(crate) run_id: Option<Arc<str>>,
+    /// The replication id of the master that it followed before it became a master itself. It forgets that after an hour
+    /// without replicas.
+    pub(crate) followed: Option<Arc<str>>,
     pub(crate) uptime: Option<Duration>,
     /// The eviction policy, when it may drop locks.
     pub(crate) evicts: Option<Arc<str>>,
@@ -74,7 +77,21 @@ enum Seen {
     NoProcess,
     /// The process does not tell its run id: the next process that answers may be another process.
     Nameless,
-    Process(Arc<str>),
+    Process {
+        run_id: Arc<str>,
+        followed: Option<Arc<str>>,
+    },
+}
+
+impl Seen {
+    fn of(identity: &Identity) -> Self {
+        match &identity.run_id {
+            None => Self::Nameless,
+            Some(run_id) => {
+                Self::Process { run_id: Arc::clone(run_id), followed: identity.followed.clone() }
+            }
+        }
+    }
 }
 
 /// The known state of the process behind one node.
@@ -123,14 +140,18 @@ impl Quarantine {
         let was_replica = std::mem::take(&mut self.was_replica);
         let suspicion = match &self.seen {
             _ if was_replica => Some(Suspicion::WasReplica),
-            Seen::Process(before) if identity.run_id.as_ref() == Some(before) => None,
-            Seen::Process(_) | Seen::Nameless => Some(Suspicion::Restarted),
+            Seen::Process { run_id, followed } if identity.run_id.as_ref() == Some(run_id) => {
+                // Another client, or the sentinels, made it a replica and a master again meanwhile.
+                let was_promoted = identity.followed.is_some() && identity.followed != *followed;
+                was_promoted.then_some(Suspicion::WasReplica)
+            }
+            Seen::Process { .. } | Seen::Nameless => Some(Suspicion::Restarted),
             Seen::NoProcess if self.was_down && quorum_seen => Some(Suspicion::WasDown),
             Seen::NoProcess => (self.restarts == Restarts::Strict
                 && identity.uptime.is_none_or(|uptime| uptime < self.span))
             .then_some(Suspicion::Young),
         };
-        self.seen = identity.run_id.clone().map_or(Seen::Nameless, Seen::Process);
+        self.seen = Seen::of(identity);
         let suspicion = suspicion.filter(|_| self.restarts != Restarts::Trusted)?;
         // Measured by this client's own clock: the node's uptime jumps with its wall clock.
         self.sits_out = Some((suspicion, now + self.span));
@@ -158,6 +179,7 @@ mod tests {
     fn process(run_id: &str, uptime: u64) -> Identity {
         Identity {
             run_id: Some(run_id.into()),
+            followed: None,
             uptime: Some(Duration::from_secs(uptime)),
             evicts: None,
             is_nameless: false,
@@ -176,6 +198,28 @@ mod tests {
         assert_eq!(node.admit(&process("b", 9999), true, at(30)), None, "the same process still");
         assert_eq!(node.sits_out(at(69)), Some((Suspicion::Restarted, Duration::from_secs(1))));
         assert_eq!(node.sits_out(at(70)), None);
+    }
+
+    /// It has another server's data, and its run id from before.
+    #[test]
+    fn a_process_that_was_a_replica_unseen_sits_out() {
+        let promoted = |followed: Option<&str>| Identity {
+            followed: followed.map(Into::into),
+            ..process("a", 9999)
+        };
+        let mut node = Quarantine::new(Restarts::Observed, SPAN);
+        for (followed, now, suspicion) in [
+            (None, 0, None),
+            (Some("x"), 100, Some(Suspicion::WasReplica)),
+            (Some("x"), 200, None),
+            (Some("y"), 300, Some(Suspicion::WasReplica)),
+            // After an hour it has forgotten, and is the same.
+            (None, 4000, None),
+            (Some("z"), 4100, Some(Suspicion::WasReplica)),
+        ] {
+            node.went_down();
+            assert_eq!(node.admit(&promoted(followed), now > 0, at(now)), suspicion, "{now}");
+        }
     }
 
     #[test]

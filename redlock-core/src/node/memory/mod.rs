@@ -250,6 +250,7 @@ impl Connector for MemoryNode {
             runtime::spawn(answer(session, mode, queue));
             let connection = MemoryConnection { name: Arc::clone(&self.server.name), calls };
             let identity = Identity {
+                followed: None,
                 run_id: Some(format!("{}.{}", self.server.name, seen.life).into()),
                 uptime: Some(seen.started.map_or(Duration::MAX, |started| started.elapsed())),
                 evicts: None,

@@ -32,10 +32,15 @@ pub(super) fn read(answers: &[Value]) -> Result<Identity, String> {
         let Ok(text) = redis::from_redis_value_ref::<String>(answer) else { continue };
         for (field, value) in text.lines().filter_map(|line| line.split_once(':')) {
             match (field, value) {
-                ("role", "slave" | "replica") => {
+                // An active replica takes writes, which those of another server overwrite.
+                ("role", "slave" | "replica" | "active-replica") => {
                     return Err(IS_REPLICA.to_owned());
                 }
                 ("run_id", run_id) if !run_id.is_empty() => identity.run_id = Some(run_id.into()),
+                // Zeros where it followed no server.
+                ("master_replid2", id) if id.bytes().any(|it| it != b'0') => {
+                    identity.followed = Some(id.into());
+                }
                 ("uptime_in_seconds", uptime) => {
                     identity.uptime = uptime.parse().ok().map(at_least);
                 }
@@ -85,7 +90,17 @@ mod tests {
 
     #[test]
     fn a_replica_is_no_node() {
-        let answers = [bulk("run_id:abc\r\n"), bulk("# Replication\r\nrole:slave\r\n")];
-        assert!(read(&answers).unwrap_err().contains("replica"));
+        for role in ["slave", "replica", "active-replica"] {
+            let answers = [bulk("run_id:abc\r\n"), bulk(&format!("role:{role}\r\n"))];
+            assert!(read(&answers).unwrap_err().contains("replica"), "{role}");
+        }
+    }
+
+    #[test]
+    fn a_master_tells_which_one_it_followed() {
+        for (id, followed) in [("0".repeat(40), None), ("a0".repeat(20), Some("a0".repeat(20)))] {
+            let identity = read(&[bulk(&format!("master_replid2:{id}\r\n"))]).unwrap();
+            assert_eq!(identity.followed.as_deref(), followed.as_deref());
+        }
     }
 }

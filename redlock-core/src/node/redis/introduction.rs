@@ -49,19 +49,11 @@ impl<D: Future<Output = ()>> Introduction<D> {
         login: &Login,
         version: ProtocolVersion,
     ) -> Result<(), Failure> {
-        let mut greeting = Pipeline::new();
-        if let (Some(password), ProtocolVersion::RESP2) = (&login.password, version) {
-            let auth = greeting.cmd("AUTH");
-            if let Some(user) = &login.user {
-                auth.arg(user);
-            }
-            auth.arg(password);
+        let is_logged_in = version != ProtocolVersion::RESP2;
+        let mut answers = self.ask(&greeting(login, is_logged_in, true)).await?;
+        if login.user.is_some() && answers.iter().find_map(refusal).is_some_and(knows_no_users) {
+            answers = self.ask(&greeting(login, is_logged_in, false)).await?;
         }
-        if login.database != 0 {
-            greeting.cmd("SELECT").arg(login.database);
-        }
-        greeting.cmd("PING");
-        let answers = self.ask(&greeting).await?;
         match answers.iter().find_map(refusal) {
             Some(error) => Err(Failure::of(error, login)),
             None => Ok(()),
@@ -133,6 +125,28 @@ impl<D: Future<Output = ()>> Introduction<D> {
         self.close_reason.set(NOT_REDIS);
         Err(Failure { reason: self.close_reason.reason(), kind: FailureKind::Other })
     }
+}
+
+/// The login, the database, and the question whether the server serves.
+fn greeting(login: &Login, is_logged_in: bool, names_user: bool) -> Pipeline {
+    let mut greeting = Pipeline::new();
+    if let (Some(password), false) = (&login.password, is_logged_in) {
+        let auth = greeting.cmd("AUTH");
+        if let Some(user) = login.user.as_ref().filter(|_| names_user) {
+            auth.arg(user);
+        }
+        auth.arg(password);
+    }
+    if login.database != 0 {
+        greeting.cmd("SELECT").arg(login.database);
+    }
+    greeting.cmd("PING");
+    greeting
+}
+
+/// A server before Redis 6 has a password and no users. Providers print a user in the URL all the same.
+fn knows_no_users(error: &ServerError) -> bool {
+    error.details().is_some_and(|text| text.starts_with("wrong number of arguments for 'auth'"))
 }
 
 fn refusal(answer: &Value) -> Option<&ServerError> {

@@ -3,16 +3,17 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::FutureExt;
 use redis::{
-    AsyncConnectionConfig, Pipeline, RedisConnectionInfo, RedisError, ServerError, Value,
+    AsyncConnectionConfig, Pipeline, ProtocolVersion, RedisConnectionInfo, Value,
     aio::MultiplexedConnection,
 };
 use tokio::{runtime::Id, time::timeout};
 
 use super::{
-    failure::is_login,
+    failure::{Failure, FailureKind},
+    introduction::Introduction,
     opener::Opener,
-    server_error,
     transport::CloseReason,
     url::{Address, Login},
 };
@@ -139,66 +140,32 @@ impl Line {
         };
         let first = self.dial_with(access, login.as_ref()).await;
         match first {
-            Err(Refusal::Server(error)) if login.is_none() && is_login(&error) => {
-                let second = self.dial_with(access, Some(&access.login)).await;
-                second.map_err(|it| it.explain(access.login.secret()))
+            Err(failure) if login.is_none() && failure.kind == FailureKind::Login => {
+                self.dial_with(access, Some(&access.login)).await
             }
-            other => {
-                let secret = login.as_ref().map(Login::secret).unwrap_or_default();
-                other.map_err(|it| it.explain(secret))
-            }
+            other => other,
         }
+        .map_err(|failure| failure.reason.to_string())
     }
 
-    async fn dial_with(&self, access: &Access, login: Option<&Login>) -> Result<Open, Refusal> {
+    async fn dial_with(&self, access: &Access, login: Option<&Login>) -> Result<Open, Failure> {
         let close_reason = CloseReason::default();
         let stream = access.opener.dialer.dial(&self.address, close_reason.clone()).await?;
-        let mut info = RedisConnectionInfo::default().set_skip_set_lib_name();
-        if let Some(password) = login.and_then(|it| it.password.as_ref()) {
-            info = info.set_password(password);
-        }
-        if let Some(user) = login.and_then(|it| it.user.as_ref()) {
-            info = info.set_username(user);
-        }
+        let info = RedisConnectionInfo::default().set_skip_set_lib_name();
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let (mut redis, driver) = MultiplexedConnection::new_with_config(&info, stream, config)
+        let (redis, driver) = MultiplexedConnection::new_with_config(&info, stream, config)
             .await
-            .map_err(|error| Refusal::of(error, &close_reason))?;
-        // Ends when the connection is dropped, and with its runtime.
-        tokio::spawn(driver);
+            .map_err(|_| close_reason.reason().to_string())?;
+        let driver = Box::pin(driver.fuse());
+        let mut introduction =
+            Introduction { redis: redis.clone(), driver, close_reason: close_reason.clone() };
+        // It keeps no locks, so that the database is that of the nodes alone.
+        let login = Login { database: 0, ..login.cloned().unwrap_or_default() };
         // A server that wants a login says so at the first command.
-        redis::cmd("PING")
-            .exec_async(&mut redis)
-            .await
-            .map_err(|error| Refusal::of(error, &close_reason))?;
+        introduction.greet(&login, ProtocolVersion::RESP2).await?;
+        // Ends when the connection is dropped, and with its runtime.
+        tokio::spawn(introduction.driver);
         Ok(Open { redis, close_reason, runtime: here() })
-    }
-}
-
-enum Refusal {
-    Server(ServerError),
-    Other(Arc<str>),
-}
-
-impl From<String> for Refusal {
-    fn from(reason: String) -> Self {
-        Self::Other(reason.into())
-    }
-}
-
-impl Refusal {
-    fn of(error: RedisError, close_reason: &CloseReason) -> Self {
-        match ServerError::try_from(error) {
-            Ok(error) => Self::Server(error),
-            Err(_) => Self::Other(close_reason.reason()),
-        }
-    }
-
-    fn explain(self, secret: &str) -> String {
-        match self {
-            Self::Server(error) => server_error::explain(&error, secret),
-            Self::Other(reason) => reason.to_string(),
-        }
     }
 }

@@ -183,8 +183,10 @@ fn hello_failure(error: RedisError, close_reason: &CloseReason, login: &Login) -
             // proxy.
             let full =
                 error.details().is_some_and(|text| text.starts_with("max number of clients"));
+            // The login was in the command. A proxy that takes it in `AUTH` alone has not looked at it.
+            let was_overheard = error.code() == "NOAUTH" && login.password.is_some();
             let mut failure = Failure::of(&error, login);
-            if failure.kind == FailureKind::Other && !full {
+            if failure.kind == FailureKind::Other && !full || was_overheard {
                 failure.kind = FailureKind::NoHello;
             }
             failure

@@ -101,7 +101,7 @@ impl Address {
 }
 
 /// Has no `Debug`, and must not get one: it has the password (rule 19).
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct Login {
     pub(super) user: Option<String>,
     pub(super) password: Option<String>,

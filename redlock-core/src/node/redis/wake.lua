@@ -84,14 +84,21 @@ local OUT = 1000
 
 -- Ends the turn that is out.
 local function end_turn(prefix)
-  redis.call('DEL', prefix .. ':queue:turn')
+  -- While the slot moves, a key that is not there cannot be used. That must not fail the release.
+  redis.pcall('DEL', prefix .. ':queue:turn')
 end
 
--- Gives the turn to the first waiter. False when no waiter is there.
+-- Whether no key can be written that is not there, because the slot moves to another server of a cluster.
+local function is_moving(key)
+  local answer = redis.pcall('EXISTS', key)
+  return type(answer) == 'table' and string.find(answer.err, 'non local key', 1, true)
+end
+
+-- Gives the turn to the first waiter. False when no waiter is there, or can be told.
 local function wake(prefix)
   local queue = prefix .. ':queue'
   local waiter, alive = choose(prefix, queue, 0)
-  if not waiter then
+  if not waiter or is_moving(prefix .. ':turn:' .. waiter) then
     return false
   end
   redis.call('ZREM', queue, waiter)

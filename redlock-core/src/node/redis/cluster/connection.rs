@@ -24,8 +24,14 @@ pub(super) const LOOK: Duration = Duration::from_secs(1);
 /// The same while slots are without a master.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Between two looks, whatever happens.
+/// Between two looks, whatever happens. It doubles up to [`LOOK_AGAIN`] while slots are without a master: each command
+/// for one of them asks for a look.
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// The pause after the look that follows this pause.
+fn pause_after(pause: Duration, complete: bool) -> Duration {
+    if complete { PAUSE } else { (pause * 2).min(LOOK_AGAIN) }
+}
 
 /// The connections to the members of a cluster.
 pub(super) struct ClusterConnection {
@@ -133,8 +139,10 @@ impl Driver {
     /// Returns why the connection is over.
     async fn run(&self) -> String {
         let mut looked = Instant::now();
+        let mut pause = PAUSE;
         loop {
             let complete = self.members.lock().is_complete();
+            pause = pause_after(pause, complete);
             let next = looked + if complete { LOOK } else { LOOK_AGAIN };
             tokio::select! {
                 biased;
@@ -142,7 +150,7 @@ impl Driver {
                 () = tokio::time::sleep_until(next) => {}
             }
             // Answers that say that something has changed come in crowds.
-            self.driving(tokio::time::sleep_until(looked + PAUSE)).await;
+            self.driving(tokio::time::sleep_until(looked + pause)).await;
             let (reached, wanted) = {
                 let members = self.members.lock();
                 (members.reached(), members.wanted())
@@ -207,5 +215,22 @@ impl Driver {
             }
         })
         .await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_come_less_often_while_slots_are_without_a_master() {
+        let mut pause = PAUSE;
+        let pauses: Vec<_> = [false, false, false, false, false, true, false]
+            .map(|complete| {
+                pause = pause_after(pause, complete);
+                pause.as_millis()
+            })
+            .into();
+        assert_eq!(pauses, [20, 40, 80, 100, 100, 10, 20]);
     }
 }
