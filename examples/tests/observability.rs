@@ -119,7 +119,7 @@ async fn a_busy_service_exports_its_metrics_and_its_traces() {
         let url = format!("{}/orders/{order}", service.url);
         tokio::spawn(client().request(http::Request::post(url).body(work.to_owned()).unwrap()))
     };
-    let orders: Vec<_> = (0..8).map(|_| post("4711", "20")).collect();
+    let orders: Vec<_> = (0..8).map(|_| post("lamp", "20")).collect();
     for order in orders {
         assert!(order.await.unwrap().unwrap().status().is_success());
     }
@@ -130,7 +130,7 @@ async fn a_busy_service_exports_its_metrics_and_its_traces() {
         scraped.contains("label=\"report:{tick}\"")
     })
     .await;
-    assert!(!scraped.contains("4711"), "a resource is a label:\n{scraped}");
+    assert!(!scraped.contains("lamp"), "a resource is a label:\n{scraped}");
     let documented = documented();
     let mut exported = BTreeSet::new();
     for line in scraped.lines().filter(|line| line.starts_with("redlock_")) {

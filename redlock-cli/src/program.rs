@@ -19,8 +19,10 @@ pub(crate) fn main() -> ExitCode {
         Ok(arguments) => start(arguments),
         Err(error) if error.use_stderr() => {
             let text = error.to_string();
-            if text.contains("://") {
-                show::tell(show::without_credentials(&text));
+            if text.contains("://") || text.contains('@') {
+                // A URL in the wrong place may hold a password.
+                let what = error.kind().as_str().unwrap_or("this command line cannot work");
+                show::tell(format_args!("{what}: {URL_HIDDEN}"));
             } else {
                 // If printing fails, there is no other way to report it.
                 let _ = error.print();
@@ -54,6 +56,10 @@ fn start(arguments: Arguments) -> Result<ExitCode, Failure> {
         }
     }
 }
+
+/// Instead of a part of the command line.
+const URL_HIDDEN: &str =
+    "it looks like a URL and is not shown. The URLs of nodes go behind --node; see --help";
 
 const TTL: Duration = Duration::from_secs(30);
 

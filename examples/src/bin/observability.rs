@@ -74,7 +74,7 @@ async fn work(milliseconds: String) -> &'static str {
 }
 
 /// Its label is its template, whatever the tick. All replicas count ticks by the wall clock.
-#[redlock(resource = "report:{tick}", skip_if_held, min_hold = "1s")]
+#[redlock(resource = "report:{tick}", skip_if_held, min_hold = "5s")]
 async fn report(tick: u64) -> Result<(), LockError> {
     tracing::info!(tick, "this replica reports");
     Ok(())
@@ -102,10 +102,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let reports = tokio::spawn(async {
         loop {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            if let Err(error) = report(now.as_secs() / 5).await {
+            let tick = now.as_secs() / 5;
+            if let Err(error) = report(tick).await {
                 tracing::warn!("no report: {error}");
             }
-            tokio::time::sleep(Duration::from_secs(5)).await;
+            let next = UNIX_EPOCH + Duration::from_secs((tick + 1) * 5);
+            tokio::time::sleep(next.duration_since(SystemTime::now()).unwrap_or_default()).await;
         }
     });
 

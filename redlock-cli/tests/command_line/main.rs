@@ -252,8 +252,8 @@ fn every_command_works_with_a_max_ttl_that_is_short() {
             let output =
                 program.env("REDLOCK_NODES", nodes.urls().join(",")).args(&words).output().unwrap();
             let (code, shown, told) = told(output);
-            // A machine with too much to do may not answer so soon.
-            assert!(code == 0 || code == 69, "{words:?}: {code} {shown} {told}");
+            // A machine with too much to do may be too slow for such locks.
+            assert!(code != 64, "{words:?}: {shown} {told}");
         }
     }
 }
@@ -275,11 +275,16 @@ fn what_cannot_work_is_64_and_no_quorum_is_69() {
         let (code, _, told) = done(&nodes, words);
         assert!(code == 64 && !told.is_empty(), "{words:?}: {code} {told}");
     }
-    for words in
-        [&["health", "redis://u:secret@h"][..], &["--restarts", "redis://:secret@h", "health"]]
-    {
+    for words in [
+        &["health", "redis://u:secret@h"][..],
+        &["health", "redis:u:secret@h"],
+        &["health", "redis://u:a secret@h"],
+        &["run", "r", "--ttl", "redis://u:it's-secret@h", "--", "true"],
+        &["--restarts", "redis://:a://secret@h", "health"],
+    ] {
         let (code, _, told) = done(&nodes, words);
-        assert!(code == 64 && told.contains("..@h") && !told.contains("secret"), "{told}");
+        let is_hidden = !told.contains("secret") && told.contains("behind --node");
+        assert!(code == 64 && is_hidden, "{words:?}: {told}");
     }
     for without in [None, Some(""), Some(" , ")] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_redlock"));

@@ -28,7 +28,7 @@
 //! |---|---|
 //! | PostgreSQL, `READ COMMITTED` | nothing: the statement waits for the transaction in its way, and judges by what that has committed |
 //! | PostgreSQL, `REPEATABLE READ` and `SERIALIZABLE` | SQLSTATE 40001 from any statement or from the commit: roll back, and run the whole transaction again **with the same token** |
-//! | PostgreSQL, any level | 40P01 (a deadlock), 55P03 (`lock_timeout`) and 25P03 (it stood still for too long): the same |
+//! | PostgreSQL, any level | 40P01 (a deadlock), 55P03 (`lock_timeout`), and 25P03 (it stood still for too long), after which the connection is over: the same |
 //! | SQLite | `SQLITE_BUSY` when another connection writes for longer than the busy timeout: the same |
 //!
 //! A new lock for the second try would be of no use: the token says which holder this is, and a

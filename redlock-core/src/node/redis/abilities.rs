@@ -31,9 +31,8 @@ const NO_VALUE: &str = "-";
 impl Abilities {
     /// Adds what [`read`](Self::read) needs. Nothing is changed by it.
     pub(super) fn ask(questions: &mut Pipeline, native: bool) {
-        // With a key: some proxies refuse scripts that have none, or do not answer.
-        questions.cmd("EVALSHA").arg(NO_SCRIPT).arg(1).arg(NO_KEY);
-        questions.cmd("EVAL").arg("return 0").arg(1).arg(NO_KEY);
+        questions.cmd("EVALSHA").arg(NO_SCRIPT).arg(0);
+        questions.cmd("EVAL").arg("return 0").arg(0);
         if native {
             questions.cmd("DELEX").arg(NO_KEY).arg("IFEQ").arg(NO_VALUE);
             questions.cmd("DELIFEQ").arg(NO_KEY).arg(NO_VALUE);
@@ -63,25 +62,20 @@ impl Abilities {
 /// answer about a passing state, such as being busy, does not count.
 fn refuses_scripts(answer: &Value) -> Option<&ServerError> {
     match answer {
-        Value::ServerError(error) if matches!(error.code(), "ERR" | "NOPERM") => {
-            (!refuses_the_key(error)).then_some(error)
-        }
+        Value::ServerError(error) if matches!(error.code(), "ERR" | "NOPERM") => Some(error),
         _ => None,
     }
 }
 
-/// This client need not have access to the key of the question.
-fn refuses_the_key(error: &ServerError) -> bool {
-    error.code() == "NOPERM" && error.details().is_some_and(|text| text.contains(" key"))
-}
-
-/// Whether a server has answered a native command as one that runs it.
+/// Whether a server has answered a native command as one that runs it. It may refuse the key of the
+/// question, to which this client need not have access.
 fn runs(answer: &Value) -> bool {
     match answer {
         Value::Int(_) => true,
         Value::ServerError(error) => match error.code() {
             "MOVED" | "ASK" | "READONLY" | "LOADING" | "CLUSTERDOWN" => true,
-            _ => refuses_the_key(error),
+            "NOPERM" => error.details().is_some_and(|text| text.contains(" key")),
+            _ => false,
         },
         _ => false,
     }

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::FutureExt;
+use futures_util::future::{FusedFuture, FutureExt};
 use redis::{
     AsyncConnectionConfig, Pipeline, ProtocolVersion, RedisConnectionInfo, Value,
     aio::MultiplexedConnection,
@@ -164,6 +164,9 @@ impl Line {
         let login = Login { database: 0, ..login.cloned().unwrap_or_default() };
         // A server that wants a login says so at the first command.
         introduction.greet(&login, ProtocolVersion::RESP2).await?;
+        if introduction.driver.is_terminated() {
+            return Err(close_reason.reason().to_string().into());
+        }
         // Ends when the connection is dropped, and with its runtime.
         tokio::spawn(introduction.driver);
         Ok(Open { redis, close_reason, runtime: here() })

@@ -88,17 +88,20 @@ local function end_turn(prefix)
   redis.pcall('DEL', prefix .. ':queue:turn')
 end
 
--- Whether no key can be written that is not there, because the slot moves to another server of a cluster.
-local function is_moving(key)
-  local answer = redis.pcall('EXISTS', key)
+-- Whether no key can be used that is not there, because the slot moves to another server of a cluster.
+local function is_moving(prefix)
+  local answer = redis.pcall('EXISTS', prefix .. ':turn:')
   return type(answer) == 'table' and string.find(answer.err, 'non local key', 1, true)
 end
 
 -- Gives the turn to the first waiter. False when no waiter is there, or can be told.
 local function wake(prefix)
   local queue = prefix .. ':queue'
+  if is_moving(prefix) then
+    return false
+  end
   local waiter, alive = choose(prefix, queue, 0)
-  if not waiter or is_moving(prefix .. ':turn:' .. waiter) then
+  if not waiter then
     return false
   end
   redis.call('ZREM', queue, waiter)

@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use serde::{
-    de::{Deserialize, Deserializer, Error, SeqAccess, Visitor},
+    de::{Deserialize, Deserializer, Error, IgnoredAny, SeqAccess, Visitor},
     ser::{Serialize, Serializer},
 };
 
@@ -43,59 +43,74 @@ impl Serialize for Lease {
 
 impl<'de> Deserialize<'de> for Lease {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_tuple(FIELDS, Reader)
+        // What is wrong with a lease is not told: it may be a secret (rule 19).
+        match deserializer.deserialize_tuple(FIELDS, Reader) {
+            Ok(read) => read.map_err(D::Error::custom),
+            Err(_) => Err(D::Error::custom(BROKEN)),
+        }
     }
 }
+
+const BROKEN: &str = "this is no lease, or it cannot be read";
 
 /// Reads the version before anything else: another release may have other fields.
 struct Reader;
 
-/// What is wrong with a lease is not told: it may be a secret (rule 19).
-fn broken<E: Error>() -> E {
-    E::custom("this is no lease")
+fn broken() -> String {
+    BROKEN.to_owned()
 }
 
-fn next<'de, A: SeqAccess<'de>, T: Deserialize<'de>>(fields: &mut A) -> Result<T, A::Error> {
-    fields.next_element().map_err(|_| broken())?.ok_or_else(broken)
+fn next<'de, A: SeqAccess<'de>, T: Deserialize<'de>>(fields: &mut A) -> Result<T, String> {
+    fields.next_element().ok().flatten().ok_or_else(broken)
 }
 
 impl<'de> Visitor<'de> for Reader {
-    type Value = Lease;
+    /// The text says what is wrong, and nothing of the lease.
+    type Value = Result<Lease, String>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a lease")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut fields: A) -> Result<Lease, A::Error> {
-        let version: u8 = next(&mut fields)?;
-        if version != VERSION {
-            return Err(A::Error::custom(format_args!(
-                "a lease of version {version}, and this release reads version {VERSION}: use one \
-                 release of redlock-core on both sides"
-            )));
+    fn visit_seq<A: SeqAccess<'de>>(self, mut fields: A) -> Result<Self::Value, A::Error> {
+        let read = read(&mut fields);
+        if read.is_err() {
+            // A format that knows the end of its lists would complain of what is left, and not of what is wrong.
+            while let Ok(Some(IgnoredAny)) = fields.next_element() {}
         }
-        let resources = Resources::all(next::<_, Vec<String>>(&mut fields)?);
-        resources.check().map_err(A::Error::custom)?;
-        let token: String = next(&mut fields)?;
-        Ok(Lease {
-            resources,
-            token: Token::parse(&token).ok_or_else(broken)?,
-            valid_until: Duration::from_millis(next(&mut fields)?),
-            ttl: Duration::from_millis(next(&mut fields)?),
-            clock_drift_factor: next(&mut fields)?,
-            auto_extend: next(&mut fields)?,
-            fencing_token: match next(&mut fields)? {
-                None => None,
-                Some(number) => Some(FencingToken::from_number(number).ok_or_else(broken)?),
-            },
-            min_hold_until: next::<_, Option<_>>(&mut fields)?.map(Duration::from_millis),
-            max_hold_until: next::<_, Option<_>>(&mut fields)?.map(Duration::from_millis),
-            unconfirmed: next::<_, Vec<String>>(&mut fields)?
-                .iter()
-                .map(|it| u64::from_str_radix(it, 16).map_err(|_| broken()))
-                .collect::<Result<_, _>>()?,
-        })
+        Ok(read)
     }
+}
+
+fn read<'de, A: SeqAccess<'de>>(fields: &mut A) -> Result<Lease, String> {
+    let version: u8 = next(fields)?;
+    if version != VERSION {
+        return Err(format!(
+            "a lease of version {version}, and this release reads version {VERSION}: use one \
+             release of redlock-core on both sides"
+        ));
+    }
+    let resources = Resources::all(next::<_, Vec<String>>(fields)?);
+    resources.check().map_err(|error| error.to_string())?;
+    let token: String = next(fields)?;
+    Ok(Lease {
+        resources,
+        token: Token::parse(&token).ok_or_else(broken)?,
+        valid_until: Duration::from_millis(next(fields)?),
+        ttl: Duration::from_millis(next(fields)?),
+        clock_drift_factor: next(fields)?,
+        auto_extend: next(fields)?,
+        fencing_token: match next(fields)? {
+            None => None,
+            Some(number) => Some(FencingToken::from_number(number).ok_or_else(broken)?),
+        },
+        min_hold_until: next::<_, Option<_>>(fields)?.map(Duration::from_millis),
+        max_hold_until: next::<_, Option<_>>(fields)?.map(Duration::from_millis),
+        unconfirmed: next::<_, Vec<String>>(fields)?
+            .iter()
+            .map(|it| u64::from_str_radix(it, 16).map_err(|_| broken()))
+            .collect::<Result<_, _>>()?,
+    })
 }
 
 #[cfg(test)]
@@ -120,6 +135,8 @@ mod tests {
     fn what_is_no_lease_is_not_shown() {
         let secret = "0123456789abcdef0123456789abcdef01234567";
         for lease in [
+            json!(format!("[1,[\"a\"],\"{secret}.me\"]")),
+            json!({ "token": secret }),
             json!([]),
             json!([secret]),
             json!([VERSION, secret]),
