@@ -75,6 +75,10 @@ fn every_outcome_of_a_request_is_counted_once() {
         let error = redlock.lock("").label("invoice").await.unwrap_err();
         assert!(matches!(error, LockError::InvalidResource { .. }), "{error}");
         assert_eq!(acquires("misused").0, 1.0);
+        let body = redlock.lock("").label("invoice").run(async |_| ());
+        let error = body.await.unwrap_err();
+        assert!(matches!(error, LockError::InvalidResource { .. }), "{error}");
+        assert_eq!(acquires("misused").0, 2.0);
         let _ = guard.release().await;
 
         nodes.iter().for_each(MemoryNode::stop);

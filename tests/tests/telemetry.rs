@@ -39,6 +39,21 @@ async fn a_connection_that_is_closed_at_rest_is_not_warned_of() {
     assert!(redlock.try_lock("r").await.is_ok());
 }
 
+/// By a setting that no client can have, or by a resource that cannot be locked, with a body or without.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_cannot_work_is_warned_of() {
+    let events = Events::record();
+    let redlock = Redlock::in_memory(1);
+    let requests = [("r", Duration::ZERO), ("", Duration::from_secs(30))];
+    for (resource, ttl) in requests {
+        let request = || redlock.lock(resource).ttl(ttl);
+        request().await.unwrap_err();
+        request().run(async |_| ()).await.unwrap_err();
+    }
+    let told = events.warnings();
+    assert!(told.len() == 4 && told.iter().all(|it| it.contains("lock refused")), "{told:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_that_stays_down_is_warned_of_once() {
     let events = Events::record();
