@@ -242,7 +242,7 @@ fn a_server_that_is_young_sits_out_on_demand_and_the_ttl_goes_up_to_max_ttl() {
 #[test]
 fn every_command_works_with_a_max_ttl_that_is_short() {
     let nodes = Nodes::start(1);
-    for short in [&["--max-ttl", "10s"][..], &["--max-ttl", "1s", "--node-timeout", "300ms"]] {
+    for short in [&["--max-ttl", "10s"][..], &["--max-ttl", "1s"]] {
         for command in
             [&["run", "r", "--", "true"][..], &["inspect", "r"], &["release", "r"], &["health"]]
         {
