@@ -273,6 +273,16 @@ async fn sentinels_and_masters_have_logins_of_their_own() {
     assert!(error.contains("WRONGPASS") && !error.contains("canary"), "{error}");
 }
 
+/// A sentinel has no databases. The one in the URL is the master's.
+#[tokio::test]
+async fn sentinels_with_the_login_of_the_master_are_asked_for_no_database() {
+    let sentinels = Sentinels::start(0, Some("data"), Some("data"));
+    let urls = sentinels.urls();
+    let urls = urls.iter().map(|it| format!("{}/1", it.replace("redis://", "redis://:data@")));
+    let redlock = patient([Node::sentinel(MASTER, urls)]).build().unwrap();
+    within("a lock", redlock.lock("r")).await.unwrap().release().await.unwrap();
+}
+
 #[tokio::test]
 async fn sentinels_that_do_not_know_the_master_or_are_down_are_named() {
     let sentinels = Sentinels::start(0, None, None);
