@@ -24,6 +24,18 @@ fn no_number_of_deletes_is_too_large_to_be_owed() {
     assert_eq!(paid, most);
 }
 
+/// No task hears the answers to what is sent as a runtime ends.
+#[test]
+fn deletes_that_are_taken_out_to_be_sent_last_are_owed_all_the_same() {
+    let mut outbox = up();
+    put(&mut outbox, Job::new(&claim("lock"), GRANT));
+    for key in ["a", "b"] {
+        put(&mut outbox, delete(&claim(key)));
+    }
+    assert_eq!(outbox.take_deletes(at(0)).len(), 2);
+    assert_eq!(outbox.cleanups(), 2);
+}
+
 #[test]
 fn owed_deletes_come_due_in_order() {
     let mut outbox = up();
