@@ -2,6 +2,7 @@
 //! does: the answer names the waiter.
 
 use super::*;
+use crate::op::watch::Watch;
 
 /// Whether a task reads, by its number and that of its turn.
 type Reads = fn(u32, u32) -> bool;
@@ -113,6 +114,16 @@ async fn a_client_that_leaves_without_a_quorum_tells_no_task_of_its_own() {
     }
 }
 
+/// A watch of all nodes, and an entry that follows the lock.
+async fn observed(redlock: &Redlock) -> (Watch, Entry) {
+    let watch = watch(&redlock.client().nodes, &"redlock:r".into());
+    let mut entry = entry(redlock);
+    entry.report().await;
+    entry.follow_lock(true);
+    entry.report().await;
+    (watch, entry)
+}
+
 /// A node reports the next change to a key, and not one of this client's own.
 #[tokio::test(start_paused = true)]
 async fn a_watch_goes_on_when_a_reader_of_this_client_goes_before_another_one() {
@@ -120,11 +131,7 @@ async fn a_watch_goes_on_when_a_reader_of_this_client_goes_before_another_one() 
     let [ours, theirs] = [(); 2].map(|()| client(&nodes));
     let own = ours.lock("r").shared().await.unwrap();
     let other = theirs.lock("r").shared().await.unwrap();
-    let watch = watch(&ours.client().nodes, &"redlock:r".into());
-    let mut entry = entry(&ours);
-    entry.report().await;
-    entry.follow_lock(true);
-    entry.report().await;
+    let (watch, mut entry) = observed(&ours).await;
     own.release().await.unwrap();
     sleep(10 * MS).await;
     assert!(!watch.is_free(), "the other has it");
@@ -142,11 +149,7 @@ async fn a_watch_goes_on_when_this_client_leaves_the_key_for_the_rest_of_a_min_h
     let nodes = nodes(3);
     let [ours, theirs] = [(); 2].map(|()| client(&nodes));
     let held = ours.lock("r").min_hold(MINUTE).await.unwrap();
-    let watch = watch(&ours.client().nodes, &"redlock:r".into());
-    let mut entry = entry(&ours);
-    entry.report().await;
-    entry.follow_lock(true);
-    entry.report().await;
+    let (watch, mut entry) = observed(&ours).await;
     held.release().await.unwrap();
     sleep(10 * MS).await;
     assert!(!watch.is_free(), "it is still held");
