@@ -30,6 +30,14 @@ pub(crate) struct Uncontended {
 }
 
 impl Uncontended {
+    /// The result of two loads that ran beside each other.
+    pub(crate) fn together(mut one: Self, other: Self) -> Self {
+        one.latencies.extend(other.latencies);
+        one.failures += other.failures;
+        one.elapsed = one.elapsed.max(other.elapsed);
+        one
+    }
+
     /// The figures of many tasks: how many locks per second, and how long each took.
     pub(crate) fn sample(mut self) -> Sample {
         let per_second = self.latencies.len() as f64 / self.elapsed.as_secs_f64();

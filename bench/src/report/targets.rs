@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{client::Which, hold, metric::Metric, results::Results};
+use crate::{client::Which, hold, metric::Metric, results::Results, workload::throughput::HALVES};
 
 /// One figure with its limit.
 #[derive(Debug)]
@@ -84,6 +84,9 @@ pub(crate) fn targets(results: &Results) -> Vec<Target> {
     let pace = |flavor| run.ours("throughput", &format!("64 tasks, {flavor}"), Metric::PerSecond);
     let figure = pace("multi-thread").zip(pace("current-thread")).map(|(it, other)| it / other);
     add("throughput, 64 tasks: multi-thread x current-thread".into(), figure, AtLeast(1.0));
+    let halves = run.ours("throughput", HALVES, Metric::PerSecond);
+    let figure = pace("multi-thread").zip(halves).map(|(it, other)| it / other);
+    add(format!("throughput, 64 tasks, multi-thread: x {HALVES}"), figure, AtLeast(0.9));
     for tasks in [16, 128] {
         let case = format!("{tasks} tasks");
         let ours = |metric| run.ours("contended", &case, metric);

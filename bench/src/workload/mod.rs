@@ -18,7 +18,7 @@ mod peers;
 mod pinned;
 pub(crate) mod processes;
 mod sets;
-mod throughput;
+pub(crate) mod throughput;
 
 use std::{fmt, time::Duration};
 

@@ -1,11 +1,11 @@
 //! Many tasks, each with resources of its own.
 
-use std::time::Duration;
+use std::{sync::Barrier, thread, time::Duration};
 
 use super::{Bench, Case, Flavor, Workload, uncontended};
 use crate::{
-    client::{Client, Visit},
-    load,
+    client::{Client, Visit, Which},
+    load::{self, Uncontended},
     metric::Sample,
 };
 
@@ -21,10 +21,19 @@ pub(super) const WORKLOAD: Workload = Workload {
     cases,
 };
 
+/// The label of the case with two clients that share nothing.
+pub(crate) const HALVES: &str = "2 x 32 tasks, a thread each";
+
 fn cases(bench: &Bench) -> Vec<Case<'_>> {
-    uncontended(TASKS, "task", |which, flavor, tasks| {
+    let mut cases = uncontended(TASKS, "task", |which, flavor, tasks| {
         which.visit(Throughput { bench, flavor, tasks })
-    })
+    });
+    cases.push(Case {
+        label: HALVES.to_owned(),
+        clients: &[Which::Bare, Which::Ours, Which::Sockets],
+        sample: Box::new(|which| which.visit(Halves { bench, tasks: 64 })),
+    });
+    cases
 }
 
 struct Throughput<'a> {
@@ -37,10 +46,40 @@ impl Visit for Throughput<'_> {
     type Output = Sample;
 
     fn with<C: Client>(self) -> Sample {
-        let span = self.bench.pick(Duration::from_millis(800), Duration::from_millis(300));
         self.flavor.runtime().block_on(async {
             let client: C = self.bench.client(NODES, self.tasks).await;
-            load::uncontended(&client, self.tasks, span).await.sample()
+            load::uncontended(&client, self.tasks, span(self.bench)).await.sample()
         })
     }
+}
+
+/// Two clients that share nothing, each on a thread of its own with half of the tasks. What a second thread
+/// brings on this machine where it waits for no other: the servers need the processors, too.
+struct Halves<'a> {
+    bench: &'a Bench,
+    tasks: usize,
+}
+
+impl Visit for Halves<'_> {
+    type Output = Sample;
+
+    fn with<C: Client>(self) -> Sample {
+        let Self { bench, tasks } = self;
+        let ready = Barrier::new(2);
+        let half = || {
+            Flavor::CurrentThread.runtime().block_on(async {
+                let client: C = bench.client(NODES, tasks / 2).await;
+                ready.wait();
+                load::uncontended(&client, tasks / 2, span(bench)).await
+            })
+        };
+        let [one, other] = thread::scope(|scope| {
+            [scope.spawn(half), scope.spawn(half)].map(|it| it.join().expect("no task panics"))
+        });
+        Uncontended::together(one, other).sample()
+    }
+}
+
+fn span(bench: &Bench) -> Duration {
+    bench.pick(Duration::from_millis(800), Duration::from_millis(300))
 }

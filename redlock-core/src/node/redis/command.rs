@@ -10,7 +10,7 @@ use super::{
     shared,
     words::{Decimal, joined, milliseconds, word, words, write},
 };
-use crate::node::{Action, Claim, Command, Draw, Places, Raise, counter, queue_keys};
+use crate::node::{Action, Claim, Command, Draw, Raise, counter, queue_keys};
 
 /// How many waiters may stand in one queue. A waiter beyond them asks from time to time.
 pub(super) const MAX_IN_QUEUE: u64 = 10_000;
@@ -111,18 +111,18 @@ fn scripted(
             word(out, Decimal::of(milliseconds(life, 1)).digits());
         }
         Action::Release { .. } => {
-            let count = commands.iter().map(|it| it.claim.len()).sum();
-            call(script, how, count, count + 2 * kept_queues(commands).count(), out);
+            let (count, kept) = (commands.iter().map(|it| it.claim.len()).sum(), kept_queues(commands));
+            call(script, how, count, count + 2 * kept.len(), out);
             commands.iter().for_each(|command| keys(&command.claim, out));
             for Command { claim, .. } in commands {
                 claim.keys().for_each(|_| word(out, value(claim)));
             }
-            for Kept { key, .. } in kept_queues(commands) {
+            for Kept { key, .. } in &kept {
                 joined(out, queue_keys::queue_parts(key).map(str::as_bytes));
             }
-            for Kept { number, has_turn, .. } in kept_queues(commands) {
-                let sign: &[u8] = if has_turn { b"-" } else { b"" };
-                joined(out, [sign, Decimal::of(number).digits()]);
+            for Kept { number, has_turn, .. } in &kept {
+                let sign: &[u8] = if *has_turn { b"-" } else { b"" };
+                joined(out, [sign, Decimal::of(*number as u64).digits()]);
             }
         }
         Action::Join { place, .. } => {
@@ -154,24 +154,27 @@ fn scripted(
 /// A lock that is released here whose queue this node keeps.
 struct Kept<'a> {
     /// Its number in the call.
-    number: u64,
+    number: usize,
     key: &'a Arc<str>,
     /// It was taken in a turn, which is over.
     has_turn: bool,
 }
 
-fn kept_queues(commands: &[Command]) -> impl Iterator<Item = Kept<'_>> {
-    let locks = commands.iter().flat_map(|Command { claim, action }| {
-        let wakes = match action {
-            Action::Release { wakes } => *wakes,
-            _ => Places::NONE,
-        };
-        let has_turn = claim.has_turn;
-        claim.keys().enumerate().map(move |(place, key)| (wakes.has(place), key, has_turn))
-    });
-    (1..).zip(locks).filter_map(|(number, (is_kept, key, has_turn))| {
-        is_kept.then_some(Kept { number, key, has_turn })
-    })
+fn kept_queues(commands: &[Command]) -> Vec<Kept<'_>> {
+    let (mut kept, mut before) = (Vec::new(), 0);
+    for Command { claim, action } in commands {
+        if let Action::Release { wakes } = action
+            && !wakes.is_none()
+        {
+            let places = (0..).zip(claim.keys()).filter(|(place, _)| wakes.has(*place));
+            kept.extend(places.map(|(place, key)| {
+                let number = before + place + 1;
+                Kept { number, key, has_turn: claim.has_turn }
+            }));
+        }
+        before += claim.len();
+    }
+    kept
 }
 
 /// Writes a call with the locks, their counters and our value, and room for the other arguments.
@@ -249,7 +252,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::node::Listens;
+    use crate::node::{Listens, Places};
 
     fn command(action: Action) -> Command {
         let claim = Arc::new(Claim::new(&"key".into(), "value".to_owned()));
