@@ -1,6 +1,9 @@
 //! A cluster as one node: slots that move and masters that fail under held locks.
 
-use std::{future::IntoFuture, time::Duration};
+use std::{
+    future::IntoFuture,
+    time::{Duration, Instant},
+};
 
 use futures_util::future::join_all;
 use redlock_core::{Builder, LockError, LockGuard, Node, Redlock, Released, Restarts};
@@ -234,6 +237,30 @@ async fn asking_every_second_opens_no_new_connection() {
         .await;
     assert_eq!(connections(), before);
     drop(guard);
+}
+
+/// Each lock of a slot without a master asks for a look. A thousand callers must not ask the cluster as often.
+#[tokio::test]
+async fn locks_of_a_slot_without_a_master_do_not_hurry_the_looks() {
+    let cluster = Cluster::start(false);
+    let redlock = client(&cluster).build().unwrap();
+    within("a lock", redlock.lock("r")).await.unwrap().release().await.unwrap();
+    let owner = cluster.owner("redlock:r");
+    cluster.masters[owner].kill();
+    wait_until("the slot has no master", async || redlock.try_lock("r").await.is_err()).await;
+    let asked = || {
+        let alive = cluster.masters.iter().enumerate().filter(|(it, _)| *it != owner);
+        alive.map(|(_, it)| it.calls("cluster|slots")).sum::<u64>()
+    };
+    let (before, begun) = (asked(), Instant::now());
+    while begun.elapsed() < Duration::from_secs(2) {
+        let error = within("an answer", redlock.try_lock("r")).await.unwrap_err();
+        assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // Ten looks a second, of which each asks both members at most, and some that were due before.
+    let (looks, tenths) = (asked() - before, begun.elapsed().as_millis() / 100);
+    assert!(u128::from(looks) <= 2 * tenths + 20, "{looks} in {tenths} tenths of a second");
 }
 
 #[tokio::test]
