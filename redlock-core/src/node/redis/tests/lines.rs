@@ -109,6 +109,31 @@ async fn a_line_that_hangs_is_replaced() {
     assert!(asked.connections() > 1);
 }
 
+/// A task that polled a connection that has ended would stay for ever, one for each question.
+#[tokio::test]
+async fn a_server_that_greets_and_hangs_up_leaves_no_task_behind() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.read(&mut [0; 1024]).await;
+            let _ = stream.write_all(b"+OK\r\n").await;
+        }
+    });
+    let (line, access) = line_to(&format!("redis://127.0.0.1:{port}"), LIMIT);
+    let questions = role();
+    for _ in 0..20 {
+        within(line.ask(&questions, &access)).await.unwrap_err();
+    }
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    within(async {
+        while tasks() > 1 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+}
+
 /// As in tests that share a client: each has a runtime of its own. Nothing reads the connection of the one before.
 #[test]
 fn a_line_goes_on_on_the_next_runtime_at_the_first_question() {
