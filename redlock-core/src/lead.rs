@@ -29,6 +29,10 @@ use crate::{
 /// delay of a second does no harm.
 const QUORUM_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The longest pause after a term that was lost. A candidate whose terms are lost at once must not try
+/// without a pause.
+const PAUSE_AFTER_LOSS: Duration = Duration::from_secs(1);
+
 /// A campaign for a role: settings first, then [`run`](Self::run).
 ///
 /// Of all clients that campaign for the same role, one leads at a time. It leads under the fenced lock
@@ -125,7 +129,7 @@ impl LeadRequest {
                     Ok(ControlFlow::Break(output)) => return Ok(output),
                     Ok(ControlFlow::Continue(())) => {}
                     Err(error) if ends(&error) => return Err(error),
-                    Err(_) => campaign.pause().await,
+                    Err(error) => campaign.pause(&error).await,
                 }
             }
         };
@@ -220,10 +224,15 @@ impl Campaign {
     }
 
     /// Waits before the next attempt to queue. A lock is refused at once where too many tasks wait for
-    /// it already.
-    async fn pause(&self) {
+    /// it already. The role is likely to be free after a term that was lost, and would be without a leader
+    /// for the pause.
+    async fn pause(&self, error: &LockError) {
         let (fixed, random) = self.pause;
         let pause = fixed.saturating_add(token::up_to(&*self.client.entropy, random));
+        let pause = match error {
+            LockError::Lost { .. } => pause.min(PAUSE_AFTER_LOSS),
+            _ => pause,
+        };
         tokio::select! {
             biased;
             () = self.client.closed() => {}

@@ -236,6 +236,21 @@ async fn a_term_that_is_lost_drops_its_body_before_the_next_one() {
     campaigns.iter().for_each(JoinHandle::abort);
 }
 
+/// The pause between attempts is for roles that are taken.
+#[tokio::test(start_paused = true)]
+async fn after_a_lost_term_a_campaign_does_not_pause_for_long() {
+    let nodes = nodes(3);
+    let redlock = Redlock::builder().nodes(&nodes).retry_delay(HOUR).build().unwrap();
+    let terms = Terms::default();
+    let led = replica(&redlock, 0, &terms);
+    terms.until(1).await;
+    redlock.release_all().await;
+    let lost = Instant::now();
+    terms.until(2).await;
+    assert!(lost.elapsed() <= 2 * SECOND, "{:?} without a leader", lost.elapsed());
+    led.abort();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_refusal_at_once_is_tried_again_later() {
     let node = MemoryNode::new();
