@@ -53,6 +53,7 @@
 //! | `redlock_node_sits_out_until_seconds` | gauge | `node` | the Unix time until which the node gives no votes after a restart, or 0 |
 //! | `redlock_node_round_trip_seconds` | histogram | `node` | from sending commands to the node's answer |
 //! | `redlock_node_failures_total` | counter | `node`, `kind` | commands that failed: `timeout`, `disconnected`, `server` and the other kinds of [`NodeErrorKind`] |
+//! | `redlock_node_odd_expiries_total` | counter | `node` | keys of held locks that were gone, or had another remaining time than they were given, when the node was asked: deleted or evicted keys, or a clock that was set |
 //! | `redlock_node_pending_cleanups` | gauge | `node` | deletes that the node has not confirmed yet |
 //!
 //! `label` is what [`LockRequest::label`] says, in annotations the template unless they say otherwise,

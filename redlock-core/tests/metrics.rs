@@ -291,6 +291,24 @@ fn commands_that_fail_are_counted_by_kind() {
     });
 }
 
+#[test]
+fn keys_that_are_gone_before_their_time_are_counted() {
+    recorded(|seen| async move {
+        let nodes = nodes();
+        let redlock = client(&nodes);
+        let guard = redlock.lock(name("a")).await.unwrap();
+        let node = redlock.health().await[0].node.clone();
+        let of = || value(&seen, &format!("redlock_node_odd_expiries_total{{node=\"{node}\"}}"));
+        guard.extend(20_000 * MS).await.unwrap();
+        assert_eq!(of(), 0.0);
+        nodes[0].clear();
+        guard.extend(20_000 * MS).await.unwrap();
+        sleep(200 * MS).await;
+        assert_eq!(of(), 1.0);
+        drop(guard);
+    });
+}
+
 /// The names in the table of the crate's documentation are exactly the exported names.
 #[test]
 fn the_documentation_lists_what_is_exported() {

@@ -88,4 +88,7 @@ pub(crate) fn node_round_trip(_node: &Arc<str>, _took: Duration) {}
 pub(crate) fn node_failure(_node: &Arc<str>, _kind: NodeErrorKind) {}
 
 #[inline]
+pub(crate) fn node_odd_expiry(_node: &Arc<str>) {}
+
+#[inline]
 pub(crate) fn node_cleanups(_node: &Arc<str>, _pending: impl FnOnce() -> usize) {}

@@ -32,6 +32,7 @@ const NODE_UP: &str = "redlock_node_up";
 const NODE_SITS_OUT: &str = "redlock_node_sits_out_until_seconds";
 const NODE_ROUND_TRIP: &str = "redlock_node_round_trip_seconds";
 const NODE_FAILURES: &str = "redlock_node_failures_total";
+const NODE_ODD_EXPIRIES: &str = "redlock_node_odd_expiries_total";
 const NODE_CLEANUPS: &str = "redlock_node_pending_cleanups";
 
 /// Tells the recorder what each name means.
@@ -53,6 +54,7 @@ pub(crate) fn describe() {
     describe_gauge!(NODE_SITS_OUT, seconds, "Unix time until which the node gives no votes, or 0");
     describe_histogram!(NODE_ROUND_TRIP, seconds, "From sending commands to the node's answer");
     describe_counter!(NODE_FAILURES, "Commands that failed on the node, by kind");
+    describe_counter!(NODE_ODD_EXPIRIES, "Own keys that the node had for less or more time than asked");
     describe_gauge!(NODE_CLEANUPS, "Deletes that the node has not confirmed yet");
 }
 
@@ -199,6 +201,11 @@ pub(crate) fn node_failure(node: &Arc<str>, kind: NodeErrorKind) {
         NodeErrorKind::Twin => "twin",
     };
     counter!(NODE_FAILURES, "node" => Arc::clone(node), "kind" => kind).increment(1);
+}
+
+/// Counts that the node keeps a key for another time than it was asked to.
+pub(crate) fn node_odd_expiry(node: &Arc<str>) {
+    counter!(NODE_ODD_EXPIRIES, "node" => Arc::clone(node)).increment(1);
 }
 
 pub(crate) fn node_cleanups(node: &Arc<str>, pending: impl FnOnce() -> usize) {

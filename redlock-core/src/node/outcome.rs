@@ -138,6 +138,7 @@ fn note_owed(
 fn note_findings(shared: &Shared, job: &Job, reply: &Reply, now: &impl Deref<Target = Moment>) {
     let key = &job.claim.key;
     if let Some(anomaly) = job.expected().and_then(|it| it.anomaly(reply, **now)) {
+        metrics::node_odd_expiry(&shared.name);
         telemetry::odd_expiry(&shared.name, key, &anomaly);
     }
     // A node does not push our own changes to us: neither what was told to our own waiters nor that our key has gone.
