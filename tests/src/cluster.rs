@@ -1,5 +1,7 @@
 //! A Redis Cluster.
 
+use std::time::{Duration, Instant};
+
 use redis::Value;
 
 use crate::{
@@ -100,6 +102,28 @@ impl Cluster {
             }
         }
         panic!("no master has slot {slot}")
+    }
+
+    /// Makes a replica the master; returns once all servers know it.
+    pub fn fail_over(&self, replica: &Server) {
+        let follows = || replica.info("replication").contains("master_link_status:up");
+        assert!(wait_blocking(follows), "it follows no master");
+        let (id, begun) = (id(replica), Instant::now());
+        let mut asked = None;
+        while replica.info("replication").contains("role:slave") {
+            assert!(begun.elapsed() < LIMIT, "it is not made a master");
+            // The other masters do not vote twice within two seconds, and a try is over after five.
+            if asked.is_none_or(|it: Instant| it.elapsed() > Duration::from_secs(6)) {
+                replica.command(&["CLUSTER", "FAILOVER"]);
+                asked = Some(Instant::now());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.wait("know the new master", |server| {
+            let nodes = server.command(&["CLUSTER", "NODES"]);
+            let nodes: String = redis::from_redis_value(nodes).unwrap();
+            nodes.lines().any(|line| line.starts_with(&id) && line.contains("master"))
+        });
     }
 
     /// Begins to move the slot of a key to the master of this index: from now on, keys that are not there

@@ -283,6 +283,24 @@ async fn a_master_that_restarts_empty_sits_out_and_one_that_is_trusted_does_not(
     within("release", guard.release()).await.unwrap();
 }
 
+/// A failover and one back, which the client does not see. The master has the data of its replica now.
+#[tokio::test]
+async fn a_master_that_was_a_replica_unseen_sits_out_with_its_slots() {
+    let cluster = Cluster::start(true);
+    let redlock = client(&cluster).build().unwrap();
+    within("a lock", redlock.lock("r")).await.unwrap().release().await.unwrap();
+    let owner = cluster.owner("redlock:r");
+    // Nothing awaits here: the client stands still.
+    cluster.fail_over(&cluster.replicas[owner]);
+    cluster.fail_over(&cluster.masters[owner]);
+    cluster.masters[owner].command(&["CLIENT", "KILL", "TYPE", "normal"]);
+    wait_until("it sits out", async || {
+        let asked = redlock.try_lock("r").await;
+        asked.is_err_and(|error| error.to_string().contains("may have forgotten locks"))
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_cluster_that_is_none_or_cannot_be_reached_says_so() {
     let server = Server::start();

@@ -54,7 +54,10 @@ pub(crate) fn describe() {
     describe_gauge!(NODE_SITS_OUT, seconds, "Unix time until which the node gives no votes, or 0");
     describe_histogram!(NODE_ROUND_TRIP, seconds, "From sending commands to the node's answer");
     describe_counter!(NODE_FAILURES, "Commands that failed on the node, by kind");
-    describe_counter!(NODE_ODD_EXPIRIES, "Own keys that the node had for less or more time than asked");
+    describe_counter!(
+        NODE_ODD_EXPIRIES,
+        "Own keys that the node had for less or more time than asked"
+    );
     describe_gauge!(NODE_CLEANUPS, "Deletes that the node has not confirmed yet");
 }
 

@@ -141,9 +141,8 @@ impl Quarantine {
         let suspicion = match &self.seen {
             _ if was_replica => Some(Suspicion::WasReplica),
             Seen::Process { run_id, followed } if identity.run_id.as_ref() == Some(run_id) => {
-                // Another client, or the sentinels, made it a replica and a master again meanwhile.
-                let was_promoted = identity.followed.is_some() && identity.followed != *followed;
-                was_promoted.then_some(Suspicion::WasReplica)
+                was_promoted(followed.as_ref(), identity.followed.as_ref())
+                    .then_some(Suspicion::WasReplica)
             }
             Seen::Process { .. } | Seen::Nameless => Some(Suspicion::Restarted),
             Seen::NoProcess if self.was_down && quorum_seen => Some(Suspicion::WasDown),
@@ -164,6 +163,12 @@ impl Quarantine {
         let left = until.since(now);
         (!left.is_zero()).then_some((suspicion, left))
     }
+}
+
+/// Whether a process was made a replica and a master again, by a client or by sentinels, since it told which master it
+/// `followed`.
+pub(crate) fn was_promoted(followed: Option<&Arc<str>>, now: Option<&Arc<str>>) -> bool {
+    now.is_some() && now != followed
 }
 
 #[cfg(test)]

@@ -111,7 +111,8 @@ fn scripted(
             word(out, Decimal::of(milliseconds(life, 1)).digits());
         }
         Action::Release { .. } => {
-            let (count, kept) = (commands.iter().map(|it| it.claim.len()).sum(), kept_queues(commands));
+            let (count, kept) =
+                (commands.iter().map(|it| it.claim.len()).sum(), kept_queues(commands));
             call(script, how, count, count + 2 * kept.len(), out);
             commands.iter().for_each(|command| keys(&command.claim, out));
             for Command { claim, .. } in commands {

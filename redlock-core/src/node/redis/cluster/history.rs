@@ -7,15 +7,29 @@
 use std::{collections::BTreeMap, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use super::slots::SLOTS;
-use crate::{clock::Moment, node::Restarts};
+use crate::{
+    clock::Moment,
+    node::{Restarts, was_promoted},
+};
 
 /// The process that serves a member.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) struct Process {
     /// The name that the cluster has for the member.
     pub(super) id: Arc<str>,
     /// Changes with each restart. None when the server does not tell.
     pub(super) run_id: Option<Arc<str>>,
+    /// The replication id of the master that it followed last, if it tells.
+    pub(super) followed: Option<Arc<str>>,
+}
+
+impl Process {
+    /// Whether it has the data that it had `before`: it was neither restarted nor a replica since.
+    fn goes_on(&self, before: &Self) -> bool {
+        self.id == before.id
+            && self.run_id == before.run_id
+            && !was_promoted(before.followed.as_ref(), self.followed.as_ref())
+    }
 }
 
 /// The slots that a reachable master serves.
@@ -69,11 +83,11 @@ impl History {
                             && it.uptime.is_none_or(|up| up < self.span)
                     }
                     Some(before) if before.id == it.process.id => {
-                        it.is_new && (before.run_id.is_none() || before.run_id != it.process.run_id)
+                        it.is_new && (before.run_id.is_none() || !it.process.goes_on(before))
                     }
                     // A slot has moved from a master that goes on. A master that is gone, or is a
                     // replica now, was replaced.
-                    Some(before) => !served.iter().any(|it| it.process == *before),
+                    Some(before) => !served.iter().any(|it| it.process.goes_on(before)),
                 };
                 if forgets && self.restarts != Restarts::Trusted {
                     self.barred.insert(slot, now + self.span);
@@ -122,7 +136,7 @@ mod tests {
     }
 
     fn process(id: &str, run: &str) -> Process {
-        Process { id: id.into(), run_id: (!run.is_empty()).then(|| run.into()) }
+        Process { id: id.into(), run_id: (!run.is_empty()).then(|| run.into()), followed: None }
     }
 
     fn served(slots: RangeInclusive<u16>, id: &str, run: &str) -> Served {
@@ -174,6 +188,26 @@ mod tests {
         assert_eq!(history.look(&again_up, at(5)), 10);
         let reconnected = [again(0..=9, "a", "9"), again(10..=19, "b", "2")];
         assert_eq!(history.look(&reconnected, at(6)), 0, "a connection that broke is no restart");
+    }
+
+    #[test]
+    fn a_master_that_was_a_replica_unseen_sits_out_with_its_slots() {
+        let promoted = |it: Served, followed: &str| Served {
+            process: Process { followed: Some(followed.into()), ..it.process },
+            ..it
+        };
+        let mut history = looked(Restarts::Observed);
+        let back = |followed| promoted(again(0..=9, "a", "1"), followed);
+        let other = || served(10..=19, "b", "2");
+        assert_eq!(history.look(&[back("r"), other()], at(5)), 10);
+        assert_eq!(history.look(&[back("r"), other()], at(70)), 0, "it is known now");
+        // A server forgets after a while which master it followed.
+        assert_eq!(history.look(&[again(0..=9, "a", "1"), other()], at(71)), 0);
+        // Nor does it vouch for the slots that it has given away.
+        let moved = [back("s"), served(5..=19, "b", "2")];
+        let moved =
+            moved.map(|it| if &*it.process.id == "a" { Served { slots: 0..=4, ..it } } else { it });
+        assert_eq!(history.look(&moved, at(80)), 10);
     }
 
     #[test]

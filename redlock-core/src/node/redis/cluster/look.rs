@@ -111,7 +111,8 @@ impl Looker {
                 let mut advice = self.advice.lock();
                 advice.is_nameless |= identity.run_id.is_none();
                 advice.evicts = advice.evicts.take().or(identity.evicts);
-                Ok(Reached { exchange, run_id: identity.run_id, uptime: identity.uptime })
+                let Identity { run_id, followed, uptime, .. } = identity;
+                Ok(Reached { exchange, run_id, followed, uptime })
             }
         };
         (place.clone(), reached)

@@ -21,6 +21,7 @@ use crate::{
 pub(in crate::node::redis::cluster) struct Reached {
     pub(in crate::node::redis::cluster) exchange: Exchange,
     pub(in crate::node::redis::cluster) run_id: Option<Arc<str>>,
+    pub(in crate::node::redis::cluster) followed: Option<Arc<str>>,
     pub(in crate::node::redis::cluster) uptime: Option<std::time::Duration>,
 }
 
@@ -59,10 +60,10 @@ impl Members {
         let id = shard.map(|it| it.id.clone()).unwrap_or_default();
         let known = self.members.iter().position(|it| it.place == place);
         let member = match reached {
-            Ok(Reached { exchange, run_id, uptime }) => Member {
+            Ok(Reached { exchange, run_id, followed, uptime }) => Member {
                 place,
                 exchange: Some(exchange),
-                process: Process { id: id.into(), run_id },
+                process: Process { id: id.into(), run_id, followed },
                 uptime,
                 problem: "its connection has ended".into(),
                 is_new: true,
@@ -71,7 +72,7 @@ impl Members {
             Err(problem) => Member {
                 place,
                 exchange: None,
-                process: Process { id: id.into(), run_id: None },
+                process: Process { id: id.into(), run_id: None, followed: None },
                 uptime: None,
                 problem,
                 is_new: false,

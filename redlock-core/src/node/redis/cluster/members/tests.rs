@@ -50,7 +50,10 @@ fn two() -> (Members, [DuplexStream; 2]) {
             wait: None,
             is_member: true,
         });
-        ((place(port), Ok(Reached { exchange, run_id: None, uptime: None })), theirs)
+        (
+            (place(port), Ok(Reached { exchange, run_id: None, followed: None, uptime: None })),
+            theirs,
+        )
     };
     let ((first, its), (second, others)) = (open(1), open(2));
     let shard = |slots, port| Shard { slots, place: place(port), id: format!("{port}") };
