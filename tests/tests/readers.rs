@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use redlock_core::Redlock;
+use redlock_core::{Redlock, Released};
 use redlock_tests::{
     LIMIT, Nodes, Peer,
     history::Hold,
@@ -124,6 +124,26 @@ async fn a_writer_whose_lock_readers_have_has_lost_it() {
     drop(guard);
     reader.extend(LIMIT).await.unwrap();
     reader.release().await.unwrap();
+}
+
+/// That is no failure of the nodes.
+#[tokio::test]
+async fn a_writer_whose_lock_readers_have_hears_it_at_its_release() {
+    let nodes = Nodes::start(3);
+    let (writer, other) = (client(&nodes), client(&nodes));
+    nodes.warm_up(&other).await;
+    // What is left of a `min_hold` is kept by another script.
+    let guard = writer.lock("job").ttl(LIMIT).await.unwrap();
+    let kept = writer.lock("kept").ttl(LIMIT).min_hold(LIMIT / 2).await.unwrap();
+    wait_until("all nodes have the writer", async || guard.votes() + kept.votes() == 6).await;
+    nodes.iter().for_each(|node| drop(node.command(&["FLUSHALL"])));
+    let readers =
+        [other.lock("job").shared().await.unwrap(), other.lock("kept").shared().await.unwrap()];
+    let votes = || readers.iter().map(|it| it.votes()).sum::<usize>();
+    wait_until("all nodes have the readers", async || votes() == 6).await;
+    for guard in [guard, kept] {
+        assert_eq!(within("release", guard.release()).await.unwrap(), Released::AlreadyLost);
+    }
 }
 
 #[tokio::test]

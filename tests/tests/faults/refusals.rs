@@ -45,6 +45,30 @@ async fn row_21_nodes_without_memory_lock_nothing_but_renew_and_release() {
     wait_until_empty(&nodes).await;
 }
 
+/// A reader is a member of a sorted set, and a lock that is adopted has another value: a server without memory
+/// refuses both commands by themselves.
+#[tokio::test]
+async fn row_21_readers_permits_sets_and_leases_outlive_a_lack_of_memory() {
+    let (nodes, client) = start(3).await;
+    let reader = client.lock("read").shared().await.unwrap();
+    let kept = client.lock("kept").shared().min_hold(SECOND).await.unwrap();
+    let permit = client.lock("permit").permits(2).await.unwrap();
+    let set = client.lock_all(["a", "b"]).await.unwrap();
+    let lease = client.lock("moved").await.unwrap().into_lease();
+    let leases = client.lock_all(["c", "d"]).await.unwrap().into_lease();
+    nodes.iter().for_each(|node| node.configure("maxmemory", "1"));
+    let adopted = client.adopt(lease).await.unwrap();
+    let set_adopted = client.adopt(leases).await.unwrap();
+    for guard in [reader, kept, permit, set, adopted, set_adopted] {
+        let name = guard.resource().to_owned();
+        guard.extend(LONG).await.unwrap();
+        assert_eq!(guard.release().await.unwrap(), Released::Ours, "{name}");
+    }
+    nodes.iter().for_each(|node| node.configure("maxmemory", "0"));
+    works(&client).await;
+    wait_until_empty(&nodes).await;
+}
+
 #[tokio::test]
 async fn row_21_one_node_without_memory_changes_nothing() {
     let (nodes, client) = start(3).await;

@@ -13,5 +13,7 @@ if string.sub(holder, 1, #ARGV[1]) ~= ARGV[1] then
 end
 -- Rule 7: it never shortens.
 local left = math.max(redis.call('PTTL', KEYS[1]), tonumber(ARGV[3]))
+-- A server without memory takes the value behind a write that needs none.
+redis.call('PEXPIRE', KEYS[1], left)
 redis.call('SET', KEYS[1], ARGV[2], 'PX', left)
 return 1

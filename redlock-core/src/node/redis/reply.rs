@@ -10,9 +10,14 @@ use crate::node::{Action, Reply, Secret, Seen, Told};
 /// Reads the answer to one action. An error is the failure of that node in words, never a refusal.
 pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Reply, String> {
     match (action, answer) {
-        (Action::Extend { .. }, Value::ServerError(error)) if is_of_another_type(error) => {
-            Ok(Reply::Foreign)
-        }
+        // Readers have taken the lock meanwhile, or another program its key.
+        (
+            Action::Extend { .. }
+            | Action::Release { .. }
+            | Action::Shorten { .. }
+            | Action::Adopt { .. },
+            Value::ServerError(error),
+        ) if is_of_another_type(error) => Ok(Reply::Foreign),
         (_, Value::ServerError(error)) => Err(explain(error, secret)),
         (Action::Grant { .. } | Action::Heal { .. }, Value::Okay) => Ok(Reply::Done),
         (Action::Grant { .. } | Action::Heal { .. }, Value::Nil) => Ok(Reply::Foreign),
@@ -158,7 +163,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::node::Places;
+    use crate::{node::Places, token::Token};
 
     const GRANT: Action = Action::Grant { ttl: Duration::from_secs(1) };
     const EXTEND: Action = Action::Extend { ttl: Duration::from_secs(1) };
@@ -221,13 +226,20 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_no_lock_is_not_ours_to_extend() {
+    fn a_key_that_is_no_lock_is_not_ours() {
+        let adopt = Action::Adopt {
+            ttl: Duration::from_secs(1),
+            from: Token::parse(&"0a".repeat(20)).unwrap(),
+        };
         for words in [
             "WRONGTYPE Operation against a key holding the wrong kind of value",
             "ERR Error running script (call to f_0): @user_script:5: WRONGTYPE Operation against",
         ] {
-            assert_eq!(read(EXTEND, &format!("-{words}\r\n")), Ok(Reply::Foreign), "{words}");
-            assert!(read(RELEASE, &format!("-{words}\r\n")).is_err(), "{words}");
+            for action in [EXTEND, RELEASE, SHORTEN, adopt] {
+                assert_eq!(read(action, &format!("-{words}\r\n")), Ok(Reply::Foreign), "{words}");
+            }
+            // A grant takes any key for taken, and says no such thing.
+            assert!(read(GRANT, &format!("-{words}\r\n")).is_err(), "{words}");
         }
         assert!(read(EXTEND, "-ERR no WRONGTYPE\r\n").is_err());
     }

@@ -10,9 +10,12 @@ local at = redis.call('ZSCORE', KEYS[1], ARGV[1])
 if not at or now > tonumber(at) then
   return -2
 end
+-- A server without memory refuses a set, but not behind a write that needs none: readers that are there must be
+-- renewed.
+keep(KEYS[1], now)
 -- Rule 7: an extension never shortens.
 if at - now < tonumber(ARGV[2]) then
   set(KEYS[1], ARGV[1], now + ARGV[2])
+  keep(KEYS[1], now)
 end
-keep(KEYS[1], now)
 return at - now

@@ -9,6 +9,8 @@ if not is_free_of_writers(KEYS[1]) then
   return -1
 end
 local now = clock()
+-- First, as a server without memory refuses a set before any other write.
+keep(KEYS[1], now)
 local answer = 0
 if redis.call('ZSCORE', KEYS[1], ARGV[1]) then
   answer = 1
@@ -17,8 +19,8 @@ if redis.call('ZSCORE', KEYS[1], ARGV[1]) then
   else
     redis.call('ZREM', KEYS[1], ARGV[1])
   end
+  keep(KEYS[1], now)
 end
-keep(KEYS[1], now)
 if redis.call('EXISTS', KEYS[1]) == 1 then
   return answer + 4
 end
