@@ -37,7 +37,7 @@
 //!
 //! | name | type | labels | what |
 //! |---|---|---|---|
-//! | `redlock_acquires_total` | counter | `label`, `outcome` | requests that ended: `acquired`, `joined` (re-entry), `adopted`, `held`, `no_quorum`, `shutting_down`, `lost` (a lease that could not be adopted), `misused` (a resource that cannot be locked), `cancelled` (dropped, or its runtime has ended). Settings that are refused before a request begins do not count, nor do requests outside a runtime |
+//! | `redlock_acquires_total` | counter | `label`, `outcome` | requests that ended: `acquired`, `joined` (re-entry), `adopted`, `held`, `no_quorum`, `shutting_down`, `lost` (a lease that could not be adopted), `misused` (a resource that cannot be locked, or a body that asks for more than the hold has which it joins), `cancelled` (dropped, or its runtime has ended). Settings that are refused before a request begins do not count, nor do requests outside a runtime |
 //! | `redlock_acquire_duration_seconds` | histogram | `label`, `outcome` | from a request to its answer |
 //! | `redlock_wait_duration_seconds` | histogram | `label` | from a request to the attempt that got the lock |
 //! | `redlock_hold_duration_seconds` | histogram | `label` | from getting a lock to its release or loss |
@@ -52,12 +52,12 @@
 //! | `redlock_node_up` | gauge | `node` | 1 while the node is connected |
 //! | `redlock_node_sits_out_until_seconds` | gauge | `node` | the Unix time until which the node gives no votes after a restart, or 0 |
 //! | `redlock_node_round_trip_seconds` | histogram | `node` | from sending commands to the node's answer |
-//! | `redlock_node_failures_total` | counter | `node`, `kind` | commands that failed: `timeout`, `disconnected`, `server` and the other kinds of [`NodeErrorKind`] |
+//! | `redlock_node_failures_total` | counter | `node`, `kind` | commands that were sent and failed, by [`NodeErrorKind`]: `timeout`, `disconnected` and `server`; of a member of a cluster `down` and `sits_out`, too. A command that is not sent, because the node is down or sits out, does not count |
 //! | `redlock_node_odd_expiries_total` | counter | `node` | keys of held locks that were gone, or had another remaining time than they were given, when the node was asked: deleted or evicted keys, or a clock that was set |
 //! | `redlock_node_pending_cleanups` | gauge | `node` | deletes that the node has not confirmed yet |
 //!
 //! `label` is what [`LockRequest::label`] says, in annotations the template unless they say otherwise,
-//! and empty for other requests and for adopted locks. A resource is never a label. `node` is `host:port`; clients of one
+//! and empty for other requests and for adopted locks. A resource is never a label. `node` is `host:port` or the path of a socket, behind sentinels `MASTER@host:port` of the first of them, and for a cluster its first server; clients of one
 //! process that share a node also share its gauges.
 //!
 //! A lock with its release over five nodes in memory took 14.5 µs without the feature, 15.1 µs with it and

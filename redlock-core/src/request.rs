@@ -11,6 +11,7 @@ use crate::{
     op::acquire,
     options::{LockOptions, call_settings, request_setters},
     resources::Resources,
+    telemetry,
 };
 
 /// A request for one lock. Nothing happens until it is awaited or [`run`](Self::run).
@@ -156,7 +157,8 @@ impl LockRequest {
         let Self { client, resources, options } = self;
         let terms = client.settings.terms(&options);
         BodyFuture::new(Asked::new(terms, |terms| async move {
-            if let Some(joined) = body::join(&client, &resources, &terms)? {
+            let joined = body::join(&client, &resources, &terms);
+            if let Some(joined) = joined.inspect_err(telemetry::refused)? {
                 return Ok(joined);
             }
             if body::waits_for_itself(&client, &resources, &terms) {

@@ -109,6 +109,11 @@ pub(crate) fn slots_sit_out(node: &str, slots: usize, span: Duration) {
     );
 }
 
+/// Reports that a password is sent over a network without TLS.
+pub(crate) fn unencrypted(node: &str) {
+    tracing::warn!(node, "the password goes over the network unencrypted; use rediss://");
+}
+
 /// Reports what an operator should change about a server that is used all the same.
 pub(crate) fn node_needs(node: &str, advice: &str) {
     tracing::warn!(node, "node needs attention: {advice}");

@@ -152,6 +152,8 @@ fn readers_permits_and_sets_are_told_apart_and_leases_counted() {
         drop((permit, writer));
 
         let given = || value(&seen, "redlock_leases_given_total{label=\"a\"}");
+        // No client can adopt a permit: it is free again.
+        drop(redlock.lock(name("a")).permits(2).label("a").await.unwrap().into_lease());
         assert_eq!(given(), 0.0);
         let lease = set.into_lease();
         assert_eq!((given(), held("exclusive")), (1.0, 0.0));

@@ -3,7 +3,9 @@
 
 use std::{future::IntoFuture, time::Duration};
 
-use redlock_core::{LockError, MemoryNode, Redlock, Released, Restarts, redlock};
+use redlock_core::{
+    Credentials, LockError, MemoryNode, Node, Redlock, Released, Restarts, redlock,
+};
 use redlock_tests::Events;
 use tokio::time::sleep;
 
@@ -127,6 +129,60 @@ async fn a_node_that_keeps_no_connection_is_warned_of() {
         sleep(100 * MS).await;
     }
     assert!(events.warned_of(&["node down"]), "{:?}", events.warnings());
+}
+
+/// Its connections are opened all right, and it answers each command too late.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_too_slow_for_its_timeout_is_warned_of_once() {
+    let events = Events::record();
+    let node = MemoryNode::new();
+    let redlock = client(std::slice::from_ref(&node));
+    let times = || events.warnings().iter().filter(|it| it.contains("node down")).count();
+    node.slow(60 * MS);
+    for _ in 0..200 {
+        redlock.try_lock("r").await.unwrap_err();
+        sleep(100 * MS).await;
+    }
+    assert_eq!(times(), 1, "{:?}", events.warnings());
+    node.slow(Duration::ZERO);
+    sleep(2000 * MS).await;
+    drop(redlock.lock("r").wait(5000 * MS).await.unwrap());
+    sleep(1000 * MS).await;
+    node.stop();
+    sleep(1000 * MS).await;
+    drop(redlock.try_lock("r").await.unwrap_err());
+    assert_eq!(times(), 2, "{:?}", events.warnings());
+}
+
+#[redlock(resource = "r", pool = "none of these")]
+async fn of_no_pool() -> Result<(), LockError> {
+    unreachable!("it has no lock")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_cannot_have_its_lock_is_warned_of() {
+    let events = Events::record();
+    of_no_pool().await.unwrap_err();
+    let redlock = Redlock::in_memory(1);
+    let within =
+        redlock.lock("r").run(async |_| redlock.lock("r").fenced().run(async |_| ()).await);
+    within.await.unwrap().unwrap_err();
+    let told = events.warnings();
+    assert!(told.len() == 2 && told.iter().all(|it| it.contains("lock refused")), "{told:?}");
+}
+
+/// As that of nodes is, whether it comes from a URL or from a provider.
+#[test]
+fn a_password_of_sentinels_that_is_sent_in_the_clear_is_warned_of() {
+    for (host, times) in [("sentinel.example", 1), ("127.0.0.1", 0)] {
+        let events = Events::record();
+        let node = Node::sentinel("m", [format!("redis://{host}:26379")])
+            .sentinel_credentials(|| async { Ok(Credentials::new("watch", "pass")) });
+        let _redlock = Redlock::builder().nodes([node]).build().unwrap();
+        let told = events.warnings();
+        assert!(told.iter().all(|it| it.contains("unencrypted")), "{told:?}");
+        assert_eq!(told.len(), times, "{told:?}");
+    }
 }
 
 /// No key is expected on a node that never had the lock, or that was only asked for it.

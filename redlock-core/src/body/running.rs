@@ -13,7 +13,7 @@ use std::{
 use futures_util::future::BoxFuture;
 
 use super::{BodyFuture, BodyGuard, OnLost, Refusal};
-use crate::{error::LockError, guard::LockHandle, op::release::Released};
+use crate::{error::LockError, guard::LockHandle, op::release::Released, telemetry};
 
 /// Runs a body under a lock that was just given, and releases it.
 ///
@@ -164,6 +164,7 @@ impl Run {
 
     /// A lock that could not even be asked for.
     pub(crate) fn refused(error: LockError) -> Box<Self> {
+        telemetry::refused(&error);
         Self::at(State::Refused(error))
     }
 

@@ -31,6 +31,7 @@ use super::{
 use crate::{
     clock::{Moment, sleep_until},
     error::{NodeError, NodeErrorKind},
+    telemetry,
 };
 
 /// Commands wait for the answers of nodes that are this near.
@@ -47,6 +48,8 @@ pub(super) struct Session<'a> {
     strikes: Strikes,
     /// The node has answered a command, if only with an error.
     answered: bool,
+    /// The connection before this one answered nothing: the first answer is reported.
+    was_silent: bool,
     /// How often other tasks run at most before the commands of a crowd are sent.
     turns: usize,
 }
@@ -77,8 +80,12 @@ enum Event {
 }
 
 impl<'a> Session<'a> {
-    /// `None` when the task was taken over.
-    pub(super) fn open(task: Task<'a>, mut connection: Box<dyn Connection>) -> Option<Self> {
+    /// `None` when the task was taken over. The connection before this one `was_silent` if it answered nothing.
+    pub(super) fn open(
+        task: Task<'a>,
+        mut connection: Box<dyn Connection>,
+        was_silent: bool,
+    ) -> Option<Self> {
         let shared = task.shared;
         let number = {
             let mut pipe = shared.pipe.lock();
@@ -93,6 +100,7 @@ impl<'a> Session<'a> {
             pings: FuturesUnordered::new(),
             strikes: Strikes::default(),
             answered: false,
+            was_silent,
             turns: gathering::turns(),
         })
     }
@@ -275,6 +283,9 @@ impl<'a> Session<'a> {
             Ok(_) => true,
             Err(error) => error.kind == NodeErrorKind::Server,
         });
+        if self.answered && std::mem::take(&mut self.was_silent) {
+            telemetry::node_up(&self.shared.name);
+        }
         if answered.items.len() >= CROWD {
             // Before the answers wake the callers.
             self.shared.pipe.lock().note_crowd(self.shared.context.clock.now());

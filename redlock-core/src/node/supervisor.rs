@@ -41,6 +41,9 @@ pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pul
     // The previous connection was closed at rest. That is not reported if the next connection
     // opens.
     let mut closed_at_rest = false;
+    // It was opened, and answered nothing. A node that is too slow for its timeout is reported once, and not
+    // with each connection.
+    let mut was_silent = false;
     loop {
         let opened = open(task).await;
         if !pulse.is_current() {
@@ -51,9 +54,9 @@ pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pul
                 let since = shared.context.clock.now();
                 shared.tells.store(connection.tells(), Ordering::Release);
                 // This comes before callers can send. Jobs that the node must not be asked are taken back.
-                admit(task, &identity, closed_at_rest, since);
-                announced_down = false;
-                let Some(session) = Session::open(task, connection) else { return };
+                admit(task, &identity, closed_at_rest || was_silent, since);
+                announced_down &= was_silent;
+                let Some(session) = Session::open(task, connection, was_silent) else { return };
                 let ended = session.serve().await;
                 if !pulse.is_current() {
                     return;
@@ -65,10 +68,12 @@ pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pul
                     backoff = Backoff::new();
                 }
                 closed_at_rest = at_rest && (answered || lasted);
+                was_silent = !answered && !lasted;
+                announced_down &= was_silent;
                 error
             }
             Err(error) => {
-                closed_at_rest = false;
+                (closed_at_rest, was_silent) = (false, false);
                 error
             }
         };
@@ -138,13 +143,13 @@ async fn open(task: Task<'_>) -> Result<Opened, NodeError> {
 }
 
 /// Marks the node as up, and lets it vote or sit out (rule 16): before its first vote. `replaced`
-/// when the end of the previous connection was not reported.
+/// when the end of the previous connection was not reported, or the node has yet to answer.
 fn admit(task: Task<'_>, identity: &Identity, replaced: bool, now: Moment) {
     let shared = task.shared;
     shared.recognise(identity);
     shared.refusals.forget();
     let quorum_seen = shared.quorum_seen.load(Ordering::Acquire);
-    let (suspicion, barred) = {
+    let (suspicion, sits_out, barred) = {
         let mut outbox = shared.outbox.lock();
         if !task.pulse.is_current() {
             return;
@@ -154,7 +159,7 @@ fn admit(task: Task<'_>, identity: &Identity, replaced: bool, now: Moment) {
         shared.is_suspect.store(sits_out.is_some(), Ordering::Release);
         metrics::node_sits_out(&shared.name, sits_out.map(|(_, left)| left));
         shared.relink(&mut outbox, Link::Up);
-        (suspicion, outbox.take_barred(&shared.name, now))
+        (suspicion, sits_out, outbox.take_barred(&shared.name, now))
     };
     shared.announce();
     if replaced {
@@ -167,14 +172,15 @@ fn admit(task: Task<'_>, identity: &Identity, replaced: bool, now: Moment) {
         let early = shared.outbox.lock().put(&shared.name, job, reply_to, now);
         deliver(early);
     }
-    if let Some(suspicion) = suspicion {
-        telemetry::node_sits_out(&shared.name, suspicion.describe(), shared.context.sits_out);
+    if let (Some(suspicion), Some((_, span))) = (suspicion, sits_out) {
+        telemetry::node_sits_out(&shared.name, suspicion.describe(), span);
     }
     let advice = advice(identity);
-    for line in &advice {
+    let before = std::mem::replace(&mut *shared.advice.lock(), advice.clone());
+    // Once, and not at each connection.
+    for line in advice.iter().filter(|line| !before.contains(line)) {
         telemetry::node_needs(&shared.name, line);
     }
-    *shared.advice.lock() = advice;
     for (item, refusal) in barred {
         fail(shared, [item], &refusal);
     }

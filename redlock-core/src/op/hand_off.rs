@@ -32,13 +32,15 @@ pub(crate) fn hand_off(client: &Arc<Client>, hold: &Arc<Hold>) -> Lease {
     let Client { leases, queues, nodes, .. } = &**client;
     let (judged, reading) = leases.judge_now(hold);
     leases.end(hold, End::Released);
-    hold.metered.given();
     let begun = hold.begin_release();
     // A lock that is lost, in doubt, or released before, cannot be adopted.
     let left = match (judged, &begun) {
         (Judgement::Valid(left), Some(lease)) if is_alone(&lease.claim) => Some(left),
         _ => None,
     };
+    if left.is_some() {
+        hold.metered.given();
+    }
     if let (None, Some(lease)) = (left, &begun) {
         client.ensure_running();
         let _ = delete(queues, lease, hold.earliest, reading.now, settles);

@@ -18,6 +18,13 @@ async fn row_22_a_policy_that_drops_locks_is_warned_of_and_a_dropped_lock_is_not
         let words = ["evict", "volatile-ttl", "noeviction", &node.address()];
         assert!(events.warned_of(&words), "{:?}", events.warnings());
     }
+    // The next connection says nothing new.
+    let advised = || events.warnings().iter().filter(|it| it.contains("needs attention")).count();
+    let before = nodes[2].connections();
+    nodes[2].command(&["CLIENT", "KILL", "TYPE", "normal"]);
+    wait_until("it is connected again", async || nodes[2].connections() > before).await;
+    nodes.warm_up(&client).await;
+    assert_eq!(advised(), 3, "{:?}", events.warnings());
     let guard = client.lock("job").await.unwrap();
     wait_until("all nodes hold the lock", async || guard.votes() == 3).await;
     for node in &nodes[..2] {

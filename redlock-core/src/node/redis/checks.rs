@@ -6,6 +6,7 @@ use super::{dial::Dialer, opener::Opener, url::Endpoint};
 use crate::{
     error::LockError,
     node::{Context, settings::NodeSettings},
+    telemetry,
 };
 
 /// Several URLs that belong to one node.
@@ -49,7 +50,7 @@ pub(super) fn opener(
         return Err(misplaced(&name, setting, "it needs a URL that starts with rediss://"));
     }
     if settings.credentials.is_some() && !address.is_private() {
-        tracing::warn!(node = %name, "the password goes over the network unencrypted; use rediss://");
+        telemetry::unencrypted(&name);
     }
     Ok(Opener {
         dialer: Dialer {

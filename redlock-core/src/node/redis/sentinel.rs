@@ -26,6 +26,7 @@ use super::{
 use crate::{
     error::{LockError, NodeError, NodeErrorKind},
     node::{Connector, Context, Opened, Watchers, ending_by::ending_by, settings::NodeSettings},
+    telemetry,
 };
 
 /// How often the sentinels are asked whether the master is still the same.
@@ -71,10 +72,14 @@ impl SentinelConnector {
     ) -> Result<Self, LockError> {
         let line = |it: &Endpoint| Arc::new(Line::new(it.address.clone()));
         let all = endpoints.iter().map(line).collect();
+        let open_to_all = endpoints.iter().any(|it| !it.address.is_private());
         let Some(first) = endpoints.into_iter().next() else {
             return Err(none("Node::sentinel"));
         };
         let credentials = settings.sentinel_credentials.take();
+        if credentials.is_some() && open_to_all {
+            telemetry::unencrypted(name);
+        }
         let login = first.login.clone();
         let opener = Arc::new(opener(first, settings, context)?);
         let access = Access {

@@ -9,7 +9,7 @@ use std::{net::IpAddr, path::PathBuf, sync::Arc};
 use redis::{ConnectionAddr, IntoConnectionInfo, ProtocolVersion};
 use url::Url;
 
-use crate::error::LockError;
+use crate::{error::LockError, telemetry};
 
 /// The port of Redis, unless the URL names another.
 const DEFAULT_PORT: u16 = 6379;
@@ -190,7 +190,7 @@ fn tcp(mut url: Url, tls: bool) -> Result<Endpoint, LockError> {
         _ => Address::Tcp { host, port },
     };
     if login.password.is_some() && !address.is_private() {
-        tracing::warn!(node = %name, "the password goes over the network unencrypted; use rediss://");
+        telemetry::unencrypted(&name);
     }
     Ok(Endpoint { name, address, login, protocol })
 }

@@ -19,6 +19,7 @@ use crate::{
 
 /// Takes the lock of a lease over, if a quorum of nodes still has it.
 pub(crate) async fn adopt(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold>, LockError> {
+    check_runtime().inspect_err(telemetry::refused)?;
     let metered = metrics::acquiring(&*client.nodes.clock, "");
     let adopted = take_over(client, lease).await;
     metered.done(match &adopted {
