@@ -6,7 +6,7 @@ local function draw(counter, floor, count)
   local first = 1
   if last then
     if not string.find(last, '^%d+$') then
-      return nil, 'ERR the fencing counter beside this lock is not a number: delete it'
+      return nil, 'ERR the fencing counter beside this lock is not a number: a lock or a program of another kind has its key'
     end
     first = tonumber(last) + 1
   end

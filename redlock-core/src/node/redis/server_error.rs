@@ -113,8 +113,8 @@ fn advice(error: &ServerError) -> Option<&'static str> {
                                readers, +zcount +zremrangebyscore for permits, +time for a fencing token, +select for a database, and the keys under key_prefix";
     match code(error) {
         "CROSSSLOT" => Some(
-            "in a cluster, what is locked together shares a tag, as in order:{7}:a and order:{7}:b; \
-             other nodes are independent masters",
+            "in a cluster, what is locked together shares a tag, as in order:{7}:a and order:{7}:b, and a \
+             name has no brace that makes no tag, as a}b or a{}b; other nodes are independent masters",
         ),
         "MOVED" | "ASK" | "CLUSTERDOWN" | "TRYAGAIN" => {
             Some("nodes are independent masters; a whole cluster is one node with Node::cluster")

@@ -71,7 +71,7 @@ async fn a_counter_that_is_none_fails_and_sets_no_lock() {
     let mut server = Server::start();
     let (mut node, ours, _) = pair(&server.url("", "")).await;
     for (set, told) in [
-        (format!("SET {COUNTER} {CANARY}"), "is not a number: delete it"),
+        (format!("SET {COUNTER} {CANARY}"), "is not a number: a lock or a program"),
         (format!("SET {COUNTER} 9007199254740991"), "is used up: delete it"),
         (format!("SET {COUNTER} 99999999999999999999"), "is used up: delete it"),
         (format!("LPUSH {COUNTER} 1"), "WRONGTYPE"),
