@@ -68,8 +68,10 @@ pub(crate) use fingerprint::fnv1a;
 pub(crate) use handle::NodeHandle;
 pub use health::{NodeHealth, NodeState};
 pub(crate) use job::{CleanUp, Job};
+pub(crate) use quarantine::Identity;
 pub use quarantine::Restarts;
-pub(crate) use quarantine::{Identity, was_promoted};
+#[cfg(feature = "cluster")]
+pub(crate) use quarantine::was_promoted;
 pub(crate) use reply::{Reply, Seen};
 pub(crate) use reply_to::{EarlyReply, ReplySink, ReplyTo, deliver};
 pub(crate) use secret::Secret;
