@@ -16,7 +16,7 @@ pub(super) const NODES: usize = 5;
 
 pub(super) const WORKLOAD: Workload = Workload {
     name: "throughput",
-    about: "1, 64 and 512 tasks, each its own free locks, on 5 nodes",
+    about: "1, 64 and 512 tasks, each its own free locks, and two clients of 32 tasks, on 5 nodes",
     rounds: (5, 2),
     cases,
 };

@@ -63,10 +63,9 @@ fn the_readme_has_the_figures_of_the_last_benchmark() {
     let [least, most] = both("latency, 5 nodes", "p50 x bare");
     says(format!("({least:.2} to {most:.2} times)"));
     let [least, _] = both("throughput, 512 tasks", "x bare");
-    says(format!(
-        "with 512 tasks there are at least {:.1} times as many",
-        (least * 10.0).floor() / 10.0
-    ));
+    // From run to run, as the page says.
+    says("with 512 tasks there are about twice as many".to_owned());
+    assert!((1.8..2.5).contains(&least), "about twice: {least}");
     let pace = target("contended, 128 tasks: part of what the hold allows");
     says(format!("take turns at {pace:.2} of the pace"));
     let commands = target("growth, 64 clients: commands sent for a turn");
