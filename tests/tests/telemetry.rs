@@ -139,11 +139,14 @@ async fn a_node_that_is_too_slow_for_its_timeout_is_warned_of_once() {
     let redlock = client(std::slice::from_ref(&node));
     let times = || events.warnings().iter().filter(|it| it.contains("node down")).count();
     node.slow(60 * MS);
-    for _ in 0..200 {
-        redlock.try_lock("r").await.unwrap_err();
-        sleep(100 * MS).await;
+    // The more seldom it is asked, the longer a connection lasts.
+    for pause in [100 * MS, 1000 * MS, 10_000 * MS] {
+        for _ in 0..100 {
+            redlock.try_lock("r").await.unwrap_err();
+            sleep(pause).await;
+        }
+        assert_eq!(times(), 1, "{pause:?}: {:?}", events.warnings());
     }
-    assert_eq!(times(), 1, "{:?}", events.warnings());
     node.slow(Duration::ZERO);
     sleep(2000 * MS).await;
     drop(redlock.lock("r").wait(5000 * MS).await.unwrap());
@@ -152,6 +155,40 @@ async fn a_node_that_is_too_slow_for_its_timeout_is_warned_of_once() {
     sleep(1000 * MS).await;
     drop(redlock.try_lock("r").await.unwrap_err());
     assert_eq!(times(), 2, "{:?}", events.warnings());
+}
+
+/// What was said to be down is said to be up, once it answers: a ping as well.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_silent_is_said_to_be_up_at_its_first_answer() {
+    for pings in [true, false] {
+        let events = Events::record_traces();
+        let node = MemoryNode::new();
+        let redlock = client(std::slice::from_ref(&node));
+        let last = || {
+            let told = events.traces();
+            let said = |it: &&String| it.contains("node up") || it.contains("node down");
+            told.iter().rfind(said).cloned().unwrap_or_default()
+        };
+        drop(redlock.try_lock("r").await.unwrap());
+        node.slow(60 * MS);
+        for _ in 0..5 {
+            drop(redlock.try_lock("r").await);
+            sleep(100 * MS).await;
+        }
+        assert!(last().contains("node down"), "{:?}", events.traces());
+        // A connection that lasts, and is closed at rest, in between.
+        node.slow(Duration::ZERO);
+        sleep(5000 * MS).await;
+        node.stop();
+        node.start();
+        sleep(5000 * MS).await;
+        if pings {
+            assert!(redlock.health().await[0].is_up());
+        } else {
+            drop(redlock.try_lock("r").await.unwrap());
+        }
+        assert!(last().contains("node up"), "{:?}", events.traces());
+    }
 }
 
 #[redlock(resource = "r", pool = "none of these")]

@@ -44,7 +44,7 @@ pub(super) struct Session<'a> {
     /// The number of the pipe's connection.
     number: u64,
     line: Line,
-    pings: FuturesUnordered<BoxFuture<'static, bool>>,
+    pings: FuturesUnordered<BoxFuture<'static, Pong>>,
     strikes: Strikes,
     /// The node has answered a command, if only with an error.
     answered: bool,
@@ -63,6 +63,14 @@ pub(super) struct Ended {
     pub(super) at_rest: bool,
 }
 
+/// The end of a ping.
+enum Pong {
+    Answered,
+    /// The connection has ended, or the server has answered with an error.
+    Failed,
+    TimedOut,
+}
+
 /// The events that a session waits for.
 enum Event {
     /// The connection has ended.
@@ -70,9 +78,7 @@ enum Event {
     Answered(Answered),
     /// Something was put into the outbox, or sent by its caller.
     Mail,
-    Ponged {
-        timed_out: bool,
-    },
+    Ponged(Pong),
     /// The first batch in flight may have run out of time.
     Alarm,
     /// Something is due to be sent again, or the last client has gone.
@@ -225,9 +231,7 @@ impl<'a> Session<'a> {
                 Event::Answered(answered)
             }
             () = mail.as_mut() => Event::Mail,
-            Some(timed_out) = self.pings.next(), if !self.pings.is_empty() => {
-                Event::Ponged { timed_out }
-            }
+            Some(pong) = self.pings.next(), if !self.pings.is_empty() => Event::Ponged(pong),
             () = alarm.as_mut(), if timed => Event::Alarm,
             () = sleep_until(clock, wake), if wake != Moment::NEVER => Event::Due,
         }
@@ -242,9 +246,13 @@ impl<'a> Session<'a> {
                 self.let_a_crowd_ask().await;
             }
             Event::Mail => self.let_a_crowd_ask().await,
-            Event::Ponged { timed_out: false } => self.strikes.clear(),
+            Event::Ponged(Pong::Answered) => {
+                self.strikes.clear();
+                self.note_answered();
+            }
+            Event::Ponged(Pong::Failed) => self.strikes.clear(),
             // A ping is a command like any other (rule 15).
-            Event::Ponged { timed_out: true } => {
+            Event::Ponged(Pong::TimedOut) => {
                 let limit = self.shared.context.node_timeout;
                 if self.strikes.add(self.shared.context.clock.now(), limit) {
                     let reason = format!("no answer within {limit:?}");
@@ -278,13 +286,20 @@ impl<'a> Session<'a> {
         }
     }
 
+    fn note_answered(&mut self) {
+        self.answered = true;
+        if std::mem::take(&mut self.was_silent) {
+            telemetry::node_up(&self.shared.name);
+        }
+    }
+
     fn conclude(&mut self, answered: Answered) -> Result<(), NodeError> {
-        self.answered |= answered.results.iter().any(|result| match result {
+        let is_answer = |result: &Result<_, NodeError>| match result {
             Ok(_) => true,
             Err(error) => error.kind == NodeErrorKind::Server,
-        });
-        if self.answered && std::mem::take(&mut self.was_silent) {
-            telemetry::node_up(&self.shared.name);
+        };
+        if answered.results.iter().any(is_answer) {
+            self.note_answered();
         }
         if answered.items.len() >= CROWD {
             // Before the answers wake the callers.
@@ -346,25 +361,29 @@ impl Drop for Session<'_> {
     }
 }
 
-/// Asks the node for a sign of life and tells the asker. The output says whether the time ran out.
+/// Asks the node for a sign of life and tells the asker.
 fn answer_ping(
     shared: &Shared,
     connection: &mut dyn Connection,
     ping: tokio::sync::oneshot::Sender<Result<(), NodeError>>,
-) -> BoxFuture<'static, bool> {
+) -> BoxFuture<'static, Pong> {
     let limit = shared.context.node_timeout;
     let name = Arc::clone(&shared.name);
     let pong = connection.ping();
     async move {
         let answered = tokio::time::timeout(limit, pong).await;
-        let timed_out = answered.is_err();
+        let outcome = match &answered {
+            Ok(Ok(())) => Pong::Answered,
+            Ok(Err(_)) => Pong::Failed,
+            Err(_) => Pong::TimedOut,
+        };
         let answer = answered.unwrap_or_else(|_| {
             let reason = format!("no answer within {limit:?}");
             Err(NodeError::new(&name, NodeErrorKind::Timeout, reason))
         });
         // The caller may have gone.
         let _ = ping.send(answer);
-        timed_out
+        outcome
     }
     .boxed()
 }

@@ -68,7 +68,8 @@ pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pul
                     backoff = Backoff::new();
                 }
                 closed_at_rest = at_rest && (answered || lasted);
-                was_silent = !answered && !lasted;
+                was_silent =
+                    !answered && (was_silent || !lasted || error.kind == NodeErrorKind::Timeout);
                 announced_down &= was_silent;
                 error
             }
