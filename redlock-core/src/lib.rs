@@ -44,7 +44,7 @@
 //! | `redlock_renewals_total` | counter | `label`, `outcome` | `renewed`; `refused` loses the lock; `unknown` and `late` keep the old deadline |
 //! | `redlock_losses_total` | counter | `label`, `reason` | `expired`, `refused`, `max_hold`, `shutdown` |
 //! | `redlock_held` | gauge | `label`, `mode` | locks held now: `exclusive`, `shared` (readers), `permit`; a set counts as one |
-//! | `redlock_leases_given_total` | counter | `label` | locks given away by [`LockGuard::into_lease`]; those taken up are `redlock_acquires_total` with `adopted` |
+//! | `redlock_leases_given_total` | counter | `label` | locks given away by [`LockGuard::into_lease`] that another client can adopt; those taken up are `redlock_acquires_total` with `adopted` |
 //! | `redlock_waiting` | gauge | `label` | requests that wait now, for their turn or for another attempt |
 //! | `redlock_wakeups_total` | counter | `label`, `cause` | waiting requests that go on: with a lease of this process (`handed_over`), as its next to ask (`front`), with a turn in the queue between clients (`turn`), because the lock looks free (`free`, `notified`) or the clients before do not take it (`stands_still`), because it is time (`due`, `hurried`), or to give up (`behind`) |
 //! | `redlock_queue_places` | gauge | | places in the queues between processes now |

@@ -103,8 +103,8 @@ pub(crate) fn slots_sit_out(node: &str, slots: usize, span: Duration) {
     tracing::warn!(
         node,
         slots,
-        "slots sit out: other processes have taken {slots} slots of the cluster over and may have \
-         forgotten locks, so they give no votes for {span:?}; where a failover loses no write, they may \
+        "slots sit out: the masters of {slots} slots of the cluster were replaced, restarted or replicas for a \
+         while and may have forgotten locks, so they give no votes for {span:?}; where a failover loses no write, they may \
          vote at once with Restarts::Trusted"
     );
 }

@@ -1,6 +1,8 @@
 //! Many tasks, each with resources of its own.
 
-use std::{sync::Barrier, thread, time::Duration};
+use std::{thread, time::Duration};
+
+use tokio::runtime::Runtime;
 
 use super::{Bench, Case, Flavor, Workload, uncontended};
 use crate::{
@@ -65,16 +67,17 @@ impl Visit for Halves<'_> {
 
     fn with<C: Client>(self) -> Sample {
         let Self { bench, tasks } = self;
-        let ready = Barrier::new(2);
-        let half = || {
-            Flavor::CurrentThread.runtime().block_on(async {
-                let client: C = bench.client(NODES, tasks / 2).await;
-                ready.wait();
-                load::uncontended(&client, tasks / 2, span(bench)).await
-            })
-        };
+        let halves = [(); 2].map(|()| {
+            let runtime = Flavor::CurrentThread.runtime();
+            let client: C = runtime.block_on(bench.client(NODES, tasks / 2));
+            (runtime, client)
+        });
         let [one, other] = thread::scope(|scope| {
-            [scope.spawn(half), scope.spawn(half)].map(|it| it.join().expect("no task panics"))
+            let load = |(runtime, client): (Runtime, C)| {
+                let load = async move { load::uncontended(&client, tasks / 2, span(bench)).await };
+                scope.spawn(move || runtime.block_on(load))
+            };
+            halves.map(load).map(|it| it.join().expect("no task panics"))
         });
         Uncontended::together(one, other).sample()
     }

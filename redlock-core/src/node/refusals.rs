@@ -93,7 +93,7 @@ fn refused_for(last: &AtomicU64, now: Moment) -> Duration {
 /// Whether the answer shows that the node takes new data. It deletes and extends keys without any memory left.
 fn has_written(job: &Job, reply: &Reply) -> bool {
     match (job.action, reply) {
-        (Action::Grant { .. } | Action::Heal { .. } | Action::Adopt { .. }, Reply::Done)
+        (Action::Grant { .. } | Action::Heal { .. }, Reply::Done)
         | (_, Reply::Numbered { .. } | Reply::Queued { .. }) => true,
         // A server refuses a `SET` before it looks whether the key is there. A script looks first.
         (Action::Grant { .. } | Action::Heal { .. }, Reply::Foreign) => {
@@ -111,6 +111,7 @@ mod tests {
     use crate::{
         error::NodeErrorKind,
         node::{Claim, Listens, Places},
+        token::Token,
     };
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -163,6 +164,7 @@ mod tests {
         let extend = Action::Extend { ttl: SECOND };
         let join = Action::Join { place: 0, life: SECOND, listens: Listens::Nothing };
         let release = Action::Release { wakes: Places::FIRST };
+        let adopt = Action::Adopt { ttl: SECOND, from: Token::parse(&"0a".repeat(20)).unwrap() };
         let there = Reply::There { left: SECOND };
         for (action, reply, seconds, is_over) in [
             (GRANT, Reply::Done, 1.0, true),
@@ -172,6 +174,7 @@ mod tests {
             (GRANT, Reply::Done, 0.9, false),
             (extend, there, 2.0, false),
             (release, Reply::Done, 2.0, false),
+            (adopt, Reply::Done, 2.0, false),
             (release, Reply::Foreign, 2.0, false),
             (Action::Watch, Reply::Missing, 2.0, false),
         ] {

@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::{reply, set, shared};
+use super::{reply, server_error, set, shared};
 use crate::node::{Command, Reply};
 
 /// Reads the answer to one command: its own, its entry in a list, or one for a whole call.
@@ -34,7 +34,13 @@ pub(super) fn decode_all(
         if !fits {
             return Err(reply::unexpected(answer, "one answer for each lock"));
         }
-        let Some(answers) = &mut rest else { return decode(command, answer) };
+        let Some(answers) = &mut rest else {
+            return match answer {
+                // That of one lock may say that other clients have it. No single lock is meant here.
+                Value::ServerError(error) => Err(server_error::explain(error, &claim.value)),
+                _ => decode(command, answer),
+            };
+        };
         let (mine, others) = answers.split_at(claim.len());
         *answers = others;
         match mine {
@@ -82,8 +88,10 @@ mod tests {
         assert_eq!(read(&Value::Int(1)), [Reply::Done, Reply::Done, Reply::Done].map(Ok));
         let one_by_one = [Reply::Missing, Reply::Foreign, Reply::Done].map(Ok);
         assert_eq!(read(&list(&[0, 1, -1, 1])), one_by_one);
-        let error = redis::parse_redis_value(b"-OOM no room\r\n").unwrap();
-        for wrong in [list(&[1, 1, 1]), list(&[1, 1, 1, 1, 1]), list(&[]), error] {
+        let error = |text: &str| redis::parse_redis_value(text.as_bytes()).unwrap();
+        let errors = [error("-OOM no room\r\n"), error("-WRONGTYPE Operation\r\n")];
+        for wrong in [list(&[1, 1, 1]), list(&[1, 1, 1, 1, 1]), list(&[])].into_iter().chain(errors)
+        {
             let read = read(&wrong);
             assert!(read.len() == 3 && read.iter().all(Result::is_err), "{wrong:?}: {read:?}");
         }

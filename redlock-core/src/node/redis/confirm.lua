@@ -16,5 +16,7 @@ end
 if holder ~= ARGV[1] or redis.call('GET', KEYS[2]) ~= ARGV[2] then
   return -1
 end
+-- A server without memory keeps the number behind a write that needs none.
+redis.call('PEXPIRE', KEYS[2], ARGV[4])
 redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[4])
 return 1

@@ -19,6 +19,8 @@ for i = 1, #KEYS / 2 do
   end
 end
 for i = #KEYS / 2 + 1, #KEYS do
+  -- As in confirm.lua.
+  redis.call('PEXPIRE', KEYS[i], ARGV[4])
   redis.call('SET', KEYS[i], ARGV[3], 'PX', ARGV[4])
 end
 return 1

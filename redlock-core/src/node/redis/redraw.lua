@@ -16,9 +16,7 @@ local first, problem = draw(KEYS[2], ARGV[3], ARGV[4])
 if problem then
   return redis.error_reply(problem)
 end
--- Rule 7: it never shortens.
-if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
-end
+-- Rule 7: it never shortens. Always, as a server without memory keeps the numbers behind a write that needs none.
+redis.call('PEXPIRE', KEYS[1], math.max(redis.call('PTTL', KEYS[1]), tonumber(ARGV[2])))
 keep(KEYS[2], first + ARGV[4] - 1, ARGV[5])
 return first

@@ -14,10 +14,8 @@ if problem then
   return redis.error_reply(problem)
 end
 for i = 1, #KEYS / 2 do
-  -- Rule 7: it never shortens.
-  if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then
-    redis.call('PEXPIRE', KEYS[i], ARGV[2])
-  end
+  -- Rule 7: it never shortens. Always, as in redraw.lua.
+  redis.call('PEXPIRE', KEYS[i], math.max(redis.call('PTTL', KEYS[i]), tonumber(ARGV[2])))
 end
 keep_all(first + ARGV[4] - 1, ARGV[5])
 return first

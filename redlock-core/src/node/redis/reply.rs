@@ -10,7 +10,8 @@ use crate::node::{Action, Reply, Secret, Seen, Told};
 /// Reads the answer to one action. An error is the failure of that node in words, never a refusal.
 pub(super) fn decode(action: Action, answer: &Value, secret: &str) -> Result<Reply, String> {
     match (action, answer) {
-        // Readers have taken the lock meanwhile, or another program its key.
+        // Readers have taken the lock meanwhile, or another program its key. Where numbers are drawn, the key of the
+        // wrong type may be that of the counter.
         (
             Action::Extend { .. }
             | Action::Release { .. }

@@ -35,8 +35,9 @@ local function keep_permit(prefix, waiter)
     local given = prefix .. ':given'
     -- What is left of waiters that never asked. Without the permission, it goes with the key.
     redis.pcall('ZREMRANGEBYSCORE', given, '-inf', string.format('%.0f', now))
-    redis.call('ZADD', given, string.format('%.0f', now + 1000), waiter)
-    redis.call('PEXPIRE', given, 1000)
+    -- A release must not fail behind its delete because of a companion.
+    redis.pcall('ZADD', given, string.format('%.0f', now + 1000), waiter)
+    redis.pcall('PEXPIRE', given, 1000)
   end
 end
 

@@ -139,8 +139,8 @@ impl Connector for ClusterConnector {
         let sit_out = self.history.lock().all_that_sit_out(self.clock.now());
         let line = |(slots, left): (usize, Duration)| {
             format!(
-                "{slots} of its {} slots give no votes for {} s more: other processes have taken them \
-                 over and may have forgotten locks",
+                "{slots} of its {} slots give no votes for {} s more: their masters were replaced, \
+                 restarted or replicas for a while and may have forgotten locks",
                 slots::SLOTS,
                 left.as_secs() + 1,
             )

@@ -42,6 +42,26 @@ async fn a_grant_sets_the_lock_and_counts_on_from_the_last_number() {
     assert_eq!(server.number("DBSIZE"), 1, "the counter alone");
 }
 
+/// What a holder has drawn before is good for the next one in its process. It needs no memory.
+#[tokio::test]
+async fn a_holder_draws_and_confirms_numbers_without_memory() {
+    let mut server = Server::start();
+    let (mut node, ours, _) = pair(&server.url("", "")).await;
+    let set = Claim {
+        rest: ["redlock:b".into()].into(),
+        ..Claim::new(&"redlock:c".into(), CANARY.into())
+    };
+    let set = Arc::new(set);
+    for claim in [&ours, &set] {
+        server.admin("CONFIG SET maxmemory 0");
+        assert_eq!(act(&mut *node, claim, grant(100, 3)).await, numbered(100));
+        server.admin("CONFIG SET maxmemory 1");
+        assert_eq!(act(&mut *node, claim, redraw(TTL / 2, 2)).await, numbered(103));
+        assert_eq!(act(&mut *node, claim, confirm(104, 200)).await, Ok(Reply::Done));
+        assert!(server.number(&format!("PTTL {}", claim.key)) > 50_000, "never shortened");
+    }
+}
+
 #[tokio::test]
 async fn numbers_are_exact_as_far_as_they_go_and_a_wrong_clock_does_not_use_them_up() {
     let mut server = Server::start();
