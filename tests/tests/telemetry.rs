@@ -213,9 +213,11 @@ async fn a_body_that_cannot_have_its_lock_is_warned_of() {
 /// As that of nodes is, whether it comes from a URL or from a provider.
 #[test]
 fn a_password_of_sentinels_that_is_sent_in_the_clear_is_warned_of() {
-    for (host, times) in [("sentinel.example", 1), ("127.0.0.1", 0)] {
+    // One of them is enough.
+    for (host, times) in [("sentinel.example", 1), ("127.0.0.2", 0)] {
         let events = Events::record();
-        let node = Node::sentinel("m", [format!("redis://{host}:26379")])
+        let urls = ["127.0.0.1", host].map(|host| format!("redis://{host}:26379"));
+        let node = Node::sentinel("m", urls)
             .sentinel_credentials(|| async { Ok(Credentials::new("watch", "pass")) });
         let _redlock = Redlock::builder().nodes([node]).build().unwrap();
         let told = events.warnings();

@@ -267,6 +267,23 @@ async fn a_refusal_at_once_is_tried_again_later() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn after_a_refusal_a_campaign_pauses_for_as_long_as_it_was_told() {
+    let node = MemoryNode::new();
+    let redlock = Redlock::builder().nodes([&node]).max_waiters(1).retry_delay(HOUR);
+    let redlock = redlock.build().unwrap();
+    let guard = redlock.lock("r").await.unwrap();
+    let waits = tokio::spawn(redlock.lock("r").wait(HOUR).into_future());
+    sleep(SECOND).await;
+    let led = tokio::spawn(async move { redlock.lead("r").run(async |_| Break(7)).await });
+    sleep(SECOND).await;
+    drop(guard);
+    drop(waits.await.unwrap().unwrap());
+    sleep(HOUR / 2).await;
+    assert!(!led.is_finished(), "it asked again sooner");
+    assert_eq!(timeout(HOUR, led).await.unwrap().unwrap().unwrap(), 7);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_campaign_between_two_attempts_ends_with_its_client() {
     let node = MemoryNode::new();
     let redlock = Redlock::builder().nodes([&node]).max_waiters(1).retry_delay(HOUR);

@@ -351,6 +351,18 @@ mod tests {
         assert_eq!(read[2..], ["2", "key", "key", "value", "value", "key:{key}:queue", "2"]);
     }
 
+    /// A queue is told by the number of its lock, and a set has several.
+    #[test]
+    fn the_locks_of_a_call_are_numbered_one_by_one() {
+        let claim = Claim { rest: ["b".into()].into(), ..Claim::new(&"a".into(), "v".to_owned()) };
+        let set =
+            Command { claim: Arc::new(claim), action: Action::Release { wakes: Places::NONE } };
+        let kept = command(Action::Release { wakes: Places::FIRST });
+        let words = read(&[set.clone(), kept.clone(), set, kept], How::ByHash);
+        assert_eq!(words[2..9], ["6", "a", "b", "key", "a", "b", "key"]);
+        assert_eq!(words[15..], ["key:{key}:queue", "key:{key}:queue", "3", "6"]);
+    }
+
     /// Scripts cannot pass on more values at once.
     #[test]
     fn a_call_has_a_limited_number_of_keys_also_when_sets_are_released() {

@@ -1,6 +1,7 @@
 //! A node tells whether a turn is out that it gave: the waiter that has it may be about to take the lock.
 
 use super::{commands::pair, *};
+use crate::node::queue_keys;
 
 const WAKES: Action = Action::Release { wakes: Places::FIRST };
 const LIFE: Duration = Duration::from_secs(60);
@@ -79,4 +80,19 @@ async fn a_turn_is_out_until_the_waiter_with_it_releases_the_lock_or_leaves() {
     assert_eq!(answers, [Ok(Reply::Done), Ok(Reply::Done)]);
     assert_eq!(is_out(&mut *node, &asks).await, [false; 2]);
     assert_eq!(server.number("DBSIZE"), 0, "nothing stays");
+}
+
+/// The permit is deleted by then, and its holder must not hear that it had none.
+#[tokio::test]
+async fn a_permit_is_released_beside_a_companion_of_another_type() {
+    let mut server = Server::start();
+    let mut node = connected(&server.url("", "")).await;
+    let permit = queue_keys::permit("redlock:a", 0);
+    let [holds, waits] = ["holds", "waits"].map(|value| claim(&permit, value));
+    let join = Action::Join { place: 0, life: LIFE, listens: Listens::Nothing };
+    assert_eq!(act(&mut *node, &holds, GRANT).await, Ok(Reply::Done));
+    assert!(matches!(act(&mut *node, &waits, join).await, Ok(Reply::Queued { .. })));
+    server.admin(&format!("SET {}:given x", queue_keys::prefix(&permit)));
+    let woken = act(&mut *node, &holds, WAKES).await;
+    assert!(matches!(woken, Ok(Reply::Woke { deleted: true, .. })), "{woken:?}");
 }
