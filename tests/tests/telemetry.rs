@@ -193,6 +193,28 @@ async fn a_node_that_was_silent_is_said_to_be_up_at_its_first_answer() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_ping_that_ends_with_its_connection_is_no_answer() {
+    let events = Events::record_traces();
+    let node = MemoryNode::new();
+    let redlock = client(std::slice::from_ref(&node));
+    node.slow(60 * MS);
+    for _ in 0..40 {
+        assert!(!redlock.health().await[0].is_up());
+        sleep(100 * MS).await;
+    }
+    let ups = || events.traces().iter().filter(|it| it.contains("node up")).count();
+    assert_eq!(ups(), 1, "{:?}", events.traces());
+    node.slow(20 * MS);
+    sleep(5000 * MS).await;
+    let (health, ()) = tokio::join!(redlock.health(), async {
+        sleep(5 * MS).await;
+        node.stop();
+        node.start();
+    });
+    assert!(!health[0].is_up() && ups() == 1, "{:?}", events.traces());
+}
+
 #[redlock(resource = "r", pool = "none of these")]
 async fn of_no_pool() -> Result<(), LockError> {
     unreachable!("it has no lock")

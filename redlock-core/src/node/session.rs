@@ -65,8 +65,9 @@ pub(super) struct Ended {
 
 /// The end of a ping.
 enum Pong {
+    /// If only with an error.
     Answered,
-    /// The connection has ended, or the server has answered with an error.
+    /// The connection has ended.
     Failed,
     TimedOut,
 }
@@ -250,7 +251,8 @@ impl<'a> Session<'a> {
                 self.strikes.clear();
                 self.note_answered();
             }
-            Event::Ponged(Pong::Failed) => self.strikes.clear(),
+            // Its end is an event of its own.
+            Event::Ponged(Pong::Failed) => {}
             // A ping is a command like any other (rule 15).
             Event::Ponged(Pong::TimedOut) => {
                 let limit = self.shared.context.node_timeout;
@@ -294,10 +296,6 @@ impl<'a> Session<'a> {
     }
 
     fn conclude(&mut self, answered: Answered) -> Result<(), NodeError> {
-        let is_answer = |result: &Result<_, NodeError>| match result {
-            Ok(_) => true,
-            Err(error) => error.kind == NodeErrorKind::Server,
-        };
         if answered.results.iter().any(is_answer) {
             self.note_answered();
         }
@@ -361,6 +359,14 @@ impl Drop for Session<'_> {
     }
 }
 
+/// Whether the node has answered, if only with an error.
+fn is_answer<T>(result: &Result<T, NodeError>) -> bool {
+    match result {
+        Ok(_) => true,
+        Err(error) => error.kind == NodeErrorKind::Server,
+    }
+}
+
 /// Asks the node for a sign of life and tells the asker.
 fn answer_ping(
     shared: &Shared,
@@ -373,8 +379,8 @@ fn answer_ping(
     async move {
         let answered = tokio::time::timeout(limit, pong).await;
         let outcome = match &answered {
-            Ok(Ok(())) => Pong::Answered,
-            Ok(Err(_)) => Pong::Failed,
+            Ok(pong) if is_answer(pong) => Pong::Answered,
+            Ok(_) => Pong::Failed,
             Err(_) => Pong::TimedOut,
         };
         let answer = answered.unwrap_or_else(|_| {
