@@ -29,8 +29,8 @@ async fn row_32_a_list_of_another_program_is_held_and_left_alone() {
         node.command(&["DEL", "redlock:turned"]);
         node.command(&["LPUSH", "redlock:turned", "x"]);
     }
-    assert!(guard.extend(LONG).await.is_err());
-    assert!(guard.release().await.is_err());
+    assert!(guard.extend(LONG).await.unwrap_err().is_lost());
+    assert_eq!(guard.release().await.unwrap(), Released::AlreadyLost);
     for node in nodes.iter() {
         assert_eq!(node.keys(), [JOB, "redlock:turned"]);
         assert_eq!(node.command(&["LLEN", JOB]), redis::Value::Int(1));
