@@ -1,10 +1,9 @@
 //! [`Command`]s as the bytes of Redis commands. They are arguments only: nothing is ever formatted
 //! into a script.
 
-use std::sync::Arc;
-
 use super::{
     acknowledged::Wait,
+    kept::{Kept, kept_queues},
     script::{How, Script, call},
     scripts::script,
     shared,
@@ -152,32 +151,6 @@ fn scripted(
     }
 }
 
-/// A lock that is released here whose queue this node keeps.
-struct Kept<'a> {
-    /// Its number in the call.
-    number: usize,
-    key: &'a Arc<str>,
-    /// It was taken in a turn, which is over.
-    has_turn: bool,
-}
-
-fn kept_queues(commands: &[Command]) -> Vec<Kept<'_>> {
-    let (mut kept, mut before) = (Vec::new(), 0);
-    for Command { claim, action } in commands {
-        if let Action::Release { wakes } = action
-            && !wakes.is_none()
-        {
-            let places = (0..).zip(claim.keys()).filter(|(place, _)| wakes.has(*place));
-            kept.extend(places.map(|(place, key)| {
-                let number = before + place + 1;
-                Kept { number, key, has_turn: claim.has_turn }
-            }));
-        }
-        before += claim.len();
-    }
-    kept
-}
-
 /// Writes a call with the locks, their counters and our value, and room for the other arguments.
 fn numbered(script: &Script, how: How, claim: &Claim, arguments: usize, out: &mut Vec<u8>) {
     call(script, how, 2 * claim.len(), arguments, out);
@@ -250,7 +223,7 @@ fn time_of(command: &Command) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{sync::Arc, time::Duration};
 
     use super::*;
     use crate::node::{Listens, Places};

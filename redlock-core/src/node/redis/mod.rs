@@ -44,6 +44,7 @@ mod frame;
 mod frame_fuzz;
 mod info;
 mod introduction;
+mod kept;
 #[cfg(any(feature = "sentinel", feature = "cluster"))]
 mod line;
 mod native;
