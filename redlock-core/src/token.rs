@@ -14,7 +14,9 @@ pub(crate) trait Entropy: fmt::Debug + Send + Sync + 'static {
     fn fill(&self, bytes: &mut [u8]) -> Result<(), String>;
 }
 
-/// The operating system's generator.
+/// The operating system's generator. It is asked anew for each token. Numbers that were drawn ahead would
+/// be drawn twice in a process that forks, and in a virtual machine that is started twice from one
+/// snapshot: each of two clients would delete the keys of the other.
 #[derive(Debug)]
 pub(crate) struct OsEntropy;
 

@@ -147,7 +147,7 @@ fn note_findings(shared: &Shared, job: &Job, reply: &Reply, now: &impl Deref<Tar
     {
         told.keys(&job.claim).for_each(|key| shared.watchers.changed(&key));
     }
-    let is_done = *reply.of_key() == Reply::Done;
+    let is_done = matches!(reply.of_key(), Reply::Done);
     let is_kept = job.clean_up().is_some_and(|it| !it.deletes(**now));
     let is_set = job.claim.is_set();
     if matches!(reply, Reply::HasReaders { .. }) || (is_done || is_set) && is_kept {
