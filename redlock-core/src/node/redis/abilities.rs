@@ -24,7 +24,7 @@ pub(super) enum Delete {
 /// The hash of no script.
 const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
 
-/// A key that no client sets, and a value that no key has.
+/// A key that the questions name, and a value that no lock has: a lock may have this very key.
 const NO_KEY: &str = "redlock:probe";
 const NO_VALUE: &str = "-";
 
@@ -73,7 +73,7 @@ fn runs(answer: &Value) -> bool {
     match answer {
         Value::Int(_) => true,
         Value::ServerError(error) => match error.code() {
-            "MOVED" | "ASK" | "READONLY" | "LOADING" | "CLUSTERDOWN" => true,
+            "MOVED" | "ASK" | "READONLY" | "LOADING" | "CLUSTERDOWN" | "WRONGTYPE" => true,
             "NOPERM" => error.details().is_some_and(|text| text.contains(" key")),
             _ => false,
         },
@@ -118,6 +118,8 @@ mod tests {
                 Some(Delete::Delex),
             ),
             ([NOSCRIPT, "-MOVED 1 h:1\r\n", UNKNOWN], Some(Delete::Delex)),
+            // Readers have a lock of this name.
+            ([NOSCRIPT, UNKNOWN, "-WRONGTYPE wrong kind\r\n"], Some(Delete::Delifeq)),
             (["-BUSY Redis is busy\r\n", UNKNOWN, UNKNOWN], None),
         ] {
             assert_eq!(read(answers), Ok(Abilities { scripts: true, delete }), "{answers:?}");
