@@ -9,6 +9,8 @@ mod fence;
 mod fronts;
 mod looking;
 #[cfg(test)]
+mod names_tests;
+#[cfg(test)]
 mod pause_tests;
 mod permit;
 #[cfg(test)]

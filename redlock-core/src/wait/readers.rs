@@ -7,7 +7,8 @@ use std::sync::{
 
 use crate::node::queue_keys;
 
-/// Separates the key of a lock from the rest of the name of such a queue. No key of a lock ends like this.
+/// Separates the key of a lock from the rest of the name of such a queue. The key of another lock may end like this:
+/// the two then have their turns one after the other, and no lease passes between them (`Wants::fits`).
 const MARK: &str = "\0reader";
 
 /// Separates the name of the queue of all permits from the number of a request for one.

@@ -14,6 +14,8 @@ pub(crate) struct Wants {
     min_hold: bool,
     /// The request wants one of so many permits.
     permits: Option<u32>,
+    /// The request wants the lock as one of its readers, each of which has a lease of its own.
+    shared: bool,
     /// The request wants several keys, and no lease of a hold before has the same.
     is_set: bool,
     /// The request wants a fencing token.
@@ -33,6 +35,7 @@ impl Wants {
             clock_drift_factor: terms.clock_drift_factor,
             min_hold: !terms.min_hold.is_zero(),
             permits: terms.permits,
+            shared: terms.shared,
             is_set,
             fenced: terms.fenced,
             tries_once: terms.wait.is_zero() || terms.retry_count == Some(0),
@@ -58,10 +61,16 @@ impl Wants {
     /// Whether a lease is good enough to be taken over. What is left of it must not be less than
     /// what a holder has when it renews. After a crash, its keys must be gone when the next holder
     /// expects that.
+    ///
+    /// A lease is for one thing: the name of a lock may read like that of the queue of readers, or of permits, of
+    /// another lock.
     pub(super) fn fits(&self, lease: &LeaseState, clock: Reading) -> bool {
         !self.min_hold
             && !self.is_set
             && !lease.claim.is_set()
+            && !self.shared
+            && !lease.claim.shared
+            && self.permits.is_some() == lease.claim.permit
             && self.clock_drift_factor.total_cmp(&lease.clock_drift_factor).is_eq()
             && lease.deadline_on(clock).is_some_and(|it| it.since(clock.now) >= self.ttl * 2 / 3)
             && lease.expired_by.since(clock.now) <= self.ttl
