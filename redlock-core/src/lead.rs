@@ -23,6 +23,7 @@ use crate::{
     telemetry,
     timer::sleep,
     token,
+    wait::MIN_PAUSE,
 };
 
 /// How often a campaign checks whether enough nodes give votes. An operator reads the event, so a
@@ -228,7 +229,8 @@ impl Campaign {
     /// for the pause.
     async fn pause(&self, error: &LockError) {
         let (fixed, random) = self.pause;
-        let pause = fixed.saturating_add(token::up_to(&*self.client.entropy, random));
+        let random = token::up_to(&*self.client.entropy, random);
+        let pause = fixed.max(MIN_PAUSE).saturating_add(random);
         let pause = match error {
             LockError::Lost { .. } => pause.min(PAUSE_AFTER_LOSS),
             _ => pause,

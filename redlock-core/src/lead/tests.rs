@@ -254,11 +254,13 @@ async fn after_a_lost_term_a_campaign_does_not_pause_for_long() {
 #[tokio::test(start_paused = true)]
 async fn a_refusal_at_once_is_tried_again_later() {
     let node = MemoryNode::new();
-    let redlock = Redlock::builder().nodes([&node]).max_waiters(1).build().unwrap();
+    let redlock = Redlock::builder().nodes([&node]).max_waiters(1).retry_jitter(Duration::ZERO);
+    let redlock = redlock.retry_delay(Duration::ZERO).build().unwrap();
     let guard = redlock.lock("r").await.unwrap();
     let waits = tokio::spawn(redlock.lock("r").wait(HOUR).into_future());
     sleep(SECOND).await;
     let led = tokio::spawn(async move { redlock.lead("r").run(async |_| Break(7)).await });
+    // Without any pause, it would compute for ever, and no time would pass here.
     sleep(SECOND).await;
     assert!(!led.is_finished(), "too many wait, which passes");
     drop(guard);

@@ -223,6 +223,10 @@ impl Registry {
         self.shared.all()
     }
 
+    pub(super) fn has_holds(&self) -> bool {
+        !self.shared.inner.lock().holds.is_empty()
+    }
+
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         let inner = self.shared.inner.lock();

@@ -33,6 +33,8 @@ pub(crate) struct HoldState {
     lease: LeaseState,
     /// The ttl that renewals ask for. The ttl of the lease is that of the last confirmed renewal.
     renewal_ttl: Duration,
+    /// When the extension began that asked for it.
+    asked_at: Moment,
     phase: Phase,
     /// When the renewal that is due next is to be sent; never for a hold that is not renewed.
     renew_at: Moment,
@@ -63,6 +65,7 @@ impl HoldState {
         let renew_at = validity::renewal(lease.confirmed, terms.ttl, terms.clock_drift_factor);
         Self {
             renewal_ttl: terms.ttl,
+            asked_at: lease.confirmed,
             phase: Phase::Held,
             renew_at: if terms.auto_extend { renew_at } else { Moment::NEVER },
             latest,
@@ -214,7 +217,7 @@ impl HoldState {
     /// doubt has waited for.
     pub(crate) fn renewal_sent(&mut self, now: Moment, key_ttl: Duration) -> Option<Moment> {
         self.lease.expired_by = self.lease.expired_by.max(now + key_ttl);
-        self.lease.renewal_sent = now;
+        self.lease.renewal_sent = self.lease.renewal_sent.max(now);
         let Phase::Doubtful { renewal_sent } = &mut self.phase else { return None };
         renewal_sent.get_or_insert(now);
         Some(now + self.doubt_limit)
@@ -247,6 +250,11 @@ impl HoldState {
         if clears {
             self.phase = Phase::Held;
         }
+        if let Some(asked) = asked
+            && start.now >= self.asked_at
+        {
+            (self.renewal_ttl, self.asked_at) = (asked, start.now);
+        }
         if start.now < self.lease.confirmed {
             // A later renewal was confirmed first.
             return true;
@@ -254,7 +262,6 @@ impl HoldState {
         self.lease.confirmed = start.now;
         self.lease.ttl = ttl;
         self.lease.confirmed_round = round;
-        self.renewal_ttl = asked.unwrap_or(self.renewal_ttl);
         if self.renew_at != Moment::NEVER {
             self.renew_at = validity::renewal(start.now, ttl, self.lease.clock_drift_factor);
         }

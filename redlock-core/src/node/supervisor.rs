@@ -99,12 +99,13 @@ pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pul
 /// A task may be taken over before it is first polled. It must not touch what its successor has begun, here or later:
 /// it looks whether it is current under the lock that the successor needs to begin.
 pub(super) fn begin(shared: &Shared, pulse: &Pulse) {
-    let now = shared.context.clock.now();
     let over = {
         let mut pipe = shared.pipe.lock();
         if !pulse.is_current() {
             return;
         }
+        // Under the lock: a `SET` that left before it must not look as if it had left on the next connection.
+        let now = shared.context.clock.now();
         let (parting, unanswered) = (pipe.take_parting(), pipe.abandon_any());
         let mut outbox = shared.outbox.lock();
         outbox.begin_anew(now, &unanswered);

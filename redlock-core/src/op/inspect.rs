@@ -53,8 +53,10 @@ pub(crate) async fn force_release(client: &Client, resource: &str) -> Result<(),
 
 /// Deletes the lock, whichever client holds it.
 pub(crate) async fn force_release_now(client: &Client, resource: &str) -> Result<(), LockError> {
-    let queue = queue_node(&client.nodes, &client.key(resource));
-    take_away(client, resource, |node| Action::Clear { wakes: queue == Some(node) }).await
+    let key = client.key(resource);
+    // Looked up as the nodes are asked: before they are connected, none keeps the queue.
+    let wakes = |node| queue_node(&client.nodes, &key) == Some(node);
+    take_away(client, resource, |node| Action::Clear { wakes: wakes(node) }).await
 }
 
 async fn take_away(

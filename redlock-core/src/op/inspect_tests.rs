@@ -147,6 +147,23 @@ async fn a_permit_that_is_taken_away_goes_to_the_next_task_at_once() {
     }
 }
 
+/// The command line asks with its first call. The permit is taken away between two reports of the waiter.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_was_never_connected_passes_on_what_it_takes_away() {
+    let nodes = nodes(3);
+    let [ours, theirs] = ["ours", "theirs"].map(|it| client(it, &nodes));
+    let _held = theirs.lock("r").permits(1).await.unwrap();
+    for _ in 0..3 {
+        let waits = tokio::spawn(ours.lock("r").permits(1).wait(60 * SECOND).into_future());
+        sleep(SECOND / 2).await;
+        let begun = Instant::now();
+        let operator = client("operator", &nodes);
+        operator.force_release_now("r:{redlock:r}:permit:0").await.unwrap();
+        let _next = waits.await.unwrap().unwrap();
+        assert!(begun.elapsed() < SECOND / 100, "{:?}", begun.elapsed());
+    }
+}
+
 /// They stand in the same queue between clients.
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_is_taken_away_goes_to_the_next_task_whether_it_reads_or_writes() {

@@ -18,7 +18,7 @@ const IDLE: Duration = Duration::from_secs(1);
 /// How often a client that only tries looks whether the turn of another client is still out, within the time of a turn.
 const LOOKS: u32 = 8;
 
-/// The known state of locks, by their keys. Adding an entry removes expired entries (rule 18).
+/// The known state of locks, by their keys. Each use removes expired entries (rule 18).
 #[derive(Debug, Default)]
 pub(super) struct Contention {
     known: HashMap<Arc<str>, Contended>,
@@ -49,7 +49,11 @@ impl Contention {
         let contended = Contended { turn, given: turn, remembered, looked_until: now, idle: None };
         self.known.insert(Arc::clone(key), contended);
         self.order.push_back((remembered, Arc::clone(key)));
-        // Two are removed for each that is added, so the map shrinks.
+        self.forget_expired(now);
+    }
+
+    /// Removes two expired entries: each look at any lock does, so that what was known goes after a burst, too.
+    fn forget_expired(&mut self, now: Moment) {
         for _ in 0..2 {
             if self.order.front().is_some_and(|(over, _)| *over < now) {
                 self.forget_first(now);
@@ -129,9 +133,10 @@ impl Contention {
     }
 
     fn get_mut(&mut self, key: &str, now: Moment) -> Option<&mut Contended> {
-        if self.known.is_empty() {
+        if self.order.is_empty() {
             return None;
         }
+        self.forget_expired(now);
         self.known.get_mut(key).filter(|contended| now < contended.remembered)
     }
 
@@ -270,5 +275,10 @@ mod tests {
         }
         assert!(contention.known.len() < 6000, "{}", contention.known.len());
         assert!(contention.order.len() < 6000);
+        // Those of a burst go, too, when other locks are used after it.
+        for number in 0..6000 {
+            assert!(!contention.is_contended("free", at(200_000 + number)));
+        }
+        assert!(contention.known.is_empty() && contention.order.is_empty());
     }
 }

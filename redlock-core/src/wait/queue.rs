@@ -115,6 +115,10 @@ impl<T> Queue<T> {
         is_fresh.then(|| Arc::clone(failure))
     }
 
+    pub(super) fn last_failure(&self) -> Option<Arc<FailedAttempt>> {
+        self.last.as_ref().map(|(failure, _)| Arc::clone(failure))
+    }
+
     /// How many requests wait for it: the front, too, once it was refused.
     pub(super) fn waiters(&self) -> usize {
         let front_waits = matches!(self.occupant, Occupant::Asking) && self.last.is_some();

@@ -180,6 +180,22 @@ fn a_renewal_that_is_confirmed_behind_a_later_one_takes_nothing_back() {
     assert_eq!(held.state.renewal_ttl(), later);
 }
 
+/// The caller has read `Ok`, and later renewals keep the ttl of an extension.
+#[test]
+fn an_extension_that_is_confirmed_behind_a_later_renewal_keeps_its_ttl() {
+    let mut held = held();
+    let (early, late) = (reading(1000, NONE), reading(2000, NONE));
+    let [short, long] = [10, 60].map(Duration::from_secs);
+    let mut renewed = |start, ttl, asked| {
+        let round = Arc::clone(&held.round);
+        assert!(held.state.renewed(start, ttl, asked, round, late));
+        held.state.renewal_ttl()
+    };
+    assert_eq!(renewed(late, short, None), short);
+    assert_eq!(renewed(early, long, Some(long)), long);
+    assert_eq!(renewed(reading(999, NONE), short, Some(short)), long, "asked for before");
+}
+
 /// What the clock has missed comes off the old deadline and not off the new one.
 #[test]
 fn a_renewal_counts_when_it_lasts_longer_on_a_clock_that_has_missed_some_time() {

@@ -66,8 +66,10 @@ impl Request<'_> {
         let now = self.now();
         self.retries.failed(now);
         if self.retries.limit(now).is_zero() {
-            let full = FailedAttempt::full();
-            return Err(self.out_of_time(Some(refused.as_deref().unwrap_or(&full))));
+            // A task that waits in the line has asked already: an outage is no holder.
+            let known = || queues.last_failure(&line).filter(|failure| failure.no_quorum);
+            let failure = refused.or_else(known).unwrap_or_else(|| Arc::new(FailedAttempt::full()));
+            return Err(self.out_of_time(Some(&failure)));
         }
         let mut front: Front = self.turn(&line, now).await?;
         while front.has_lease() {

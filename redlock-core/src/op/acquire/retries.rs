@@ -44,7 +44,7 @@ impl Chance {
 /// The rest of a request's `wait` and of its retries.
 ///
 /// Three things count as a retry: an attempt that was made because it was time; an attempt that
-/// came `retry_delay` or more after the last retry although no holder had released the lock; and
+/// came the longest pause or more after the last retry although no holder had released the lock; and
 /// every `retry_delay` in the queue of this process. A waiter that other clients wake makes none while it
 /// waits: it waits for as long as its retries could take, with the jitter. The time that an attempt takes
 /// is no retry: nodes that are slow leave as many retries as nodes that are fast.
@@ -116,13 +116,13 @@ impl<'a> Retries<'a> {
 
     /// Counts an attempt that is made for this reason. `has_news` when a node has pushed something.
     ///
-    /// An attempt that another client's action caused, or that follows nothing new, is no retry
-    /// before `retry_delay`. It does not put a retry off.
+    /// An attempt that another client's action caused, or that follows nothing new, is no retry before the
+    /// longest pause is over. It does not put a retry off.
     pub(super) fn note(&mut self, chance: Chance, has_news: bool, now: Moment) {
-        let is_late = now.since(self.counted) >= self.terms.retry_delay;
+        let longest = self.longest_pause();
+        let is_late = now.since(self.counted) >= longest;
         let is_due = matches!(chance, Chance::Due | Chance::StandsStill);
         if is_due || is_late && (chance != Chance::Notified || !has_news) {
-            let longest = self.longest_pause();
             self.spend(now.since(self.counted).max(longest), longest);
             self.counted = now;
         }
@@ -203,6 +203,25 @@ mod tests {
             let mut retries = Retries::new(&terms, at(0));
             retries.note(chance, has_news, at(now));
             assert_eq!(retries.spent(), counted, "{chance:?} {has_news} {now}");
+        }
+    }
+
+    /// Turns that nearer clients take first must not use up the time that the retries could take.
+    #[test]
+    fn attempts_that_others_caused_leave_the_time_of_the_retries() {
+        for (retry_delay, longest) in [(0, 101), (200, 300)] {
+            let retry_jitter = ms(100);
+            let terms = Terms { retry_delay: ms(retry_delay), retry_jitter, ..terms() };
+            let mut retries = Retries::new(&terms, at(0));
+            retries.note(Chance::Free, false, at(0));
+            for now in [1, longest - 1] {
+                retries.note(Chance::Turn, true, at(now));
+            }
+            assert_eq!(retries.spent(), 0, "{retry_delay} ms");
+            for made in 1..=3 {
+                retries.note(Chance::Turn, true, at(u64::from(made) * longest));
+                assert_eq!(retries.spent(), made, "{retry_delay} ms");
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use super::{Joined, Queue, Queues};
 use crate::{
     clock::Moment,
     wait::{
+        failed_attempt::FailedAttempt,
         readers::{line_of_one, lock_of},
         turn::{Front, PendingTurn, Standing},
         waiter::Waiter,
@@ -30,6 +31,11 @@ impl Queues {
             }
             Some(Front::new(self, own))
         })
+    }
+
+    /// The outcome of the last attempt of the front of this line, however old it is.
+    pub(crate) fn last_failure(&self, line: &str) -> Option<Arc<FailedAttempt>> {
+        self.with_queue(line, |queue| queue.last_failure()).flatten()
     }
 
     /// Takes a request into a line again that had joined it at `since`, and had a turn beside that of the front. It has

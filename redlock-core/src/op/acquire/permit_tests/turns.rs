@@ -27,6 +27,20 @@ async fn waiters_get_the_permits_in_order_and_no_two_have_the_same() {
     assert!(are_empty(&nodes) && clients.iter().all(|it| it.client().queues.is_empty()));
 }
 
+/// An outage is no holder, for a request behind another one as well.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_tries_once_behind_a_waiter_is_told_of_an_outage() {
+    let nodes = nodes(3);
+    let client = client(&nodes);
+    drop(client.lock("r").permits(3).await.unwrap());
+    nodes[1..].iter().for_each(MemoryNode::hang);
+    let waits = tokio::spawn(client.lock("r").permits(3).wait(60 * SECOND).into_future());
+    sleep(10 * SECOND).await;
+    let error = client.try_lock("r").permits(3).await.unwrap_err();
+    assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+    waits.abort();
+}
+
 /// Each client wants all of the permits all the time.
 #[tokio::test(start_paused = true)]
 async fn clients_that_want_more_than_there_is_have_equal_shares() {
