@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     token::Token,
 };
 
@@ -26,8 +26,8 @@ pub(crate) struct Claim {
     pub(crate) place: u64,
     /// The client that asks was given a turn. That turn is over when the lock is released.
     pub(crate) has_turn: bool,
-    /// A join of the waiter was sent to a node, which may have given it a turn since.
-    pub(crate) has_joined: AtomicBool,
+    /// The nodes, by their places, to which a join of the waiter was sent: they may have given it a turn since.
+    pub(crate) has_joined: AtomicU64,
     /// The waiter has left the queue, or the writer has lowered its barrier: what would put it there again is
     /// not sent any more.
     pub(crate) has_left: AtomicBool,
@@ -44,18 +44,18 @@ impl Claim {
             permit: false,
             place: 0,
             has_turn: false,
-            has_joined: AtomicBool::new(false),
+            has_joined: AtomicU64::new(0),
             has_left: AtomicBool::new(false),
         }
     }
 
-    /// Notes that a join of the waiter is sent.
-    pub(super) fn join(&self) {
-        self.has_joined.store(true, Ordering::Release);
+    /// Notes that a join of the waiter is sent to this node.
+    pub(super) fn join(&self, node: usize) {
+        self.has_joined.fetch_or(bit(node), Ordering::AcqRel);
     }
 
-    pub(super) fn has_joined(&self) -> bool {
-        self.has_joined.load(Ordering::Acquire)
+    pub(super) fn has_joined(&self, node: usize) -> bool {
+        self.has_joined.load(Ordering::Acquire) & bit(node) != 0
     }
 
     /// Notes that the waiter, or the barrier, goes.
@@ -81,6 +81,11 @@ impl Claim {
     pub(crate) fn len(&self) -> usize {
         1 + self.rest.len()
     }
+}
+
+/// The bit of a node. A client of more nodes than there are bits has the same one for several.
+fn bit(node: usize) -> u64 {
+    1 << (node % 64)
 }
 
 impl fmt::Debug for Claim {
@@ -212,6 +217,14 @@ impl Action {
     /// Whether it takes back what earlier commands of its claim have set. A barrier does not count: its writer goes on.
     pub(crate) fn removes(self) -> bool {
         matches!(self, Self::Release { .. } | Self::Shorten { .. } | Self::Leave { .. })
+    }
+
+    /// Whether it is for a lock that is held, which it renews.
+    pub(super) fn renews(self) -> bool {
+        matches!(
+            self,
+            Self::Extend { .. } | Self::Redraw { .. } | Self::Heal { .. } | Self::Confirm(_)
+        )
     }
 
     /// For how long it lets the key live. `None` for an action that sets no expiry.

@@ -83,6 +83,10 @@ pub(crate) trait Sender: Send + Sync + 'static {
         Remaining::Nothing
     }
 
+    /// Closes the connection, because another task has taken the node over. What was sent on it is followed by nothing
+    /// more: the next task sends what is owed on a connection of its own (rule 5).
+    fn close(&self) {}
+
     /// Whether the task that waits for the end of the connection is woken by answers, even to
     /// commands that it has not sent itself.
     fn wakes_reader(&self) -> bool;

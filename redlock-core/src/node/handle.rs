@@ -107,7 +107,9 @@ impl NodeHandle {
         let mut outbox = shared.outbox.lock();
         let (first, quiet) = (outbox.lanes.nothing_waits(), outbox.lanes.is_quiet());
         let (may_gather, had_ready) = (outbox.lanes.may_gather(), outbox.lanes.has_ready());
-        let early = outbox.put(&shared.name, job, reply_to, now);
+        // Renewals are sent under the lock of their hold.
+        let renews = job.action.renews();
+        let mut early = outbox.put(&shared.name, job, reply_to, now);
         // A job that may leave already has woken the supervisor, which may let the jobs gather.
         let is_ready = !had_ready && outbox.lanes.has_ready();
         let presses = first || is_ready || may_gather && !outbox.lanes.may_gather();
@@ -117,7 +119,11 @@ impl NodeHandle {
             return early;
         }
         if !shared.task.is_running() {
-            shared.send_last(now);
+            early.extend(shared.send_last(now));
+            if renews {
+                // The scheduler starts the task again. Here, its end on a runtime that shuts down would answer the jobs.
+                return early;
+            }
             if shared.task.elsewhere().is_some() {
                 // It has ended since the caller made sure that it runs. A task on the runtime where it was would end as it
                 // begins, and have the deletes wait that the last one sends at its end (rule 12).

@@ -57,6 +57,8 @@ pub(super) struct Lanes {
     watches: VecDeque<Queued>,
     sweep: Sweep,
     in_flight: usize,
+    /// How many deletes of keys wait here, or are in flight.
+    cleanups: usize,
 }
 
 impl Lanes {
@@ -108,8 +110,9 @@ impl Lanes {
                 // Joins that still wait here are passed over when their time comes. To look for them among all
                 // that waits would take long when a crowd leaves.
                 job.claim.leave();
-                // A waiter that has joined no queue has no turn to pass on. That of another client would end.
-                let job = if job.claim.has_joined() { job } else { job.again() };
+                // A waiter that has not joined the queue here has no turn to pass on. That of another client would end.
+                let has_joined = job.claim.has_joined(reply_to.node());
+                let job = if has_joined { job } else { job.again() };
                 self.deletes.push_back(Queued::new(job, reply_to, now));
             }
             Action::Release { .. } | Action::Shorten { .. } => {
@@ -123,6 +126,7 @@ impl Lanes {
                 if is_nowhere && !wakes {
                     early.push((reply_to, Ok(Reply::Missing)));
                 } else {
+                    self.cleanups += cleanup(&job);
                     self.deletes.push_back(Queued::new(job, reply_to, now));
                 }
             }
@@ -146,6 +150,7 @@ impl Lanes {
 
     /// Takes in a job that was sent before, or should have been. It replaces no other job.
     pub(super) fn put_again(&mut self, item: Queued) {
+        self.cleanups += cleanup(&item.job);
         let lane =
             if item.job.clean_up().is_some() { &mut self.deletes } else { &mut self.watches };
         lane.push_back(item);
@@ -187,8 +192,9 @@ impl Lanes {
                 && let Some(item) = lane.pop_front()
             {
                 if item.is_wanted() {
-                    if let Action::Join { .. } = item.job.action {
-                        item.job.claim.join();
+                    if let (Action::Join { .. }, Some(reply_to)) = (item.job.action, &item.reply_to)
+                    {
+                        item.job.claim.join(reply_to.node());
                     }
                     items.push(item);
                 }
@@ -212,24 +218,34 @@ impl Lanes {
         self.in_flight < MAX_WATCHING
     }
 
-    /// Makes room: this many of the jobs that were taken are no longer in flight.
-    pub(super) fn answered(&mut self, jobs: usize) {
-        self.in_flight = self.in_flight.saturating_sub(jobs);
+    /// Makes room: these jobs, which were taken, are no longer in flight.
+    pub(super) fn answered(&mut self, jobs: &[Queued]) {
+        self.in_flight = self.in_flight.saturating_sub(jobs.len());
+        self.gone(jobs);
+    }
+
+    fn gone(&mut self, jobs: &[Queued]) {
+        let cleanups = jobs.iter().map(|item| cleanup(&item.job)).sum();
+        self.cleanups = self.cleanups.saturating_sub(cleanups);
     }
 
     /// Takes out everything.
     pub(super) fn take_all(&mut self) -> Vec<Queued> {
-        self.all_mut().into_iter().flat_map(std::mem::take).collect()
+        let all: Vec<_> = self.all_mut().into_iter().flat_map(std::mem::take).collect();
+        self.gone(&all);
+        all
     }
 
     /// Takes out every delete.
     pub(super) fn take_deletes(&mut self) -> Vec<Queued> {
-        std::mem::take(&mut self.deletes).into()
+        let deletes: Vec<_> = std::mem::take(&mut self.deletes).into();
+        self.gone(&deletes);
+        deletes
     }
 
-    /// How many deletes wait.
-    pub(super) fn deletes(&self) -> usize {
-        self.deletes.len()
+    /// How many deletes of keys are not answered.
+    pub(super) fn cleanups(&self) -> usize {
+        self.cleanups
     }
 
     /// Takes out the jobs that have waited for `limit`.
@@ -239,6 +255,7 @@ impl Lanes {
             let until = lane.partition_point(|item| now.since(item.queued) >= limit);
             overdue.extend(lane.drain(..until));
         }
+        self.gone(&overdue);
         overdue
     }
 
@@ -289,6 +306,11 @@ impl Queued {
     fn new(job: Arc<Job>, reply_to: ReplyTo, queued: Moment) -> Self {
         Self { job, reply_to: Some(reply_to), queued }
     }
+}
+
+/// How many deletes of keys this job is.
+fn cleanup(job: &Job) -> usize {
+    usize::from(job.clean_up().is_some())
 }
 
 fn is_unsent(lane: &VecDeque<Queued>, claim: &Arc<Claim>) -> bool {

@@ -215,7 +215,7 @@ impl Outbox {
 
     /// Gives up the answers to these jobs, which were sent. What is owed among them is sent again.
     pub(super) fn abandon(&mut self, unanswered: &[Queued], now: Moment) {
-        self.lanes.answered(unanswered.len());
+        self.lanes.answered(unanswered);
         self.later.owe_unheard(now);
         for item in unanswered {
             self.owe(Arc::clone(&item.job), now);
@@ -230,10 +230,10 @@ impl Outbox {
         self.abandon(unanswered, now);
     }
 
-    /// How many deletes are not confirmed: deletes that were not sent, and deletes that have to be
-    /// tried again.
+    /// How many deletes are not confirmed: those that were not sent, those without an answer, and those that
+    /// have to be tried again.
     pub(super) fn cleanups(&self) -> usize {
-        self.later.cleanups() + self.lanes.deletes()
+        self.later.cleanups() + self.lanes.cleanups()
     }
 
     /// Whether no delete has to be repeated.

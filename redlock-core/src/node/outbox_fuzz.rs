@@ -127,7 +127,7 @@ impl Run {
     }
 
     fn answer(&mut self) {
-        self.outbox.lanes.answered(self.sent.len());
+        self.outbox.lanes.answered(&self.sent);
         self.sent.clear();
     }
 

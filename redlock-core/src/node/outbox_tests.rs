@@ -1,5 +1,6 @@
 //! Which commands leave an outbox, in which order, and which do not leave at all.
 
+mod leaving;
 mod owed;
 
 use std::{sync::Arc, time::Duration};
@@ -188,62 +189,6 @@ fn a_renewal_does_not_overtake_the_set_of_its_own_lock() {
 }
 
 #[test]
-fn a_waiter_that_leaves_does_not_join_afterwards() {
-    let mut outbox = up();
-    let (ours, other) = (claim("k"), claim("k"));
-    let join = Action::Join { place: 0, life: TTL, listens: Listens::Turn };
-    put(&mut outbox, Job::new(&ours, join));
-    put(&mut outbox, Job::new(&other, join));
-    assert!(put(&mut outbox, Job::new(&ours, Action::Leave { again: false })).is_empty());
-    assert_eq!(actions(&take(&mut outbox, 0)), [Action::Leave { again: false }, join]);
-}
-
-/// A place in the queue may be handed on while its first join still waits: the next waiter joins again.
-#[test]
-fn no_join_of_a_waiter_that_leaves_is_sent_after_it() {
-    let mut outbox = up();
-    let (ours, other) = (claim("k"), claim("k"));
-    let join = Action::Join { place: 0, life: TTL, listens: Listens::Turn };
-    for claim in [&ours, &other, &ours, &ours] {
-        assert!(put(&mut outbox, Job::new(claim, join)).is_empty());
-    }
-    assert!(put(&mut outbox, Job::new(&ours, Action::Leave { again: false })).is_empty());
-    assert_eq!(actions(&take(&mut outbox, 0)), [Action::Leave { again: false }, join]);
-}
-
-/// A crowd that is cancelled must not keep the runtime from renewing what is held. To look for the join of each among
-/// those of all takes a minute.
-#[test]
-fn a_crowd_of_waiters_leaves_in_a_moment() {
-    let mut outbox = up();
-    let waiters: Vec<_> = (0..100_000).map(claim).collect();
-    let join = Action::Join { place: 0, life: TTL, listens: Listens::Turn };
-    for ours in &waiters {
-        put(&mut outbox, Job::new(ours, join));
-    }
-    let begun = std::time::Instant::now();
-    for ours in &waiters {
-        put(&mut outbox, Job::new(ours, Action::Leave { again: false }));
-    }
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-}
-
-/// A node that does not answer for a while must not gather the joins of all waiters that came and went.
-#[test]
-fn joins_of_waiters_that_have_left_do_not_pile_up() {
-    let mut outbox = up();
-    let join = Action::Join { place: 0, life: TTL, listens: Listens::Turn };
-    for number in 0..10_000 {
-        let ours = claim(number);
-        put(&mut outbox, Job::new(&ours, join));
-        put(&mut outbox, Job::new(&ours, Action::Leave { again: false }));
-        outbox.lanes.take_deletes();
-    }
-    let waiting = outbox.lanes.take_all().len();
-    assert!(waiting < 200, "{waiting}");
-}
-
-#[test]
 fn a_crowd_leaves_in_order_and_no_more_of_it_than_a_node_can_answer() {
     let mut outbox = up();
     let crowd = MAX_IN_FLIGHT + 100;
@@ -252,15 +197,15 @@ fn a_crowd_leaves_in_order_and_no_more_of_it_than_a_node_can_answer() {
     }
     let mut sent = Vec::new();
     while !outbox.is_idle() {
-        let mut in_flight = 0;
+        let mut in_flight = Vec::new();
         while outbox.next(&&at(0)).is_some() {
             let items = take(&mut outbox, 0);
             assert!((1..=MAX_IN_BATCH).contains(&items.len()), "{}", items.len());
-            in_flight += items.len();
             sent.extend(items.iter().map(|item| item.job.claim.key.parse::<usize>().unwrap()));
+            in_flight.extend(items);
         }
-        assert!(in_flight <= MAX_IN_FLIGHT && take(&mut outbox, 0).is_empty(), "{in_flight}");
-        outbox.lanes.answered(in_flight);
+        assert!(in_flight.len() <= MAX_IN_FLIGHT && take(&mut outbox, 0).is_empty());
+        outbox.lanes.answered(&in_flight);
     }
     assert!(sent.is_sorted());
     assert_eq!(sent.len(), crowd);
@@ -313,12 +258,12 @@ fn a_watch_that_failed_is_asked_again_until_the_connection_ends() {
     let free_signal = free_signal();
     outbox.put(&name(), free_signal.job(), ReplyTo::new(&free_signal, 0), at(0));
     let item = take(&mut outbox, 0).remove(0);
-    outbox.lanes.answered(1);
+    outbox.lanes.answered(std::slice::from_ref(&item));
     outbox.ask_again(item, at(1000));
     assert!(outbox.has_no_cleanups() && take(&mut outbox, 999).is_empty());
     assert_eq!(outbox.next(&&at(999)), Some(at(1000)));
     let item = take(&mut outbox, 1000).remove(0);
-    outbox.lanes.answered(1);
+    outbox.lanes.answered(std::slice::from_ref(&item));
     outbox.ask_again(item, at(2000));
     // The next connection asks for every listener.
     assert!(outbox.disconnect(at(1500)).is_empty());

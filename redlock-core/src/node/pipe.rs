@@ -280,6 +280,11 @@ impl Pipe {
         self.abandon_any()
     }
 
+    /// The sender of the present connection, if there is one, for the next task to close.
+    pub(super) fn take_sender(&mut self) -> Option<Arc<dyn Sender>> {
+        self.sender.take()
+    }
+
     /// Everything that was sent over any connection and has no answer.
     pub(super) fn abandon_any(&mut self) -> Vec<Queued> {
         self.sender = None;

@@ -48,12 +48,23 @@ impl ReplyTo {
         Self { sink: Some(sink), node }
     }
 
+    /// The place of the node among those of the asker.
+    pub(super) fn node(&self) -> usize {
+        self.node
+    }
+
     pub(crate) fn is_wanted(&self) -> bool {
         self.sink.as_ref().is_none_or(|sink| sink.is_wanted())
     }
 
     pub(super) fn is_awaited(&self) -> bool {
         self.sink.as_ref().is_some_and(|sink| sink.is_awaited())
+    }
+
+    /// The answer to a command that no task will read, to be delivered with no lock held.
+    pub(super) fn unheard(self) -> EarlyReply {
+        let name = self.sink.as_ref().map_or_else(|| "a node".into(), |it| it.name_of(self.node));
+        (self, Err(unheard(&name)))
     }
 
     pub(crate) fn deliver(mut self, result: Result<Reply, NodeError>) {
@@ -66,12 +77,17 @@ impl ReplyTo {
 impl Drop for ReplyTo {
     fn drop(&mut self) {
         if let Some(sink) = self.sink.take() {
-            let reason = "the runtime that spoke to it ended, or stands still";
-            let name = sink.name_of(self.node);
-            let error = NodeError::new(&name, NodeErrorKind::Disconnected, reason);
-            sink.receive(self.node, Err(NodeError { cause: Cause::Unheard, ..error }));
+            let error = unheard(&sink.name_of(self.node));
+            sink.receive(self.node, Err(error));
         }
     }
+}
+
+/// The error of a command whose answer no task reads.
+fn unheard(name: &Arc<str>) -> NodeError {
+    let reason = "the runtime that spoke to it ended, or stands still";
+    let error = NodeError::new(name, NodeErrorKind::Disconnected, reason);
+    NodeError { cause: Cause::Unheard, ..error }
 }
 
 impl fmt::Debug for ReplyTo {

@@ -9,7 +9,7 @@ use std::{
 use tokio::sync::{Notify, watch};
 
 use super::{
-    Connector, Identity, NodeSpec, Remaining, Restarts, Watchers,
+    Connector, EarlyReply, Identity, NodeSpec, Remaining, ReplyTo, Restarts, Watchers,
     fingerprint::fnv1a,
     outbox::{Link, Outbox},
     pipe::Pipe,
@@ -148,15 +148,15 @@ impl Shared {
     }
 
     /// Sends the deletes that wait, when the task has ended with its runtime. Nothing runs after the end of `main`
-    /// that could send them (rule 12).
-    pub(super) fn send_last(&self, now: Moment) {
+    /// that could send them (rule 12). Returns their answers, which no task will hear.
+    #[must_use]
+    pub(super) fn send_last(&self, now: Moment) -> Vec<EarlyReply> {
         let sent = {
             let pipe = self.pipe.lock();
             let mut outbox = self.outbox.lock();
             pipe.send_last(&mut outbox, now)
         };
-        // Each `ReplyTo` answers as it is dropped, with no lock held.
-        drop(sent);
+        sent.into_iter().filter_map(|item| item.reply_to).map(ReplyTo::unheard).collect()
     }
 
     /// Carries bytes over the connection of a task that was dropped with its runtime, until no more than `rest` is left

@@ -99,19 +99,24 @@ pub(super) async fn supervise(shared: Arc<Shared>, mail: Arc<Notify>, pulse: Pul
 /// A task may be taken over before it is first polled. It must not touch what its successor has begun, here or later:
 /// it looks whether it is current under the lock that the successor needs to begin.
 pub(super) fn begin(shared: &Shared, pulse: &Pulse) {
-    let over = {
+    let (sender, over) = {
         let mut pipe = shared.pipe.lock();
         if !pulse.is_current() {
             return;
         }
         // Under the lock: a `SET` that left before it must not look as if it had left on the next connection.
         let now = shared.context.clock.now();
-        let (parting, unanswered) = (pipe.take_parting(), pipe.abandon_any());
+        let (sender, parting) = (pipe.take_sender(), pipe.take_parting());
+        let unanswered = pipe.abandon_any();
         let mut outbox = shared.outbox.lock();
         outbox.begin_anew(now, &unanswered);
         shared.relink(&mut outbox, Link::Opening);
-        (parting, unanswered)
+        (sender, (parting, unanswered))
     };
+    if let Some(sender) = sender {
+        // Its runtime may go on. What it has yet to send, or would send again, would come behind deletes of the next.
+        sender.close();
+    }
     shared.announce();
     // Each `ReplyTo` answers as it is dropped, with no lock held.
     drop(over);

@@ -49,8 +49,9 @@ pub(crate) fn hand_off(client: &Arc<Client>, hold: &Arc<Hold>) -> Lease {
     for key in hold.claim().keys() {
         queues.pass_on(key, hold.id, reading.now);
     }
+    let expired_by = begun.as_ref().map_or(reading.now, |lease| lease.expired_by);
     let unconfirmed = begun.map_or_else(Vec::new, |lease| votes::unconfirmed(nodes, &lease));
-    Lease::of(hold, reading.now, nodes.clock.wall(), left, unconfirmed)
+    Lease::of(hold, reading.now, nodes.clock.wall(), left, expired_by, unconfirmed)
 }
 
 /// Whether no other holder can have the keys of a claim, or another key for the same purpose.

@@ -19,7 +19,7 @@ fn no_number_of_deletes_is_too_large_to_be_owed() {
     while !outbox.is_idle() {
         let items = take(&mut outbox, 0);
         paid += items.len();
-        outbox.lanes.answered(items.len());
+        outbox.lanes.answered(&items);
     }
     assert_eq!(paid, most);
 }
@@ -44,8 +44,12 @@ fn owed_deletes_come_due_in_order() {
     assert_eq!((outbox.cleanups(), outbox.next(&&at(0))), (2, Some(at(1000))));
     assert!(!outbox.has_no_cleanups() && !outbox.is_idle());
     assert!(take(&mut outbox, 999).is_empty());
-    assert_eq!(&*take(&mut outbox, 1000)[0].job.claim.key, "early");
-    assert_eq!(take(&mut outbox, 9000).len(), 1, "it may have been set late, too");
+    let early = take(&mut outbox, 1000);
+    assert_eq!(&*early[0].job.claim.key, "early");
+    let late = take(&mut outbox, 9000);
+    assert_eq!((late.len(), outbox.cleanups()), (1, 2), "it may have been set late, too");
+    outbox.lanes.answered(&early);
+    outbox.lanes.answered(&late);
     assert!(outbox.has_no_cleanups());
     outbox.owe(Job::new(&claim("k"), GRANT), at(1));
     assert!(outbox.has_no_cleanups(), "only deletes are owed");
@@ -104,9 +108,10 @@ fn a_delete_on_a_newer_connection_than_its_set_is_repeated_once() {
     outbox.disconnect(at(1200));
     outbox.repeat(&job(), at(1500));
     assert_eq!(outbox.cleanups(), 1, "the SET may be on the old socket");
-    let again = take(&mut outbox, 2500).remove(0).job;
+    let again = take(&mut outbox, 2500);
     assert_eq!(PAUSE, Duration::from_secs(1));
-    outbox.repeat(&again, at(2500));
+    outbox.lanes.answered(&again);
+    outbox.repeat(&again[0].job, at(2500));
     assert!(outbox.has_no_cleanups(), "once is enough");
 }
 
@@ -121,4 +126,22 @@ fn deletes_outlive_any_number_of_watches_that_failed() {
     }
     assert_eq!(outbox.cleanups(), 1);
     assert_eq!(&*take(&mut outbox, 1000)[0].job.claim.key, "k");
+}
+
+/// An operator waits until none is left, and other commands are none of them.
+#[test]
+fn a_delete_counts_until_it_is_answered_and_no_other_command_does() {
+    let mut outbox = up();
+    put(&mut outbox, delete(&claim(0)));
+    put(&mut outbox, Job::new(&claim(1), Action::Clear { wakes: false }));
+    put(&mut outbox, Job::leaving(&claim(2), at(5000), false));
+    assert_eq!(outbox.cleanups(), 1);
+    let items = take(&mut outbox, 0);
+    assert_eq!((items.len(), outbox.cleanups()), (3, 1), "in flight");
+    outbox.lanes.answered(&items);
+    assert!(outbox.has_no_cleanups());
+    put(&mut outbox, delete(&claim(0)));
+    let items = take(&mut outbox, 0);
+    outbox.abandon(&items, at(0));
+    assert_eq!(outbox.cleanups(), 1, "it is owed");
 }

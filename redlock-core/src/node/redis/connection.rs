@@ -84,6 +84,9 @@ impl Connection for RedisConnection {
     }
 }
 
+/// Why a connection ends whose task was taken over.
+pub(super) const TAKEN_OVER: &str = "another runtime has taken it over";
+
 struct RedisSender(Arc<Channel>);
 
 impl Sender for RedisSender {
@@ -104,6 +107,10 @@ impl Sender for RedisSender {
         // What wakes it has gone with the runtime.
         let _ = exchange.drive(&mut Context::from_waker(Waker::noop()));
         exchange.remaining()
+    }
+
+    fn close(&self) {
+        self.0.close(TAKEN_OVER);
     }
 
     /// Answers come with bytes, and bytes wake the driver.

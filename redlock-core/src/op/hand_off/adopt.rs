@@ -66,6 +66,9 @@ async fn take_over(client: &Arc<Client>, mut lease: Lease) -> Result<Arc<Hold>, 
     // Dropping it deletes the keys that were taken over, before the next waiter has its turn.
     let mut in_transit = client.queues.in_transit(sought, in_flight);
     in_transit.keep_until(begun + terms.min_hold);
+    // An adoption never shortens the life of the keys (rule 7).
+    let keys_left = lease.keys_until.saturating_sub(wall).min(client.settings.max_ttl);
+    in_transit.lease.expired_by = in_transit.lease.expired_by.max(begun + keys_left);
     let job = Job::new(&claim, Action::Adopt { ttl: terms.key_ttl(), from: lease.token });
     let votes = Arc::new(Votes {
         round: Arc::clone(&round),

@@ -25,18 +25,21 @@ pub struct Lease {
     /// The ends of `min_hold` and `max_hold` by that clock.
     pub(super) min_hold_until: Option<Duration>,
     pub(super) max_hold_until: Option<Duration>,
+    /// When its keys expire by themselves by that clock: later than the lease, after an extension that was longer.
+    pub(super) keys_until: Duration,
     /// The servers that had not confirmed it then, by their fingerprints. They do not vote on an adoption.
     pub(super) unconfirmed: Vec<u64>,
 }
 
 impl Lease {
     /// The lease of a hold at `now`, when the wall clock shows `wall`, that is valid for as long as
-    /// `left`.
+    /// `left`, and that the nodes have forgotten by `expired_by`.
     pub(super) fn of(
         hold: &Hold,
         now: Moment,
         wall: Duration,
         left: Option<Duration>,
+        expired_by: Moment,
         unconfirmed: Vec<u64>,
     ) -> Self {
         let kept = hold.kept();
@@ -50,6 +53,7 @@ impl Lease {
             auto_extend: kept.auto_extend,
             fencing_token: hold.token,
             min_hold_until: (hold.earliest > now).then(|| on_wall(hold.earliest)),
+            keys_until: on_wall(expired_by),
             max_hold_until: (kept.latest != Moment::NEVER).then(|| on_wall(kept.latest)),
             unconfirmed,
         }

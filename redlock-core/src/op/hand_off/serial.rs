@@ -11,11 +11,11 @@ use super::Lease;
 use crate::{fence::FencingToken, resources::Resources, token::Token};
 
 /// Changes when the fields do.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// The fields are in a fixed order, so that formats without names can carry them. Times are in
 /// milliseconds. There is one resource, or a set. Fingerprints are text: not every format carries 64 bits.
-const FIELDS: usize = 11;
+const FIELDS: usize = 12;
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
@@ -35,6 +35,7 @@ impl Serialize for Lease {
             // Rounded up: a `min_hold` is never cut short.
             self.min_hold_until.map(|until| millis(until).saturating_add(1)),
             self.max_hold_until.map(millis),
+            millis(self.keys_until).saturating_add(1),
             self.unconfirmed.iter().map(|it| format!("{it:016x}")).collect::<Vec<_>>(),
         )
             .serialize(serializer)
@@ -106,6 +107,7 @@ fn read<'de, A: SeqAccess<'de>>(fields: &mut A) -> Result<Lease, String> {
         },
         min_hold_until: next::<_, Option<_>>(fields)?.map(Duration::from_millis),
         max_hold_until: next::<_, Option<_>>(fields)?.map(Duration::from_millis),
+        keys_until: Duration::from_millis(next(fields)?),
         unconfirmed: next::<_, Vec<String>>(fields)?
             .iter()
             .map(|it| u64::from_str_radix(it, 16).map_err(|_| broken()))
@@ -125,9 +127,9 @@ mod tests {
 
     #[test]
     fn a_lease_of_another_release_is_told_by_its_version_whatever_its_fields_are() {
-        for lease in [json!([2]), json!([2, {"resources": ["a"]}, 7]), json!([2, ["a"], "b", 1, 2])]
+        for lease in [json!([3]), json!([3, {"resources": ["a"]}, 7]), json!([3, ["a"], "b", 1, 2])]
         {
-            assert!(error(&lease).starts_with("a lease of version 2, and "), "{lease}");
+            assert!(error(&lease).starts_with("a lease of version 3, and "), "{lease}");
         }
     }
 
@@ -135,7 +137,7 @@ mod tests {
     fn what_is_no_lease_is_not_shown() {
         let secret = "0123456789abcdef0123456789abcdef01234567";
         for lease in [
-            json!(format!("[1,[\"a\"],\"{secret}.me\"]")),
+            json!(format!("[2,[\"a\"],\"{secret}.me\"]")),
             json!({ "token": secret }),
             json!([]),
             json!([secret]),

@@ -12,7 +12,10 @@ use super::{
 };
 use crate::{
     error::{NodeError, NodeErrorKind},
-    node::{Command, Connection, Remaining, Reply, Sender, redis::exchange::Pushed},
+    node::{
+        Command, Connection, Remaining, Reply, Sender,
+        redis::{connection::TAKEN_OVER, exchange::Pushed},
+    },
     sync::Mutex,
     telemetry,
 };
@@ -115,6 +118,10 @@ impl Sender for ClusterSender {
 
     fn carry_last(&self) -> Remaining {
         self.0.lock().carry_last()
+    }
+
+    fn close(&self) {
+        self.0.lock().end(TAKEN_OVER);
     }
 
     fn wakes_reader(&self) -> bool {
