@@ -4,8 +4,16 @@
 
 use std::time::Duration;
 
-use redlock_core::{LockError, MemoryNode, Redlock, redlock};
+use axum::{
+    Router,
+    body::Body,
+    http::{Request, StatusCode},
+    routing::post,
+};
+use redlock_core::{LockError, MemoryNode, Redlock, pools, redlock};
+use redlock_tower::{RedlockLayer, extract};
 use tokio::time::{Instant, sleep};
+use tower::ServiceExt;
 
 struct Payments {
     locks: Redlock,
@@ -66,4 +74,35 @@ async fn work_stops_when_its_lock_is_lost() {
     };
     let (report, ()) = tokio::join!(report, accident);
     assert!(report.unwrap_err().is_lost());
+}
+
+fn routes(locks: Redlock) -> Router {
+    let by_order = RedlockLayer::http(locks, extract::path_param("id").prefix("order:"))
+        .wait(Duration::from_secs(1));
+    Router::new().route("/orders/{id}", post(async || "paid")).route_layer(by_order)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_for_an_order_that_is_locked_elsewhere_gets_423() {
+    let locks = Redlock::in_memory(3);
+    let app = routes(locks.clone());
+    let request = || Request::post("/orders/7").body(Body::empty()).unwrap();
+    let guard = elsewhere(&locks).lock("order:7").await.unwrap();
+    assert_eq!(app.clone().oneshot(request()).await.unwrap().status(), StatusCode::LOCKED);
+    guard.release().await.unwrap();
+    assert_eq!(app.oneshot(request()).await.unwrap().status(), StatusCode::OK);
+}
+
+#[redlock(resource = "report:{day}", pool = "reports", skip_if_held)]
+async fn report(day: u32) -> Result<String, LockError> {
+    Ok(format!("the report of day {day}"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_that_another_process_writes_is_skipped() {
+    let locks = Redlock::in_memory(3);
+    drop(pools::replace("reports", locks.clone()));
+    let _guard = elsewhere(&locks).lock("report:1").await.unwrap();
+    assert_eq!(report(1).await.unwrap(), "", "skipped");
+    assert_eq!(report(2).await.unwrap(), "the report of day 2");
 }

@@ -1,6 +1,6 @@
 //! Snippets of Rust: each is compiled.
 
-use super::{markdown_in, pages, read};
+use super::{markdown::Page, markdown_in, pages, read};
 
 #[test]
 fn every_chapter_is_a_doctest() {
@@ -19,6 +19,18 @@ fn every_other_page_with_snippets_is_a_doctest() {
         let has_rust = page.blocks().iter().any(|block| block.kind.starts_with("rust"));
         let included = tested.contains(&format!("include_str!(\"../../{}\")", page.path));
         assert!(!has_rust || included, "{}: tests/src/lib.rs", page.path);
+    }
+}
+
+/// As a doctest of redlock-tower, it would need a feature of that.
+#[test]
+fn the_snippet_of_the_layers_is_compiled_in_the_readme() {
+    let page = Page::new(read("redlock-tower/README.md"), String::new());
+    let blocks = page.blocks();
+    let snippets: Vec<_> = blocks.iter().filter(|it| it.kind.starts_with("rust")).collect();
+    assert!(!snippets.is_empty());
+    for snippet in snippets {
+        assert!(read("README.md").contains(&snippet.text), "{}", snippet.text);
     }
 }
 
