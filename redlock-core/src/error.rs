@@ -101,8 +101,8 @@ pub enum LockError {
     /// A setting that cannot work, at `build()` or in the request that has it.
     ///
     /// It is also returned for a request that cannot work where it is made: outside a tokio runtime or in one without
-    /// timers, inside a body that holds the lock without the token or the `min_hold` that it needs, for a pool name that is in use,
-    /// and if the operating system gives no random bytes.
+    /// timers, inside a body that holds the lock without the token or the `min_hold` that it needs, for a pool name that
+    /// is in use, and if the operating system gives no random bytes.
     #[non_exhaustive]
     Config {
         /// What is wrong, and what to use instead.

@@ -41,8 +41,8 @@
 //! - **Bind the guard to a name.** `let _ = redlock.lock("a").await?` releases the lock at once.
 //!   `let _guard = redlock.lock("a").await?` keeps it until the end of the scope.
 //! - **Do not block the runtime.** Renewals run on the runtime that used the client first. If all its threads are
-//!   blocked, the lock is lost when its validity ends. Run such code in `spawn_blocking`, pass it a [`LockHandle`], and let it check
-//!   [`is_valid`](LockHandle::is_valid).
+//!   blocked, the lock is lost when its validity ends. Run such code in `spawn_blocking`, pass it a
+//!   [`LockHandle`], and let it check [`is_valid`](LockHandle::is_valid).
 //! - **From synchronous code, use `Runtime::block_on`.** There is no blocking interface.
 //! - **End with [`Redlock::shutdown`]**, so that the next holder need not wait for the ttl.
 //! - **In tests, use [`Redlock::in_memory`].** A [`MemoryNode`] can be stopped, slowed and restarted.
