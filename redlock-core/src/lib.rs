@@ -101,8 +101,8 @@
 //!
 //! # A lock inside the same lock
 //!
-//! The body of [`run`](LockRequest::run), an annotated function and a layered handler hold a lock while they run. If
-//! one of them asks for its own lock in one of these three ways, it joins the hold that is there. The outermost one
+//! The body of [`run`](LockRequest::run), an annotated function and a layered handler hold a lock while they run.
+//! Inside one of them, another `run`, annotated function or layer for the same lock joins the hold. The outermost one
 //! releases the lock. A bare `lock(..).await` inside a body fails with [`Held`](LockError::Held) at once, with
 //! `by_this_client`, since it could only wait for itself. A spawned task does not join: it waits.
 //!

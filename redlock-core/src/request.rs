@@ -52,7 +52,7 @@ impl LockRequest {
     /// day after the last fenced lock of its resource was taken, or twice `max_ttl` after it, if that is longer.
     ///
     /// The users of the nodes need `+time` in addition to what a lock needs, and scripts (`+eval +evalsha`). A node
-    /// that refuses them gives no vote, and the error says why.
+    /// that refuses them gives no vote, and the error has the reason.
     pub fn fenced(mut self) -> Self {
         self.options = self.options.fenced();
         self

@@ -1,5 +1,5 @@
 //! Locks around [tower] services: one request at a time for each key, over all instances of a
-//! service. The locks are those of [`redlock_core`], which also says what they guarantee.
+//! service. The locks and their guarantee are those of [`redlock_core`].
 //!
 #![cfg_attr(feature = "axum", doc = "```")]
 #![cfg_attr(not(feature = "axum"), doc = "```ignore")]
@@ -62,7 +62,8 @@
 //!
 //! # Where to put the layer
 //!
-//! Put the layer as far inside as possible, since everything inside it runs while other requests wait:
+//! Put the layer as far inside as the work under the lock allows, since everything inside it runs while other requests
+//! wait:
 //!
 //! - *Outside* the layer: authentication, since a request makes others wait; validation, rate and
 //!   concurrency limits, and load shedding. The layer waits until the service inside is ready before it waits for the

@@ -192,7 +192,7 @@ impl Node {
         self
     }
 
-    /// Asks for user and password at every connect, and again when the server says that they have
+    /// Asks for user and password at every connect, and again when the server reports that they have
     /// expired (`NOAUTH`, `WRONGPASS`). Replaces user and password of the URL.
     ///
     /// No lock is lost when a password changes: open connections stay open, and the next connection
