@@ -65,7 +65,8 @@ macro_rules! call_settings {
                 /// `fenced` or `shared`, or with a set of resources. One attempt may try up to four permits in turn,
                 /// because another client can take a permit that looked free. A permit cannot be given to another
                 /// process. [`inspect`](crate::Redlock::inspect) of the resource shows no permits: each permit is a
-                /// lock with its own name, such as `job:{redlock:job}:permit:0` for the resource `job`.
+                /// lock with its own name, such as `job:{redlock:job}:permit:0` for the resource `job` with the
+                /// prefix `redlock:`.
                 permits: u32;
             }
         }
