@@ -24,8 +24,8 @@ pub enum Restarts {
     /// of others. The default.
     #[default]
     Observed,
-    /// Like `Observed`, and a node also sits out if it had been up for less than `max_ttl` plus the drift allowance when
-    /// this client first saw it. So it does not matter when this client was started. In a new deployment, the first
+    /// Like `Observed`, and a node also sits out if it had been up for less than `max_ttl` plus the drift allowance
+    /// when this client first saw it. So it does not matter when this client was started. In a new deployment, the first
     /// locks wait until the nodes have sat out once.
     ///
     /// A server counts as young if its uptime cannot be read: without the permission to run `INFO`, every new client
