@@ -101,8 +101,8 @@ pub enum LockError {
     /// A setting that cannot work, at `build()` or in the request that has it.
     ///
     /// It is also returned for a request that cannot work where it is made: outside a tokio runtime or in one without
-    /// timers, inside a body that holds the lock without the token or the `min_hold` that it needs, for a pool name that
-    /// is in use, and if the operating system gives no random bytes.
+    /// timers, inside a body that holds the lock without the token or the `min_hold` that it needs, for a pool name
+    /// that is in use, and if the operating system gives no random bytes.
     #[non_exhaustive]
     Config {
         /// What is wrong, and what to use instead.
@@ -139,8 +139,8 @@ impl LockError {
         matches!(self, Self::NoQuorum { .. } | Self::ShuttingDown { .. })
     }
 
-    /// Whether the lock was held and is lost: the work may have had effects. Also true for a lease that can no longer be
-    /// adopted.
+    /// Whether the lock was held and is lost: the work may have had effects. Also true for a lease that can no longer
+    /// be adopted.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         matches!(self, Self::Lost { .. })
@@ -148,9 +148,10 @@ impl LockError {
 
     /// The time after which to make the same call again. `None` if a retry alone does not help.
     ///
-    /// For a held lock it is the `retry_delay` of the request. If the body around the call holds the lock, that body has
-    /// to end first. For a missing quorum and for a shutdown it is one second: a client connects to a node again within
-    /// less than that. For a lost lock it is `None`, because only the caller knows whether the work may be repeated.
+    /// For a held lock it is the `retry_delay` of the request. If the body around the call holds the lock, that body
+    /// has to end first. For a missing quorum and for a shutdown it is one second: a client connects to a node again
+    /// within less than that. For a lost lock it is `None`, because only the caller knows whether the work may be
+    /// repeated.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {

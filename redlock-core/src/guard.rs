@@ -139,8 +139,8 @@ impl LockGuard {
         extend::extend(&self.client, &self.handle.hold, ttl).await
     }
 
-    /// Releases the lock. Returns when a quorum of the nodes has confirmed the release, or at once if the lock passes to
-    /// the next task of this process. With a `min_hold`, the lock stays taken for the rest of that time.
+    /// Releases the lock. Returns when a quorum of the nodes has confirmed the release, or at once if the lock passes
+    /// to the next task of this process. With a `min_hold`, the lock stays taken for the rest of that time.
     ///
     /// # Errors
     ///

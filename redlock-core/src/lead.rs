@@ -96,10 +96,10 @@ impl LeadRequest {
     /// campaigns then leads first. If there is no other, this one leads again at once, so a body that has nothing to do
     /// sleeps before it returns.
     ///
-    /// When a term is lost, its body is dropped at the next await, and this client campaigns again. By the clock of this
-    /// client, the body is dropped before another client can lead. Tasks that the body has spawned continue. They can
-    /// watch [`LockHandle::lost`]. Each term has a [fencing token](LockHandle::fencing_token) that is larger than the
-    /// token of every earlier term, for stores that check it.
+    /// When a term is lost, its body is dropped at the next await, and this client campaigns again. By the clock of
+    /// this client, the body is dropped before another client can lead. Tasks that the body has spawned continue. They
+    /// can watch [`LockHandle::lost`]. Each term has a [fencing token](LockHandle::fencing_token) that is larger than
+    /// the token of every earlier term, for stores that check it.
     ///
     /// A campaign continues while nodes are down or cut off, however long there is no quorum. An event reports when too
     /// few nodes give votes, and another one when enough do again.

@@ -51,8 +51,9 @@
 //!
 //! Events go to `tracing`. They report locks that are refused or lost, and nodes that are down, up or sitting out, that
 //! evict keys, or have a clock that was set. At debug level they also report the votes on each attempt, and why a
-//! waiting request asks again. The span `redlock.acquire` is around a request, and `redlock.body` around what runs under
-//! a lock. Both have the fields `resource` and `label`. [`Redlock::health`] and [`Redlock::held`] answer at any time.
+//! waiting request asks again. The span `redlock.acquire` is around a request, and `redlock.body` around what runs
+//! under a lock. Both have the fields `resource` and `label`. [`Redlock::health`] and [`Redlock::held`] answer at any
+//! time.
 //!
 //! With the feature `metrics`, metrics go to the facade crate of that name:
 //!
@@ -133,9 +134,9 @@
 //! | `operations.md`, `incidents.md` | for operators: events, metrics, the console, and what to do when something is wrong |
 //! | `migration.md` | names of other lock libraries, and what they are called here |
 //!
-//! In `docs`, `servers.md` has the permissions that a user of the nodes needs, TLS, Sentinel and cluster. `one-redis.md`
-//! is about a single node, `fencing.md` about stores that check tokens, and `reliability.md` has the exact guarantee and
-//! its tests.
+//! In `docs`, `servers.md` has the permissions that a user of the nodes needs, TLS, Sentinel and cluster.
+//! `one-redis.md` is about a single node, `fencing.md` about stores that check tokens, and `reliability.md` has the
+//! exact guarantee and its tests.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]

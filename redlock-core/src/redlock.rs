@@ -24,8 +24,8 @@ use crate::{
 
 /// A client of one set of nodes. Cheap to clone; all clones are one client.
 ///
-/// Build one for each process and clone it. Every client opens its own connection to each node, only tasks of one client
-/// pass a lock on to each other, and a new client has not seen the restarts of nodes that an older one has.
+/// Build one for each process and clone it. Every client opens its own connection to each node, only tasks of one
+/// client pass a lock on to each other, and a new client has not seen the restarts of nodes that an older one has.
 #[derive(Clone)]
 pub struct Redlock {
     client: Arc<Client>,
@@ -104,8 +104,8 @@ impl Redlock {
     /// Requests the locks on all these resources, 1 to 64 of them: all or none.
     ///
     /// The set acts as one lock. Each node sets, renews and deletes all its keys in one step. The set is lost when so
-    /// many nodes have lost any of its keys that no quorum is left. A resource that is named twice counts once. A set of
-    /// one resource is the lock on that resource.
+    /// many nodes have lost any of its keys that no quorum is left. A resource that is named twice counts once. A set
+    /// of one resource is the lock on that resource.
     ///
     /// Sets that overlap never wait for each other in a circle, in whatever order they name their resources: all sets
     /// queue in the same order. A set waits in the queue of each of its resources, and takes nothing until it can take
@@ -113,8 +113,8 @@ impl Redlock {
     /// that case take one lock after the other, in the same order everywhere. That is also faster when many clients
     /// contend for sets that overlap.
     ///
-    /// [`fenced`](LockRequest::fenced) gives one token for the set. It is larger than every earlier token of each of its
-    /// resources. Show it to the store for every resource of the set: a later holder of one of them alone shows its
+    /// [`fenced`](LockRequest::fenced) gives one token for the set. It is larger than every earlier token of each of
+    /// its resources. Show it to the store for every resource of the set: a later holder of one of them alone shows its
     /// token for that resource only.
     ///
     /// A set needs scripts on the nodes (`+eval +evalsha`) and `+mget +exists`. On a Redis cluster, all
@@ -158,8 +158,8 @@ impl Redlock {
     /// This takes one round trip. From now on, the lock is as if it were acquired with the same settings, but without a
     /// label.
     ///
-    /// Only nodes that had confirmed the lock at the hand-over may vote, and no node that sits out after a restart. This
-    /// proves that no other client held the lock in between.
+    /// Only nodes that had confirmed the lock at the hand-over may vote, and no node that sits out after a restart.
+    /// This proves that no other client held the lock in between.
     ///
     /// Give a lease to one client. If several try to adopt it at once, at most one of them gets the lock, and possibly
     /// none.
@@ -328,9 +328,9 @@ impl Redlock {
     }
 
     /// Ends this client. It refuses new locks and lets holders finish for `grace`. Then it drops the bodies of `run`,
-    /// macro and layer, also those with `on_lost = "continue"`, and releases their locks. The lock of a bare guard is no
-    /// longer renewed, and `lost()` resolves. Its code may still run, so its key stays until the guard is dropped or the
-    /// ttl ends.
+    /// macro and layer, also those with `on_lost = "continue"`, and releases their locks. The lock of a bare guard is
+    /// no longer renewed, and `lost()` resolves. Its code may still run, so its key stays until the guard is dropped or
+    /// the ttl ends.
     ///
     /// Returns when every node that answers has confirmed, after at most `grace` plus 2 s. Outside a tokio runtime it
     /// does not wait, not even for `grace`.

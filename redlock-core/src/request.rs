@@ -58,12 +58,12 @@ impl LockRequest {
         self
     }
 
-    /// Requests the lock as one of its readers. Any number of readers can hold the lock at once, but not together with a
-    /// writer. A request without this setting is a writer. Off by default.
+    /// Requests the lock as one of its readers. Any number of readers can hold the lock at once, but not together with
+    /// a writer. A request without this setting is a writer. Off by default.
     ///
-    /// Each reader holds the lock on a quorum of nodes with its own expiry. A waiting writer does not starve. When it is
-    /// first in the queue, new readers wait behind it. If that writer crashes, they wait at most five seconds. Readers
-    /// that wait pass the turn on to each other, and get the lock together.
+    /// Each reader holds the lock on a quorum of nodes with its own expiry. A waiting writer does not starve. When it
+    /// is first in the queue, new readers wait behind it. If that writer crashes, they wait at most five seconds.
+    /// Readers that wait pass the turn on to each other, and get the lock together.
     ///
     /// [`fenced`](Self::fenced) readers are a [`Config`](LockError::Config) error: a token gives the order of holders,
     /// and readers have no order. Readers of a set of resources are an error, too. The lock of a reader cannot be given
@@ -102,15 +102,15 @@ impl LockRequest {
     /// Takes the lock, runs `body` and releases the lock.
     ///
     /// If the lock is lost, the body is dropped at its next await. A body that does not await, or that blocks its
-    /// thread, is not stopped: let it check [`LockHandle::is_valid`]. Tasks that the body has spawned continue. They can
-    /// watch [`LockHandle::lost`]. A body that finishes keeps its result. A panic is passed on after the release.
+    /// thread, is not stopped: let it check [`LockHandle::is_valid`]. Tasks that the body has spawned continue. They
+    /// can watch [`LockHandle::lost`]. A body that finishes keeps its result. A panic is passed on after the release.
     ///
     /// # Re-entry
     ///
     /// Inside a body that holds the same resource of the same client, this joins the hold that is there. It
-    /// does so at any depth, and in several branches of a `join!` at once. Annotated functions and layered handlers join
-    /// in the same way. No node is asked. The lock is released when the outermost body has ended. If it is lost, all
-    /// bodies are dropped, and each reports [`Lost`](LockError::Lost). Spawned tasks do not join, and neither do
+    /// does so at any depth, and in several branches of a `join!` at once. Annotated functions and layered handlers
+    /// join in the same way. No node is asked. The lock is released when the outermost body has ended. If it is lost,
+    /// all bodies are dropped, and each reports [`Lost`](LockError::Lost). Spawned tasks do not join, and neither do
     /// siblings of the body.
     ///
     /// The hold keeps its settings. The `ttl`, `auto_extend` and `max_hold` of a request that joins

@@ -82,8 +82,8 @@ impl LockStatus {
         self.holder.as_deref()
     }
 
-    /// The time until the lock is free on a quorum of the nodes, if no client renews it. It is computed from the answers
-    /// that came. Zero if the lock is free now, and if no node has answered.
+    /// The time until the lock is free on a quorum of the nodes, if no client renews it. It is computed from the
+    /// answers that came. Zero if the lock is free now, and if no node has answered.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.remaining

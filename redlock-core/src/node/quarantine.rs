@@ -25,8 +25,8 @@ pub enum Restarts {
     #[default]
     Observed,
     /// Like `Observed`, and a node also sits out if it had been up for less than `max_ttl` plus the drift allowance
-    /// when this client first saw it. So it does not matter when this client was started. In a new deployment, the first
-    /// locks wait until the nodes have sat out once.
+    /// when this client first saw it. So it does not matter when this client was started. In a new deployment, the
+    /// first locks wait until the nodes have sat out once.
     ///
     /// A server counts as young if its uptime cannot be read: without the permission to run `INFO`, every new client
     /// waits for that time.
