@@ -8,12 +8,11 @@ use http::{StatusCode, request::Parts};
 use crate::{LockHandle, extension::NoLock};
 
 /// The lock that redlock-tower's layers took for this request. With several layers it is the lock of
-/// the innermost, as the documentation of that crate says under "Several locks around one handler".
+/// the innermost one; see "Several locks around one handler" in the documentation of that crate.
 /// Without a layer it is [`LockHandle::current`].
 ///
-/// A handler that asks for it behind no layer, or whose request was let through without a lock,
-/// answers 500: without the lock it was written for it must not run. `Option<LockHandle>` is
-/// `None` then.
+/// If there is no layer, or the layer let the request through without a lock, the handler does not run, and
+/// the answer is 500. A handler with an `Option<LockHandle>` runs, and gets `None`.
 impl<S: Send + Sync> FromRequestParts<S> for LockHandle {
     type Rejection = (StatusCode, &'static str);
 

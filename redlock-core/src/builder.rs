@@ -1,4 +1,4 @@
-//! Building a client. `build()` finds every mistake in a configuration.
+//! Building a client. `build()` reports every mistake that it can find without a connection.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -72,7 +72,8 @@ impl Builder {
         Self { nodes: Vec::new(), settings: Settings::default(), clock: None }
     }
 
-    /// The nodes: independent masters, usually 5, 3 or 1. Another call adds nodes.
+    /// The nodes: independent masters, usually 5, 3 or 1. Another call adds nodes. All clients must name the same
+    /// nodes.
     pub fn nodes<I>(mut self, nodes: I) -> Self
     where
         I: IntoIterator,
@@ -82,11 +83,12 @@ impl Builder {
         self
     }
 
-    /// Checks everything and builds the client. Opens no connection: that happens on first use.
+    /// Checks the settings and builds the client. It opens no connection: that happens on first use. So a service can
+    /// start while its nodes are down. [`Redlock::connect`] fails in that case.
     ///
     /// # Errors
     ///
-    /// [`LockError::Config`] with the offending value and what to use instead: no nodes, the same
+    /// [`LockError::Config`] with the wrong value and what to use instead: no nodes, the same
     /// node twice, a URL that cannot be parsed, settings that cannot work together.
     pub fn build(self) -> Result<Redlock, LockError> {
         let memory: Vec<_> = self

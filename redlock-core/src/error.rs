@@ -3,71 +3,77 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-/// Why a lock was not given, or no longer holds.
+/// Why a lock was not given, or is no longer held.
 ///
 /// | variant | what happened | what to do |
 /// |---|---|---|
-/// | [`Held`](Self::Held) | another client or task holds it | try again after [`retry_after`](Self::retry_after), or give up |
-/// | [`NoQuorum`](Self::NoQuorum) | too many nodes failed | try again later; look at the nodes |
-/// | [`Lost`](Self::Lost) | the lock was held and is lost, or a lease is over that was to be adopted | the work may have had effects: check before repeating it |
+/// | [`Held`](Self::Held) | another client or task holds the lock, or waits for it before this one | try again after [`retry_after`](Self::retry_after), or give up |
+/// | [`NoQuorum`](Self::NoQuorum) | too many nodes failed, or answered too late | try again later; look at the nodes |
+/// | [`Lost`](Self::Lost) | the lock was held and is lost, or a lease can no longer be adopted | the work may have had effects: check before you repeat it |
 /// | [`ShuttingDown`](Self::ShuttingDown) | this client takes no new locks; nothing ran | try again on another instance |
 /// | [`InvalidResource`](Self::InvalidResource) | the resource cannot be a key | fix the resource |
 /// | [`UnknownPool`](Self::UnknownPool) | no pool of that name is installed | fix the program |
-/// | [`Config`](Self::Config) | a setting cannot work | fix the setting |
+/// | [`Config`](Self::Config) | a setting cannot work, or the request cannot work where it is made | fix the setting or the program |
 ///
-/// `Display` is one line and says everything there is to say; there is no
-/// [`source`](std::error::Error::source). No password and no lock token is ever part of it.
+/// `Display` prints one line with all details. There is no [`source`](std::error::Error::source). Passwords and lock
+/// tokens are never part of it.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Another client, or another task, holds the lock, or the attempts to take it split the nodes'
-    /// votes. Or the lock was taken, and taken away before its body began, by
-    /// [`release_all`](crate::Redlock::release_all), by `max_hold` or from outside: nothing ran.
+    /// Another client or another task holds the lock, or has its turn. Nothing ran.
+    ///
+    /// This is also the answer when several attempts split the votes of the nodes, when `max_waiters` requests of this
+    /// process wait already, and when the lock was taken away before its body began: by
+    /// [`release_all`](crate::Redlock::release_all), by `max_hold` or from outside.
     #[non_exhaustive]
     Held {
-        /// The resource that was asked for.
+        /// The requested resource.
         resource: String,
-        /// How many attempts were completed. A request that waits to be woken asks no node meanwhile, and
-        /// counts the attempts that it would have made: one for every `retry_delay` in a queue of this
-        /// process, where the first look counts as well, and otherwise one for every `retry_delay` and
-        /// `retry_jitter`.
+        /// The number of attempts. A waiter that sleeps until it is woken sends nothing. The time that it waits counts
+        /// as the attempts that it would have made: one for each `retry_delay` in a queue of this process, where the
+        /// first look counts as well, and otherwise one for each `retry_delay` plus `retry_jitter`.
         attempts: u32,
-        /// The time from the call to this answer.
+        /// The time from the call to this error.
         waited: Duration,
-        /// The holder is this client: a task that waits for its own lock waits in vain. Where the holders are readers,
-        /// and for permits, this client may be one of several holders: it is true only inside of a body that has the
-        /// lock, and where this client has ended the lock itself.
+        /// True if this client holds the lock. Waiting from inside that hold can never succeed. If the lock is held by
+        /// readers, or for permits, this client may be one of several holders. It is then true only inside a body that
+        /// holds the lock, or if this client ended the lock itself.
         by_this_client: bool,
-        /// When another attempt makes sense.
+        /// The time after which another attempt makes sense.
         retry_after: Duration,
         /// The nodes that failed in the last attempt, if any.
         nodes: Vec<NodeError>,
     },
-    /// So many nodes failed that no quorum was possible, or the quorum came too late to be of use.
-    /// An attempt ends as soon as it cannot succeed. When some nodes refuse and others fail, the
-    /// first answers decide between this and [`Held`](Self::Held).
+    /// Too many nodes failed for a quorum, or the quorum came too late to be of use.
+    ///
+    /// From a request it means that nothing ran. From [`release`](crate::LockGuard::release) and
+    /// [`extend`](crate::LockGuard::extend) it means that the outcome is unknown. An attempt ends as soon as it cannot
+    /// succeed. If some nodes refuse and others fail, the answers that arrive first decide between this and
+    /// [`Held`](Self::Held).
     #[non_exhaustive]
     NoQuorum {
-        /// The resource that was asked for; empty when no single resource was.
+        /// The requested resource. Empty if no single resource was requested.
         resource: String,
-        /// How many attempts were completed, counted as in [`Held`](Self::Held).
+        /// The number of attempts, counted as in [`Held`](Self::Held).
         attempts: u32,
-        /// The time from the call to this answer.
+        /// The time from the call to this error.
         waited: Duration,
-        /// How many nodes said yes in the last attempt.
+        /// How many nodes agreed in the last attempt.
         granted: usize,
         /// How many nodes make a quorum.
         quorum: usize,
-        /// The nodes that failed in the last attempt; empty when the quorum came too late.
+        /// The nodes that failed in the last attempt. Empty if the quorum came too late.
         nodes: Vec<NodeError>,
     },
-    /// The lock was held and is no longer. Only returned after a body has started or a guard was
-    /// handed out.
+    /// The lock was held and is lost. The work under it may have had effects.
+    ///
+    /// Two cases return it before anything ran: a body that would have joined a hold that is lost, and a lease that can
+    /// no longer be [adopted](crate::Redlock::adopt).
     #[non_exhaustive]
     Lost {
         /// The resource that was locked.
         resource: String,
-        /// How it was lost.
+        /// Why it was lost.
         reason: LostReason,
     },
     /// The resource cannot be used as a key: nothing was sent.
@@ -81,33 +87,36 @@ pub enum LockError {
     /// The client is shutting down and takes no new locks: nothing ran.
     #[non_exhaustive]
     ShuttingDown {
-        /// The resource that was asked for.
+        /// The requested resource.
         resource: String,
     },
     /// No pool of this name is installed.
     #[non_exhaustive]
     UnknownPool {
-        /// The name that was asked for.
+        /// The requested name.
         pool: String,
         /// The names that are installed.
         installed: Vec<String>,
     },
-    /// A setting that cannot work, at `build()` or at the call that brought it.
+    /// A setting that cannot work, at `build()` or in the request that has it.
+    ///
+    /// It is also returned for a request that cannot work where it is made: outside a tokio runtime or in one without
+    /// timers, inside a body that holds the lock without the token or the `min_hold` that it needs, for a pool name
+    /// that is in use, and if the operating system gives no random bytes.
     #[non_exhaustive]
     Config {
-        /// The offending value and what to use instead.
+        /// What is wrong, and what to use instead.
         problem: String,
     },
 }
 
-/// How a lock was lost.
+/// Why a lock was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LostReason {
     /// Its validity ran out before a quorum renewed it.
     Expired,
-    /// So many nodes no longer had it that a quorum was impossible: it was deleted, evicted or
-    /// taken over there.
+    /// Too many nodes no longer had it for a quorum: it was deleted, evicted or taken over there.
     Refused,
     /// It was held for as long as `max_hold` allows.
     MaxHold,
@@ -116,33 +125,33 @@ pub enum LostReason {
 }
 
 impl LockError {
-    /// Whether another client or task holds the lock: the service is healthy, and the resource is
-    /// busy.
+    /// Whether the resource is busy: another client or task holds the lock, or too many requests wait for it.
+    /// The service itself works.
     #[must_use]
     pub fn is_held(&self) -> bool {
         matches!(self, Self::Held { .. })
     }
 
-    /// Whether the lock service cannot be used right now: there is no quorum, or the client is
+    /// Whether the lock service is unavailable right now: there is no quorum, or the client is
     /// shutting down.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         matches!(self, Self::NoQuorum { .. } | Self::ShuttingDown { .. })
     }
 
-    /// Whether the lock was held and is lost: the work may have had effects. Also for a lease that cannot be adopted
-    /// any more.
+    /// Whether the lock was held and is lost: the work may have had effects. Also true for a lease that can no longer
+    /// be adopted.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         matches!(self, Self::Lost { .. })
     }
 
-    /// When trying the same call again makes sense; `None` when a retry alone does not help.
+    /// The time after which to make the same call again. `None` if a retry alone does not help.
     ///
-    /// A held lock gives the retry delay that was in force, also where the body around the call has the lock: that
-    /// body has to end first. A missing quorum and a shutdown give
-    /// one second (reconnecting backs off to less than that). A lost lock gives `None`: the caller
-    /// knows whether the work may be repeated.
+    /// For a held lock it is the `retry_delay` of the request. If the body around the call holds the lock, that body
+    /// has to end first. For a missing quorum and for a shutdown it is one second: a client connects to a node again
+    /// within less than that. For a lost lock it is `None`, because only the caller knows whether the work may be
+    /// repeated.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -234,7 +243,7 @@ impl fmt::Display for LostReason {
     }
 }
 
-/// What one node did instead of answering: which node, what, and why. Cheap to clone.
+/// The failure of one node: which node, what happened, and why. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeError {
@@ -270,22 +279,21 @@ pub(crate) enum Cause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NodeErrorKind {
-    /// Not connected: nothing was sent. The reason is that of the last try to connect.
+    /// The node is not connected: nothing was sent. The reason is that of the last try to connect.
     Down,
-    /// No answer within `node_timeout`. The command may run all the same.
+    /// No answer came within `node_timeout`. The command may still run.
     Timeout,
     /// The connection broke before the answer came. The command may have run.
     Disconnected,
-    /// The node answered with an error of its own: loading, read only, out of memory, no
-    /// permission, moved and the like.
+    /// The node answered with an error, such as loading, read only, out of memory, no permission or moved.
     Server,
     /// Nothing was sent: this client has 512 attempts in flight, or a later command for the same lock took its place.
     Overloaded,
-    /// It gives no vote. It may have restarted without its data and gives no votes for new locks yet:
-    /// nothing was sent (see [`Restarts`](crate::Restarts)). Or a lock is adopted that it had not confirmed
-    /// when it was handed over.
+    /// The node gives no vote. It may have restarted without its data, and gives no votes for new locks yet:
+    /// nothing was sent (see [`Restarts`](crate::Restarts)). Or it had not confirmed the lock that is adopted when the
+    /// lock was handed over.
     SitsOut,
-    /// It is the same server as another node of this client, and has no vote of its own: nothing
+    /// The node is the same server as another node of this client, and has no vote of its own: nothing
     /// was sent.
     Twin,
 }

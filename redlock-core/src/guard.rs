@@ -17,16 +17,20 @@ use crate::{
 
 /// A lock that is held. It renews itself until it is released, dropped or lost.
 ///
-/// Dropping it releases the lock in the background, also outside of the runtime, after its end and during a panic.
-/// The ttl only bounds how long the lock outlives a crash. Use [`release`](Self::release) to wait until the
-/// nodes have confirmed the release, and [`lost`](Self::lost) to learn that the lock is not yours any more.
+/// Dropping the guard releases the lock in the background. This also works outside a runtime and during a panic, and
+/// on Unix after the runtime has ended, for nodes that are still connected. The ttl only limits how long the lock
+/// outlives a crash. Use [`release`](Self::release) to wait until the nodes have confirmed the release, and
+/// [`lost`](Self::lost) to learn that the lock is no longer held. A guard does not stop the code that uses it.
+///
+/// `let _ = redlock.lock("a").await?` drops the guard, and so releases the lock, at once. Write `let _guard = ..` to
+/// keep it until the end of the scope.
 #[must_use = "a guard that is not bound to a name releases its lock at once"]
 pub struct LockGuard {
     client: Arc<Client>,
     handle: LockHandle,
 }
 
-/// A view of a held lock: all that its [`LockGuard`] tells, without owning the lock. Cheap to clone.
+/// A view of a held lock. It returns all that its [`LockGuard`] returns, and does not own the lock. Cheap to clone.
 #[derive(Clone)]
 pub struct LockHandle {
     pub(crate) leases: Arc<Leases>,
@@ -36,28 +40,27 @@ pub struct LockHandle {
 /// The reads of a guard and its handles.
 macro_rules! reads {
     () => {
-        /// The resource that is locked; the first that was named of a set.
+        /// The resource that is locked. For a set, the first resource that was named.
         #[must_use]
         pub fn resource(&self) -> &str {
             self.as_handle().hold.resources.first()
         }
 
         /// All resources that are locked, in the order in which
-        /// [`lock_all`](crate::Redlock::lock_all) named them, each once. One for other locks.
+        /// [`lock_all`](crate::Redlock::lock_all) named them, each once. A lock that is not a set has one.
         #[must_use]
         pub fn resources(&self) -> &[String] {
             self.as_handle().hold.resources.as_slice()
         }
 
-        /// How much longer the lock may be relied on; zero once lost. Computed from the clock at
-        /// each call.
+        /// How much longer the lock may be relied on. Zero once it is lost. Each call reads the clock.
         #[must_use]
         pub fn validity(&self) -> Duration {
             let LockHandle { leases, hold } = self.as_handle();
             leases.validity(hold)
         }
 
-        /// How long ago this holder began to take the lock, or was handed it. Counts on after the hold has
+        /// How long ago this holder began to take the lock, or was handed it. It keeps growing after the hold has
         /// ended.
         #[must_use]
         pub fn age(&self) -> Duration {
@@ -71,26 +74,26 @@ macro_rules! reads {
             !self.validity().is_zero()
         }
 
-        /// Resolves when the lock is no longer held, released included; at once when it is not held
-        /// now.
+        /// Resolves when the lock is no longer held, because it was lost or released. If it is not held now, it
+        /// resolves at once.
         ///
-        /// The future is `'static` and does not keep the lock. It needs no network: validity that runs out
-        /// is enough. It does need a tokio runtime to be woken by the clock. Cancel safe.
+        /// The future is `'static` and does not keep the lock. It needs no network: it also resolves when the validity
+        /// runs out. It needs a tokio runtime: the clock of the runtime wakes it. Cancel safe.
         pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
             let LockHandle { leases, hold } = self.as_handle().clone();
             until(leases, hold, |judgement| matches!(judgement, Judgement::Ended(_)))
         }
 
-        /// The fencing token, if the lock was asked for with
-        /// [`fenced`](crate::LockRequest::fenced); see [`fence`](crate::fence). It stays the same
-        /// for as long as the lock is held, and is still told afterwards.
+        /// The fencing token, if the lock was requested with
+        /// [`fenced`](crate::LockRequest::fenced). See [`fence`](crate::fence). It stays the same
+        /// while the lock is held, and is still returned afterwards.
         #[must_use]
         pub fn fencing_token(&self) -> Option<FencingToken> {
             self.as_handle().hold.token
         }
 
-        /// How many nodes have the lock of this holder, as of the last confirmed round. Late
-        /// answers still count. Zero once the hold has ended.
+        /// How many nodes have the lock of this holder, according to the last confirmed round. Late
+        /// answers to that round count. Zero once the hold has ended.
         #[must_use]
         pub fn votes(&self) -> usize {
             let LockHandle { leases, hold } = self.as_handle();
@@ -110,57 +113,63 @@ impl LockGuard {
         &self.handle
     }
 
-    /// A handle to share.
+    /// Returns a handle to share.
     #[must_use]
     pub fn handle(&self) -> LockHandle {
         self.handle.clone()
     }
 
-    /// Extends the lock as if it were acquired now with this ttl, and later renewals keep the ttl.
-    /// Never shortens what is left.
+    /// Extends the lock as if it were acquired now with this ttl. Later renewals keep the ttl. The remaining time
+    /// never becomes shorter.
+    ///
+    /// Most code does not need this: a lock renews itself. Use it for a lock with `auto_extend(false)`, or to hold a
+    /// lock with a longer ttl from now on.
     ///
     /// # Errors
     ///
-    /// [`Lost`](LockError::Lost) when the lock is not held any more. [`Config`](LockError::Config)
-    /// for a ttl that cannot work, and outside a tokio runtime. [`NoQuorum`](LockError::NoQuorum) when the outcome is unknown:
-    /// the lock is then still held for what was left of it.
+    /// - [`Lost`](LockError::Lost) if the lock is no longer held.
+    /// - [`Config`](LockError::Config) for a ttl that cannot work, and outside a tokio runtime.
+    /// - [`NoQuorum`](LockError::NoQuorum) if the outcome is unknown. The lock is then still held for the time that
+    ///   it had left.
     ///
     /// # Cancellation safety
     ///
-    /// When the future is dropped, the extension may have happened or not. The lock is held either
-    /// way.
+    /// If the future is dropped, the extension may have happened or not. The lock is held in both cases.
     pub async fn extend(&self, ttl: Duration) -> Result<(), LockError> {
         extend::extend(&self.client, &self.handle.hold, ttl).await
     }
 
-    /// Releases the lock. Returns when a quorum has confirmed it, or at once when the lock passes to the next
-    /// task of this process. With a `min_hold` the lock stays taken for the rest of it.
+    /// Releases the lock. Returns when a quorum of the nodes has confirmed the release, or at once if the lock passes
+    /// to the next task of this process. With a `min_hold`, the lock stays taken for the rest of that time.
     ///
     /// # Errors
     ///
-    /// [`NoQuorum`](LockError::NoQuorum), after one `node_timeout`, when no quorum confirmed it.
-    /// Clean-up goes on in the background until the keys' ttl. [`Config`](LockError::Config)
-    /// outside a tokio runtime, where the release goes on in the background as after a drop.
+    /// - [`NoQuorum`](LockError::NoQuorum), after one `node_timeout`, if no quorum confirmed the release. The clean-up
+    ///   continues in the background until the ttl of the keys ends.
+    /// - [`Config`](LockError::Config) outside a tokio runtime. The release continues in the background, as after a
+    ///   drop.
     ///
     /// # Cancellation safety
     ///
-    /// When the future is dropped, the release goes on in the background.
+    /// If the future is dropped, the release continues in the background.
     pub async fn release(self) -> Result<Released, LockError> {
         check_runtime()?;
         self.client.ensure_moving(self.client.nodes.clock.now());
         release::release(&self.client, &self.handle.hold).await
     }
 
-    /// Hands the lock to another process, which takes it up with [`Redlock::adopt`](crate::Redlock::adopt),
+    /// Gives the lock to another process, which takes it over with [`Redlock::adopt`](crate::Redlock::adopt),
     /// once. The hold ends here: [`lost`](Self::lost) resolves, no more renewals are sent, and this
     /// process must not work under the lock any more. No node is asked. The lock stays taken until it
-    /// is adopted, and expires when it is not. A lock that cannot be adopted is released.
+    /// is adopted. If it is not adopted in time, it expires.
     ///
-    /// A fencing token goes along, and a store cannot tell the two holders apart by it: finish all writes before. One that
-    /// timed out here may still be on its way, and is not finished. The settings `ttl`, `clock_drift_factor`, `auto_extend`, `min_hold` and
-    /// `max_hold` do, too, and what is left of the last two is told by the wall clocks of both
-    /// processes. A lock that is lost already, or in doubt, cannot be adopted, and neither can that of a
-    /// reader or a permit.
+    /// The adopter gets the same fencing token, so a store cannot tell the two processes apart. Finish all writes
+    /// first; a write that timed out may still arrive. The adopter also gets the settings `ttl`, `clock_drift_factor`,
+    /// `auto_extend`, `min_hold` and `max_hold`. The remaining `min_hold` and `max_hold` are computed from the wall
+    /// clocks of both processes.
+    ///
+    /// A lock that is lost or in doubt cannot be adopted, and neither can the lock of a reader or a permit. Such a lock
+    /// is released.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -191,7 +200,7 @@ impl LockGuard {
 }
 
 impl Drop for LockGuard {
-    /// Works outside of a runtime, during a panic and during a shutdown.
+    /// Works outside a runtime, during a panic and during a shutdown.
     fn drop(&mut self) {
         release::in_background(&self.client, &self.handle.hold);
     }

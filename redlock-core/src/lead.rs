@@ -1,5 +1,5 @@
-//! Leader election: of all clients that campaign for a role, one leads at a time, and when its term
-//! ends the next one follows.
+//! Leader election: of all clients that campaign for a role, one leads at a time. When its term
+//! ends, the next one follows.
 
 use std::{
     convert::Infallible,
@@ -36,14 +36,16 @@ const PAUSE_AFTER_LOSS: Duration = Duration::from_secs(1);
 
 /// A campaign for a role: settings first, then [`run`](Self::run).
 ///
-/// Of all clients that campaign for the same role, one leads at a time. It leads under the fenced lock
-/// of that name, which renews itself. When its term ends, by its own choice, by a shutdown or a crash,
+/// Of all clients that campaign for the same role, one leads at a time. It leads while it holds the fenced lock
+/// of that name, which renews itself. When its term ends, because it resigns, shuts down or crashes,
 /// another client leads.
 ///
-/// The settings are those of a lock, with these differences: `wait` and `retry_count` have no effect,
-/// because a campaign waits for as long as it takes; `auto_extend(false)` and `permits` are refused; `max_hold` limits a
-/// term, after which the client campaigns again behind the others; and before `min_hold` is over no other
-/// client leads, even if the leader resigns or crashes.
+/// The settings are those of a lock, with these differences:
+///
+/// - `wait` and `retry_count` have no effect: a campaign waits until it wins.
+/// - `auto_extend(false)`, `permits` and `shared` are refused.
+/// - `max_hold` limits a term. After that, the client campaigns again, behind the others.
+/// - Until `min_hold` is over, no other client leads, even if the leader resigns or crashes.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -82,7 +84,7 @@ impl LeadRequest {
         self
     }
 
-    /// Refused when the campaign runs, with [`Config`](LockError::Config): one client leads.
+    /// Refused with [`Config`](LockError::Config) when the campaign runs, since only one client leads.
     pub fn shared(mut self) -> Self {
         self.options = self.options.shared();
         self
@@ -90,34 +92,37 @@ impl LeadRequest {
 
     /// Campaigns, runs `body` while this client leads, and campaigns again when the term has ended.
     ///
-    /// [`Break`](ControlFlow::Break) resigns and ends the campaign with its value.
-    /// [`Continue`](ControlFlow::Continue) resigns and campaigns again: another client that campaigns
-    /// leads first. Where no other one campaigns, this one leads again at once: a body that has nothing to do
-    /// sleeps before it returns. A term that is lost drops the body at its next await, before another client can
-    /// lead by the clock of this one, and campaigns again. Tasks that the body spawned go on, and can
-    /// watch [`LockHandle::lost`]. Each term has a [fencing token](LockHandle::fencing_token), larger
-    /// than that of every term before it, for stores that check it.
+    /// If the body returns [`Break`](ControlFlow::Break), this client resigns, and the campaign ends with that value.
+    /// If it returns [`Continue`](ControlFlow::Continue), this client resigns and campaigns again. Another client that
+    /// campaigns then leads first. If there is no other, this one leads again at once, so a body that has nothing to do
+    /// sleeps before it returns.
     ///
-    /// A campaign outlives everything but the client: nodes that are down, partitions, an hour without a
-    /// quorum. An event tells when too few nodes give votes, and another when enough do again.
+    /// When a term is lost, its body is dropped at the next await, and this client campaigns again. By the clock of
+    /// this client, the body is dropped before another client can lead. Tasks that the body has spawned continue. They
+    /// can watch [`LockHandle::lost`]. Each term has a [fencing token](LockHandle::fencing_token) that is larger than
+    /// the token of every earlier term, for stores that check it.
     ///
-    /// A body that never breaks is `run::<Infallible, _, _>`.
+    /// A campaign continues while nodes are down or cut off, however long there is no quorum. An event reports when too
+    /// few nodes give votes, and another one when enough do again.
+    ///
+    /// For a body that never breaks, write `run::<Infallible, _, _>`.
     ///
     /// # Errors
     ///
-    /// [`ShuttingDown`](LockError::ShuttingDown) once the client is shut down: the term has ended and
-    /// the lock is released. [`InvalidResource`](LockError::InvalidResource) for a role that cannot be a
-    /// key. [`Config`](LockError::Config) for settings that cannot work, outside a tokio runtime, and
-    /// inside a body that holds the lock of the role already: that campaign could never win.
+    /// - [`ShuttingDown`](LockError::ShuttingDown) once the client is shut down. The term has ended, and the lock is
+    ///   released.
+    /// - [`InvalidResource`](LockError::InvalidResource) for a role that cannot be a key.
+    /// - [`Config`](LockError::Config) for settings that cannot work, outside a tokio runtime, and inside a body that
+    ///   holds the lock of the role already: that campaign could never win.
     ///
     /// # Panics
     ///
-    /// When the body panics: after the term has ended and the lock was released.
+    /// If the body panics, the panic is passed on after the term has ended and the lock was released.
     ///
     /// # Cancellation safety
     ///
-    /// When the future is dropped, the body is dropped first, then the lock is released and the place
-    /// among those that campaign is given up.
+    /// If the future is dropped, the body is dropped first. Then the lock is released, and the client leaves the queue
+    /// of the campaign.
     pub async fn run<T, F, Fut>(self, mut body: F) -> Result<T, LockError>
     where
         F: FnMut(LockHandle) -> Fut,

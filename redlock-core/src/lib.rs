@@ -14,30 +14,52 @@
 //! # Ok::<(), redlock_core::LockError>(()) }).unwrap();
 //! ```
 //!
+//! It needs a tokio runtime with timers and IO (`enable_all`), and Rust 1.88 or newer.
+//!
 //! # The guarantee, and its limits
 //!
-//! While a majority of the nodes behave and clocks run at nearly the same rate, no two holders
-//! overlap inside their validity. That is Redlock's promise and no more. A process that is paused
-//! between a check and a write can act after its lease. Keys that vanish early from enough nodes (a
-//! clock set forward, `FLUSHALL`, eviction) let another client take the lock. With three nodes of which one is
-//! down, a single one is enough. A node that restarted may have
-//! forgotten what it granted: it gives no votes until that has run out ([`Restarts`]). Where an
-//! overlap must do no harm, do not rely on a lease alone: ask for a token
-//! ([`LockRequest::fenced`]), and let the store check it ([`fence`]).
+//! No two holders overlap inside their validity, under two conditions: clocks run at nearly the same rate, and fewer
+//! nodes lose a lock early than another client needs for a quorum. This is the promise of Redlock, and no more:
 //!
-//! # What it tells
+//! - A process that is paused between a check and a write can write after its lease has ended.
+//! - Another client can take the lock when enough nodes lose it early: a clock is set forward, `FLUSHALL`, eviction.
+//!   While one of three nodes is down, a lock is on the other two only. If either loses it before the third has it
+//!   again, another client can take it.
+//! - A node that restarted may have forgotten the locks that it granted. It gives no votes until these have expired
+//!   ([`Restarts`]).
 //!
-//! Through `tracing`: events for locks refused and lost, for nodes down, up, sitting out, evicting
-//! keys or with a clock that was set; the spans `redlock.acquire` around a request and
-//! `redlock.body` around what runs under a lock, both with the `resource` and the `label`. At debug
-//! level also the votes on each attempt, and why a waiting request asks again. [`Redlock::health`] and
-//! [`Redlock::held`] answer at any time.
+//! If an overlap would do harm, do not rely on a lease alone. Ask for a fencing token ([`LockRequest::fenced`]), and
+//! let the store check it ([`fence`]).
 //!
-//! With the feature `metrics`, through the facade crate of that name:
+//! # How to use a client
+//!
+//! - **Build one client for each process, and clone it.** All clones are one client. A client for each request opens
+//!   its own connection to each node, cannot pass a lock from task to task, and has not seen earlier restarts of nodes.
+//! - **Choose between `connect` and `build`.** [`Redlock::connect`] uses the defaults, and fails if no quorum of the
+//!   nodes answers. [`Builder::build`] takes settings and opens no connection. While the nodes are down, the requests
+//!   of such a client fail with [`NoQuorum`](LockError::NoQuorum). They can succeed once a quorum is back.
+//! - **Bind the guard to a name.** `let _ = redlock.lock("a").await?` releases the lock at once.
+//!   `let _guard = redlock.lock("a").await?` keeps it until the end of the scope.
+//! - **Do not block the runtime.** Renewals run on the runtime that used the client first. If all its threads are
+//!   blocked, the lock is lost when its validity ends. Run such code in `spawn_blocking`, pass it a
+//!   [`LockHandle`], and let it check [`is_valid`](LockHandle::is_valid).
+//! - **From synchronous code, use `Runtime::block_on`.** There is no blocking interface.
+//! - **End with [`Redlock::shutdown`]**, so that the next holder need not wait for the ttl.
+//! - **In tests, use [`Redlock::in_memory`].** A [`MemoryNode`] can be stopped, slowed and restarted.
+//!
+//! # Events, spans and metrics
+//!
+//! Events go to `tracing`. They report locks that are refused or lost, and nodes that are down, up or sitting out, that
+//! evict keys, or have a clock that was set. At debug level they also report the votes on each attempt, and why a
+//! waiting request asks again. The span `redlock.acquire` is around a request, and `redlock.body` around what runs
+//! under a lock. Both have the fields `resource` and `label`. [`Redlock::health`] and [`Redlock::held`] answer at any
+//! time.
+//!
+//! With the feature `metrics`, metrics go to the facade crate of that name:
 //!
 //! | name | type | labels | what |
 //! |---|---|---|---|
-//! | `redlock_acquires_total` | counter | `label`, `outcome` | requests that ended: `acquired`, `joined` (re-entry), `adopted`, `held`, `no_quorum`, `shutting_down`, `lost` (a lease that could not be adopted), `misused` (a resource that cannot be locked, or a body that asks for more than the hold has which it joins), `cancelled` (dropped, or its runtime has ended). Settings that are refused before a request begins do not count, nor do requests outside a runtime |
+//! | `redlock_acquires_total` | counter | `label`, `outcome` | requests that ended: `acquired`, `joined` (re-entry), `adopted`, `held`, `no_quorum`, `shutting_down`, `lost` (a lease that could not be adopted), `misused` (a resource that cannot be locked, or a body that needs something that the hold it joins does not have, such as a token), `cancelled` (dropped, or its runtime has ended). Settings that are refused before a request begins do not count, and neither do requests outside a runtime |
 //! | `redlock_acquire_duration_seconds` | histogram | `label`, `outcome` | from a request to its answer |
 //! | `redlock_wait_duration_seconds` | histogram | `label` | from a request to the attempt that got the lock |
 //! | `redlock_hold_duration_seconds` | histogram | `label` | from getting a lock to its release or loss |
@@ -46,7 +68,7 @@
 //! | `redlock_held` | gauge | `label`, `mode` | locks held now: `exclusive`, `shared` (readers), `permit`; a set counts as one |
 //! | `redlock_leases_given_total` | counter | `label` | locks given away by [`LockGuard::into_lease`] that another client can adopt; those taken up are `redlock_acquires_total` with `adopted` |
 //! | `redlock_waiting` | gauge | `label` | requests that wait now, for their turn or for another attempt |
-//! | `redlock_wakeups_total` | counter | `label`, `cause` | waiting requests that go on: with a lease of this process (`handed_over`), as its next to ask (`front`), with a turn in the queue between clients (`turn`), because the lock looks free (`free`, `notified`) or the clients before do not take it (`stands_still`), because it is time (`due`, `hurried`), or to give up (`behind`) |
+//! | `redlock_wakeups_total` | counter | `label`, `cause` | waiting requests that stop waiting, by the [cause](#the-causes-of-wake-ups) |
 //! | `redlock_queue_places` | gauge | | places in the queues between processes now |
 //! | `redlock_queue_ahead` | histogram | `label` | clients ahead when such a queue is joined |
 //! | `redlock_node_up` | gauge | `node` | 1 while the node is connected |
@@ -56,19 +78,34 @@
 //! | `redlock_node_odd_expiries_total` | counter | `node` | keys of held locks that were gone, or had another remaining time than they were given, when the node was asked: deleted or evicted keys, or a clock that was set |
 //! | `redlock_node_pending_cleanups` | gauge | `node` | deletes that the node has not confirmed yet |
 //!
-//! `label` is what [`LockRequest::label`] says, in annotations the template unless they say otherwise,
-//! and empty for other requests and for adopted locks. A resource is never a label. `node` is `host:port` or the path of a socket, behind sentinels `MASTER@host:port` of the first of them, and for a cluster its first server; clients of one
-//! process that share a node also share its gauges.
+//! `label` is the value of [`LockRequest::label`]. Without one it is the template in annotations, and empty for other
+//! requests and for adopted locks. A resource is never a label. `node` is `host:port` or the path of a socket. For
+//! sentinels it is `MASTER@host:port` of the first of them, and for a cluster its first server. Clients of one process
+//! that share a node also share its gauges.
 //!
 //! A lock with its release over five nodes in memory took 14.5 µs without the feature, 15.1 µs with it and
 //! no recorder, and 17.9 µs with a Prometheus recorder (one core, one task, 20,000 locks in a row, measured once).
 //!
-//! # A lock inside of the same lock
+//! ## The causes of wake-ups
 //!
-//! A body of [`run`](LockRequest::run), an annotated function or a layered handler that asks for its
-//! own lock in one of these ways joins the hold that is there. The outermost releases it. A bare
-//! `lock(..).await` there is answered [`Held`](LockError::Held) at once, with `by_this_client`, since it
-//! could only wait for itself. Spawned tasks are tasks of their own, and wait.
+//! | `cause` | why a request stops waiting |
+//! |---|---|
+//! | `handed_over` | the previous holder in this process passed its lock on |
+//! | `front` | the request became the first of its process |
+//! | `turn` | a release gave this client the turn in the queue between clients |
+//! | `free` | this client is the first in that queue, and the lock looks free |
+//! | `stands_still` | the lock looks free, and the clients before this one do not take it |
+//! | `notified` | the lock became free on a quorum of nodes |
+//! | `due` | no node pushes, and it is time for the next attempt; or the last attempt is due |
+//! | `hurried` | a request behind it in this process would have asked by now |
+//! | `behind` | its time is up while other clients are before it: it gives up |
+//!
+//! # A lock inside the same lock
+//!
+//! The body of [`run`](LockRequest::run), an annotated function and a layered handler hold a lock while they run.
+//! Inside one of them, another `run`, annotated function or layer for the same lock joins the hold. The outermost one
+//! releases the lock. A bare `lock(..).await` inside a body fails with [`Held`](LockError::Held) at once, with
+//! `by_this_client`, since it could only wait for itself. A spawned task does not join: it waits.
 //!
 //! # Features
 //!
@@ -77,10 +114,29 @@
 //! | `macros` | yes | the `#[redlock]` attribute |
 //! | `axum` | no | [`LockHandle`] as an axum extractor |
 //! | `metrics` | no | counters, gauges and histograms through the facade crate `metrics` |
-//! | `serde` | no | `Config`: settings from a file or from the environment; a `Lease` can be sent |
+//! | `serde` | no | `Config`: settings from a file or from the environment; a `Lease` can be serialized |
 //! | `sentinel` | no | `Node::sentinel`: the master that sentinels agree on |
 //! | `cluster` | no | `Node::cluster`: a Redis Cluster as one node |
-//! | `tls-rustls` | no | `rediss://`; the application installs a rustls `CryptoProvider` |
+//! | `tls-rustls` | no | `rediss://`; the application installs a rustls `CryptoProvider` (see [`Node`]) |
+//!
+//! # Guide
+//!
+//! The manual is in the repository, in `docs/manual`:
+//!
+//! | file | what it is about |
+//! |---|---|
+//! | `choosing.md` | how many nodes, which ttl and `wait`, and why the defaults are what they are |
+//! | `guarantee.md` | what each failure means for waiters and for holders, and which errors to try again |
+//! | `waiting.md` | the order of waiters, and what waiting costs |
+//! | `testing.md` | tests of a service without a server |
+//! | `jobs.md`, `leading.md` | jobs that run once on many machines; leader election |
+//! | `shutdown.md` | how to stop a service without leaving locks behind |
+//! | `operations.md`, `incidents.md` | for operators: events, metrics, the console, and what to do when something is wrong |
+//! | `migration.md` | names of other lock libraries, and what they are called here |
+//!
+//! In `docs`, `servers.md` has the permissions that a user of the nodes needs, TLS, Sentinel and cluster.
+//! `one-redis.md` is about a single node, `fencing.md` about stores that check tokens, and `reliability.md` has the
+//! exact guarantee and its tests.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]

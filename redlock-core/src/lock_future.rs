@@ -18,11 +18,10 @@ use crate::{
 
 /// The future of a [`LockRequest`](crate::LockRequest).
 ///
-/// Cancel safe: when it is dropped at any point, no key stays behind once clean-up has run.
+/// Cancel safe: it can be dropped at any point, and no key stays behind once the clean-up has run.
 ///
-/// A waiter has a place in the queue of this process, and the lock may be handed to it at any time.
-/// A future that was polled once must be polled further or dropped. Otherwise it blocks the waiters
-/// behind it, as with tokio's own mutex.
+/// Once polled, the future has a place in the queue of this process, and the lock may be handed to it at any time.
+/// Poll it to its end or drop it. Otherwise it blocks the waiters behind it, as with tokio's own mutex.
 #[must_use = "futures do nothing unless polled"]
 pub struct LockFuture(Asked<LockGuard>);
 

@@ -15,52 +15,58 @@ macro_rules! call_settings {
                 /// How long a node keeps a lock that is not renewed, at least 3 x `node_timeout` and
                 /// at most `max_ttl`. The default of a client: 30 s.
                 ttl: Duration = Duration::from_secs(30);
-                /// How long to wait for the lock. No attempt starts later than that, with two exceptions. On first use
-                /// it counts from when the nodes are connected, at most `connect_timeout` later. A first
-                /// attempt may wait up to 10 s for one of the 512 places that a client has for attempts. Zero
-                /// means at most one attempt. If other clients were waiting a moment ago, such a request first
-                /// looks whether they still are. If the runtime that reads the answers is blocked or has ended,
-                /// the attempt is made again on the caller's runtime. The default of a client: 5 s.
+                /// How long to wait for the lock. The last attempt starts before this time ends, except in
+                /// three cases:
+                ///
+                /// - On first use, the time counts from when the nodes are connected, at most `connect_timeout` later.
+                /// - A client has at most 512 attempts in flight. Beyond them, a first attempt waits up to 10 s for a
+                ///   free place, even if `wait` is zero.
+                /// - If the runtime that reads the answers is blocked or has ended, the attempt is made again on the
+                ///   runtime of the caller.
+                ///
+                /// Zero means at most one attempt. If other clients waited a moment ago, such a request first checks
+                /// whether they still wait. The default of a client: 5 s.
                 wait: Duration = Duration::from_secs(5);
-                /// At most this many timed retries after the first attempt. A waiter that a release would wake
-                /// makes none of them while it waits: it waits for as long as they could take, with the jitter.
-                /// In a queue of this process, every `retry_delay` counts as one. `wait` limits as well. Unset by
-                /// default: then `wait` alone limits.
+                /// At most this many timed retries after the first attempt. A waiter that a release wakes makes no
+                /// timed retries. It gives up after the time that this many retries would have taken, with the
+                /// jitter. In a queue of this process, every `retry_delay` counts as one retry. `wait` is a limit as
+                /// well. Unset by default: `wait` is then the only limit.
                 retry_count: u32;
                 /// The pause between attempts when nothing wakes a waiter earlier. The waiters for
                 /// one resource in this process share the shortest pause among them. The default of a
                 /// client: 200 ms.
                 retry_delay: Duration = Duration::from_millis(200);
-                /// A random part of up to this much is added to each pause. The default of a client:
-                /// 100 ms.
+                /// A random time up to this is added to each pause. The default of a client: 100 ms.
                 retry_jitter: Duration = Duration::from_millis(100);
                 /// The part of the ttl, from 0 to below 1, that is reserved for clocks that run at
                 /// different rates. The default of a client: 0.01, as in the description of
-                /// Redlock; far more than NTP lets a clock drift.
+                /// Redlock. Clocks that NTP keeps drift far less.
                 clock_drift_factor: f64 = 0.01;
             }
             of_call {
-                /// The name of the lock in metrics and spans, such as `"invoice"`. Every value is a
-                /// time series of its own: name a kind of resource, not a resource. Default: none;
-                /// the template in annotations.
+                /// The name of the lock in metrics and spans, such as `"invoice"`. Every value is its own
+                /// time series, so name a kind of resource and not a single resource. Default: none; in
+                /// annotations, the template.
                 label: &'static str = "";
                 /// Whether the lock renews itself. Default: true.
                 auto_extend: bool = true;
-                /// The lock is lost at the latest when it was held for this long. Unset by default.
+                /// The longest time for which the lock is held. After that, it is lost. Unset by default.
                 max_hold: Duration;
-                /// How long the key stays at least, from when the lock was taken. A lock that is
-                /// released earlier stays taken for the rest, also after a crash of the holder. At
+                /// The shortest time for which the key stays, from when the lock was taken. If the lock is
+                /// released earlier, or its holder crashes, it stays taken for the rest of this time. At
                 /// most `max_ttl`. Unset by default.
                 min_hold: Duration = Duration::ZERO;
-                /// At most this many clients and tasks hold the resource at once, 1 to 1024. All its
-                /// users have to agree on the number. Permits have names of their own: they do not
-                /// exclude a lock on the same resource. Unset by default: a lock, with one holder.
+                /// At most this many clients and tasks hold the resource at once, 1 to 1024. All clients must
+                /// use the same number. Permits have their own keys: they do not exclude a lock on the same
+                /// resource. Unset by default: a lock, with one holder.
                 ///
-                /// They are given in the order in which clients wait, and a holder that crashed frees
-                /// its permit after the ttl. [`Config`](crate::LockError::Config) with `fenced` or
-                /// `shared`, and for a set of resources. One attempt asks for up to four of them, one after the
-                /// other: each looked free, and another client may have been faster. A permit cannot be handed to another process,
-                /// and [`inspect`](crate::Redlock::inspect) shows none.
+                /// Permits are given in the order in which clients wait. If a holder crashes, its permit is free
+                /// again after the ttl. It is a [`Config`](crate::LockError::Config) error to combine permits with
+                /// `fenced` or `shared`, or with a set of resources. One attempt may try up to four permits in turn,
+                /// because another client can take a permit that looked free. A permit cannot be given to another
+                /// process. [`inspect`](crate::Redlock::inspect) of the resource shows no permits: each permit is a
+                /// lock with its own name, such as `job:{redlock:job}:permit:0` for the resource `job` with the
+                /// prefix `redlock:`.
                 permits: u32;
             }
         }
@@ -96,8 +102,8 @@ macro_rules! options {
     ($($group:ident {
         $($(#[$doc:meta])* $name:ident: $type:ty $(= $default:expr)?;)*
     })*) => {
-        /// The settings of one call. What is left unset keeps the client's value; the later call
-        /// wins.
+        /// The settings of one call. A setting that is left unset keeps the client's value. If a setting is
+        /// set twice, the later value counts.
         ///
         /// ```
         /// use std::time::Duration;
@@ -116,7 +122,7 @@ macro_rules! options {
         }
 
         impl LockOptions {
-            /// No setting at all.
+            /// Options in which nothing is set.
             pub const fn new() -> Self {
                 Self { $($($name: None,)*)* fenced: false, shared: false }
             }
@@ -149,14 +155,14 @@ macro_rules! options {
 call_settings!(options);
 
 impl LockOptions {
-    /// Asks for a fencing token. Off by default. See
+    /// Also requests a fencing token. Off by default. See
     /// [`LockRequest::fenced`](crate::LockRequest::fenced).
     pub const fn fenced(mut self) -> Self {
         self.fenced = true;
         self
     }
 
-    /// Asks for the lock as one of its readers. Off by default. See
+    /// Requests the lock as one of its readers. Off by default. See
     /// [`LockRequest::shared`](crate::LockRequest::shared).
     pub const fn shared(mut self) -> Self {
         self.shared = true;

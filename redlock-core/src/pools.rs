@@ -1,4 +1,4 @@
-//! Clients by name, for the whole process. Annotations refer to them.
+//! Pools: clients with a name, for the whole process. Annotations refer to them.
 
 use std::{
     collections::BTreeMap,
@@ -67,7 +67,7 @@ impl Pools {
 ///
 /// # Errors
 ///
-/// [`LockError::Config`] when the name is in use: use [`replace`] where that is meant.
+/// [`LockError::Config`] if the name is in use. [`replace`] installs a client all the same.
 pub fn install(name: impl Into<String>, redlock: Redlock) -> Result<(), LockError> {
     let name = name.into();
     let mut pools = POOLS.lock();
@@ -80,8 +80,8 @@ pub fn install(name: impl Into<String>, redlock: Redlock) -> Result<(), LockErro
     Ok(())
 }
 
-/// Installs a client under a name, whether or not it is in use, and returns the client before.
-/// Locks that are held through that client stay held.
+/// Installs a client under a name, whether or not the name is in use, and returns the previous client.
+/// Locks that are held through the previous client stay held.
 pub fn replace(name: impl Into<String>, redlock: Redlock) -> Option<Redlock> {
     let name = name.into();
     let (_forgotten, before) = {
@@ -91,7 +91,7 @@ pub fn replace(name: impl Into<String>, redlock: Redlock) -> Option<Redlock> {
     before
 }
 
-/// Removes a client, and returns it when it was there.
+/// Removes the client of this name and returns it. `None` if there is none.
 pub fn remove(name: &str) -> Option<Redlock> {
     let (_forgotten, before) = {
         let mut pools = POOLS.lock();
@@ -100,7 +100,7 @@ pub fn remove(name: &str) -> Option<Redlock> {
     before
 }
 
-/// The client installed under this name.
+/// Returns the client that is installed under this name.
 #[must_use]
 pub fn get(name: &str) -> Option<Redlock> {
     POOLS.lock().named.get(name).cloned()
@@ -111,19 +111,21 @@ pub(crate) fn require(name: &str) -> Result<Redlock, LockError> {
     POOLS.lock().require(name)
 }
 
-/// One client over all the nodes of several pools. The same pools give the same client, in any
-/// order. It shares their connections and takes its settings from the first pool by name, with two
-/// exceptions: its `max_ttl` is the shortest of all, since a restarted node sits out the `max_ttl`
-/// of its own pool, and its timeouts are the longest of all.
+/// Returns one client over all the nodes of several pools. The same pools give the same client, in any
+/// order.
+///
+/// The client shares the connections of the pools. It has the settings of the first pool by name, with two
+/// exceptions. Its `max_ttl` is the shortest of all, since a node that restarted sits out the `max_ttl`
+/// of its own pool. Its timeouts are the longest of all.
+///
+/// If one of the pools has been shut down, the returned client gives no locks. A client that was returned earlier gives
+/// locks until this is called again, or [`shutdown`] closes all of them.
 ///
 /// # Errors
 ///
-/// [`LockError::UnknownPool`] for a name that is not installed. [`LockError::Config`] for no names,
-/// for pools that share a node or have different key prefixes, and when the ttl of the first pool
-/// does not fit the limits of the others.
-///
-/// When one of the pools has been shut down, the client that this returns gives no lock. A client that it returned
-/// before gives locks until this is called again, or [`shutdown`] closes all of them.
+/// - [`LockError::UnknownPool`] for a name that is not installed.
+/// - [`LockError::Config`] for an empty list, for pools that share a node or have different key prefixes, and if the
+///   ttl of the first pool does not fit the limits of the others.
 pub fn quorum_of<I>(names: I) -> Result<Redlock, LockError>
 where
     I: IntoIterator,
@@ -190,12 +192,12 @@ fn joined_settings(first: &Redlock, parts: &[Redlock]) -> Result<Settings, LockE
 /// Shuts all installed clients down; see [`Redlock::shutdown`](crate::Redlock::shutdown). They stay
 /// installed.
 ///
-/// The clients of [`quorum_of`] are included, even when one of their pools was replaced or removed
-/// since. A client that [`replace`] or [`remove`] returned is left to the caller.
+/// This includes the clients of [`quorum_of`], even if one of their pools was replaced or removed
+/// since. A client that [`replace`] or [`remove`] has returned is left to the caller.
 ///
 /// # Cancellation safety
 ///
-/// When the future is dropped, the clients stay closed, and the rest of the shutdown does not happen.
+/// If the future is dropped, the clients stay closed. The rest of the shutdown does not happen.
 pub async fn shutdown(grace: Duration) {
     let clients = {
         let pools = POOLS.lock();

@@ -23,13 +23,16 @@ use crate::{
 };
 
 /// A client of one set of nodes. Cheap to clone; all clones are one client.
+///
+/// Build one for each process and clone it. Every client opens its own connection to each node, only tasks of one
+/// client pass a lock on to each other, and a new client has not seen the restarts of nodes that an older one has.
 #[derive(Clone)]
 pub struct Redlock {
     client: Arc<Client>,
 }
 
 impl Redlock {
-    /// Configures a client.
+    /// Configures a client. It opens its connections on first use, so the nodes may be down when it is built.
     ///
     /// ```
     /// use std::time::Duration;
@@ -46,7 +49,10 @@ impl Redlock {
         Builder::new()
     }
 
-    /// A client with the defaults, once a quorum of the nodes has answered.
+    /// Builds a client with the defaults, and waits until a quorum of the nodes has answered.
+    ///
+    /// Use it where a service must not start without its nodes. [`builder`](Self::builder) builds a client while they
+    /// are down.
     ///
     /// # Errors
     ///
@@ -66,7 +72,7 @@ impl Redlock {
         Ok(redlock)
     }
 
-    /// A client over this many nodes inside this process, at least one, for demos and tests.
+    /// Builds a client over this many nodes inside this process, at least one, for demos and tests.
     /// [`memory_nodes`](Self::memory_nodes) returns the nodes.
     #[must_use]
     pub fn in_memory(nodes: usize) -> Self {
@@ -87,24 +93,29 @@ impl Redlock {
         self.client.memory.clone()
     }
 
-    /// Asks for the lock on `resource`, 1 to 1024 bytes. Await the request for a guard.
+    /// Requests the lock on `resource`, 1 to 1024 bytes. Await the request to get a guard.
+    ///
+    /// Avoid braces in names, except for the hash tag of a cluster: the queue, the permits and the fencing counter of a
+    /// lock have keys like `job:{redlock:job}:fence`, beside the lock.
     pub fn lock(&self, resource: impl Into<String>) -> LockRequest {
         LockRequest::new(&self.client, Resources::One(resource.into()), LockOptions::new())
     }
 
-    /// Asks for the locks on all these resources, 1 to 64 of them: all or none. What a lock does, a set
-    /// does as a whole: each node takes, renews and deletes all its keys in one step, and it is lost
-    /// when so many nodes have lost any of its keys that no quorum is left. A resource that is named
-    /// twice counts once, and a set of one resource is that lock.
+    /// Requests the locks on all these resources, 1 to 64 of them: all or none.
     ///
-    /// Sets that overlap never wait for each other in a circle, in whatever order they name their
-    /// resources, because they line up in the same order. A set has its turn before each lock, and takes
-    /// none before it can have all: beside single locks that are held for seconds and wanted all the time it may
-    /// wait for long.
+    /// The set acts as one lock. Each node sets, renews and deletes all its keys in one step. The set is lost when so
+    /// many nodes have lost any of its keys that no quorum is left. A resource that is named twice counts once. A set
+    /// of one resource is the lock on that resource.
     ///
-    /// [`fenced`](LockRequest::fenced) gives one token for the set, larger than every token that was
-    /// given for any of its resources before. Show it to the store for each of them: a later holder of one of them alone
-    /// is seen there and nowhere else.
+    /// Sets that overlap never wait for each other in a circle, in whatever order they name their resources: all sets
+    /// queue in the same order. A set waits in the queue of each of its resources, and takes nothing until it can take
+    /// all. If single locks on these resources are held for seconds and always wanted, a set may wait for minutes. In
+    /// that case take one lock after the other, in the same order everywhere. That is also faster when many clients
+    /// contend for sets that overlap.
+    ///
+    /// [`fenced`](LockRequest::fenced) gives one token for the set. It is larger than every earlier token of each of
+    /// its resources. Show it to the store for every resource of the set: a later holder of one of them alone shows its
+    /// token for that resource only.
     ///
     /// A set needs scripts on the nodes (`+eval +evalsha`) and `+mget +exists`. On a Redis cluster, all
     /// resources of a set must be in one slot: put the same hash tag into each, as in
@@ -112,7 +123,7 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// Those of a lock, with the resources of the set as `resource`.
+    /// The errors of a lock, with the resources of the set as `resource`.
     /// [`InvalidResource`](LockError::InvalidResource) for a set without a resource or with more than
     /// 64, when awaited.
     ///
@@ -133,47 +144,48 @@ impl Redlock {
         LockRequest::new(&self.client, Resources::all(resources), LockOptions::new())
     }
 
-    /// Asks for the lock on `resource` with at most one attempt. It waits for no holder;
-    /// [`LockOptions::wait`] says what may delay the attempt.
+    /// Requests the lock on `resource` with at most one attempt. It does not wait for a holder.
+    /// [`LockOptions::wait`] lists what may delay the attempt.
     pub fn try_lock(&self, resource: impl Into<String>) -> LockRequest {
         let once = LockOptions::new().wait(Duration::ZERO);
         LockRequest::new(&self.client, Resources::One(resource.into()), once)
     }
 
-    /// Takes up a lock that another process, or another client of this one, has handed over with
-    /// [`LockGuard::into_lease`]: once, and only while it is still valid. The nodes and the `key_prefix`
-    /// of both clients are the same.
+    /// Takes over a lock that another process, or another client of this process, has given away with
+    /// [`LockGuard::into_lease`]. A lease can be adopted once, and only while it is valid. Both clients must have the
+    /// same nodes and the same `key_prefix`.
     ///
-    /// One round trip. The lock counts from now on as if it were acquired with the same settings, but
-    /// without a label. A node that may have forgotten locks gives no vote, nor does a node that had not
-    /// confirmed the lock when it was handed over: no other client held the lock in between.
+    /// This takes one round trip. From now on, the lock is as if it were acquired with the same settings, but without a
+    /// label.
     ///
-    /// Give a lease to one client. Of several that try to adopt it at once, at most one gets the lock, and
-    /// possibly none of them.
+    /// Only nodes that had confirmed the lock at the hand-over may vote, and no node that sits out after a restart.
+    /// This proves that no other client held the lock in between.
+    ///
+    /// Give a lease to one client. If several try to adopt it at once, at most one of them gets the lock, and possibly
+    /// none.
     ///
     /// # Errors
     ///
-    /// [`Lost`](LockError::Lost) when the lease has expired, was adopted before, or is not on a quorum of
-    /// nodes any more. [`NoQuorum`](LockError::NoQuorum) when too many nodes failed to know: what was
-    /// taken over is released. [`ShuttingDown`](LockError::ShuttingDown).
-    /// [`Config`](LockError::Config) for a ttl that this client does not allow, and outside a tokio
-    /// runtime.
+    /// - [`Lost`](LockError::Lost) if the lease has expired, was adopted before, or is no longer on a quorum of nodes.
+    /// - [`NoQuorum`](LockError::NoQuorum) if too many nodes failed to decide. What was taken over is released.
+    /// - [`ShuttingDown`](LockError::ShuttingDown).
+    /// - [`Config`](LockError::Config) for a ttl that this client does not allow, and outside a tokio runtime.
     ///
     /// # Cancellation safety
     ///
-    /// When the future is dropped, what was taken over is released.
+    /// If the future is dropped, what was taken over is released.
     pub async fn adopt(&self, lease: Lease) -> Result<LockGuard, LockError> {
         let hold = hand_off::adopt(&self.client, lease).await?;
         Ok(LockGuard::new(&self.client, hold))
     }
 
-    /// Campaigns for `role`, the name of a lock, 1 to 1024 bytes: of all clients that do so, one leads
-    /// at a time. [`run`](LeadRequest::run) the request.
+    /// Campaigns for `role`, the name of a lock, 1 to 1024 bytes. Of all clients that campaign for it, one leads
+    /// at a time. Nothing happens until the request is [`run`](LeadRequest::run).
     pub fn lead(&self, role: impl Into<String>) -> LeadRequest {
         LeadRequest::new(&self.client, role.into())
     }
 
-    /// The locks that this process holds now through this client.
+    /// Returns the locks that this process holds now through this client.
     #[must_use]
     pub fn held(&self) -> Vec<LockHandle> {
         let leases = &self.client.leases;
@@ -181,8 +193,8 @@ impl Redlock {
         holds.filter(LockHandle::is_valid).collect()
     }
 
-    /// The locks that tasks of this process wait for now through this client, or are just asking for;
-    /// the longest wait first. A set counts for each resource for which it stands in line. Asks no node:
+    /// Returns the locks that tasks of this process wait for through this client, or are just asking for,
+    /// with the longest wait first. A set counts once for each queue that it is in. No node is asked.
     /// [`inspect`](Self::inspect) shows the clients that wait.
     ///
     /// ```
@@ -217,13 +229,13 @@ impl Redlock {
         &self.client.settings.client_name
     }
 
-    /// The state of the lock on `resource` on the nodes: its holder, its remaining time, and the
-    /// clients that wait for it. For operators: the answer is out of date at once, so a program
-    /// must not decide by it whether it may work.
+    /// Asks the nodes for the state of the lock on `resource`: its holder, its remaining time, and the
+    /// clients that wait for it. This is for operators. The answer is out of date at once, so a program
+    /// must not use it to decide whether it may work.
     ///
-    /// Asks every node and waits for all, each for at most `node_timeout`, and on first use at most
-    /// `connect_timeout` for connections. A node that does not answer is
-    /// told as such. Nodes that sit out answer, too.
+    /// Every node is asked. The call waits for all of them, for at most `node_timeout` each, and on first use for at
+    /// most `connect_timeout` for connections. A node that does not answer is listed as
+    /// [`LockState::Unknown`](crate::LockState::Unknown). Nodes that sit out answer as well.
     ///
     /// # Errors
     ///
@@ -232,7 +244,7 @@ impl Redlock {
     ///
     /// # Cancellation safety
     ///
-    /// Nothing changes, whenever the future is dropped.
+    /// Dropping the future changes nothing.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -250,11 +262,11 @@ impl Redlock {
         inspect::inspect(&self.client, &resource.into()).await
     }
 
-    /// Takes the lock on `resource` away from its holder, safely: the holder is told at its next
-    /// renewal, and no client gets the lock before what was left of it has run out.
+    /// Takes the lock on `resource` away from its holder without an overlap. The holder loses the lock at its next
+    /// renewal. No other client gets the lock until the remaining time of its keys has run out.
     ///
-    /// For a holder that hangs and renews all the same. A lock that is free stays free. A holder that is
-    /// gone needs none of this: its lock expires by itself.
+    /// Use it for a holder that hangs but still renews its lock. A lock that is free stays free. The lock of a holder
+    /// that has crashed expires by itself.
     ///
     /// Nodes that run Redis 5 refuse this as a syntax error, because they do not know `SET .. KEEPTTL`. If
     /// they are a majority, end the holder and wait, or use
@@ -262,20 +274,20 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`NoQuorum`](LockError::NoQuorum) when too few nodes have answered: the holder may keep the lock,
-    /// so try again. [`InvalidResource`](LockError::InvalidResource); [`Config`](LockError::Config)
-    /// outside a tokio runtime.
+    /// - [`NoQuorum`](LockError::NoQuorum) if too few nodes answered. The holder may keep the lock: try again.
+    /// - [`InvalidResource`](LockError::InvalidResource).
+    /// - [`Config`](LockError::Config) outside a tokio runtime.
     ///
     /// # Cancellation safety
     ///
-    /// When the future is dropped, the lock may be taken away or not.
+    /// If the future is dropped, the lock may have been taken away or not.
     pub async fn force_release(&self, resource: impl Into<String>) -> Result<(), LockError> {
         inspect::force_release(&self.client, &resource.into()).await
     }
 
-    /// Deletes the lock on `resource` at once, whichever client holds it. The next client gets it while
-    /// the holder still works, until the holder's next renewal tells it of the loss: the two overlap.
-    /// Use [`force_release`](Self::force_release) unless that does no harm.
+    /// Deletes the lock on `resource` at once, whichever client holds it. Another client can take it while the holder
+    /// still works: the holder notices the loss at its next renewal. Use [`force_release`](Self::force_release) unless
+    /// this overlap does no harm.
     ///
     /// # Errors
     ///
@@ -283,49 +295,49 @@ impl Redlock {
     ///
     /// # Cancellation safety
     ///
-    /// When the future is dropped, the lock may be deleted or not.
+    /// If the future is dropped, the lock may have been deleted or not.
     pub async fn force_release_now(&self, resource: impl Into<String>) -> Result<(), LockError> {
         inspect::force_release_now(&self.client, &resource.into()).await
     }
 
-    /// Releases everything. Bodies of `run`, macro and layer are dropped first, also those with
-    /// `on_lost = "continue"`, then their locks are released. Bare guards are told and released too, so
-    /// their code must have stopped. New locks stay allowed.
+    /// Releases all locks of this client. Bodies of `run`, macro and layer are dropped first, also those with
+    /// `on_lost = "continue"`. Then their locks are released. Bare guards are released as well, and their `lost()`
+    /// resolves: their code must have stopped before. The client can still take new locks.
     ///
-    /// Returns when every node that answers has confirmed, after at most 2 s; at once outside a
-    /// tokio runtime.
+    /// Returns when every node that answers has confirmed, after at most 2 s. Outside a tokio runtime it returns at
+    /// once.
     ///
     /// # Cancellation safety
     ///
-    /// When the future is dropped, holders that were told stay told.
+    /// If the future is dropped, the locks that have ended stay ended.
     pub async fn release_all(&self) {
         shutdown::release_all(&self.client).await;
     }
 
-    /// The health of each node: asks each for a sign of life. One entry a node, in the order given.
+    /// Returns the health of each node, in the order in which the nodes were given. Each node is sent a `PING`, except
+    /// those that are known to be down: for them the last error is returned.
     ///
-    /// Each node has `connect_timeout` and `node_timeout` to answer. Outside a tokio runtime every node is
+    /// Each node has `connect_timeout` plus `node_timeout` to answer. Outside a tokio runtime every node is
     /// down.
     ///
     /// # Cancellation safety
     ///
-    /// Nothing changes, whenever the future is dropped.
+    /// Dropping the future changes nothing.
     pub async fn health(&self) -> Vec<NodeHealth> {
         health::health(&self.client).await
     }
 
-    /// Refuses new locks, lets holders finish for `grace`, then drops the bodies of `run`, macro
-    /// and layer and releases them. That ends bodies with `on_lost = "continue"`, too. A bare guard is told
-    /// by `lost()` and no longer renewed; its key goes when the guard is dropped or its ttl ends, since its
-    /// code may still run.
+    /// Ends this client. It refuses new locks and lets holders finish for `grace`. Then it drops the bodies of `run`,
+    /// macro and layer, also those with `on_lost = "continue"`, and releases their locks. The lock of a bare guard is
+    /// no longer renewed, and `lost()` resolves. Its code may still run, so its key stays until the guard is dropped or
+    /// the ttl ends.
     ///
-    /// Returns when every node that answers has confirmed, after at most `grace` plus 2 s; outside
-    /// a tokio runtime there is no grace and no waiting.
+    /// Returns when every node that answers has confirmed, after at most `grace` plus 2 s. Outside a tokio runtime it
+    /// does not wait, not even for `grace`.
     ///
     /// # Cancellation safety
     ///
-    /// When the future is dropped, the client stays closed, and the rest of the shutdown does not
-    /// happen.
+    /// If the future is dropped, the client stays closed. The rest of the shutdown does not happen.
     pub async fn shutdown(&self, grace: Duration) {
         shutdown::shutdown(&self.client, grace).await;
     }

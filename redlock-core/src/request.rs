@@ -14,9 +14,9 @@ use crate::{
     telemetry,
 };
 
-/// A request for one lock. Nothing happens until it is awaited or [`run`](Self::run).
+/// A request for one lock, or for the locks of a set. Nothing happens until it is awaited or [`run`](Self::run).
 ///
-/// Await it for a [`LockGuard`]. Settings that are not made here are those of the client.
+/// Await it to get a [`LockGuard`]. Settings that are left unset are those of the client.
 #[derive(Debug, Clone)]
 #[must_use = "a request does nothing until it is awaited"]
 pub struct LockRequest {
@@ -32,14 +32,14 @@ impl LockRequest {
         Self { client: Arc::clone(client), resources, options }
     }
 
-    /// Asks for a [`FencingToken`](crate::FencingToken), which the protected store compares: the store then
-    /// refuses a holder that was overtaken, however long that holder was paused. See [`fence`](crate::fence).
-    /// Off by default.
+    /// Also requests a [`FencingToken`](crate::FencingToken). Pass it to the store with each write. The store refuses a
+    /// token smaller than one that it has seen, so a holder that was paused cannot write, however long the pause was.
+    /// See [`fence`](crate::fence). Off by default.
     ///
     /// # Cost
     ///
-    /// Usually one round trip, as without it. A second one when the nodes disagree on the number: after
-    /// two clients have split the nodes between them, or a node was away. A lock that passes from task to
+    /// Usually one round trip, as without a token. A second round trip is needed when the nodes disagree on the number:
+    /// after two clients have split the nodes between them, or a node was away. A lock that passes from task to
     /// task within a process takes the next number of a range that the nodes have reserved, without a
     /// round trip.
     ///
@@ -48,37 +48,34 @@ impl LockRequest {
     /// round trips, it takes about four times the processor time of the servers, and a client gets about a third
     /// as many locks a second (`cargo xtask bench --only latency`, `--only throughput`, `--only cost`).
     ///
-    /// Each node also keeps one counter for each resource, `KEY:{KEY}:fence`, of about 180 bytes. It disappears
-    /// by itself a day after the last fenced lock of its resource was taken, or twice `max_ttl` after, if that
-    /// is longer.
+    /// Each node also keeps one counter of about 180 bytes for each resource, `KEY:{KEY}:fence`. The counter expires a
+    /// day after the last fenced lock of its resource was taken, or twice `max_ttl` after it, if that is longer.
     ///
-    /// The nodes' users need `+time` beside what a lock needs, and scripts (`+eval +evalsha`). A node
-    /// that refuses them gives no vote, and the error says why.
+    /// The users of the nodes need `+time` in addition to what a lock needs, and scripts (`+eval +evalsha`). A node
+    /// that refuses them gives no vote, and the error has the reason.
     pub fn fenced(mut self) -> Self {
         self.options = self.options.fenced();
         self
     }
 
-    /// Asks for the lock as one of its readers: any number of readers hold it at once, and none while a
-    /// writer does. A request without this is a writer. Off by default.
+    /// Requests the lock as one of its readers. Any number of readers can hold the lock at once, but not together with
+    /// a writer. A request without this setting is a writer. Off by default.
     ///
-    /// Each reader holds the lock on a quorum of nodes with an expiry of its own. A writer that waits is
-    /// not starved: as the first in the queue it has later readers wait behind it, for at most five
-    /// seconds after it crashed. Readers that wait pass the turn on to each other, and get the lock
-    /// together.
+    /// Each reader holds the lock on a quorum of nodes with its own expiry. A waiting writer does not starve. When it
+    /// is first in the queue, new readers wait behind it. If that writer crashes, they wait at most five seconds.
+    /// Readers that wait pass the turn on to each other, and get the lock together.
     ///
-    /// [`fenced`](Self::fenced) with it is [`Config`](LockError::Config): a token tells the order of
-    /// holders, and readers have none. So is a set of resources. The lock of a reader cannot be handed to
-    /// another process. [`Redlock::inspect`](crate::Redlock::inspect) names no reader.
+    /// [`fenced`](Self::fenced) readers are a [`Config`](LockError::Config) error: a token gives the order of holders,
+    /// and readers have no order. Readers of a set of resources are an error, too. The lock of a reader cannot be given
+    /// to another process. [`Redlock::inspect`](crate::Redlock::inspect) names no reader.
     ///
-    /// A body that holds the lock as a reader is joined by readers inside of it. A writer inside is
-    /// refused at once as [`Held`](LockError::Held), since it could only wait for itself. Readers inside
-    /// of a writer join it.
+    /// Inside a body that holds the lock as a reader, readers join the hold. A writer there fails with
+    /// [`Held`](LockError::Held) at once, since it could only wait for itself. Inside a writer, readers join its hold.
     ///
     /// # Cost
     ///
-    /// Each node runs a script instead of one `SET`, and keeps a sorted set under the key. The nodes'
-    /// users need `+type +time +zadd +zrem +zrange +zscore +zremrangebyscore +exists`. With `key_prefix("")`, other
+    /// Each node runs a script instead of one `SET`, and keeps a sorted set under the key. The users of the nodes
+    /// need `+type +time +zadd +zrem +zrange +zscore +zremrangebyscore +exists`. With `key_prefix("")`, other
     /// Redlock clients find the key taken while there are readers, and cannot be readers themselves.
     ///
     /// ```
@@ -104,34 +101,34 @@ impl LockRequest {
 
     /// Takes the lock, runs `body` and releases the lock.
     ///
-    /// The body is dropped at its next await when the lock is lost. Tasks that it spawned go on,
-    /// and can watch [`LockHandle::lost`]. A body that finishes keeps its result. A panic is passed
-    /// on after the release.
+    /// If the lock is lost, the body is dropped at its next await. A body that does not await, or that blocks its
+    /// thread, is not stopped: let it check [`LockHandle::is_valid`]. Tasks that the body has spawned continue. They
+    /// can watch [`LockHandle::lost`]. A body that finishes keeps its result. A panic is passed on after the release.
     ///
     /// # Re-entry
     ///
-    /// Inside of a body that holds the same resource of the same client, this joins the hold that is
-    /// there, however far inside, and also in several branches of a `join!` at once. The same goes for
-    /// annotated functions and layered handlers. No node is asked, and the lock is released when the
-    /// outermost body has ended. A loss drops all bodies, and each reports
-    /// [`Lost`](LockError::Lost). Spawned tasks do not join, and neither do siblings of the body.
+    /// Inside a body that holds the same resource of the same client, this joins the hold that is there. It
+    /// does so at any depth, and in several branches of a `join!` at once. Annotated functions and layered handlers
+    /// join in the same way. No node is asked. The lock is released when the outermost body has ended. If it is lost,
+    /// all bodies are dropped, and each reports [`Lost`](LockError::Lost). Spawned tasks do not join, and neither do
+    /// siblings of the body.
     ///
-    /// The hold keeps its settings: the `ttl`, `auto_extend` and `max_hold` of a request that joins
-    /// have no effect. A set joins a hold with all of its resources; a set that shares only some of them
-    /// with a hold around it is [`Held`](LockError::Held) at once, since it could only wait for itself.
-    /// A `fenced` request joins a fenced hold alone, and has its token. A `min_hold`
-    /// joins a hold with one at least as long.
+    /// The hold keeps its settings. The `ttl`, `auto_extend` and `max_hold` of a request that joins
+    /// have no effect. A set joins a hold that has all of its resources. If a hold around it has only some of them,
+    /// the request fails with [`Held`](LockError::Held) at once, since it could only wait for itself.
+    /// A `fenced` request joins only a fenced hold, and gets the token of that hold. A request with a `min_hold` joins
+    /// only a hold with a `min_hold` that is at least as long.
     ///
     /// # Errors
     ///
-    /// The errors of the request, when the body did not run; [`LockError::Lost`] when it was
-    /// dropped, or would have joined a hold that is lost. [`Config`](LockError::Config) when the hold to
-    /// join has no token, or no `min_hold` as long.
+    /// - The errors of the request. The body did not run.
+    /// - [`Lost`](LockError::Lost) if the body was dropped, or would have joined a hold that is lost.
+    /// - [`Config`](LockError::Config) if the hold to join has no token, or no `min_hold` that is long enough.
     ///
     /// # Cancellation safety
     ///
-    /// When the future is dropped, the body is dropped first, and then the lock is released. A future that was
-    /// polled once must be polled further or dropped: otherwise it blocks the waiters behind it.
+    /// If the future is dropped, the body is dropped first, and then the lock is released. Once the future was polled,
+    /// poll it to its end or drop it: otherwise it blocks the waiters behind it.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {

@@ -20,26 +20,26 @@ macro_rules! client_settings {
     ($then:ident $(, $more:tt)?) => {
         $then! {
             $($more)?
-            /// The longest ttl accepted, and how long a node that restarted gives no votes, with the drift allowance on
-            /// top. It must be the same in all clients of a pool. Default: 60 s.
+            /// The longest ttl that is accepted. A node that restarted gives no votes for this time plus the drift
+            /// allowance. The value must be the same in all clients of a pool. Default: 60 s.
             max_ttl: Duration = Duration::from_secs(60), set by (ttl: Duration) => ttl;
-            /// The bound on one command on one node. Default: 50 ms. Several times what a node usually
-            /// takes, so that a busy machine does not make answers late: those do not count.
+            /// How long one command on one node may take. Default: 50 ms. Choose several times the usual round trip. An
+            /// answer that arrives later does not count as a vote.
             node_timeout: Duration = Duration::from_millis(50), set by (timeout: Duration) => timeout;
-            /// The bound on opening one connection. Default: 1 s.
+            /// How long it may take to open one connection. Default: 1 s.
             connect_timeout: Duration = Duration::from_secs(1), set by (timeout: Duration) => timeout;
-            /// The prefix of every key. Default: `redlock:`. With an empty prefix, the keys are those of
+            /// The prefix of every key. Default: `redlock:`. With an empty prefix, the keys are the same as those of
             /// other Redlock clients.
             key_prefix: String = "redlock:".to_owned(), set by (prefix: impl Into<String>) => prefix.into();
-            /// The name of this client in the values of its keys, for operators that look at a node. The first 64
-            /// characters are kept; a space, and what is not printable ASCII, becomes `_`. Default: host and
-            /// process id.
+            /// The name of this client in the values of its keys. Operators see it when they look at a node. Only the
+            /// first 64 characters are kept. A space or a character that is not printable ASCII becomes `_`. Default:
+            /// host and process id.
             client_name: String = default_client_name(),
                 set by (name: impl Into<String>) => ascii_name(&name.into());
             /// Whether a node that restarted may vote on new locks at once. Default:
             /// [`Restarts::Observed`].
             restarts: Restarts = Restarts::default(), set by (restarts: Restarts) => restarts;
-            /// The most waiters for one resource in this process. Beyond that, the answer is
+            /// The most waiters for one resource in this process. Further requests fail with
             /// [`LockError::Held`] at once. Default: 1000.
             max_waiters: usize = 1000, set by (waiters: usize) => waiters;
         }

@@ -10,7 +10,7 @@ use crate::{
 
 /// The state of one lock on the nodes; see [`Redlock::inspect`](crate::Redlock::inspect).
 ///
-/// It is as old as the answers: the lock may be released, or taken, before this is read.
+/// It is as old as the answers of the nodes: the lock may be released or taken before this is read.
 #[derive(Debug, Clone)]
 pub struct LockStatus {
     holder: Option<String>,
@@ -38,12 +38,12 @@ pub enum LockState {
     /// The node has the lock.
     #[non_exhaustive]
     Held {
-        /// The `client_name` of the holder. None for readers, and for a client of another library.
+        /// The `client_name` of the holder. `None` for readers, and for a client of another library.
         holder: Option<String>,
         /// How long the node keeps the lock if no client renews it. `Duration::MAX` for a key without an expiry.
         remaining: Duration,
     },
-    /// The node did not say.
+    /// The node did not answer, or answered with an error.
     #[non_exhaustive]
     Unknown {
         /// Why.
@@ -75,15 +75,15 @@ impl fmt::Display for Waiter {
 type Answer = Result<Arc<Seen>, NodeError>;
 
 impl LockStatus {
-    /// The `client_name` of the holder, once a quorum of all nodes agrees on it. None when the lock is
-    /// free, when too few nodes have it or answer, for readers, and for a client of another library.
+    /// The `client_name` of the holder, if a quorum of all nodes agrees on it. `None` if the lock is
+    /// free, if too few nodes have it or answer, for readers, and for a client of another library.
     #[must_use]
     pub fn holder(&self) -> Option<&str> {
         self.holder.as_deref()
     }
 
-    /// When a quorum of the nodes is free, as far as they have answered, if no client renews the lock:
-    /// zero when it is free now, also when no node has answered.
+    /// The time until the lock is free on a quorum of the nodes, if no client renews it. It is computed from the
+    /// answers that came. Zero if the lock is free now, and if no node has answered.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.remaining
@@ -95,7 +95,7 @@ impl LockStatus {
         &self.nodes
     }
 
-    /// The clients in the queue, in the order in which they joined. Empty without a queue, and when
+    /// The clients in the queue, in the order in which they joined. Empty if there is no queue, and if
     /// the node that keeps it does not answer.
     #[must_use]
     pub fn waiting(&self) -> &[Waiter] {

@@ -15,7 +15,7 @@ impl Waiting {
         Self { resource: resource.to_owned(), requests, longest }
     }
 
-    /// The resource that they ask for.
+    /// The resource that they wait for.
     #[must_use]
     pub fn resource(&self) -> &str {
         &self.resource

@@ -22,13 +22,13 @@ use crate::protocol::{BoxError, RefusalBody};
 /// The body of a response behind [`RedlockLayer::http`](crate::RedlockLayer::http) or `grpc`: the
 /// body of the service inside, or the body of a refusal.
 ///
-/// After `hold_until_body_end` it keeps the lock. The lock is released when the last frame is
-/// there, before that frame is given out, so that a client that has seen the end finds the lock free.
-/// The last frame is the trailers, one that the body inside knows to be its last, or the end itself.
+/// With `hold_until_body_end` the body keeps the lock. When the last frame is ready, the lock is released first, and
+/// then the frame is returned. So a client that has seen the end finds the lock free.
+/// The last frame is the trailers, a frame that the inner body knows to be its last, or the end itself.
 ///
-/// It is also released when the body is dropped, then in the background, and a client may see the end
-/// first. Over HTTP/1 that happens to a stream with a `Content-Length`: hyper drops the body once it
-/// has written that many bytes, and does not ask it for its end.
+/// If the body is dropped, the lock is released in the background, and a client may see the end
+/// first. Over HTTP/1 this happens to a stream with a `Content-Length`: hyper drops the body once it
+/// has written that many bytes, and does not poll it to its end.
 #[pin_project]
 pub struct ResponseBody<B> {
     #[pin]
@@ -88,7 +88,7 @@ impl<B> ResponseBody<B> {
 }
 
 /// An empty body without a lock. Layers around this one, such as tower-http's timeout and CORS, use it
-/// for answers of their own.
+/// for their own answers.
 impl<B: Default> Default for ResponseBody<B> {
     fn default() -> Self {
         Self::unlocked(B::default())

@@ -35,8 +35,8 @@ use crate::{
 ///
 /// # Cancellation safety
 ///
-/// Dropping it drops the call to the service inside, then releases the lock in the background.
-/// While the lock is still being waited for, no key stays behind.
+/// Dropping it drops the call to the inner service first, and then releases the lock in the background.
+/// If it is dropped while it waits for the lock, no key stays behind.
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
 pub struct ResponseFuture<S, X, P, Req>

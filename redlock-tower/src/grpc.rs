@@ -44,28 +44,27 @@ impl<X> RedlockLayer<X, Grpc> {
     /// | the key cannot be used | `INVALID_ARGUMENT` | `invalid_key` |
     /// | a mistake in the program, which is an error event | `INTERNAL` | `internal` |
     ///
-    /// The metadata of the status has the entry `redlock-code`, the member `code` of
-    /// [`RedlockLayer::http`]: a caller that tries again after `held` must not do so after `lost`
-    /// without a look at what was done. So a lost lock also comes with `grpc-retry-pushback-ms: -1`,
-    /// which keeps a client whose retry policy names `ABORTED` from repeating the call by itself
-    /// ([gRFC A6]). The others leave retries to that policy: a delay from here would replace its backoff.
+    /// The metadata of the status has the entry `redlock-code`, like the member `code` of
+    /// [`RedlockLayer::http`]. A caller may try again after `held`. After `lost` it must first check what was done.
+    /// So the status of a lost lock also has `grpc-retry-pushback-ms: -1`. It keeps a client with a retry policy for
+    /// `ABORTED` from repeating the call ([gRFC A6]). The other refusals have no such entry: a delay from here would
+    /// replace the backoff of that policy.
     ///
     /// The handler finds its [`LockHandle`] in the extensions of its request: see
     /// [several locks around one handler](crate#several-locks-around-one-handler).
     ///
-    /// `Server::builder().layer(..)` goes around every service, health checks and reflection included.
-    /// Their calls have no such metadata: with [`required`](crate::extract::Header::required) they are
-    /// refused, and an orchestrator takes the server for dead. With
-    /// [`grpc_method`](crate::extract::grpc_method), all servers take turns at one health check, and none is healthy
-    /// while the nodes have no quorum. Put such a layer around the one service that needs it:
+    /// `Server::builder().layer(..)` wraps every service, including health checks and reflection.
+    /// Their calls do not have the metadata of your service. With [`required`](crate::extract::Header::required) they
+    /// are refused, and an orchestrator treats the server as dead. With
+    /// [`grpc_method`](crate::extract::grpc_method), all servers share one lock for the health check, and none is
+    /// healthy while the nodes have no quorum. Put such a layer around the one service that needs it:
     /// `add_service(layer.layer(orders))`.
     ///
-    /// With gRPC-web, `tonic_web::GrpcWebLayer` goes outside of this layer:
-    /// `Server::builder().layer(GrpcWebLayer::new()).layer(redlock)`. It translates refusals, too.
+    /// With gRPC-web, `tonic_web::GrpcWebLayer` goes outside this layer:
+    /// `Server::builder().layer(GrpcWebLayer::new()).layer(redlock)`. It then translates refusals as well.
     ///
-    /// On the side of the client, this is the layer to put around a `Channel` as well. With
-    /// [`RedlockLayer::new`], tonic would take a refusal for a failure of the connection, and
-    /// report `UNKNOWN` with the text of the error.
+    /// In a client, put this layer around a `Channel`. With [`RedlockLayer::new`], tonic would treat a refusal as a
+    /// failure of the connection, and report `UNKNOWN` with the text of the error.
     ///
     /// ```
     /// use redlock_core::Redlock;
@@ -82,7 +81,7 @@ impl<X> RedlockLayer<X, Grpc> {
     /// # });
     /// ```
     ///
-    /// On the side of the server:
+    /// In a server:
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -120,17 +119,17 @@ impl<X> RedlockLayer<X, Grpc> {
         Self::with_protocol(redlock, extract, protocol)
     }
 
-    /// Keeps the lock until the handler has produced the last frame of the response, or the response is dropped.
-    /// Default: until the handler has answered, which for a server stream is before its first message.
+    /// Keeps the lock until the last frame of the response is ready, or the response is dropped.
+    /// Default: until the handler has returned, which for a server stream is before its first message.
     ///
-    /// If the lock is lost meanwhile, the stream is dropped and the trailers say `ABORTED` and `lost`. A
-    /// stream that is not polled, since the client does not read, keeps the lock: give
-    /// [`max_hold`](RedlockLayer::max_hold).
+    /// If the lock is lost meanwhile, the stream is dropped, and the trailers have the status `ABORTED` and the code
+    /// `lost`. If the client does not read, the stream is not polled and keeps the lock. Set
+    /// [`max_hold`](RedlockLayer::max_hold) to limit that.
     pub fn hold_until_body_end(self) -> Self {
         self.map_protocol(|protocol| Grpc { hold: true, ..protocol })
     }
 
-    /// Gives refused requests, and those whose lock was lost, another status than those above.
+    /// Replaces the status of calls that were refused or lost their lock.
     pub fn on_reject<F>(self, f: F) -> Self
     where
         F: Fn(LockError) -> Status + Send + Sync + 'static,
@@ -181,14 +180,14 @@ impl fmt::Debug for Grpc {
     }
 }
 
-/// A [`LockError`] as the status that [`RedlockLayer::grpc`](crate::RedlockLayer::grpc) gives,
+/// A [`LockError`] as the status that [`RedlockLayer::grpc`](crate::RedlockLayer::grpc) sends,
 /// for annotated tonic handlers: `#[redlock(.., map_err = redlock_tower::grpc::status)]`.
 ///
-/// The message names no node and no resource; the entry `redlock-code` of the metadata tells the cases
-/// apart. An `INTERNAL` is also an error event.
+/// The message names no node and no resource. The entry `redlock-code` of the metadata names the case.
+/// An `INTERNAL` is also logged as an error event.
 ///
-/// It is for a call that was given no lock: the status may have a client repeat the call. An error of `release` or
-/// `extend`, or of a lock that is taken once the handler has had effects, needs a status of its own.
+/// Use it only for a call that was given no lock: because of the status, a client may repeat the call. An error of
+/// `release` or `extend`, or of a lock that is taken after the handler has had effects, needs another status.
 #[must_use]
 // By value: `map_err` and `Result::map_err` pass it so.
 #[allow(clippy::needless_pass_by_value)]

@@ -40,8 +40,8 @@ impl<X> RedlockLayer<X, Http> {
     /// | the key cannot be used | 400 | no |
     /// | a mistake in the program, which is an error event | 500 | no |
     ///
-    /// The body of a refusal is `application/problem+json` ([RFC 9457]); its member `code` tells
-    /// the cases apart.
+    /// The body of a refusal is `application/problem+json` ([RFC 9457]). Its member `code` names
+    /// the case.
     ///
     /// The handler finds its [`LockHandle`] in the extensions of its request: see
     /// [several locks around one handler](crate#several-locks-around-one-handler).
@@ -82,15 +82,15 @@ impl<X> RedlockLayer<X, Http> {
         Self::with_protocol(redlock, extract, protocol)
     }
 
-    /// Locks requests with these methods only. All others pass without a lock, and no key is looked
-    /// for in them. Default: every method.
+    /// Locks only requests with these methods. All others pass without a lock, and the extractor is not called for
+    /// them. Default: every method.
     ///
-    /// `Router::layer` and `Router::route_layer` go around every method of their routes, also those
-    /// that end in 405, and around the preflights of CORS, which are `OPTIONS`. Such requests would
-    /// wait for a lock that they do not need, and be refused while it is held. The alternative in
-    /// axum is `MethodRouter::route_layer`, as in `post(pay).route_layer(layer)`.
+    /// `Router::layer` and `Router::route_layer` wrap every method of their routes. That includes requests
+    /// that end in 405, and CORS preflights, which are `OPTIONS`. Without this setting, such requests
+    /// wait for a lock that they do not need, and are refused while it is held. In axum you can also use
+    /// `MethodRouter::route_layer`, as in `post(pay).route_layer(layer)`.
     ///
-    /// axum serves `HEAD` by the handler of `GET`, but here it is a method of its own. A later call
+    /// axum answers `HEAD` with the handler of `GET`, but here it is a separate method. A later call
     /// replaces an earlier one.
     ///
     #[cfg_attr(feature = "axum", doc = "```")]
@@ -123,23 +123,23 @@ impl<X> RedlockLayer<X, Http> {
         self.map_protocol(|protocol| Http { methods, ..protocol })
     }
 
-    /// Keeps the lock until the service has produced the last frame of the response's body, or the body is dropped.
-    /// Default: until the service has answered. It makes a difference for bodies that are streams: a body of one
-    /// frame, such as a string, has its last frame at once.
+    /// Keeps the lock until the last frame of the response body is ready, or the body is dropped.
+    /// Default: until the service has returned its response. This makes a difference for bodies that are streams. A
+    /// body of one frame, such as a string, has its last frame at once.
     ///
-    /// It holds nothing for a response without a body, or one whose body is not sent: the answer to a `HEAD`,
-    /// 204 and 304. That includes the 101 of a WebSocket or another upgrade: the lock is released before the
+    /// It has no effect on a response without a body, or with a body that is not sent: the answer to a `HEAD`,
+    /// 204 and 304. The same is true for the 101 of a WebSocket or another upgrade: the lock is released before the
     /// first message. The [crate docs](crate) show how to keep a lock for as long as a socket is open.
     ///
     /// If the lock is lost meanwhile, the body ends with the [`LockError`] as its error, and the
-    /// client sees a response that was cut off. A body that is not polled, since the client does
-    /// not read, keeps the lock: give [`max_hold`](RedlockLayer::max_hold).
+    /// client sees a response that is cut off. If the client does not read, the body is not polled and keeps the lock.
+    /// Set [`max_hold`](RedlockLayer::max_hold) to limit that.
     pub fn hold_until_body_end(self) -> Self {
         self.map_protocol(|protocol| Http { hold: true, ..protocol })
     }
 
-    /// Answers refused requests, and those whose lock was lost, in place of the responses above.
-    /// It is not called for a lock that is lost while the body is sent: the head is gone then.
+    /// Replaces the responses to requests that were refused or lost their lock.
+    /// It is not called for a lock that is lost while the body is sent: the head has been sent by then.
     pub fn on_reject<F, B>(self, f: F) -> Self
     where
         F: Fn(LockError) -> Response<B> + Send + Sync + 'static,
@@ -219,12 +219,12 @@ impl fmt::Debug for Http {
     }
 }
 
-/// A [`LockError`] as the response that [`RedlockLayer::http`](crate::RedlockLayer::http) gives,
+/// A [`LockError`] as the response that [`RedlockLayer::http`](crate::RedlockLayer::http) sends,
 /// for annotated axum handlers.
 ///
-/// It is for a request that was given no lock: its status and `Retry-After` may have a client repeat the request. An
-/// error of `release` or `extend`, or of a lock that is taken once the handler has had effects, needs an answer of its
-/// own.
+/// Use it only for a request that was given no lock: because of its status and `Retry-After`, a client may repeat the
+/// request. An error of `release` or `extend`, or of a lock that is taken after the handler has had effects, needs
+/// another answer.
 ///
 #[cfg_attr(feature = "axum", doc = "```")]
 #[cfg_attr(not(feature = "axum"), doc = "```ignore")]
@@ -247,7 +247,7 @@ impl fmt::Debug for Http {
 pub struct LockRejection(LockError);
 
 impl LockRejection {
-    /// What happened.
+    /// The error.
     #[must_use]
     pub fn error(&self) -> &LockError {
         &self.0

@@ -10,19 +10,19 @@ use crate::{plain::Plain, service::RedlockService, settings::Settings};
 /// Puts a lock around every request of a service. See the [crate docs](crate) for where to put
 /// it and for examples.
 ///
-/// `X` finds the key of a request (see [`extract`](crate::extract)), `P` says how a request is
-/// refused: [`new`](RedlockLayer::new) for any service, `http` and `grpc` for those that speak it.
+/// `X` finds the key of a request (see [`extract`](crate::extract)). `P` decides how a request is
+/// refused: [`new`](RedlockLayer::new) is for any service, `http` and `grpc` are for services of that protocol.
 #[must_use = "a layer does nothing until it is put around a service"]
 pub struct RedlockLayer<X, P = Plain> {
     settings: Settings<X, P>,
 }
 
 impl<X> RedlockLayer<X> {
-    /// A layer for any service that is [`Clone`]. Its error becomes a boxed one: a
-    /// [`LockError`](redlock_core::LockError), or what the service itself failed with.
+    /// A layer for any service that is [`Clone`]. The error of the resulting service is boxed: a
+    /// [`LockError`](redlock_core::LockError), or the error of the inner service.
     ///
-    /// `extract` is most often a closure that names its argument's type:
-    /// `|job: &Job| Some(format!("job:{}", job.id))`. The service finds its lock by
+    /// `extract` is usually a closure that names the type of its argument:
+    /// `|job: &Job| Some(format!("job:{}", job.id))`. The service finds its lock with
     /// [`LockHandle::current`](redlock_core::LockHandle::current).
     ///
     /// For http services, and for a `Channel` of tonic, use `RedlockLayer::http` and
@@ -66,15 +66,15 @@ impl<X, P> RedlockLayer<X, P> {
         Self { settings: Settings::new(redlock, extract, protocol) }
     }
 
-    /// How long a node keeps the lock unless it is renewed. Default: the client's.
+    /// How long a node keeps a lock that is not renewed. Default: the client's.
     pub fn ttl(self, ttl: Duration) -> Self {
         self.options(LockOptions::new().ttl(ttl))
     }
 
-    /// How long a request may wait for its lock before it is refused. Default: the client's, 5 s
-    /// unless it was built otherwise; a service that should answer quickly sets less.
+    /// How long a request may wait for its lock before it is refused. Default: the client's, which is 5 s
+    /// unless it was changed. Use less in a service that should answer quickly.
     ///
-    /// Zero is one attempt. A process on a machine with too much to do may stand still for longer
+    /// Zero means one attempt. A process on a busy machine may be paused for longer
     /// than `node_timeout`. The attempt then fails, and the request is refused although nothing is
     /// wrong with the nodes. A few hundred milliseconds leave time for another attempt.
     pub fn wait(self, wait: Duration) -> Self {
@@ -86,43 +86,44 @@ impl<X, P> RedlockLayer<X, P> {
         self.options(LockOptions::new().retry_count(count))
     }
 
-    /// The lock is lost, at the latest, when a request has held it this long: its handler is
-    /// dropped, and the client is told as after any loss. Unset by default.
+    /// The longest time for which a request holds the lock. After that, the lock is lost: its handler is
+    /// dropped, and the client gets the same answer as after any loss. Unset by default.
     ///
-    /// It is what limits a client that sends its request, or takes its response, byte by byte: a
-    /// lock renews itself for as long as its handler runs. Give it to every layer whose handler
-    /// reads a body. A layer that joins the lock of a layer around it has that layer's limit.
+    /// A lock renews itself for as long as its handler runs. Only this setting limits a client that sends its
+    /// request, or takes its response, byte by byte. Set it on every layer around a handler that
+    /// reads a body. A layer that joins the lock of a layer around it has the limit of that layer.
     pub fn max_hold(self, max: Duration) -> Self {
         self.options(LockOptions::new().max_hold(max))
     }
 
-    /// What the locks are called in metrics and spans, such as `"order"`. Default: none.
+    /// The name of the locks in metrics and spans, such as `"order"`. Default: none.
     ///
-    /// The same for all requests: each value is a time series of its own.
+    /// It is the same for all requests, because each value is its own time series.
     pub fn label(self, label: &'static str) -> Self {
         self.options(LockOptions::new().label(label))
     }
 
-    /// Asks for a fencing token, which the handler shows to the store that it writes to:
-    /// [`LockHandle::fencing_token`](redlock_core::LockHandle::fencing_token). Off by default; see
-    /// [`LockRequest::fenced`](redlock_core::LockRequest::fenced) for what it costs.
+    /// Also requests a fencing token. The handler passes it to the store that it writes to:
+    /// [`LockHandle::fencing_token`](redlock_core::LockHandle::fencing_token). Off by default. See
+    /// [`LockRequest::fenced`](redlock_core::LockRequest::fenced) for the cost.
     pub fn fenced(self) -> Self {
         self.options(LockOptions::new().fenced())
     }
 
-    /// Requests hold the lock as readers, together with each other, and exclude the writers:
+    /// Requests hold the lock as readers. They can hold it together, but not together with a writer. See
     /// [`LockRequest::shared`](redlock_core::LockRequest::shared). Off by default.
     pub fn shared(self) -> Self {
         self.options(LockOptions::new().shared())
     }
 
-    /// At most this many requests hold the lock of a key at once, 1 to 1024, in all processes. Unset by
+    /// At most this many requests hold the lock of a key at once, 1 to 1024, over all processes. Unset by
     /// default: one. See [`LockOptions::permits`](redlock_core::LockOptions::permits).
     pub fn permits(self, count: u32) -> Self {
         self.options(LockOptions::new().permits(count))
     }
 
-    /// Any other setting of a lock. What is left unset is left alone; the later call wins.
+    /// Any other setting of a lock. A setting that is left unset in `options` does not change. If a setting is set
+    /// twice, the later value counts.
     pub fn options(mut self, options: LockOptions) -> Self {
         self.settings.options = core::merge_options(self.settings.options, options);
         self

@@ -1,5 +1,5 @@
 //! Locks around [tower] services: one request at a time for each key, over all instances of a
-//! service. The locks are those of [`redlock_core`].
+//! service. The locks and their guarantee are those of [`redlock_core`].
 //!
 #![cfg_attr(feature = "axum", doc = "```")]
 #![cfg_attr(not(feature = "axum"), doc = "```ignore")]
@@ -33,7 +33,7 @@
 //! # Ok::<(), redlock_tower::BoxError>(()) }).unwrap();
 //! ```
 //!
-//! There are three layers, which differ in how they refuse a request:
+//! There are three layers. They differ in how they refuse a request:
 //!
 //! | layer | for | a refusal is |
 //! |---|---|---|
@@ -43,50 +43,51 @@
 //!
 //! # What a request goes through
 //!
-//! The [extractor](extract) finds the key. A request without a key passes without a lock. The layer
-//! waits for the lock, calls the service, releases the lock, and only then gives the answer: a
+//! The [extractor](extract) finds the key. A request without a key passes without a lock. Otherwise the layer
+//! waits for the lock, calls the service, releases the lock, and only then returns the answer. So a
 //! client that has the answer finds the lock free, unless a `min_hold` keeps it or the nodes did not confirm
-//! the release. With `hold_until_body_end` the same is true of
-//! the end of the body, but for [a stream with a `Content-Length`][held body] over HTTP/1.
+//! the release. With `hold_until_body_end` the same is true for the end of the body, except for
+//! [a stream with a `Content-Length`][held body] over HTTP/1.
 //!
-//! If the lock is lost meanwhile, the service's future is dropped and the client is told. If the
-//! client goes away, or the service panics, the future is dropped, then the lock is released. The
-//! layer cannot stop work that the service has spawned: such work watches [`LockHandle::lost`].
+//! If the lock is lost while the service runs, its future is dropped and the client gets an error. If the
+//! client disconnects, or the service panics, the future is dropped first, and then the lock is released. The
+//! layer cannot stop work that the service has spawned. Such work can watch [`LockHandle::lost`].
 //!
-//! A server sees over HTTP/1 that its client has gone away only once the body of the request has been read, and
-//! a chunked or large one is read by the handler. Until then `wait` and [`max_hold`](RedlockLayer::max_hold)
-//! bound the request.
+//! Over HTTP/1 a server notices that its client has disconnected only after it has read the whole request. The body of
+//! a request may be chunked or large, and is then read by the handler. Until then only `wait` and
+//! [`max_hold`](RedlockLayer::max_hold) bound the request.
 //!
-//! A graceful shutdown calls [`Redlock::shutdown`] first, then stops the server. Handlers finish within
-//! the grace period, and requests that still come are refused as shutting down.
+//! For a graceful shutdown, call [`Redlock::shutdown`] first and stop the server then. Handlers finish within
+//! the grace period. Requests that still come are refused with the error for shutting down.
 //!
 //! # Where to put the layer
 //!
-//! As far inside as the lock is needed, since everything inside it runs while others wait:
+//! Put the layer as far inside as the work under the lock allows, since everything inside it runs while other requests
+//! wait:
 //!
-//! - *Outside* of it: authentication, since a request makes others wait; validation, rate and
-//!   concurrency limits, load shedding. A limit inside is used up by requests that only wait for
-//!   their lock.
-//! - *Outside* of it, too: timeouts and retries. A timeout outside bounds the wait for the lock as
-//!   well, and releases it; `wait` should be shorter than it. A timeout inside bounds the handler.
-//! - Compression and tracing may be on either side. What reads a whole body before it calls on
-//!   belongs outside, or a slow client holds the lock while it uploads.
+//! - *Outside* the layer: authentication, since a request makes others wait; validation, rate and
+//!   concurrency limits, and load shedding. The layer waits until the service inside is ready before it waits for the
+//!   lock, so a limit inside is used up by requests that only wait for their lock.
+//! - *Outside*, too: timeouts and retries. A timeout outside also bounds the wait for the lock. When it ends, the lock
+//!   is released. Choose a shorter `wait`. A timeout inside bounds the handler.
+//! - Compression and tracing may be on either side. A layer that reads a whole body before it calls the next service
+//!   belongs outside: inside, a slow client holds the lock while it uploads.
 //! - A handler that reads the body itself does so under the lock, and the lock renews itself for
 //!   as long as that takes. **Give such a layer a [`max_hold`](RedlockLayer::max_hold)**: otherwise
 //!   a client that sends one byte a second holds the lock for as long as it likes.
-//! - In axum, `Router::layer` also goes around the fallback, `Router::route_layer` around routes
-//!   only. The last layer added is the outermost.
-//! - In axum, both go around every method of a route: requests that end in 405 and the preflights
-//!   of CORS are locked as well. Name the methods with `RedlockLayer::methods`, as above, or put
-//!   the layer on the handlers alone: `post(pay).route_layer(layer)`.
-//! - In tonic, [`RedlockLayer::grpc`] goes inside of `tonic_web::GrpcWebLayer`:
-//!   `Server::builder().layer(GrpcWebLayer::new()).layer(redlock)`. In the other order refusals are
-//!   gRPC, which a browser cannot read.
+//! - In axum, `Router::layer` also wraps the fallback, and `Router::route_layer` only the routes.
+//!   The last layer added is the outermost.
+//! - In axum, both wrap every method of a route: requests that end in 405 and CORS preflights
+//!   take the lock as well. Name the methods with `RedlockLayer::methods`, as above, or put
+//!   the layer on single handlers: `post(pay).route_layer(layer)`.
+//! - In tonic, [`RedlockLayer::grpc`] goes inside `tonic_web::GrpcWebLayer`:
+//!   `Server::builder().layer(GrpcWebLayer::new()).layer(redlock)`. In the other order, refusals are
+//!   plain gRPC, which a browser cannot read.
 //!
 //! # WebSockets and other upgrades
 //!
 //! The answer to an upgrade, 101, has no body. A layer releases its lock with that answer, before
-//! the first message, and so it does after `hold_until_body_end`. Take the lock in the handler
+//! the first message, even with `hold_until_body_end`. Take the lock in the handler
 //! instead, and move its guard into the task of the socket:
 //!
 #![cfg_attr(feature = "axum", doc = "```")]
@@ -128,33 +129,34 @@
 //!
 //! # Keys that clients choose
 //!
-//! A key out of a header, a path or metadata is chosen by the client. **Give every layer a prefix
-//! of its own**: without one, a client can take any lock of the pool by naming it, and block what
-//! has nothing to do with it. See [`extract`].
+//! The client chooses a key that comes from a header, a path or metadata. **Give every layer its own
+//! prefix**: without one, a client can name any lock of the pool, and block work that
+//! has nothing to do with its request. See [`extract`].
 //!
-//! **Lock the id that the handler acts on.** `042` and `42` are one number and two keys: where a handler
-//! parses, [make the key of what was parsed](extract#ids-in-several-spellings).
+//! **Lock the id that the handler acts on.** `042` and `42` are one number and two keys. If the handler
+//! parses the id, [build the key from the parsed value](extract#ids-in-several-spellings).
 //!
-//! **A lock does not deduplicate.** Requests with one `idempotency-key` run one after the other,
-//! but each of them runs. What recognizes a repetition is a record of the answer to this user:
-//! `extract::header` shows it.
+//! **A lock does not deduplicate.** Requests with the same `idempotency-key` run one after the other,
+//! but each of them runs. To recognize a repetition, keep a record of the answer to this user:
+//! `extract::header` has an example.
 //!
 //! # Several locks around one handler
 //!
-//! A layer and a `#[redlock]` annotation, or two layers, around the same handler may have the same key:
-//! the inner one joins the lock of the outer one, which the last of them releases. The lock is as the outer one asked
-//! for it: a `max_hold` inside counts for nothing, and what the outer lock is not, `fenced` or held for as long as a
-//! `min_hold` inside, is a [`Config`](redlock_core::LockError::Config) error. A writer inside of a reader is refused as
-//! held. With different keys,
-//! every handler takes them in the same order, or two requests can wait for each other. Nothing joins across a
-//! task: in one that is spawned between two layers, the inner layer waits for the outer one in vain. A
-//! `tower::buffer` spawns none for the request.
+//! Two layers around the same handler, or a layer and a `#[redlock]` annotation, may have the same key.
+//! The inner one joins the lock of the outer one, and the outermost one releases it. The lock has the settings of the
+//! outer one. The inner `max_hold` has no effect. If the inner one asks for `fenced`, or for a longer `min_hold` than
+//! the outer lock has, the request fails with [`Config`](redlock_core::LockError::Config). A writer inside a reader is
+//! refused as held.
 //!
-//! **The handler's lock is that of the innermost layer.** An http or grpc layer that lets a request
-//! through without a lock hides the locks around it: the handler finds none in the extensions of its
-//! request, and an axum handler that asks for a [`LockHandle`] answers 500. It would take a lock of
-//! another key, and its fencing token, for its own. [`RedlockLayer::new`] goes around requests of any
-//! type and has no extensions: a request that it lets through keeps the lock that is around it.
+//! With different keys, every handler must take them in the same order: otherwise two requests can wait for each other.
+//! A lock is not joined from another task. If a task is spawned between two layers with the same key, the inner layer
+//! waits for the outer one in vain. `tower::buffer` spawns no task for the request.
+//!
+//! **The handler gets the lock of the innermost layer.** If an http or grpc layer lets a request
+//! through without a lock, it hides the locks around it. The handler then finds none in the extensions of its
+//! request, and an axum handler that asks for a [`LockHandle`] answers 500. Otherwise the handler could mistake the
+//! lock of an outer layer, and its token, for its own. [`RedlockLayer::new`] accepts requests of any
+//! type, which have no extensions: a request that it lets through keeps the lock that is around it.
 //! [`LockHandle::current`] hides nothing. It is the innermost lock that is held, whichever layer took
 //! it.
 //!
@@ -162,10 +164,13 @@
 //!
 //! | feature | default | what for |
 //! |---|---|---|
-//! | `http` | yes | [`RedlockLayer::http`], keys from headers and paths |
+//! | `http` | yes | [`RedlockLayer::http`], keys from headers and from the path |
 //! | `axum` | no | keys from path parameters and axum extractors, [`LockHandle`] and `http::LockRejection` in handlers |
 //! | `tonic` | no | [`RedlockLayer::grpc`], `grpc::status` |
 //! | `console` | no | `console::router`: a page that shows the locks of this process |
+//!
+//! The interface of this crate uses types of tower-layer 0.3 and tower-service 0.3 (tower 0.5), and with these features
+//! types of http 1, http-body 1, axum 0.8 and tonic 0.14.
 //!
 //! [tower]: https://docs.rs/tower
 //! [`LockHandle`]: redlock_core::LockHandle

@@ -8,8 +8,8 @@ use http_body_util::combinators::UnsyncBoxBody;
 use redlock_core::__private::NoLock;
 use redlock_core::{__private::BodyGuard, LockError, LockHandle};
 
-/// The error of [`RedlockLayer::new`](crate::RedlockLayer::new): a [`LockError`], or what the
-/// service itself failed with. `error.downcast_ref::<LockError>()` tells.
+/// The error of [`RedlockLayer::new`](crate::RedlockLayer::new): a [`LockError`], or the error of the
+/// inner service. `error.downcast_ref::<LockError>()` tells them apart.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The body of a refusal.
@@ -56,8 +56,8 @@ pub(crate) fn refused_by_extractor(status: http::StatusCode) -> LockError {
     }
 }
 
-/// How a refusal becomes an answer of the service. Implemented by [`Plain`](crate::Plain), `http::Http` and
-/// `grpc::Grpc`, and by nothing else: its methods are not part of the interface.
+/// How a refusal becomes an answer of the service. Only [`Plain`](crate::Plain), `http::Http` and
+/// `grpc::Grpc` implement it. Its methods are not part of the public interface.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot speak for a service of this kind",
     note = "`RedlockLayer::http` and `RedlockLayer::grpc` go around services from `http::Request` \
@@ -65,9 +65,9 @@ pub(crate) fn refused_by_extractor(status: http::StatusCode) -> LockError {
             `RedlockLayer::new` goes around all others whose error is `Into<BoxError>`"
 )]
 pub trait Protocol<Req, Res, Err>: Clone {
-    /// What the service with the lock around it answers.
+    /// The response of the service with the lock around it.
     type Response;
-    /// What it fails with.
+    /// The error of the service with the lock around it.
     type Error;
 
     /// Whether this request is locked at all. If it is not, no key is looked for.

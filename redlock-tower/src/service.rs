@@ -21,17 +21,17 @@ impl<S, X, P> RedlockService<S, X, P> {
         Self { inner, settings }
     }
 
-    /// The service inside.
+    /// The inner service.
     pub fn get_ref(&self) -> &S {
         &self.inner
     }
 
-    /// The service inside, mutably.
+    /// The inner service, mutably.
     pub fn get_mut(&mut self) -> &mut S {
         &mut self.inner
     }
 
-    /// Gives the service inside back.
+    /// Returns the inner service.
     pub fn into_inner(self) -> S {
         self.inner
     }
@@ -47,8 +47,8 @@ where
     type Error = P::Error;
     type Future = ResponseFuture<S, X, P, Req>;
 
-    /// Readiness of the service inside. No lock is taken here: the key is not known yet, and a
-    /// service that was made ready may wait for its request for ever.
+    /// The readiness of the inner service. No lock is taken here: the key is not known yet, and a
+    /// service that is ready may never be called.
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx).map_err(P::error)
     }

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: the whole suite.
+//! `cargo xtask test`: the tests of all packages, and a share of what has tasks of its own.
 
 use std::{env, thread};
 
@@ -8,7 +8,7 @@ use crate::{
     sim,
 };
 
-pub(crate) const ABOUT: &str = "installs redis-server, PostgreSQL and Chromium if they are missing, then runs every test, a share of the simulation and races between threads; with a package or a suite, that one; with other arguments, `cargo test` with them";
+pub(crate) const ABOUT: &str = "installs redis-server, PostgreSQL, HAProxy and Chromium if they are missing, then runs the tests of all packages, a share of the simulation and the races between threads; with a package or a suite, only that one; with other arguments, `cargo test` with them";
 
 /// How many tests of a suite run at once.
 const THREADS: &str = "RUST_TEST_THREADS";

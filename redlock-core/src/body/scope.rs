@@ -78,8 +78,8 @@ impl Depth {
 }
 
 impl LockHandle {
-    /// The innermost lock of this task's body, in `run`, annotated functions and layered
-    /// handlers. Spawned tasks have none of their own.
+    /// Returns the innermost lock of the body that this task is inside of: in `run`, annotated functions and
+    /// layered handlers. A spawned task is inside none of them.
     #[must_use]
     pub fn current() -> Option<Self> {
         find(|_| true).map(|guard| guard.handle())

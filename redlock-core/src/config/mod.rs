@@ -31,7 +31,7 @@ macro_rules! config {
     ($($name:ident: $type:ty;)*) => {
         /// The settings of a client, read from a file or from the environment (feature `serde`).
         ///
-        /// The names are those of the [`Builder`]'s setters. Only the nodes are needed; what is left
+        /// The names are those of the [`Builder`]'s setters. Only the nodes are required. A setting that is left
         /// out keeps its default. [`Builder::config`] applies the settings.
         ///
         /// | value | how to write it |
@@ -68,9 +68,10 @@ macro_rules! config {
         /// use redlock_core::Redlock;
         ///
         /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-        /// # let variables = [("APP_LOCKS_NODES", "redis://10.0.0.1, redis://10.0.0.2"), ("APP_LOCKS_TTL", "10s")];
+        /// # let nodes = "redis://10.0.0.1, redis://10.0.0.2, redis://10.0.0.3";
+        /// # let variables = [("APP_LOCKS_NODES", nodes), ("APP_LOCKS_TTL", "10s")];
         /// # let variables = variables.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        /// // APP_LOCKS_NODES="redis://10.0.0.1, redis://10.0.0.2"  APP_LOCKS_TTL=10s
+        /// // APP_LOCKS_NODES="redis://10.0.0.1, redis://10.0.0.2, redis://10.0.0.3"  APP_LOCKS_TTL=10s
         /// let settings = config::Config::builder()
         ///     .add_source(config::File::with_name("redlock").required(false)) // redlock.toml
         ///     .add_source(
@@ -85,8 +86,8 @@ macro_rules! config {
         ///
         /// # Nodes that are more than a URL
         ///
-        /// A Sentinel group, a cluster, an authority of your own and credentials that change are given in code.
-        /// `nodes` is left out of the file then.
+        /// A Sentinel group, a cluster, your own certificate authority and credentials that change are given in code.
+        /// Leave `nodes` out of the file in that case.
         ///
         /// ```
         /// use redlock_core::{Config, Node, Redlock};
@@ -101,10 +102,10 @@ macro_rules! config {
         /// # Errors
         ///
         /// A value that cannot be read, an unknown name and a name that is given twice are errors of
-        /// the deserializer. They name the setting, say what to write instead, and never show the
-        /// URL of a node. Some formats, TOML among them, print the line of the file beside such an
-        /// error: keep passwords in the environment where that is a concern. Whether the settings
-        /// work together is checked by [`Builder::build`].
+        /// the deserializer. They name the setting and what to write instead, and never show the
+        /// URL of a node. Some formats, such as TOML, print the line of the file beside an
+        /// error: keep passwords in the environment if that is a concern. [`Builder::build`] checks whether
+        /// the settings work together.
         ///
         /// The format must describe its own values, as TOML, JSON, YAML and environment variables
         /// do.
@@ -135,7 +136,7 @@ macro_rules! config {
 
         impl Builder {
             /// Applies the settings of a [`Config`], as if the setters that it names were called
-            /// here: the later call wins, and the nodes are added (feature `serde`).
+            /// here: a later call replaces an earlier value, and the nodes are added (feature `serde`).
             pub fn config(self, config: Config) -> Self {
                 let builder = self;
                 $(let builder = match config.$name {

@@ -1,10 +1,10 @@
-//! Fencing tokens: numbers that grow with every holder of a resource, so that the protected store can
-//! refuse a holder whose lock has run out without its noticing.
+//! Fencing tokens: numbers that grow with every holder of a resource. A holder may lose its lock without noticing it.
+//! With tokens, the protected store can refuse the writes of such a holder.
 //!
-//! A lease cannot stop a holder that was paused, or whose write was on its way for long. The store
+//! A lease cannot stop a holder that was paused, or a write that took long to arrive. The store
 //! can: it remembers the largest token that it has seen for a resource, refuses a smaller one, and
 //! accepts an equal one. A holder registers its token before its first read. [`sql`] does that for
-//! PostgreSQL and SQLite.
+//! PostgreSQL and SQLite. For other stores, see `docs/fencing.md` in the repository.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -22,17 +22,16 @@
 //!
 //! # What is guaranteed
 //!
-//! Two holders of one resource never have the same token, but for an adopter, which goes on with that of its giver
-//! ([`LockGuard::into_lease`](crate::LockGuard::into_lease)), and the order of the tokens is the order in
+//! Two holders of one resource never have the same token. The one exception is an adopter, which keeps the token of
+//! the giver ([`LockGuard::into_lease`](crate::LockGuard::into_lease)). The order of the tokens is the order in
 //! which the nodes granted the lock, whatever clocks do. A token from the nodes is larger than every
-//! token that any client had before it asked. A token that one task hands to the next in the same
-//! process is larger too, as long as the lock is valid meanwhile. Once it is not, a store that has
+//! token that any client had before it asked. If one task hands the lock to the next in the same process, the next
+//! token is larger too, as long as the lock is valid meanwhile. If it is not, a store that has
 //! seen a later token refuses the older one, which is what tokens are for.
 //!
-//! This holds while a majority of the nodes keep their counters. A counter that was lost, or that has
-//! expired, starts again from the clock of the client that asks. That is larger than what it lost if
-//! the wall clocks of all clients differ by less than half of `max_ttl`: a node that lost its data
-//! gives no votes for as long as `max_ttl`.
+//! This holds while the nodes keep their counters. A counter that was lost or that has expired starts again from the
+//! clock of the client that asks. That is larger than every earlier number if the wall clocks of all clients differ by
+//! less than half of `max_ttl`: a node that lost its data gives no votes for at least `max_ttl`.
 //!
 //! # What it costs
 //!

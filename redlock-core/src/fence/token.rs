@@ -1,11 +1,12 @@
-//! The token that a holder shows to a store.
+//! The token that a holder passes to a store.
 
 use std::fmt;
 
-/// A number that tells the order of the holders of one resource. No two holders have the same.
+/// A number that gives the order of the holders of one resource. Every holder has a larger number than the holder
+/// before it. Only an adopted lock keeps its number ([`LockGuard::into_lease`](crate::LockGuard::into_lease)).
 ///
 /// A store that remembers the largest token it has seen refuses a smaller one, and accepts an equal
-/// one. See [`fence`](crate::fence) for what is guaranteed. It is below 2^53, so that it fits a
+/// one. See [`fence`](crate::fence) for what is guaranteed. The number is below 2^53, so that it fits a
 /// `BIGINT`, an `i64`, and a number of JSON or JavaScript.
 ///
 /// ```

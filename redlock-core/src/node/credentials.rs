@@ -25,7 +25,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// This user with this password. An empty user logs in with the password alone, as servers
+    /// This user with this password. With an empty user, only the password is sent, as servers
     /// before Redis 6 need it.
     pub fn new(user: impl Into<String>, password: impl Into<String>) -> Self {
         Self { user: user.into(), password: password.into() }

@@ -19,14 +19,14 @@ pub struct NodeHealth {
     pub node: Arc<str>,
     /// Whether it answers.
     pub state: NodeState,
-    /// How much longer it gives no votes for new locks, because it may have restarted without its
-    /// data; see [`Restarts`](crate::Restarts). Locks that are held are renewed there all the same.
+    /// How much longer the node gives no votes for new locks, because it may have restarted without its
+    /// data; see [`Restarts`](crate::Restarts). Locks that are held are still renewed there.
     pub sits_out: Option<Duration>,
-    /// How many deletes are still owed to it: keys that expire by themselves if it stays away.
+    /// How many deletes the node has not confirmed yet. If it does not come back, the keys expire by themselves.
     pub pending_cleanups: usize,
-    /// What an operator should change about this server, which is used all the same: a user that may
-    /// not run `INFO`, or an eviction policy that may drop locks. Also which part of a cluster gives no
-    /// votes for new locks now, and for how long. Each is one line. Empty until the first connection.
+    /// What an operator should change about this server: a user that may
+    /// not run `INFO`, or an eviction policy that may drop locks. The server is used all the same. Also which part of a
+    /// cluster gives no votes for new locks now, and for how long. Each is one line. Empty until the first connection.
     pub advice: Vec<Arc<str>>,
 }
 

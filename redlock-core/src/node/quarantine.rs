@@ -10,24 +10,29 @@ use crate::clock::Moment;
 
 /// Whether a node that has restarted may vote on new locks at once.
 ///
-/// A node that may not sits out `max_ttl`, and the drift allowance of that, from when this client
-/// first saw its new process; behind sentinels and in a cluster, one or two seconds more. No new lock is asked of it, and it counts as failed. Locks that this
-/// client holds are renewed and healed there all the same.
-/// [`Redlock::health`](crate::Redlock::health) says how much longer.
+/// A node that may not vote sits out. It gives no votes for `max_ttl` plus the drift allowance, counted from when this
+/// client first saw its new process. Behind sentinels and in a cluster, it is one or two seconds more. The node is not
+/// asked for new locks, and counts as failed. Locks that this client holds are still renewed there, and set again if
+/// the node has lost them. [`Redlock::health`](crate::Redlock::health) returns the remaining time.
+///
+/// A user that may not run `INFO` sees no run id. To such a client, every reconnect looks like a restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Restarts {
-    /// What this client has seen decides. A node sits out when its process has changed, when it was
-    /// a replica for a while, and when it was down at first while this client already had a quorum
+    /// The client judges by what it has seen. A node sits out if its process has changed, if it was
+    /// a replica for a while, or if it was down at first while this client already had a quorum
     /// of others. The default.
     #[default]
     Observed,
-    /// Like `Observed`. A node also sits out when it says at the first sight that it has been up
-    /// for less than `max_ttl`, so nothing depends on when this client was started. A new
-    /// deployment waits for `max_ttl` once.
+    /// Like `Observed`, and a node also sits out if it had been up for less than `max_ttl` plus the drift allowance
+    /// when this client first saw it. So it does not matter when this client was started. In a new deployment, the
+    /// first locks wait until the nodes have sat out once.
+    ///
+    /// A server counts as young if its uptime cannot be read: without the permission to run `INFO`, every new client
+    /// waits for that time.
     Strict,
-    /// Any node may vote at once: the operator says that all nodes persist every write before
-    /// they answer (`appendonly yes`, `appendfsync always`).
+    /// Any node may vote at once. Use it only if all nodes persist every write before
+    /// they answer (`appendonly yes`, `appendfsync always`): otherwise a restart can give a lock twice.
     Trusted,
 }
 

@@ -16,13 +16,17 @@ use crate::error::LockError;
 /// | URL | what it is |
 /// |---|---|
 /// | `redis://[user[:password]@]host[:port][/database]` | TCP |
-/// | `rediss://…` | TCP with TLS, needs the feature `tls-rustls` |
+/// | `rediss://…` | TCP with TLS; needs the feature `tls-rustls` |
 /// | `redis+unix:///path?db=1&user=u&pass=p`, `unix://…` | a Unix socket |
 ///
 #[cfg_attr(feature = "sentinel", doc = "[`Node::sentinel`] is the master that sentinels agree on.")]
 #[cfg_attr(feature = "cluster", doc = "[`Node::cluster`] is a Redis Cluster as one node.")]
-/// `valkey://`, `valkeys://` and `valkey+unix://` are the same as those with `redis`. `?protocol=resp2` at the end
-/// keeps a connection off RESP3. [`Builder::build`](crate::Builder::build) checks all of it and returns the error.
+/// `valkey://`, `valkeys://` and `valkey+unix://` mean the same as those with `redis`. `?protocol=resp2` at the end
+/// makes a connection use RESP2 instead of RESP3. [`Builder::build`](crate::Builder::build) checks the URL.
+///
+/// For TLS the application installs a rustls `CryptoProvider` at start, for example with
+/// `rustls::crypto::ring::default_provider().install_default()`. `build()` does not check this. Without a provider, the
+/// node stays down, and its error names the missing call.
 #[derive(Clone)]
 pub struct Node {
     pub(crate) source: Source,
@@ -45,22 +49,22 @@ pub(crate) enum Source {
 }
 
 impl Node {
-    /// The node at this URL.
+    /// A node at this URL.
     pub fn new(url: impl Into<String>) -> Self {
         Source::Url(url.into()).into()
     }
 
-    /// The master of this name that most of these sentinels agree on, wherever it is.
+    /// The master of this name on which most of these sentinels agree, wherever it is.
     ///
-    /// The URLs name the sentinels. Their scheme, user, password and database are those of the
-    /// master: a master behind `rediss://` sentinels is spoken to over TLS. Sentinels that want a login
-    /// of their own get it from [`sentinel_credentials`](Self::sentinel_credentials).
+    /// The URLs name the sentinels. Their scheme, user, password and database are used for the master: if the sentinels
+    /// are `rediss://`, the master is reached over TLS. If the sentinels need their own login, give it with
+    /// [`sentinel_credentials`](Self::sentinel_credentials).
     ///
     /// The sentinels are asked at every connect, and once a second afterwards. When most of them name
     /// another master, the connection to the old master ends. The new master may lack locks that the
-    /// old master granted last, so it sits out as a restarted node does; see
+    /// old master granted last, so it sits out like a node that restarted; see
     /// [`Restarts`](crate::Restarts). With [`Restarts::Strict`](crate::Restarts::Strict), a client that
-    /// was started after the failover knows of it as well. A client that cannot reach the sentinels stays with
+    /// was started after the failover knows about it as well. A client that cannot reach the sentinels stays with
     /// the master that it has.
     ///
     /// ```
@@ -86,12 +90,13 @@ impl Node {
 
     /// The Redis Cluster to which these servers belong, as one node.
     ///
-    /// Each lock is kept by the master of its slot, and `MOVED` and `ASK` are followed. User and
-    /// password of the first URL are those of all servers. A slot whose master failed is taken over
-    /// by a replica, which may lack locks: new locks in its slots are refused as by a node that sits
-    /// out; see [`Restarts`](crate::Restarts). Slots that move from one master to another keep their
-    /// locks, and stay in use. The last slots of a master that is emptied may sit out as well: it looks like one
-    /// that has failed.
+    /// Each lock is kept by the master of its slot. `MOVED` and `ASK` are followed. The user and
+    /// password of the first URL are used for all servers.
+    ///
+    /// If a master fails, a replica takes over its slots. The replica may lack locks, so new locks in these slots are
+    /// refused, as by a node that sits out; see [`Restarts`](crate::Restarts). Slots that move from one master to
+    /// another keep their locks, and stay in use. The last slots of a master that is emptied may sit out as well: it
+    /// looks like a master that has failed.
     ///
     /// ```
     /// # fn main() -> Result<(), redlock_core::LockError> {
@@ -130,7 +135,7 @@ impl Node {
         self
     }
 
-    /// Shows this certificate to the server: `certificate` is PEM with its chain, `key` its private
+    /// Sends this certificate to the server. `certificate` is PEM with its chain, and `key` is its private
     /// key. Needs a `rediss://` URL. Replaces a provider that was set before.
     ///
     /// ```
@@ -152,7 +157,7 @@ impl Node {
     /// certificate can be replaced while locks are held. Connections that are open stay open.
     ///
     /// The provider has to answer within `connect_timeout`. It runs in the task of the node, so it
-    /// must not block. When it fails, the node is down with the provider's reason until it succeeds.
+    /// must not block. While it fails, the node is down, with the reason of the provider.
     ///
     /// ```
     /// # async fn read(path: &str) -> std::io::Result<Vec<u8>> { std::fs::read(path) }
@@ -187,13 +192,12 @@ impl Node {
         self
     }
 
-    /// Asks for user and password at every connect, and again when the server says that they have
+    /// Asks for user and password at every connect, and again when the server reports that they have
     /// expired (`NOAUTH`, `WRONGPASS`). Replaces user and password of the URL.
     ///
-    /// A password that changes costs no lock: open connections stay open, and the next connection
+    /// No lock is lost when a password changes: open connections stay open, and the next connection
     /// uses the new password. The provider has to answer within `connect_timeout`. It runs in the task
-    /// of the node, so it must not block. When it fails, the node is down with the provider's reason
-    /// until it succeeds.
+    /// of the node, so it must not block. While it fails, the node is down, with the reason of the provider.
     ///
     /// ```
     /// use redlock_core::{Credentials, Node};
@@ -244,7 +248,7 @@ impl Node {
     /// The replicas have two fifths of `node_timeout` for it. While a server waits for its replicas, it
     /// runs no other command of this client, so a replica that is down delays all of them by that much.
     ///
-    /// This narrows what a failover can lose, and does not close it: a replica that did not acknowledge
+    /// A failover then loses fewer locks, but it can still lose some: a replica that did not acknowledge
     /// may be promoted, and a replica that did may restart without its data.
     ///
     /// ```

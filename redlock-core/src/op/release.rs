@@ -24,7 +24,7 @@ const MAX_IN_FLIGHT: usize = 1024;
 pub enum Released {
     /// The lock was held until the release.
     Ours,
-    /// The lock had been lost before: the work may have overlapped with that of another holder.
+    /// The lock was lost before: the work may have overlapped with the work of another holder.
     AlreadyLost,
 }
 

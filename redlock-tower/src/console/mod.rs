@@ -1,9 +1,9 @@
 //! A page that shows the locks of this process while it runs (feature `console`).
 //!
-//! [`router`] serves one page: the locks that this process holds, the requests that wait, and the
-//! state of each node. The page keeps itself up to date over server-sent events. It loads nothing from
-//! anywhere else, changes nothing, and works on a phone, with a screen reader, and without scripts as it
-//! was when it was loaded.
+//! [`router`] serves one page with the locks that this process holds, the requests that wait, and the
+//! state of each node. The page updates itself with server-sent events. It loads nothing from
+//! other servers, changes nothing, and works on a phone and with a screen reader. Without scripts it shows the state at
+//! the time when it was loaded.
 //!
 //! ```
 //! use axum::{Router, routing::get};
@@ -16,13 +16,13 @@
 //!     .nest("/locks", console::router(redlock));
 //! ```
 //!
-//! **Put it where operators are alone.** It shows the names of resources and nodes to every person that can
-//! load it. Serve it on a port of its own, or behind authentication. Names are escaped, and a content
-//! security policy forbids inline scripts, and every script from elsewhere.
+//! **Make it reachable for operators only.** It shows the names of resources and nodes to every person that can
+//! load it. Serve it on its own port, or behind authentication. Names are escaped, and a content
+//! security policy forbids inline scripts and scripts from other servers.
 //!
-//! Each open page costs one `PING` a node and second, and at most [`MAX_PAGES`] pages are kept up to date
-//! at once. A page asks anew every ten seconds, so a graceful shutdown of the server waits about that long
-//! for a browser that reads what it is sent. A table shows [`MAX_ROWS`] rows, and says how many there are.
+//! Each open page costs each node one `PING` a second. At most [`MAX_PAGES`] pages are kept up to date
+//! at once. A page reconnects every ten seconds, so a graceful shutdown of the server waits about that long
+//! for a browser that reads the stream. A table shows at most [`MAX_ROWS`] rows, and the number of all rows.
 
 mod live;
 mod page;
@@ -44,7 +44,7 @@ use tokio::sync::Semaphore;
 pub use self::snapshot::MAX_ROWS;
 use self::snapshot::Snapshot;
 
-/// The most pages that are kept up to date at once. Others are told to come again.
+/// The most pages that are kept up to date at once. Further pages are asked to try again later.
 pub const MAX_PAGES: usize = 16;
 
 /// Script and style from where the page is from, and nothing else. Names that are not escaped could do no more than
@@ -55,9 +55,9 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 const SCRIPT: &str = include_str!("console.js");
 const STYLE: &str = include_str!("console.css");
 
-/// The page of this client. Nest it in a router without a state, or after `with_state`.
+/// Returns a router with the page of this client. Nest it in a router without a state, or after `with_state`.
 ///
-/// It answers `GET` and `HEAD` alone, and changes nothing.
+/// It answers only `GET` and `HEAD`, and changes nothing.
 pub fn router(redlock: Redlock) -> Router {
     let pages = Arc::new(Semaphore::new(MAX_PAGES));
     let answer = move |RawQuery(query): RawQuery| {

@@ -16,8 +16,8 @@ pub(crate) fn checked(key: Option<String>) -> Result<Option<String>, Refusal> {
     Err(core::invalid_resource(shown, "it contains control characters").into())
 }
 
-/// Something that finds the keys of requests of type `Req`. It cannot be implemented outside this
-/// crate; a closure `Fn(&Req) -> Option<impl Into<String>>` is one.
+/// An extractor: it finds the keys of requests of type `Req`. It cannot be implemented outside this
+/// crate, but every closure `Fn(&Req) -> Option<impl Into<String>>` implements it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no extractor for requests of type `{Req}`",
     label = "this layer cannot find the key of its requests",

@@ -24,11 +24,11 @@ pub struct Header {
 
 /// The value of a header. Names are compared without regard to case.
 ///
-/// A request without it passes without a lock, unless [`required`](Header::required). It is
-/// refused when the header is there more than once, is empty, or is not ASCII text.
+/// A request without the header passes without a lock, unless it is [`required`](Header::required). A request
+/// is refused if it has the header more than once, or if the value is empty or not ASCII text.
 ///
-/// The key is text, not what a handler parses it to: each of
-/// [several spellings of one id](crate::extract#ids-in-several-spellings) is a lock of its own.
+/// The key is the text of the header, not the value that a handler parses from it. Each of
+/// [several spellings of one id](crate::extract#ids-in-several-spellings) is a different lock.
 ///
 /// ```
 /// # use redlock_tower::extract;
@@ -38,8 +38,8 @@ pub struct Header {
 ///
 /// # A lock does not deduplicate
 ///
-/// Two requests with one `idempotency-key` run one after the other, and both run. What recognizes
-/// the second as a repetition is a record of the first, which is looked up under the lock:
+/// Two requests with the same `idempotency-key` run one after the other, and both run. To recognize
+/// the second as a repetition, keep a record of the first, and look it up under the lock:
 ///
 #[cfg_attr(feature = "axum", doc = "```")]
 #[cfg_attr(not(feature = "axum"), doc = "```ignore")]
@@ -115,25 +115,25 @@ pub struct Header {
 /// # Ok::<(), redlock_tower::BoxError>(()) }).unwrap();
 /// ```
 ///
-/// The client chooses the header. So the user is part of the key: with the header alone, a user that sends
-/// the key of another one is given the answer to that one. The digest keeps one user from taking the answer to
-/// another request for the answer to this one.
+/// The client chooses the header, so the user must be part of the key. With the header alone, a user that sends
+/// the key of another user gets the answer to that user. The digest prevents a user from getting the answer to
+/// another request with the same key.
 ///
-/// Store the record in the transaction that has the effect. Then a crash leaves both or none, and
-/// the primary key refuses a second effect even after a lock was lost. The lock spares the second
-/// request a conflict: it waits for the answer of the first.
+/// Store the record in the same transaction as the effect. Then a crash leaves both or none, and
+/// the primary key refuses a second effect even after a lock was lost. Because of the lock, the second
+/// request waits for the answer of the first, and does not run into a conflict.
 pub fn header(name: impl AsRef<str>) -> Header {
     Header::named(name.as_ref(), "header")
 }
 
-/// The value of an entry of the metadata of a gRPC call.
+/// The value of a metadata entry of a gRPC call.
 ///
-/// A call without it passes without a lock, unless [`required`](Header::required). It is refused
-/// when the entry is there more than once, is empty, or is not ASCII text. A `-bin` entry cannot
-/// be a key: the same bytes may be written in several ways.
+/// A call without the entry passes without a lock, unless it is [`required`](Header::required). A call is refused
+/// if it has the entry more than once, or if the value is empty or not ASCII text. A `-bin` entry cannot
+/// be a key: the same bytes can be encoded in several ways.
 ///
-/// The key is text, not what a handler parses it to: each of
-/// [several spellings of one id](crate::extract#ids-in-several-spellings) is a lock of its own.
+/// The key is the text of the entry, not the value that a handler parses from it. Each of
+/// [several spellings of one id](crate::extract#ids-in-several-spellings) is a different lock.
 ///
 /// ```
 /// # use redlock_tower::extract;
@@ -160,16 +160,16 @@ impl Header {
         Self { name, what, prefix: Prefix::default(), required: false }
     }
 
-    /// Puts this in front of the value. Without it a client can name any lock of the pool.
+    /// Puts this text in front of the value. Without a prefix, a client can name any lock of the pool.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = Prefix::new(prefix);
         self
     }
 
-    /// Refuses requests without it. By default they pass without a lock.
+    /// Refuses requests without the header or entry. By default they pass without a lock.
     ///
-    /// All requests that reach the layer need it then: those of health checks and reflection, too,
-    /// if the layer goes around a whole gRPC server.
+    /// Every request that reaches the layer then needs it. Around a whole gRPC server that includes
+    /// health checks and reflection.
     pub fn required(mut self) -> Self {
         self.required = true;
         self

@@ -1,6 +1,6 @@
-//! The functions that find the key of a request.
+//! Extractors: functions that find the key of a request.
 //!
-//! An extractor is one of the functions below, or a closure that names its argument's type and
+//! An extractor is made by one of the functions below, or is a closure that names the type of its argument and
 //! returns an `Option` of the key:
 //!
 //! ```
@@ -14,16 +14,17 @@
 //! });
 //! ```
 //!
-//! A closure cannot borrow its key from the request: copy it, `.map(str::to_owned)`. A function,
-//! `fn(&Transfer) -> Option<&str>`, can. `None` lets the request through without a lock. A key that
-//! is empty, is longer than 1024 bytes with its prefix, or contains control characters is refused:
-//! it never becomes "no lock".
+//! A closure cannot borrow its key from the request. Copy it: `.map(str::to_owned)`. A function,
+//! `fn(&Transfer) -> Option<&str>`, can borrow it.
+//!
+//! `None` lets the request through without a lock. A key that is empty, is longer than 1024 bytes with its prefix, or
+//! contains control characters is refused. It never lets a request through without a lock.
 //!
 //! # Beside axum
 //!
-//! axum has a module `extract`, too. Import this one by its name, which goes before what a glob
-//! imports. Two globs, `use axum::*;` and `use redlock_tower::*;`, leave `extract` ambiguous, which
-//! is an error.
+//! axum has a module `extract`, too. Import this one by its name: a name goes before the names that a glob
+//! imports. With two globs, `use axum::*;` and `use redlock_tower::*;`, the name `extract` is ambiguous, and does not
+//! compile.
 //!
 #![cfg_attr(feature = "axum", doc = "```")]
 #![cfg_attr(not(feature = "axum"), doc = "```ignore")]
@@ -35,7 +36,7 @@
 //! # let _: Router = Router::new();
 //! ```
 //!
-//! Where both modules are needed, rename one, or write axum's items out:
+//! If you need both modules, rename one, or import single items of axum's:
 //!
 #![cfg_attr(feature = "axum", doc = "```")]
 #![cfg_attr(not(feature = "axum"), doc = "```ignore")]
@@ -49,24 +50,24 @@
 //!
 //! # Keys that a client chooses
 //!
-//! Everything in a request is chosen by its client. Without a **prefix** of its own a layer lets
-//! any client take any lock of the pool, only by naming it: a header `admin-job` locks
-//! `admin-job`. Put `.prefix(..)` in front, and authenticate before the layer where holding
-//! a lock against other clients would harm them.
+//! The client chooses everything in a request. Without its own **prefix**, a layer lets
+//! any client take any lock of the pool by naming it: a header `admin-job` locks
+//! `admin-job`. Set a prefix with `.prefix(..)`. If a client could harm others by holding their lock, authenticate
+//! before the layer.
 //!
-//! A name with **braces** can be that of a key which a lock keeps beside itself: its queue, one of
-//! its permits, its fencing counter. Behind `order:`, the text `7:{redlock:order:7}:fence` names the
-//! counter of `order:7`, and `{redlock:order}:fence` that of `order`. While a client holds the former,
-//! `order:7` gives no fencing token, and a request for one is refused. Nothing is encoded here,
-//! since all code that locks an order has to use one name for it. An id that is parsed, as below, has
-//! no braces. Refuse them in one that is free text.
+//! A name with **braces** can be the name of a key that belongs to another lock: its queue, one of
+//! its permits, or its fencing counter. With the prefix `order:`, the text `7:{redlock:order:7}:fence` names the
+//! counter of `order:7`, and `{redlock:order}:fence` the counter of `order`. While a client holds the former,
+//! `order:7` gives no fencing token, and a fenced request for it is refused. Names are not encoded here,
+//! because all code that locks an order has to use the same name for it. An id that is parsed, as below, has
+//! no braces. Refuse braces in an id that is free text.
 //!
 //! # Ids in several spellings
 //!
-//! These functions lock the text of the request, with percent-encoding decoded in a path. A handler
-//! that parses it takes several spellings for one id: `Path<u64>` reads `42`, `042` and `+42` as the
-//! same number, and a UUID may be in capitals. **Each spelling is a lock of its own: by another
-//! spelling a client gets around the lock.** Make the key of what was parsed:
+//! These functions use the text of the request as the key. In a path, percent-encoding is decoded. A handler
+//! that parses the text accepts several spellings of one id: `Path<u64>` reads `42`, `042` and `+42` as the
+//! same number, and a UUID may be in capitals. **Each spelling is a different lock: with another
+//! spelling, a client gets around the lock.** Build the key from the parsed value:
 //!
 #![cfg_attr(feature = "axum", doc = "```")]
 #![cfg_attr(not(feature = "axum"), doc = "```ignore")]
@@ -78,7 +79,7 @@
 //! # let _ = by_order;
 //! ```
 //!
-//! Without axum a closure parses. Let it give an empty key for what it cannot parse: that is refused,
+//! Without axum, parse in a closure. Return an empty key for a text that cannot be parsed: it is refused,
 //! and `None` would pass without a lock.
 //!
 #![cfg_attr(feature = "http", doc = "```")]

@@ -26,15 +26,15 @@ pub struct PathParam {
     optional: bool,
 }
 
-/// The parameter `{name}` of the path that axum has matched, decoded.
+/// The decoded parameter `{name}` of the path that axum has matched.
 ///
-/// The layer belongs on routes that have it, by `Router::route_layer` or `MethodRouter::layer`.
-/// On any other it is a mistake in the program: an http layer answers such a request 500 with an error
-/// event, unless [`optional`](PathParam::optional). `Router::layer` goes around the fallback too,
+/// Put the layer only on routes that have the parameter, with `Router::route_layer` or `MethodRouter::layer`.
+/// On any other route it is a mistake in the program: an http layer answers such a request with 500 and logs an error
+/// event, unless the parameter is [`optional`](PathParam::optional). `Router::layer` also wraps the fallback,
 /// which has no parameters.
 ///
-/// The key is text, not what a handler parses it to: each of
-/// [several spellings of one id](crate::extract#ids-in-several-spellings) is a lock of its own.
+/// The key is the text of the parameter, not the value that a handler parses from it. Each of
+/// [several spellings of one id](crate::extract#ids-in-several-spellings) is a different lock.
 ///
 /// ```
 /// # use redlock_tower::extract;
@@ -46,7 +46,7 @@ pub fn path_param(name: impl AsRef<str>) -> PathParam {
 }
 
 impl PathParam {
-    /// Puts this in front of the value. Without it a client can name any lock of the pool.
+    /// Puts this text in front of the value. Without a prefix, a client can name any lock of the pool.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = Prefix::new(prefix);
         self
@@ -110,12 +110,13 @@ pub struct FromParts<E, S = ()> {
     prefix: Prefix,
 }
 
-/// A key from anything that axum can find in the head of a request.
+/// A key from anything that axum can extract from the head of a request.
 ///
-/// When `E` refuses a request, so does the layer: an http layer with the response that `E` asks
-/// for, and without a call of `on_reject`, the others as with an unusable key. To an http or grpc layer, a
-/// 5xx is a mistake in the program, and an error event. There is no state: `E` must be `FromRequestParts<()>`. What
-/// needs a state is found by [`from_parts_with_state`].
+/// If `E` rejects a request, the layer refuses it. An http layer sends the response of the rejection, and does not call
+/// `on_reject`. The other layers refuse it like a request with an unusable key. For an http or grpc layer, a
+/// 5xx is a mistake in the program, and an error event.
+///
+/// There is no state: `E` must be `FromRequestParts<()>`. If `E` needs a state, use [`from_parts_with_state`].
 ///
 /// ```
 /// use axum::extract::Path;
@@ -135,10 +136,10 @@ where
     from_parts_with_state((), key)
 }
 
-/// As [`from_parts`], for what needs a state: [`State`](axum::extract::State) itself, and
-/// extractors that look into it.
+/// Like [`from_parts`], for extractors that need a state: [`State`](axum::extract::State) itself, and
+/// extractors that read it.
 ///
-/// The layer knows nothing of `Router::with_state`: `state` is given here as well.
+/// The layer cannot see the state of `Router::with_state`, so give `state` here as well.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -185,7 +186,7 @@ where
 }
 
 impl<E, S> FromParts<E, S> {
-    /// Puts this in front of the key.
+    /// Puts this text in front of the key.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = Prefix::new(prefix);
         self

@@ -33,23 +33,23 @@ enum Part {
 /// The path, `/orders/42`, without the query.
 ///
 /// Percent-encoded characters are decoded: a client that writes `/orders/%34%32` reaches the
-/// same handler, and must not get around its lock.
+/// same handler, and must get the same lock.
 ///
-/// In a nested axum router the path is what is left of it there: `/42` in a router that is nested
-/// at `/orders`, and the same `/42` in one that is nested at `/users`. Give each layer a prefix of
-/// its own, or use `original_uri_path`.
+/// A nested axum router sees only the rest of the path: `/42` in a router that is nested
+/// at `/orders`, and the same `/42` in one that is nested at `/users`. Give each layer its own prefix,
+/// or use `original_uri_path`.
 ///
-/// The key is text, not what a handler parses it to: each of
-/// [several spellings of one id](crate::extract#ids-in-several-spellings) is a lock of its own.
+/// The key is the text of the path, not the value that a handler parses from it. Each of
+/// [several spellings of one id](crate::extract#ids-in-several-spellings) is a different lock.
 pub fn uri_path() -> Target {
     Target { part: Part::Path, prefix: Prefix::default() }
 }
 
-/// The path as the client sent it, `/orders/42`, also in a nested router; as [`uri_path`]
-/// otherwise.
+/// The whole path as the client sent it, `/orders/42`, also in a nested router. Otherwise like
+/// [`uri_path`].
 ///
-/// The key is text, not what a handler parses it to: each of
-/// [several spellings of one id](crate::extract#ids-in-several-spellings) is a lock of its own.
+/// The key is the text of the path, not the value that a handler parses from it. Each of
+/// [several spellings of one id](crate::extract#ids-in-several-spellings) is a different lock.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -77,12 +77,12 @@ pub fn original_uri_path() -> Target {
     Target { part: Part::OriginalPath, prefix: Prefix::default() }
 }
 
-/// The method and the path, `POST /orders/42`; as [`uri_path`] otherwise.
+/// The method and the path, `POST /orders/42`. Otherwise like [`uri_path`].
 ///
-/// `HEAD` and `GET` have different keys, although axum serves `HEAD` by the handler of `GET`.
+/// `HEAD` and `GET` have different keys, although axum answers `HEAD` with the handler of `GET`.
 ///
-/// The key is text, not what a handler parses it to: each of
-/// [several spellings of one id](crate::extract#ids-in-several-spellings) is a lock of its own.
+/// The key is the text of the path, not the value that a handler parses from it. Each of
+/// [several spellings of one id](crate::extract#ids-in-several-spellings) is a different lock.
 pub fn method_and_path() -> Target {
     Target { part: Part::MethodAndPath, prefix: Prefix::default() }
 }
@@ -94,7 +94,7 @@ pub fn grpc_method() -> Target {
 }
 
 impl Target {
-    /// Puts this in front of the path.
+    /// Puts this text in front of the path.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = Prefix::new(prefix);
         self

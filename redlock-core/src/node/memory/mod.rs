@@ -34,9 +34,9 @@ use crate::{
 
 /// A Redis node inside this process.
 ///
-/// It keeps lock keys with their expiries and answers in no time, and it can be stopped, hung,
-/// slowed, restarted empty and given a wrong clock, so that a service can be tested against a bad
-/// day. Clones are the same node. It lives by tokio's clock: paused time works.
+/// It keeps lock keys with their expiries, and answers at once. A test can stop it, hang it, slow it,
+/// restart it empty, and set its clock wrong. Clones are the same node. It uses the clock of tokio, so
+/// paused time works.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(async {
@@ -86,7 +86,7 @@ impl Default for MemoryNode {
 }
 
 impl MemoryNode {
-    /// An empty node that is up.
+    /// Creates an empty node that is up.
     #[must_use]
     pub fn new() -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(1);
@@ -108,7 +108,7 @@ impl MemoryNode {
         &self.server.name
     }
 
-    /// Breaks all connections and refuses new ones, like a killed server. The data stays.
+    /// Breaks all connections and refuses new ones, like a server that was killed. The data stays.
     pub fn stop(&self) {
         self.server.mode.send_modify(|mode| {
             mode.up = false;
@@ -117,8 +117,8 @@ impl MemoryNode {
         });
     }
 
-    /// Up again after [`stop`](Self::stop), with its data, as another process: clients let it sit
-    /// out like a real node that restarted ([`Restarts`](crate::Restarts)).
+    /// Starts the node again after [`stop`](Self::stop), with its data, as a new process. For clients it sits
+    /// out, like a real node that restarted ([`Restarts`](crate::Restarts)).
     pub fn start(&self) {
         let now = Instant::now();
         self.server.mode.send_modify(|mode| {
@@ -127,25 +127,25 @@ impl MemoryNode {
         });
     }
 
-    /// Killed and up again at once, without its data.
+    /// Kills the node and starts it again at once, without its data.
     pub fn restart_empty(&self) {
         self.stop();
         self.clear();
         self.start();
     }
 
-    /// Takes commands and answers none until [`resume`](Self::resume), like a server that got
-    /// SIGSTOP. `resume` runs all of them, also those whose callers have gone.
+    /// Accepts commands and answers none until [`resume`](Self::resume), like a server that got
+    /// SIGSTOP. `resume` runs all of them, also those that no caller waits for any more.
     pub fn hang(&self) {
         self.server.mode.send_modify(|mode| mode.hung = true);
     }
 
-    /// Goes on after [`hang`](Self::hang), like a server that got SIGCONT.
+    /// Continues after [`hang`](Self::hang), like a server that got SIGCONT.
     pub fn resume(&self) {
         self.server.mode.send_modify(|mode| mode.hung = false);
     }
 
-    /// Runs each command this much later from now on; zero for at once.
+    /// From now on, runs each command this much later. Zero means at once.
     pub fn slow(&self, delay: Duration) {
         self.server.mode.send_modify(|mode| mode.delay = delay);
     }
@@ -160,8 +160,8 @@ impl MemoryNode {
         self.server.data.lock().set_clock(-by.as_secs_f64());
     }
 
-    /// Lets the node's clock run at this rate; 1.0 is right, 1.02 is two percent fast. A rate
-    /// that is negative or no number counts as zero.
+    /// Lets the node's clock run at this rate. 1.0 is right, and 1.02 is two percent fast. A negative
+    /// rate or NaN counts as zero.
     pub fn clock_rate(&self, rate: f64) {
         self.server.data.lock().set_rate(rate);
     }
@@ -172,7 +172,7 @@ impl MemoryNode {
         self.server.data.lock().keys()
     }
 
-    /// How long a key has left on the node's own clock, if it is there.
+    /// The remaining time of a key on the node's own clock. `None` if the node does not have the key.
     #[must_use]
     pub fn remaining(&self, key: &str) -> Option<Duration> {
         self.server.data.lock().remaining(key)
@@ -184,8 +184,8 @@ impl MemoryNode {
         self.server.tell(told);
     }
 
-    /// Deletes one key, like an operator's DEL: that of a lock, or of the counter beside one
-    /// (`KEY:{KEY}:fence`). True when it was there.
+    /// Deletes one key, like a `DEL` of an operator: the key of a lock, or of its fencing counter
+    /// (`KEY:{KEY}:fence`). True if the node had the key.
     pub fn remove(&self, key: &str) -> bool {
         let told = self.server.data.lock().remove(key);
         let was_there = told.is_some();

@@ -4,14 +4,13 @@ use std::{fmt, time::Duration};
 
 use crate::{clock::Moment, fence::FencingToken, lease::Hold, resources::Resources, token::Token};
 
-/// A lock on its way to another process, made by
-/// [`LockGuard::into_lease`](crate::LockGuard::into_lease) and taken up by
-/// [`Redlock::adopt`](crate::Redlock::adopt), once.
+/// A lock on its way to another process. [`LockGuard::into_lease`](crate::LockGuard::into_lease) makes it, and
+/// [`Redlock::adopt`](crate::Redlock::adopt) takes it over, once.
 ///
-/// No client renews it on the way: when no client adopts it in time, it expires like the lock of a
-/// client that crashed. With the feature `serde` it can be sent in any format. What it is sent as is
-/// a secret while it is valid, like the lock itself: a client that has it can take the lock. It is not
-/// for reading, and a release of this crate reads its own.
+/// No client renews it on the way. If no client adopts it in time, it expires like the lock of a
+/// client that crashed. With the feature `serde` it can be serialized in any format. Keep that text secret
+/// while the lease is valid: a client that has it can take the lock. Its content is not meant to be read. It carries
+/// the version of its format, and a release of this crate refuses any other version.
 #[must_use = "a lease that no client adopts blocks the resource until it expires"]
 pub struct Lease {
     pub(super) resources: Resources,
@@ -59,7 +58,7 @@ impl Lease {
         }
     }
 
-    /// The resource that is locked; the first that was named of a set.
+    /// The resource that is locked. For a set, the first resource that was named.
     #[must_use]
     pub fn resource(&self) -> &str {
         self.resources.first()
