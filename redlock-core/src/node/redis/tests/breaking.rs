@@ -1,5 +1,7 @@
 //! Connections that break, at work and at rest.
 
+use std::future::IntoFuture;
+
 use super::*;
 
 const QUERIES: [&str; 3] = ["", "?protocol=resp2", "?protocol=resp3"];
@@ -166,4 +168,25 @@ async fn a_server_that_hangs_up_on_every_client_is_asked_again_with_pauses() {
     }
     // 20, 40, 80, 160 and 320 ms lie between six.
     assert!(begun.elapsed() >= Duration::from_millis(620), "{:?}", begun.elapsed());
+}
+
+/// Its runtime may go on. What it would send then comes behind the deletes on the next connection.
+#[test]
+fn a_connection_that_was_taken_over_is_closed_while_its_runtime_stands_still() {
+    let mut server = Server::start();
+    let redlock = crate::Redlock::builder().nodes([server.url("", "")]).build().unwrap();
+    let [first, second] = [(); 2]
+        .map(|()| tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap());
+    let lock = async || drop(within(redlock.lock("r").into_future()).await.unwrap());
+    first.block_on(lock());
+    second.block_on(async {
+        lock().await;
+        let connections = |server: &mut Server| {
+            let clients = server.text("CLIENT LIST");
+            clients.lines().filter(|line| !line.contains("cmd=client|list")).count()
+        };
+        server.wait_for("the first connection is closed", |it| connections(it) == 1).await;
+    });
+    // It finds out that it has been taken over.
+    first.block_on(lock());
 }
