@@ -84,8 +84,8 @@ impl<D: Future<Output = ()>> Introduction<D> {
                 questions.cmd("CLIENT").arg("REPLY").arg("ON");
             }
             questions.cmd("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN").arg("NOLOOP");
-            // It works behind the other alone, and a user may have permission for the other alone. The next command is
-            // no read, so that nothing is tracked by it.
+            // It works behind the other alone, and a user may have permission for the other alone. If the next
+            // command reads a key, one push comes that no waiter needs.
             questions.cmd("CLIENT").arg("CACHING").arg("YES");
         }
         let answers = self.ask(&questions).await?;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures_util::future::try_join_all;
+
 use super::{Fronts, Request};
 use crate::{
     error::LockError,
@@ -11,12 +13,14 @@ use crate::{
 };
 
 impl Request<'_> {
-    /// Refuses the request while other clients wait in a queue that it would pass.
+    /// Refuses the request while other clients wait in a queue that it would pass. A set looks at all of its queues at
+    /// once: a request that does not wait takes one round trip for that.
     pub(super) async fn look(&mut self, fronts: &mut Fronts) -> Result<(), LockError> {
-        for front in fronts.each().filter(|front| front.stands_back()) {
-            if self.others_go_first(front.key()).await? {
-                return Err(self.no_turn(&NoTurn::Busy));
-            }
+        let passed = fronts.each().filter(|front| front.stands_back());
+        let lines: Vec<_> = passed.map(|front| Arc::clone(front.key())).collect();
+        let looks = lines.iter().map(|line| self.others_go_first(line));
+        if try_join_all(looks).await?.contains(&true) {
+            return Err(self.no_turn(&NoTurn::Busy));
         }
         Ok(())
     }
@@ -40,5 +44,32 @@ impl Request<'_> {
             }
             _ => queues.turn_of_others(line, now).is_some(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use crate::{Redlock, testing::nodes};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_set_looks_at_all_of_its_queues_at_once() {
+        const FAR: Duration = Duration::from_millis(10);
+        let nodes = nodes(3);
+        let redlock = Redlock::builder().nodes(&nodes).build().unwrap();
+        drop(redlock.lock("warm").await.unwrap());
+        nodes.iter().for_each(|node| node.slow(FAR));
+        let names = (0..20).map(|it| it.to_string());
+        let client = redlock.client();
+        let now = client.nodes.clock.now();
+        for name in names.clone() {
+            client.queues.others_wait(&client.key(&name), now, now);
+        }
+        let begun = Instant::now();
+        drop(redlock.lock_all(names).wait(Duration::ZERO).await.unwrap());
+        assert!((2 * FAR..6 * FAR).contains(&begun.elapsed()), "{:?}", begun.elapsed());
     }
 }
