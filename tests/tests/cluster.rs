@@ -337,3 +337,20 @@ fn guards_that_are_dropped_after_their_runtime_leave_no_key() {
     let are_empty = async || cluster.masters.iter().all(|it| it.keys().is_empty());
     runtime().block_on(wait_until("all are gone", are_empty));
 }
+
+/// The runtime of its task stands still. What it would send once it goes on comes behind the deletes of the next.
+#[test]
+fn the_connections_of_a_task_that_was_taken_over_are_closed() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let cluster = Cluster::start(false);
+    let redlock = client(&cluster).build().unwrap();
+    let (first, second) = (runtime(), runtime());
+    drop(first.block_on(many(&redlock)));
+    let connections = || -> usize { cluster.masters.iter().map(|it| it.clients().len()).sum() };
+    let before = connections();
+    second.block_on(async {
+        drop(many(&redlock).await);
+        let are_as_before = async || connections() <= before;
+        wait_until("those of the first task are closed", are_as_before).await;
+    });
+}

@@ -219,12 +219,9 @@ impl Action {
         matches!(self, Self::Release { .. } | Self::Shorten { .. } | Self::Leave { .. })
     }
 
-    /// Whether it is for a lock that is held, which it renews.
+    /// Whether it is sent under the lock of its hold.
     pub(super) fn renews(self) -> bool {
-        matches!(
-            self,
-            Self::Extend { .. } | Self::Redraw { .. } | Self::Heal { .. } | Self::Confirm(_)
-        )
+        matches!(self, Self::Extend { .. } | Self::Heal { .. })
     }
 
     /// For how long it lets the key live. `None` for an action that sets no expiry.

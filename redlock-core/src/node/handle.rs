@@ -107,7 +107,6 @@ impl NodeHandle {
         let mut outbox = shared.outbox.lock();
         let (first, quiet) = (outbox.lanes.nothing_waits(), outbox.lanes.is_quiet());
         let (may_gather, had_ready) = (outbox.lanes.may_gather(), outbox.lanes.has_ready());
-        // Renewals are sent under the lock of their hold.
         let renews = job.action.renews();
         let mut early = outbox.put(&shared.name, job, reply_to, now);
         // A job that may leave already has woken the supervisor, which may let the jobs gather.
@@ -121,7 +120,8 @@ impl NodeHandle {
         if !shared.task.is_running() {
             early.extend(shared.send_last(now));
             if renews {
-                // The scheduler starts the task again. Here, its end on a runtime that shuts down would answer the jobs.
+                // The scheduler of the hold starts the task again. A task that is started here, on a runtime that shuts
+                // down, would answer what waits as it ends: under the lock of the hold.
                 return early;
             }
             if shared.task.elsewhere().is_some() {

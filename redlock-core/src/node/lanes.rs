@@ -225,7 +225,8 @@ impl Lanes {
     }
 
     fn gone(&mut self, jobs: &[Queued]) {
-        let cleanups = jobs.iter().map(|item| cleanup(&item.job)).sum();
+        let cleanups: usize = jobs.iter().map(|item| cleanup(&item.job)).sum();
+        debug_assert!(cleanups <= self.cleanups);
         self.cleanups = self.cleanups.saturating_sub(cleanups);
     }
 

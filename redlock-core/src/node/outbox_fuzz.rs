@@ -37,7 +37,7 @@ struct Run {
 /// # Panics
 ///
 /// When a batch is too large, or a claim that may be set on the node was released there and no
-/// delete of it is ever sent (rule 5).
+/// delete of it is ever sent (rule 5), or deletes are counted wrongly.
 pub fn outbox(steps: &[u8]) {
     let mut outbox = Outbox::new(Quarantine::new(Restarts::Trusted, Duration::ZERO));
     outbox.link = Link::Up;
@@ -52,6 +52,8 @@ pub fn outbox(steps: &[u8]) {
         run.answer();
         run.take();
     }
+    run.answer();
+    assert!(run.outbox.has_no_cleanups(), "deletes are counted that have been answered");
     for (key, (_, fate)) in &run.claims {
         assert!(!fate.set || !fate.released || fate.deleted, "claim {key} is never deleted");
     }
@@ -129,6 +131,14 @@ impl Run {
     fn answer(&mut self) {
         self.outbox.lanes.answered(&self.sent);
         self.sent.clear();
+        self.counts();
+    }
+
+    /// A delete is counted while it waits, while it is in flight, and while it is owed.
+    fn counts(&self) {
+        let in_flight = self.sent.iter().filter(|item| item.job.clean_up().is_some()).count();
+        assert!(self.outbox.cleanups() >= in_flight, "{in_flight} in flight");
+        assert!(!self.outbox.is_idle() || self.outbox.has_no_cleanups());
     }
 
     /// The connection breaks, and another one is there at once.
@@ -144,5 +154,6 @@ impl Run {
         }
         self.outbox.begin_anew(self.now, &unanswered);
         self.outbox.link = Link::Up;
+        self.counts();
     }
 }

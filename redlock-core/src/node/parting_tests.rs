@@ -11,8 +11,15 @@ use std::{
 use futures_util::future::{BoxFuture, FutureExt};
 use tokio::runtime::{Builder, Runtime};
 
-use super::{Command, Connection, Connector, NodeSpec, Opened, Remaining, Reply, Sender, Watchers};
-use crate::{MemoryNode, NodeError, Redlock};
+use super::{
+    Action, Claim, CleanUp, Command, Connection, Connector, Job, NodeSpec, Opened, Places,
+    Remaining, Reply, ReplyTo, Sender, Watchers, deliver,
+};
+use crate::{
+    MemoryNode, NodeError, Redlock,
+    clock::Moment,
+    quorum::{Round, names},
+};
 
 /// A node whose earlier answers are all there at the look with this number. It counts the looks.
 #[derive(Clone)]
@@ -165,4 +172,35 @@ fn the_time_for_the_last_answers_of_a_node_is_set_once() {
     let until = |rest, limit| pipe.lock().parting(rest, Duration::from_secs(limit)).unwrap().1;
     assert_eq!(until(Remaining::Nothing, 1000), until(Remaining::Nothing, 2000));
     assert!(until(Remaining::Nothing, 1000) < until(Remaining::Answers, 1000));
+}
+
+/// A renewal is sent under the lock of its hold, and what is answered may take that lock.
+#[test]
+fn what_is_sent_to_a_node_whose_task_has_ended_answers_nothing_before_it_is_delivered() {
+    let slow = Slow::new(0, Remaining::Answers);
+    let (redlock, first) = (client(&slow), runtime());
+    first.block_on(async { drop(redlock.lock("warm").await.unwrap()) });
+    drop(first);
+    let node = redlock.client().nodes[0].clone();
+    let claim = Arc::new(Claim::new(&"redlock:r".into(), "v".to_owned()));
+    let (since, until) = (Moment::ORIGIN, node.now() + Duration::from_secs(60));
+    let clean_up =
+        CleanUp { since, until, keep_until: since, repeated: false, may_be_unsent: false };
+    let wakes = Places::NONE;
+    let delete = Job::cleaning(&claim, Action::Release { wakes }, clean_up);
+    let extend = Job::new(&claim, Action::Extend { ttl: Duration::from_secs(30) });
+    for (job, answers) in [(extend, 0), (delete, 1)] {
+        let round = Round::new(&names(1), |_| false);
+        // Not in a runtime: no task is started.
+        let early = node.submit(job, ReplyTo::new(&round, 0), node.now());
+        assert!(round.failures().is_empty(), "it was told under the lock of its caller");
+        deliver(early);
+        assert_eq!(round.failures().len(), answers);
+    }
+    runtime().block_on(async {
+        let extend = Job::new(&claim, Action::Extend { ttl: Duration::from_secs(30) });
+        let round = Round::new(&names(1), |_| false);
+        deliver(node.submit(extend, ReplyTo::new(&round, 0), node.now()));
+        assert!(!node.is_running(), "the scheduler of the hold starts it");
+    });
 }

@@ -18,7 +18,7 @@ const IDLE: Duration = Duration::from_secs(1);
 /// How often a client that only tries looks whether the turn of another client is still out, within the time of a turn.
 const LOOKS: u32 = 8;
 
-/// The known state of locks, by their keys. Each use removes expired entries (rule 18).
+/// The known state of locks, by their keys. Looks at any lock remove expired entries (rule 18).
 #[derive(Debug, Default)]
 pub(super) struct Contention {
     known: HashMap<Arc<str>, Contended>,

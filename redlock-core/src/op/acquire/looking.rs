@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures_util::future::try_join_all;
+use futures_util::{StreamExt, stream::FuturesUnordered};
 
 use super::{Fronts, Request};
 use crate::{
@@ -18,11 +18,17 @@ impl Request<'_> {
     pub(super) async fn look(&mut self, fronts: &mut Fronts) -> Result<(), LockError> {
         let passed = fronts.each().filter(|front| front.stands_back());
         let lines: Vec<_> = passed.map(|front| Arc::clone(front.key())).collect();
-        let looks = lines.iter().map(|line| self.others_go_first(line));
-        if try_join_all(looks).await?.contains(&true) {
-            return Err(self.no_turn(&NoTurn::Busy));
+        let now = self.now();
+        let mut is_busy = lines.iter().any(|line| self.client.queues.yields_unseen(line, now));
+        let mut looks = FuturesUnordered::new();
+        if !is_busy {
+            looks.extend(lines.iter().map(|line| self.others_go_first(line)));
         }
-        Ok(())
+        while !is_busy && let Some(others_go_first) = looks.next().await {
+            is_busy = others_go_first?;
+        }
+        drop(looks);
+        if is_busy { Err(self.no_turn(&NoTurn::Busy)) } else { Ok(()) }
     }
 
     /// Asks whether clients in this queue go before a request that has no place there: no client gives it the turn.

@@ -66,7 +66,7 @@ impl Request<'_> {
         let now = self.now();
         self.retries.failed(now);
         if self.retries.limit(now).is_zero() {
-            // A task that waits in the line has asked already: an outage is no holder.
+            // The front of the line may have asked already: an outage is no holder.
             let known = || queues.last_failure(&line).filter(|failure| failure.no_quorum);
             let failure = refused.or_else(known).unwrap_or_else(|| Arc::new(FailedAttempt::full()));
             return Err(self.out_of_time(Some(&failure)));

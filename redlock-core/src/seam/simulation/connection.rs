@@ -120,6 +120,10 @@ impl Sender for Line {
         .boxed()
     }
 
+    fn close(&self) {
+        self.connection.close();
+    }
+
     fn wakes_reader(&self) -> bool {
         false
     }
