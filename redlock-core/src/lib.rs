@@ -151,6 +151,7 @@ mod client;
 mod clock;
 #[cfg(feature = "serde")]
 mod config;
+mod durations;
 mod error;
 mod extension;
 pub mod fence;
@@ -185,7 +186,6 @@ mod timer;
 mod token;
 mod wait;
 mod waiting;
-mod words;
 
 pub use builder::Builder;
 #[cfg(feature = "serde")]
@@ -211,8 +211,8 @@ pub mod __private {
     pub use crate::{
         annotation::*,
         body::{BodyFuture, BodyGuard, OnLost},
+        durations::duration_in_words,
         extension::*,
-        words::duration_in_words,
     };
 }
 

@@ -1,6 +1,6 @@
 //! Durations in words: an integer and a unit.
 //!
-//! `redlock-core/src/words.rs` reads the same words for configurations and the command line. This crate
+//! `redlock-core/src/durations.rs` reads the same words for configurations and the command line. This crate
 //! cannot use it, because redlock-core depends on this crate.
 
 const UNITS: [(&str, u64); 5] =

@@ -4,8 +4,8 @@ use std::{fmt, marker::PhantomData, time::Duration};
 
 use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
 
+use crate::durations;
 use crate::node::{Node, Restarts};
-use crate::words;
 
 /// A type of setting, and the forms in which a file or the environment can say it. `Err` is what to
 /// write instead.
@@ -34,7 +34,7 @@ impl Value for Duration {
         "a duration in words, such as \"30s\", or in whole milliseconds, such as 30000";
 
     fn from_text(text: &str) -> Result<Self, String> {
-        words::duration_in_words(text)
+        durations::duration_in_words(text)
     }
 
     fn from_integer(millis: u64) -> Option<Self> {

@@ -22,7 +22,6 @@ mod health;
 pub(crate) mod intercepted;
 mod job;
 mod lanes;
-mod later;
 #[cfg(test)]
 mod member_tests;
 pub(crate) mod memory;
@@ -41,6 +40,7 @@ pub(crate) mod redis;
 mod refusals;
 mod reply;
 mod reply_to;
+mod resend;
 mod round_trip;
 mod secret;
 mod session;

@@ -1,6 +1,6 @@
 //! Everything that is still to be sent to one node, and whether it may be sent.
 //!
-//! What waits is in [`Lanes`]; what has to be sent again is in [`Later`]. A delete stays until the node
+//! What waits is in [`Lanes`]; what has to be sent again is in [`Resend`]. A delete stays until the node
 //! has confirmed it, also when the task that held the lock is gone (rule 12).
 //!
 //! The size is bounded by what is held, asked for, waited for, or has to be deleted again (rule 18).
@@ -12,8 +12,8 @@ use tokio::sync::oneshot;
 use super::{
     Action, CleanUp, EarlyReply, Job, ReplyTo,
     lanes::{Lanes, Queued},
-    later::Later,
     quarantine::Quarantine,
+    resend::Resend,
 };
 use crate::{
     clock::Moment,
@@ -39,7 +39,7 @@ pub(super) enum Link {
 pub(super) struct Outbox {
     pub(super) link: Link,
     pub(super) lanes: Lanes,
-    later: Later,
+    resend: Resend,
     pub(super) pings: Vec<oneshot::Sender<Result<(), NodeError>>>,
     /// When the previous connection ended, if there was one.
     previous_ended: Option<Moment>,
@@ -53,7 +53,7 @@ impl Outbox {
         Self {
             link: Link::Opening,
             lanes: Lanes::default(),
-            later: Later::default(),
+            resend: Resend::default(),
             pings: Vec::new(),
             previous_ended: None,
             quarantine,
@@ -131,8 +131,8 @@ impl Outbox {
         now: &impl Deref<Target = Moment>,
         spare: Vec<Queued>,
     ) -> (Vec<Queued>, bool) {
-        if !self.later.is_empty() {
-            while let Some(item) = self.later.take_due(**now) {
+        if !self.resend.is_empty() {
+            while let Some(item) = self.resend.take_due(**now) {
                 self.lanes.put_again(item);
             }
         }
@@ -145,14 +145,14 @@ impl Outbox {
             return Some(**now);
         }
         // Due jobs find room once an answer came.
-        self.later.next_due().filter(|_| self.lanes.has_room_for_watches())
+        self.resend.next_due().filter(|_| self.lanes.has_room_for_watches())
     }
 
     /// Sends this job at `due`, and again until the node has confirmed it. Ignores jobs that need not be
     /// repeated. A node that does not answer a delete may still have the `SET` before it, and may run that
     /// `SET` when it comes back.
     pub(super) fn owe(&mut self, job: Arc<Job>, due: Moment) {
-        self.later.add_owed(job, due);
+        self.resend.add_owed(job, due);
     }
 
     /// Owes a delete to a node that answers, if only with an error. Such a node has run all earlier
@@ -184,23 +184,23 @@ impl Outbox {
 
     /// Notes that the node did not answer in time as a waiter left its queue.
     pub(super) fn leave_unheard(&mut self, job: Arc<Job>) {
-        self.later.add_unheard(job);
+        self.resend.add_unheard(job);
     }
 
     /// Notes that the node has answered a command.
     pub(super) fn heard(&mut self) {
-        self.later.heard();
+        self.resend.heard();
     }
 
     /// Asks this again later: a watch whose request failed.
     pub(super) fn ask_again(&mut self, item: Queued, due: Moment) {
-        self.later.add_watch(item, due);
+        self.resend.add_watch(item, due);
     }
 
     /// Notes that the connection has ended, and returns the jobs that were not sent.
     pub(super) fn disconnect(&mut self, now: Moment) -> Vec<Queued> {
         self.previous_ended = Some(now);
-        self.later.drop_watches();
+        self.resend.drop_watches();
         self.lanes.take_all()
     }
 
@@ -216,7 +216,7 @@ impl Outbox {
     /// Gives up the answers to these jobs, which were sent. What is owed among them is sent again.
     pub(super) fn abandon(&mut self, unanswered: &[Queued], now: Moment) {
         self.lanes.answered(unanswered);
-        self.later.owe_unheard(now);
+        self.resend.owe_unheard(now);
         for item in unanswered {
             self.owe(Arc::clone(&item.job), now);
         }
@@ -233,7 +233,7 @@ impl Outbox {
     /// How many deletes are not confirmed: those that were not sent, those without an answer, and those that
     /// have to be tried again.
     pub(super) fn cleanups(&self) -> usize {
-        self.later.cleanups() + self.lanes.cleanups()
+        self.resend.cleanups() + self.lanes.cleanups()
     }
 
     /// Whether no delete has to be repeated.
@@ -243,6 +243,6 @@ impl Outbox {
 
     /// Whether nothing waits, is in flight or has to be repeated.
     pub(super) fn is_idle(&self) -> bool {
-        self.later.cleanups() == 0 && self.lanes.is_quiet()
+        self.resend.cleanups() == 0 && self.lanes.is_quiet()
     }
 }

@@ -44,7 +44,7 @@ const CORE: Layers = Layers {
                 "telemetry.rs",
                 "timer.rs",
                 "token.rs",
-                "words.rs",
+                "durations.rs",
             ],
         ),
         ("node", &["node"]),

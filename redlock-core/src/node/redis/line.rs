@@ -12,7 +12,7 @@ use tokio::{runtime::Id, time::timeout};
 
 use super::{
     failure::{Failure, FailureKind},
-    introduction::Introduction,
+    handshake::Handshake,
     opener::Opener,
     transport::CloseReason,
     url::{Address, Login},
@@ -158,17 +158,17 @@ impl Line {
             .await
             .map_err(|_| close_reason.reason().to_string())?;
         let driver = Box::pin(driver.fuse());
-        let mut introduction =
-            Introduction { redis: redis.clone(), driver, close_reason: close_reason.clone() };
+        let mut handshake =
+            Handshake { redis: redis.clone(), driver, close_reason: close_reason.clone() };
         // It keeps no locks, so that the database is that of the nodes alone.
         let login = Login { database: 0, ..login.cloned().unwrap_or_default() };
         // A server that wants a login says so at the first command.
-        introduction.greet(&login, ProtocolVersion::RESP2).await?;
-        if introduction.driver.is_terminated() {
+        handshake.greet(&login, ProtocolVersion::RESP2).await?;
+        if handshake.driver.is_terminated() {
             return Err(close_reason.reason().to_string().into());
         }
         // Ends when the connection is dropped, and with its runtime.
-        tokio::spawn(introduction.driver);
+        tokio::spawn(handshake.driver);
         Ok(Open { redis, close_reason, runtime: here() })
     }
 }

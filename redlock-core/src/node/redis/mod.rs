@@ -10,7 +10,7 @@
 //! | [`opener`] | an address becomes a connection, with the settings of one node |
 //! | [`dial`], `tls`, `tls_errors` | an address becomes a stream of bytes; which check of TLS failed |
 //! | [`failure`] | why a connection could not be opened |
-//! | [`introduction`], [`info`], [`abilities`] | what the server at the other end says of itself, and which commands it runs |
+//! | [`handshake`], [`info`], [`abilities`] | what the server at the other end says of itself, and which commands it runs |
 //! | [`transport`] | the bytes below redis-rs, and how they ended |
 //! | [`connection`] | batches of commands out, and the end of it noticed |
 //! | [`batch`] | commands that go out in one write, and their answers |
@@ -42,8 +42,8 @@ mod failure;
 mod frame;
 #[cfg(any(test, fuzzing))]
 mod frame_fuzz;
+mod handshake;
 mod info;
-mod introduction;
 mod kept;
 #[cfg(any(feature = "sentinel", feature = "cluster"))]
 mod line;

@@ -20,7 +20,7 @@ use super::{
     dial::Dialer,
     exchange::{Exchange, Setup},
     failure::{Failure, FailureKind},
-    introduction::{Asked, Introduction},
+    handshake::{Asked, Handshake},
     transport::{self, CloseReason, NOT_REDIS},
     url::{Address, Login, Protocol},
 };
@@ -111,7 +111,7 @@ impl Opener {
     }
 
     /// Sends, for RESP3, `HELLO 3 [AUTH user password]`, then `[SELECT database]`, `PING`, and the
-    /// questions of [`Introduction`]; for RESP2 `[AUTH [user] password]` and the same. No
+    /// questions of [`Handshake`]; for RESP2 `[AUTH [user] password]` and the same. No
     /// `CLIENT SETINFO`.
     async fn open_as(
         &self,
@@ -144,17 +144,17 @@ impl Opener {
             .await
             .map_err(|error| hello_failure(error, &close_reason, login))?;
         let driver = Box::pin(driver.fuse());
-        let mut introduction = Introduction { redis, driver, close_reason: close_reason.clone() };
-        introduction.greet(login, version).await?;
+        let mut handshake = Handshake { redis, driver, close_reason: close_reason.clone() };
+        handshake.greet(login, version).await?;
         let native = !self.asks_no_native.load(Ordering::Relaxed);
         let asked = Asked { native, replicas: self.replicas > 0 };
-        let met = introduction.learn(login, version, asked).await.inspect_err(|_| {
+        let met = handshake.learn(login, version, asked).await.inspect_err(|_| {
             // Whatever failed, the next try is the other way round: some proxies hang up at an unknown
             // command.
             self.asks_no_native.store(native, Ordering::Relaxed);
         })?;
         // When it is not polled any more, redis-rs leaves the transport open.
-        drop(introduction);
+        drop(handshake);
         let Some(transport) = loan.take_back() else { return Err(NOT_REDIS.to_owned().into()) };
         let setup = Setup {
             node: Arc::clone(name),

@@ -34,13 +34,13 @@ pub(super) struct Met {
 }
 
 /// A connection that redis-rs uses until the identity of the server is known.
-pub(super) struct Introduction<D> {
+pub(super) struct Handshake<D> {
     pub(super) redis: MultiplexedConnection,
     pub(super) driver: Pin<Box<Fuse<D>>>,
     pub(super) close_reason: CloseReason,
 }
 
-impl<D: Future<Output = ()>> Introduction<D> {
+impl<D: Future<Output = ()>> Handshake<D> {
     /// Logs in (RESP2; RESP3 has done it with `HELLO`) and chooses the database. Makes sure that
     /// the server serves: a server that has too many clients, loads its data or wants a password is
     /// down, and says why.

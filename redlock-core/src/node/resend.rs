@@ -7,7 +7,7 @@ use super::{Job, lanes::Queued, sweep::Sweep};
 use crate::clock::Moment;
 
 #[derive(Debug, Default)]
-pub(super) struct Later {
+pub(super) struct Resend {
     /// The commands, by when they are due. The number keeps the order.
     jobs: BTreeMap<(Moment, u64), Queued>,
     numbered: u64,
@@ -19,7 +19,7 @@ pub(super) struct Later {
     unheard: Vec<Arc<Job>>,
 }
 
-impl Later {
+impl Resend {
     /// Adds a watch. A node that sits out is asked when it votes again: until then its watches would
     /// pile up, most of which nothing waits for any more (rule 18).
     pub(super) fn add_watch(&mut self, item: Queued, due: Moment) {
