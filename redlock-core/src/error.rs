@@ -23,7 +23,7 @@ pub enum LockError {
     /// Another client or another task holds the lock, or has its turn. Nothing ran.
     ///
     /// This is also the answer when several attempts split the votes of the nodes, when `max_waiters` requests of this
-    /// process wait already, and when the lock was taken away before its body began: by
+    /// process wait for the resource already, and when the lock was taken away before its body began: by
     /// [`release_all`](crate::Redlock::release_all), by `max_hold` or from outside.
     #[non_exhaustive]
     Held {
@@ -46,8 +46,9 @@ pub enum LockError {
     },
     /// Too many nodes failed for a quorum, or the quorum came too late to be of use.
     ///
-    /// From a request it means that nothing ran. From [`release`](crate::LockGuard::release) and
-    /// [`extend`](crate::LockGuard::extend) it means that the outcome is unknown. An attempt ends as soon as it cannot
+    /// From a request it means that nothing ran. From [`release`](crate::LockGuard::release),
+    /// [`extend`](crate::LockGuard::extend) and [`force_release`](crate::Redlock::force_release) it means that the
+    /// outcome is unknown. An attempt ends as soon as it cannot
     /// succeed. If some nodes refuse and others fail, the answers that arrive first decide between this and
     /// [`Held`](Self::Held).
     #[non_exhaustive]
@@ -67,8 +68,8 @@ pub enum LockError {
     },
     /// The lock was held and is lost. The work under it may have had effects.
     ///
-    /// Two cases return it before anything ran: a body that would have joined a hold that is lost, and a lease that can
-    /// no longer be [adopted](crate::Redlock::adopt).
+    /// In two cases the body of the request itself did not run. It would have joined a hold that is lost: the body around
+    /// it has run. Or a lease can no longer be [adopted](crate::Redlock::adopt): nothing ran.
     #[non_exhaustive]
     Lost {
         /// The resource that was locked.
@@ -149,8 +150,8 @@ impl LockError {
     /// The time after which to make the same call again. `None` if a retry alone does not help.
     ///
     /// For a held lock it is the `retry_delay` of the request. If the body around the call holds the lock, that body
-    /// has to end first. For a missing quorum and for a shutdown it is one second: a client connects to a node again
-    /// within less than that. For a lost lock it is `None`, because only the caller knows whether the work may be
+    /// has to end first. For a missing quorum it is one second: a client connects to a node again within less than that.
+    /// For a shutdown it is one second as well: ask another instance. For a lost lock it is `None`, because only the caller knows whether the work may be
     /// repeated.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {

@@ -4,7 +4,7 @@
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 //! use redlock_core::Redlock;
 //!
-//! let redlock = Redlock::in_memory(5); // or Redlock::connect(["redis://..", ..]).await?
+//! let redlock = Redlock::in_memory(5); // in a service: Redlock::builder().nodes([..]).build()?
 //! let guard = redlock.lock("invoice:42").await?;
 //! assert!(guard.is_valid()); // renews itself until it is released or dropped
 //! guard.release().await?;
@@ -18,8 +18,9 @@
 //!
 //! # The guarantee, and its limits
 //!
-//! No two holders overlap inside their validity, under two conditions: clocks run at nearly the same rate, and fewer
-//! nodes lose a lock early than another client needs for a quorum. This is the promise of Redlock, and no more:
+//! No two holders overlap inside their validity, under two conditions: clocks run at nearly the same rate, and the nodes
+//! that lose a lock early, together with those that never had it, are no quorum. This is the promise of Redlock, and no
+//! more:
 //!
 //! - A process that is paused between a check and a write can write after its lease has ended.
 //! - Another client can take the lock when enough nodes lose it early: a clock is set forward, `FLUSHALL`, eviction.
@@ -43,7 +44,8 @@
 //! - **Do not block the runtime.** Renewals run on the runtime that used the client first. If all its threads are
 //!   blocked, the lock is lost when its validity ends. Run such code in `spawn_blocking`, pass it a
 //!   [`LockHandle`], and let it check [`is_valid`](LockHandle::is_valid).
-//! - **From synchronous code, use `Runtime::block_on`.** There is no blocking interface.
+//! - **From a thread outside the runtime, use `Handle::block_on`.** There is no blocking interface. The runtime must keep
+//!   running: a current-thread runtime renews locks only while a thread is in its `Runtime::block_on`.
 //! - **End with [`Redlock::shutdown`]**, so that the next holder need not wait for the ttl.
 //! - **In tests, use [`Redlock::in_memory`].** A [`MemoryNode`] can be stopped, slowed and restarted.
 //!
@@ -68,7 +70,7 @@
 //! | `redlock_held` | gauge | `label`, `mode` | locks held now: `exclusive`, `shared` (readers), `permit`; a set counts as one |
 //! | `redlock_leases_given_total` | counter | `label` | locks given away by [`LockGuard::into_lease`] that another client can adopt; those taken up are `redlock_acquires_total` with `adopted` |
 //! | `redlock_waiting` | gauge | `label` | requests that wait now, for their turn or for another attempt |
-//! | `redlock_wakeups_total` | counter | `label`, `cause` | waiting requests that stop waiting, by the [cause](#the-causes-of-wake-ups) |
+//! | `redlock_wakeups_total` | counter | `label`, `cause` | how often a waiting request was woken, by the [cause](#the-causes-of-wake-ups) |
 //! | `redlock_queue_places` | gauge | | places in the queues between processes now |
 //! | `redlock_queue_ahead` | histogram | `label` | clients ahead when such a queue is joined |
 //! | `redlock_node_up` | gauge | `node` | 1 while the node is connected |

@@ -96,7 +96,8 @@ impl Redlock {
     /// Requests the lock on `resource`, 1 to 1024 bytes. Await the request to get a guard.
     ///
     /// Avoid braces in names, except for the hash tag of a cluster: the queue, the permits and the fencing counter of a
-    /// lock have keys like `job:{redlock:job}:fence`, beside the lock.
+    /// lock have keys like `job:{redlock:job}:fence`, beside the lock. With a hash tag, the counter of `{order}` has the
+    /// key `{order}:fence`.
     pub fn lock(&self, resource: impl Into<String>) -> LockRequest {
         LockRequest::new(&self.client, Resources::One(resource.into()), LockOptions::new())
     }
@@ -158,8 +159,7 @@ impl Redlock {
     /// This takes one round trip. From now on, the lock is as if it were acquired with the same settings, but without a
     /// label.
     ///
-    /// Only nodes that had confirmed the lock at the hand-over may vote, and no node that sits out after a restart.
-    /// This proves that no other client held the lock in between.
+    /// A node votes only if it had confirmed the lock at the hand-over, and does not sit out after a restart. This proves that no other client held the lock in between.
     ///
     /// Give a lease to one client. If several try to adopt it at once, at most one of them gets the lock, and possibly
     /// none.

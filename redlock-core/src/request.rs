@@ -33,8 +33,8 @@ impl LockRequest {
     }
 
     /// Also requests a [`FencingToken`](crate::FencingToken). Pass it to the store with each write. The store refuses a
-    /// token smaller than one that it has seen, so a holder that was paused cannot write, however long the pause was.
-    /// See [`fence`](crate::fence). Off by default.
+    /// token smaller than one that it has seen, so a holder cannot write once a later holder has registered there,
+    /// however long it was paused. See [`fence`](crate::fence). Off by default.
     ///
     /// # Cost
     ///

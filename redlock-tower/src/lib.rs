@@ -15,7 +15,7 @@
 //!     format!("{} is paid", lock.resource())
 //! }
 //!
-//! let redlock = Redlock::in_memory(3); // or Redlock::connect(["redis://..", ..]).await?
+//! let redlock = Redlock::in_memory(3); // in a service: Redlock::builder().nodes([..]).build()?
 //! let by_order = RedlockLayer::http(redlock.clone(), extract::path_param("id").prefix("order:"))
 //!     .methods([Method::POST])
 //!     .wait(Duration::from_millis(500));
@@ -144,8 +144,8 @@
 //!
 //! Two layers around the same handler, or a layer and a `#[redlock]` annotation, may have the same key.
 //! The inner one joins the lock of the outer one, and the outermost one releases it. The lock has the settings of the
-//! outer one. The inner `max_hold` has no effect. If the inner one asks for `fenced`, or for a longer `min_hold` than
-//! the outer lock has, the request fails with [`Config`](redlock_core::LockError::Config). A writer inside a reader is
+//! outer one. The inner `max_hold` has no effect. If the inner one asks for `fenced` and the outer one is not fenced,
+//! or for a longer `min_hold` than the outer one has, the request fails with [`Config`](redlock_core::LockError::Config). A writer inside a reader is
 //! refused as held.
 //!
 //! With different keys, every handler must take them in the same order: otherwise two requests can wait for each other.

@@ -31,7 +31,8 @@
 //!
 //! This holds while the nodes keep their counters. A counter that was lost or that has expired starts again from the
 //! clock of the client that asks. That is larger than every earlier number if the wall clocks of all clients differ by
-//! less than half of `max_ttl`: a node that lost its data gives no votes for at least `max_ttl`.
+//! less than half of `max_ttl`: a node that lost its data gives no votes for at least `max_ttl`. With
+//! [`Restarts::Trusted`](crate::Restarts::Trusted), or if a counter was deleted without a restart, it votes at once.
 //!
 //! # What it costs
 //!

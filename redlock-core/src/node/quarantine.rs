@@ -25,14 +25,14 @@ pub enum Restarts {
     #[default]
     Observed,
     /// Like `Observed`, and a node also sits out if it had been up for less than `max_ttl` plus the drift allowance
-    /// when this client first saw it. So it does not matter when this client was started. In a new deployment, the
-    /// first locks wait until the nodes have sat out once.
+    /// when this client first saw it. So it does not matter when this client was started. In a new deployment,
+    /// requests fail with `NoQuorum` until the nodes have sat out once, unless their `wait` is longer.
     ///
     /// A server counts as young if its uptime cannot be read: without the permission to run `INFO`, every new client
-    /// waits for that time.
+    /// gets no lock for that time.
     Strict,
-    /// Any node may vote at once. Use it only if all nodes persist every write before
-    /// they answer (`appendonly yes`, `appendfsync always`): otherwise a restart can give a lock twice.
+    /// Any node may vote at once. Use it only if no node loses a write that it has answered: with `appendonly yes` and
+    /// `appendfsync always`, or as a service that promises it. Otherwise a restart can give a lock twice.
     Trusted,
 }
 
