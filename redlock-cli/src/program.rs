@@ -1,8 +1,8 @@
 //! From the command line to the exit code.
 
-use std::{process::ExitCode, time::Duration};
+use std::{env, ffi::OsString, process::ExitCode, time::Duration};
 
-use clap::Parser;
+use clap::{Parser, error::ErrorKind};
 use redlock_core::{Node, Redlock};
 
 #[cfg(feature = "tls")]
@@ -16,10 +16,14 @@ use crate::{
 
 pub(crate) fn main() -> ExitCode {
     let done = match Arguments::try_parse() {
-        Ok(arguments) => start(arguments),
+        Ok(arguments) => {
+            all_nodes(&arguments.nodes, env::args_os()).and_then(|()| start(arguments))
+        }
         Err(error) if error.use_stderr() => {
             let text = error.to_string();
-            if text.contains("://") || text.contains('@') {
+            // The help shows no argument.
+            let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+            if !is_help && (text.contains("://") || text.contains('@')) {
                 // A URL in the wrong place may hold a password.
                 let what = error.kind().as_str().unwrap_or("this command line cannot work");
                 show::tell(format_args!("{what}: {URL_HIDDEN}"));
@@ -38,6 +42,26 @@ pub(crate) fn main() -> ExitCode {
         }
         failure.exit_code()
     })
+}
+
+/// Refuses nodes before the command and behind it: the parser knows the last ones alone, and their quorum is another.
+fn all_nodes(nodes: &Nodes, words: impl Iterator<Item = OsString>) -> Result<(), Failure> {
+    let mut words = words.take_while(|word| word != "--");
+    let mut named = 0;
+    while let Some(word) = words.next() {
+        let word = word.to_string_lossy();
+        let urls = match word.strip_prefix("--node") {
+            Some("") => words.next().map(|it| it.to_string_lossy().into_owned()),
+            Some(rest) => rest.strip_prefix('=').map(str::to_owned),
+            None => None,
+        };
+        named += urls.map_or(0, |urls| urls.split(',').count());
+    }
+    if named == 0 || named == nodes.urls.len() {
+        return Ok(());
+    }
+    let problem = "--node stands before the command and behind it: write all nodes in one place";
+    Err(Failure::new(USAGE, problem))
 }
 
 fn start(arguments: Arguments) -> Result<ExitCode, Failure> {

@@ -10,8 +10,12 @@ use std::{
 };
 
 use redlock_core::{LockError, LockGuard, Redlock, Released};
-use rustix::process::{
-    Pid, Signal, WaitOptions, kill_process, kill_process_group, test_kill_process_group, waitpgid,
+use rustix::{
+    io::Errno,
+    process::{
+        Pid, Signal, WaitOptions, kill_process, kill_process_group, test_kill_process_group,
+        waitpgid,
+    },
 };
 use tokio::{
     process::{Child, Command},
@@ -67,18 +71,18 @@ pub(crate) async fn run(redlock: &Redlock, run: Run, ttl: Duration) -> Result<Ex
     let ended = command.watch(&guard, &mut signals, &run).await;
     // A lock that was lost is not extended: the answer says why it was lost.
     let lost = match ended {
-        Ok(Ended::Lost) => guard.extend(ttl).await.err(),
+        Ok(Ended::Lost(_)) => guard.extend(ttl).await.err(),
         _ => None,
     };
     let released = guard.release().await;
     match ended.map_err(|error| Failure::new(INTERNAL, format!("lost the command: {error}")))? {
-        Ended::Lost => {
+        Ended::Lost(how) => {
             let why = lost.map_or_else(|| "the lock was lost".to_owned(), |it| it.to_string());
-            Err(Failure::new(LOST, format!("{why}: the command was stopped")))
+            Err(Failure::new(LOST, format!("{why}: {how}")))
         }
-        Ended::TooLong => {
+        Ended::TooLong(how) => {
             tell_of(&released);
-            let why = "was held for as long as max_hold allows: the command was stopped";
+            let why = format!("was held for as long as max_hold allows: {how}");
             Err(Failure::new(LOST, format!("the lock on {:?} {why}", run.resource)))
         }
         Ended::ByItself(status) => {
@@ -110,11 +114,16 @@ fn cannot_run(run: &Run, error: &io::Error) -> Failure {
 /// How the command came to its end.
 enum Ended {
     ByItself(ExitStatus),
-    /// It was stopped, because the lock was lost.
-    Lost,
-    /// It was stopped, because it had run for as long as it may.
-    TooLong,
+    /// It was to stop, because the lock was lost. How it ended.
+    Lost(&'static str),
+    /// It was to stop, because it had run for as long as it may. How it ended.
+    TooLong(&'static str),
 }
+
+const STOPPED: &str = "the command was stopped";
+
+/// As under sudo, without being root.
+const NOT_STOPPED: &str = "the command may not be stopped by this user, and has ended by itself";
 
 /// The command, and what it has started.
 struct Running {
@@ -181,12 +190,10 @@ impl Running {
                     return Ok(Ended::ByItself(status));
                 }
                 () = &mut lost => {
-                    self.stop(signals, kill_after).await?;
-                    return Ok(Ended::Lost);
+                    return Ok(Ended::Lost(self.stop(signals, kill_after).await?));
                 }
                 () = &mut too_long => {
-                    self.stop(signals, kill_after).await?;
-                    return Ok(Ended::TooLong);
+                    return Ok(Ended::TooLong(self.stop(signals, kill_after).await?));
                 }
                 signal = signals.next() => {
                     self.pass_on(signal);
@@ -198,10 +205,19 @@ impl Running {
         }
     }
 
-    async fn stop(&mut self, signals: &mut Signals, kill_after: Duration) -> io::Result<()> {
-        self.send(Signal::TERM);
+    /// Returns how it ended.
+    async fn stop(
+        &mut self,
+        signals: &mut Signals,
+        kill_after: Duration,
+    ) -> io::Result<&'static str> {
+        let may_stop = self.send(Signal::TERM);
+        if !may_stop {
+            show::tell("the command may not be stopped by this user: it goes on without the lock");
+        }
         self.wake();
-        self.see_off(signals, kill_after).await
+        self.see_off(signals, kill_after).await?;
+        Ok(if may_stop { STOPPED } else { NOT_STOPPED })
     }
 
     /// Waits until the command and all of its group have ended, and kills them if that takes too long.
@@ -216,7 +232,14 @@ impl Running {
             }
         }
         self.send(Signal::KILL);
-        self.child.wait().await?;
+        loop {
+            tokio::select! {
+                biased;
+                ended = self.child.wait() => break ended.map(drop)?,
+                // One that may not be killed may still end when its user signals it.
+                signal = signals.next() => self.pass_on(signal),
+            }
+        }
         // Its group needs a moment, too.
         timeout(CLEAN_UP, self.gone()).await.unwrap_or(Ok(()))
     }
@@ -248,21 +271,20 @@ impl Running {
         self.send(Signal::CONT);
     }
 
-    /// Sends a signal to the command and all of its group.
-    fn send(&self, signal: Signal) {
+    /// Sends a signal to the command and all of its group. False if this user may not.
+    fn send(&self, signal: Signal) -> bool {
         if self.leads_group {
             // It may have ended just now.
-            let _ = self.id.map(|id| kill_process_group(id, signal));
+            self.id.is_none_or(|id| kill_process_group(id, signal) != Err(Errno::PERM))
         } else {
-            self.send_alone(signal);
+            self.send_alone(signal)
         }
     }
 
-    fn send_alone(&self, signal: Signal) {
+    fn send_alone(&self, signal: Signal) -> bool {
         // Another process may have the id of a command that was waited for.
-        if let Some(id) = self.id.filter(|_| self.child.id().is_some()) {
-            let _ = kill_process(id, signal);
-        }
+        let running = self.id.filter(|_| self.child.id().is_some());
+        running.is_none_or(|id| kill_process(id, signal) != Err(Errno::PERM))
     }
 }
 
@@ -285,7 +307,12 @@ fn has_processes(group: Pid) -> bool {
     // As the first process of a container, this one inherits what the command leaves behind. A process that has
     // ended stays in its group until it is reaped.
     while let Ok(Some(_)) = waitpgid(group, WaitOptions::NOHANG) {}
-    test_kill_process_group(group).is_ok()
+    are_there(test_kill_process_group(group))
+}
+
+/// Whether a question after processes has found any. Those of another user, as under sudo, may not be signalled.
+fn are_there(found: Result<(), Errno>) -> bool {
+    found != Err(Errno::SRCH)
 }
 
 /// The exit code of a command, as shells tell it.
@@ -299,4 +326,15 @@ fn code(status: ExitStatus) -> ExitCode {
 
 fn by_signal(signal: i32) -> ExitCode {
     u8::try_from(128 + signal).unwrap_or(INTERNAL).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_of_another_user_are_there_although_they_may_not_be_signalled() {
+        assert!(are_there(Ok(())) && are_there(Err(Errno::PERM)));
+        assert!(!are_there(Err(Errno::SRCH)));
+    }
 }

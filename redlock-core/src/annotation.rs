@@ -67,8 +67,14 @@ pub fn of_pools<I>(names: I, resource: impl IntoResource, options: &LockOptions)
 where
     I: IntoIterator<Item: AsRef<str>>,
 {
+    let resources = resource.into_resource().0;
+    let names: Vec<_> = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
+    // One pool is its own client: a body inside joins the hold of that client.
+    if let [name] = &names[..] {
+        return call_pool(name, resources, options);
+    }
     match pools::quorum_of(names) {
-        Ok(client) => call(&client, resource.into_resource().0, options),
+        Ok(client) => call(&client, resources, options),
         Err(error) => Call(Run::refused(error)),
     }
 }

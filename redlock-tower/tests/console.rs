@@ -204,6 +204,13 @@ async fn places_and_rows_are_bounded() {
     );
     open.pop();
     assert_eq!(get(&console, "/?events").await.status(), StatusCode::OK, "one was closed");
+    // The others do not read any more, and are never polled again.
+    sleep(11 * SECOND).await;
+    let mut again = Vec::new();
+    for _ in 0..MAX_PAGES {
+        again.push(get(&console, "/?events").await);
+    }
+    assert!(again.iter().all(|it| it.status() == StatusCode::OK), "their time is over");
 
     let mut guards = Vec::new();
     for number in 0..MAX_ROWS + 7 {

@@ -88,7 +88,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // dropped.
     pools::shutdown(GRACE).await;
     drop(stop); // no new connections
-    server.await??; // every response is delivered
+    // Every response is delivered. A client that still sends its request, before any handler has it, is not waited for.
+    if let Ok(ended) = tokio::time::timeout(GRACE, server).await {
+        ended??;
+    }
     background.await?;
     Ok(())
 }

@@ -269,6 +269,7 @@ fn what_cannot_work_is_64_and_no_quorum_is_69() {
         &["run", "r", "--max-hold", "0s", "--", "true"],
         &["run", "", "--", "true"],
         &["--node", "http://x", "health"],
+        &["--node", "redis://a", "health", "--node=redis://b,redis://c"],
         &["fly"],
         &[],
     ] {
@@ -286,6 +287,10 @@ fn what_cannot_work_is_64_and_no_quorum_is_69() {
         let is_hidden = !told.contains("secret") && told.contains("behind --node");
         assert!(code == 64 && is_hidden, "{words:?}: {told}");
     }
+    let bare =
+        Command::new(env!("CARGO_BIN_EXE_redlock")).env_remove("REDLOCK_NODES").output().unwrap();
+    let (code, _, help) = told(bare);
+    assert!(code == 64 && help.contains("Usage:"), "{help}");
     for without in [None, Some(""), Some(" , ")] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_redlock"));
         command.env_remove("REDLOCK_NODES").envs(without.map(|urls| ("REDLOCK_NODES", urls)));

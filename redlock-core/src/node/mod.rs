@@ -38,6 +38,8 @@ mod quarantine;
 pub(crate) mod queue_keys;
 pub(crate) mod redis;
 mod refusals;
+#[cfg(test)]
+mod refused_tests;
 mod reply;
 mod reply_to;
 mod resend;

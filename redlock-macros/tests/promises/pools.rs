@@ -64,3 +64,22 @@ async fn a_pool_that_is_not_installed_is_refused_by_name() {
         "{refused:?}"
     );
 }
+
+#[redlock(resource = "nested", pool = "promises-one")]
+async fn outside() -> Result<(), AppError> {
+    Ok(inside().await?)
+}
+
+#[redlock(resource = "nested", pools = ["promises-one"])]
+async fn inside() -> Result<(), LockError> {
+    Ok(())
+}
+
+/// A client of its own for the one pool would wait for the body around it.
+#[tokio::test(start_paused = true)]
+async fn a_list_of_one_pool_is_that_pool() {
+    pools::install("promises-one", Redlock::in_memory(1)).unwrap();
+    let begun = tokio::time::Instant::now();
+    outside().await.unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+}

@@ -1,13 +1,17 @@
 //! Keeps an open page up to date.
 
-use std::{convert::Infallible, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use axum::body::Body;
 use futures_util::stream;
 use redlock_core::Redlock;
 use tokio::{
     sync::OwnedSemaphorePermit,
-    time::{Instant, sleep},
+    time::{Instant, sleep, sleep_until},
 };
 
 use super::{page, snapshot::Snapshot};
@@ -24,13 +28,37 @@ struct Viewer {
     ends: Instant,
     /// Nothing was sent yet.
     is_new: bool,
-    /// Frees its place when the page is closed.
-    _place: OwnedSemaphorePermit,
+    _place: Place,
+}
+
+/// The place of a page. It is free when the page is closed, or when its answer should have ended: nothing polls the
+/// answer to a browser that does not read.
+struct Place(Arc<Mutex<Option<OwnedSemaphorePermit>>>);
+
+impl Place {
+    fn new(place: OwnedSemaphorePermit, ends: Instant) -> Self {
+        let place = Arc::new(Mutex::new(Some(place)));
+        let kept = Arc::downgrade(&place);
+        tokio::spawn(async move {
+            sleep_until(ends).await;
+            if let Some(kept) = kept.upgrade() {
+                drop(Self(kept));
+            }
+        });
+        Self(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
 }
 
 /// An event now and after each pause: what is inside `main` of the page.
 pub(super) fn events(redlock: Redlock, place: OwnedSemaphorePermit) -> Body {
     let ends = Instant::now() + LONGEST;
+    let place = Place::new(place, ends);
     let viewer = Viewer { redlock, ends, is_new: true, _place: place };
     Body::from_stream(stream::unfold(viewer, |mut viewer| async move {
         if !std::mem::take(&mut viewer.is_new) {

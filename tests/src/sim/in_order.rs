@@ -130,7 +130,11 @@ impl Scene<'_> {
                 world.log.violation(format!("a task panicked: {error}"));
             }
         }
-        if valid == Some(true) {
+        if valid != Some(true) {
+            world
+                .log
+                .violation("a lock was not had, or lost, although nothing was wrong".to_owned());
+        } else {
             let alive: Vec<usize> =
                 (0..waiters.len()).filter(|place| !dead.contains(place)).collect();
             // A refresh that crosses the turn on its way puts the entry back.

@@ -72,6 +72,8 @@ struct Slots {
     /// Since when a permit was free, a task waited, and none was given one.
     idle_since: Option<u64>,
     longest: u64,
+    /// How many had a permit at once.
+    most: usize,
 }
 
 impl Slots {
@@ -83,6 +85,7 @@ impl Slots {
             None => self.tasks.remove(&task),
         };
         let held = self.tasks.values().filter(|has| **has).count();
+        self.most = self.most.max(held);
         let is_idle = held < self.count && held < self.tasks.len();
         if has_begun || !is_idle {
             let since = self.idle_since.take().unwrap_or(now);
@@ -115,6 +118,7 @@ async fn permits(world: &Arc<World>, rng: &mut Rng) {
         tasks: BTreeMap::new(),
         idle_since: None,
         longest: 0,
+        most: 0,
     };
     let slots = Arc::new(Mutex::new(slots));
     let mut tasks = Vec::new();
@@ -152,7 +156,13 @@ async fn permits(world: &Arc<World>, rng: &mut Rng) {
         limit += LIFE + REFRESH + 2 * ttl(world);
     }
     finished(world, tasks).await;
-    let longest = locked(&slots).longest;
+    let (longest, most) = {
+        let slots = locked(&slots);
+        (slots.longest, slots.most)
+    };
+    if most > usize::try_from(count).unwrap_or(usize::MAX) {
+        world.log.violation(format!("{most} tasks had one of {count} permits at once"));
+    }
     if longest > limit {
         world.log.delay(format!(
             "a permit was free for {longest} ms while clients waited, over the {limit} ms that bound it"

@@ -9,6 +9,7 @@ mod connecting;
 mod fence;
 #[cfg(any(feature = "sentinel", feature = "cluster"))]
 mod lines;
+mod places;
 mod released_together;
 mod server;
 mod shared;
