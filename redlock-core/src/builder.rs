@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use crate::{
     client::Client,
     clock::{Clock, SystemClock, TokioClock},
+    drift::drift,
     error::LockError,
-    lease::validity,
     metrics,
     node::{Context, Node, NodeHandle, NodeSpec, Restarts, Source, memory::MemoryNode},
     options::{LockOptions, call_settings},
@@ -181,8 +181,7 @@ fn context(settings: &Settings, clock: &Arc<dyn Clock>, entropy: &Arc<dyn Entrop
         node_timeout: settings.node_timeout,
         connect_timeout: settings.connect_timeout,
         restarts: settings.restarts,
-        sits_out: settings.max_ttl
-            + validity::drift(settings.max_ttl, settings.clock_drift_factor()),
+        sits_out: settings.max_ttl + drift(settings.max_ttl, settings.clock_drift_factor()),
     }
 }
 

@@ -153,6 +153,7 @@ mod client;
 mod clock;
 #[cfg(feature = "serde")]
 mod config;
+mod drift;
 mod durations;
 mod error;
 mod extension;

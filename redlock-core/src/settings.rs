@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::{
+    drift::drift,
     error::LockError,
     node::Restarts,
     options::{LockOptions, call_settings},
@@ -99,6 +100,13 @@ impl Settings {
             return Err(LockError::config(format!(
                 "clock_drift_factor is {}: use a fraction of the ttl from 0 to below 1, usually 0.01",
                 terms.clock_drift_factor
+            )));
+        }
+        let reserve = drift(terms.ttl, terms.clock_drift_factor);
+        if reserve >= terms.ttl {
+            return Err(LockError::config(format!(
+                "a ttl of {:?} leaves no time to hold a lock, because {reserve:?} of it are given up to clocks of different rates: use a longer ttl or a smaller clock_drift_factor",
+                terms.ttl
             )));
         }
         if terms.min_hold > self.max_ttl {

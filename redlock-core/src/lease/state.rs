@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     clock::{Moment, Reading},
+    drift::drift,
     error::LostReason,
     node::Expected,
     quorum::Round,
@@ -274,7 +275,7 @@ impl HoldState {
         Expected {
             until: *confirmed + *ttl,
             longest: expired_by.since(*confirmed),
-            allowance: validity::drift(*ttl, *clock_drift_factor),
+            allowance: drift(*ttl, *clock_drift_factor),
         }
     }
 }

@@ -60,6 +60,8 @@ fn row_44_settings_that_cannot_work_are_refused_by_build() {
         (one().ttl(Duration::MAX).max_ttl(Duration::MAX), "max_ttl"),
         (one().ttl(Duration::from_millis(u64::MAX)).max_ttl(Duration::MAX), "max_ttl"),
         (one().node_timeout(Duration::ZERO), "node_timeout"),
+        (one().node_timeout(Duration::from_micros(1)).ttl(Duration::from_millis(2)), "no time"),
+        (one().clock_drift_factor(0.9999).ttl(10 * SECOND), "no time"),
         (one().clock_drift_factor(1.5), "1.5"),
         (one().clock_drift_factor(-0.1), "-0.1"),
         (one().clock_drift_factor(f64::NAN), "NaN"),

@@ -44,6 +44,7 @@ const CORE: Layers = Layers {
                 "telemetry.rs",
                 "timer.rs",
                 "token.rs",
+                "drift.rs",
                 "durations.rs",
             ],
         ),
