@@ -12,6 +12,7 @@ use redlock_core::Restarts;
 
 use super::{
     first_come::first_come,
+    holds::hold,
     in_order,
     operators::{jobs_done, operators},
     sharing::sharing,
@@ -50,6 +51,7 @@ pub(super) async fn finish(world: &Arc<World>) {
     let max_ttl = world.plan.settings.max_ttl;
     sleep(max_ttl + max_ttl / 4 + CLEAN_UP).await;
     nothing_at_all(world);
+    nothing_owed(world).await;
     progress(world).await;
     in_order::in_order(world).await;
     sharing(world).await;
@@ -80,6 +82,22 @@ fn nothing_at_all(world: &World) {
     }
 }
 
+/// No client that is alive holds a lock, or owes a delete (rules 5 and 18).
+async fn nothing_owed(world: &World) {
+    for client in world.clients().into_iter().filter(|client| !client.has_crashed()) {
+        let redlock = client.redlock();
+        let asked = async move { (redlock.held().len(), redlock.health().await) };
+        let Some((held, healths)) = client.life.process.inside(asked).await else { continue };
+        let owed: usize = healths.iter().map(|node| node.pending_cleanups).sum();
+        if held > 0 || owed > 0 {
+            let number = client.number;
+            world.log.violation(format!(
+                "c{number} holds {held} locks and owes {owed} deletes after all has ended"
+            ));
+        }
+    }
+}
+
 /// How long it may take until each of this many clients had a turn.
 pub(super) fn prompt(world: &World, turns: usize) -> u64 {
     // Told of its turn, a client asks, lets go and tells the next.
@@ -102,7 +120,7 @@ async fn progress(world: &Arc<World>) {
         let told = world.plan_of(client).manners.pushes;
         for key in 0..world.plan.keys {
             let (world, redlock) = (Arc::clone(world), client.redlock());
-            let number = client.number;
+            let (holder, number) = (Arc::clone(client), client.number);
             calls.push(tokio::spawn(client.life.process.inside(async move {
                 let request = redlock
                     .lock(format!("k{key}"))
@@ -118,8 +136,7 @@ async fn progress(world: &Arc<World>) {
                                 "c{number} was not woken when k{key} was free: it waited {waited} ms"
                             ));
                         }
-                        sleep(1).await;
-                        drop(guard);
+                        hold(&world, &holder, key, guard, 1).await;
                         world.log.note(
                             [51, number as u64, key as u64],
                             || format!("c{number}"),
@@ -158,7 +175,7 @@ async fn turns(world: &Arc<World>) {
     for client in queued.into_iter().flat_map(|client| std::iter::repeat_n(client, tasks_each)) {
         let told = world.plan_of(client).manners.pushes;
         let (world, waiting) = (Arc::clone(world), Arc::clone(&waiting));
-        let (redlock, number) = (client.redlock(), client.number);
+        let (redlock, number, holder) = (client.redlock(), client.number, Arc::clone(client));
         tasks.push(tokio::spawn(client.life.process.inside(async move {
             let begun = world.now();
             let mut had_it = false;
@@ -175,8 +192,7 @@ async fn turns(world: &Arc<World>) {
                 if !std::mem::replace(&mut had_it, true) {
                     waiting.fetch_sub(1, Relaxed);
                 }
-                sleep(1).await;
-                drop(guard);
+                hold(&world, &holder, 0, guard, 1).await;
             }
         })));
     }
@@ -209,9 +225,10 @@ fn greedy(
     async move {
         let limit = world.now() + prompt(&world, 4 * waiting.load(Relaxed));
         while waiting.load(Relaxed) > 0 && world.now() <= limit {
-            let tried = client.redlock().try_lock("k0").await;
-            sleep(1).await;
-            drop(tried);
+            match client.redlock().try_lock("k0").await {
+                Ok(guard) => hold(&world, &client, 0, guard, 1).await,
+                Err(_) => sleep(1).await,
+            }
         }
     }
 }

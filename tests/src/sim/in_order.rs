@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 
 use super::{
     finish::in_queue,
+    holds::hold,
     rng::Rng,
     world::{Client, World, ms, sleep},
 };
@@ -156,7 +157,7 @@ impl Scene<'_> {
     ) -> impl Future<Output = ()> + Send + 'static {
         let (world, served) = (Arc::clone(self.world), Arc::clone(&self.served));
         let request = client.redlock().lock("k0").wait(ms(LONG)).retry_delay(ms(LONG));
-        let number = client.number;
+        let (client, number) = (Arc::clone(client), client.number);
         let leaves_at_turn = self.loss == Loss::LeavesAtItsTurn && self.lost == place;
         async move {
             let mut request = pin!(request.into_future());
@@ -171,8 +172,7 @@ impl Scene<'_> {
                 Some(Ok(guard)) => {
                     let now = world.now();
                     served.lock().unwrap_or_else(PoisonError::into_inner).push((place, now));
-                    sleep(1).await;
-                    drop(guard);
+                    hold(&world, &client, 0, guard, 1).await;
                 }
                 Some(Err(error)) => world.log.delay(format!(
                     "c{number} waited in the queue in vain although nothing was wrong: {error}"

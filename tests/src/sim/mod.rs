@@ -10,7 +10,7 @@
 //! - `world`, `work`, `faults`: making it happen.
 //! - `fenced`: which locks are asked for with a token.
 //! - `ledger`, `beliefs`, `claims`, `looks`, `tokens`: what must hold, whatever happens.
-//! - `finish`, `in_order`, `first_come`, `sharing`, `operators`: what must hold once all faults have ended.
+//! - `finish`, `in_order`, `first_come`, `sharing`, `operators`, `holds`: what must hold once all faults have ended.
 //! - `log`: the hash, and the timeline for a reader.
 
 mod beliefs;
@@ -22,6 +22,7 @@ mod faults;
 mod fenced;
 mod finish;
 mod first_come;
+mod holds;
 mod in_order;
 mod ledger;
 mod log;

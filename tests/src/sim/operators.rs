@@ -7,14 +7,14 @@ use std::{
     sync::{Arc, Mutex, atomic::Ordering::Relaxed},
 };
 
-use redlock_core::{LockGuard, LockStatus, Waiter};
+use redlock_core::{LockStatus, Waiter};
 use tokio::time::timeout;
 
 use super::{
-    beliefs::Basis,
     finish::{in_queue, prompt},
+    holds::{hold, relies},
     locked,
-    plan::{Mode, What},
+    plan::What,
     rng::Rng,
     world::{Client, World, ms, sleep},
 };
@@ -58,7 +58,7 @@ pub(super) async fn operators(world: &Arc<World>) {
     let Some(Ok(guard)) = got else {
         return world.log.delay(format!("no lock for an operator to take away: {got:?}"));
     };
-    let belief = relies(world, holder, &guard);
+    let belief = relies(world, holder, 0, &guard);
     // It leaves the queue, if it was in it.
     sleep(world.round_trip() / 2).await;
     let served = Served::default();
@@ -124,12 +124,6 @@ pub(super) async fn operators(world: &Arc<World>) {
     }
 }
 
-fn relies(world: &World, client: &Client, guard: &LockGuard) -> u64 {
-    let (handle, process) = (guard.handle(), client.life.clone());
-    let (client, keys, mode) = (client.number, vec![0], Mode::Writer);
-    world.ledger.begin(Basis { client, keys, mode, body: false, handle, process }, None)
-}
-
 /// A waiter, which has the lock for a moment.
 fn wait(
     world: &Arc<World>,
@@ -142,10 +136,7 @@ fn wait(
         match request.await {
             Ok(guard) => {
                 locked(&served).push((client.number, world.now()));
-                let belief = relies(&world, &client, &guard);
-                sleep(HOLD).await;
-                world.ledger.end(belief, false);
-                drop(guard);
+                hold(&world, &client, 0, guard, HOLD).await;
             }
             Err(error) => world.log.delay(format!(
                 "c{} waited in vain for a lock that was taken away: {error}",
