@@ -169,7 +169,10 @@ fn a_lock_is_kept_for_min_hold_and_its_command_stopped_after_max_hold() {
     assert_eq!(done(&nodes, &run).0, 75, "the job ran a moment ago");
     let run = ["run", "s", "--max-hold", "200ms", "--", "sleep", "1000"];
     let (code, _, told) = done(&nodes, &run);
-    assert!(code == 74 && told.contains("max_hold"), "{code} {told}");
+    assert!(
+        code == 74 && told.contains("max_hold") && told.contains("was stopped"),
+        "{code} {told}"
+    );
 }
 
 /// The work is done: the result is that of the command.

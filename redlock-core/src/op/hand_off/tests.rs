@@ -365,3 +365,16 @@ async fn an_adopter_knows_how_long_the_keys_live() {
     let lives = nodes[0].remaining("redlock:r").unwrap();
     assert!(lives > 5 * TTL && left >= lives, "{left:?} {lives:?}");
 }
+
+/// The wall clock of the giver may be anywhere. No key lives for longer than `max_ttl`.
+#[tokio::test(start_paused = true)]
+async fn a_giver_whose_clock_is_ahead_does_not_make_keys_outlive_max_ttl() {
+    let nodes = nodes(3);
+    let (old, new) = (client(&nodes), client(&nodes));
+    let mut lease = old.lock("r").ttl(TTL).await.unwrap().into_lease();
+    lease.keys_until = Duration::MAX;
+    let guard = new.adopt(sent(lease)).await.unwrap();
+    let Client { nodes, settings, .. } = &**new.client();
+    let left = guard.hold().lease().expired_by.since(nodes.clock.now());
+    assert!((TTL..=settings.max_ttl).contains(&left), "{left:?}");
+}
