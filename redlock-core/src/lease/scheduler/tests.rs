@@ -18,6 +18,19 @@ fn runtime() -> Runtime {
     runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
+/// A runtime that runs while it is blocked on, and whose time passes at once.
+fn paused() -> Runtime {
+    runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
+}
+
+/// A client of three nodes, and the clock that it goes by.
+fn clocked() -> (Arc<ManualClock>, Vec<crate::MemoryNode>, crate::Redlock) {
+    let clock = Arc::new(ManualClock::new());
+    let nodes = crate::testing::nodes(3);
+    let redlock = crate::Redlock::builder().nodes(&nodes).clock(Arc::clone(&clock) as _);
+    (clock, nodes.into(), redlock.build().unwrap())
+}
+
 #[tokio::test(start_paused = true)]
 async fn locks_taken_in_a_row_do_not_wake_the_task_one_by_one() {
     const A_MOMENT: Duration = Duration::from_millis(10);
@@ -77,12 +90,8 @@ fn a_runtime_that_is_not_driven_is_taken_over() {
 #[test]
 fn a_task_that_takes_over_looks_at_what_the_one_before_it_has_not_seen() {
     const SECOND: i64 = 1_000_000_000;
-    let clock = Arc::new(ManualClock::new());
-    let nodes = crate::testing::nodes(3);
-    let redlock = crate::Redlock::builder().nodes(&nodes).clock(Arc::clone(&clock) as _);
-    let redlock = redlock.build().unwrap();
-    let paused = || runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
-    let (first, second) = (paused().unwrap(), paused().unwrap());
+    let (clock, nodes, redlock) = clocked();
+    let [first, second] = [(); 2].map(|()| paused());
     let guard = first.block_on(async { redlock.lock("r").auto_extend(false).await.unwrap() });
     second.block_on(async {
         let lost = tokio::spawn(guard.lost());
@@ -125,12 +134,8 @@ fn a_lock_from_before_is_renewed_when_the_next_runtime_does_not_run() {
 #[test]
 fn a_standby_sees_where_a_clock_was_set_back_to() {
     const SECOND: i64 = 1_000_000_000;
-    let clock = Arc::new(ManualClock::new());
-    let nodes = crate::testing::nodes(3);
-    let redlock = crate::Redlock::builder().nodes(&nodes).clock(Arc::clone(&clock) as _);
-    let redlock = redlock.build().unwrap();
-    let paused = || runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
-    let (first, second) = (paused().unwrap(), paused().unwrap());
+    let (clock, _, redlock) = clocked();
+    let [first, second] = [(); 2].map(|()| paused());
     let guard = first.block_on(async { redlock.lock("r").await.unwrap() });
     second.block_on(async {
         let lost = tokio::spawn(guard.lost());

@@ -351,8 +351,8 @@ async fn a_lease_can_be_sent_as_text_and_nothing_else_is_read_as_one() {
     }
 }
 
-/// The keys outlive a lease that was extended for longer before. A waiter, and an operator who reads of odd expiries,
-/// would be misled.
+/// The keys outlive a lease that was extended for longer before. A crash of the adopter would block the next holder for
+/// longer than its ttl, and the nodes would be reported for odd expiries.
 #[tokio::test(start_paused = true)]
 async fn an_adopter_knows_how_long_the_keys_live() {
     let nodes = nodes(3);
