@@ -28,7 +28,7 @@ fn clocked() -> (Arc<ManualClock>, Vec<crate::MemoryNode>, crate::Redlock) {
     let clock = Arc::new(ManualClock::new());
     let nodes = crate::testing::nodes(3);
     let redlock = crate::Redlock::builder().nodes(&nodes).clock(Arc::clone(&clock) as _);
-    (clock, nodes.into(), redlock.build().unwrap())
+    (clock, nodes, redlock.build().unwrap())
 }
 
 #[tokio::test(start_paused = true)]
