@@ -206,3 +206,15 @@ fn a_renewal_counts_when_it_lasts_longer_on_a_clock_that_has_missed_some_time() 
     let deadline = validity::deadline(start.now, ttl, held.state.lease.clock_drift_factor);
     assert!(deadline < held.state.latest && held.state.end_at(start) == deadline);
 }
+
+/// Two tasks send renewals, and the one that read the clock first may be the last. Without an answer to the later one, the
+/// lease is not passed on.
+#[test]
+fn a_renewal_that_is_noted_late_does_not_hide_a_later_one() {
+    let mut held = held();
+    let (early, late) = (reading(1000, NONE).now, reading(2000, NONE).now);
+    for sent in [late, early] {
+        held.state.renewal_sent(sent, Duration::from_secs(30));
+    }
+    assert_eq!(held.state.lease.renewal_sent, late);
+}
