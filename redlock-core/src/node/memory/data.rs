@@ -147,7 +147,9 @@ impl Data {
                     }
                 }
                 let left = self.remaining(&claim.key);
-                let (place, ahead) = self.queues.join(claim, place, life, now);
+                let Some((place, ahead)) = self.queues.join(claim, place, life, now) else {
+                    return Reply::Full;
+                };
                 let may_ask = ahead == 0 && left.is_none();
                 let turn_is_out = !may_ask || self.queues.turn_of_another(claim, now);
                 Reply::Queued { place, ahead, left, turn_is_out }
@@ -167,8 +169,7 @@ impl Data {
             }
             Action::LowerBarrier => self.readers.lower_barrier(claim),
             Action::FindPermits { count, from, most, asker } => {
-                let others_ask = self.queues.others_ask(queue_keys::line(&claim.key), asker, now);
-                self.find_permits(claim, (count, from), if others_ask { 1 } else { most }, told)
+                self.find_permits(claim, (count, from), most, asker, told)
             }
             Action::Inspect => self.inspect(&claim.key),
             Action::Watch => {
@@ -266,8 +267,9 @@ impl Data {
             }
             (Action::Extend { ttl }, Some(entry)) => {
                 let left = left(entry).unwrap_or_default();
+                let is_longer = left < ttl;
                 entry.expires = entry.expires.max(now + ttl.as_secs_f64());
-                (Reply::There { left }, true)
+                (Reply::There { left }, is_longer)
             }
             (Action::Redraw { ttl, draw }, Some(entry)) => {
                 let Some(first) = self.counters.draw(&claim.key, draw, now, self.clock.time())

@@ -4,6 +4,7 @@
 mod clock;
 mod counters;
 pub(crate) mod data;
+mod queue;
 mod queues;
 mod readers;
 mod watched;

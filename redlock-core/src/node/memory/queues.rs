@@ -3,17 +3,19 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::watched::{Pushes, Watched};
+use super::{
+    queue::{Chosen, FRESH, Queue},
+    watched::{Pushes, Watched},
+};
 use crate::node::{Claim, Reply, Secret, Told, queue_keys};
 
-/// The waiters before each lock, by their places: the first is in front. Times are on the node's own
-/// clock in seconds.
+/// The queues before locks. Times are on the node's own clock in seconds.
 #[derive(Default)]
 pub(super) struct Queues {
-    waiting: BTreeMap<Arc<str>, BTreeMap<u64, Waiter>>,
+    waiting: BTreeMap<Arc<str>, Queue>,
     /// The waiters for permits that were given their turn and have not asked yet, by when their permits
     /// are no longer kept for them.
-    promised: BTreeMap<Arc<str>, Vec<(String, f64)>>,
+    promised: BTreeMap<Arc<str>, BTreeMap<String, f64>>,
     /// The clients that have asked for permits, and when.
     askers: BTreeMap<Arc<str>, BTreeMap<u64, f64>>,
     /// The locks before which a turn is out, which waiter has it, and until when.
@@ -29,20 +31,9 @@ const RECENT: f64 = 1.0;
 /// How long a permit is kept for a waiter that has its turn, in seconds: as in `wake.lua`.
 const PROMISE: f64 = 1.0;
 
-/// A waiter whose entry lives for less than this has crashed or is late, in seconds: as in `wake.lua`.
-const SILENT: f64 = 2.5;
-
-/// A waiter whose entry lives for more than this is there, in seconds: as in `wake.lua`.
-const FRESH: f64 = 4.7;
-
-/// How many of the waiters that are late are passed over: as in `wake.lua`.
-const MOST: usize = 16;
-
-struct Waiter {
-    /// The value of its claim.
-    name: String,
-    /// When the entry counts as dead unless its waiter reports.
-    dead_at: f64,
+/// Keys through which a waiter is told something are written, because it is told nothing else through them.
+fn written<const N: usize>(keys: [String; N], watched: &mut Watched, told: &mut Pushes) {
+    keys.into_iter().for_each(|key| watched.changed(&key.into(), told));
 }
 
 /// Tells a waiter this. Returns it as the answer says it.
@@ -67,39 +58,18 @@ pub(super) enum Held {
 }
 
 impl Queues {
-    /// `join.lua`. Returns the place, and how many waiters are before it.
+    /// `join.lua`. Returns the place and how many stand before it, or `None` if the queue is full.
     pub(super) fn join(
         &mut self,
         claim: &Claim,
         place: u64,
         life: Duration,
         now: f64,
-    ) -> (u64, u64) {
-        let queue = self.waiting.entry(queue_keys::line(&claim.key).into()).or_default();
-        let found = queue.iter().find(|(_, waiter)| waiter.name == claim.value);
-        let place = match (found.map(|(place, _)| *place), place) {
-            (Some(place), _) => place,
-            (None, 0) => {
-                // The node's own time, and never before an entry that is there.
-                let last = queue.last_key_value().map_or(0, |(place, _)| *place);
-                ((now * 1e6) as u64).max(last + 1)
-            }
-            (None, mut place) => {
-                while queue.contains_key(&place) {
-                    place += 1;
-                }
-                place
-            }
-        };
-        let dead_at = now + life.as_secs_f64();
-        queue.insert(place, Waiter { name: claim.value.clone(), dead_at });
-        while let Some(first) = queue.first_entry()
-            && *first.key() < place
-            && first.get().dead_at <= now
-        {
-            first.remove();
-        }
-        (place, queue.range(..place).count() as u64)
+    ) -> Option<(u64, u64)> {
+        let line = queue_keys::line(&claim.key);
+        self.drop_over(line, now);
+        let queue = self.waiting.entry(line.into()).or_default();
+        queue.join(claim, place, life.as_secs_f64(), now)
     }
 
     /// `leave.lua`.
@@ -112,40 +82,40 @@ impl Queues {
         watched: &mut Watched,
         told: &mut Pushes,
     ) -> Reply {
-        queue_keys::wake_keys(claim).iter().for_each(|key| watched.unwatch(key));
-        let queue = self.waiting.entry(queue_keys::line(&claim.key).into()).or_default();
-        let found = queue.iter().find(|(_, waiter)| waiter.name == claim.value);
-        let place = found.map(|(place, _)| *place);
-        let was_first =
-            place.is_some() && queue.first_key_value().map(|(first, _)| *first) == place;
+        let line = queue_keys::line(&claim.key);
+        self.drop_over(line, now);
+        let [turn, next, near] = queue_keys::wake_keys(claim);
+        written([near, next, turn], watched, told);
+        let ahead = self.waiting.get_mut(line).and_then(|queue| queue.leave(&claim.value));
+        let was_there = ahead.is_some();
+        let was_first = ahead == Some(0);
         let (mut is_woken, mut words) = (false, Vec::new());
-        if let Some(place) = place {
-            queue.remove(&place);
-        }
-        let is_kept = self.was_promised(queue_keys::line(&claim.key), &claim.value);
-        let was_next = was_first || place.is_none() && !again;
-        if place.is_none() && !again {
+        let is_kept = self.was_promised(line, &claim.value);
+        let was_next = was_first || !was_there && !again;
+        if !was_there && !again {
             self.end_turn(&claim.key);
         }
         if is_kept || was_next && held == Held::Not {
             // It had the turn and did not use it, or the lock became free before it left.
             if let Some(told) = self.wake(&claim.key, now, watched, told) {
-                return Reply::Woke { deleted: place.is_some(), told };
+                return Reply::Woke { deleted: was_there, told };
             }
-        } else if held == Held::ByReaders && (was_next || place.is_some()) {
-            (is_woken, words) = self.tell_reader(&claim.key, place, was_next, now, watched, told);
-        } else if was_first && let Some(next) = self.first_of(queue_keys::line(&claim.key)) {
-            words.push(tell(&claim.key, "next", &next, watched, told));
+        } else if held == Held::ByReaders && (was_next || was_there) {
+            let from = ahead.unwrap_or(0);
+            (is_woken, words) = self.tell_reader(&claim.key, from, was_next, now, watched, told);
+        } else if was_first {
+            let first = self.waiting.get(line).and_then(|queue| queue.waiters().next());
+            words.extend(first.map(|(first, _)| tell(&claim.key, "next", first, watched, told)));
         }
-        self.drop_empty(queue_keys::line(&claim.key));
-        let (deleted, told) = (place.is_some(), Told::of(words));
+        self.drop_over(line, now);
+        let told = Told::of(words);
         if is_woken {
-            return Reply::Woke { deleted, told };
+            return Reply::Woke { deleted: was_there, told };
         }
-        if self.waiting.contains_key(queue_keys::line(&claim.key)) {
-            return Reply::Unwoken { deleted, told };
+        if self.waiting.contains_key(line) {
+            return Reply::Unwoken { deleted: was_there, told };
         }
-        if deleted { Reply::Done } else { Reply::Missing }
+        if was_there { Reply::Done } else { Reply::Missing }
     }
 
     /// `wake.lua`. Returns what the waiters are told, if one of them got the turn.
@@ -157,23 +127,23 @@ impl Queues {
         told: &mut Pushes,
     ) -> Option<Told> {
         let line = queue_keys::line(key);
-        let queue = self.waiting.get_mut(line);
-        let first = queue.and_then(|queue| {
-            let (place, alive) = choose(queue, 0, now)?;
-            Some((queue.remove(&place)?.name, alive))
-        });
-        let Some((first, alive)) = first else {
-            self.drop_empty(line);
+        self.drop_over(line, now);
+        let queue = self.waiting.get_mut(line)?;
+        let Some(Chosen { name: first, alive, .. }) = queue.choose(0, now) else {
+            self.drop_over(line, now);
             return None;
         };
+        queue.leave(&first);
         self.turns.insert(line.into(), (first.clone(), now + OUT));
-        let [_, done @ ..] = queue_keys::wake_keys(&Claim::new(key, first.clone()));
-        done.iter().for_each(|key| watched.unwatch(key));
+        let [_, next, near] = queue_keys::wake_keys(&Claim::new(key, first.clone()));
+        written([near, next], watched, told);
         let mut words = vec![tell(key, "turn", &first, watched, told)];
         words.extend(self.tell_behind(key, 0, alive, watched, told));
-        self.drop_empty(line);
+        self.drop_over(line, now);
         if queue_keys::is_line_of_permits(line) {
-            self.promised.entry(line.into()).or_default().push((first, now + PROMISE));
+            let promised = self.promised.entry(line.into()).or_default();
+            promised.retain(|_, until| *until > now);
+            promised.insert(first, now + PROMISE);
         }
         Some(Told::of(words))
     }
@@ -199,43 +169,43 @@ impl Queues {
     fn tell_reader(
         &mut self,
         key: &Arc<str>,
-        place: Option<u64>,
+        from: usize,
         was_next: bool,
         now: f64,
         watched: &mut Watched,
         told: &mut Pushes,
     ) -> (bool, Vec<Secret>) {
         let queue = self.waiting.get_mut(queue_keys::line(key));
-        let chosen = queue.and_then(|queue| {
-            let (at, alive) = choose(queue, place.unwrap_or(0), now)?;
-            Some((at, alive, queue.get(&at)?.name.clone()))
-        });
-        let Some((mut at, alive, first)) = chosen else { return (false, Vec::new()) };
+        let Some(Chosen { name: first, alive, mut ahead }) =
+            queue.and_then(|queue| queue.choose(from, now))
+        else {
+            return (false, Vec::new());
+        };
         let mut words = Vec::new();
         if was_next {
             words.push(tell(key, "turn", &first, watched, told));
-            at += 1;
+            ahead += 1;
         }
-        words.extend(self.tell_behind(key, at, alive, watched, told));
+        words.extend(self.tell_behind(key, ahead, alive, watched, told));
         (was_next, words)
     }
 
-    /// Tells the waiter at this place or behind it that it is next, and two more that they are near if the one
+    /// Tells the waiter with this many before it that it is next, and two more that they are near if the one
     /// with the turn has not said just now that it is alive.
     fn tell_behind(
         &self,
         key: &Arc<str>,
-        from: u64,
+        from: usize,
         alive: f64,
         watched: &mut Watched,
         told: &mut Pushes,
     ) -> Vec<Secret> {
         let Some(queue) = self.waiting.get(queue_keys::line(key)) else { return Vec::new() };
         let told_next = if alive > FRESH { 1 } else { 3 };
-        let waiters = queue.range(from..).map(|(_, it)| it).take(told_next);
-        let words = waiters.enumerate().map(|(number, waiter)| {
+        let waiters = queue.waiters().skip(from).take(told_next);
+        let words = waiters.enumerate().map(|(number, (waiter, _))| {
             let what = if number == 0 { "next" } else { "near" };
-            tell(key, what, &waiter.name, watched, told)
+            tell(key, what, waiter, watched, told)
         });
         words.collect()
     }
@@ -244,8 +214,8 @@ impl Queues {
     /// waiters. The rest of `slots.lua` is in the data.
     pub(super) fn promised(&mut self, line: &str, asker: &str, now: f64) -> (bool, usize) {
         let had_turn = self.was_promised(line, asker);
-        let promised = self.promised.get(line).into_iter().flatten();
-        (had_turn, promised.filter(|(_, until)| *until > now).count())
+        let promised = self.promised.get(line).into_iter().flat_map(BTreeMap::values);
+        (had_turn, promised.filter(|until| **until > now).count())
     }
 
     /// Notes that a client asks for permits. Whether another one has done so a moment ago.
@@ -256,18 +226,21 @@ impl Queues {
         askers.len() > 1
     }
 
+    /// Whether clients wait.
+    pub(super) fn has_waiters(&self, line: &str, now: f64) -> bool {
+        self.waiting.get(line).is_some_and(|queue| !queue.is_over(now))
+    }
+
     /// Whether no other waiter than this one is in the queue.
-    pub(super) fn is_alone(&self, line: &str, waiter: &str) -> bool {
-        let mut waiting = self.waiting.get(line).into_iter().flat_map(BTreeMap::values);
-        waiting.all(|it| it.name == waiter)
+    pub(super) fn is_alone(&self, line: &str, waiter: &str, now: f64) -> bool {
+        let queue = self.waiting.get(line).filter(|queue| !queue.is_over(now));
+        queue.is_none_or(|queue| queue.waiters().all(|(name, _)| name == waiter))
     }
 
     /// Whether a permit was kept for this waiter, which it is no longer.
     fn was_promised(&mut self, line: &str, waiter: &str) -> bool {
         let Some(promised) = self.promised.get_mut(line) else { return false };
-        let before = promised.len();
-        promised.retain(|(name, _)| name != waiter);
-        let was_promised = promised.len() < before;
+        let was_promised = promised.remove(waiter).is_some();
         if promised.is_empty() {
             self.promised.remove(line);
         }
@@ -276,10 +249,10 @@ impl Queues {
 
     /// The waiters before a lock that are alive, in order.
     pub(super) fn waiting(&self, key: &str, now: f64) -> Vec<Secret> {
-        let waiters =
-            self.waiting.get(queue_keys::line(key)).into_iter().flat_map(BTreeMap::values);
-        let alive = waiters.filter(|waiter| waiter.dead_at > now);
-        alive.map(|waiter| Secret(waiter.name.clone())).collect()
+        let queue = self.waiting.get(queue_keys::line(key)).filter(|queue| !queue.is_over(now));
+        let waiters = queue.into_iter().flat_map(Queue::waiters);
+        let alive = waiters.filter(|(_, dead_at)| *dead_at > now);
+        alive.map(|(name, _)| Secret(name.clone())).collect()
     }
 
     /// How many locks have something here.
@@ -299,13 +272,10 @@ impl Queues {
         self.turns.retain(|_, (_, until)| *until > now);
         self.askers.retain(|_, askers| askers.values().any(|at| now - *at < RECENT));
         self.promised.retain(|_, promised| {
-            promised.retain(|(_, until)| *until > now);
+            promised.retain(|_, until| *until > now);
             !promised.is_empty()
         });
-        self.waiting.retain(|_, waiters| {
-            waiters.retain(|_, waiter| waiter.dead_at > now);
-            !waiters.is_empty()
-        });
+        self.waiting.retain(|_, queue| !queue.is_over(now));
     }
 
     #[cfg(test)]
@@ -313,35 +283,10 @@ impl Queues {
         self.askers.len()
     }
 
-    /// The name of the waiter in front.
-    fn first_of(&self, line: &str) -> Option<String> {
-        let first = self.waiting.get(line)?.first_key_value();
-        first.map(|(_, waiter)| waiter.name.clone())
-    }
-
-    fn drop_empty(&mut self, line: &str) {
-        if self.waiting.get(line).is_some_and(BTreeMap::is_empty) {
+    /// Drops a queue that is empty or has expired.
+    fn drop_over(&mut self, line: &str, now: f64) {
+        if self.waiting.get(line).is_some_and(|queue| queue.is_over(now)) {
             self.waiting.remove(line);
         }
     }
-}
-
-/// The place of the waiter that is told, of those from this place on, and for how long its entry would live. Takes
-/// out dead waiters before it. Without any other, it is one that is late.
-fn choose(queue: &mut BTreeMap<u64, Waiter>, from: u64, now: f64) -> Option<(u64, f64)> {
-    let (mut late, mut passed) = (None, 0);
-    while passed < MOST
-        && let Some((place, waiter)) = queue.range(from..).nth(passed)
-    {
-        let (place, alive) = (*place, waiter.dead_at - now);
-        if alive > SILENT {
-            return Some((place, alive));
-        } else if alive > 0.0 {
-            late = late.or(Some((place, 0.0)));
-            passed += 1;
-        } else {
-            queue.remove(&place);
-        }
-    }
-    late
 }

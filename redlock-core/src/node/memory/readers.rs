@@ -76,7 +76,7 @@ impl Readers {
                 *until = until.max(now + ttl.as_secs_f64());
                 (Reply::There { left }, true)
             }
-            (Action::Shorten { rest }, Some(until)) => {
+            (Action::Shorten { rest }, Some(until)) if !rest.is_zero() => {
                 *until = now + rest.as_secs_f64();
                 (Reply::Done, true)
             }
@@ -88,7 +88,8 @@ impl Readers {
         if readers.is_empty() {
             self.by_key.remove(&claim.key);
         } else if matches!(action, Action::Release { .. } | Action::Shorten { .. }) {
-            return (Reply::HasReaders { deleted: done.0 == Reply::Done }, done.1);
+            // The scripts set the expiry of the key anew, whether or not this one was among them.
+            return (Reply::HasReaders { deleted: done.0 == Reply::Done }, true);
         }
         done
     }

@@ -44,11 +44,6 @@ impl Watched {
         self.0.entry(key).or_default().insert(connection);
     }
 
-    /// Forgets the connections that watch this key.
-    pub(super) fn unwatch(&mut self, key: &str) {
-        self.0.remove(key);
-    }
-
     /// Tells this connection nothing any more: it has gone.
     pub(super) fn forget(&mut self, connection: u64) {
         self.0.retain(|_, connections| {

@@ -11,9 +11,6 @@ use super::{
 };
 use crate::node::{Action, Claim, Command, Draw, Raise, counter, queue_keys};
 
-/// How many waiters may stand in one queue. A waiter beyond them asks from time to time.
-pub(super) const MAX_IN_QUEUE: u64 = 10_000;
-
 /// The most keys that go out as one call. Scripts can pass on some thousands of values at once.
 const MAX_KEYS: usize = 1024;
 
@@ -128,7 +125,7 @@ fn scripted(
         Action::Join { place, .. } => {
             call(script, how, 1, 5, out);
             let (prefix, place) = (queue_keys::prefix(&claim.key), Decimal::of(place));
-            let most = Decimal::of(MAX_IN_QUEUE);
+            let most = Decimal::of(queue_keys::MAX_WAITERS);
             let life = time.digits();
             words(out, &[key(claim), prefix.as_bytes(), value(claim), place.digits()]);
             words(out, &[life, most.digits()]);

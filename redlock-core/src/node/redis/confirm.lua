@@ -9,9 +9,13 @@
 -- ARGV[4] how long the counter lives, in ms
 -- Answers 1 if it is done, 0 if there is no such lock, -1 if it has another value or the counter reads
 -- otherwise.
-local holder = redis.call('GET', KEYS[1])
+local holder = redis.pcall('GET', KEYS[1])
 if not holder then
   return 0
+end
+if type(holder) == 'table' then
+  -- Readers have it. An error about the counter is none about the lock.
+  return string.find(holder.err, '^WRONGTYPE') and -1 or holder
 end
 if holder ~= ARGV[1] or redis.call('GET', KEYS[2]) ~= ARGV[2] then
   return -1

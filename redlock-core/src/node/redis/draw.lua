@@ -15,7 +15,7 @@ local function draw(counter, floor, count)
   first = math.max(first, math.min(tonumber(floor), time[1] * 1000000 + time[2] + 60000000))
   -- Beyond this, numbers are not exact.
   if first > 9007199254740992 - count then
-    return nil, 'ERR the fencing counter beside this lock is used up: delete it'
+    return nil, 'ERR the fencing counter beside this lock is used up: delete it, and what the protected store knows of the resource'
   end
   return first
 end

@@ -85,7 +85,7 @@ pub(super) fn read(frame: &[u8]) -> Result<Value, NotRedis> {
 mod tests {
     use super::*;
     use crate::{
-        node::redis::command::MAX_IN_QUEUE,
+        node::queue_keys::MAX_WAITERS,
         token::{OsEntropy, ascii_name, fresh_value},
     };
 
@@ -139,8 +139,8 @@ mod tests {
         let name = ascii_name(&"x".repeat(1000));
         let value = fresh_value(&OsEntropy, &name).unwrap();
         let value = format!("${}\r\n{value}\r\n", value.len());
-        let waiting = value.repeat(usize::try_from(MAX_IN_QUEUE).unwrap());
-        let reply = format!("*3\r\n{value}:30000\r\n*{MAX_IN_QUEUE}\r\n{waiting}");
+        let waiting = value.repeat(usize::try_from(MAX_WAITERS).unwrap());
+        let reply = format!("*3\r\n{value}:30000\r\n*{MAX_WAITERS}\r\n{waiting}");
         assert_eq!(length(reply.as_bytes()), Ok(Some(reply.len())));
     }
 

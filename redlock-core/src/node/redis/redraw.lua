@@ -5,9 +5,13 @@
 -- ARGV[1] our value   ARGV[2] milliseconds   ARGV[3] the least number   ARGV[4] how many numbers
 -- ARGV[5] how long the counter lives, in ms
 -- Answers the first number, or 0 if there is no such lock, -1 if it has another value.
-local holder = redis.call('GET', KEYS[1])
+local holder = redis.pcall('GET', KEYS[1])
 if not holder then
   return 0
+end
+if type(holder) == 'table' then
+  -- Readers have it. An error about the counter is none about the lock.
+  return string.find(holder.err, '^WRONGTYPE') and -1 or holder
 end
 if holder ~= ARGV[1] then
   return -1

@@ -50,6 +50,8 @@ impl Data {
                     return Reply::Full;
                 };
                 self.run_each(claim, Action::Extend { ttl }, told);
+                // The script sets the expiry of each lock anew, however long the lock has.
+                claim.keys().for_each(|key| self.watched.changed(key, told));
                 Reply::Numbered { first }
             }
             Action::Confirm(raise) => {

@@ -92,8 +92,8 @@ async fn a_counter_that_is_none_fails_and_sets_no_lock() {
     let (mut node, ours, _) = pair(&server.url("", "")).await;
     for (set, told) in [
         (format!("SET {COUNTER} {CANARY}"), "is not a number: a lock or a program"),
-        (format!("SET {COUNTER} 9007199254740991"), "is used up: delete it"),
-        (format!("SET {COUNTER} 99999999999999999999"), "is used up: delete it"),
+        (format!("SET {COUNTER} 9007199254740991"), "is used up: delete it, and what"),
+        (format!("SET {COUNTER} 99999999999999999999"), "is used up: delete it, and what"),
         (format!("LPUSH {COUNTER} 1"), "WRONGTYPE"),
     ] {
         server.admin(&set);

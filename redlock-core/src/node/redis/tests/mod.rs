@@ -9,6 +9,7 @@ mod connecting;
 mod fence;
 #[cfg(any(feature = "sentinel", feature = "cluster"))]
 mod lines;
+mod memory_node;
 mod places;
 mod released_together;
 mod server;
