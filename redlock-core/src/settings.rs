@@ -95,20 +95,13 @@ impl Settings {
     /// The terms of a call with these options, or what is wrong with them.
     pub(crate) fn terms(&self, options: &LockOptions) -> Result<Terms, LockError> {
         let terms = Terms::of(self.defaults.clone().merge(options.clone()));
-        self.check_ttl("ttl", terms.ttl)?;
         if !(0.0..1.0).contains(&terms.clock_drift_factor) {
             return Err(LockError::config(format!(
                 "clock_drift_factor is {}: use a fraction of the ttl from 0 to below 1, usually 0.01",
                 terms.clock_drift_factor
             )));
         }
-        let reserve = drift(terms.ttl, terms.clock_drift_factor);
-        if reserve >= terms.ttl {
-            return Err(LockError::config(format!(
-                "a ttl of {:?} leaves no time to hold a lock, because {reserve:?} of it are given up to clocks of different rates: use a longer ttl or a smaller clock_drift_factor",
-                terms.ttl
-            )));
-        }
+        self.check_ttl("ttl", terms.ttl, terms.clock_drift_factor)?;
         if terms.min_hold > self.max_ttl {
             return Err(LockError::config(format!(
                 "min_hold is {:?}, but no key may live longer than max_ttl, {:?}: use a shorter min_hold or raise max_ttl in all clients",
@@ -143,7 +136,13 @@ impl Settings {
 
     /// Redis keeps expiries in whole milliseconds, and a renewal needs room for a node to answer
     /// late and be asked again: 3 x `node_timeout` is the least that can work.
-    pub(crate) fn check_ttl(&self, what: &str, ttl: Duration) -> Result<(), LockError> {
+    /// Of the ttl of a lock, something has to be left to hold it.
+    pub(crate) fn check_ttl(
+        &self,
+        what: &str,
+        ttl: Duration,
+        factor: f64,
+    ) -> Result<(), LockError> {
         let least = self.node_timeout.saturating_mul(3);
         if ttl < least || ttl < Duration::from_millis(1) {
             return Err(LockError::config(format!(
@@ -156,6 +155,12 @@ impl Settings {
             return Err(LockError::config(format!(
                 "{what} is {ttl:?}, over max_ttl: use at most {:?}, or raise max_ttl in all clients of the pool",
                 self.max_ttl
+            )));
+        }
+        let reserve = drift(ttl, factor);
+        if reserve >= ttl {
+            return Err(LockError::config(format!(
+                "{what} is {ttl:?}, which leaves no time to hold a lock, because {reserve:?} of it are given up to clocks of different rates: use a longer ttl or a smaller clock_drift_factor",
             )));
         }
         Ok(())

@@ -16,7 +16,8 @@ pub(crate) async fn extend(
     hold: &Arc<Hold>,
     ttl: Duration,
 ) -> Result<(), LockError> {
-    client.settings.check_ttl("the ttl to extend by", ttl)?;
+    let factor = hold.lease().clock_drift_factor;
+    client.settings.check_ttl("the ttl to extend by", ttl, factor)?;
     if let Judgement::Ended(end) = client.leases.judge(hold) {
         return Err(hold.lost_error(end));
     }
@@ -67,6 +68,19 @@ mod tests {
     use crate::{Redlock, testing::nodes};
 
     const SECOND: Duration = Duration::from_secs(1);
+
+    /// The lock would be extended by no validity at all.
+    #[tokio::test(start_paused = true)]
+    async fn an_extension_needs_a_ttl_of_which_something_is_left() {
+        let redlock = Redlock::in_memory(3);
+        let guard = redlock.lock("r").ttl(30 * SECOND).clock_drift_factor(0.99).await.unwrap();
+        let error = guard.extend(SECOND / 5).await.unwrap_err();
+        assert!(
+            error.to_string().contains("the ttl to extend by is 200ms, which leaves"),
+            "{error}"
+        );
+        guard.extend(SECOND).await.unwrap();
+    }
 
     /// The second waits for the answers to the first, and the others wait with it.
     #[tokio::test(start_paused = true)]
