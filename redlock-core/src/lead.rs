@@ -100,7 +100,7 @@ impl LeadRequest {
     /// When a term is lost, its body is dropped at the next await, and this client campaigns again. By the clock of
     /// this client, the body is dropped before another client can lead. Tasks that the body has spawned continue. They
     /// can watch [`LockHandle::lost`]. Each term has a [fencing token](LockHandle::fencing_token) that is larger than
-    /// the token of every earlier term, for stores that check it.
+    /// the token of every earlier term, for stores that check it: [`fence`](crate::fence) says on which conditions.
     ///
     /// A campaign continues while nodes are down or cut off, however long there is no quorum. An event reports when too
     /// few nodes give votes, and another one when enough do again.

@@ -287,7 +287,8 @@ impl Redlock {
 
     /// Deletes the lock on `resource` at once, whichever client holds it. Another client can take it while the holder
     /// still works: the holder notices the loss at its next renewal. Use [`force_release`](Self::force_release) unless
-    /// this overlap does no harm.
+    /// this overlap does no harm. Until then, the process of the holder may hand the lock on with a
+    /// [token](crate::FencingToken) that is smaller than that of the other client.
     ///
     /// # Errors
     ///

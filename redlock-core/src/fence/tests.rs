@@ -6,8 +6,8 @@ use futures_util::{FutureExt, future::join_all};
 use tokio::time::{advance, sleep};
 
 use crate::{
-    FencingToken, LockGuard, LockHandle, MemoryNode, Redlock,
-    node::{Action, Claim, Command, Draw, counter},
+    FencingToken, LockError, LockGuard, LockHandle, MemoryNode, Redlock,
+    node::{Action, Claim, Command, Draw, counter, intercepted::silent},
     testing::{are_empty, nodes},
 };
 
@@ -112,6 +112,29 @@ async fn nodes_that_disagree_are_told_the_largest_number() {
         stopped.resume();
         sleep(Duration::from_secs(1)).await;
     }
+}
+
+/// One node was away when the numbers were drawn, and one goes before it has confirmed its own.
+#[tokio::test(start_paused = true)]
+async fn a_confirmation_without_a_quorum_names_all_nodes_that_failed() {
+    let nodes = nodes(3);
+    set_apart(&nodes);
+    let specs = nodes.iter().enumerate().map(|(number, node)| {
+        let (name, goes) = (node.name(), (number == 1).then(|| node.clone()));
+        silent(name, node, move |commands| {
+            let confirms = commands.iter().any(|it| matches!(it.action, Action::Confirm(_)));
+            goes.iter().filter(|_| confirms).for_each(MemoryNode::stop);
+        })
+    });
+    let redlock = Redlock::builder().over(specs.collect());
+    drop(redlock.lock("warm").await.unwrap());
+    nodes[2].stop();
+    sleep(Duration::from_millis(10)).await;
+    let error = redlock.try_lock("r").fenced().await.unwrap_err();
+    let LockError::NoQuorum { nodes: failed, .. } = &error else { panic!("{error}") };
+    let mut failed: Vec<_> = failed.iter().map(|it| it.node.as_ref()).collect();
+    failed.sort_unstable();
+    assert_eq!(failed, [nodes[1].name(), nodes[2].name()]);
 }
 
 /// A node confirms a range if the range is what it gave last, to its last number.

@@ -27,6 +27,11 @@ impl Numbering {
         Arc::new(Self { round: Arc::clone(round), drawn: Mutex::new(drawn) })
     }
 
+    /// The votes that came with the numbers.
+    pub(crate) fn round(&self) -> &Round {
+        &self.round
+    }
+
     /// The numbers so far, by node. Numbers that come later never count: they may be larger.
     pub(crate) fn close(&self) -> Vec<Option<u64>> {
         let mut drawn = self.drawn.lock();

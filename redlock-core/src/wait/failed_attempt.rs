@@ -2,7 +2,7 @@
 
 use crate::{
     error::NodeError,
-    quorum::{Round, Tally},
+    quorum::{Round, Tally, Vote},
 };
 
 /// Why an attempt did not get the lock.
@@ -25,6 +25,16 @@ impl FailedAttempt {
             granted: tally.yes(),
             nodes: round.failures(),
         }
+    }
+
+    /// The same, where the nodes that failed in an earlier round were not asked again: they have failed here, too.
+    pub(crate) fn after(earlier: &Round, tally: &Tally, round: &Round) -> Self {
+        let before = earlier.failures();
+        let mut tally = *tally;
+        before.iter().for_each(|_| tally.count(Vote::Failed));
+        let mut failed = Self::of(&tally, round);
+        failed.nodes.extend(before);
+        failed
     }
 
     /// No node was asked for the lock, because none is left.

@@ -93,7 +93,7 @@ impl Drawing {
         if tally.reached() {
             return Ok(Range::new(largest, self.count));
         }
-        Err(FailedAttempt::of(&tally, &round))
+        Err(FailedAttempt::after(self.numbering.round(), &tally, &round))
     }
 }
 
