@@ -25,16 +25,19 @@ const AGAIN: Duration = Duration::from_secs(30);
 /// take theirs, and clients that want only those would know nothing of it.
 const PARTS: usize = 64;
 
+/// No key of a part was refused. A client may be younger than [`AGAIN`].
+const NEVER: u64 = u64::MAX;
+
 pub(super) struct Refusals {
     /// Something was refused on this connection: the usual case costs no more than a look at this.
     any: AtomicBool,
-    /// When a key of each part was refused last; zero for never.
+    /// When a key of each part was refused last, or [`NEVER`].
     last: [AtomicU64; PARTS],
 }
 
 impl Default for Refusals {
     fn default() -> Self {
-        let last = std::array::from_fn(|_| AtomicU64::new(Moment::ORIGIN.as_nanos()));
+        let last = std::array::from_fn(|_| AtomicU64::new(NEVER));
         Self { any: AtomicBool::new(false), last }
     }
 }
@@ -55,9 +58,9 @@ impl Refusals {
             }
             Ok(reply) if self.any.load(Ordering::Acquire) && has_written(job, reply) => {
                 let now = now();
-                let is_over = |last: &&AtomicU64| refused_for(last, now) >= STEADY;
+                let is_over = |last: &&AtomicU64| !was_refused_within(STEADY, last, now);
                 let over = self.parts(job).filter(is_over);
-                over.for_each(|last| last.store(Moment::ORIGIN.as_nanos(), Ordering::Release));
+                over.for_each(|last| last.store(NEVER, Ordering::Release));
             }
             _ => {}
         }
@@ -66,13 +69,13 @@ impl Refusals {
     /// Whether the node refuses keys whose queue has a name with this hash.
     pub(super) fn has(&self, line: u64, now: impl Fn() -> Moment) -> bool {
         self.any.load(Ordering::Acquire)
-            && self.part(line).is_some_and(|last| refused_for(last, now()) < AGAIN)
+            && self.part(line).is_some_and(|last| was_refused_within(AGAIN, last, now()))
     }
 
     /// Forgets all of it: there is a new connection, perhaps to another process.
     pub(super) fn forget(&self) {
         self.any.store(false, Ordering::Release);
-        self.last.iter().for_each(|it| it.store(Moment::ORIGIN.as_nanos(), Ordering::Release));
+        self.last.iter().for_each(|it| it.store(NEVER, Ordering::Release));
     }
 
     fn parts(&self, job: &Job) -> impl Iterator<Item = &AtomicU64> {
@@ -85,9 +88,10 @@ impl Refusals {
     }
 }
 
-/// How long ago the node refused a key of this part.
-fn refused_for(last: &AtomicU64, now: Moment) -> Duration {
-    Duration::from_nanos(now.as_nanos().saturating_sub(last.load(Ordering::Acquire)))
+/// Whether the node has refused a key of this part since so long ago.
+fn was_refused_within(span: Duration, last: &AtomicU64, now: Moment) -> bool {
+    let last = last.load(Ordering::Acquire);
+    last != NEVER && Duration::from_nanos(now.as_nanos().saturating_sub(last)) < span
 }
 
 /// Whether the answer shows that the node takes new data. It deletes and extends keys without any memory left.
@@ -147,6 +151,22 @@ mod tests {
         assert!(!refusals.has(line("a"), at(30.0)), "the client is to ask again");
         refusals.forget();
         assert!(!refusals.has(line("a"), at(0.0)));
+    }
+
+    /// Its clock began a moment ago.
+    #[test]
+    fn a_client_that_was_started_just_now_takes_no_key_for_refused_that_was_not() {
+        let now = || Moment::ORIGIN + SECOND;
+        let refusals = Refusals::default();
+        refusals.note(&job("a", GRANT), &refusal(Cause::Passing), now);
+        assert!(refusals.has(line("a"), now) && !refusals.has(line("b"), now));
+        let later = || Moment::ORIGIN + 3 * SECOND;
+        refusals.note(&job("a", GRANT), &Ok(Reply::Done), later);
+        assert!(!refusals.has(line("a"), later));
+        refusals.note(&job("a", GRANT), &refusal(Cause::Passing), later);
+        refusals.forget();
+        refusals.note(&job("b", GRANT), &refusal(Cause::Passing), later);
+        assert!(!refusals.has(line("a"), later));
     }
 
     /// All permits of a lock have one queue.
