@@ -4,7 +4,7 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use super::{
     ledger::Doomed,
-    network::Cut,
+    network::{Cut, Refuses},
     plan::{Blow, Fault, Planned},
     world::{World, ms},
 };
@@ -103,6 +103,14 @@ fn begin(world: &Arc<World>, fault: Fault, span: u64) {
                     }
                 }
             }
+        }
+        Fault::Refuse { node, all } => {
+            let node = node % world.network.nodes();
+            world.network.refuse(node, if all { Refuses::All } else { Refuses::WhatTakesMemory });
+            world.later(span, move |world| world.network.refuse(node, Refuses::Nothing));
+        }
+        Fault::SetBack { node } => {
+            world.network.set_back(node % world.network.nodes(), ms(span));
         }
         Fault::Front { stops } => world.ledger.doom_next_front(stops, span),
     }

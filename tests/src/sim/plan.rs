@@ -35,6 +35,15 @@ pub struct Plan {
     pub(super) ticks: Vec<usize>,
 }
 
+impl Plan {
+    /// For how much longer keys may live on a node because its clock is set back, in milliseconds.
+    pub(super) fn set_back(&self, node: usize) -> u64 {
+        let set_back =
+            |it: &&Planned| matches!(it.fault, Fault::SetBack { node: it } if it == node);
+        self.faults.iter().filter(set_back).map(|it| it.span).sum()
+    }
+}
+
 /// What all clients are built with.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Settings {

@@ -120,6 +120,13 @@ impl Stats {
             *sum += count;
         }
     }
+
+    /// The kinds of faults and oddities that have not happened.
+    pub(super) fn never(&self) -> impl Iterator<Item = &'static str> {
+        let faults = Fault::NAMES.iter().zip(&self.faults);
+        let oddities = Oddity::NAMES.iter().zip(&self.oddities);
+        faults.chain(oddities).filter(|(_, count)| **count == 0).map(|(name, _)| *name)
+    }
 }
 
 impl fmt::Display for Stats {

@@ -20,7 +20,7 @@ use super::{
     ledger::Ledger,
     locked,
     log::Log,
-    network::{LinkQuality, Network},
+    network::{LinkQuality, Network, Refuses},
     plan::Plan,
     rng::Rng,
     work,
@@ -268,6 +268,7 @@ impl World {
         }
         for node in 0..self.network.nodes() {
             self.network.slow(node, 0);
+            self.network.refuse(node, Refuses::Nothing);
             self.network.resume(node);
             self.network.start(node, false);
         }

@@ -49,9 +49,12 @@ impl Data {
         }
     }
 
-    /// Sets the clock this many seconds ahead.
-    pub(super) fn set_clock(&mut self, ahead: f64) {
+    /// Sets the clock this many seconds ahead. What has expired before does not come back.
+    pub(crate) fn set_clock(&mut self, ahead: f64) -> Vec<Push> {
+        let mut told = Pushes::by(None);
+        self.sweep(&mut told);
         self.clock.set_ahead(ahead);
+        told.into_vec()
     }
 
     pub(crate) fn set_rate(&mut self, rate: f64) {

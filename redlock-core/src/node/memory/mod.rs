@@ -153,12 +153,17 @@ impl MemoryNode {
 
     /// Sets the node's clock forward by this much: keys expire earlier.
     pub fn clock_forward(&self, by: Duration) {
-        self.server.data.lock().set_clock(by.as_secs_f64());
+        self.set_clock(by.as_secs_f64());
     }
 
     /// Sets the node's clock back by this much: keys linger.
     pub fn clock_back(&self, by: Duration) {
-        self.server.data.lock().set_clock(-by.as_secs_f64());
+        self.set_clock(-by.as_secs_f64());
+    }
+
+    fn set_clock(&self, ahead: f64) {
+        let told = self.server.data.lock().set_clock(ahead);
+        self.server.tell(told);
     }
 
     /// Lets the node's clock run at this rate. 1.0 is right, and 1.02 is two percent fast. A negative

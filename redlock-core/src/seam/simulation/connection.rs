@@ -6,7 +6,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 
 use super::message::{Command, Reply};
 use crate::{
-    error::{NodeError, NodeErrorKind},
+    error::{Cause, NodeError, NodeErrorKind},
     node::{self, Sender, Watchers},
 };
 
@@ -62,6 +62,12 @@ impl Pushes {
 #[must_use]
 pub fn node_error(name: &Arc<str>, kind: NodeErrorKind, reason: &str) -> NodeError {
     NodeError::new(name, kind, reason)
+}
+
+/// The error of a server that refuses a command for now.
+#[must_use]
+pub fn passing_error(name: &Arc<str>, reason: &str) -> NodeError {
+    NodeError { cause: Cause::Passing, ..NodeError::new(name, NodeErrorKind::Server, reason) }
 }
 
 pub(super) struct Adapter {

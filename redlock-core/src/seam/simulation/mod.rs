@@ -14,7 +14,9 @@ mod server;
 
 use std::sync::Arc;
 
-pub use connection::{Answers, Connection, Connector, Identity, Opened, Pushes, node_error};
+pub use connection::{
+    Answers, Connection, Connector, Identity, Opened, Pushes, node_error, passing_error,
+};
 pub use injected::{Clock, Entropy, Shown, wall_begins, wall_now};
 pub use message::{Command, Kind, Outcome, Reply};
 pub use server::{Lost, Push, Server};

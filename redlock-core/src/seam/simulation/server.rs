@@ -49,6 +49,11 @@ impl Server {
         Self { data, rate }
     }
 
+    /// Sets the clock of the node back by this much. Returns the pushes that what has expired before leads to.
+    pub fn set_back(&mut self, by: Duration) -> Vec<Push> {
+        pushes(self.data.set_clock(-by.as_secs_f64()))
+    }
+
     /// Runs a command that came on the connection of this number. Returns the pushes that follow.
     pub fn run(&mut self, command: &Command, connection: u64) -> (Reply, Vec<Push>) {
         let (reply, told) = self.execute(&command.0, connection);

@@ -2,7 +2,7 @@
 //!
 //! What is allowed: clocks of nodes and clients whose rates differ by no more than the drift
 //! factor, any delay and loss on the way, clients that stop, freeze and crash, and nodes that come
-//! back with their data, or without it where that shows (rule 16).
+//! back with their data, or without it where that shows (rule 16). Nodes may refuse commands, and keep keys for longer.
 
 mod distances;
 mod faults;
@@ -13,6 +13,7 @@ mod jobs;
 mod leading;
 mod operation;
 mod operators;
+mod servers;
 mod sharing;
 
 use redlock_core::Restarts;
@@ -50,6 +51,7 @@ impl Plan {
         leading::draw(&mut plan);
         operators::draw(&mut plan);
         jobs::draw(&mut plan);
+        servers::draw(&mut plan);
         plan
     }
 }

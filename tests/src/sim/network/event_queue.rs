@@ -11,7 +11,7 @@ use std::{
 
 use redlock_core::{
     NodeError, NodeErrorKind,
-    seam::simulation::{Answers, Command, Identity, Kind, Push, Pushes, node_error},
+    seam::simulation::{Answers, Command, Identity, Kind, Push, Pushes, node_error, passing_error},
 };
 use tokio::sync::oneshot;
 
@@ -297,6 +297,10 @@ impl EventQueue {
                     continue;
                 }
                 command.wake_no_client();
+            }
+            if let Some(reason) = node.refuses.reason(&command) {
+                replies.push(Err(passing_error(&node.name, reason)));
+                continue;
             }
             let act = Act::new(route.client, route.connection, route.node, &command);
             node.show(&act, witness);

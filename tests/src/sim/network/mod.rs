@@ -25,6 +25,7 @@ use self::{
     traffic::{Message, Opening, Payload, Route},
 };
 pub(super) use self::{
+    node::Refuses,
     sight::{Act, Witness},
     traffic::LinkQuality,
 };
@@ -280,6 +281,19 @@ impl Network {
     /// From now on, a node runs each batch `delay` milliseconds after it arrives.
     pub(crate) fn slow(&self, node: usize, delay: u64) {
         self.with(|state, _| state.nodes[node].delay = delay);
+    }
+
+    /// From now on, a node answers such commands with an error.
+    pub(crate) fn refuse(&self, node: usize, refuses: Refuses) {
+        self.with(|state, _| state.nodes[node].refuses = refuses);
+    }
+
+    /// Sets the clock of a node back: its keys live so much longer.
+    pub(crate) fn set_back(&self, node: usize, by: Duration) {
+        self.with(|state, now| {
+            let pushes = state.nodes[node].server.set_back(by);
+            state.tell(pushes, now, &*self.0.witness);
+        });
     }
 
     /// The keys on a node.

@@ -2,12 +2,34 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use redlock_core::seam::simulation::{Identity, Kind, Lost, Server};
+use redlock_core::seam::simulation::{Command, Identity, Kind, Lost, Server};
 
 use super::{
     sight::{Act, Witness},
     traffic::Message,
 };
+
+/// Which commands a node answers with an error, and does not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refuses {
+    Nothing,
+    /// It has no memory left. The scripts of other commands begin with a write that needs none.
+    WhatTakesMemory,
+    /// It cannot write to its disk.
+    All,
+}
+
+impl Refuses {
+    /// The error that a command is answered with.
+    pub(super) fn reason(self, command: &Command) -> Option<&'static str> {
+        let takes_memory = matches!(command.kind(), Kind::Grant | Kind::Heal | Kind::Join);
+        match self {
+            Self::All => Some("MISCONF this server is configured to save to its disk, and cannot"),
+            Self::WhatTakesMemory if takes_memory => Some("OOM command not allowed"),
+            Self::WhatTakesMemory | Self::Nothing => None,
+        }
+    }
+}
 
 /// A server process, and the data that may outlive it.
 pub(super) struct SimNode {
@@ -17,6 +39,7 @@ pub(super) struct SimNode {
     pub(super) lost: Vec<Lost>,
     pub(super) up: bool,
     pub(super) hung: bool,
+    pub(super) refuses: Refuses,
     /// Counts its processes.
     pub(super) life: u64,
     /// When this process started; never for the first, which counts as old.
@@ -37,6 +60,7 @@ impl SimNode {
             lost: Vec::new(),
             up: true,
             hung: false,
+            refuses: Refuses::Nothing,
             life: 0,
             started: None,
             delay: 0,

@@ -96,11 +96,20 @@ pub(in crate::sim) enum Fault {
     Front {
         stops: bool,
     },
+    /// A node refuses what takes memory, or all commands.
+    Refuse {
+        node: usize,
+        all: bool,
+    },
+    /// The clock of a node is set back.
+    SetBack {
+        node: usize,
+    },
 }
 
 impl Fault {
     /// For the statistics.
-    pub(in crate::sim) const NAMES: [&str; 16] = [
+    pub(in crate::sim) const NAMES: [&str; 18] = [
         "link cuts",
         "partitions",
         "unreachable nodes",
@@ -117,6 +126,8 @@ impl Fault {
         "blows to queues",
         "lost fronts",
         "lost locks",
+        "refusing nodes",
+        "clocks set back",
     ];
 
     pub(in crate::sim) fn kind(&self) -> usize {
@@ -137,6 +148,8 @@ impl Fault {
             Self::Keeper { .. } => 13,
             Self::Front { .. } => 14,
             Self::FlushLocks { .. } => 15,
+            Self::Refuse { .. } => 16,
+            Self::SetBack { .. } => 17,
         }
     }
 }

@@ -55,6 +55,22 @@ async fn a_writer_that_waits_keeps_no_reader_out_that_is_before_it_in_the_queue(
     }
 }
 
+/// A server has deleted it.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_has_expired_does_not_come_back_with_a_clock_that_is_set_back() {
+    let mut data = Data::new();
+    let second = Duration::from_secs(1);
+    let grant = Action::Grant { ttl: second };
+    assert_eq!(act(&mut data, 0, "v", false, grant), Reply::Done);
+    tokio::time::advance(2 * second).await;
+    data.set_clock(-10.0);
+    assert!(data.keys().is_empty());
+    assert_eq!(act(&mut data, 0, "w", false, grant), Reply::Done);
+    data.set_clock(-10.0);
+    tokio::time::advance(2 * second).await;
+    assert_eq!(data.keys(), ["r"], "it lingers");
+}
+
 /// Like a server that has lost its data.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_cleared_forgets_its_counters() {
