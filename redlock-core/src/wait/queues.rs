@@ -269,8 +269,8 @@ impl Queues {
 
     /// Notes that the front listens, and would ask every `pace`. Returns when a waiter behind it
     /// would ask, if one would ask earlier.
-    pub(super) fn listens(&self, key: &str, pace: Duration, jitter: Duration) -> Option<Moment> {
-        self.with_queue(key, |queue| queue.listens(pace, jitter)).flatten()
+    pub(super) fn listens(&self, key: &str, pace: Duration) -> Option<Moment> {
+        self.with_queue(key, |queue| queue.listens(pace)).flatten()
     }
 
     #[cfg(test)]

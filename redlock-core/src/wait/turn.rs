@@ -200,16 +200,12 @@ impl Front {
     }
 
     /// Resolves when a request behind the front would have asked by now. The front itself would ask every `pace`.
-    pub(crate) fn hurried(
-        &self,
-        pace: Duration,
-        jitter: Duration,
-    ) -> impl Future<Output = ()> + Send + 'static {
+    pub(crate) fn hurried(&self, pace: Duration) -> impl Future<Output = ()> + Send + 'static {
         let (queues, key) = (Arc::clone(&self.queues), Arc::clone(&self.key));
         async move {
             let hurry = queues.hurry(&key);
             loop {
-                let hurried = queues.listens(&key, pace, jitter);
+                let hurried = queues.listens(&key, pace);
                 let left = hurried.map(|at| at.since(queues.nodes().clock.now()));
                 tokio::select! {
                     biased;

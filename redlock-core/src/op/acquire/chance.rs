@@ -119,7 +119,7 @@ impl Request<'_> {
                 Step::End(chance) => return Ok(chance),
                 Step::Sleep { until, quiet } => {
                     let pause = until.since(around.now);
-                    let hurried = front.hurried(quiet, Duration::ZERO);
+                    let hurried = front.hurried(quiet);
                     match self.event(front, pause, hurried).await? {
                         Event::Notified => return Ok(Chance::Notified),
                         Event::Hurried => {
