@@ -5,7 +5,7 @@ use std::{mem, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::unheard::Unheard;
+use super::{no_quorum::no_quorum, unheard::Unheard};
 use crate::{
     client::Client,
     error::{LockError, NodeError, NodeErrorKind},
@@ -83,15 +83,7 @@ async fn take_away(
     if tally.answered() {
         return Ok(());
     }
-    check_runtime()?;
-    Err(LockError::NoQuorum {
-        resource: resource.to_owned(),
-        attempts: 1,
-        waited: nodes.clock.now().since(begun),
-        granted: tally.yes(),
-        quorum: nodes.quorum(),
-        nodes: failures,
-    })
+    Err(no_quorum(nodes, resource, 1, begun, tally.yes(), failures))
 }
 
 async fn take_away_once(

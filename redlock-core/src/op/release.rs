@@ -3,14 +3,13 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration, vec};
 
-use super::unheard::Unheard;
+use super::{no_quorum::no_quorum, unheard::Unheard};
 use crate::{
     client::Client,
     clock::Moment,
     error::{LockError, LostReason},
     lease::{End, Hold, Judgement, LeaseState},
     quorum::{Round, Tally, quorum},
-    runtime::check_runtime,
     wait::{delete, settles},
 };
 
@@ -49,15 +48,8 @@ pub(crate) async fn release(client: &Arc<Client>, hold: &Arc<Hold>) -> Result<Re
             was_ours |= judged == Judgement::Doubtful && tally.yes() >= nodes.quorum();
             continue;
         }
-        check_runtime()?;
-        return Err(LockError::NoQuorum {
-            resource: hold.resources.name().to_owned(),
-            attempts: 1,
-            waited: nodes.clock.now().since(started),
-            granted: tally.yes(),
-            quorum: nodes.quorum(),
-            nodes: round.failures(),
-        });
+        let resource = hold.resources.name();
+        return Err(no_quorum(nodes, resource, 1, started, tally.yes(), round.failures()));
     }
     Ok(if was_ours { Released::Ours } else { Released::AlreadyLost })
 }

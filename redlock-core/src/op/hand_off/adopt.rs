@@ -9,6 +9,7 @@ use crate::{
     lease::{Hold, LeaseState},
     metrics,
     node::{Action, Claim, Job, deliver},
+    op::no_quorum::no_quorum,
     options::LockOptions,
     quorum::{Round, Tally, ask},
     runtime::check_runtime,
@@ -81,15 +82,8 @@ async fn take_over(client: &Arc<Client>, mut lease: Lease) -> Result<Arc<Hold>, 
         return Err(lost(&lease, LostReason::Refused));
     }
     if !tally.reached() {
-        check_runtime()?;
-        return Err(LockError::NoQuorum {
-            resource: lease.resources.name().to_owned(),
-            attempts: 1,
-            waited: client.nodes.clock.now().since(begun),
-            granted: tally.yes(),
-            quorum: client.nodes.quorum(),
-            nodes: round.failures(),
-        });
+        let resource = lease.resources.name();
+        return Err(no_quorum(&client.nodes, resource, 1, begun, tally.yes(), round.failures()));
     }
     // After the end of the old validity another client may have had the lock in between (rule 7).
     let reading = client.nodes.clock.read();
