@@ -342,14 +342,12 @@ impl Request<'_> {
         let Self { client, resources, terms, .. } = self;
         let lease = in_transit.lease.clone();
         let hold = client.leases.hold(resources, lease, terms, begun, reading.now, token);
-        if !client.leases.add(&hold, reading) {
+        if let Err(_in_transit) = in_transit.pass_to(&hold, &client.leases, reading) {
             // No work ran under the lease, so that not even a `min_hold` keeps the keys. Its release gives the
             // turn to one client, and a `Leave` behind it would give it to another one as well.
             fronts.leave();
             return Err(LockError::ShuttingDown { resource: hold.resources.name().to_owned() });
         }
-        hold.metered.begin();
-        in_transit.disarm();
         if terms.shared {
             fronts.first.share();
         } else if terms.has_several() {

@@ -95,11 +95,9 @@ async fn take_over(client: &Arc<Client>, mut lease: Lease) -> Result<Arc<Hold>, 
     let (state, token) = (in_transit.lease.clone(), lease.fencing_token);
     // The terms are what was left right before the nodes were asked.
     let hold = client.leases.hold(lease.resources, state, &terms, begun, begun, token);
-    if !client.leases.add(&hold, reading) {
+    if in_transit.pass_to(&hold, &client.leases, reading).is_err() {
         return Err(LockError::ShuttingDown { resource: hold.resources.name().to_owned() });
     }
-    hold.metered.begin();
-    in_transit.disarm();
     for front in fronts {
         front.acquired(&hold, reading.now);
     }
