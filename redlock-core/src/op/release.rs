@@ -10,7 +10,7 @@ use crate::{
     error::{LockError, LostReason},
     lease::{End, Hold, Judgement, LeaseState},
     quorum::{Round, Tally, quorum},
-    wait::{delete, settles},
+    wait::delete,
 };
 
 /// The most deletes of a mass release in progress at once: as many as a node answers at once, and
@@ -30,7 +30,7 @@ pub enum Released {
 /// Releases the lock and waits for a quorum to confirm.
 pub(crate) async fn release(client: &Arc<Client>, hold: &Arc<Hold>) -> Result<Released, LockError> {
     let Sent { mut round, asked, judged, started, lease, settles } =
-        match begin_release(client, hold, settles) {
+        match begin_release(client, hold, Tally::is_answered_or_failed) {
             Begun::Sent(sent) => sent,
             Begun::PassedOn => return Ok(Released::Ours),
             Begun::Before => return Ok(Released::AlreadyLost),
@@ -60,7 +60,7 @@ pub(crate) fn in_background(client: &Arc<Client>, hold: &Arc<Hold>) {
         return;
     }
     client.ensure_running();
-    let _ = begin_release(client, hold, settles);
+    let _ = begin_release(client, hold, Tally::is_answered_or_failed);
 }
 
 /// Whether the lock was held until its release. A hold that was `judged` held was released, `asked`
@@ -188,7 +188,7 @@ impl EndedGuards {
 impl Drop for EndedGuards {
     fn drop(&mut self) {
         for hold in self.rest.by_ref() {
-            let _ = begin_release(&self.client, &hold, settles);
+            let _ = begin_release(&self.client, &hold, Tally::is_answered_or_failed);
         }
     }
 }

@@ -53,7 +53,7 @@ async fn take_over(client: &Arc<Client>, mut lease: Lease) -> Result<Arc<Hold>, 
     let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
     let (key, rest) = client.keys(&lease.resources);
     let claim = Arc::new(Claim { rest, ..Claim::new(&key, value) });
-    let round = Round::new(&client.nodes.names, settles);
+    let round = Round::new(&client.nodes.names, Tally::is_conclusive);
     // The tasks of this client wait in its queue, unless another task asks the nodes already.
     let wants = Wants::new(&terms, claim.is_set());
     let joined = claim.keys().map(|key| client.queues.join(key, wants, begun));
@@ -102,11 +102,6 @@ async fn take_over(client: &Arc<Client>, mut lease: Lease) -> Result<Arc<Hold>, 
         front.acquired(&hold, reading.now);
     }
     Ok(hold)
-}
-
-/// Whether a quorum has the lock for this client, or never will, or too many nodes failed to know.
-fn settles(tally: &Tally) -> bool {
-    tally.reached() || tally.impossible_by_refusals() || tally.undecidable()
 }
 
 fn lost(lease: &Lease, reason: LostReason) -> LockError {
