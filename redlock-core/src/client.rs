@@ -16,7 +16,7 @@ use crate::{
     resources::Resources,
     runtime::check_runtime,
     settings::Settings,
-    token::Entropy,
+    token::{Entropy, fresh_value},
     wait::Queues,
 };
 
@@ -71,6 +71,11 @@ impl Client {
             let mut bytes = [0; 8];
             self.entropy.fill(&mut bytes).map_or(0, |()| u64::from_le_bytes(bytes))
         })
+    }
+
+    /// The value of a fresh attempt, or of a place in a queue. Secret (rule 19).
+    pub(crate) fn fresh_value(&self) -> Result<String, LockError> {
+        fresh_value(&*self.entropy, &self.settings.client_name)
     }
 
     /// Whether all its nodes are in this process.

@@ -14,7 +14,7 @@ use crate::{
     resources::check,
     runtime::check_runtime,
     status::LockStatus,
-    telemetry, token,
+    telemetry,
     wait::queue_node,
 };
 
@@ -69,7 +69,7 @@ async fn take_away(
     let nodes = &client.nodes;
     let begun = nodes.clock.now();
     // No client has this value, so no client can renew or release a key that has it.
-    let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
+    let value = client.fresh_value()?;
     let claim = Arc::new(Claim::new(&client.key(resource), value));
     let mut unheard = Unheard::new(client);
     let (tally, failures) = loop {

@@ -16,7 +16,6 @@ use crate::{
     quorum::{Round, Tally, ask},
     telemetry,
     timer::{sleep, timeout},
-    token,
     wait::{FailedAttempt, MIN_PAUSE},
 };
 
@@ -177,7 +176,7 @@ impl<'a> Request<'a> {
         if self.in_vain().is_some() {
             return None;
         }
-        let value = token::fresh_value(&*client.entropy, &client.settings.client_name).ok()?;
+        let value = client.fresh_value().ok()?;
         let claim = Claim { permit: true, ..Claim::new(&key, value) };
         let mut asked = self.send(claim, None, in_flight);
         let (reading, token) = asked.outcome(self).await.ok()?;
@@ -187,7 +186,7 @@ impl<'a> Request<'a> {
 
     fn claim(&self, fronts: &mut Fronts) -> Result<Claim, LockError> {
         let Self { client, terms, .. } = self;
-        let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
+        let value = client.fresh_value()?;
         let (rest, shared) = (self.rest.clone(), terms.shared);
         let (permit, place) = (self.permits.is_some(), fronts.first.place());
         let has_turn = fronts.each().any(|front| front.had_turn());

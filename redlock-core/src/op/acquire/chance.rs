@@ -14,7 +14,6 @@ use super::{
     waiting::{Circumstances, Conclusion, Reported, Step, Surroundings, Waiting, WatchState},
 };
 use crate::{
-    client::Client,
     clock::Moment,
     error::LockError,
     metrics,
@@ -22,7 +21,6 @@ use crate::{
     runtime::check_runtime,
     telemetry,
     timer::{sleep, timeout},
-    token,
     wait::{Entry, FailedAttempt, Front, MIN_PAUSE, Report, Signal, grace},
 };
 
@@ -182,9 +180,8 @@ impl Request<'_> {
             barrier.repeat(insists, now);
             return Ok(());
         }
-        let Client { entropy, settings, nodes, .. } = &**self.client;
-        let value = token::fresh_value(&**entropy, &settings.client_name)?;
-        barriers.add(Barrier::raise(nodes, key, place, value, insists));
+        let value = self.client.fresh_value()?;
+        barriers.add(Barrier::raise(&self.client.nodes, key, place, value, insists));
         Ok(())
     }
 
@@ -365,9 +362,7 @@ impl Request<'_> {
 
     /// An entry for the queue between clients, which no node has yet.
     fn entry(&self, key: &Arc<str>) -> Result<Entry, LockError> {
-        let Client { entropy, settings, nodes, .. } = &**self.client;
-        let value = token::fresh_value(&**entropy, &settings.client_name)?;
-        Ok(Entry::new(nodes, key, value))
+        Ok(Entry::new(&self.client.nodes, key, self.client.fresh_value()?))
     }
 
     async fn ask_queue(&self, front: &mut Front) -> Result<Report, LockError> {

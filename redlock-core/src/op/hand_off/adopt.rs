@@ -14,7 +14,7 @@ use crate::{
     quorum::{Round, Tally, ask},
     runtime::check_runtime,
     settings::Terms,
-    telemetry, token,
+    telemetry,
     wait::{Joined, Wants},
 };
 
@@ -50,7 +50,7 @@ async fn take_over(client: &Arc<Client>, mut lease: Lease) -> Result<Arc<Hold>, 
     let in_flight = client.leases.track_in_flight();
     // As for an attempt: a shutdown that this check does not see yet sees the lease in flight.
     client.check_open(lease.resources.name())?;
-    let value = token::fresh_value(&*client.entropy, &client.settings.client_name)?;
+    let value = client.fresh_value()?;
     let (key, rest) = client.keys(&lease.resources);
     let claim = Arc::new(Claim { rest, ..Claim::new(&key, value) });
     let round = Round::new(&client.nodes.names, Tally::is_conclusive);
