@@ -263,6 +263,13 @@ impl Front {
         self.standing().map_or(0, |standing| standing.place)
     }
 
+    /// Has the node that keeps its place push changes of the lock, or not any more.
+    pub(crate) fn follow_lock(&mut self, follows: bool) {
+        if let Some(entry) = &mut self.entry {
+            entry.follow_lock(follows);
+        }
+    }
+
     fn standing(&self) -> Option<Standing> {
         match &self.entry {
             Some(entry) => Some(Standing { joined: entry.joined, place: entry.place() }),

@@ -81,9 +81,7 @@ impl Request<'_> {
                     // It has lost a place further in front. A barrier at that place would hold up the readers
                     // that it waits for.
                     Conclusion::Wait if waiting.is_behind() => {
-                        if let Some(entry) = &mut front.entry {
-                            entry.follow_lock(false);
-                        }
+                        front.follow_lock(false);
                         self.watch = None;
                         if let Some(barriers) = &mut self.barriers {
                             barriers.lower(&key);
@@ -98,16 +96,12 @@ impl Request<'_> {
                     }
                 },
                 Step::Follow => {
-                    if let Some(entry) = &mut front.entry {
-                        entry.follow_lock(true);
-                    }
+                    front.follow_lock(true);
                     self.raise_barrier(&key, front.place(), false)?;
                     waiting.following(around.now);
                 }
                 Step::Watch => {
-                    if let Some(entry) = &mut front.entry {
-                        entry.follow_lock(false);
-                    }
+                    front.follow_lock(false);
                     self.watch = Some(Box::new(watch(&client.nodes, &key)));
                     if has_quorum {
                         self.raise_barrier(&key, front.place(), false)?;

@@ -66,9 +66,7 @@ impl Request<'_> {
             };
             if !is_last {
                 self.watch = None;
-                if let Some(entry) = &mut front.entry {
-                    entry.follow_lock(false);
-                }
+                front.follow_lock(false);
             }
         }
         Ok(chance)
