@@ -305,6 +305,11 @@ impl NodeError {
         let node = Arc::clone(node);
         Self { node, kind, reason: reason.into(), may_have_run, cause: Cause::Other }
     }
+
+    /// The error of a command that the node has not answered within this time.
+    pub(crate) fn no_answer(node: &Arc<str>, limit: Duration) -> Self {
+        Self::new(node, NodeErrorKind::Timeout, format!("no answer within {limit:?}"))
+    }
 }
 
 impl fmt::Display for NodeError {

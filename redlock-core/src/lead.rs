@@ -16,7 +16,6 @@ use crate::{
     guard::{LockGuard, LockHandle},
     node::NodeHandle,
     options::{LockOptions, call_settings, request_setters},
-    quorum::quorum,
     request::LockRequest,
     resources::Resources,
     runtime::in_runtime,
@@ -266,7 +265,7 @@ impl Campaign {
                 return pending().await;
             }
             let votes = self.votes();
-            let was_missing = std::mem::replace(&mut is_missing, votes < quorum(nodes.len()));
+            let was_missing = std::mem::replace(&mut is_missing, votes < nodes.quorum());
             match (was_missing, is_missing) {
                 (false, true) => telemetry::quorum_missing(&self.role, votes, nodes.len()),
                 (true, false) => telemetry::quorum_back(&self.role, votes, nodes.len()),

@@ -24,11 +24,7 @@ use futures_util::{
 use tokio::time::Instant;
 
 use super::{Connection, Remaining, Reply, Sender, lanes::Queued, outbox::Outbox};
-use crate::{
-    clock::Moment,
-    error::{NodeError, NodeErrorKind},
-    sync::Mutex,
-};
+use crate::{clock::Moment, error::NodeError, sync::Mutex};
 
 /// A batch, and the result of each of its items.
 pub(super) struct Answered {
@@ -259,8 +255,7 @@ impl Pipe {
     pub(super) fn expire(&mut self, name: &Arc<str>, node_timeout: Duration) -> Option<Answered> {
         self.deadline(node_timeout).filter(|deadline| *deadline <= Instant::now())?;
         let batch = self.batches.pop_front()?;
-        let reason = format!("no answer within {node_timeout:?}");
-        let error = NodeError::new(name, NodeErrorKind::Timeout, reason);
+        let error = NodeError::no_answer(name, node_timeout);
         let results = vec![Err(error); batch.items.len()];
         Some(batch.answered(results, false))
     }

@@ -15,7 +15,7 @@
 //! `turn`, `next` and `near` are pushed to the waiter that tracks them, and are deleted as soon as they are
 //! written.
 
-use super::Claim;
+use super::{Claim, fnv1a};
 
 /// The prefix of these keys. They share the hash slot of the lock, unless it has a brace that closes nothing. They
 /// begin like its key, so that an account that may access the locks (`~redlock:*`) may access them too.
@@ -66,6 +66,11 @@ pub(crate) fn line(key: &str) -> &str {
         }
         _ => key,
     }
+}
+
+/// A hash of that name.
+pub(crate) fn line_hash(key: &str) -> u64 {
+    fnv1a(line(key).as_bytes())
 }
 
 /// The lock whose permits have this queue; any other name as it is. A key with a hash tag of its own is

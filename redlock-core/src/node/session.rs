@@ -257,8 +257,7 @@ impl<'a> Session<'a> {
             Event::Ponged(Pong::TimedOut) => {
                 let limit = self.shared.context.node_timeout;
                 if self.strikes.add(self.shared.context.clock.now(), limit) {
-                    let reason = format!("no answer within {limit:?}");
-                    return Err(NodeError::new(&self.shared.name, NodeErrorKind::Timeout, reason));
+                    return Err(NodeError::no_answer(&self.shared.name, limit));
                 }
             }
             Event::Alarm => {
@@ -383,10 +382,7 @@ fn answer_ping(
             Ok(_) => Pong::Failed,
             Err(_) => Pong::TimedOut,
         };
-        let answer = answered.unwrap_or_else(|_| {
-            let reason = format!("no answer within {limit:?}");
-            Err(NodeError::new(&name, NodeErrorKind::Timeout, reason))
-        });
+        let answer = answered.unwrap_or_else(|_| Err(NodeError::no_answer(&name, limit)));
         // The caller may have gone.
         let _ = ping.send(answer);
         outcome

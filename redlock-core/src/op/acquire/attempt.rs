@@ -234,8 +234,7 @@ impl<'a> Request<'a> {
                       processes";
         let overloaded =
             |node: &NodeHandle| NodeError::new(node.name(), NodeErrorKind::Overloaded, reason);
-        let nodes = self.client.nodes.iter().map(overloaded).collect();
-        FailedAttempt { no_quorum: true, was_asked: false, granted: 0, nodes }
+        FailedAttempt::unasked(self.client.nodes.iter().map(overloaded).collect())
     }
 
     /// Why no quorum is possible, as far as that is known without asking. Then nothing is sent.
@@ -248,11 +247,6 @@ impl<'a> Request<'a> {
         let now = self.now();
         let refusals: Vec<_> = nodes.iter().filter_map(|node| node.refuses_votes(now)).collect();
         let is_in_vain = refusals.len() > nodes.len() - enough;
-        is_in_vain.then_some(FailedAttempt {
-            no_quorum: true,
-            was_asked: false,
-            granted: 0,
-            nodes: refusals,
-        })
+        is_in_vain.then(|| FailedAttempt::unasked(refusals))
     }
 }

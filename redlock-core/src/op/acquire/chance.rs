@@ -21,7 +21,7 @@ use crate::{
     runtime::check_runtime,
     telemetry,
     timer::{sleep, timeout},
-    wait::{Entry, FailedAttempt, Front, MIN_PAUSE, Report, Signal, grace},
+    wait::{Entry, FailedAttempt, Front, Report, Signal, grace},
 };
 
 /// How long a request goes without a queue that no node lets it join. A server may log each refusal.
@@ -222,7 +222,7 @@ impl Request<'_> {
             begun: self.now(),
             end,
             round_trip: self.client.nodes.round_trip(),
-            pace: self.pace(),
+            pace: self.retries.pace(),
             polls: self.polls(),
             is_split: failure.is_some_and(|failure| failure.granted > 0),
             was_set_refused: !self.rest.is_empty() && failure.is_some() && self.last.is_some(),
@@ -231,14 +231,9 @@ impl Request<'_> {
         }
     }
 
-    /// The pause between attempts where nothing tells the client of a chance.
-    fn pace(&self) -> Duration {
-        self.terms.retry_delay.max(MIN_PAUSE)
-    }
-
-    /// That pause with its jitter, which differs from time to time.
+    /// The pause between attempts with its jitter, which differs from time to time.
     fn polls(&self) -> Duration {
-        self.pace().saturating_add(self.up_to(self.terms.retry_jitter))
+        self.retries.pace().saturating_add(self.up_to(self.terms.retry_jitter))
     }
 
     fn surroundings(&self, front: &Front) -> Surroundings {
