@@ -111,18 +111,12 @@ impl Client {
         self.leases.ensure_moving(now);
     }
 
-    /// Whether the first connections were waited for already, so that a request can begin. Starts the
-    /// tasks of the client in either case.
-    pub(crate) fn is_ready(&self) -> Result<bool, LockError> {
+    /// Starts the tasks of the client. Waits, on the first use only, until a quorum of nodes is connected or
+    /// cannot be, at most `connect_timeout`.
+    pub(crate) async fn ready(&self) -> Result<(), LockError> {
         check_runtime()?;
         self.ensure_moving(self.nodes.clock.now());
-        Ok(self.nodes.is_ready())
-    }
-
-    /// Waits, on the first use only, until a quorum of nodes is connected or cannot be, at most
-    /// `connect_timeout`.
-    pub(crate) async fn ready(&self) -> Result<(), LockError> {
-        if !self.is_ready()? {
+        if !self.nodes.is_ready() {
             self.nodes.wait_until_ready().await;
         }
         Ok(())

@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    body::{self, OnLost},
+    body::{self, BodyGuard, OnLost},
     client::Client,
     error::LockError,
     guard::{LockGuard, LockHandle},
@@ -221,7 +221,7 @@ impl Campaign {
     {
         telemetry::leads(&self.role, guard.fencing_token());
         self.client.queues.expects_others(&guard.hold().claim().key);
-        let outcome = body::run(body::into_body(guard), OnLost::Cancel, body).await;
+        let outcome = body::run(BodyGuard::new(guard), OnLost::Cancel, body).await;
         if outcome.is_ok() {
             telemetry::resigned(&self.role);
         }

@@ -36,9 +36,7 @@ pub(crate) async fn adopt(client: &Arc<Client>, lease: Lease) -> Result<Arc<Hold
 async fn take_over(client: &Arc<Client>, mut lease: Lease) -> Result<Arc<Hold>, LockError> {
     lease.resources.check()?;
     client.check_open(lease.resources.name())?;
-    if !client.is_ready()? {
-        client.ready().await?;
-    }
+    client.ready().await?;
     // All that is left counts from here.
     let start = client.nodes.clock.read();
     let begun = start.now;
