@@ -80,7 +80,7 @@ fn wait_for<'a>(
         client.check_open(resources.name())?;
         let clock = &client.nodes.clock;
         let called = clock.now();
-        // `Asked`, the future around this one, has checked the runtime.
+        // The future of the request, `lock_future::Asked`, has checked the runtime.
         client.ensure_moving(called);
         let begun = if client.nodes.is_ready() {
             called
@@ -384,7 +384,7 @@ mod tests {
         let client = redlock.client();
         let terms = client.settings.terms(&LockOptions::new()).unwrap();
         let asking = size_of_val(&acquire(client, Resources::One("r".to_owned()), &terms));
-        // `Asked` has the client, the resource and the terms beside it.
+        // `lock_future::Asked` has the client, the resource and the terms beside it.
         let beside = size_of::<(Arc<Client>, Resources, Terms)>() + 8;
         let measured = if cfg!(feature = "metrics") { 64 } else { 0 };
         assert!(asking + beside <= 1000 + measured, "{asking} + {beside}");

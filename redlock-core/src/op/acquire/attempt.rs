@@ -24,7 +24,7 @@ use crate::{
 const MIN_ADMISSION_WAIT: Duration = Duration::from_secs(10);
 
 /// An attempt whose question was sent.
-struct Asked<'f> {
+struct SentAttempt<'f> {
     // The first field, so it is dropped before the lease.
     question: Question<'f>,
     in_transit: Box<LeaseInTransit>,
@@ -49,7 +49,7 @@ impl Drop for Question<'_> {
     }
 }
 
-impl Asked<'_> {
+impl SentAttempt<'_> {
     /// Waits until a quorum has decided. Returns the reading that finds the lease valid, and the token.
     #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
     fn outcome(
@@ -156,11 +156,11 @@ impl<'a> Request<'a> {
                 return Ok(Err(failure));
             }
             let claim = self.claim(fronts)?;
-            let mut asked = self.send(claim, Some(fronts), in_flight);
-            let outcome = asked.outcome(self).await;
-            asked.question.askers = None;
+            let mut sent = self.send(claim, Some(fronts), in_flight);
+            let outcome = sent.outcome(self).await;
+            sent.question.askers = None;
             Ok(outcome.map(|(reading, token)| {
-                let Asked { in_transit, .. } = asked;
+                let SentAttempt { in_transit, .. } = sent;
                 Granted { begun: in_transit.lease.since, in_transit, reading, token }
             }))
         }
@@ -178,9 +178,9 @@ impl<'a> Request<'a> {
         }
         let value = client.fresh_value().ok()?;
         let claim = Claim { permit: true, ..Claim::new(&key, value) };
-        let mut asked = self.send(claim, None, in_flight);
-        let (reading, token) = asked.outcome(self).await.ok()?;
-        let Asked { in_transit, .. } = asked;
+        let mut sent = self.send(claim, None, in_flight);
+        let (reading, token) = sent.outcome(self).await.ok()?;
+        let SentAttempt { in_transit, .. } = sent;
         Some(Granted { begun: in_transit.lease.since, in_transit, reading, token })
     }
 
@@ -199,7 +199,7 @@ impl<'a> Request<'a> {
         claim: Claim,
         askers: Option<&'f mut Fronts>,
         in_flight: InFlightGuard,
-    ) -> Asked<'f> {
+    ) -> SentAttempt<'f> {
         let Self { client, terms, .. } = self;
         let claim = Arc::new(claim);
         let round = Round::new(&client.nodes.names, Tally::is_decided);
@@ -217,7 +217,7 @@ impl<'a> Request<'a> {
             deliver(ask(&client.nodes, &round, since, |_| Some(Arc::clone(&job))));
             None
         };
-        Asked { question: Question { round, askers }, in_transit, drawing }
+        SentAttempt { question: Question { round, askers }, in_transit, drawing }
     }
 
     /// Waits until fewer attempts are in progress than the nodes can answer in time. `None` when
