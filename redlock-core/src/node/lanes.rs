@@ -26,7 +26,7 @@ const MAX_WATCHING: usize = MAX_IN_FLIGHT / 2;
 /// not leave loses its place.
 pub(super) const MIN_WATCHING: usize = 8;
 
-/// How many commands may be in flight before these wait, too.
+/// How many commands may be in flight before even the [`MIN_WATCHING`] joins and watches wait.
 const MAX_OVERFULL: usize = MAX_IN_FLIGHT + MAX_IN_FLIGHT / 8;
 
 /// How many commands may be in flight before renewals and deletes wait. They always find room.

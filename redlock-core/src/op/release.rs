@@ -120,7 +120,8 @@ fn begin_release(client: &Arc<Client>, hold: &Arc<Hold>, settles: fn(&Tally) -> 
         forget(client, hold);
         return Begun::PassedOn;
     }
-    // Nodes that the key never came to answer first that they do not have it, and say nothing of the doubt.
+    // A node that never had the key may answer first, with `Missing`. That says nothing of the doubt, so the round
+    // waits until a quorum has said yes or cannot.
     let settles = if judged == Judgement::Doubtful { Tally::is_decided } else { settles };
     let (round, asked) = delete(queues, &lease, hold.earliest, now, settles);
     // After the deletes were handed over: a shutdown that no longer finds the hold finds its

@@ -145,7 +145,7 @@ impl Entry {
         }
     }
 
-    /// Whether it does.
+    /// Whether the node that keeps the entry is to push changes of the lock.
     pub(crate) fn follows_lock(&self) -> bool {
         self.follows_lock
     }

@@ -33,7 +33,8 @@ struct SentAttempt<'f> {
 
 struct Question<'f> {
     round: Arc<Round>,
-    /// Those whose attempt it is, until they have heard the outcome.
+    /// The turns of the request, until it has the outcome. If the attempt is cancelled after a quorum has granted,
+    /// they leave the queues.
     askers: Option<&'f mut Fronts>,
 }
 
@@ -96,7 +97,8 @@ impl SentAttempt<'_> {
 }
 
 impl<'a> Request<'a> {
-    /// Asks all nodes once. An attempt whose answers no task has read was none, also for a request that tries once.
+    /// Asks all nodes once. If no task has read the answers, the attempt does not count and is made again, even for
+    /// a request that tries once.
     #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps its arguments twice")]
     pub(super) fn attempt(
         &self,
