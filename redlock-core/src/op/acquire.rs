@@ -306,8 +306,8 @@ impl Request<'_> {
         telemetry::woken(cause, waited);
     }
 
-    /// Lets waiters that have waited for longer go first, and other clients when the news is doubtful. Returns whether the
-    /// turn has come meanwhile.
+    /// Lets waiters that have waited for longer go first, and other clients when the news is doubtful. Returns
+    /// whether the turn has come meanwhile.
     async fn hesitate(&mut self, fronts: &mut Fronts, doubtful: bool) -> Result<bool, LockError> {
         let round_trip = self.client.nodes.round_trip();
         let (fixed, random) = self.wake_backoff.hesitation(doubtful, fronts.without(), round_trip);

@@ -204,8 +204,8 @@ impl Queues {
         })
     }
 
-    /// Notes that the front waits for its chance before it asks any node. It must not hold up the requests that try only
-    /// once.
+    /// Notes that the front waits for its chance before it asks any node. It must not hold up the requests that
+    /// try only once.
     pub(super) fn front_defers(&self, key: &str) {
         self.answer(key, |queue| {
             queue.defers = true;

@@ -300,8 +300,8 @@ impl Front {
     /// have waited for as long as this client stands in the queue have its place there. The last of them
     /// passes the turn on to the next client: a writer has later readers wait behind it.
     ///
-    /// Each of those tasks that has the lock lets two more ask, so that all are in after few round trips. The later ones
-    /// ask one by one, until the node has said that no other client waits.
+    /// Each of those tasks that has the lock lets two more ask, so that all are in after few round trips. The
+    /// later ones ask one by one, until the node has said that no other client waits.
     pub(crate) fn share(mut self) {
         if let Some(standing) = self.standing() {
             // The drop of a front lets one ask as well.

@@ -185,8 +185,8 @@ impl Request<'_> {
         place: u64,
         insists: bool,
     ) -> Result<(), LockError> {
-        // A writer that never has a place would raise its barrier in place of that of a writer that waits, and lower it a
-        // moment later.
+        // A writer that never has a place would raise its barrier in place of that of a writer that waits, and
+        // lower it a moment later.
         let hardly_waits = place == 0 && !self.can_queue_in(self.terms.wait);
         if self.terms.has_several() || self.wants().tries_once || hardly_waits {
             return Ok(());
